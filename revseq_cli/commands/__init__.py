@@ -1,0 +1,1 @@
+"""The commands: one module for each, and the only importers of Click."""

@@ -1,0 +1,50 @@
+"""`revseq check`: every constraint with found and wanted, pass or fail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from revseq_cli.commands import options
+
+if TYPE_CHECKING:
+    from revseq_cli.spec import FeatureLevel
+
+
+@click.command("check", epilog="Example: revseq check samples/example1.txt --feature-level 2_1")
+@options.job_options
+@options.format_option
+@options.json_option
+@options.output_options
+def command(
+    format_name: str | None,
+    level: FeatureLevel,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
+    color: str,
+    **job_options: Any,  # noqa: ANN401
+) -> int:
+    """Hold a job against every constraint of a feature level.
+
+    Each constraint is shown with what was found and what is wanted, then the lowest feature level that accepts the
+    tensors, and what the lengths do: how many lie above the axis size and are clamped, how many change nothing.
+    The exit status is 0 if every constraint holds, and 1 if one does not.
+    """
+    from revseq_cli import engine, job, report, spec  # noqa: PLC0415 - --help must not load NumPy
+
+    voice = options.Voice(quiet, verbose, color)
+    work = job.load(options.request_of(format_name=format_name, **job_options))
+    values, lengths = work.values.desc, work.lengths.desc
+    found = spec.constraints(values, lengths, work.axis, level)
+    holds = all(constraint.ok for constraint in found)
+    lowest = spec.lowest_level(values, lengths, work.axis)
+    # Lengths that the operator could not use at any level have no effect to count.
+    counts = engine.count_lengths(work) if lowest is not None else None
+    checked = report.Check(work.names, values, lengths, work.axis, level, found, lowest, counts)
+    if as_json:
+        click.echo(report.check_json(checked))
+    elif not quiet:
+        report.print_check(checked, color=voice.colored)
+    return 0 if holds else 1

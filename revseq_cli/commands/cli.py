@@ -1,0 +1,60 @@
+"""The group `revseq`: its table of commands, each loaded when it is called."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+from revseq_cli import __version__
+
+# Name and one line of help; the module of that name holds the command.
+COMMANDS = {
+    "run": "Reverse the start of every line of a tensor; print or write the result.",
+    "check": "Hold a job against every constraint of a feature level.",
+    "show": "Show data type, sizes and storage of tensors, and a preview.",
+    "levels": "Show what each feature level accepts.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command only when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The table's order."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command, from its module."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"revseq_cli.commands.{cmd_name}").command
+        command.short_help = COMMANDS[cmd_name]
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The table, without importing a command."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Name the commands where one is misspelt."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"No such command {args[0]!r}. The commands are {', '.join(COMMANDS)}.")
+        return super().resolve_command(ctx, args)
+
+
+@click.command(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Example: revseq run samples/example1.txt",
+)
+@click.version_option(__version__, prog_name="revseq", message="%(prog)s %(version)s")
+def cli(**_: Any) -> None:
+    """DirectML's operator DML_REVERSE_SUBSEQUENCES on tensor files.
+
+    For each line of a tensor along an axis, the first LENGTH elements are reversed and the rest are copied.
+    """

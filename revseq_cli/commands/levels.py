@@ -1,0 +1,28 @@
+"""`revseq levels`: the feature-level table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from revseq_cli.commands import options
+
+if TYPE_CHECKING:
+    from revseq_cli.spec import FeatureLevel
+
+
+@click.command("levels", epilog="Example: revseq levels 4_0")
+@click.argument("level", type=options.LEVEL, required=False)
+@options.json_option
+@options.output_options
+def command(level: FeatureLevel | None, as_json: bool, quiet: bool, verbose: int, color: str) -> None:
+    """Show what the operator accepts at each feature level, or at LEVEL."""
+    from revseq_cli import report  # noqa: PLC0415
+    from revseq_cli.spec import FeatureLevel  # noqa: PLC0415
+
+    levels = [level] if level is not None else list(FeatureLevel)
+    if as_json:
+        click.echo(report.levels_json(levels))
+    else:
+        report.print_levels(levels, color=options.Voice(quiet, verbose, color).colored)

@@ -1,0 +1,42 @@
+"""`revseq show`: what a tensor is and how it is stored, with a preview."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from revseq_cli.commands import options
+
+if TYPE_CHECKING:
+    from revseq_cli.spec import DataType
+
+
+@click.command("show", epilog="Example: revseq show samples/example1.h5::/lengths")
+@click.argument("tensors", metavar="TENSOR...", nargs=-1, required=True)
+@click.option("--dtype", type=options.DATA_TYPE, help="The data type of a text without a header.  [default: FLOAT32]")
+@options.format_option
+@options.json_option
+@options.output_options
+def command(
+    tensors: tuple[str, ...],
+    dtype: DataType | None,
+    format_name: str | None,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
+    color: str,
+) -> None:
+    """Show data type, sizes, dimension count, bytes and storage of tensors, and a preview of their values."""
+    from revseq_cli import report  # noqa: PLC0415 - --help must not load NumPy
+    from revseq_cli.formats import Reference, TextTypes, open_source  # noqa: PLC0415
+    from revseq_cli.spec import DataType  # noqa: PLC0415
+
+    voice = options.Voice(quiet, verbose, color)
+    types = TextTypes(dtype, DataType.FLOAT32)
+    sources = [open_source(Reference.parse(name, format_name), types) for name in tensors]
+    if as_json:
+        click.echo(report.show_json(sources))
+        return
+    for i, source in enumerate(sources):
+        click.echo("\n" * (i > 0) + report.show_text(source, preview=not voice.quiet))

@@ -1,0 +1,94 @@
+"""The exception family: what went wrong, what was wanted, and what to type next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Self
+
+    from revseq_cli.spec import Constraint
+
+
+def printable(text: str) -> str:
+    r"""Text with every control, surrogate or invisible character as a backslash escape.
+
+    Names and words from files pass through here before they reach a terminal.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def listed(names: Iterable[str], most: int = 10) -> str:
+    """The first `most` names, comma-separated and made printable, with a count of the rest."""
+    names = list(names)
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(printable(name) for name in names[:most]) + more
+
+
+class RevseqError(Exception):
+    """What stops the work and is the user's to mend.
+
+    `found` states the fact, `wanted` says what would have been right and which rule says so (it may have several
+    lines), `hint` can be typed, and `where` names the file (and dataset) that it is about.
+    """
+
+    exit_code = 2
+
+    def __init__(self, found: str, wanted: str = "", hint: str = "", where: str = "") -> None:
+        super().__init__(found)
+        self.found, self.wanted, self.hint, self.where = found, wanted, hint, where
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """For workers; OSError's own way would drop what it takes for a file name."""
+        return type(self), (self.found, self.wanted, self.hint, self.where)
+
+    def about(self, where: str) -> Self:
+        """The same error, with the file that it is about; a name given further in stays."""
+        return self if self.where else type(self)(self.found, self.wanted, self.hint, where)
+
+    def __str__(self) -> str:
+        fact = f"{printable(self.where)}: {printable(self.found)}" if self.where else printable(self.found)
+        wanted = [f"  {printable(line)}" for line in self.wanted.split("\n")] if self.wanted else []
+        hint = [f"Hint: {printable(self.hint)}"] if self.hint else []
+        return "\n".join([f"Error: {fact}", *wanted, *hint])
+
+
+class UsageError(RevseqError, ValueError):
+    """Options or arguments that do not go together."""
+
+
+class FormatError(RevseqError, ValueError):
+    """A tensor that cannot be what its file says it is."""
+
+
+class TensorIOError(RevseqError, OSError):
+    """A file that cannot be opened, read or written."""
+
+
+class EngineError(RevseqError):
+    """Work that could not be carried out within its memory or by its workers."""
+
+
+class SpecError(RevseqError, ValueError):
+    """Tensors that break rules of the operator or of the feature level; `violations` has all of them."""
+
+    def __init__(self, violations: tuple[Constraint, ...], names: dict[str, str]) -> None:
+        super().__init__(f"{len(violations)} violations")
+        self.violations, self.names = violations, names
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """For workers."""
+        return type(self), (self.violations, self.names)
+
+    def about(self, where: str) -> Self:  # noqa: ARG002 - every violation names its own tensor
+        """The same error."""
+        return self
+
+    def __str__(self) -> str:
+        return "\n".join(
+            str(RevseqError(f"{v.property} is {v.found}", f"{v.wanted} ({v.rule})", v.hint, self.names[v.tensor]))
+            for v in self.violations
+        )

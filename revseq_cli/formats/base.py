@@ -1,0 +1,210 @@
+"""The contract between stored tensors and the rest: sources and their tickets, sinks and their outlets."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from revseq_cli.formats.types import data_type_of
+from revseq_cli.spec import TensorDesc
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.newfile import NewFile
+    from revseq_cli.formats.positioned import Identity
+
+Region = tuple[slice, ...]
+
+# What a file begins with, and what to call it when it stands under another format's name.
+_LOOKS = (
+    (b"\x93NUMPY", "a .npy file", ""),
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 file", ""),
+    (b"PK\x03\x04", "a zip archive, perhaps .npz", ""),
+    (b"version https://git-lfs", "a git-LFS pointer, not the file itself", "git lfs pull"),
+    (b"\x1f\x8b", "a gzip file", "gunzip it first"),
+    (b"\x80", "a Python pickle", "save it again with numpy.save"),
+    (b"[", "text", ""),
+    (b"{", "JSON text", ""),
+)
+
+
+def looks_like(head: bytes) -> tuple[str, str]:
+    """What a file that begins so seems to be, and a hint; for messages only."""
+    if not head:
+        return "an empty file", ""
+    return next(((name, hint) for magic, name, hint in _LOOKS if head.startswith(magic)), ("something else", ""))
+
+
+class Storage(NamedTuple):
+    """How a tensor lies in its file, for a person: a word or two for each property."""
+
+    format: str
+    details: dict[str, str]
+
+
+class Ticket(Protocol):
+    """The right to read one region, wherever it is computed: small, frozen, and it pickles."""
+
+    def read(self) -> NDArray[Any]:
+        """The values of the region."""
+
+
+class Source(ABC):
+    """An input tensor whose header has been read and whose values have not.
+
+    `name` is what the user called it; `order` is "C" or "F"; `grain` has, for each dimension, the multiple of indices
+    at which it is cheap to cut; `identity` tells which state of which file it is.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    sizes: tuple[int, ...]
+    storage: Storage
+    order: str = "C"
+    identity: Identity | None = None
+
+    @property
+    def desc(self) -> TensorDesc:
+        """Data type and sizes."""
+        return TensorDesc(data_type_of(self.dtype), self.sizes)
+
+    @property
+    def grain(self) -> tuple[int, ...]:
+        """Anywhere, unless the format says otherwise."""
+        return (1,) * len(self.sizes)
+
+    @abstractmethod
+    def ticket(self, region: Region) -> Ticket:
+        """The right to read that region."""
+
+    def read(self) -> NDArray[Any]:
+        """The whole tensor."""
+        return self.ticket(tuple(slice(0, size) for size in self.sizes)).read()
+
+
+class Outlet(Protocol):
+    """The half of a sink that works where a block was computed; it pickles."""
+
+    def deliver(self, region: Region, values: NDArray[Any]) -> object:
+        """Store the values; what is left for the parent to do is returned."""
+
+
+class Sink(ABC):
+    """An output tensor under way: entered before the first block, and complete when left without an error."""
+
+    @abstractmethod
+    def outlet(self) -> Outlet:
+        """The half for the workers."""
+
+    def receive(self, parcel: object) -> None:  # noqa: B027 - most sinks have nothing left to do
+        """Finish what an outlet left to do; called in the parent, in no set order."""
+
+    @abstractmethod
+    def __enter__(self) -> Self: ...
+
+    @abstractmethod
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class FileSink(Sink):
+    """A sink that is one new file: its steps work on the temporary neighbour."""
+
+    def __init__(self, file: NewFile) -> None:
+        self.file = file
+
+    @abstractmethod
+    def start(self) -> None:
+        """Make the file ready for blocks."""
+
+    def finish(self) -> None:  # noqa: B027 - most formats are complete with their last block
+        """Complete the file after the last block."""
+
+    def abandon(self) -> None:  # noqa: B027 - most formats hold nothing open
+        """Let go of the file, which will be removed."""
+
+    def __enter__(self) -> Self:
+        self.file.__enter__()
+        try:
+            self.start()
+        except BaseException as e:
+            self.__exit__(type(e), e, e.__traceback__)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.finish()
+            else:
+                self.abandon()
+        except BaseException as e:
+            self.file.__exit__(type(e), e, e.__traceback__)
+            raise
+        self.file.__exit__(kind, error, trace)
+
+
+@dataclass(frozen=True)
+class HeldTicket:
+    """A region that travels with its values."""
+
+    values: NDArray[Any]
+
+    def read(self) -> NDArray[Any]:
+        """The values of the region."""
+        return self.values
+
+
+class HeldSource(Source):
+    """A tensor that is in memory: text, standard input, an argument."""
+
+    def __init__(self, name: str, values: NDArray[Any], storage: Storage, identity: Identity | None = None) -> None:
+        self.name, self._values, self.storage, self.identity = name, values, storage, identity
+        self.dtype, self.sizes = values.dtype, values.shape
+        self.order = "F" if values.flags.f_contiguous and not values.flags.c_contiguous else "C"
+
+    def ticket(self, region: Region) -> Ticket:
+        """The values themselves."""
+        return HeldTicket(self._values[region])
+
+
+class HeldSink(Sink):
+    """A tensor gathered in memory, for what is written or printed whole."""
+
+    def __init__(self, desc: TensorDesc, dtype: np.dtype[Any]) -> None:
+        self.desc, self._dtype = desc, dtype
+
+    def outlet(self) -> Outlet:
+        """Values go back to the parent."""
+        return Handing()
+
+    def receive(self, parcel: object) -> None:
+        """Put a block in its place."""
+        region, values = parcel  # type: ignore[misc]
+        self.values[region] = values
+
+    def __enter__(self) -> Self:
+        self.values: NDArray[Any] = np.empty(self.desc.sizes, self._dtype)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class Handing:
+    """An outlet that hands every block to the parent."""
+
+    def deliver(self, region: Region, values: NDArray[Any]) -> object:
+        """The block itself."""
+        return region, values
+

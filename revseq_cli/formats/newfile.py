@@ -1,0 +1,111 @@
+"""The safe write: a file that gets its name only when it is complete, flushed and in place."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from revseq_cli.errors import TensorIOError
+from revseq_cli.formats import positioned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+    from typing import Self
+
+# What a killed run may leave behind; later runs ignore it, and it can be deleted.
+TEMPORARY_PREFIX = ".revseq-"
+
+
+class NewFile:
+    """A temporary neighbour of the output, which takes the output's name when the `with` block ends well.
+
+    The name holds its old content, or nothing, until then: temporary file, flush, rename, flush of the directory.
+    Making one checks the output before any work and writes nothing.
+    """
+
+    def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[positioned.Identity] = ()) -> None:
+        self.name = path
+        self._overwrite = overwrite
+        self._final = Path(os.path.realpath(path))  # a link stays a link; what it names is replaced
+        self._mode: int | None = None
+        self._check(inputs)
+        self.temporary = str(self._final.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}.tmp"))
+
+    def _check(self, inputs: Iterable[positioned.Identity]) -> None:
+        """Refuse what could not be replaced, before any work."""
+        try:
+            status = self._final.stat()
+        except FileNotFoundError:
+            if not self._final.parent.is_dir():
+                folder = str(self._final.parent)
+                raise TensorIOError(
+                    f"cannot write: no such folder as {folder}", hint=f"mkdir -p {folder}", where=self.name
+                ) from None
+            return
+        except OSError as e:
+            raise positioned.failed(self.name, "write", e) from None
+        if stat.S_ISDIR(status.st_mode):
+            raise TensorIOError("is a directory", "the name of a file to write", where=self.name)
+        if not stat.S_ISREG(status.st_mode):
+            raise TensorIOError("is not a regular file", "the name of a file to write", where=self.name)
+        if any((status.st_dev, status.st_ino) == (each.device, each.inode) for each in inputs):
+            raise TensorIOError(
+                "is an input of this job", "another file: there is no in-place execution, as in DirectML",
+                "give -o another name", self.name,
+            )  # fmt: skip
+        if not self._overwrite:
+            raise TensorIOError("already exists", "a new file", "add --overwrite to replace it", self.name)
+        self._mode = stat.S_IMODE(status.st_mode)
+
+    def __enter__(self) -> Self:
+        """Create the temporary neighbour, empty."""
+        try:
+            os.close(os.open(self.temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))
+        except OSError as e:
+            raise positioned.failed(self.name, "write", e) from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give it its name; after an error, remove it."""
+        try:
+            if kind is None:
+                self._commit()
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                Path(self.temporary).unlink()
+
+    def _commit(self) -> None:
+        try:
+            fd = os.open(self.temporary, os.O_RDWR)
+            try:
+                if self._mode is not None:
+                    os.chmod(self.temporary, self._mode)
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            self._take_name()
+        except OSError as e:
+            raise positioned.failed(self.name, "write", e) from None
+        positioned.flush_directory(self._final.parent)
+
+    def _take_name(self) -> None:
+        if not self._overwrite:
+            try:  # a link, unlike a rename, never replaces what came to stand there in the meantime
+                os.link(self.temporary, self._final)
+            except FileExistsError:
+                raise TensorIOError(
+                    "was made by somebody else meanwhile", "a new file", "add --overwrite to replace it", self.name
+                ) from None
+            except OSError:  # a file system without hard links
+                if self._final.exists():
+                    raise
+            else:
+                return
+        os.replace(self.temporary, self._final)

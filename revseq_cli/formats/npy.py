@@ -1,0 +1,184 @@
+"""NumPy's .npy: versions 1 to 3 in, version 1 out; either byte order, C and Fortran order.
+
+The header is parsed here, since NumPy reads the whole of what it declares before it looks at the length, and takes
+trailing bytes in silence. Source of the format: the docstring of numpy.lib.format.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import re
+import warnings
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib import format as npy_format
+
+from revseq_cli.errors import FormatError
+from revseq_cli.formats import positioned
+from revseq_cli.formats.base import FileSink, HeldSource, Outlet, Source, Storage, Ticket, looks_like
+from revseq_cli.formats.raw import RawOutlet, RawTensor, RawTicket
+from revseq_cli.formats.types import data_type_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.base import Region
+    from revseq_cli.formats.newfile import NewFile
+
+MAGIC = b"\x93NUMPY"
+# NumPy's own bound; a header of 64 dimensions takes less than 1,500 bytes.
+_LONGEST_HEADER = 10_000
+_LENGTH_BYTES = {1: 2, 2: 4, 3: 4}
+_ENCODINGS = {1: "latin1", 2: "latin1", 3: "utf-8"}
+
+
+class _Header:
+    """What a header says, and where the elements begin."""
+
+    def __init__(self, head: bytes, total: int, name: str) -> None:
+        """Parse the first bytes of a file of `total` bytes; FormatError for anything but a whole tensor of ours."""
+        self._name = name
+        if not head.startswith(MAGIC):
+            seems, hint = looks_like(head)
+            raise FormatError(f"is not a .npy file: it looks like {seems}", "a .npy file by its suffix", hint, name)
+        self.version = head[6] if len(head) > 7 else 0
+        if self.version not in _LENGTH_BYTES:
+            raise self._wrong(f"has .npy version {self.version}", "version 1, 2 or 3")
+        start = 8 + _LENGTH_BYTES[self.version]
+        length = int.from_bytes(head[8:start], "little")
+        if length > _LONGEST_HEADER or start + length > total:
+            raise self._wrong(f"has a header of {length} bytes", f"at most {_LONGEST_HEADER}, and inside the file")
+        fields = self._fields(head[start : start + length])
+        self.dtype = self._dtype(fields["descr"])
+        self.sizes = self._sizes(fields["shape"])
+        self.order = "F" if fields["fortran_order"] else "C"
+        self.offset = start + length
+        self._check_size(total)
+
+    def _wrong(self, found: str, wanted: str, hint: str = "") -> FormatError:
+        return FormatError(found, wanted, hint, self._name)
+
+    def _fields(self, raw: bytes) -> dict[str, Any]:
+        try:
+            text = raw.decode(_ENCODINGS[self.version])
+            text = re.sub(r"(?<=\d)L\b", "", text)  # Python 2 wrote sizes so
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the parser's remarks on a hostile header
+                fields = ast.literal_eval(text.strip())
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            fields = None
+        if not isinstance(fields, dict) or set(fields) != {"descr", "fortran_order", "shape"}:
+            raise self._wrong("has a damaged header", "a dictionary of descr, fortran_order and shape")
+        if not isinstance(fields["fortran_order"], bool):
+            raise self._wrong("has a damaged header", "fortran_order is True or False")
+        return fields
+
+    def _dtype(self, descr: object) -> np.dtype[Any]:
+        try:
+            dtype = npy_format.descr_to_dtype(descr)  # type: ignore[no-untyped-call]
+        except (TypeError, ValueError, KeyError, RecursionError, SyntaxError):
+            raise self._wrong(f"has the data type {str(descr)[:80]}", "a number's") from None
+        if dtype.hasobject:
+            raise self._wrong("has the data type object, Python's pickled objects", "numbers; a pickle is never loaded")
+        try:
+            data_type_of(dtype)
+        except FormatError as e:
+            raise e.about(self._name) from None
+        return dtype  # type: ignore[no-any-return]
+
+    def _sizes(self, shape: object) -> tuple[int, ...]:
+        if not isinstance(shape, tuple) or not all(type(size) is int for size in shape):
+            raise self._wrong("has a damaged header", "shape is a tuple of integers")
+        if not 1 <= len(shape) <= 64:
+            raise self._wrong(f"has dimension count {len(shape)}", "1 to 64, and at most 8 in DirectML")
+        if min(shape) < 1:
+            raise self._wrong(f"has sizes {str(shape)[:80]}", "sizes of at least 1")
+        return shape
+
+    def _check_size(self, total: int) -> None:
+        promised = self.offset + prod(self.sizes) * self.dtype.itemsize
+        if total < promised:
+            raise self._wrong(
+                f"is truncated: {total} bytes, and its header promises {promised}", "the whole file",
+                "fetch or write the file again",
+            )  # fmt: skip
+        if total > promised:
+            raise self._wrong(
+                f"has {total - promised} bytes behind its last element", "one tensor and nothing else",
+                "were two files joined? split them",
+            )  # fmt: skip
+
+
+class NpySource(Source):
+    """A .npy file."""
+
+    def __init__(self, path: str) -> None:
+        self.name = path
+        with positioned.opened(path) as fd:
+            self.identity = positioned.identity(fd)
+            head = positioned.read_some(fd, _LONGEST_HEADER + 12, 0, path)
+        header = _Header(head, self.identity.size, path)
+        self.dtype, self.sizes, self.order = header.dtype, header.sizes, header.order
+        self._raw = RawTensor(path, path, header.offset, self.dtype, self.sizes, self.order)
+        self._unchanged = self.identity
+        self.storage = Storage("npy", {"version": str(header.version), "order": self.order, **_byte_order(self.dtype)})
+
+    def ticket(self, region: Region) -> Ticket:
+        """The right to read that region."""
+        return RawTicket(self._raw, self._unchanged, region)
+
+
+def _byte_order(dtype: np.dtype[Any]) -> dict[str, str]:
+    return {} if dtype.itemsize == 1 else {"byte order": "big-endian" if _is_big(dtype) else "little-endian"}
+
+
+def _is_big(dtype: np.dtype[Any]) -> bool:
+    return dtype.str.startswith(">")
+
+
+def from_bytes(name: str, data: bytes) -> Source:
+    """A .npy that came through a pipe."""
+    header = _Header(data[: _LONGEST_HEADER + 12], len(data), name)
+    values: NDArray[Any] = np.frombuffer(data, header.dtype, offset=header.offset)
+    storage = Storage("npy", {"version": str(header.version), "order": header.order})
+    return HeldSource(name, values.reshape(header.sizes, order="F" if header.order == "F" else "C"), storage)
+
+
+def header_bytes(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> bytes:
+    """A header of version 1, which holds every tensor of ours."""
+    fields = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": order == "F", "shape": sizes}  # type: ignore[no-untyped-call]
+    stream = io.BytesIO()
+    npy_format.write_array_header_1_0(stream, fields)  # type: ignore[no-untyped-call]
+    return stream.getvalue()
+
+
+def to_bytes(values: NDArray[Any], order: str) -> bytes:
+    """A whole .npy, for a pipe."""
+    return header_bytes(values.dtype, values.shape, order) + values.tobytes("F" if order == "F" else "C")
+
+
+class NpySink(FileSink):
+    """A new .npy file, whose regions the workers write themselves."""
+
+    def __init__(self, file: NewFile, like: Source) -> None:
+        super().__init__(file)
+        self._header = header_bytes(like.dtype, like.sizes, like.order)
+        self._raw = RawTensor(file.temporary, file.name, len(self._header), like.dtype, like.sizes, like.order)
+
+    def start(self) -> None:
+        """Write the header and reserve the bytes of all elements."""
+        fd = os.open(self.file.temporary, os.O_RDWR | positioned.BINARY)
+        try:
+            size = len(self._header) + prod(self._raw.sizes) * self._raw.dtype.itemsize
+            positioned.allocate(fd, size, self.file.name)
+            positioned.write_all(fd, self._header, 0, self.file.name)
+        finally:
+            os.close(fd)
+
+    def outlet(self) -> Outlet:
+        """Positioned writes into the temporary file."""
+        return RawOutlet(self._raw)

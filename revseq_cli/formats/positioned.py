@@ -1,0 +1,150 @@
+"""Positioned reads and writes, preallocation and flushing: the one module that knows the operating system."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from revseq_cli.errors import TensorIOError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_POSITIONED = hasattr(os, "pread") and hasattr(os, "pwrite")
+_MOST_AT_ONCE = 1 << 30  # Linux moves at most 2^31 - 4096 bytes in one call
+BINARY = getattr(os, "OBINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What tells one state of a file from another: device, inode, bytes, and the time of the last change in ns."""
+
+    device: int
+    inode: int
+    size: int
+    changed: int
+
+    def same_file(self, other: Identity) -> bool:
+        """Whether both are the same file, changed or not."""
+        return (self.device, self.inode) == (other.device, other.inode)
+
+
+def identity(fd: int) -> Identity:
+    """The identity of an open file."""
+    status = os.fstat(fd)
+    return Identity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def failed(path: str | Path, doing: str, error: OSError) -> TensorIOError:
+    """The system's reason, in our form."""
+    reason = error.strerror or str(error)
+    hint = {
+        errno.ENOSPC: "free some space, or write to another disk with -o",
+        errno.EACCES: "check the permissions, or write to another folder with -o",
+    }.get(error.errno or 0, "")
+    return TensorIOError(f"cannot {doing}: {reason}", hint=hint if doing == "write" else "", where=str(path))
+
+
+@contextlib.contextmanager
+def opened(path: str, unchanged: Identity | None = None) -> Iterator[int]:
+    """A descriptor for reading a regular file, as it was at `unchanged`; TensorIOError otherwise.
+
+    It never waits: a pipe or a device is refused, not opened for good.
+    """
+    fd = _open_regular(path)
+    try:
+        if unchanged is not None and identity(fd) != unchanged:
+            raise TensorIOError("changed while it was read", "a file that stands still", where=path)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _open_regular(path: str) -> int:
+    try:
+        fd = os.open(path, os.O_RDONLY | BINARY | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        raise TensorIOError("no such file", where=path) from None
+    except IsADirectoryError:
+        raise TensorIOError("is a directory", "a tensor file", where=path) from None
+    except OSError as e:
+        raise failed(path, "open", e) from None
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        return fd
+    os.close(fd)
+    if stat.S_ISDIR(mode):
+        raise TensorIOError("is a directory", "a tensor file", where=path)
+    raise TensorIOError("is not a regular file", "a tensor file; a pipe goes in as -", where=path)
+
+
+def read_into(fd: int, buffer: memoryview, offset: int, path: str) -> None:
+    """Fill the buffer from that offset; TensorIOError where the file ends before."""
+    done = 0
+    while done < len(buffer):
+        part = buffer[done : done + _MOST_AT_ONCE]
+        try:
+            if _POSITIONED:
+                count = os.preadv(fd, [part], offset + done)
+            else:
+                os.lseek(fd, offset + done, os.SEEK_SET)
+                data = os.read(fd, len(part))
+                count = len(data)
+                part[:count] = data
+        except OSError as e:
+            raise failed(path, "read", e) from None
+        if count == 0:
+            raise TensorIOError("ended while it was read", "a file that stands still", where=path)
+        done += count
+
+
+def read_some(fd: int, count: int, offset: int, path: str) -> bytes:
+    """Up to `count` bytes from that offset, fewer at the end of the file."""
+    size = max(0, min(count, identity(fd).size - offset))
+    buffer = bytearray(size)
+    read_into(fd, memoryview(buffer), offset, path)
+    return bytes(buffer)
+
+
+def write_all(fd: int, buffer: memoryview | bytes, offset: int, path: str) -> None:
+    """Write the whole buffer at that offset."""
+    view = memoryview(buffer)
+    done = 0
+    while done < len(view):
+        part = view[done : done + _MOST_AT_ONCE]
+        try:
+            if _POSITIONED:
+                done += os.pwrite(fd, part, offset + done)
+            else:
+                os.lseek(fd, offset + done, os.SEEK_SET)
+                done += os.write(fd, part)
+        except OSError as e:
+            raise failed(path, "write", e) from None
+
+
+def allocate(fd: int, size: int, path: str) -> None:
+    """Reserve the bytes of a new file, so that a full disk shows before the work and not in its middle."""
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(fd, 0, size)
+        else:
+            os.ftruncate(fd, size)
+    except OSError as e:
+        if e.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+            raise failed(path, "write", e) from None
+        os.ftruncate(fd, size)
+
+
+def flush_directory(path: Path) -> None:
+    """Make a new name in a directory last; a system that cannot do it keeps its own promise."""
+    with contextlib.suppress(OSError):
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)

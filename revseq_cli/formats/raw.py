@@ -1,0 +1,102 @@
+"""Elements at an offset of a file, read and written by region and by position: .npy, and HDF5's contiguous datasets."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from revseq_cli.formats import positioned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.base import Region
+
+
+@dataclass(frozen=True)
+class RawTensor:
+    """Where the elements of a tensor lie: `offset` in bytes, `order` "C" or "F"; `name` is for messages."""
+
+    path: str
+    name: str
+    offset: int
+    dtype: np.dtype[Any]
+    sizes: tuple[int, ...]
+    order: str = "C"
+
+    def read(self, fd: int, region: Region) -> NDArray[Any]:
+        """The values of the region, in the file's memory order."""
+        sizes, parts = self._stored(region)
+        values = np.empty([part.stop - part.start for part in parts], self.dtype)
+        buffer = memoryview(values.reshape(-1).view(np.uint8))
+        for place, chunk in self._runs(sizes, parts, buffer):
+            positioned.read_into(fd, chunk, place, self.name)
+        return values.T if self.order == "F" else values
+
+    def write(self, fd: int, region: Region, values: NDArray[Any]) -> None:
+        """Store the values of the region."""
+        sizes, parts = self._stored(region)
+        stored = np.ascontiguousarray(values.T if self.order == "F" else values, self.dtype)
+        buffer = memoryview(stored.reshape(-1).view(np.uint8))
+        for place, chunk in self._runs(sizes, parts, buffer):
+            positioned.write_all(fd, chunk, place, self.name)
+
+    def _stored(self, region: Region) -> tuple[tuple[int, ...], Region]:
+        """Sizes and region as they lie in the file: Fortran order is C order with the dimensions reversed."""
+        return (self.sizes[::-1], region[::-1]) if self.order == "F" else (self.sizes, region)
+
+    def _runs(
+        self, sizes: tuple[int, ...], parts: Region, buffer: memoryview
+    ) -> Iterator[tuple[int, memoryview]]:
+        """Each contiguous run of the region: its place in the file, and its part of the buffer."""
+        cut = len(sizes)  # dimensions from here on are whole, so that they run together
+        while cut > 0 and parts[cut - 1] == slice(0, sizes[cut - 1]):
+            cut -= 1
+        cut = max(cut - 1, 0)  # and a piece of one more is still one run
+        item = self.dtype.itemsize
+        strides = [item * prod(sizes[d + 1 :]) for d in range(len(sizes))]
+        length = (parts[cut].stop - parts[cut].start) * strides[cut]
+        start = self.offset + parts[cut].start * strides[cut]
+        indices = itertools.product(*(range(part.start, part.stop) for part in parts[:cut]))
+        for i, index in enumerate(indices):
+            place = start + sum(i * stride for i, stride in zip(index, strides, strict=False))
+            yield place, buffer[i * length : (i + 1) * length]
+
+
+@dataclass(frozen=True)
+class RawTicket:
+    """One region of a file that must be as it was when its header was read."""
+
+    tensor: RawTensor
+    unchanged: positioned.Identity
+    region: Region
+
+    def read(self) -> NDArray[Any]:
+        """The values of the region."""
+        with positioned.opened(self.tensor.path, self.unchanged) as fd:
+            return self.tensor.read(fd, self.region)
+
+
+@dataclass(frozen=True)
+class RawOutlet:
+    """Writes regions into a file that exists and has its full size."""
+
+    tensor: RawTensor
+
+    def deliver(self, region: Region, values: NDArray[Any]) -> None:
+        """Store the values; nothing is left to do."""
+        try:
+            fd = os.open(self.tensor.path, os.O_RDWR | positioned.BINARY)
+        except OSError as e:
+            raise positioned.failed(self.tensor.name, "write", e) from None
+        try:
+            self.tensor.write(fd, region, values)
+        finally:
+            os.close(fd)

@@ -1,0 +1,247 @@
+"""Tensors as text: JSON (a bare nested list, or an object) and the bracket notation in files and arguments."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from revseq_cli import literals, notation
+from revseq_cli.errors import FormatError, UsageError, listed
+from revseq_cli.formats import positioned
+from revseq_cli.formats.base import HeldSink, HeldSource, Source, Storage, looks_like
+from revseq_cli.formats.types import data_type_of, dtype_of
+from revseq_cli.spec import DataType, TensorDesc, braced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.newfile import NewFile
+    from revseq_cli.formats.positioned import Identity
+
+# Text is parsed whole, at about a hundred bytes of memory a number; what is larger belongs in a binary format.
+LARGEST = 1 << 30
+
+
+class TextTypes(NamedTuple):
+    """The data type that the user asked for, if any, and the one for a text that does not say."""
+
+    asked: DataType | None
+    default: DataType
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text and where it comes from."""
+
+    name: str
+    text: str
+    identity: Identity | None = None
+
+
+def read_text(path: str) -> Text:
+    """A text file: UTF-8, with or without a byte order mark."""
+    with positioned.opened(path) as fd:
+        identity = positioned.identity(fd)
+        if identity.size > LARGEST:
+            raise FormatError(
+                f"is a text of {identity.size} bytes", f"at most {LARGEST}, since text is parsed whole",
+                "keep large tensors in .npy or .h5", path,
+            )  # fmt: skip
+        data = positioned.read_some(fd, identity.size, 0, path)
+    return Text(path, decode(data, path), identity)
+
+
+def decode(data: bytes, name: str) -> str:
+    """UTF-8 without its byte order mark; FormatError that says what the bytes look like."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as e:
+        seems, hint = looks_like(data[:64])
+        seems = f"it looks like {seems}" if seems != "something else" else f"byte {e.start} is not UTF-8"
+        raise FormatError(f"is not text: {seems}", "UTF-8", hint, name) from None
+
+
+def choose_type(stated: DataType | None, types: TextTypes, name: str) -> DataType:
+    """The data type of a text: what it states, else what is asked, else the default; the first two must agree."""
+    if stated and types.asked and stated is not types.asked:
+        raise UsageError(
+            f"its DataType is {stated.name}, and {types.asked.name} is asked for", "types are never changed silently",
+            "leave the option out, or change the header", name,
+        )  # fmt: skip
+    return stated or types.asked or types.default
+
+
+def notation_source(text: Text, item: notation.TensorText, types: TextTypes) -> Source:
+    """One tensor of a text in the bracket notation."""
+    name = f"{text.name}: {item.name}" if item.name else text.name
+    data_type = choose_type(item.desc.data_type if item.desc else None, types, name)
+    try:
+        values = item.values(data_type, dtype_of(data_type))
+    except FormatError as e:
+        raise e.about(name) from None
+    return HeldSource(name, values, Storage("text", {"line": str(item.line)}), text.identity)
+
+
+def open_notation(text: Text, inner: str | None, types: TextTypes) -> Source:
+    """The only tensor of a text, or the one of that name."""
+    if text.text.lstrip()[:1] == "{":
+        return open_json(text, inner, types)
+    try:
+        items = [item for item in notation.parse(text.text) if isinstance(item, notation.TensorText)]
+    except FormatError as e:
+        raise e.about(text.name) from None
+    named = [item for item in items if inner is None or item.name == inner]
+    if len(named) == 1:
+        return notation_source(text, named[0], types)
+    if not items:
+        wanted = "rows in brackets, with or without a header such as T: (Sizes:{3}, DataType:FLOAT32)"
+        raise FormatError("holds no tensor", wanted, where=text.name)
+    known = [f"{item.name} (line {item.line})" for item in items]
+    found = f"{len(named)} tensors" if named else f"no tensor named {inner}"
+    raise FormatError(
+        f"holds {found}: {listed(known)}", "the name of one", f"try {text.name}::{items[0].name}", text.name
+    )
+
+
+class _Number(str):
+    """A number of a JSON text, as it is written there."""
+
+    __slots__ = ()
+
+
+def open_json(text: Text, inner: str | None, types: TextTypes) -> Source:
+    """A nested list, or an object with Values and perhaps DataType and Sizes."""
+    if inner is not None:
+        raise UsageError("a JSON file holds one tensor", "no name after ::", where=text.name)
+    found = _load(text)
+    if isinstance(found, list):
+        found = {"Values": found}
+    if not isinstance(found, dict) or "Values" not in found or set(found) - {"DataType", "Sizes", "Values"}:
+        keys = f" with {listed(found)}" if isinstance(found, dict) else ""
+        raise FormatError(
+            f"is JSON, but not a tensor{keys}", "a nested list, or an object of DataType, Sizes and Values",
+            where=text.name,
+        )  # fmt: skip
+    stated = found.get("DataType")
+    try:
+        data_type = choose_type(DataType.parse(str(stated)) if stated is not None else None, types, text.name)
+    except UsageError as e:
+        raise e.about(text.name) from None
+    values = _json_values(found["Values"], data_type, text.name)
+    sizes = _json_sizes(found["Sizes"], text.name) if "Sizes" in found else values.shape
+    if values.ndim == 1 and values.size == TensorDesc(data_type, sizes).element_count:
+        values = values.reshape(sizes)
+    if values.shape != sizes:
+        found_sizes = f"its Values have Sizes {braced(values.shape)}, and Sizes says {braced(sizes)}"
+        raise FormatError(found_sizes, "nested lists of these sizes, or one flat list", where=text.name)
+    return HeldSource(text.name, values, Storage("json", {}), text.identity)
+
+
+def _load(text: Text) -> object:
+    def no_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        if len(dict(pairs)) < len(pairs):
+            raise FormatError(f"has a key twice: {listed(key for key, _ in pairs)}", "each key once", where=text.name)
+        return dict(pairs)
+
+    try:
+        return json.loads(
+            text.text, parse_int=_Number, parse_float=_Number, parse_constant=_constant, object_pairs_hook=no_twice
+        )
+    except json.JSONDecodeError as e:
+        raise notation.error_at(text.text, e.pos, f"is not JSON: {e.msg}").about(text.name) from None
+    except RecursionError:
+        raise FormatError("is nested too deep", "at most 64 dimensions, and 8 in DirectML", where=text.name) from None
+
+
+def _constant(word: str) -> str:
+    """NaN and infinities may be bare words."""
+    return {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}[word]
+
+
+def _json_sizes(sizes: object, name: str) -> tuple[int, ...]:
+    if isinstance(sizes, list) and sizes and all(isinstance(size, _Number) and size.isdecimal() for size in sizes):
+        return tuple(map(int, sizes))
+    raise FormatError("Sizes is not a list of sizes", "integers of at least 1", where=name)
+
+
+def _json_values(nested: object, data_type: DataType, name: str) -> NDArray[Any]:
+    """A nested list as an array; FormatError with the index of what does not fit."""
+    level: Any = nested
+    sizes: list[int] = []
+    if not isinstance(level, list):
+        raise FormatError("Values is not a list", "a nested list", where=name)
+    level = [level]
+    while isinstance(level[0], list):
+        _check_row(level, sizes, name)
+        sizes.append(len(level[0]))
+        level = list(itertools.chain.from_iterable(level))
+        if len(sizes) > 64:
+            raise FormatError("is nested too deep", "at most 64 dimensions, and 8 in DirectML", where=name)
+    # "nan" and its kin are strings; other strings, and true, false and null, are no numbers.
+    for i, token in enumerate(level):
+        if type(token) is not _Number and not (isinstance(token, str) and literals.is_special(token)):
+            raise FormatError(f"{json.dumps(token)[:40]} at {_index(i, sizes)} is not a number", where=name)
+    try:
+        return literals.parse(level, dtype_of(data_type), data_type.name).reshape(sizes)
+    except literals.LiteralError as e:
+        raise FormatError(f"at {_index(e.index, sizes)}: {e.problem}", where=name) from None
+
+
+def _check_row(level: list[list[object]], sizes: list[int], name: str) -> None:
+    """All lists of one depth are as long as the first."""
+    for i, row in enumerate(level):
+        if not isinstance(row, list):
+            raise FormatError(f"{json.dumps(row)[:40]} at {_index(i, sizes)} stands beside lists", where=name)
+        if len(row) != len(level[0]) or not row:
+            found = f"the list at {_index(i, sizes)} has {len(row)} entries, and the first one {len(level[0])}"
+            raise FormatError(found, "all lists of one depth as long as the first, with an entry at least", where=name)
+
+
+def _index(flat: int, sizes: list[int]) -> str:
+    index = []
+    for size in reversed(sizes):
+        flat, i = divmod(flat, size)
+        index.append(i)
+    return str(index[::-1])
+
+
+def write_json(values: NDArray[Any]) -> str:
+    """The JSON object of a tensor, a row a line; NaN and infinities are strings."""
+    desc = TensorDesc(data_type_of(values.dtype), values.shape)
+    texts = literals.render(values)
+    if values.dtype.kind == "f":
+        texts = [f'"{text}"' if literals.is_special(text) else text for text in texts]
+    head = f'{{"DataType": "{desc.data_type.name}", "Sizes": {list(desc.sizes)}, "Values":\n'
+    return head + notation.body(texts, desc.sizes) + "}"
+
+
+def write_notation(values: NDArray[Any], name: str = "OutputTensor") -> str:
+    """Header and body, as a page shows a tensor."""
+    return notation.tensor_text(name, TensorDesc(data_type_of(values.dtype), values.shape), values)
+
+
+class TextSink(HeldSink):
+    """A new text file; its values are gathered, and written at the end."""
+
+    def __init__(self, file: NewFile, like: Source, write: Callable[[NDArray[Any]], str]) -> None:
+        if like.desc.data_type.kind in ("bool", "complex"):
+            raise FormatError(
+                f"{like.desc.data_type.name} cannot be written as text", hint="write it to .npy or .h5", where=file.name
+            )
+        super().__init__(like.desc, like.dtype)
+        self._file, self._write = file, write
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:  # noqa: ANN401
+        """Write the text, and give the file its name."""
+        if kind is None:
+            text = self._write(self.values) + "\n"
+            with self._file, open(self._file.temporary, "r+b") as stream:
+                try:
+                    stream.write(text.encode())
+                    stream.flush()
+                except OSError as e:
+                    raise positioned.failed(self._file.name, "write", e) from None

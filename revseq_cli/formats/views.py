@@ -1,0 +1,102 @@
+"""Sources made of sources: lengths cast exactly, and lengths of rank 1 widened to the input's rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from revseq_cli.errors import FormatError
+from revseq_cli.formats.base import Region, Source, Ticket
+from revseq_cli.formats.types import data_type_of, dtype_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from revseq_cli.spec import DataType
+
+
+class CastSource(Source):
+    """Integers in another integer type, each exactly or not at all; the check runs where a region is read."""
+
+    def __init__(self, source: Source, data_type: DataType) -> None:
+        if source.desc.data_type.kind not in ("int", "uint"):
+            raise FormatError(
+                f"DataType is {source.desc.data_type.name}", f"integers, to be cast to {data_type.name}",
+                where=source.name,
+            )  # fmt: skip
+        self._source = source
+        self.name, self.sizes, self.order = source.name, source.sizes, source.order
+        self.storage, self.identity = source.storage, source.identity
+        self.dtype = dtype_of(data_type)
+
+    @property
+    def grain(self) -> tuple[int, ...]:
+        """As the source has it."""
+        return self._source.grain
+
+    def ticket(self, region: Region) -> Ticket:
+        """The right to read that region."""
+        return _CastTicket(self._source.ticket(region), self.dtype, region, self.name)
+
+
+@dataclass(frozen=True)
+class _CastTicket:
+    ticket: Ticket
+    dtype: np.dtype[Any]
+    region: Region
+    name: str
+
+    def read(self) -> NDArray[Any]:
+        """The values, cast; FormatError names the first that does not fit."""
+        values = self.ticket.read()
+        bounds = np.iinfo(self.dtype)
+        # A Python integer outside the values' own type compares exactly.
+        bad = np.flatnonzero((values < bounds.min) | (values > bounds.max))
+        if bad.size:
+            place = np.unravel_index(int(bad[0]), values.shape)
+            index = [int(i) + part.start for i, part in zip(place, self.region, strict=True)]
+            target = data_type_of(self.dtype).name
+            raise FormatError(
+                f"{values[place]} at {index} does not fit {target}",
+                f"{bounds.min} to {bounds.max}; a DirectML length is unsigned", where=self.name,
+            )  # fmt: skip
+        return values.astype(self.dtype)
+
+
+class WidenedSource(Source):
+    """Lengths of rank 1, one for each index of the batch axis, as if repeated along all axes but the reversed one."""
+
+    def __init__(self, source: Source, sizes: tuple[int, ...], axis: int, batch_axis: int) -> None:
+        rank = len(sizes)
+        if not 0 <= batch_axis < rank or batch_axis == axis:
+            raise FormatError(
+                f"--batch-axis is {batch_axis}", f"0 to {rank - 1}, and not the reversed axis {axis}", where=source.name
+            )
+        if source.sizes != (sizes[batch_axis],):
+            wanted = f"{{{sizes[batch_axis]}}}: one length for each index of axis {batch_axis}"
+            found = "{" + ",".join(map(str, source.sizes)) + "}"
+            raise FormatError(f"Sizes is {found}", wanted, where=source.name)
+        self._source, self._batch_axis = source, batch_axis
+        self.name, self.dtype = source.name, source.dtype
+        self.storage, self.identity = source.storage, source.identity
+        self.sizes = (*sizes[:axis], 1, *sizes[axis + 1 :])
+
+    def ticket(self, region: Region) -> Ticket:
+        """The right to read that region."""
+        return _WidenedTicket(self._source.ticket((region[self._batch_axis],)), self._batch_axis, region)
+
+
+@dataclass(frozen=True)
+class _WidenedTicket:
+    ticket: Ticket
+    batch_axis: int
+    region: Region
+
+    def read(self) -> NDArray[Any]:
+        """The lengths, repeated without a copy."""
+        sizes = [part.stop - part.start for part in self.region]
+        narrow = [1] * len(sizes)
+        narrow[self.batch_axis] = sizes[self.batch_axis]
+        return np.broadcast_to(self.ticket.read().reshape(narrow), sizes)

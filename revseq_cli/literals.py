@@ -1,0 +1,163 @@
+"""Numbers as text: exact conversion to a data type, and the text that reads back bit for bit.
+
+An integral number (300, 1.0) must be held exactly by its data type. A fraction, or a number with an exponent, is
+rounded to nearest as NumPy parses it, through FLOAT64. Nothing is ever wrapped, truncated or turned to infinity.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+# The longest exact decimal of a FLOAT64 has 1,077 characters; what is longer is not a number that anyone wrote.
+LONGEST = 1100
+_PLAIN = re.compile(r"[0-9eE.,+-]*")
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?=f?$)", re.ASCII)
+_INTEGRAL = re.compile(r"([+-]?\d+)(?:\.0*)?f?", re.ASCII)
+_SPECIAL = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE)
+_NAN_BITS = re.compile(r"nan\(0x([0-9a-f]{1,16})\)", re.IGNORECASE)
+# The floats at and above which not every integral number is exact, by item size.
+_EXACT_BELOW = {2: 2.0**11, 4: 2.0**24, 8: 2.0**53}
+_USUAL_NAN = {2: 0x7E00, 4: 0x7FC00000, 8: 0x7FF8000000000000}
+
+
+class LiteralError(ValueError):
+    """The number at `index` that its data type cannot hold, and why."""
+
+    def __init__(self, index: int, problem: str) -> None:
+        super().__init__(index, problem)
+        self.index, self.problem = index, problem
+
+
+def parse(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+    """The numbers as an array of shape (len(tokens),); LiteralError for the first that `dtype` cannot hold.
+
+    `name` is the data type's, for messages.
+    """
+    for i, token in enumerate(tokens):
+        if len(token) > LONGEST:
+            raise LiteralError(i, f"a number of {len(token)} characters; {LONGEST} are the most")
+    if dtype.kind == "f":
+        return _parse_floats(tokens, dtype, name)
+    if dtype.kind in "iu":
+        return _parse_integers(tokens, dtype, name)
+    raise LiteralError(0, f"{name} cannot be written as text")
+
+
+def _parse_integers(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+    try:
+        numbers = list(map(int, tokens)) if _PLAIN.fullmatch(",".join(tokens)) else None
+    except ValueError:
+        numbers = None
+    if numbers is None:
+        numbers = [_integer(i, token, name) for i, token in enumerate(tokens)]
+    try:
+        return np.array(numbers, dtype=dtype)
+    except OverflowError:
+        bounds = np.iinfo(dtype)
+        i = next(i for i, n in enumerate(numbers) if not bounds.min <= n <= bounds.max)
+        raise LiteralError(i, f"{tokens[i][:40]} does not fit {name} ({bounds.min} to {bounds.max})") from None
+
+
+def _integer(i: int, token: str, name: str) -> int:
+    """One integer, exactly; it may be written as 1.0 or 1e3."""
+    number = _NUMBER.match(token)
+    if not number:
+        why = f"{name} has no {token[:40]}" if is_special(token) else f"{token[:40]!r} is not a number"
+        raise LiteralError(i, why)
+    exact = Decimal(number[0])
+    if not exact:
+        return 0
+    if not -LONGEST < exact.adjusted() < 20:  # 2^64 has 20 digits; and 1e-999999999 has no ratio worth computing
+        raise LiteralError(i, f"{token[:40]} does not fit {name}")
+    numerator, denominator = exact.as_integer_ratio()
+    if denominator != 1:
+        raise LiteralError(i, f"{token[:40]} is a fraction, and {name} holds integers")
+    return numerator
+
+
+def _parse_floats(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+    patterns: dict[int, int] = {}  # NaN bits, by index
+    special: set[int] = set()
+    try:
+        wide = np.array(list(map(float, tokens)) if _PLAIN.fullmatch(",".join(tokens)) else None, np.float64)
+    except ValueError:
+        wide = np.array(None, np.float64)
+    if wide.ndim == 0:
+        wide = np.array([_float(i, token, dtype, name, patterns) for i, token in enumerate(tokens)], np.float64)
+        special = {i for i, token in enumerate(tokens) if is_special(token)}
+    with np.errstate(over="ignore"):
+        values = wide.astype(dtype)
+    for i in map(int, np.flatnonzero(np.isinf(values))):
+        if i not in special:
+            raise LiteralError(i, f"{tokens[i][:40]} is too large for {name}")
+    for i in map(int, np.flatnonzero(np.abs(wide) >= _EXACT_BELOW[dtype.itemsize])):
+        integral = _INTEGRAL.fullmatch(tokens[i])
+        # int() on both sides: NumPy would compare 2^53+1 with 2^53 as floats, and find them equal.
+        if integral and int(integral[1]) != int(values[i]):
+            raise LiteralError(i, f"{tokens[i][:40]} is not exact in {name}, which would hold {int(values[i])}")
+    bits = values.view(f"u{dtype.itemsize}")
+    for i, pattern in patterns.items():
+        bits[i] = pattern
+    return values
+
+
+def _float(i: int, token: str, dtype: np.dtype[Any], name: str, patterns: dict[int, int]) -> float:
+    """One float in FLOAT64; the bits of a NaN are left in `patterns`."""
+    if number := _NUMBER.match(token):
+        return float(number[0])
+    if written := _NAN_BITS.fullmatch(token):
+        patterns[i] = int(written[1], 16)
+        usual = _USUAL_NAN[dtype.itemsize]
+        quiet = 1 << (_MANTISSA[dtype.itemsize] - 1)
+        exponent = usual & ~quiet
+        # All exponent bits, at least one mantissa bit, nothing above the sign.
+        if patterns[i] & exponent != exponent or not patterns[i] & (2 * quiet - 1) or patterns[i] >> (8 * dtype.itemsize):
+            raise LiteralError(i, f"{token[:40]} is not the bits of a NaN in {name}")
+        return float("nan")
+    if _SPECIAL.fullmatch(token):
+        return float(token)
+    raise LiteralError(i, f"{token[:40]!r} is not a number")
+
+
+_MANTISSA = {2: 10, 4: 23, 8: 52}
+
+
+def is_special(token: str) -> bool:
+    """Whether it is written as a NaN or an infinity."""
+    return bool(_SPECIAL.fullmatch(token) or _NAN_BITS.fullmatch(token))
+
+
+def render(values: NDArray[Any]) -> list[str]:
+    """Each value as the shortest text that `parse` reads back bit for bit, in C order.
+
+    Integral floats below 1e16 are written as integers (1, not 1.0), since every page does; -0.0 keeps its sign.
+    """
+    flat = values.ravel()
+    if flat.dtype.kind != "f":
+        return list(map(str, flat.tolist()))
+    with np.errstate(invalid="ignore"):  # signaling NaNs
+        integral = (flat == np.trunc(flat)) & (np.abs(flat) < 1e16) & ~((flat == 0) & np.signbit(flat))
+    texts = np.empty(flat.size, dtype=object)
+    texts[integral] = list(map(str, flat[integral].astype(np.int64).tolist()))
+    texts[~integral] = _render_floats(flat[~integral])
+    return texts.tolist()  # type: ignore[no-any-return]
+
+
+def _render_floats(flat: NDArray[Any]) -> list[str]:
+    """The text of floats that have a fraction, an exponent, a sign on zero, or no finite value."""
+    # repr of a Python float is FLOAT64's shortest text; the narrower types have theirs in NumPy's str.
+    texts = list(map(repr, flat.tolist())) if flat.dtype.itemsize == 8 else list(map(str, flat))
+    native = flat.astype(flat.dtype.newbyteorder("="), copy=False)
+    bits = native.view(f"u{flat.dtype.itemsize}")
+    for i in np.flatnonzero(np.isnan(native) & (bits != _USUAL_NAN[flat.dtype.itemsize])):
+        texts[i] = f"nan({int(bits[i]):#x})"
+    return texts

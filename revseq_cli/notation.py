@@ -1,0 +1,283 @@
+"""The bracket notation of Microsoft's reference pages: parse it to tensors and attributes, and print it.
+
+    Name: (Sizes:{1,1,3,4}, DataType:FLOAT32)
+    [[[[1,  2,  3,  4],
+       [5,  6,  7,  8],
+       [9, 10, 11, 12]]]]
+
+    Axis: 3
+
+Comments run from // to the end of the line. Nothing here knows which labels an operator uses.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from revseq_cli import literals
+from revseq_cli.errors import FormatError, printable
+from revseq_cli.spec import DataType, TensorDesc, braced
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+_COMMENT = re.compile(r"//[^\n]*")
+_NAME = r"^[ \t]*(?P<name>[A-Za-z_]\w*(?:\[\d+\])?)[ \t]*[:=][ \t]*"
+_HEADER = re.compile(
+    _NAME + r"\(\s*Sizes\s*[:=]\s*\{(?P<sizes>[^{}]*)\}[\s,]*DataType\s*[:=]\s*(?P<type>\w+)\s*\)", re.MULTILINE
+)
+_ATTRIBUTE = re.compile(_NAME + r"(?P<value>\S[^\n]*?)[ \t\r]*$", re.MULTILINE)
+_QUOTED_SPECIAL = re.compile(r'"([+-]?(?:nan|inf|infinity)|nan\(0x[0-9a-f]+\))"', re.IGNORECASE)
+
+_OPEN, _CLOSE, _COMMA, _NUMBER, _BLANK, _BAD = range(6)
+_KIND = np.full(256, _BAD, np.uint8)
+for _kind, _characters in (
+    (_OPEN, b"["),
+    (_CLOSE, b"]"),
+    (_COMMA, b","),
+    (_NUMBER, b"0123456789+-.()abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"),
+    (_BLANK, b" \t\r\n"),
+):
+    _KIND[list(_characters)] = _kind
+# What may follow what: a comma may be missing between two rows, and may trail before a bracket.
+_MAY_FOLLOW = np.zeros((4, 4), dtype=bool)
+_MAY_FOLLOW[_OPEN, [_OPEN, _NUMBER]] = True
+_MAY_FOLLOW[_CLOSE, [_CLOSE, _COMMA, _OPEN]] = True
+_MAY_FOLLOW[_COMMA, [_OPEN, _CLOSE, _NUMBER]] = True
+_MAY_FOLLOW[_NUMBER, [_CLOSE, _COMMA]] = True
+_OUT_OF_PLACE = {
+    (_NUMBER, _NUMBER): "a comma is missing before this number",
+    (_OPEN, _CLOSE): "an empty row; every size is at least 1",
+    (_COMMA, _COMMA): "a number is missing before this comma",
+    (_OPEN, _COMMA): "a number is missing before this comma",
+    (_NUMBER, _OPEN): "a row starts beside a number",
+    (_CLOSE, _NUMBER): "a number stands beside a row",
+}
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A line such as `Axis: 3`; `line` counts from 1."""
+
+    name: str
+    value: str
+    line: int
+
+
+@dataclass(frozen=True)
+class TensorText:
+    """One tensor as it stands in a text: its header, where it has one, and the place of its body.
+
+    `text` is the whole text with its comments blanked out; the body is text[start:stop].
+    """
+
+    name: str
+    desc: TensorDesc | None
+    line: int
+    text: str
+    start: int
+    stop: int
+
+    def values(self, data_type: DataType, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """The values in their sizes, as `dtype`; FormatError with line, column and a caret."""
+        shape, tokens, places = _read_body(self)
+        try:
+            flat = literals.parse(tokens, dtype, data_type.name)
+        except literals.LiteralError as e:
+            raise error_at(self.text, self.start + places[e.index], e.problem) from None
+        return flat.reshape(self._sizes(shape))
+
+    def _sizes(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The header's sizes, where the body fits them; leading sizes of 1 need no brackets."""
+        if self.desc is None:
+            return shape
+        sizes, rank = self.desc.sizes, len(shape)
+        if sizes[-rank:] == shape and prod(sizes[:-rank]) == 1:
+            return sizes
+        raise error_at(
+            self.text, self.start, f"{self.name} has Sizes {braced(sizes)}, and its body {braced(shape)}",
+            "the sizes in the header are those of the body",
+        )  # fmt: skip
+
+
+def error_at(text: str, offset: int, found: str, wanted: str = "") -> FormatError:
+    """The error at that place of the text: with line and column, the line itself and a caret below it."""
+    start = text.rfind("\n", 0, offset) + 1
+    stop = text.find("\n", offset)
+    line = text[start : stop if stop >= 0 else len(text)].rstrip("\r")
+    column = offset - start
+    shown = max(0, column - 40)
+    before = printable(line[shown:column].replace("\t", " "))
+    context = before + printable(line[column : column + 30].replace("\t", " "))
+    caret = " " * len(before) + "^"
+    place = f"line {text.count(chr(10), 0, offset) + 1}, column {column + 1}: {found}"
+    return FormatError(place, "\n".join(filter(None, [context, caret, wanted])))
+
+
+def parse(text: str) -> list[TensorText | Attribute]:
+    """Every tensor and attribute line of a text, in order; a text that begins with a bracket is one tensor."""
+    text = _COMMENT.sub(lambda comment: " " * len(comment[0]), text)
+    first = re.search(r"\S", text)
+    if first and first[0] == "[":
+        start, stop = _body_extent(text, first.start(), len(text))
+        if rest := re.search(r"\S", text[stop:]):
+            raise error_at(text, stop + rest.start(), "something stands behind the last bracket")
+        return [TensorText("", None, 1, text, start, stop)]
+    headers = list(_HEADER.finditer(text))
+    items: list[TensorText | Attribute] = []
+    end = 0
+    for i, header in enumerate(headers):
+        items += _attributes(text, end, header.start())
+        limit = headers[i + 1].start() if i + 1 < len(headers) else len(text)
+        tensor = _tensor(text, header, limit)
+        items.append(tensor)
+        end = tensor.stop
+    return items + _attributes(text, end, len(text))
+
+
+def _attributes(text: str, start: int, stop: int) -> list[TensorText | Attribute]:
+    found = _ATTRIBUTE.finditer(text, start, stop)
+    return [Attribute(m["name"], m["value"], text.count("\n", 0, m.start("name")) + 1) for m in found]
+
+
+def _tensor(text: str, header: re.Match[str], limit: int) -> TensorText:
+    name = header["name"]
+    try:
+        sizes = tuple(int(size) for size in header["sizes"].split(","))
+    except ValueError:
+        raise error_at(text, header.start("sizes"), f"{name} has Sizes {{{header['sizes'][:40]}}}", "integers") from None
+    if min(sizes) < 1:
+        raise error_at(text, header.start("sizes"), f"{name} has Sizes {braced(sizes)}", "sizes of at least 1")
+    try:
+        desc = TensorDesc(DataType.parse(header["type"]), sizes)
+    except ValueError as e:
+        raise error_at(text, header.start("type"), e.found, e.wanted) from None  # type: ignore[attr-defined]
+    bracket = re.compile(r"\S").search(text, header.end(), limit)
+    if not bracket or bracket[0] != "[":
+        raise error_at(text, header.start("name"), f"{name} has no values", "rows in brackets below the header")
+    start, stop = _body_extent(text, bracket.start(), limit)
+    return TensorText(name, desc, text.count("\n", 0, header.start("name")) + 1, text, start, stop)
+
+
+def _codes(text: str) -> NDArray[np.uint8]:
+    """One byte for each character, so that places agree; what is not ASCII becomes a question mark."""
+    return np.frombuffer(text.encode("ascii", "replace"), np.uint8)
+
+
+def _body_extent(text: str, start: int, limit: int) -> tuple[int, int]:
+    """From the opening bracket at `start` to behind the one that closes it."""
+    codes = _codes(text[start:limit])
+    brackets = np.flatnonzero((codes == ord("[")) | (codes == ord("]")))
+    depth = np.cumsum(np.where(codes[brackets] == ord("["), 1, -1))
+    closed = np.flatnonzero(depth == 0)
+    if not closed.size:
+        raise error_at(text, start, "this bracket is never closed")
+    return start, start + int(brackets[closed[0]]) + 1
+
+
+def _read_body(tensor: TensorText) -> tuple[tuple[int, ...], list[str], NDArray[np.intp]]:
+    """A body's shape, its numbers as text, and where each stands."""
+    body = tensor.text[tensor.start : tensor.stop]
+    if '"' in body:  # JSON writes "nan" in quotes
+        body = _QUOTED_SPECIAL.sub(lambda special: f" {special[1]} ", body)
+    kinds = _KIND[_codes(body)]
+    bad = np.flatnonzero(kinds == _BAD)
+    if bad.size:
+        i = int(bad[0])
+        raise error_at(tensor.text, tensor.start + i, f"{body[i]!r} has no place in a tensor")
+    keep = kinds != _BLANK
+    keep[1:] &= ~((kinds[1:] == _NUMBER) & (kinds[:-1] == _NUMBER))  # a number counts where it starts
+    places = np.flatnonzero(keep)
+    kinds = kinds[places]
+    wrong = np.flatnonzero(~_MAY_FOLLOW[kinds[:-1], kinds[1:]])
+    if wrong.size:
+        i = int(wrong[0])
+        raise error_at(tensor.text, tensor.start + int(places[i + 1]), _OUT_OF_PLACE[int(kinds[i]), int(kinds[i + 1])])
+    shape = _shape(tensor, kinds, places)
+    tokens = body.translate({ord("["): " ", ord("]"): " ", ord(","): " "}).split()
+    return shape, tokens, places[kinds == _NUMBER]
+
+
+def _shape(tensor: TensorText, kinds: NDArray[np.uint8], places: NDArray[np.intp]) -> tuple[int, ...]:
+    """The body's shape; FormatError where rows of one depth differ in length, or numbers stand at two depths."""
+    depth = np.cumsum(np.where(kinds == _OPEN, 1, 0) - np.where(kinds == _CLOSE, 1, 0))
+    numbers = np.flatnonzero(kinds == _NUMBER)
+    rank = int(depth[numbers[0]])
+    if rank > 64:
+        raise error_at(tensor.text, tensor.start, f"{rank} brackets deep", "at most 64 dimensions, and 8 in DirectML")
+    shallow = numbers[depth[numbers] != rank]
+    if shallow.size:
+        raise error_at(
+            tensor.text, tensor.start + int(places[shallow[0]]),
+            f"a number {depth[shallow[0]]} brackets deep, and the first one is {rank} deep",
+        )  # fmt: skip
+    rows = [np.flatnonzero((kinds == _OPEN) & (depth == d)) for d in range(1, rank + 1)]
+    shape = []
+    for parents, children in zip(rows, [*rows[1:], numbers], strict=True):
+        counts = np.bincount(np.searchsorted(parents, children) - 1, minlength=parents.size)
+        odd = np.flatnonzero(counts != counts[0])
+        if odd.size:
+            raise error_at(
+                tensor.text, tensor.start + int(places[parents[odd[0]]]),
+                f"a row of {counts[odd[0]]}, and the first one has {counts[0]}", "all rows of one length",
+            )  # fmt: skip
+        shape.append(int(counts[0]))
+    return tuple(shape)
+
+
+def header(name: str, desc: TensorDesc) -> str:
+    """The line above a body: `Name: (Sizes:{1,1,3,4}, DataType:FLOAT32)`."""
+    return f"{name}: {desc}"
+
+
+def body(texts: Sequence[str], sizes: tuple[int, ...], gaps: Sequence[int] = ()) -> str:
+    """The rows of a tensor whose elements, in C order, are `texts`.
+
+    Brackets run together; a row that opens k of them is indented by (rank - k) blanks; the first column has a width of
+    its own and all others share one. That rule gives the tensors of the reference page to the letter. `gaps` has, for
+    each dimension, after how many of its indices a "..." stands for what was left out, or 0.
+    """
+    rank, width = len(sizes), sizes[-1]
+    gaps = gaps or (0,) * rank
+    first = max(map(len, texts[::width]))
+    other = max((len(text) for i, text in enumerate(texts) if i % width), default=0)
+    # How many rows an index of each dimension holds, from the innermost out.
+    spans = [prod(sizes[d + 1 : -1]) for d in range(rank - 2, -1, -1)]
+    blocks = [prod(sizes[d:-1]) for d in range(rank - 2, -1, -1)]
+    lines = []
+    for row in range(len(texts) // width):
+        cells = [texts[row * width].rjust(first)]
+        cells += [text.rjust(other) for text in texts[row * width + 1 : (row + 1) * width]]
+        if gaps[-1]:
+            cells.insert(gaps[-1], "...")
+        opened = 1 + _boundaries(row, blocks)
+        closed = 1 + _boundaries(row + 1, blocks)
+        last = row + 1 == len(texts) // width
+        lines.append(" " * (rank - opened) + "[" * opened + ", ".join(cells) + "]" * closed + ("" if last else ","))
+        for d, (span, block) in enumerate(zip(spans, blocks, strict=True)):
+            gap = gaps[rank - 2 - d]
+            if gap and (row + 1) % block == gap * span:
+                lines.append(" " * (rank - 1 - d) + "...")
+    return "\n".join(lines)
+
+
+def _boundaries(row: int, blocks: Sequence[int]) -> int:
+    """How many dimensions begin anew at that row."""
+    count = 0
+    for block in blocks:
+        if row % block:
+            break
+        count += 1
+    return count
+
+
+def tensor_text(name: str, desc: TensorDesc, values: NDArray[Any]) -> str:
+    """Header and body, as a page shows a tensor; no line break at the end."""
+    return f"{header(name, desc)}\n{body(literals.render(values), desc.sizes)}"

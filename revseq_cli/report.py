@@ -1,0 +1,241 @@
+"""Everything that a person sees, and the JSON that says the same to a program."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from revseq_cli import literals, notation
+from revseq_cli.errors import printable
+from revseq_cli.formats.types import describe
+from revseq_cli.spec import FeatureLevel, TensorDesc, braced, support
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.base import Source
+    from revseq_cli.kernel import LengthCounts
+    from revseq_cli.spec import Constraint
+
+# A terminal shows tensors up to this many elements whole.
+MOST_ON_TERMINAL = 1000
+_EDGE = 3  # indices shown at either end of a dimension that is shortened
+_PREVIEW = 200
+SCHEMA = 1
+
+
+class Check(NamedTuple):
+    """All that `check` found out."""
+
+    names: dict[str, str]
+    values: TensorDesc
+    lengths: TensorDesc
+    axis: int
+    level: FeatureLevel
+    constraints: list[Constraint]
+    lowest: FeatureLevel | None
+    counts: LengthCounts | None
+
+
+def notation_text(tensors: dict[str, NDArray[Any]], axis: int | None, most: int | None) -> str:
+    """The tensors by name in the page's notation, a blank line between; Axis, if given, before the last one."""
+    parts = [_tensor(name, values, most) for name, values in tensors.items()]
+    if axis is not None:
+        parts.insert(-1, f"Axis: {axis}")
+    return "\n\n".join(parts)
+
+
+def _tensor(name: str, values: NDArray[Any], most: int | None) -> str:
+    desc = describe(values)
+    if most is None or values.size <= most:
+        return f"{notation.header(name, desc)}\n{notation.body(_texts(values), desc.sizes)}"
+    return f"{notation.header(name, desc)}\n{shortened(lambda region: values[region], desc)}"
+
+
+def shortened(read: Callable[[tuple[slice, ...]], NDArray[Any]], desc: TensorDesc, most: int = MOST_ON_TERMINAL) -> str:
+    """A tensor's rows with only the ends of its long dimensions, and a line that says so.
+
+    `read` gives the values of a region; only what is shown is read.
+    """
+    ends: list[list[slice]] = []
+    kept = 1
+    for size in reversed(desc.sizes):  # whole from the innermost out, as long as there is room
+        whole = size <= 2 * _EDGE + 1
+        ends.append([slice(0, size)] if whole else [slice(0, _EDGE), slice(size - _EDGE, size)])
+        if kept * (size if whole else 2 * _EDGE) > most:
+            ends[-1] = [slice(0, 1)]
+        kept *= sum(part.stop - part.start for part in ends[-1])
+    ends.reverse()
+    pieces = np.empty([len(parts) for parts in ends], dtype=object)
+    for index, region in zip(np.ndindex(pieces.shape), itertools.product(*ends), strict=True):
+        pieces[index] = read(region)
+    values = np.block(pieces.tolist())
+    gaps = [parts[0].stop if parts[-1].stop < size or len(parts) > 1 else 0 for parts, size in zip(ends, desc.sizes, strict=True)]
+    rows = notation.body(_texts(values), values.shape, gaps)
+    if values.size == desc.element_count:
+        return rows
+    return f"{rows}\n// {values.size:,} of {desc.element_count:,} elements; --full prints all"
+
+
+def _texts(values: NDArray[Any]) -> list[str]:
+    """Elements as text; a bool or a complex number, which the notation lacks, as Python shows it."""
+    return list(map(str, values.ravel().tolist())) if values.dtype.kind in "bc" else literals.render(values)
+
+
+def show_text(source: Source, *, preview: bool) -> str:
+    """One tensor's header and storage, and its first rows."""
+    desc, storage = source.desc, source.storage
+    details = ", ".join(f"{key} {value}" for key, value in storage.details.items())
+    lines = [
+        printable(source.name),
+        f"  DataType         {desc.data_type.name}",
+        f"  Sizes            {braced(desc.sizes)}",
+        f"  dimension count  {desc.dimension_count}",
+        f"  elements         {desc.element_count:,}",
+        f"  bytes            {desc.total_bytes:,}",
+        f"  storage          {storage.format}{', ' if details else ''}{printable(details)}",
+    ]
+    if preview:
+        rows = shortened(lambda region: source.ticket(region).read(), desc, _PREVIEW)
+        lines += ["", *(f"  {line}".replace("; --full prints all", "") for line in rows.split("\n"))]
+    return "\n".join(lines)
+
+
+def _as_json(report: dict[str, Any]) -> str:
+    return json.dumps({"schema": SCHEMA, **report})
+
+
+def _desc_json(desc: TensorDesc) -> dict[str, Any]:
+    return {"DataType": desc.data_type.name, "Sizes": list(desc.sizes)}
+
+
+def run_json(values: TensorDesc, lengths: TensorDesc, axis: int, output: str) -> str:
+    """What `run` did."""
+    return _as_json(
+        {
+            "InputTensor": _desc_json(values),
+            "SequenceLengthsTensor": _desc_json(lengths),
+            "Axis": axis,
+            "output": output,
+            "bytes": values.total_bytes,
+        }
+    )
+
+
+def show_json(sources: Sequence[Source]) -> str:
+    """What `show` knows of each tensor."""
+    tensors = [
+        {
+            "name": source.name,
+            **_desc_json(source.desc),
+            "bytes": source.desc.total_bytes,
+            "format": source.storage.format,
+            "storage": source.storage.details,
+        }
+        for source in sources
+    ]
+    return _as_json({"tensors": tensors})
+
+
+def check_json(check: Check) -> str:
+    """What `check` found."""
+    return _as_json(
+        {
+            "level": check.level.short,
+            "valid": all(c.ok for c in check.constraints),
+            "InputTensor": _desc_json(check.values),
+            "SequenceLengthsTensor": _desc_json(check.lengths),
+            "Axis": check.axis,
+            "constraints": [c.__dict__ for c in check.constraints],
+            "lowest_level": check.lowest.short if check.lowest is not None else None,
+            "lengths": check.counts._asdict() if check.counts is not None else None,
+        }
+    )
+
+
+def print_check(check: Check, *, color: bool) -> None:
+    """The table of constraints, and what follows from them."""
+    from rich.table import Table  # noqa: PLC0415 - rich is loaded where it is used
+    from rich.text import Text  # noqa: PLC0415
+
+    console = _console(color)
+    for tensor, desc in (("InputTensor", check.values), ("SequenceLengthsTensor", check.lengths)):
+        console.print(Text(f"{tensor}: {desc}  {printable(check.names[tensor])}"))
+    console.print(Text(_axis_line(check)))
+    table = Table("", "constraint", "found", "wanted", "rule", title=str(check.level), title_justify="left")
+    for c in check.constraints:
+        mark = Text("pass", "green") if c.ok else Text("FAIL", "bold red")
+        table.add_row(mark, Text(f"{c.tensor} {c.property}".strip()), Text(c.found), Text(c.wanted), Text(c.rule))
+    console.print(table)
+    for hint in dict.fromkeys(c.hint for c in check.constraints if not c.ok and c.hint):
+        console.print(Text(f"Hint: {hint}"))
+    lowest = f"{check.lowest} is the lowest that accepts" if check.lowest is not None else "no feature level accepts"
+    console.print(Text(f"{lowest} these tensors"))
+    if check.counts is not None:
+        total, clamped, unchanged = check.counts
+        size = check.values.sizes[check.axis]
+        console.print(
+            Text(f"lengths: {total:,} in all; {clamped:,} above {size} and clamped; {unchanged:,} change nothing (0 or 1)")
+        )
+
+
+def _axis_line(check: Check) -> str:
+    if not 0 <= check.axis < check.values.dimension_count:
+        return f"Axis: {check.axis}"
+    size = check.values.sizes[check.axis]
+    return f"Axis: {check.axis}, {check.values.element_count // size:,} lines of {size:,} elements"
+
+
+def levels_json(levels: Sequence[FeatureLevel]) -> str:
+    """The support table."""
+    rows = []
+    for level in levels:
+        row = support(level)
+        rows.append(
+            {
+                "level": level.short,
+                "dimension_counts": [row.dimension_counts[0], row.dimension_counts[-1]] if row else None,
+                "InputTensor": [t.name for t in row.values] if row else None,
+                "SequenceLengthsTensor": [t.name for t in row.lengths] if row else None,
+                "most_elements": row.most_elements if row else None,
+            }
+        )
+    return _as_json({"levels": rows})
+
+
+def print_levels(levels: Sequence[FeatureLevel], *, color: bool) -> None:
+    """The support table, a row a level."""
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table("level", "dimension counts", "InputTensor, OutputTensor", "SequenceLengthsTensor", show_lines=True)
+    for level in levels:
+        row = support(level)
+        if row is None:
+            table.add_row(level.short, "-", "the operator does not exist yet", "-")
+            continue
+        counts = row.dimension_counts
+        span = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        names = [" ".join(t.name for t in types) for types in (row.values, row.lengths)]
+        table.add_row(level.short, span, *names)
+    console = _console(color)
+    console.print(table)
+    if len(levels) > 1:
+        console.print("The operator came with 2_1; no level after 5_0 changes it. none is not DirectML's.")
+
+
+def _console(color: bool) -> Any:  # noqa: ANN401 - rich's Console, which is not loaded yet
+    """Standard output, in lines that no width breaks when it is not a terminal."""
+    import sys  # noqa: PLC0415
+
+    from rich.console import Console  # noqa: PLC0415
+
+    width = None if sys.stdout.isatty() else 200
+    return Console(
+        width=width, color_system="standard" if color else None, force_terminal=color or None, highlight=False,
+        emoji=False, markup=False,
+    )  # fmt: skip
