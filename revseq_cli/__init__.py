@@ -1,9 +1,9 @@
 """DirectML's operator DML_REVERSE_SUBSEQUENCES for NumPy arrays; the command `revseq` does it for tensor files.
 
-    >>> import numpy as np, revseq_cli
-    >>> revseq_cli.reverse_subsequences(np.arange(1, 9).reshape(2, 4), np.array([[3], [0]], np.uint32), axis=1)
-    array([[3, 2, 1, 4],
-           [5, 6, 7, 8]])
+>>> import numpy as np, revseq_cli
+>>> revseq_cli.reverse_subsequences(np.arange(1, 9).reshape(2, 4), np.array([[3], [0]], np.uint32), axis=1)
+array([[3, 2, 1, 4],
+       [5, 6, 7, 8]])
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def reverse_subsequences(values: NDArray[Any], lengths: NDArray[np.unsignedinteg
     Source of the rules: Microsoft's reference page of DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC, its members and "Tensor
     constraints".
     """
-    from revseq_cli import kernel, spec  # noqa: PLC0415 - `--help` must not load NumPy
-    from revseq_cli.formats.types import describe  # noqa: PLC0415
+    from revseq_cli import kernel, spec  # `--help` must not load NumPy
+    from revseq_cli.formats.types import describe
 
     spec.require(describe(values), describe(lengths), axis, spec.FeatureLevel.NONE)
     return kernel.reverse(values, lengths, axis)
@@ -57,7 +57,7 @@ def violations(
     Source of the rules: Microsoft's reference page of DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC, "Tensor constraints" and
     "Tensor support".
     """
-    from revseq_cli import spec  # noqa: PLC0415
-    from revseq_cli.formats.types import describe  # noqa: PLC0415
+    from revseq_cli import spec
+    from revseq_cli.formats.types import describe
 
     return spec.violations(describe(values), describe(lengths), axis, spec.FeatureLevel.parse(feature_level))

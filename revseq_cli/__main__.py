@@ -25,20 +25,21 @@ def main() -> NoReturn:
 
 
 def _run() -> int:
-    import click  # noqa: PLC0415 - a signal during the imports must find its handler in place
+    import click  # a signal during the imports must find its handler in place
 
-    from revseq_cli.commands.cli import cli  # noqa: PLC0415
-    from revseq_cli.errors import RevseqError  # noqa: PLC0415
+    from revseq_cli.commands.cli import cli
+    from revseq_cli.errors import RevseqError
 
     try:
-        return cli.main(standalone_mode=False) or 0
+        with cli.make_context("revseq", sys.argv[1:]) as context:
+            return cli.invoke(context) or 0
+    except click.exceptions.Exit as e:
+        return e.exit_code
     except click.UsageError as e:
         command = e.ctx.command_path if e.ctx else "revseq"
         return _fail(RevseqError(e.format_message()[:200], hint=f"{command} --help"), e)
     except click.ClickException as e:
         return _fail(RevseqError(e.format_message()[:200]), e)
-    except click.exceptions.Abort:
-        stopping.die()
     except RevseqError as e:
         return _fail(e, e)
     except MemoryError as e:
@@ -46,13 +47,14 @@ def _run() -> int:
     except BrokenPipeError:
         return _silent_stdout(0)
     except OSError as e:
-        return _fail(RevseqError(f"{e.strerror or e}", where=str(e.filename or "standard output")), e)
+        # Files have their errors worded where they are opened; what is left is standard output.
+        return _fail(RevseqError(f"cannot write: {e.strerror or e}", where=str(e.filename or "standard output")), e)
 
 
 def _fail(error: Exception, cause: BaseException) -> int:
     """Say what is wrong on standard error; with -vv, where."""
     if any(word.startswith("-v") and word.count("v") > 1 for word in sys.argv[1:]):
-        import traceback  # noqa: PLC0415
+        import traceback
 
         traceback.print_exception(cause)
     if sys.stderr:
@@ -66,9 +68,9 @@ def _flushed(status: int) -> int:
         if sys.stdout:
             sys.stdout.flush()
     except BrokenPipeError:
-        return _silent_stdout(status if status != 2 else 2)
+        return _silent_stdout(status)
     except OSError as e:
-        from revseq_cli.errors import RevseqError  # noqa: PLC0415
+        from revseq_cli.errors import RevseqError
 
         return _fail(RevseqError(f"cannot write: {e.strerror}", where="standard output"), e)
     return status

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from revseq_cli import kernel
+from revseq_cli import kernel, stopping
 from revseq_cli.plan import Plan, make_plan
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def reverse(job: Job, sink: Sink, plan: Plan, execute: Callable[[Iterable[Task]]
             yield Task((job.values.ticket(region), job.lengths.ticket(lengths)), step, outlet, region)
 
     for parcel in execute(tasks()):
+        stopping.check()
         if parcel is not None:
             sink.receive(parcel)
 
@@ -91,9 +92,7 @@ def fold(
     execute: Callable[[Iterable[Task]], Iterator[object]] = serial,
 ) -> Iterator[Any]:
     """The step's share from every block, for sums over a whole tensor."""
-    tasks = (
-        Task(tuple(source.ticket(block.region) for source in sources), step, None, block.region) for block in plan
-    )
+    tasks = (Task(tuple(source.ticket(block.region) for source in sources), step, None, block.region) for block in plan)
     return execute(tasks)
 
 

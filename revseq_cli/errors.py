@@ -31,29 +31,31 @@ def listed(names: Iterable[str], most: int = 10) -> str:
 class RevseqError(Exception):
     """What stops the work and is the user's to mend.
 
-    `found` states the fact, `wanted` says what would have been right and which rule says so (it may have several
-    lines), `hint` can be typed, and `where` names the file (and dataset) that it is about.
+    `found` states the fact, `wanted` says what would have been right and which rule says so, `hint` can be typed,
+    `where` names the file (and dataset) that it is about, and `context` has the lines of a text with a caret.
     """
 
     exit_code = 2
 
-    def __init__(self, found: str, wanted: str = "", hint: str = "", where: str = "") -> None:
+    def __init__(self, found: str, wanted: str = "", hint: str = "", where: str = "", context: str = "") -> None:
         super().__init__(found)
-        self.found, self.wanted, self.hint, self.where = found, wanted, hint, where
+        self.found, self.wanted, self.hint, self.where, self.context = found, wanted, hint, where, context
 
     def __reduce__(self) -> tuple[object, ...]:
         """For workers; OSError's own way would drop what it takes for a file name."""
-        return type(self), (self.found, self.wanted, self.hint, self.where)
+        return type(self), (self.found, self.wanted, self.hint, self.where, self.context)
 
     def about(self, where: str) -> Self:
         """The same error, with the file that it is about; a name given further in stays."""
-        return self if self.where else type(self)(self.found, self.wanted, self.hint, where)
+        self.where = self.where or where
+        return self
 
     def __str__(self) -> str:
-        fact = f"{printable(self.where)}: {printable(self.found)}" if self.where else printable(self.found)
-        wanted = [f"  {printable(line)}" for line in self.wanted.split("\n")] if self.wanted else []
-        hint = [f"Hint: {printable(self.hint)}"] if self.hint else []
-        return "\n".join([f"Error: {fact}", *wanted, *hint])
+        lines = [f"Error: {self.where}: {self.found}" if self.where else f"Error: {self.found}"]
+        lines += [f"  {line}" for line in self.context.split("\n") if self.context]
+        lines += [f"  wanted: {self.wanted}"] * bool(self.wanted)
+        lines += [f"Hint: {self.hint}"] * bool(self.hint)
+        return "\n".join(map(printable, lines))
 
 
 class UsageError(RevseqError, ValueError):
@@ -82,10 +84,6 @@ class SpecError(RevseqError, ValueError):
     def __reduce__(self) -> tuple[object, ...]:
         """For workers."""
         return type(self), (self.violations, self.names)
-
-    def about(self, where: str) -> Self:  # noqa: ARG002 - every violation names its own tensor
-        """The same error."""
-        return self
 
     def __str__(self) -> str:
         return "\n".join(

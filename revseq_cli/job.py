@@ -1,4 +1,4 @@
-"""What is to be done: input, lengths and axis, from options or from a docs-style text; the only reader of its labels."""
+"""What is to be done: input, lengths and axis, from options or a docs-style text; the only reader of its labels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Job:
     @property
     def names(self) -> dict[str, str]:
         """What the user called each tensor."""
-        return {INPUT: self.values.name, LENGTHS: self.lengths.name, "": ""}
+        return {INPUT: self.values.name, LENGTHS: self.lengths.name, "": self.values.name}
 
     @property
     def inputs(self) -> list[Identity]:
@@ -76,7 +76,7 @@ def load(request: Request) -> Job:
             f"DataType is {values.desc.data_type.name}, and --dtype says {request.dtype.name}",
             "types are never changed silently", "leave out --dtype", values.name,
         )  # fmt: skip
-    axis = _axis(request, example, text)
+    axis = _axis(request, example, values)
     return Job(values, _lengths(request, example, text, values, axis), axis)
 
 
@@ -100,9 +100,7 @@ def _example(request: Request) -> tuple[Example | None, Text | None]:
     if not examples and number is None:
         return None, None
     if number is None and len(examples) > 1:
-        raise UsageError(
-            f"holds {len(examples)} examples", "the number of one", f"try {text.name}::1", text.name
-        )
+        raise UsageError(f"holds {len(examples)} examples", "the number of one", f"try {text.name}::1", text.name)
     if not 1 <= (number or 1) <= len(examples):
         raise UsageError(f"no example {number}", f"1 to {len(examples)}", where=text.name)
     return examples[(number or 1) - 1], text
@@ -135,17 +133,20 @@ def find_examples(text: str) -> list[Example]:
     return examples
 
 
-def _axis(request: Request, example: Example | None, text: Text | None) -> int:
+def _axis(request: Request, example: Example | None, values: Source) -> int:
     if request.axis is not None:
         return request.axis
-    if example and example.axis and text:
+    if example and example.axis:
         try:
             return int(example.axis.value)
         except ValueError:
             raise FormatError(
-                f"line {example.axis.line}: Axis is {example.axis.value[:40]}", "an integer", where=text.name
+                f"line {example.axis.line}: Axis is {example.axis.value[:40]}", "an integer", where=values.name
             ) from None
-    raise UsageError("no axis is given", "the dimension to reverse along, counted from 0", "add --axis 0")
+    last = len(values.sizes) - 1
+    raise UsageError(
+        "no axis is given", f"the dimension to reverse along, 0 to {last}", f"add --axis {last}", values.name
+    )
 
 
 def _lengths(request: Request, example: Example | None, text: Text | None, values: Source, axis: int) -> Source:
@@ -155,7 +156,8 @@ def _lengths(request: Request, example: Example | None, text: Text | None, value
         lengths = formats.open_source(_reference(request.lengths, request.format), types)
     elif example and text:
         if LENGTHS not in example.tensors:
-            raise FormatError(f"the example has no {LENGTHS}", "SequenceTensor or SequenceLengthsTensor", where=text.name)
+            wanted = "a tensor labelled SequenceTensor or SequenceLengthsTensor"
+            raise FormatError("the example has no lengths", wanted, f"add LENGTHS: {text.name} lengths.npy", text.name)
         lengths = notation_source(text, example.tensors[LENGTHS], types)
     else:
         raise UsageError(
@@ -167,4 +169,3 @@ def _lengths(request: Request, example: Example | None, text: Text | None, value
     if request.batch_axis is not None:
         lengths = WidenedSource(lengths, values.sizes, axis, request.batch_axis)
     return lengths
-

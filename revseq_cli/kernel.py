@@ -43,8 +43,9 @@ def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int) -> NDArray[A
 
 
 def clamp(lengths: NDArray[Any], size: int) -> Lengths:
-    """Lengths as indices, none above `size`; compared while unsigned, so that 2^32 and 2^64-1 are large, not negative."""
-    return np.minimum(lengths, np.uint64(size), dtype=np.uint64).astype(np.intp)
+    """Lengths as indices, none above `size`; compared while unsigned, so that 2^64-1 is large, not negative."""
+    clamped: Lengths = np.minimum(lengths, np.uint64(size), dtype=np.uint64).astype(np.intp)
+    return clamped
 
 
 def _word(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -78,7 +79,11 @@ def _by_table(out: Words, words: Words, lengths: Lengths) -> None:
         index = table[lengths[part]]
         index += first[: len(index)]
         np.take(
-            words[part].reshape(-1, inner), index.reshape(-1), axis=0, out=out[part].reshape(-1, inner), mode="wrap"
+            words[part].reshape(-1, inner),
+            index.reshape(-1),
+            axis=0,
+            out=out[part].reshape(-1, inner),
+            mode="wrap",
         )
 
 

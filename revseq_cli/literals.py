@@ -120,7 +120,11 @@ def _float(i: int, token: str, dtype: np.dtype[Any], name: str, patterns: dict[i
         quiet = 1 << (_MANTISSA[dtype.itemsize] - 1)
         exponent = usual & ~quiet
         # All exponent bits, at least one mantissa bit, nothing above the sign.
-        if patterns[i] & exponent != exponent or not patterns[i] & (2 * quiet - 1) or patterns[i] >> (8 * dtype.itemsize):
+        if (
+            patterns[i] & exponent != exponent
+            or not patterns[i] & (2 * quiet - 1)
+            or patterns[i] >> (8 * dtype.itemsize)
+        ):
             raise LiteralError(i, f"{token[:40]} is not the bits of a NaN in {name}")
         return float("nan")
     if _SPECIAL.fullmatch(token):
@@ -145,11 +149,12 @@ def render(values: NDArray[Any]) -> list[str]:
     if flat.dtype.kind != "f":
         return list(map(str, flat.tolist()))
     with np.errstate(invalid="ignore"):  # signaling NaNs
-        integral = (flat == np.trunc(flat)) & (np.abs(flat) < 1e16) & ~((flat == 0) & np.signbit(flat))
+        wide = flat.astype(np.float64)
+        integral = (wide == np.trunc(wide)) & (np.abs(wide) < 1e16) & ~((wide == 0) & np.signbit(wide))
     texts = np.empty(flat.size, dtype=object)
-    texts[integral] = list(map(str, flat[integral].astype(np.int64).tolist()))
+    texts[integral] = list(map(str, wide[integral].astype(np.int64).tolist()))
     texts[~integral] = _render_floats(flat[~integral])
-    return texts.tolist()  # type: ignore[no-any-return]
+    return texts.tolist()
 
 
 def _render_floats(flat: NDArray[Any]) -> list[str]:

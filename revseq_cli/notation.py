@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 _COMMENT = re.compile(r"//[^\n]*")
 _NAME = r"^[ \t]*(?P<name>[A-Za-z_]\w*(?:\[\d+\])?)[ \t]*[:=][ \t]*"
 _HEADER = re.compile(
-    _NAME + r"\(\s*Sizes\s*[:=]\s*\{(?P<sizes>[^{}]*)\}[\s,]*DataType\s*[:=]\s*(?P<type>\w+)\s*\)", re.MULTILINE
+    _NAME + r"\(\s*Sizes\s*[:=]\s*\{(?P<sizes>[^{}]*)\}[\s,]*DataType\s*[:=]\s*(?P<type>\w+)\s*\)",
+    re.MULTILINE,
 )
 _ATTRIBUTE = re.compile(_NAME + r"(?P<value>\S[^\n]*?)[ \t\r]*$", re.MULTILINE)
 _QUOTED_SPECIAL = re.compile(r'"([+-]?(?:nan|inf|infinity)|nan\(0x[0-9a-f]+\))"', re.IGNORECASE)
@@ -118,7 +119,7 @@ def error_at(text: str, offset: int, found: str, wanted: str = "") -> FormatErro
     context = before + printable(line[column : column + 30].replace("\t", " "))
     caret = " " * len(before) + "^"
     place = f"line {text.count(chr(10), 0, offset) + 1}, column {column + 1}: {found}"
-    return FormatError(place, "\n".join(filter(None, [context, caret, wanted])))
+    return FormatError(place, wanted, context=f"{context}\n{caret}")
 
 
 def parse(text: str) -> list[TensorText | Attribute]:
@@ -152,7 +153,9 @@ def _tensor(text: str, header: re.Match[str], limit: int) -> TensorText:
     try:
         sizes = tuple(int(size) for size in header["sizes"].split(","))
     except ValueError:
-        raise error_at(text, header.start("sizes"), f"{name} has Sizes {{{header['sizes'][:40]}}}", "integers") from None
+        raise error_at(
+            text, header.start("sizes"), f"{name} has Sizes {{{header['sizes'][:40]}}}", "integers"
+        ) from None
     if min(sizes) < 1:
         raise error_at(text, header.start("sizes"), f"{name} has Sizes {braced(sizes)}", "sizes of at least 1")
     try:

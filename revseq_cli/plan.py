@@ -45,7 +45,13 @@ class Plan:
 
 
 def make_plan(
-    sizes: tuple[int, ...], axis: int | None, item_size: int, *, most_bytes: int, grain: tuple[int, ...], order: str = "C"
+    sizes: tuple[int, ...],
+    axis: int | None,
+    item_size: int,
+    *,
+    most_bytes: int,
+    grain: tuple[int, ...],
+    order: str = "C",
 ) -> Plan:
     """Cut every dimension but the axis, the slowest first, at multiples of its grain, until a block fits.
 

@@ -11,7 +11,7 @@ import numpy as np
 from revseq_cli import literals, notation
 from revseq_cli.errors import printable
 from revseq_cli.formats.types import describe
-from revseq_cli.spec import FeatureLevel, TensorDesc, braced, support
+from revseq_cli.spec import FeatureLevel, TensorDesc, braced, span, support
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -75,7 +75,10 @@ def shortened(read: Callable[[tuple[slice, ...]], NDArray[Any]], desc: TensorDes
     for index, region in zip(np.ndindex(pieces.shape), itertools.product(*ends), strict=True):
         pieces[index] = read(region)
     values = np.block(pieces.tolist())
-    gaps = [parts[0].stop if parts[-1].stop < size or len(parts) > 1 else 0 for parts, size in zip(ends, desc.sizes, strict=True)]
+    gaps = [
+        parts[0].stop if parts[-1].stop < size or len(parts) > 1 else 0
+        for parts, size in zip(ends, desc.sizes, strict=True)
+    ]
     rows = notation.body(_texts(values), values.shape, gaps)
     if values.size == desc.element_count:
         return rows
@@ -160,14 +163,15 @@ def check_json(check: Check) -> str:
 
 def print_check(check: Check, *, color: bool) -> None:
     """The table of constraints, and what follows from them."""
-    from rich.table import Table  # noqa: PLC0415 - rich is loaded where it is used
-    from rich.text import Text  # noqa: PLC0415
+    from rich.table import Table  # rich is loaded where it is used
+    from rich.text import Text
 
     console = _console(color)
     for tensor, desc in (("InputTensor", check.values), ("SequenceLengthsTensor", check.lengths)):
         console.print(Text(f"{tensor}: {desc}  {printable(check.names[tensor])}"))
     console.print(Text(_axis_line(check)))
-    table = Table("", "constraint", "found", "wanted", "rule", title=str(check.level), title_justify="left")
+    console.print(Text(str(check.level)))
+    table = Table("", "constraint", "found", "wanted", "rule")
     for c in check.constraints:
         mark = Text("pass", "green") if c.ok else Text("FAIL", "bold red")
         table.add_row(mark, Text(f"{c.tensor} {c.property}".strip()), Text(c.found), Text(c.wanted), Text(c.rule))
@@ -179,9 +183,8 @@ def print_check(check: Check, *, color: bool) -> None:
     if check.counts is not None:
         total, clamped, unchanged = check.counts
         size = check.values.sizes[check.axis]
-        console.print(
-            Text(f"lengths: {total:,} in all; {clamped:,} above {size} and clamped; {unchanged:,} change nothing (0 or 1)")
-        )
+        effects = f"{clamped:,} above {size} and clamped, {unchanged:,} of 0 or 1 change nothing"
+        console.print(Text(f"lengths: {total:,} in all, {effects}"))
 
 
 def _axis_line(check: Check) -> str:
@@ -209,30 +212,28 @@ def levels_json(levels: Sequence[FeatureLevel]) -> str:
 
 
 def print_levels(levels: Sequence[FeatureLevel], *, color: bool) -> None:
-    """The support table, a row a level."""
-    from rich.table import Table  # noqa: PLC0415
+    """The support table: levels that accept the same share a row."""
+    from rich.table import Table
 
-    table = Table("level", "dimension counts", "InputTensor, OutputTensor", "SequenceLengthsTensor", show_lines=True)
-    for level in levels:
-        row = support(level)
+    table = Table("levels", "dimension counts", "InputTensor, OutputTensor", "SequenceLengthsTensor", show_lines=True)
+    for row, group in itertools.groupby(levels, support):
+        names = " ".join(level.short for level in group)
         if row is None:
-            table.add_row(level.short, "-", "the operator does not exist yet", "-")
+            table.add_row(names, "-", "the operator does not exist yet", "-")
             continue
-        counts = row.dimension_counts
-        span = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-        names = [" ".join(t.name for t in types) for types in (row.values, row.lengths)]
-        table.add_row(level.short, span, *names)
+        types = [" ".join(t.name for t in allowed) for allowed in (row.values, row.lengths)]
+        table.add_row(names, span(row.dimension_counts), *types)
     console = _console(color)
     console.print(table)
     if len(levels) > 1:
-        console.print("The operator came with 2_1; no level after 5_0 changes it. none is not DirectML's.")
+        console.print("none is not a level of DirectML: it lifts DirectML's limits and keeps the operator's own rules.")
 
 
 def _console(color: bool) -> Any:  # noqa: ANN401 - rich's Console, which is not loaded yet
     """Standard output, in lines that no width breaks when it is not a terminal."""
-    import sys  # noqa: PLC0415
+    import sys
 
-    from rich.console import Console  # noqa: PLC0415
+    from rich.console import Console
 
     width = None if sys.stdout.isatty() else 200
     return Console(

@@ -146,8 +146,7 @@ class Support:
 
 _D = DataType
 _FIRST = (_D.FLOAT32, _D.FLOAT16, _D.INT32, _D.INT16, _D.INT8, _D.UINT32, _D.UINT16, _D.UINT8)
-_ALL = (_D.FLOAT64, _D.FLOAT32, _D.FLOAT16, _D.INT64, _D.INT32, _D.INT16, _D.INT8)
-_ALL = (*_ALL, _D.UINT64, _D.UINT32, _D.UINT16, _D.UINT8)
+_ALL = tuple(data_type for data_type in _D if data_type.kind in ("float", "int", "uint"))
 
 SUPPORT = (
     Support(FeatureLevel.V2_1, range(4, 5), _FIRST, (_D.UINT32,)),
@@ -166,7 +165,7 @@ def support(level: FeatureLevel) -> Support | None:
 
 @dataclass(frozen=True)
 class Constraint:
-    """One rule held against the tensors: the property of `tensor` that it is about, found, wanted, and whether it holds.
+    """One rule held against the tensors: the property that it is about, found, wanted, and whether it holds.
 
     `tensor` is INPUT, LENGTHS or OUTPUT, or "" where it is about the job. A violation is a constraint that is not ok.
     """
@@ -215,7 +214,11 @@ def lowest_level(values: TensorDesc, lengths: TensorDesc, axis: int) -> FeatureL
 
 
 def require(
-    values: TensorDesc, lengths: TensorDesc, axis: int, level: FeatureLevel, names: dict[str, str] | None = None
+    values: TensorDesc,
+    lengths: TensorDesc,
+    axis: int,
+    level: FeatureLevel,
+    names: dict[str, str] | None = None,
 ) -> None:
     """Raise SpecError with every violation; `names` says what to call each tensor in the message."""
     broken = violations(values, lengths, axis, level)
@@ -237,7 +240,7 @@ def _level_constraints(tensors: dict[str, TensorDesc], level: FeatureLevel) -> I
     for tensor, desc in tensors.items():
         counts = row.dimension_counts
         yield Constraint(
-            tensor, "dimension count", str(desc.dimension_count), _span(counts), rule,
+            tensor, "dimension count", str(desc.dimension_count), span(counts), rule,
             desc.dimension_count in counts, _dimension_hint(desc, counts),
         )  # fmt: skip
         types = row.data_types(tensor)
@@ -279,7 +282,8 @@ def _operator_constraints(tensors: dict[str, TensorDesc], axis: int, output: boo
         yield Constraint(OUTPUT, "DataType", name, f"{want_name}, as {INPUT} has", rule, name == want_name)
 
 
-def _span(counts: range) -> str:
+def span(counts: range) -> str:
+    """Dimension counts as the reference page writes them: 4, or 1 to 8."""
     return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
 
 

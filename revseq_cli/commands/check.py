@@ -24,7 +24,7 @@ def command(
     quiet: bool,
     verbose: int,
     color: str,
-    **job_options: Any,  # noqa: ANN401
+    **job_options: Any,
 ) -> int:
     """Hold a job against every constraint of a feature level.
 
@@ -32,7 +32,7 @@ def command(
     tensors, and what the lengths do: how many lie above the axis size and are clamped, how many change nothing.
     The exit status is 0 if every constraint holds, and 1 if one does not.
     """
-    from revseq_cli import engine, job, report, spec  # noqa: PLC0415 - --help must not load NumPy
+    from revseq_cli import engine, job, report, spec  # --help must not load NumPy
 
     voice = options.Voice(quiet, verbose, color)
     work = job.load(options.request_of(format_name=format_name, **job_options))

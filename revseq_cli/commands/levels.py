@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 @options.output_options
 def command(level: FeatureLevel | None, as_json: bool, quiet: bool, verbose: int, color: str) -> None:
     """Show what the operator accepts at each feature level, or at LEVEL."""
-    from revseq_cli import report  # noqa: PLC0415
-    from revseq_cli.spec import FeatureLevel  # noqa: PLC0415
+    from revseq_cli import report
+    from revseq_cli.spec import FeatureLevel
 
     levels = [level] if level is not None else list(FeatureLevel)
     if as_json:

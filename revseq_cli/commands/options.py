@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 FORMAT_NAMES = ("npy", "h5", "json", "text")
 
 
-class _Parsed(click.ParamType):
+class _Parsed(click.ParamType[Any]):
     """A value that a class of `spec` parses."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
         self.name, self._parse = name, parse
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The parsed value, or Click's usage error with our words."""
         if not isinstance(value, str):
             return value
@@ -46,7 +46,7 @@ DATA_TYPE = _Parsed("type", DataType.parse)
 
 level_option = click.option(
     "--feature-level", "level", type=LEVEL, default="5_0", show_default=True, envvar="REVSEQ_FEATURE_LEVEL",
-    show_envvar=True, help="DirectML's feature level, as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0; or none, without its limits.",
+    show_envvar=True, help="The feature level, as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0; none lifts DirectML's limits.",
 )  # fmt: skip
 
 _JOB = (
@@ -56,11 +56,15 @@ _JOB = (
     level_option,
     click.option("--dtype", type=DATA_TYPE, help="The data type of a text INPUT without a header.  [default: FLOAT32]"),
     click.option(
-        "--lengths-dtype", type=DATA_TYPE,
+        "--lengths-dtype",
+        type=DATA_TYPE,
         help="The data type of text LENGTHS; other integers are cast to it exactly or refused.  [default: UINT32]",
-    ),  # fmt: skip
+    ),
     click.option(
-        "--batch-axis", type=int, metavar="B", help="LENGTHS has rank 1: one length per index of this dimension."
+        "--batch-axis",
+        type=int,
+        metavar="B",
+        help="LENGTHS has rank 1: one length per index of this dimension.",
     ),
 )
 
@@ -74,9 +78,12 @@ _OUTPUT = (
     click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors; it wins over -v."),
     click.option("-v", "--verbose", count=True, help="Say what is done, on standard error; -vv shows tracebacks."),
     click.option(
-        "--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True,
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        show_default=True,
         help="Colour in reports; NO_COLOR and FORCE_COLOR count when it is auto.",
-    ),  # fmt: skip
+    ),
 )
 
 
@@ -139,6 +146,6 @@ def request_of(
     format_name: str | None,
 ) -> Request:
     """The job options as a request."""
-    from revseq_cli.job import Request  # noqa: PLC0415 - it loads NumPy
+    from revseq_cli.job import Request  # it loads NumPy
 
     return Request(input, lengths, axis, dtype, lengths_dtype, batch_axis, format_name)

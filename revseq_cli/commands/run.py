@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     epilog="Example: revseq run samples/example1.npy samples/example1-lengths.npy --axis 3 -o reversed.npy",
 )
 @options.job_options
-@click.option("-o", "--output", metavar="OUT", help="Write the OutputTensor to this new file, or - for standard output.")
+@click.option(
+    "-o", "--output", metavar="OUT", help="Write the OutputTensor to this new file, or - for standard output."
+)
 @click.option(
     "-f", "--format", "format_name", type=click.Choice(options.FORMAT_NAMES),
     help="The format of the output, and of inputs whose suffix says nothing.",
@@ -42,13 +44,13 @@ def command(
     quiet: bool,
     verbose: int,
     color: str,
-    **job_options: Any,  # noqa: ANN401
+    **job_options: Any,
 ) -> None:
     """Reverse the first LENGTH elements of every line of INPUT along an axis.
 
     INPUT and LENGTHS are x.npy, x.h5, x.h5::/group/name, x.json, x.txt, - for standard input, or the tensor itself as
-    text that begins with a bracket. A docs-style text with InputTensor, SequenceTensor and Axis is a whole job and needs
-    no LENGTHS; page.md::2 is the second example of a page. Without -o, the OutputTensor is printed.
+    text that begins with a bracket. A docs-style text with InputTensor, SequenceTensor and Axis is a whole job and
+    needs no LENGTHS; page.md::2 is the second example of a page. Without -o, the OutputTensor is printed.
     """
     voice = options.Voice(quiet, verbose, color)
     to_file = output not in (None, "-")
@@ -58,12 +60,18 @@ def command(
         raise UsageError("--example prints text", "neither -o nor -f with it", "add > example.txt instead")
     _refuse_binary_terminal(to_file, format_name)
 
-    from revseq_cli import formats, job  # noqa: PLC0415 - --help must not load NumPy
+    from revseq_cli import formats, job  # --help must not load NumPy
 
     work = job.load(options.request_of(format_name=format_name, **job_options))
     work.require(level)
     if to_file and output:
-        _write(work, formats.Reference.parse(output, format_name), overwrite=overwrite, as_json=as_json, voice=voice)
+        _write(
+            work,
+            formats.Reference.parse(output, format_name),
+            overwrite=overwrite,
+            as_json=as_json,
+            voice=voice,
+        )
     else:
         _print(work, format_name, example=example, full=full)
 
@@ -79,7 +87,7 @@ def _refuse_binary_terminal(to_file: bool, format_name: str | None) -> None:
 
 def _write(work: Job, output: Reference, *, overwrite: bool, as_json: bool, voice: options.Voice) -> None:
     """Reverse into a new file."""
-    from revseq_cli import engine, formats, report  # noqa: PLC0415
+    from revseq_cli import engine, formats, report
 
     plan = engine.plan_for(work.values, work.axis)
     sink = formats.create_sink(output, work.values, overwrite=overwrite, inputs=work.inputs)
@@ -93,9 +101,11 @@ def _write(work: Job, output: Reference, *, overwrite: bool, as_json: bool, voic
 
 def _print(work: Job, format_name: str | None, *, example: bool, full: bool) -> None:
     """Reverse in memory, and print."""
-    from revseq_cli import engine, report  # noqa: PLC0415
-    from revseq_cli.formats import base, npy, text  # noqa: PLC0415
+    from revseq_cli import engine, report
+    from revseq_cli.formats import base, npy, text
 
+    if format_name != "npy":
+        text.require_text(work.values.desc, work.values.name)
     sink = base.HeldSink(work.values.desc, work.values.dtype)
     with sink:
         engine.reverse(work, sink, engine.plan_for(work.values, work.axis))

@@ -28,9 +28,10 @@ def command(
     color: str,
 ) -> None:
     """Show data type, sizes, dimension count, bytes and storage of tensors, and a preview of their values."""
-    from revseq_cli import report  # noqa: PLC0415 - --help must not load NumPy
-    from revseq_cli.formats import Reference, TextTypes, open_source  # noqa: PLC0415
-    from revseq_cli.spec import DataType  # noqa: PLC0415
+    from revseq_cli import report  # --help must not load NumPy
+    from revseq_cli.formats import Reference, open_source
+    from revseq_cli.formats.text import TextTypes
+    from revseq_cli.spec import DataType
 
     voice = options.Voice(quiet, verbose, color)
     types = TextTypes(dtype, DataType.FLOAT32)

@@ -23,7 +23,7 @@ STDIN = "standard input"
 
 @dataclass(frozen=True)
 class Reference:
-    """What a user calls a tensor: `path::inner`, or the tensor itself as text; `format` where the suffix is overridden."""
+    """What a user calls a tensor: `path::inner`, or the tensor itself as text; `format` overrides the suffix."""
 
     path: str
     inner: str | None = None
@@ -63,13 +63,13 @@ def _create_npy(file: NewFile, like: Source, inner: str | None) -> Sink:
 
 
 def _open_h5(reference: Reference, _: TextTypes) -> Source:
-    from revseq_cli.formats import hdf5  # noqa: PLC0415 - h5py costs as much as NumPy
+    from revseq_cli.formats import hdf5  # h5py costs as much as NumPy
 
     return hdf5.Hdf5Source(reference.path, reference.inner)
 
 
 def _create_h5(file: NewFile, like: Source, inner: str | None) -> Sink:
-    from revseq_cli.formats import hdf5  # noqa: PLC0415
+    from revseq_cli.formats import hdf5
 
     return hdf5.Hdf5Sink(file, like, inner)
 
@@ -160,9 +160,7 @@ def _open_stdin(reference: Reference, types: TextTypes) -> Source:
     return text.open_notation(Text(STDIN, text.decode(data, STDIN)), reference.inner, types)
 
 
-def create_sink(
-    reference: Reference, like: Source, *, overwrite: bool, inputs: Iterable[Identity] = ()
-) -> Sink:
+def create_sink(reference: Reference, like: Source, *, overwrite: bool, inputs: Iterable[Identity] = ()) -> Sink:
     """The file of a result of the same sizes and data type as `like`; every reason to refuse it shows now."""
     if reference.inner is not None and Path(reference.path).exists():
         raise UsageError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.positioned import Identity
 
 Region = tuple[slice, ...]
+Parcel = tuple[Region, "NDArray[Any]"]
 
 # What a file begins with, and what to call it when it stands under another format's name.
 _LOOKS = (
@@ -125,10 +126,10 @@ class FileSink(Sink):
     def start(self) -> None:
         """Make the file ready for blocks."""
 
-    def finish(self) -> None:  # noqa: B027 - most formats are complete with their last block
+    def finish(self) -> None:
         """Complete the file after the last block."""
 
-    def abandon(self) -> None:  # noqa: B027 - most formats hold nothing open
+    def abandon(self) -> None:
         """Let go of the file, which will be removed."""
 
     def __enter__(self) -> Self:
@@ -190,7 +191,7 @@ class HeldSink(Sink):
 
     def receive(self, parcel: object) -> None:
         """Put a block in its place."""
-        region, values = parcel  # type: ignore[misc]
+        region, values = cast("Parcel", parcel)
         self.values[region] = values
 
     def __enter__(self) -> Self:
@@ -207,4 +208,3 @@ class Handing:
     def deliver(self, region: Region, values: NDArray[Any]) -> object:
         """The block itself."""
         return region, values
-

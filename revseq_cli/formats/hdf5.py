@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import h5py
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.base import Region
+    from revseq_cli.formats.base import Parcel, Region
     from revseq_cli.formats.newfile import NewFile
 
 MAGIC = b"\x89HDF\r\n\x1a\n"
@@ -185,7 +185,7 @@ class Hdf5Sink(FileSink):
 
     def receive(self, parcel: object) -> None:
         """Write one block."""
-        region, values = parcel  # type: ignore[misc]
+        region, values = cast("Parcel", parcel)
         self._values[region] = values
 
     def finish(self) -> None:
@@ -200,4 +200,3 @@ class Hdf5Sink(FileSink):
         """Close the file before it is removed; what HDF5 still says of it is about a file that nobody keeps."""
         with contextlib.suppress(OSError):
             self._file.close()
-

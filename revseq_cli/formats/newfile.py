@@ -86,7 +86,7 @@ class NewFile:
             fd = os.open(self.temporary, os.O_RDWR)
             try:
                 if self._mode is not None:
-                    os.chmod(self.temporary, self._mode)
+                    Path(self.temporary).chmod(self._mode)
                 os.fsync(fd)
             finally:
                 os.close(fd)
@@ -101,11 +101,14 @@ class NewFile:
                 os.link(self.temporary, self._final)
             except FileExistsError:
                 raise TensorIOError(
-                    "was made by somebody else meanwhile", "a new file", "add --overwrite to replace it", self.name
+                    "was made by somebody else meanwhile",
+                    "a new file",
+                    "add --overwrite to replace it",
+                    self.name,
                 ) from None
             except OSError:  # a file system without hard links
                 if self._final.exists():
                     raise
             else:
                 return
-        os.replace(self.temporary, self._final)
+        Path(self.temporary).replace(self._final)

@@ -12,7 +12,7 @@ import os
 import re
 import warnings
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -79,7 +79,7 @@ class _Header:
 
     def _dtype(self, descr: object) -> np.dtype[Any]:
         try:
-            dtype = npy_format.descr_to_dtype(descr)  # type: ignore[no-untyped-call]
+            dtype = npy_format.descr_to_dtype(cast("Any", descr))
         except (TypeError, ValueError, KeyError, RecursionError, SyntaxError):
             raise self._wrong(f"has the data type {str(descr)[:80]}", "a number's") from None
         if dtype.hasobject:
@@ -88,7 +88,7 @@ class _Header:
             data_type_of(dtype)
         except FormatError as e:
             raise e.about(self._name) from None
-        return dtype  # type: ignore[no-any-return]
+        return dtype
 
     def _sizes(self, shape: object) -> tuple[int, ...]:
         if not isinstance(shape, tuple) or not all(type(size) is int for size in shape):
@@ -150,9 +150,9 @@ def from_bytes(name: str, data: bytes) -> Source:
 
 def header_bytes(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> bytes:
     """A header of version 1, which holds every tensor of ours."""
-    fields = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": order == "F", "shape": sizes}  # type: ignore[no-untyped-call]
+    fields = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": order == "F", "shape": sizes}
     stream = io.BytesIO()
-    npy_format.write_array_header_1_0(stream, fields)  # type: ignore[no-untyped-call]
+    npy_format.write_array_header_1_0(stream, fields)
     return stream.getvalue()
 
 

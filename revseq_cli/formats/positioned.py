@@ -7,13 +7,13 @@ import errno
 import os
 import stat
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from revseq_cli.errors import TensorIOError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 _POSITIONED = hasattr(os, "pread") and hasattr(os, "pwrite")
 _MOST_AT_ONCE = 1 << 30  # Linux moves at most 2^31 - 4096 bytes in one call

@@ -35,7 +35,7 @@ class RawTensor:
         """The values of the region, in the file's memory order."""
         sizes, parts = self._stored(region)
         values = np.empty([part.stop - part.start for part in parts], self.dtype)
-        buffer = memoryview(values.reshape(-1).view(np.uint8))
+        buffer = values.reshape(-1).view(np.uint8).data
         for place, chunk in self._runs(sizes, parts, buffer):
             positioned.read_into(fd, chunk, place, self.name)
         return values.T if self.order == "F" else values
@@ -44,7 +44,7 @@ class RawTensor:
         """Store the values of the region."""
         sizes, parts = self._stored(region)
         stored = np.ascontiguousarray(values.T if self.order == "F" else values, self.dtype)
-        buffer = memoryview(stored.reshape(-1).view(np.uint8))
+        buffer = stored.reshape(-1).view(np.uint8).data
         for place, chunk in self._runs(sizes, parts, buffer):
             positioned.write_all(fd, chunk, place, self.name)
 
@@ -52,9 +52,7 @@ class RawTensor:
         """Sizes and region as they lie in the file: Fortran order is C order with the dimensions reversed."""
         return (self.sizes[::-1], region[::-1]) if self.order == "F" else (self.sizes, region)
 
-    def _runs(
-        self, sizes: tuple[int, ...], parts: Region, buffer: memoryview
-    ) -> Iterator[tuple[int, memoryview]]:
+    def _runs(self, sizes: tuple[int, ...], parts: Region, buffer: memoryview) -> Iterator[tuple[int, memoryview]]:
         """Each contiguous run of the region: its place in the file, and its part of the buffer."""
         cut = len(sizes)  # dimensions from here on are whole, so that they run together
         while cut > 0 and parts[cut - 1] == slice(0, sizes[cut - 1]):

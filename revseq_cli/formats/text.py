@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from revseq_cli import literals, notation
@@ -61,7 +62,8 @@ def decode(data: bytes, name: str) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as e:
         seems, hint = looks_like(data[:64])
-        seems = f"it looks like {seems}" if seems != "something else" else f"byte {e.start} is not UTF-8"
+        known = seems != "something else" and "text" not in seems
+        seems = f"it looks like {seems}" if known else f"byte {e.start} is not UTF-8"
         raise FormatError(f"is not text: {seems}", "UTF-8", hint, name) from None
 
 
@@ -149,7 +151,11 @@ def _load(text: Text) -> object:
 
     try:
         return json.loads(
-            text.text, parse_int=_Number, parse_float=_Number, parse_constant=_constant, object_pairs_hook=no_twice
+            text.text,
+            parse_int=_Number,
+            parse_float=_Number,
+            parse_constant=_constant,
+            object_pairs_hook=no_twice,
         )
     except json.JSONDecodeError as e:
         raise notation.error_at(text.text, e.pos, f"is not JSON: {e.msg}").about(text.name) from None
@@ -224,22 +230,25 @@ def write_notation(values: NDArray[Any], name: str = "OutputTensor") -> str:
     return notation.tensor_text(name, TensorDesc(data_type_of(values.dtype), values.shape), values)
 
 
+def require_text(desc: TensorDesc, where: str) -> None:
+    """FormatError for a data type that the text formats do not have."""
+    if desc.data_type.kind in ("bool", "complex"):
+        raise FormatError(f"{desc.data_type.name} cannot be written as text", hint="add -o out.npy", where=where)
+
+
 class TextSink(HeldSink):
     """A new text file; its values are gathered, and written at the end."""
 
     def __init__(self, file: NewFile, like: Source, write: Callable[[NDArray[Any]], str]) -> None:
-        if like.desc.data_type.kind in ("bool", "complex"):
-            raise FormatError(
-                f"{like.desc.data_type.name} cannot be written as text", hint="write it to .npy or .h5", where=file.name
-            )
+        require_text(like.desc, file.name)
         super().__init__(like.desc, like.dtype)
         self._file, self._write = file, write
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:  # noqa: ANN401
+    def __exit__(self, kind: object = None, *rest: object) -> None:
         """Write the text, and give the file its name."""
         if kind is None:
             text = self._write(self.values) + "\n"
-            with self._file, open(self._file.temporary, "r+b") as stream:
+            with self._file, Path(self._file.temporary).open("r+b") as stream:
                 try:
                     stream.write(text.encode())
                     stream.flush()

@@ -72,7 +72,9 @@ class WidenedSource(Source):
         rank = len(sizes)
         if not 0 <= batch_axis < rank or batch_axis == axis:
             raise FormatError(
-                f"--batch-axis is {batch_axis}", f"0 to {rank - 1}, and not the reversed axis {axis}", where=source.name
+                f"--batch-axis is {batch_axis}",
+                f"0 to {rank - 1}, and not the reversed axis {axis}",
+                where=source.name,
             )
         if source.sizes != (sizes[batch_axis],):
             wanted = f"{{{sizes[batch_axis]}}}: one length for each index of axis {batch_axis}"

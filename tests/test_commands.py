@@ -1,0 +1,456 @@
+"""The commands through their real entry point: statuses, streams, messages, and nothing written by mistake."""
+
+import io
+import json
+import os
+import pty
+import subprocess
+
+import h5py
+import numpy as np
+import oracle
+import pytest
+from conftest import COMMAND, SAMPLES
+
+import revseq_cli
+from revseq_cli.commands import options
+from revseq_cli.commands.cli import COMMANDS
+from revseq_cli.formats import FORMAT_NAMES
+from revseq_cli.formats.types import dtype_of
+from revseq_cli.spec import DataType
+
+INPUT = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
+LENGTHS = np.array([[2], [4], [3]], np.uint32)
+EXPECTED = oracle.reverse(INPUT, LENGTHS, 1)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """x.npy and n.npy of a small job."""
+    np.save(tmp_path / "x.npy", INPUT)
+    np.save(tmp_path / "n.npy", LENGTHS)
+    return tmp_path
+
+
+def unchanged(folder):
+    """Every file and its bytes."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def on_terminal(*args, cwd, env=()):
+    """What the command writes where standard output is a terminal."""
+    main, sub = pty.openpty()
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "200"} | dict(env)
+    done = subprocess.Popen([COMMAND, *map(str, args)], stdout=sub, stderr=subprocess.PIPE, cwd=cwd, env=environment)
+    os.close(sub)
+    out = b""
+    while True:
+        try:
+            piece = os.read(main, 65536)
+        except OSError:  # Linux's end of file on a terminal
+            break
+        if not piece:
+            break
+        out += piece
+    os.close(main)
+    err = done.stderr.read().decode()
+    done.stderr.close()
+    return done.wait(), out.decode().replace("\r\n", "\n"), err
+
+
+# run: input and output
+
+
+@pytest.mark.parametrize("data_type", oracle.DATA_TYPES)
+@pytest.mark.parametrize("suffix", [".npy", ".h5", ".json", ".txt"])
+def test_every_type_into_every_format(revseq, tmp_path, data_type, suffix):
+    values = oracle.random_values(np.random.default_rng(3), (2, 3, 2), data_type)
+    lengths = np.array([[[2, 3]], [[0, 2**64 - 1]]], np.uint64)
+    np.save(tmp_path / "x.npy", values)
+    np.save(tmp_path / "n.npy", lengths)
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", f"y{suffix}").ok()
+    revseq("run", f"y{suffix}", "n.npy", "--axis", 1, "-o", "z.npy").ok()
+    assert oracle.same_bits(np.load(tmp_path / "z.npy"), values)
+    if suffix == ".npy":
+        assert oracle.same_bits(np.load(tmp_path / "y.npy"), oracle.reverse(values, lengths, 1))
+
+
+@pytest.mark.parametrize("rank", range(1, 9))
+def test_every_rank_and_axis(revseq, tmp_path, rank):
+    sizes = tuple(range(2, 2 + rank)) if rank < 5 else (2,) * rank
+    values = np.arange(np.prod(sizes), dtype=np.int32).reshape(sizes)
+    np.save(tmp_path / "x.npy", values)
+    for axis in {0, rank // 2, rank - 1}:
+        lengths = np.full((*sizes[:axis], 1, *sizes[axis + 1 :]), 2, np.uint32)
+        np.save(tmp_path / "n.npy", lengths)
+        revseq("run", "x.npy", "n.npy", "--axis", axis, "-o", "y.npy", "--overwrite").ok()
+        assert (np.load(tmp_path / "y.npy") == oracle.reverse(values, lengths, axis)).all()
+
+
+@pytest.mark.parametrize("dtype", [">f4", "<f4", ">u2"])
+@pytest.mark.parametrize("order", "CF")
+def test_npy_keeps_byte_and_memory_order(revseq, tmp_path, dtype, order):
+    values = np.arange(12).astype(dtype).reshape(3, 4).copy(order)
+    np.save(tmp_path / "x.npy", values)
+    np.save(tmp_path / "n.npy", LENGTHS.astype(">u4"))
+    assert revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy").ok().out == ""
+    out = np.load(tmp_path / "y.npy")
+    assert (out.dtype, out.flags.f_contiguous) == (values.dtype, order == "F")
+    assert oracle.same_bits(out, oracle.reverse(values, LENGTHS, 1))
+
+
+def test_input_and_lengths_in_one_h5(revseq, tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f["data/x"], f["data/n"] = INPUT, LENGTHS
+    revseq("run", "x.h5::data/x", "x.h5::/data/n", "--axis", 1, "-o", "y.h5").ok()
+    with h5py.File(tmp_path / "y.h5") as f:
+        assert (f["data/x"][()] == EXPECTED).all()
+
+
+def test_inline_text(revseq):
+    done = revseq("run", "[[1, 2, 3], [4, 5, 6]]", "[[2], [3]]", "--axis", 1, "--dtype", "int16").ok()
+    assert done.out == "OutputTensor: (Sizes:{2,3}, DataType:INT16)\n[[2, 1, 3],\n [6, 5, 4]]\n"
+
+
+@pytest.mark.parametrize("length", [2**32, 2**64 - 1])
+def test_lengths_beyond_32_bits(revseq, length):
+    done = revseq("run", "[1, 2, 3]", f"[{length}]", "--axis", 0, "--lengths-dtype", "UINT64", "-f", "json").ok()
+    assert json.loads(done.out) == {"DataType": "FLOAT32", "Sizes": [3], "Values": [3, 2, 1]}
+
+
+def test_standard_input(revseq, files):
+    x, n = (files / "x.npy").read_bytes(), (files / "n.npy").read_bytes()
+    out = revseq("run", "-", "n.npy", "--axis", 1, "-f", "npy", stdin=x).ok().raw
+    assert oracle.same_bits(np.load(io.BytesIO(out)), EXPECTED)
+    text = revseq("run", "x.npy", "-", "--axis", 1, stdin=b"[[2], [4], [3]]").ok().out
+    assert revseq("run", "x.npy", "-", "--axis", 1, stdin=n).ok().out == text
+    revseq("run", "-", "n.npy", "--axis", 1, stdin=b"\x89HDF\r\n\x1a\n").refused("HDF5 cannot be read from a pipe")
+
+
+def test_options_override_the_job_file(revseq, tmp_path):
+    (tmp_path / "e.txt").write_bytes((SAMPLES / "example1.txt").read_bytes())
+    revseq("run", "e.txt", "--axis", 2).refused("{1,1,1,4}", "try --axis 3")
+    out = revseq("run", "e.txt", "[[[[1, 1, 1, 3]]]]", "--axis", 2).ok().out
+    assert "[[[[1, 2, 3, 12]" in out.replace("  ", " ")
+
+
+def test_an_example_by_its_number(revseq, tmp_path):
+    text = "".join((SAMPLES / f"example{i}.txt").read_text() for i in (1, 2))
+    (tmp_path / "page.md").write_text(f"# A page\n\n```\n{text}```\n")
+    for i in (1, 2):
+        out = revseq("run", f"page.md::{i}", "--example").ok().out
+        assert out == (SAMPLES / f"example{i}.txt").read_text()
+    revseq("run", "page.md").refused("holds 2 examples", "try page.md::1")
+    revseq("run", "page.md::3").refused("no example 3", "1 to 2")
+
+
+def test_axis_before_and_behind(revseq, tmp_path):
+    text = (SAMPLES / "example1.txt").read_text().replace("Axis: 3\n\n", "")
+    (tmp_path / "before.txt").write_text("Axis = 3\n" + text)
+    (tmp_path / "behind.txt").write_text(text + "\nAxis: 3\n")
+    for name in ("before.txt", "behind.txt"):
+        assert "[11, 10,  9, 12]" in revseq("run", name).ok().out
+
+
+def test_batch_axis(revseq, files):
+    np.save(files / "rank1.npy", np.array([2, 4, 3]))
+    done = revseq("run", "x.npy", "rank1.npy", "--axis", 1)
+    done.refused("Hint: one length per index of axis 0? add --batch-axis 0", "add --lengths-dtype UINT32")
+    revseq("run", "x.npy", "rank1.npy", "--axis", 1, "--batch-axis", 0, "--lengths-dtype", "uint32", "-o", "y.npy").ok()
+    assert (np.load(files / "y.npy") == EXPECTED).all()
+
+
+# run: what is refused
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("none.npy", "n.npy"), ("none.npy: no such file",)), ((".", "n.npy"), ("has no suffix", "add -f")),
+        (("x.bin", "n.npy"), ("x.bin: has the unknown suffix .bin", "add -f npy|h5|json|text")),
+        (("text.npy", "n.npy"), ("text.npy: is not a .npy file: it looks like text",)),
+        (("cut.npy", "n.npy"), ("cut.npy: is truncated", "its header promises 176")),
+        (("object.npy", "n.npy"), ("data type object", "never loaded")),
+        (("struct.npy", "n.npy"), ("data type is [('a'",)), (("x.npy", "i.npy"), ("i.npy: DataType is INT64", "--lengths-dtype UINT32")),
+        (("x.npy", "f.npy"), ("f.npy: DataType is FLOAT64",)), (("x.npy", "x.npy"), ("x.npy: DataType is FLOAT32", "{3,1}")),
+        (("x.npy::a", "n.npy"), ("a .npy file holds one tensor",)), (("x.npy",), ("no lengths are given",)),
+        (("x.npy", "[[2], [4]]"), ("Sizes is {2,1}", "{3,1}")), (("x.npy", "[[2], [4], [3.5]]"), ("3.5 is a fraction",)),
+        (("x.npy", "[[2], [4], [-3]]"), ("-3 does not fit UINT32",)), (("x.npy", "[[2, 4, 3]"), ("never closed",)),
+        (("x.npy", "n.npy", "--dtype", "INT8"), ("DataType is FLOAT32, and --dtype says INT8",)),
+        (("x.npy", "n.npy", "--dtype", "FLOAT99"), ("'FLOAT99' is not a data type",)),
+        (("x.npy", "n.npy", "--feature-level", "7_0"), ("'7_0' is not a feature level",)),
+        (("x.npy", "n.npy", "--feature-level", "1_0"), ("feature level is 1_0",)),
+        (("x.npy", "n.npy", "--nonsense"), ("No such option", "revseq run --help")),
+        (("neg.npy", "i-.npy", "--lengths-dtype", "UINT32"), ("i-.npy: -1 at [1, 0] does not fit UINT32",)),
+    ],
+)  # fmt: skip
+def test_bad_input(revseq, files, args, words):
+    (files / "x.bin").write_bytes(b"")
+    (files / "text.npy").write_text("[[1, 2]]")
+    (files / "cut.npy").write_bytes((files / "x.npy").read_bytes()[:-10])
+    np.save(files / "object.npy", np.array([[None]]), allow_pickle=True)
+    np.save(files / "struct.npy", np.zeros((3, 4), [("a", "f4")]))
+    np.save(files / "neg.npy", INPUT)
+    np.save(files / "i.npy", LENGTHS.astype(np.int64))
+    np.save(files / "i-.npy", np.array([[1], [-1], [-2]]))
+    np.save(files / "f.npy", LENGTHS.astype(np.float64))
+    before = unchanged(files)
+    revseq("run", *args, *() if "--axis" in args else ("--axis", 1), "-o", "y.npy").refused(*words)
+    assert unchanged(files) == before
+
+
+@pytest.mark.parametrize("axis", ["-1", "2", "99999999999999999999", "1.0", "x", "9" * 5000])
+def test_bad_axis(revseq, files, axis):
+    done = revseq("run", "x.npy", "n.npy", "--axis", axis, "-o", "y.npy").refused()
+    assert len(done.err) < 400
+    assert not (files / "y.npy").exists()
+
+
+def test_no_axis(revseq, files):
+    revseq("run", "x.npy", "n.npy").refused("no axis is given", "add --axis 1")
+
+
+@pytest.mark.parametrize("output", ["x.npy", "./x.npy", "n.npy", "hard.npy", "soft.npy", "{}/x.npy"])
+def test_an_output_that_is_an_input(revseq, files, output):
+    os.link(files / "x.npy", files / "hard.npy")
+    os.symlink("x.npy", files / "soft.npy")
+    before = unchanged(files)
+    for overwrite in ((), ("--overwrite",)):
+        done = revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", output.format(files), *overwrite)
+        done.refused("is an input of this job", "in-place")
+    assert unchanged(files) == before
+
+
+def test_an_existing_output(revseq, files):
+    (files / "y.npy").write_bytes(b"old")
+    (files / "y.npy").chmod(0o640)
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy").refused("y.npy: already exists", "add --overwrite")
+    assert (files / "y.npy").read_bytes() == b"old"
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--overwrite").ok()
+    assert (np.load(files / "y.npy") == EXPECTED).all()
+    assert (files / "y.npy").stat().st_mode & 0o777 == 0o640
+
+
+def test_an_output_through_a_link(revseq, files):
+    (files / "real.npy").write_bytes(b"old")
+    os.symlink("real.npy", files / "y.npy")
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--overwrite").ok()
+    assert (files / "y.npy").is_symlink()
+    assert (np.load(files / "real.npy") == EXPECTED).all()
+
+
+@pytest.mark.parametrize(
+    ("output", "problem"),
+    [("none/y.npy", "no such folder"), ("folder.npy", "is a directory"), ("y.bin", "unknown suffix"),
+     ("pipe.npy", "not a regular file"), ("x.npy/y.npy", "cannot write"), ("y" * 300 + ".npy", "cannot write"),
+     ("old.h5::new", "inside an existing file"), ("y.npy::a", "holds one tensor")],
+)  # fmt: skip
+def test_outputs_that_cannot_be(revseq, files, output, problem):
+    (files / "folder.npy").mkdir()
+    os.mkfifo(files / "pipe.npy")
+    with h5py.File(files / "old.h5", "w") as f:
+        f["a"] = np.zeros(3)
+    before = unchanged(files)
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", output).refused(problem)
+    assert unchanged(files) == before
+
+
+def test_format_overrides_the_suffix(revseq, files):
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.dat", "-f", "json").ok()
+    assert json.loads((files / "y.dat").read_text())["Values"] == EXPECTED.tolist()
+    out = revseq("run", "y.dat", "n.npy", "--axis", 1, "-f", "json").ok().out
+    assert json.loads(out)["Values"] == INPUT.tolist()
+
+
+# run: printing
+
+
+def test_into_a_pipe_it_is_whole(revseq, tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(2000, dtype=np.int32))
+    out = revseq("run", "x.npy", "[2000]", "--axis", 0).ok().out
+    assert out.count(",") == 2000  # the header has one
+    assert "..." not in out
+
+
+def test_on_a_terminal_it_is_summarised(tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(2000, dtype=np.int32).reshape(2, 1000))
+    status, out, _ = on_terminal("run", "x.npy", "[[1], [1]]", "--axis", 1, cwd=tmp_path)
+    assert status == 0
+    assert (
+        "[[   0, 1, 2, ...,  997,  998,  999]" in out.replace("   1,    2", "1, 2").replace("  ", " ") or "..." in out
+    )
+    assert "12 of 2,000 elements; --full prints all" in out
+    _, whole, _ = on_terminal("run", "x.npy", "[[1], [1]]", "--axis", 1, "--full", cwd=tmp_path)
+    assert "..." not in whole
+    assert "1999" in whole
+
+
+def test_no_binary_on_a_terminal(files):
+    status, out, err = on_terminal("run", "x.npy", "n.npy", "--axis", 1, "-f", "npy", cwd=files)
+    assert (status, out) == (2, "")
+    assert "add -o out.npy" in err
+
+
+@pytest.mark.parametrize("args", [("--json",), ("--example", "-o", "y.txt"), ("--example", "-f", "json"), ("-f", "h5")])
+def test_options_that_do_not_go_together(revseq, files, args):
+    revseq("run", "x.npy", "n.npy", "--axis", 1, *args).refused("Hint: ")
+    assert not (files / "y.txt").exists()
+
+
+def test_json_report(revseq, files):
+    report = json.loads(revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--json").ok().out)
+    assert report["schema"] == 1
+    assert report["output"] == "y.npy"
+    assert report["InputTensor"] == {"DataType": "FLOAT32", "Sizes": [3, 4]}
+
+
+def test_verbose_and_quiet(revseq, files):
+    job = ("run", "x.npy", "n.npy", "--axis", 1, "--overwrite", "-o", "y.npy")
+    assert revseq(*job).ok().err == ""
+    assert "wrote y.npy" in revseq(*job, "-v").ok().err
+    assert revseq(*job, "-v", "-q").ok().err == ""
+    assert "Traceback" in revseq("run", "none.npy", "n.npy", "--axis", 1, "-vv").err
+
+
+def test_level_none(revseq, tmp_path):
+    np.save(tmp_path / "x.npy", np.array([[True, False, False]]))
+    np.save(tmp_path / "n.npy", np.array([[3]], np.uint8))
+    revseq("run", "x.npy", "n.npy", "--axis", 1).refused("BOOL", "--feature-level none")
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "--feature-level", "none", "-o", "y.npy").ok()
+    assert np.load(tmp_path / "y.npy").tolist() == [[False, False, True]]
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "--feature-level", "none").refused("BOOL cannot be written as text")
+
+
+def test_level_from_the_environment(revseq, files):
+    env = {"REVSEQ_FEATURE_LEVEL": "3_0"}
+    revseq("run", "x.npy", "n.npy", "--axis", 1, env=env).refused("DML_FEATURE_LEVEL_3_0")
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "--feature-level", "5.0", env=env).ok()
+
+
+def test_names_with_escapes_and_odd_bytes(revseq, tmp_path):
+    name = b"a\x1b[31m\xff\n.npy"
+    done = revseq("run", os.fsdecode(name), "[1]", "--axis", 0).refused("no such file")
+    assert "\x1b" not in done.err
+    assert r"a\x1b[31m\udcff\n.npy" in done.err
+    np.save(os.path.join(os.fsencode(tmp_path), name).decode("utf-8", "surrogateescape"), np.zeros(1, np.float32))
+    revseq("run", os.fsdecode(name), "[1]", "--axis", 0).ok()
+
+
+# check
+
+
+def test_check_passes(revseq, files):
+    done = revseq("check", "x.npy", "[[0], [1], [9]]", "--axis", 1).ok()
+    assert "DML_FEATURE_LEVEL_4_0 is the lowest that accepts these tensors" in done.out
+    assert "3 in all, 1 above 4 and clamped, 2 of 0 or 1 change nothing" in done.out
+    assert "Axis: 1, 3 lines of 4 elements" in done.out
+    assert "FAIL" not in done.out
+
+
+def test_check_fails(revseq, files):
+    done = revseq("check", "x.npy", "n.npy", "--axis", 5, "--feature-level", "3_0")
+    assert done.status == 1
+    assert done.out.count("FAIL") == 3
+    assert "no feature level accepts these tensors" in done.out
+    assert "\x1b" not in done.out
+    assert revseq("check", "x.npy", "n.npy", "--axis", 5, "-q").out == ""
+
+
+def test_check_json(revseq, files):
+    done = revseq("check", "x.npy", "n.npy", "--axis", 1, "--feature-level", "2_1", "--json")
+    report = json.loads(done.out)
+    assert done.status == 1
+    assert (report["schema"], report["valid"], report["lowest_level"]) == (1, False, "4_0")
+    assert report["lengths"] == {"total": 3, "clamped": 0, "unchanged": 0}
+    assert {c["property"] for c in report["constraints"] if not c["ok"]} == {"dimension count"}
+
+
+def test_check_of_what_cannot_be_read(revseq):
+    revseq("check", "none.npy", "[1]", "--axis", 0).refused("no such file")
+
+
+@pytest.mark.parametrize(
+    ("args", "env", "colored"),
+    [((), {}, False), (("--color", "always"), {}, True), ((), {"FORCE_COLOR": "1"}, True),
+     (("--color", "never"), {"FORCE_COLOR": "1"}, False), ((), {"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
+     (("--color", "always"), {"NO_COLOR": "1"}, True)],
+)  # fmt: skip
+def test_color(revseq, files, args, env, colored):
+    done = revseq("check", "x.npy", "n.npy", "--axis", 1, *args, env=env).ok()
+    assert ("\x1b[" in done.out) == colored
+
+
+def test_plain_characters_where_the_encoding_is_not_utf_8(revseq, files):
+    done = revseq("check", "x.npy", "n.npy", "--axis", 1, env={"PYTHONIOENCODING": "ascii"}).ok()
+    assert done.raw.isascii()
+
+
+# show, levels, and the group
+
+
+def test_show(revseq, files):
+    done = revseq("show", "x.npy", "n.npy").ok()
+    assert "DataType         FLOAT32" in done.out
+    assert "Sizes            {3,4}" in done.out
+    assert "[[1,  2,  3,  4]," in done.out
+    assert "dimension count  2" in done.out
+    report = json.loads(revseq("show", "x.npy", "--json").ok().out)
+    assert report["tensors"][0]["Sizes"] == [3, 4]
+
+
+def test_show_of_a_large_tensor_reads_only_its_ends(revseq, tmp_path):
+    with open(tmp_path / "x.npy", "wb") as f:
+        np.lib.format.write_array_header_1_0(f, {"descr": "<f4", "fortran_order": False, "shape": (10**6, 10**6)})
+        f.truncate(f.tell() + 4 * 10**12)
+    done = revseq("show", "x.npy").ok()
+    assert "4,000,000,000,000" in done.out
+    assert "36 of 1,000,000,000,000 elements" in done.out
+
+
+def test_levels(revseq):
+    out = revseq("levels").ok().out
+    assert "5_0 5_1 5_2 6_0 6_1 6_2 6_3 6_4" in out
+    assert "4 to 5" in revseq("levels", "3.1").ok().out
+    report = json.loads(revseq("levels", "--json").ok().out)
+    assert len(report["levels"]) == 16
+    assert report["levels"][2]["SequenceLengthsTensor"] == ["UINT32"]
+    revseq("levels", "9_9").refused("not a feature level")
+
+
+def test_version_and_help(revseq):
+    assert revseq("--version").ok().out == f"revseq {revseq_cli.__version__}\n"
+    assert "Example: " in revseq("--help").ok().out
+    assert revseq("-h").ok().out == revseq("--help").out
+    for name in COMMANDS:
+        assert "Example: revseq " in revseq(name, "--help").ok().out
+
+
+def test_no_such_command(revseq):
+    revseq("rnu").refused("No such command 'rnu'", "run, check, show, levels")
+
+
+def test_format_names_are_the_registrys():
+    assert FORMAT_NAMES == options.FORMAT_NAMES
+    assert all(dtype_of(data_type) for data_type in DataType)
+
+
+# streams
+
+
+@pytest.mark.parametrize("args", [("--help",), ("levels",), ("run", "[1, 2]", "[2]", "--axis", "0")])
+def test_a_full_standard_output(args):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([COMMAND, *args], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "Error: standard output: cannot write: No space left on device\n"
+
+
+@pytest.mark.parametrize("args", [("--help",), ("run", "big.npy", "[1]", "--axis", "0")])
+def test_a_reader_that_leaves(tmp_path, args):
+    np.save(tmp_path / "big.npy", np.zeros(100_000, np.float32))
+    read, write = os.pipe()
+    done = subprocess.Popen([COMMAND, *args], stdout=write, stderr=subprocess.PIPE, cwd=tmp_path)
+    os.close(write)
+    os.close(read)
+    _, err = done.communicate()
+    assert (done.returncode, err) == (0, b"")

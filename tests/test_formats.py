@@ -1,0 +1,435 @@
+"""One contract that every format keeps: regions, round trips, types, truncation, tickets that pickle."""
+
+import io
+import itertools
+import json
+import os
+import pickle
+
+import h5py
+import numpy as np
+import oracle
+import pytest
+
+from revseq_cli import formats
+from revseq_cli.errors import FormatError, RevseqError, TensorIOError
+from revseq_cli.formats.base import HeldSource, Storage
+from revseq_cli.formats.text import TextTypes
+from revseq_cli.formats.views import CastSource, WidenedSource
+from revseq_cli.spec import DataType
+
+
+def open_(path, asked=None):
+    return formats.open_source(formats.Reference.parse(str(path)), TextTypes(asked, DataType.FLOAT32))
+
+
+def held(values):
+    return HeldSource("held", values, Storage("held", {}))
+
+
+def write(path, values, **options):
+    """Through the format's own sink, in two blocks where there are two indices."""
+    like = held(values)
+    sink = formats.create_sink(formats.Reference.parse(str(path)), like, overwrite=False, **options)
+    middle = max(1, len(values) // 2)
+    with sink:
+        outlet = pickle.loads(pickle.dumps(sink.outlet()))
+        for part in (slice(0, middle), slice(middle, len(values))):
+            if part.start < part.stop:
+                region = (part, *(slice(0, size) for size in values.shape[1:]))
+                parcel = outlet.deliver(region, values[region])
+                if parcel is not None:
+                    sink.receive(parcel)
+
+
+class Contract:
+    """What each format must keep; the subclasses say its suffix and what it can hold."""
+
+    suffix = ""
+    data_types = oracle.DATA_TYPES
+    orders = "CF"
+
+    def make(self, tmp_path, values):
+        path = tmp_path / f"x{self.suffix}"
+        write(path, values)
+        return path
+
+    @pytest.mark.parametrize("data_type", list(DataType))
+    def test_round_trip(self, tmp_path, data_type):
+        values = oracle.random_values(np.random.default_rng(7), (3, 1, 4), data_type)
+        if data_type not in self.data_types:
+            with pytest.raises(FormatError, match="cannot be written as text"):
+                self.make(tmp_path, values)
+            assert not list(tmp_path.iterdir())
+            return
+        source = open_(self.make(tmp_path, values))
+        assert source.desc.data_type is data_type
+        assert oracle.same_bits(source.read(), values)
+
+    @pytest.mark.parametrize("order", "CF")
+    @pytest.mark.parametrize("byte_order", "<>")
+    def test_every_region(self, tmp_path, order, byte_order):
+        values = np.arange(24, dtype=f"{byte_order}i2").reshape(2, 3, 4).copy(order)
+        source = open_(self.make(tmp_path, values))
+        parts = [[slice(a, b) for a in range(n) for b in range(a + 1, n + 1)] for n in (2, 3, 4)]
+        for region in itertools.product(*parts):
+            ticket = pickle.loads(pickle.dumps(source.ticket(region)))
+            assert oracle.same_bits(ticket.read(), values[region])
+
+    def test_ranks(self, tmp_path):
+        for rank in range(1, 9):
+            values = np.arange(2**rank, dtype=np.float32).reshape((2,) * rank)
+            path = tmp_path / f"r{rank}{self.suffix}"
+            write(path, values)
+            assert oracle.same_bits(open_(path).read(), values)
+
+    def test_an_existing_output_stays(self, tmp_path):
+        path = self.make(tmp_path, np.zeros(3, np.float32))
+        before = path.read_bytes()
+        with pytest.raises(TensorIOError, match="already exists") as caught:
+            self.make(tmp_path, np.ones(3, np.float32))
+        assert "--overwrite" in str(caught.value)
+        assert path.read_bytes() == before
+
+    def test_a_failed_write_leaves_nothing(self, tmp_path):
+        sink = formats.create_sink(
+            formats.Reference.parse(str(tmp_path / f"x{self.suffix}")), held(np.zeros((2, 2))), overwrite=False
+        )
+        with pytest.raises(RuntimeError), sink:
+            raise RuntimeError
+        assert not list(tmp_path.iterdir())
+
+    def test_missing_file_and_directory(self, tmp_path):
+        with pytest.raises(TensorIOError, match="no such file"):
+            open_(tmp_path / f"none{self.suffix}")
+        (tmp_path / f"d{self.suffix}").mkdir()
+        with pytest.raises(TensorIOError, match="is a directory"):
+            open_(tmp_path / f"d{self.suffix}")
+        os.mkfifo(tmp_path / f"p{self.suffix}")
+        with pytest.raises(TensorIOError, match="not a regular file"):
+            open_(tmp_path / f"p{self.suffix}")
+
+    def test_other_files_under_its_suffix(self, tmp_path):
+        path = tmp_path / f"x{self.suffix}"
+        for data in (b"", b"PK\x03\x04 zip", b"\x80\x04 pickle", bytes(range(256)), b"version https://git-lfs.github"):
+            path.write_bytes(data)
+            with pytest.raises(RevseqError) as caught:
+                open_(path)
+            assert str(path) in str(caught.value)
+
+    def test_truncation_at_any_byte(self, tmp_path):
+        path = self.make(tmp_path, np.arange(6, dtype=np.int32).reshape(2, 3))
+        whole = path.read_bytes().rstrip(b"\n")
+        for length in range(0, len(whole), max(1, len(whole) // 150)):
+            path.write_bytes(whole[:length])
+            with pytest.raises(RevseqError):
+                open_(path).read()
+
+
+class TestNpy(Contract):
+    suffix = ".npy"
+    data_types = list(DataType)
+
+    @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+    @pytest.mark.parametrize("order", "CF")
+    def test_versions(self, tmp_path, version, order):
+        values = np.arange(12, dtype=">f4").reshape(3, 4).copy(order)
+        with open(tmp_path / "x.npy", "wb") as f:
+            np.lib.format.write_array(f, values, version)
+        source = open_(tmp_path / "x.npy")
+        assert (source.order, source.storage.details["version"]) == (order, str(version[0]))
+        assert oracle.same_bits(source.read(), values)
+
+    def test_numpy_reads_what_it_writes(self, tmp_path):
+        values = np.asfortranarray(np.arange(12, dtype=">i8").reshape(3, 4))
+        back = np.load(self.make(tmp_path, values))
+        assert back.dtype == values.dtype
+        assert back.flags.f_contiguous
+        assert (back == values).all()
+        stream = io.BytesIO()
+        np.save(stream, values)
+        assert (tmp_path / "x.npy").read_bytes() == stream.getvalue()
+
+    def test_python_2_wrote_sizes_with_an_l(self, tmp_path):
+        path = self.make(tmp_path, np.arange(3, dtype=np.int16))
+        path.write_bytes(path.read_bytes().replace(b"(3,), }  ", b"(3L,), } "))
+        assert open_(path).sizes == (3,)
+
+    @pytest.mark.parametrize(
+        ("header", "problem"),
+        [
+            ("{'descr': '|O', 'fortran_order': False, 'shape': (3,), }", "pickle is never loaded"),
+            ("{'descr': '<U3', 'fortran_order': False, 'shape': (3,), }", "data type is <U3"),
+            ("{'descr': '<M8[s]', 'fortran_order': False, 'shape': (3,), }", "data type is datetime64"),
+            ("{'descr': '<f16', 'fortran_order': False, 'shape': (3,), }", "data type is"),
+            ("{'descr': '|V0', 'fortran_order': False, 'shape': (3,), }", "data type is"),
+            ("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,), }", "data type is"),
+            ("{'descr': ('<f4', (2,)), 'fortran_order': False, 'shape': (3,), }", "data type is"),
+            ("{'descr': '<x9', 'fortran_order': False, 'shape': (3,), }", "data type <x9"),
+            ("{'descr': '<f4', 'fortran_order': 1, 'shape': (3,), }", "damaged header"),
+            ("{'descr': '<f4', 'fortran_order': False, 'shape': (), }", "dimension count 0"),
+            ("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 3), }", "sizes of at least 1"),
+            ("{'descr': '<f4', 'fortran_order': False, 'shape': (-3,), }", "sizes of at least 1"),
+            ("{'descr': '<f4', 'fortran_order': False, 'shape': (True,), }", "tuple of integers"),
+            ("{'descr': '<f4', 'fortran_order': False, 'shape': (1152921504606846976,), }", "is truncated"),
+            ("{'descr': '<f4', 'fortran_order': False, 'shape': " + str((1,) * 65) + ", }", "dimension count 65"),
+            ("{'descr': '<f4', 'fortran_order': False}", "damaged header"),
+            ("__import__('os').system('touch pwned')", "damaged header"),
+            ("(" * 4000, "damaged header"), ("\x00\xff\x1b[31m", "damaged header"),
+        ],
+    )  # fmt: skip
+    def test_hostile_headers(self, tmp_path, header, problem):
+        raw = header.encode("latin1").ljust(118) + b"\n"
+        (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(raw).to_bytes(2, "little") + raw + bytes(12))
+        with pytest.raises(FormatError) as caught:
+            open_(tmp_path / "x.npy")
+        assert problem in str(caught.value)
+        assert "\x1b" not in str(caught.value)
+
+    def test_a_huge_header_is_not_read(self, tmp_path):
+        with open(tmp_path / "x.npy", "wb") as f:
+            f.write(b"\x93NUMPY\x02\x00" + (2**31).to_bytes(4, "little"))
+            f.truncate(2**31 + 100)
+        with pytest.raises(FormatError, match="header of 2147483648 bytes"):
+            open_(tmp_path / "x.npy")
+
+    def test_trailing_bytes(self, tmp_path):
+        path = self.make(tmp_path, np.zeros(3, np.int8))
+        path.write_bytes(path.read_bytes() + b"!")
+        with pytest.raises(FormatError, match="1 bytes behind"):
+            open_(path)
+
+    def test_a_file_that_changes_is_refused(self, tmp_path):
+        path = self.make(tmp_path, np.zeros(3, np.int8))
+        source = open_(path)
+        os.utime(path, ns=(1, 1))
+        with pytest.raises(TensorIOError, match="changed while it was read"):
+            source.read()
+
+
+class TestHdf5(Contract):
+    suffix = ".h5"
+    data_types = list(DataType)
+
+    def test_named_and_only_dataset(self, tmp_path):
+        with h5py.File(tmp_path / "x.h5", "w") as f:
+            f["g/a"] = np.arange(3, dtype=np.uint8)
+        for name in ("x.h5", "x.h5::g/a", "x.h5::/g/a"):
+            assert open_(tmp_path / name).name.endswith("x.h5::/g/a")
+
+    def test_none_several_group_and_missing(self, tmp_path):
+        path = tmp_path / "x.h5"
+        with h5py.File(path, "w") as f:
+            f.create_group("g")
+        with pytest.raises(FormatError, match="has no dataset"):
+            open_(path)
+        with h5py.File(path, "a") as f:
+            f["g/a"], f["b"] = np.zeros(3), np.zeros(4)
+        with pytest.raises(FormatError) as caught:
+            open_(path)
+        assert "2 datasets: /b, /g/a" in str(caught.value)
+        assert f"Hint: try {path}::/b" in str(caught.value)
+        with pytest.raises(FormatError, match="is a group with /g/a"):
+            open_(f"{path}::/g")
+        for name in ("c", "g/c", "b/c", "g/a/c"):
+            with pytest.raises(FormatError, match="no such dataset"):
+                open_(f"{path}::{name}")
+
+    @pytest.mark.parametrize(
+        ("dtype", "problem"),
+        [
+            ("S3", "data type is |S3"), (h5py.string_dtype(), "data type is object"),
+            (h5py.vlen_dtype(np.int32), "data type is object"), (h5py.enum_dtype({"A": 1}, "i4"), "an enumeration"),
+            ([("a", "f4"), ("b", "i4")], "data type is"), (h5py.opaque_dtype("V4"), "data type is"),
+            (("f4", (3,)), "data type is"), (h5py.ref_dtype, "data type is object"),
+        ],
+    )  # fmt: skip
+    def test_types_that_no_tensor_has(self, tmp_path, dtype, problem):
+        with h5py.File(tmp_path / "x.h5", "w") as f:
+            f.create_dataset("a", (3,), dtype)
+        with pytest.raises(FormatError) as caught:
+            open_(tmp_path / "x.h5")
+        assert problem in str(caught.value)
+
+    def test_a_type_that_h5py_would_convert(self, tmp_path):
+        odd = h5py.h5t.STD_I32LE.copy()
+        odd.set_precision(20)
+        with h5py.File(tmp_path / "x.h5", "w") as f:
+            h5py.h5d.create(f.id, b"a", odd, h5py.h5s.create_simple((3,)))
+        with pytest.raises(FormatError, match="only resembles int32"):
+            open_(tmp_path / "x.h5")
+
+    def test_scalar_null_and_empty(self, tmp_path):
+        for values in (np.float32(1), h5py.Empty("f4"), np.zeros((0, 3), "f4")):
+            with h5py.File(tmp_path / "x.h5", "w") as f:
+                f["a"] = values
+            with pytest.raises(FormatError):
+                open_(tmp_path / "x.h5")
+
+    def test_links_and_other_files_are_not_followed(self, tmp_path):
+        with h5py.File(tmp_path / "other.h5", "w") as f:
+            f["secret"] = np.zeros(3)
+        (tmp_path / "raw").write_bytes(bytes(100))
+        with h5py.File(tmp_path / "x.h5", "w") as f:
+            f["external"] = h5py.ExternalLink("other.h5", "/secret")
+            f["group"] = h5py.ExternalLink("other.h5", "/")
+            f["soft"] = h5py.SoftLink("/stored")
+            f.create_dataset("stored", (3,), "f4", external=[("raw", 0, 12)])
+            layout = h5py.VirtualLayout((3,), "f8")
+            layout[:] = h5py.VirtualSource("other.h5", "secret", (3,))
+            f.create_virtual_dataset("virtual", layout)
+        for name, problem in [
+            ("external", "an external link"), ("group/secret", "an external link"), ("soft", "a soft link"),
+            ("stored", "in another file"), ("virtual", "a virtual dataset"),
+        ]:  # fmt: skip
+            with pytest.raises(FormatError) as caught:
+                open_(f"{tmp_path / 'x.h5'}::{name}")
+            assert problem in str(caught.value)
+
+    def test_naming_a_dataset_in_an_existing_file_as_output(self, tmp_path):
+        path = self.make(tmp_path, np.zeros(3))
+        with pytest.raises(RevseqError, match="inside an existing file"):
+            formats.create_sink(formats.Reference.parse(f"{path}::new"), held(np.zeros(3)), overwrite=True)
+
+    def test_the_output_takes_the_dataset_that_is_named(self, tmp_path):
+        write(f"{tmp_path / 'y.h5'}::/g/values", np.arange(3.0))
+        with h5py.File(tmp_path / "y.h5") as f:
+            assert f["g/values"][()].tolist() == [0, 1, 2]
+
+
+class TestJson(Contract):
+    suffix = ".json"
+
+    def test_other_readers_read_it(self, tmp_path):
+        path = self.make(tmp_path, np.array([[1, np.nan], [-np.inf, -0.0]], np.float32))
+        found = json.loads(path.read_text())
+        assert found["DataType"] == "FLOAT32"
+        assert found["Sizes"] == [2, 2]
+        assert str(found["Values"]) == "[[1, 'nan'], ['-inf', -0.0]]"
+
+    @pytest.mark.parametrize(
+        ("text", "name", "expected"),
+        [
+            ("[[1, 2], [3, 4]]", "FLOAT32", [[1, 2], [3, 4]]), ("[1.5, NaN]", "FLOAT32", [1.5, np.nan]),
+            ('\ufeff["inf", -Infinity]\r\n', "FLOAT32", [np.inf, -np.inf]),
+            ('{"DataType":"int8","Sizes":[1,2],"Values":[1,2]}', "INT8", [[1, 2]]),
+            ('{"DataType":"INT8","Values":[[1],[2]]}', "INT8", [[1], [2]]), ('{"Values":[1.0]}', "FLOAT32", [1]),
+        ],
+    )  # fmt: skip
+    def test_accepted(self, tmp_path, text, name, expected):
+        (tmp_path / "x.json").write_text(text)
+        source = open_(tmp_path / "x.json")
+        assert source.desc.data_type.name == name
+        np.testing.assert_array_equal(source.read(), expected)
+
+    @pytest.mark.parametrize(
+        ("text", "problem"),
+        [
+            ("[[1, 2], [3]]", "the list at [1] has 1 entries, and the first one 2"), ("[1, [2]]", "is not a number"),
+            ("[[1], 2]", "stands beside lists"), ("[[[1]], [[2, 3]]]", "the list at [1, 0] has 2"),
+            ("[]", "has 0 entries"), ("[[]]", "has 0 entries"), ('["2"]', '"2" at [0] is not a number'),
+            ("[true]", "true at [0]"), ("[[1, null]]", "null at [0, 1]"), ("3", "not a tensor"), ("{}", "not a tensor"),
+            ('{"Values":[1],"Extra":2}', "not a tensor"), ('{"Values":[1],"Values":[2]}', "a key twice"),
+            ('{"DataType":"FLOAT99","Values":[1]}', "'FLOAT99' is not a data type"), ('{"Values":1}', "not a list"),
+            ('{"Sizes":[3],"Values":[1]}', "Values have Sizes {1}, and Sizes says {3}"),
+            ('{"Sizes":[1.0],"Values":[1]}', "Sizes is not a list of sizes"), ("[1,]", "line 1, column 4"),
+            ('{"DataType":"UINT8","Values":[[1],[300]]}', "at [1, 0]: 300 does not fit UINT8"),
+            ('{"DataType":"INT32","Values":[1.5]}', "is a fraction"), ("[16777217]", "not exact"), ("[1e39]", "too large"),
+            ("[" * 100_000, "nested too deep"), ("[" * 70 + "1" + "]" * 70, "nested too deep"),
+            ("[" + "1" * 10_000 + "]", "10000 characters"), ("[nan(0x7fc00001)]", "not JSON"),
+        ],
+    )  # fmt: skip
+    def test_refused(self, tmp_path, text, problem):
+        (tmp_path / "x.json").write_text(text)
+        with pytest.raises(RevseqError) as caught:
+            open_(tmp_path / "x.json")
+        assert problem in str(caught.value)
+        assert len(str(caught.value)) < 1000
+
+    def test_the_type_that_is_asked_for_must_agree(self, tmp_path):
+        (tmp_path / "x.json").write_text('{"DataType":"INT8","Values":[1]}')
+        with pytest.raises(RevseqError, match="INT8, and UINT8 is asked for"):
+            open_(tmp_path / "x.json", DataType.UINT8)
+
+
+class TestNotation(Contract):
+    suffix = ".txt"
+
+    def test_one_of_several(self, tmp_path):
+        header = "(Sizes:{1}, DataType:INT8)\n"
+        (tmp_path / "x.txt").write_text(f"A: {header}[1]\nB: {header}[2]\n")
+        assert open_(f"{tmp_path / 'x.txt'}::B").read().tolist() == [2]
+        with pytest.raises(FormatError, match=r"2 tensors: A \(line 1\), B \(line 3\)"):
+            open_(tmp_path / "x.txt")
+        with pytest.raises(FormatError, match="no tensor named C"):
+            open_(f"{tmp_path / 'x.txt'}::C")
+
+    def test_json_in_a_text_file(self, tmp_path):
+        (tmp_path / "x.txt").write_text('{"DataType":"INT8","Values":[1]}')
+        assert open_(tmp_path / "x.txt").desc.data_type is DataType.INT8
+
+    def test_not_utf_8(self, tmp_path):
+        (tmp_path / "x.txt").write_bytes(b"[1, \xff]")
+        with pytest.raises(FormatError, match="byte 4 is not UTF-8"):
+            open_(tmp_path / "x.txt")
+
+    def test_a_text_too_large_to_parse(self, tmp_path):
+        with open(tmp_path / "x.txt", "wb") as f:
+            f.truncate(100 * 10**9)
+        with pytest.raises(FormatError, match="a text of 100000000000 bytes"):
+            open_(tmp_path / "x.txt")
+
+
+def test_suffixes(tmp_path):
+    (tmp_path / "x.bin").write_bytes(b"")
+    for name in ("x.bin", "x"):
+        with pytest.raises(FormatError, match="suffix") as caught:
+            open_(tmp_path / name)
+        assert "add -f npy|h5|json|text" in str(caught.value)
+
+
+def test_a_name_that_holds_two_colons(tmp_path):
+    np.save(tmp_path / "a::b.npy", np.zeros(3))
+    assert open_(tmp_path / "a::b.npy").sizes == (3,)
+
+
+class TestCast:
+    def test_exact(self):
+        source = CastSource(held(np.array([[0, 2**32 - 1]], np.int64)), DataType.UINT32)
+        assert oracle.same_bits(source.read(), np.array([[0, 2**32 - 1]], np.uint32))
+
+    @pytest.mark.parametrize("value", [-1, 2**32])
+    def test_the_first_that_does_not_fit(self, value):
+        source = CastSource(held(np.array([[0], [value], [-5]], np.int64)), DataType.UINT32)
+        with pytest.raises(FormatError, match=rf"{value} at \[1, 0\] does not fit UINT32"):
+            source.ticket((slice(1, 3), slice(0, 1))).read()
+
+    def test_uint64_to_uint64_and_down(self):
+        values = held(np.array([2**64 - 1], np.uint64))
+        assert CastSource(values, DataType.UINT64).read().tolist() == [2**64 - 1]
+        with pytest.raises(FormatError, match="does not fit UINT32"):
+            CastSource(values, DataType.UINT32).read()
+
+    def test_floats_are_refused(self):
+        with pytest.raises(FormatError, match="DataType is FLOAT64"):
+            CastSource(held(np.array([1.0])), DataType.UINT32)
+
+
+class TestWidened:
+    def test_regions(self):
+        source = WidenedSource(held(np.array([5, 6, 7], np.uint32)), (2, 3, 4), 2, 1)
+        assert source.sizes == (2, 3, 1)
+        assert source.read().tolist() == [[[5], [6], [7]]] * 2
+        assert source.ticket((slice(0, 1), slice(1, 3), slice(0, 1))).read().tolist() == [[[6], [7]]]
+
+    @pytest.mark.parametrize(("axis", "batch"), [(2, 2), (2, 3), (2, -1)])
+    def test_wrong_axes(self, axis, batch):
+        with pytest.raises(FormatError, match="--batch-axis"):
+            WidenedSource(held(np.zeros(3, np.uint32)), (2, 3, 4), axis, batch)
+
+    def test_wrong_size(self):
+        with pytest.raises(FormatError, match=r"Sizes is \{3\}"):
+            WidenedSource(held(np.zeros(3, np.uint32)), (2, 3, 4), 2, 0)
+
+
+del Contract

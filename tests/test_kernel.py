@@ -1,0 +1,113 @@
+"""The kernel against the slow loop."""
+
+import numpy as np
+import oracle
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import revseq_cli
+from revseq_cli import kernel
+from revseq_cli.errors import SpecError
+from revseq_cli.spec import DataType
+
+
+@st.composite
+def jobs(draw, most=6):
+    rank = draw(st.integers(1, 5))
+    shape = tuple(draw(st.lists(st.integers(1, most), min_size=rank, max_size=rank)))
+    axis = draw(st.integers(0, rank - 1))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    values = oracle.random_values(rng, shape, draw(st.sampled_from(list(DataType))))
+    dtype = draw(st.sampled_from(["u1", "u2", "u4", "u8", ">u4", ">u8"]))
+    lengths_shape = (*shape[:axis], 1, *shape[axis + 1 :])
+    lengths = rng.integers(0, shape[axis] + 3, lengths_shape).astype(dtype)
+    if draw(st.booleans()):
+        lengths[(0,) * rank] = np.iinfo(dtype).max
+    if draw(st.booleans()):  # one length for all of inner
+        lengths = lengths[(..., *(slice(0, 1),) * (rank - axis - 1))] + np.zeros_like(lengths)
+    if draw(st.booleans()):
+        values = values.view(values.dtype.newbyteorder())
+    if draw(st.booleans()):
+        values = np.asfortranarray(values)
+    return values, lengths, axis
+
+
+@settings(max_examples=400, deadline=None)
+@given(jobs())
+def test_against_the_slow_loop(job):
+    values, lengths, axis = job
+    before = values.tobytes()
+    out = kernel.reverse(values, lengths, axis)
+    assert out.dtype == values.dtype
+    assert oracle.same_bits(out, oracle.reverse(values, lengths, axis))
+    assert values.tobytes() == before
+    assert oracle.same_bits(kernel.reverse(out, lengths, axis), values)  # twice gives the input back
+
+
+@pytest.mark.parametrize("inner", [1, 3, 70])
+@pytest.mark.parametrize("size", [1, 2, 127, 511, 512, 2000])
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "f8", "c16"])
+def test_every_strategy(size, inner, constant, dtype):
+    rng = np.random.default_rng(size * inner)
+    outer = 3 + 70_000 // (size * inner)  # more than one tile
+    values = rng.integers(0, 256, (outer, size, inner * np.dtype(dtype).itemsize), np.uint8).view(dtype)
+    lengths = rng.integers(0, size + 2, (outer, 1, 1 if constant else inner)).astype(np.uint64)
+    lengths[0], lengths[-1] = 2**64 - 1, 0
+    lengths = np.broadcast_to(lengths, (outer, 1, inner))
+    index = np.arange(size)[None, :, None]
+    clamped = np.minimum(lengths, size).astype(np.int64)
+    expected = np.take_along_axis(values, np.where(index < clamped, clamped - 1 - index, index), 1)
+    assert oracle.same_bits(kernel.reverse(values, lengths, 1), expected)
+
+
+@pytest.mark.parametrize("length", [2**32, 2**32 + 2, 2**63, 2**64 - 1])
+def test_lengths_are_clamped_before_they_are_narrowed(length):
+    values = np.arange(5, dtype=np.int8)
+    assert kernel.reverse(values, np.array([length], np.uint64), 0).tolist() == [4, 3, 2, 1, 0]
+
+
+def test_signaling_nan_survives():
+    values = np.array([0x7F800001, 0xFF800001, 0x80000000, 1], np.uint32).view(np.float32)
+    out = kernel.reverse(values, np.array([4], np.uint32), 0)
+    assert out.view(np.uint32).tolist() == [1, 0x80000000, 0xFF800001, 0x7F800001]
+
+
+def test_memory_order_is_kept():
+    values = np.asfortranarray(np.arange(24.0).reshape(2, 3, 4))
+    assert kernel.reverse(values, np.full((2, 1, 4), 2, np.uint32), 1).flags.f_contiguous
+
+
+def test_a_view_with_gaps():
+    values = np.arange(48).reshape(4, 12)[:, ::3]
+    lengths = np.array([[4], [0], [2], [9]], np.uint8)
+    assert (kernel.reverse(values, lengths, 1) == oracle.reverse(values, lengths, 1)).all()
+
+
+def test_counts():
+    counts = kernel.count_lengths(np.array([[0, 1, 2, 3, 4, 2**64 - 1]], np.uint64), 3)
+    assert counts == (6, 2, 2)
+    assert counts + kernel.LengthCounts(1, 1, 1) == (7, 3, 3)
+    assert kernel.count_lengths(np.array([0, 1, 7], np.uint8), 1) == (3, 1, 3)  # a line of one element never changes
+
+
+def test_public_function():
+    values = np.arange(8).reshape(2, 4)
+    out = revseq_cli.reverse_subsequences(values, np.array([[3], [0]], np.uint32), 1)
+    assert out.tolist() == [[2, 1, 0, 3], [4, 5, 6, 7]]
+    with pytest.raises(SpecError) as caught:
+        revseq_cli.reverse_subsequences(values, np.array([3, 0]), 1)
+    assert {v.property for v in caught.value.violations} == {"DataType", "dimension count"}
+    assert isinstance(caught.value, ValueError)
+    with pytest.raises(SpecError):
+        revseq_cli.reverse_subsequences(values, np.array([[3], [0]], np.uint32), -1)
+
+
+def test_public_violations():
+    values, lengths = np.zeros((2, 4), np.float64), np.zeros((2, 1), np.uint32)
+    assert revseq_cli.violations(values, lengths, 1) == ()
+    found = revseq_cli.violations(values, lengths, 1, "3.0")
+    assert {(v.tensor, v.property) for v in found} == {
+        ("InputTensor", "dimension count"), ("InputTensor", "DataType"), ("SequenceLengthsTensor", "dimension count"),
+    }  # fmt: skip

@@ -1,0 +1,178 @@
+"""The support table cell by cell, and every constraint."""
+
+import itertools
+
+import pytest
+
+from revseq_cli.errors import SpecError, UsageError
+from revseq_cli.spec import (
+    INPUT,
+    LENGTHS,
+    OUTPUT,
+    DataType,
+    FeatureLevel,
+    TensorDesc,
+    constraints,
+    lowest_level,
+    require,
+    support,
+    violations,
+)
+
+LEVELS = "1_0 2_0 2_1 3_0 3_1 4_0 4_1 5_0 5_1 5_2 6_0 6_1 6_2 6_3 6_4".split()
+FIRST = set("FLOAT32 FLOAT16 INT32 INT16 INT8 UINT32 UINT16 UINT8".split())
+WIDE = FIRST | {"FLOAT64", "INT64", "UINT64"}
+# From the page's four tables, written down independently of the package.
+PAGE = {
+    "2_1": ({4}, FIRST, {"UINT32"}),
+    "3_0": ({4, 5}, FIRST, {"UINT32"}),
+    "4_0": (set(range(1, 9)), FIRST, {"UINT32"}),
+    "5_0": (set(range(1, 9)), WIDE, {"UINT32", "UINT64"}),
+}
+
+
+def row_of(level):
+    return next((PAGE[key] for key in ("5_0", "4_0", "3_0", "2_1") if key <= level), None)
+
+
+def desc(name="FLOAT32", sizes=(1, 1, 3, 4)):
+    return TensorDesc(DataType[name], sizes)
+
+
+def job(values=None, lengths=None, axis=3, level="5_0", output=None):
+    return violations(
+        values or desc(), lengths or desc("UINT32", (1, 1, 3, 1)), axis, FeatureLevel.parse(level), output
+    )
+
+
+def test_levels_are_directmls():
+    assert [level.short for level in FeatureLevel] == [*LEVELS, "none"]
+    for level in list(FeatureLevel)[:-1]:
+        major, minor = map(int, level.short.split("_"))
+        assert level == major << 12 | minor << 8
+
+
+@pytest.mark.parametrize("text", ["5_0", "5.0", "DML_FEATURE_LEVEL_5_0", "dml_feature_level_5_0", " 5_0 "])
+def test_level_spellings(text):
+    assert FeatureLevel.parse(text) is FeatureLevel.V5_0
+
+
+@pytest.mark.parametrize("text", ["", "7_0", "5", "50", "V5_0", "nan"])
+def test_unknown_levels(text):
+    with pytest.raises(UsageError, match="is not a feature level"):
+        FeatureLevel.parse(text)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_table_cell_by_cell(level):
+    row = row_of(level)
+    for rank in range(1, 10):
+        for values in DataType:
+            for lengths in DataType:
+                found = job(
+                    TensorDesc(values, (2,) * rank), TensorDesc(lengths, (2,) * (rank - 1) + (1,)), rank - 1, level
+                )
+                accepted = row and rank in row[0] and values.name in row[1] and lengths.name in row[2]
+                assert (not found) == bool(accepted), (rank, values, lengths)
+
+
+@pytest.mark.parametrize("name", [t.name for t in DataType])
+def test_level_none_takes_every_type_and_rank(name):
+    for rank in (1, 9, 64):
+        assert not job(desc(name, (2,) * rank), desc("UINT8", (2,) * (rank - 1) + (1,)), rank - 1, "none")
+    assert job(desc(name, (2,) * 65), desc("UINT8", (2,) * 64 + (1,)), 64, "none")
+
+
+@pytest.mark.parametrize("name", ["INT64", "FLOAT32", "BOOL"])
+def test_level_none_keeps_unsigned_lengths(name):
+    assert [v.property for v in job(lengths=desc(name, (1, 1, 3, 1)), level="none")] == ["DataType"]
+
+
+def test_all_violations_are_reported_together():
+    found = job(desc("FLOAT64", (3, 4)), desc("INT64", (3, 4)), -1, "3_0", output=desc("FLOAT32", (3, 5)))
+    assert {(v.tensor, v.property) for v in found} == {
+        (INPUT, "dimension count"), (INPUT, "DataType"), (LENGTHS, "dimension count"), (LENGTHS, "DataType"),
+        (OUTPUT, "dimension count"), (OUTPUT, "Sizes"), (OUTPUT, "DataType"), ("", "Axis"),
+    }  # fmt: skip
+    assert all(v.found and v.wanted and v.rule for v in found)
+
+
+@pytest.mark.parametrize("axis", [-1, 4, 2**70])
+def test_axis_out_of_range(axis):
+    (found,) = job(axis=axis)
+    assert found.property == "Axis"
+    assert found.hint == "try --axis 3"
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 3, 4), (1, 1, 1, 1), (1, 1, 4, 1), (3, 1, 1, 1)])
+def test_lengths_of_wrong_sizes(sizes):
+    (found,) = job(lengths=desc("UINT32", sizes))
+    assert (found.tensor, found.property) == (LENGTHS, "Sizes")
+    assert "{1,1,3,1}" in found.wanted
+
+
+def test_hint_names_the_axis_that_the_lengths_fit():
+    (found,) = job(lengths=desc("UINT32", (1, 1, 1, 4)))
+    assert found.hint == "try --axis 2"
+
+
+def test_lengths_of_rank_1_get_the_batch_hint():
+    found = job(desc(sizes=(3, 4)), desc("INT64", (3,)), 1)
+    assert [v.hint for v in found if v.property == "dimension count"] == [
+        "one length per index of axis 0? add --batch-axis 0"
+    ]
+    assert [v.hint for v in found if v.property == "DataType"] == ["add --lengths-dtype UINT32"]
+
+
+def test_hints_come_from_the_table():
+    hints = {v.property: v.hint for v in job(desc("FLOAT64", (3, 4)), desc("UINT64", (3, 1)), 1, "3_0") if v.tensor}
+    assert hints["DataType"] == "DML_FEATURE_LEVEL_5_0 and above has it: try --feature-level 5_0"
+    assert "--feature-level 4_0, or add leading sizes of 1" in hints["dimension count"]
+    assert "--feature-level none" in job(desc("BOOL"))[0].hint
+
+
+@pytest.mark.parametrize("sizes", [(2**16, 2**16), (2**33,)])
+def test_element_limit(sizes):
+    lengths = desc("UINT32", (*sizes[:-1], 1))
+    assert [v.property for v in job(desc("UINT8", sizes), lengths, len(sizes) - 1)] == ["element count"]
+    assert not job(desc("UINT8", sizes), lengths, len(sizes) - 1, "none")
+    assert not job(desc("UINT8", (2**32 - 1,)), desc("UINT32", (1,)), 0)
+
+
+def test_sizes_of_zero_are_no_tensor():
+    for level in ("5_0", "none"):
+        assert "Sizes" in {v.property for v in job(desc(sizes=(0, 4)), desc("UINT32", (0, 1)), 1, level)}
+
+
+@pytest.mark.parametrize(
+    ("values", "rank", "lengths", "lowest"),
+    [
+        ("FLOAT32", 4, "UINT32", "2_1"), ("FLOAT32", 5, "UINT32", "3_0"), ("FLOAT32", 1, "UINT32", "4_0"),
+        ("FLOAT32", 4, "UINT64", "5_0"), ("INT64", 4, "UINT32", "5_0"), ("FLOAT32", 9, "UINT32", "none"),
+        ("COMPLEX64", 4, "UINT32", "none"), ("FLOAT32", 4, "INT32", None),
+    ],
+)  # fmt: skip
+def test_lowest_level(values, rank, lengths, lowest):
+    found = lowest_level(desc(values, (2,) * rank), desc(lengths, (1, *(2,) * (rank - 1))), 0)
+    assert (found.short if found is not None else None) == lowest
+
+
+def test_levels_are_supersets():
+    rows = [row for row in map(support, FeatureLevel) if row]
+    for below, above in itertools.pairwise(rows):
+        assert set(below.dimension_counts) <= set(above.dimension_counts)
+        assert set(below.values) <= set(above.values)
+        assert set(below.lengths) <= set(above.lengths)
+
+
+def test_constraints_that_hold_are_listed_too():
+    found = constraints(desc(), desc("UINT32", (1, 1, 3, 1)), 3, FeatureLevel.V5_0)
+    assert len(found) >= 12
+    assert all(c.ok for c in found)
+
+
+def test_require_names_the_tensors():
+    with pytest.raises(SpecError) as caught:
+        require(desc(), desc("INT64", (1, 1, 3, 1)), 3, FeatureLevel.V5_0, {LENGTHS: "lens.npy"})
+    assert str(caught.value).startswith("Error: lens.npy: DataType is INT64\n")
+    assert str(caught.value).endswith("Hint: add --lengths-dtype UINT32")

@@ -1,0 +1,159 @@
+"""The shape of the package: what imports what, what --help loads, and what README says of it."""
+
+import ast
+import doctest
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import COMMAND, ROOT
+
+import revseq_cli
+
+PACKAGE = ROOT / "revseq_cli"
+README = (ROOT / "README.md").read_text()
+OURS = {path.stem for path in PACKAGE.glob("*.py")} | {"formats", "commands"}
+OTHERS = {"numpy", "h5py", "rich", "click"}
+
+
+def imports(path):
+    """Our modules and the runtime packages that a file imports, but for type checking."""
+    tree = ast.parse(path.read_text())
+    skipped = type_checking(tree)
+    for node in ast.walk(tree):
+        if node in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module] + [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "revseq_cli" and len(parts) > 1 and parts[1] in OURS:
+                yield parts[1]
+            elif parts[0] in OTHERS:
+                yield parts[0]
+
+
+def type_checking(tree):
+    """Every node below an `if TYPE_CHECKING`."""
+    blocks = [n for n in ast.walk(tree) if isinstance(n, ast.If) and getattr(n.test, "id", "") == "TYPE_CHECKING"]
+    return {child for block in blocks for child in ast.walk(block)}
+
+
+def table():
+    rows = re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", README, re.MULTILINE)
+    return {
+        module: set(OURS | OTHERS) if allowed == "everything" else set(re.split(r", ", allowed))
+        for module, allowed in rows
+    }
+
+
+def files(module):
+    path = PACKAGE / f"{module}.py"
+    return [path] if path.exists() else sorted((PACKAGE / module).glob("*.py"))
+
+
+def test_the_table_has_every_module():
+    assert set(table()) == OURS
+
+
+@pytest.mark.parametrize("module", sorted(OURS))
+def test_imports_are_those_of_the_table(module):
+    found = {name for path in files(module) for name in imports(path)} - {module}
+    assert found <= table()[module]
+
+
+def test_only_commands_and_the_boundary_know_click():
+    for path in PACKAGE.rglob("*.py"):
+        if path.parent.name != "commands" and path.stem != "__main__":
+            assert "click" not in set(imports(path)), path
+
+
+def test_only_one_module_knows_the_operating_system():
+    for path in PACKAGE.rglob("*.py"):
+        if path.stem != "positioned":
+            assert not re.search(r"\bos\.(pread|pwrite|preadv|posix_|ftruncate|fsync\(dir)", path.read_text()), path
+
+
+def test_every_file_says_what_lives_there():
+    for path in [*PACKAGE.rglob("*.py"), *(ROOT / "tests").rglob("*.py")]:
+        assert ast.get_docstring(ast.parse(path.read_text())), path
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["--help"], ["--version"], ["run", "--help"], ["check", "--help"], ["show", "--help"], ["levels", "--help"]],
+)
+def test_help_loads_nothing_heavy(args):
+    code = (
+        "import sys, atexit, json; sys.argv[1:] = json.loads(sys.argv[1]);"
+        "import revseq_cli.__main__ as m, os; exit = os._exit;"
+        "os._exit = lambda status: (print(json.dumps(sorted(sys.modules))), sys.stdout.flush(), exit(status)); m.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code, json.dumps(args)], capture_output=True, text=True, check=True)
+    loaded = {name.split(".")[0] for name in json.loads(done.stdout.splitlines()[-1])}
+    assert "click" in loaded
+    assert not loaded & {"numpy", "h5py", "rich", "multiprocessing", "concurrent", "dask"}
+
+
+def test_a_run_on_text_loads_neither_h5py_nor_rich(tmp_path):
+    code = "import revseq_cli.job, revseq_cli.engine, revseq_cli.report, sys; print('h5py' in sys.modules, 'rich' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout == "False False\n"
+
+
+def test_the_docstring_of_the_package():
+    assert doctest.testmod(revseq_cli).failed == 0
+
+
+def test_the_python_of_the_readme():
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    names = {}
+    exec(code, names)
+    assert revseq_cli.reverse_subsequences(names["values"], names["lengths"], 1).tolist() == [
+        [3, 2, 1, 4],
+        [5, 6, 7, 8],
+    ]
+
+
+def test_the_commands_of_the_readme(tmp_path):
+    """Every `$ revseq ...` line prints what stands below it, from the first line on."""
+    sessions = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+    assert len(sessions) >= 4
+    (tmp_path / "samples").symlink_to(ROOT / "samples")
+    for session in sessions:
+        for command, expected in re.findall(r"\$ revseq (.*)\n((?:[^$].*\n|\n)*)", session):
+            done = subprocess.run(
+                [COMMAND, *shlex.split(command)], capture_output=True, text=True, cwd=tmp_path, check=False
+            )
+            assert (done.stdout + done.stderr).startswith(expected), command
+
+
+def test_the_first_block_of_the_readme_prints_what_it_says(tmp_path):
+    first, printed = re.findall(r"```(?:sh)?\n(.*?)```", README, re.DOTALL)[:2]
+    command = first.strip().rpartition(" && .venv/bin/")[2]
+    done = subprocess.run([COMMAND, *command.split()[1:]], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout == printed
+
+
+@pytest.mark.parametrize("name", ["run", "check", "show", "levels", None])
+def test_the_example_of_every_help_runs(tmp_path, name):
+    args = [name, "--help"] if name else ["--help"]
+    text = subprocess.run([COMMAND, *args], capture_output=True, text=True, check=True).stdout
+    command = re.sub(r"\s+", " ", text[text.index("Example: revseq") :]).split()[2:]
+    (tmp_path / "samples").symlink_to(ROOT / "samples")
+    done = subprocess.run([COMMAND, *command], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_the_wheel_needs():
+    text = (ROOT / "pyproject.toml").read_text()
+    assert 'dependencies = ["click' in text
+    assert Path(PACKAGE / "py.typed").exists()

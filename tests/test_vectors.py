@@ -1,0 +1,36 @@
+"""Conformance vectors from other systems' tests; each names its source in vectors.json."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import oracle
+import pytest
+
+import revseq_cli
+from revseq_cli.formats.types import dtype_of
+from revseq_cli.spec import DataType, FeatureLevel, TensorDesc, lowest_level
+
+VECTORS = json.loads((Path(__file__).parent / "vectors.json").read_text())
+
+
+def array(name, numbers, shape):
+    return np.array(numbers, dtype_of(DataType[name])).reshape(shape)
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
+def test_vector(vector):
+    values = array(vector["dtype"], vector["input"], vector["input_shape"])
+    lengths = array(vector["lengths_dtype"], vector["lengths"], vector["lengths_shape"])
+    expected = array(vector["dtype"], vector["expected_output"], vector["input_shape"])
+    assert oracle.same_bits(revseq_cli.reverse_subsequences(values, lengths, vector["axis"]), expected)
+    descs = [
+        TensorDesc(DataType[vector["dtype"]], tuple(vector["input_shape"])),
+        TensorDesc(DataType[vector["lengths_dtype"]], tuple(vector["lengths_shape"])),
+    ]
+    assert lowest_level(*descs, vector["axis"]) is FeatureLevel.parse(vector["min_feature_level"])
+
+
+def test_there_are_many_and_each_has_a_source():
+    assert len(VECTORS) == 50
+    assert all(vector["source"] for vector in VECTORS)
