@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     Words = NDArray[Any]
     Lengths = NDArray[np.intp]
 
-# Elements of a tile: what stays in a core's cache with its index, and is large enough to hide the cost of a call.
+# Elements of a tile: its index stays in a core's cache, and it is large enough to hide the cost of a call.
 _TILE = 1 << 16
-# Lines from here on are moved one by one with slices: their index would cost more than the call.
+# From this many elements on, a line is worth a slice of its own; below, lines are gathered many at a time.
 _LONG_LINE = 512
+# Bytes of a row of packed columns: four cache lines, so that every line fetched from a wide row is used whole.
+_PACKED_ROW = 256
 
 
 def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int) -> NDArray[Any]:
@@ -35,11 +39,16 @@ def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int) -> NDArray[A
     words = np.ascontiguousarray(values).reshape(-1).view(_word(values.dtype)).reshape(outer, size, inner)
     clamped = clamp(lengths, size).reshape(outer, inner)
     out = np.empty_like(words)
-    if inner > 1 and not (clamped == clamped[:, :1]).all():
-        _across(out, words, clamped)
-    else:  # whole rows of `inner` words move together
-        _along(out, words, clamped[:, 0])
+    _choose(words, clamped)(out, words, clamped)
     return out.reshape(-1).view(values.dtype).reshape(values.shape)
+
+
+def _choose(words: Words, lengths: Lengths) -> Callable[[Words, Words, Lengths], None]:
+    """The strategy for this shape; the thresholds are those of tests/benchmarks/kernel.py."""
+    _, size, inner = words.shape
+    if inner == 1 or (lengths == lengths[:, :1]).all():
+        return _by_slices if size * inner >= _LONG_LINE else _by_table
+    return _by_columns if size >= _LONG_LINE else _by_arithmetic
 
 
 def clamp(lengths: NDArray[Any], size: int) -> Lengths:
@@ -53,38 +62,45 @@ def _word(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(f"u{dtype.itemsize}") if dtype.itemsize <= 8 else np.dtype(f"V{dtype.itemsize}")
 
 
-def _along(out: Words, words: Words, lengths: Lengths) -> None:
-    """One length for each outer index."""
-    if words.shape[1] >= _LONG_LINE:
-        _by_slices(out, words, lengths)
-    else:
-        _by_table(out, words, lengths)
-
-
 def _by_slices(out: Words, words: Words, lengths: Lengths) -> None:
-    """Line by line, for lines long enough to be worth two calls."""
-    for to, line, length in zip(out, words, lengths.tolist(), strict=True):
-        to[:length] = line[:length][::-1]
-        to[length:] = line[length:]
+    """One length for each outer index, long lines: copy all, then lay each reversed start over it with one slice."""
+    outer, size, inner = words.shape
+    out[...] = words
+    to, backwards = out.reshape(-1, inner), words.reshape(-1, inner)[::-1]
+    if inner == 1:  # slices of one dimension are made faster
+        to, backwards = to[:, 0], backwards[:, 0]
+    starts = np.arange(outer) * size
+    stops = starts + lengths[:, 0]
+    total = outer * size
+    for start, stop, first, last in zip(
+        starts.tolist(), stops.tolist(), (total - stops).tolist(), (total - starts).tolist(), strict=True
+    ):
+        to[start:stop] = backwards[first:last]
 
 
 def _by_table(out: Words, words: Words, lengths: Lengths) -> None:
-    """Tile by tile: a table has the permutation for every length, and its rows make the tile's index."""
+    """One length for each outer index, short lines: a table of all permutations gives a tile's index row by row."""
     outer, size, inner = words.shape
     table = _permutations(size)
-    lines = max(1, _TILE // (size * inner))
-    first = np.arange(min(lines, outer))[:, None] * size
+    lines = min(outer, max(1, _TILE // (size * inner)))
+    firsts = np.repeat(np.arange(lines) * size, size).reshape(lines, size)
+    index = np.empty((lines, size), np.intp)
     for start in range(0, outer, lines):
         part = slice(start, min(start + lines, outer))
-        index = table[lengths[part]]
-        index += first[: len(index)]
-        np.take(
-            words[part].reshape(-1, inner),
-            index.reshape(-1),
-            axis=0,
-            out=out[part].reshape(-1, inner),
-            mode="wrap",
-        )
+        tile = index[: part.stop - part.start]
+        # "wrap", since "raise" would gather into a buffer first; no index is out of range.
+        np.take(table, lengths[part, 0], axis=0, out=tile, mode="wrap")
+        tile += firsts[: len(tile)]
+        _gather(words[part], tile, out[part])
+
+
+def _gather(words: Words, rows: NDArray[np.intp], out: Words) -> None:
+    """Rows of `inner` words, by their index."""
+    inner = words.shape[2]
+    if inner == 1:
+        np.take(words.reshape(-1), rows.reshape(-1), out=out.reshape(-1), mode="wrap")
+    else:
+        np.take(words.reshape(-1, inner), rows.reshape(-1), axis=0, out=out.reshape(-1, inner), mode="wrap")
 
 
 def _permutations(size: int) -> NDArray[np.intp]:
@@ -94,19 +110,60 @@ def _permutations(size: int) -> NDArray[np.intp]:
     return np.where(index < length, length - 1 - index, index)
 
 
-def _across(out: Words, words: Words, lengths: Lengths) -> None:
-    """A length for each (outer, inner): tiles are turned so that their lines lie along, and turned back."""
+def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
+    """A length for each (outer, inner), long lines: a few columns at a time are packed, so that no step of a line
+    leaves the cache, and each reversed start is one strided slice."""
     outer, size, inner = words.shape
-    columns = max(1, min(inner, _TILE // size))
-    rows = max(1, _TILE // (size * columns))
-    for start in range(0, outer, rows):
+    columns = min(inner, max(1, _PACKED_ROW // words.itemsize))
+    packed, turned = (np.empty((size, columns), words.dtype) for _ in range(2))
+    for i in range(outer):
         for left in range(0, inner, columns):
-            part = np.s_[start : start + rows, :, left : left + columns]
-            turned = np.ascontiguousarray(words[part].transpose(0, 2, 1))
-            lines = turned.reshape(-1, size, 1)
-            moved = np.empty_like(lines)
-            _along(moved, lines, lengths[start : start + rows, left : left + columns].reshape(-1))
-            out[part] = moved.reshape(turned.shape).transpose(0, 2, 1)
+            part = slice(left, min(left + columns, inner))
+            source, result = packed[:, : part.stop - left], turned[:, : part.stop - left]
+            source[...] = words[i, :, part]
+            result[...] = source
+            backwards = source[::-1]
+            for column, length in enumerate(lengths[i, part].tolist()):
+                result[:length, column] = backwards[size - length :, column]
+            out[i, :, part] = result
+
+
+def _by_arithmetic(out: Words, words: Words, lengths: Lengths) -> None:
+    """A length for each (outer, inner), short lines: a tile's index is computed from its lengths, and gathered."""
+    outer, size, inner = words.shape
+    columns = min(inner, _TILE // size)
+    rows = min(outer, max(1, _TILE // (size * columns)))
+    tile = _Tile(rows, size, columns)
+    for left in range(0, inner, columns):
+        if inner - left < columns:
+            tile = _Tile(rows, size, inner - left)
+        across = slice(left, left + tile.columns)
+        for start in range(0, outer, rows):
+            part = slice(start, min(start + rows, outer))
+            index = tile.index(lengths[part, across])
+            # A part of every row is not contiguous: reshape copies it, and the result is copied back.
+            found = words[part, :, across].reshape(-1).take(index, mode="wrap")
+            out[part, :, across] = found.reshape(-1, size, tile.columns)
+
+
+class _Tile:
+    """The parts of a tile's index that its lengths do not change; flat arrays, since short inner loops are slow."""
+
+    def __init__(self, rows: int, size: int, columns: int) -> None:
+        self.columns, self._row = columns, size * columns
+        row, j, column = (i.reshape(-1) for i in np.indices((rows, size, columns), np.int32))
+        self._lane = (row * columns + column).astype(np.intp)
+        self._offset = j * columns
+        self._mirror = 2 * self._offset + columns
+        self._place = np.arange(rows * size * columns, dtype=np.intp)
+
+    def index(self, lengths: Lengths) -> NDArray[np.intp]:
+        """For lengths of shape (rows or fewer, columns): element j of a line comes from length - 1 - j, or stays."""
+        n = lengths.shape[0] * self._row
+        length = (lengths * self.columns).astype(np.int32).reshape(-1).take(self._lane[:n], mode="wrap")
+        move = length - self._mirror[:n]
+        move *= length > self._offset[:n]
+        return self._place[:n] + move
 
 
 class LengthCounts(NamedTuple):
