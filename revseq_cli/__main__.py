@@ -8,71 +8,103 @@ from typing import NoReturn
 
 from revseq_cli import stopping
 
+_FAILED = 2  # anything that stopped the work
+
 
 def main() -> NoReturn:
     """Run the command and leave the process with its exit status."""
     stopping.watch()
+    status = None
     try:
-        status = _run()
-        status = _flushed(status)
-    except stopping.Stopped:
-        stopping.die()
-    except KeyboardInterrupt:  # before or after our own handler was in place
+        _open_standard_streams()
+        # There is no linear algebra here: its threads would only cost start-up and memory, in workers too.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        status = _flushed(_run())
+    except (stopping.Stopped, KeyboardInterrupt):  # the latter where our own handler was not yet in place
+        pass
+    if status is None:
         stopping.die()
     # Nothing is left to flush or to close, and libraries' own leave-taking could only spoil the status.
-    sys.stderr and sys.stderr.flush()
     os._exit(status)
+
+
+def _open_standard_streams() -> None:
+    """Fill what is closed of descriptors 0 to 2, so that no data file takes their place.
+
+    A closed input or output is opened the wrong way round, so that to use it is an error and not silence.
+    """
+    for fd, mode in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, mode)  # the lowest free number, which is fd
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - they stay open
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+    if hasattr(sys.stdout, "reconfigure"):  # an encoding that lacks a character is no reason to stop
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _run() -> int:
     import click  # a signal during the imports must find its handler in place
 
     from revseq_cli.commands.cli import cli
-    from revseq_cli.errors import RevseqError
 
+    verbose = 0
     try:
         with cli.make_context("revseq", sys.argv[1:]) as context:
-            return cli.invoke(context) or 0
+            try:
+                return cli.invoke(context) or 0
+            finally:
+                verbose = context.meta.get("revseq.verbose", 0)
     except click.exceptions.Exit as e:
         return e.exit_code
-    except click.UsageError as e:
-        command = e.ctx.command_path if e.ctx else "revseq"
-        return _fail(RevseqError(e.format_message()[:200], hint=f"{command} --help"), e)
-    except click.ClickException as e:
-        return _fail(RevseqError(e.format_message()[:200]), e)
-    except RevseqError as e:
-        return _fail(e, e)
-    except MemoryError as e:
-        return _fail(RevseqError("out of memory", hint="use a binary format, or a smaller --memory"), e)
     except BrokenPipeError:
         return _silent_stdout(0)
-    except OSError as e:
-        # Files have their errors worded where they are opened; what is left is standard output.
-        return _fail(RevseqError(f"cannot write: {e.strerror or e}", where=str(e.filename or "standard output")), e)
+    except Exception as e:  # noqa: BLE001 - this is the boundary; -vv shows where it comes from
+        return _fail(e, verbose)
 
 
-def _fail(error: Exception, cause: BaseException) -> int:
+def _worded(error: Exception) -> Exception:
+    """An error of any kind in our form."""
+    import click
+
+    from revseq_cli.errors import RevseqError
+
+    match error:
+        case RevseqError():
+            return error
+        case click.UsageError():
+            command = error.ctx.command_path if error.ctx else "revseq"
+            return RevseqError(error.format_message()[:200], hint=f"{command} --help")
+        case MemoryError():
+            return RevseqError("out of memory", hint="use a binary format, or a smaller --memory")
+        case OSError():  # files have theirs worded where they are opened
+            return RevseqError(f"cannot write: {error.strerror or error}", where=error.filename or "standard output")
+        case _:
+            return RevseqError(
+                f"internal error: {type(error).__name__}: {str(error)[:200]}", hint="report it, with -vv"
+            )
+
+
+def _fail(error: Exception, verbose: int) -> int:
     """Say what is wrong on standard error; with -vv, where."""
-    if any(word.startswith("-v") and word.count("v") > 1 for word in sys.argv[1:]):
+    if verbose > 1:
         import traceback
 
-        traceback.print_exception(cause)
-    if sys.stderr:
-        print(error, file=sys.stderr)
-    return 2
+        traceback.print_exception(error)
+    print(_worded(error), file=sys.stderr, flush=True)
+    return _FAILED
 
 
 def _flushed(status: int) -> int:
-    """Standard output is only done when it is flushed; a reader that left is no error."""
+    """Standard output is only done when it is flushed; a reader that left is no error, and one error is enough."""
     try:
-        if sys.stdout:
-            sys.stdout.flush()
+        sys.stdout.flush()
     except BrokenPipeError:
         return _silent_stdout(status)
     except OSError as e:
-        from revseq_cli.errors import RevseqError
-
-        return _fail(RevseqError(f"cannot write: {e.strerror}", where="standard output"), e)
+        return status if status == _FAILED else _fail(e, 0)
     return status
 
 

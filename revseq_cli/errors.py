@@ -35,8 +35,6 @@ class RevseqError(Exception):
     `where` names the file (and dataset) that it is about, and `context` has the lines of a text with a caret.
     """
 
-    exit_code = 2
-
     def __init__(self, found: str, wanted: str = "", hint: str = "", where: str = "", context: str = "") -> None:
         super().__init__(found)
         self.found, self.wanted, self.hint, self.where, self.context = found, wanted, hint, where, context

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,11 @@ class Job:
         """The files that must not be written."""
         return [source.identity for source in (self.values, self.lengths) if source.identity]
 
+    def recheck(self) -> None:
+        """TensorIOError if an input file is not as it was when its header was read."""
+        for source in (self.values, self.lengths):
+            source.recheck()
+
     def require(self, level: FeatureLevel) -> None:
         """SpecError with every rule that the tensors break."""
         require(self.values.desc, self.lengths.desc, self.axis, level, self.names)
@@ -44,7 +50,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Request:
-    """What the command line asks for; None where it does not say."""
+    """What the command line asks for; None where it does not say.
+
+    `format` is that of inputs whose suffix says nothing, or, with `override`, of all of them.
+    """
 
     values: str
     lengths: str | None = None
@@ -53,112 +62,123 @@ class Request:
     lengths_dtype: DataType | None = None
     batch_axis: int | None = None
     format: str | None = None
+    override: bool = False
+
+    def references(self) -> tuple[formats.Reference, formats.Reference | None]:
+        """INPUT and LENGTHS."""
+        values = self._reference(self.values, "INPUT")
+        lengths = self._reference(self.lengths, "LENGTHS") if self.lengths is not None else None
+        if lengths and values.is_stdin and lengths.is_stdin:
+            raise UsageError("INPUT and LENGTHS are both standard input", "one of them", "save one to a file")
+        return values, lengths
+
+    def _reference(self, text: str, name: str) -> formats.Reference:
+        reference = formats.Reference.input(text, name=name)
+        if self.format and (self.override or not formats.knows(reference)):
+            reference = formats.Reference.input(text, self.format, name)
+        return reference
 
 
 @dataclass
 class Example:
     """One example of a docs-style text: its tensors by role, and its Axis."""
 
+    text: Text
     tensors: dict[str, notation.TensorText] = field(default_factory=dict)
     axis: notation.Attribute | None = None
 
 
 def load(request: Request) -> Job:
     """The job, with headers read; text is read whole."""
-    example, text = _example(request)
+    reference, lengths_reference = request.references()
+    example = _example(reference)
     types = TextTypes(request.dtype, DataType.FLOAT32)
-    if example and text:
-        values = notation_source(text, example.tensors[INPUT], types)
+    if example:
+        values = notation_source(example.text, example.tensors[INPUT], types)
     else:
-        values = formats.open_source(_reference(request.values, request.format), types)
+        values = formats.open_source(reference, types)
     if request.dtype and values.desc.data_type is not request.dtype:
         raise UsageError(
             f"DataType is {values.desc.data_type.name}, and --dtype says {request.dtype.name}",
             "types are never changed silently", "leave out --dtype", values.name,
         )  # fmt: skip
     axis = _axis(request, example, values)
-    return Job(values, _lengths(request, example, text, values, axis), axis)
+    return Job(values, _lengths(request, lengths_reference, example, values, axis), axis)
 
 
-def _reference(name: str, format_name: str | None) -> formats.Reference:
-    """A reference whose format option counts only where the suffix says nothing."""
-    reference = formats.Reference.parse(name)
-    return reference if formats.knows(reference) else formats.Reference.parse(name, format_name)
-
-
-def _example(request: Request) -> tuple[Example | None, Text | None]:
+def _example(reference: formats.Reference) -> Example | None:
     """The docs-style example that INPUT is, if it is one: `example.txt`, or `page.md::2`."""
-    reference = _reference(request.values, request.format)
     number = int(reference.inner) if reference.inner and reference.inner.isdecimal() else None
-    if (reference.inner and number is None) or not formats.may_hold_example(reference):
-        return None, None
+    if (reference.inner and number is None) or not formats.holds_text(reference):
+        return None
     text = formats.load_text(reference)
-    try:
-        examples = find_examples(text.text)
-    except FormatError as e:
-        raise e.about(text.name) from None
+    examples = find_examples(text)
     if not examples and number is None:
-        return None, None
+        return None
     if number is None and len(examples) > 1:
-        raise UsageError(f"holds {len(examples)} examples", "the number of one", f"try {text.name}::1", text.name)
-    if not 1 <= (number or 1) <= len(examples):
-        raise UsageError(f"no example {number}", f"1 to {len(examples)}", where=text.name)
-    return examples[(number or 1) - 1], text
+        raise UsageError(f"holds {len(examples)} examples", "the number of one", f"try {text.name}::1", reference.name)
+    if number is not None and not 1 <= number <= len(examples):
+        raise UsageError(f"no example {number}", f"1 to {len(examples)}", where=reference.name)
+    return examples[(number or 1) - 1]
 
 
-def find_examples(text: str) -> list[Example]:
+def find_examples(text: Text) -> list[Example]:
     """Every example of a text: each begins with its InputTensor, and takes what follows up to the next one.
 
     An Axis that stands before the first InputTensor, or behind an example that has one already, belongs to the next.
     """
     examples: list[Example] = []
     ahead: notation.Attribute | None = None
-    for item in notation.parse(text):
-        if isinstance(item, notation.TensorText) and item.name in LABELS:
-            role = LABELS[item.name]
-            if role == INPUT:
-                examples.append(Example(axis=ahead))
-                ahead = None
-            if examples and role not in examples[-1].tensors:
-                examples[-1].tensors[role] = item
-            elif examples:
-                raise notation.error_at(text, item.start, f"a second {item.name} in one example", "each tensor once")
-        elif isinstance(item, notation.Attribute) and item.name == "Axis":
-            if examples and examples[-1].axis is None:
-                examples[-1].axis = item
-            elif examples and OUTPUT not in examples[-1].tensors:
-                raise FormatError(f"line {item.line}: a second Axis in one example", "one Axis")
-            else:
-                ahead = item
+    try:
+        for item in notation.parse(text.text):
+            if isinstance(item, notation.TensorText) and item.name in LABELS:
+                role = LABELS[item.name]
+                if role == INPUT:
+                    examples.append(Example(text, axis=ahead))
+                    ahead = None
+                if examples and role in examples[-1].tensors:
+                    raise notation.error_at(text.text, item.start, f"a second {item.name} in one example", "each once")
+                if examples:
+                    examples[-1].tensors[role] = item
+            elif isinstance(item, notation.Attribute) and item.name == "Axis":
+                if examples and examples[-1].axis is None:
+                    examples[-1].axis = item
+                elif examples and OUTPUT not in examples[-1].tensors:
+                    raise FormatError(f"line {item.line}: a second Axis in one example", "one Axis")
+                else:
+                    ahead = item
+    except FormatError as e:
+        raise e.about(text.name) from None
     return examples
 
 
 def _axis(request: Request, example: Example | None, values: Source) -> int:
     if request.axis is not None:
         return request.axis
-    if example and example.axis:
-        try:
-            return int(example.axis.value)
-        except ValueError:
-            raise FormatError(
-                f"line {example.axis.line}: Axis is {example.axis.value[:40]}", "an integer", where=values.name
-            ) from None
     last = len(values.sizes) - 1
-    raise UsageError(
-        "no axis is given", f"the dimension to reverse along, 0 to {last}", f"add --axis {last}", values.name
-    )
+    if example and example.axis:
+        written = example.axis.value.rstrip(", ")
+        if re.fullmatch(r"[+-]?\d{1,18}", written, re.ASCII):
+            return int(written)
+        found = f"line {example.axis.line}: Axis is {written[:40]}"
+        raise FormatError(found, "an integer", f"add --axis {last}", values.name)
+    wanted = f"the dimension to reverse along, 0 to {last}"
+    raise UsageError("no axis is given", wanted, f"add --axis {last}", values.name)
 
 
-def _lengths(request: Request, example: Example | None, text: Text | None, values: Source, axis: int) -> Source:
+def _lengths(
+    request: Request, reference: formats.Reference | None, example: Example | None, values: Source, axis: int
+) -> Source:
     """The lengths, cast and widened as asked."""
-    types = TextTypes(request.lengths_dtype, DataType.UINT32)
-    if request.lengths is not None:
-        lengths = formats.open_source(_reference(request.lengths, request.format), types)
-    elif example and text:
+    types = TextTypes(request.lengths_dtype, DataType.UINT32, cast_later=True)
+    if reference:
+        lengths = formats.open_source(reference, types)
+    elif example:
         if LENGTHS not in example.tensors:
             wanted = "a tensor labelled SequenceTensor or SequenceLengthsTensor"
-            raise FormatError("the example has no lengths", wanted, f"add LENGTHS: {text.name} lengths.npy", text.name)
-        lengths = notation_source(text, example.tensors[LENGTHS], types)
+            hint = f"add LENGTHS: {example.text.name} lengths.npy"
+            raise FormatError("the example has no lengths", wanted, hint, example.text.name)
+        lengths = notation_source(example.text, example.tensors[LENGTHS], types)
     else:
         raise UsageError(
             "no lengths are given", "a tensor of lengths, or an INPUT that is a whole docs-style job",

@@ -107,12 +107,15 @@ def _permutations(size: int) -> NDArray[np.intp]:
     """Shape (size + 1, size): row L reverses the first L indices and keeps the rest."""
     index = np.arange(size)
     length = np.arange(size + 1)[:, None]
-    return np.where(index < length, length - 1 - index, index)
+    table: NDArray[np.intp] = np.where(index < length, length - 1 - index, index)
+    return table
 
 
 def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
-    """A length for each (outer, inner), long lines: a few columns at a time are packed, so that no step of a line
-    leaves the cache, and each reversed start is one strided slice."""
+    """A length for each (outer, inner), long lines: columns are packed, and each reversed start is one strided slice.
+
+    A few columns at a time: a step along a line of the wide array would leave the cache.
+    """
     outer, size, inner = words.shape
     columns = min(inner, max(1, _PACKED_ROW // words.itemsize))
     packed, turned = (np.empty((size, columns), words.dtype) for _ in range(2))
@@ -163,7 +166,22 @@ class _Tile:
         length = (lengths * self.columns).astype(np.int32).reshape(-1).take(self._lane[:n], mode="wrap")
         move = length - self._mirror[:n]
         move *= length > self._offset[:n]
-        return self._place[:n] + move
+        index: NDArray[np.intp] = self._place[:n] + move
+        return index
+
+
+def gathers(size: int) -> bool:
+    """Whether lines of that size are gathered many at a time, in calls that let go of the interpreter lock."""
+    return size < _LONG_LINE
+
+
+def first_difference(a: NDArray[Any], b: NDArray[Any]) -> tuple[int, ...] | None:
+    """The index of the first element, in C order, whose bits differ; None where all are the same."""
+    word = _word(a.dtype)
+    different = np.ascontiguousarray(a).view(word) != np.ascontiguousarray(b).view(word)
+    if not different.any():
+        return None
+    return tuple(int(i) for i in np.unravel_index(int(different.argmax()), different.shape))
 
 
 class LengthCounts(NamedTuple):

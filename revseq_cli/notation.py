@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from revseq_cli import literals
-from revseq_cli.errors import FormatError, printable
+from revseq_cli.errors import FormatError, UsageError, printable
 from revseq_cli.spec import DataType, TensorDesc, braced
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ class Attribute:
 class TensorText:
     """One tensor as it stands in a text: its header, where it has one, and the place of its body.
 
-    `text` is the whole text with its comments blanked out; the body is text[start:stop].
+    `text` is the whole text with its comments blanked out; the body is text[start:stop], empty where a
+    header stands alone, which is an error only for a tensor that somebody asks for.
     """
 
     name: str
@@ -88,6 +89,8 @@ class TensorText:
 
     def values(self, data_type: DataType, dtype: np.dtype[Any]) -> NDArray[Any]:
         """The values in their sizes, as `dtype`; FormatError with line, column and a caret."""
+        if self.start == self.stop:
+            raise error_at(self.text, self.start, f"{self.name} has no values", "rows in brackets below the header")
         shape, tokens, places = _read_body(self)
         try:
             flat = literals.parse(tokens, dtype, data_type.name)
@@ -139,7 +142,7 @@ def parse(text: str) -> list[TensorText | Attribute]:
         limit = headers[i + 1].start() if i + 1 < len(headers) else len(text)
         tensor = _tensor(text, header, limit)
         items.append(tensor)
-        end = tensor.stop
+        end = max(tensor.stop, header.end())
     return items + _attributes(text, end, len(text))
 
 
@@ -160,12 +163,12 @@ def _tensor(text: str, header: re.Match[str], limit: int) -> TensorText:
         raise error_at(text, header.start("sizes"), f"{name} has Sizes {braced(sizes)}", "sizes of at least 1")
     try:
         desc = TensorDesc(DataType.parse(header["type"]), sizes)
-    except ValueError as e:
-        raise error_at(text, header.start("type"), e.found, e.wanted) from None  # type: ignore[attr-defined]
+    except UsageError as e:
+        raise error_at(text, header.start("type"), e.found, e.wanted) from None
     bracket = re.compile(r"\S").search(text, header.end(), limit)
-    if not bracket or bracket[0] != "[":
-        raise error_at(text, header.start("name"), f"{name} has no values", "rows in brackets below the header")
-    start, stop = _body_extent(text, bracket.start(), limit)
+    start = stop = header.start("name")
+    if bracket and bracket[0] == "[":
+        start, stop = _body_extent(text, bracket.start(), limit)
     return TensorText(name, desc, text.count("\n", 0, header.start("name")) + 1, text, start, stop)
 
 

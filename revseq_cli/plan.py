@@ -4,67 +4,82 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from math import ceil, prod
+from math import prod
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
-@dataclass(frozen=True)
-class Block:
-    """A planned unit: a region of the tensor, whole along the axis."""
-
-    region: tuple[slice, ...]
+Region = tuple[slice, ...]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Blocks of `extents` indices each, smaller at the far ends; a plan for any number of them costs nothing."""
+    """Regions of `extents` indices each, smaller at the far ends: the blocks. A plan of any length costs nothing."""
 
     sizes: tuple[int, ...]
     extents: tuple[int, ...]
-    item_size: int
-
-    def __len__(self) -> int:
-        """How many blocks there are: computed, not counted."""
-        return prod(ceil(size / extent) for size, extent in zip(self.sizes, self.extents, strict=True))
-
-    def __iter__(self) -> Iterator[Block]:
-        """The blocks in C order of their regions; together they cover every element exactly once."""
-        cuts = [
-            [slice(start, min(start + extent, size)) for start in range(0, size, extent)]
-            for size, extent in zip(self.sizes, self.extents, strict=True)
-        ]
-        return (Block(region) for region in itertools.product(*cuts))
+    axis: int | None = None
 
     @property
-    def block_bytes(self) -> int:
-        """Bytes of the largest block."""
-        return prod(self.extents) * self.item_size
+    def block_count(self) -> int:
+        """How many blocks there are: computed, not counted, and perhaps too large for len()."""
+        return prod(map(len, self._cuts()))
+
+    def __iter__(self) -> Iterator[Region]:
+        """The blocks in C order; together they cover every element exactly once."""
+        starts = self._cuts()
+        index = [0] * len(starts)
+        while True:  # not itertools.product, which would first list every cut of every dimension
+            yield tuple(
+                slice(cuts[i], min(cuts[i] + cuts.step, size))
+                for cuts, i, size in zip(starts, index, self.sizes, strict=True)
+            )
+            for d in reversed(range(len(index))):
+                index[d] += 1
+                if index[d] < len(starts[d]):
+                    break
+                index[d] = 0
+            else:
+                return
+
+    def _cuts(self) -> list[range]:
+        return [range(0, size, extent) for size, extent in zip(self.sizes, self.extents, strict=True)]
+
+    @property
+    def block_elements(self) -> int:
+        """Elements of the largest block."""
+        return prod(self.extents)
+
+    @property
+    def cuts_lines(self) -> bool:
+        """Whether a line is cut, since it alone is larger than the bound."""
+        return self.axis is not None and self.extents[self.axis] < self.sizes[self.axis]
 
 
 def make_plan(
-    sizes: tuple[int, ...],
-    axis: int | None,
-    item_size: int,
-    *,
-    most_bytes: int,
-    grain: tuple[int, ...],
-    order: str = "C",
+    sizes: tuple[int, ...], axis: int | None, *, most_elements: int, grain: tuple[int, ...], order: str = "C"
 ) -> Plan:
-    """Cut every dimension but the axis, the slowest first, at multiples of its grain, until a block fits.
+    """Cut the slowest dimension first, at multiples of its grain, until a block has at most `most_elements`.
 
-    A line is never cut: a block of one line may be larger than `most_bytes`.
+    The axis comes last, whatever its speed: lines stay whole as long as one of them fits. `order` is the memory order,
+    "C" or "F". A block of one grain in each dimension is the smallest; the plan says what it came to.
     """
     extents = list(sizes)
-    dimensions = range(len(sizes)) if order == "C" else range(len(sizes) - 1, -1, -1)
-    for d in dimensions:
-        if d == axis:
-            continue
-        others = item_size * prod(extents) // extents[d]
-        steps = most_bytes // (others * grain[d])
+    slowest_first = range(len(sizes)) if order == "C" else reversed(range(len(sizes)))
+    for d in itertools.chain((d for d in slowest_first if d != axis), [] if axis is None else [axis]):
+        others = prod(extents) // extents[d]
+        steps = most_elements // (others * grain[d])
         extents[d] = min(extents[d], max(1, steps) * grain[d])
         if steps:
             break
-    return Plan(sizes, tuple(extents), item_size)
+    return Plan(sizes, tuple(extents), axis)
+
+
+def mirrored(start: int, stop: int, length: int) -> tuple[slice, slice]:
+    """Where elements [start, stop) of a reversed line come from: a part to be read backwards, a part as it is.
+
+    Element j comes from length - 1 - j below `length`, and stays from there on.
+    """
+    turn = min(max(length, start), stop)
+    return slice(length - turn, length - start), slice(turn, stop)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,9 +16,11 @@ from revseq_cli.spec import FeatureLevel, TensorDesc, braced, span, support
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Self
 
     from numpy.typing import NDArray
 
+    from revseq_cli.engine import Arrangement
     from revseq_cli.formats.base import Source
     from revseq_cli.kernel import LengthCounts
     from revseq_cli.spec import Constraint
@@ -54,11 +57,12 @@ def _tensor(name: str, values: NDArray[Any], most: int | None) -> str:
     desc = describe(values)
     if most is None or values.size <= most:
         return f"{notation.header(name, desc)}\n{notation.body(_texts(values), desc.sizes)}"
-    return f"{notation.header(name, desc)}\n{shortened(lambda region: values[region], desc)}"
+    rows = shortened(lambda region: values[region], desc, most, "; --full prints all")
+    return f"{notation.header(name, desc)}\n{rows}"
 
 
-def shortened(read: Callable[[tuple[slice, ...]], NDArray[Any]], desc: TensorDesc, most: int = MOST_ON_TERMINAL) -> str:
-    """A tensor's rows with only the ends of its long dimensions, and a line that says so.
+def shortened(read: Callable[[tuple[slice, ...]], NDArray[Any]], desc: TensorDesc, most: int, more: str = "") -> str:
+    """A tensor's rows with only the ends of its long dimensions, and a line that says so, and `more`.
 
     `read` gives the values of a region; only what is shown is read.
     """
@@ -82,7 +86,7 @@ def shortened(read: Callable[[tuple[slice, ...]], NDArray[Any]], desc: TensorDes
     rows = notation.body(_texts(values), values.shape, gaps)
     if values.size == desc.element_count:
         return rows
-    return f"{rows}\n// {values.size:,} of {desc.element_count:,} elements; --full prints all"
+    return f"{rows}\n// {values.size:,} of {desc.element_count:,} elements{more}"
 
 
 def _texts(values: NDArray[Any]) -> list[str]:
@@ -105,7 +109,7 @@ def show_text(source: Source, *, preview: bool) -> str:
     ]
     if preview:
         rows = shortened(lambda region: source.ticket(region).read(), desc, _PREVIEW)
-        lines += ["", *(f"  {line}".replace("; --full prints all", "") for line in rows.split("\n"))]
+        lines += ["", *(f"  {line}" for line in rows.split("\n"))]
     return "\n".join(lines)
 
 
@@ -117,16 +121,44 @@ def _desc_json(desc: TensorDesc) -> dict[str, Any]:
     return {"DataType": desc.data_type.name, "Sizes": list(desc.sizes)}
 
 
-def run_json(values: TensorDesc, lengths: TensorDesc, axis: int, output: str) -> str:
+def _job_json(values: TensorDesc, lengths: TensorDesc, axis: int) -> dict[str, Any]:
+    return {"InputTensor": _desc_json(values), "SequenceLengthsTensor": _desc_json(lengths), "Axis": axis}
+
+
+def run_json(values: TensorDesc, lengths: TensorDesc, axis: int, output: str, *, verified: bool) -> str:
     """What `run` did."""
-    return _as_json(
-        {
-            "InputTensor": _desc_json(values),
-            "SequenceLengthsTensor": _desc_json(lengths),
-            "Axis": axis,
-            "output": output,
-            "bytes": values.total_bytes,
-        }
+    done = {"output": output, "bytes": values.total_bytes, "verified": verified}
+    return _as_json({**_job_json(values, lengths, axis), **done})
+
+
+def plan_json(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrangement) -> str:
+    """What `run` would do."""
+    plan = {
+        "blocks": arrangement.plan.block_count,
+        "block_bytes": arrangement.plan.block_elements * values.data_type.size,
+        "read_bytes": values.total_bytes + lengths.total_bytes,
+        "write_bytes": values.total_bytes,
+        "engine": arrangement.engine,
+        "jobs": arrangement.workers,
+        "memory": arrangement.memory,
+    }
+    return _as_json({**_job_json(values, lengths, axis), "plan": plan})
+
+
+def plan_text(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrangement) -> str:
+    """The same for a person."""
+    plan = arrangement.plan
+    cut = ", lines are cut" if plan.cuts_lines else ""
+    block = plan.block_elements * values.data_type.size
+    return "\n".join(
+        [
+            f"InputTensor            {values}, {values.total_bytes:,} bytes",
+            f"SequenceLengthsTensor  {lengths}, {lengths.total_bytes:,} bytes",
+            f"Axis                   {_axis_text(values, axis)}",
+            f"blocks                 {plan.block_count:,} of {block:,} bytes{cut}",
+            f"engine                 {arrangement.engine}, jobs: {arrangement.workers}",
+            f"memory                 {arrangement.memory:,} bytes",
+        ]
     )
 
 
@@ -151,9 +183,7 @@ def check_json(check: Check) -> str:
         {
             "level": check.level.short,
             "valid": all(c.ok for c in check.constraints),
-            "InputTensor": _desc_json(check.values),
-            "SequenceLengthsTensor": _desc_json(check.lengths),
-            "Axis": check.axis,
+            **_job_json(check.values, check.lengths, check.axis),
             "constraints": [c.__dict__ for c in check.constraints],
             "lowest_level": check.lowest.short if check.lowest is not None else None,
             "lengths": check.counts._asdict() if check.counts is not None else None,
@@ -163,15 +193,15 @@ def check_json(check: Check) -> str:
 
 def print_check(check: Check, *, color: bool) -> None:
     """The table of constraints, and what follows from them."""
-    from rich.table import Table  # rich is loaded where it is used
+    from rich.table import Column, Table  # rich is loaded where it is used
     from rich.text import Text
 
     console = _console(color)
     for tensor, desc in (("InputTensor", check.values), ("SequenceLengthsTensor", check.lengths)):
         console.print(Text(f"{tensor}: {desc}  {printable(check.names[tensor])}"))
-    console.print(Text(_axis_line(check)))
+    console.print(Text(f"Axis: {_axis_text(check.values, check.axis)}"))
     console.print(Text(str(check.level)))
-    table = Table("", "constraint", "found", "wanted", "rule")
+    table = Table("", *(Column(name, overflow="fold") for name in ("constraint", "found", "wanted", "rule")))
     for c in check.constraints:
         mark = Text("pass", "green") if c.ok else Text("FAIL", "bold red")
         table.add_row(mark, Text(f"{c.tensor} {c.property}".strip()), Text(c.found), Text(c.wanted), Text(c.rule))
@@ -183,15 +213,15 @@ def print_check(check: Check, *, color: bool) -> None:
     if check.counts is not None:
         total, clamped, unchanged = check.counts
         size = check.values.sizes[check.axis]
-        effects = f"{clamped:,} above {size} and clamped, {unchanged:,} of 0 or 1 change nothing"
+        effects = f"{clamped:,} above {size} and clamped, {unchanged:,} change nothing"
         console.print(Text(f"lengths: {total:,} in all, {effects}"))
 
 
-def _axis_line(check: Check) -> str:
-    if not 0 <= check.axis < check.values.dimension_count:
-        return f"Axis: {check.axis}"
-    size = check.values.sizes[check.axis]
-    return f"Axis: {check.axis}, {check.values.element_count // size:,} lines of {size:,} elements"
+def _axis_text(values: TensorDesc, axis: int) -> str:
+    if not 0 <= axis < values.dimension_count:
+        return str(axis)
+    size = values.sizes[axis]
+    return f"{axis}, {values.element_count // size:,} lines of {size:,} elements"
 
 
 def levels_json(levels: Sequence[FeatureLevel]) -> str:
@@ -237,6 +267,49 @@ def _console(color: bool) -> Any:  # noqa: ANN401 - rich's Console, which is not
 
     width = None if sys.stdout.isatty() else 200
     return Console(
-        width=width, color_system="standard" if color else None, force_terminal=color or None, highlight=False,
-        emoji=False, markup=False,
-    )  # fmt: skip
+        width=width,
+        color_system="standard" if color else None,
+        no_color=not color,  # or rich would look at NO_COLOR itself
+        force_terminal=color or None,
+        highlight=False,
+        emoji=False,
+        markup=False,
+    )
+
+
+class Progress:
+    """A bar on standard error with bytes, rate and time left; it appears only when the work lasts."""
+
+    _PATIENCE = 0.5  # seconds
+
+    def __init__(self, total: int, *, shown: bool) -> None:
+        self._total, self._shown, self._done = total, shown, 0
+        self._bar: Any = None
+
+    def __enter__(self) -> Self:
+        self._began = time.monotonic()
+        return self
+
+    def advance(self, count: int) -> None:
+        """So many bytes more are done."""
+        self._done += count
+        if self._bar:
+            self._bar.update(self._task, completed=self._done)
+        elif self._shown and time.monotonic() - self._began > self._PATIENCE:
+            self._start()
+
+    def _start(self) -> None:
+        from rich import progress
+        from rich.console import Console
+
+        columns = (
+            progress.BarColumn(), progress.DownloadColumn(binary_units=True), progress.TransferSpeedColumn(),
+            progress.TimeRemainingColumn(),
+        )  # fmt: skip
+        self._bar = progress.Progress(*columns, console=Console(stderr=True), transient=True)
+        self._task = self._bar.add_task("", total=self._total, completed=self._done)
+        self._bar.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar:
+            self._bar.stop()

@@ -55,6 +55,14 @@ class DataType(Enum):
         except KeyError:
             raise UsageError(f"{text[:40]!r} is not a data type", f"one of {listed(cls.__members__, 14)}") from None
 
+    @classmethod
+    def parse_length(cls, text: str) -> DataType:
+        """The data type of lengths of that name; UsageError for one that no lengths have."""
+        data_type = cls.parse(text)
+        if data_type.kind != "uint":
+            raise UsageError(f"{data_type.name} is no data type of lengths", "UINT32 or UINT64")
+        return data_type
+
 
 class FeatureLevel(IntEnum):
     """DML_FEATURE_LEVEL_x_y with DirectML's own numbers; NONE, above them all, lifts DirectML's limits.
@@ -246,7 +254,7 @@ def _level_constraints(tensors: dict[str, TensorDesc], level: FeatureLevel) -> I
         types = row.data_types(tensor)
         yield Constraint(
             tensor, "DataType", desc.data_type.name, listed((t.name for t in types), len(types)), rule,
-            desc.data_type in types, _data_type_hint(tensor, desc.data_type, types),
+            desc.data_type in types, _data_type_hint(tensor, desc.data_type),
         )  # fmt: skip
         if row.most_elements is not None:
             yield Constraint(
@@ -295,9 +303,9 @@ def _dimension_hint(desc: TensorDesc, counts: range) -> str:
     return f"{level}, or add leading sizes of 1: {braced((1,) * missing + desc.sizes)}"
 
 
-def _data_type_hint(tensor: str, data_type: DataType, accepted: tuple[DataType, ...]) -> str:
+def _data_type_hint(tensor: str, data_type: DataType) -> str:
     if tensor == LENGTHS and data_type.kind == "int":
-        return f"add --lengths-dtype {accepted[-1].name}"
+        return f"add --lengths-dtype {DataType.UINT32.name}"
     return _first_level(lambda row: data_type in row.data_types(tensor))
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import signal
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
 
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _received: list[int] = []
+_deferred = 0
 
 
 class Stopped(BaseException):
@@ -27,7 +31,26 @@ def watch() -> None:
 def _handle(number: int, _: FrameType | None) -> None:
     if not _received:  # a second signal must not break the clean-up after the first
         _received.append(number)
-        raise Stopped
+        if not _deferred:
+            raise Stopped
+
+
+@contextlib.contextmanager
+def deferred() -> Iterator[None]:
+    """Hold the exception back while a step must not be torn, such as the making of a file that is to be removed."""
+    global _deferred
+    _deferred += 1
+    try:
+        yield
+    finally:
+        _deferred -= 1
+    check()
+
+
+def ignore() -> None:
+    """In a worker: a terminal's signals reach the whole group, and the parent is the one to act on them."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def check() -> None:
@@ -38,6 +61,7 @@ def check() -> None:
 
 def die() -> NoReturn:
     """End as the signal would have ended us, so that a shell's loop stops too."""
+    gc.collect()  # semaphores of a process pool, which would be reported as leaked
     number = _received[0] if _received else signal.SIGINT
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

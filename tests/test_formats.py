@@ -1,10 +1,13 @@
 """One contract that every format keeps: regions, round trips, types, truncation, tickets that pickle."""
 
+import contextlib
 import io
 import itertools
 import json
 import os
 import pickle
+import subprocess
+import sys
 
 import h5py
 import numpy as np
@@ -20,7 +23,7 @@ from revseq_cli.spec import DataType
 
 
 def open_(path, asked=None):
-    return formats.open_source(formats.Reference.parse(str(path)), TextTypes(asked, DataType.FLOAT32))
+    return formats.open_source(formats.Reference.input(str(path)), TextTypes(asked, DataType.FLOAT32))
 
 
 def held(values):
@@ -30,7 +33,7 @@ def held(values):
 def write(path, values, **options):
     """Through the format's own sink, in two blocks where there are two indices."""
     like = held(values)
-    sink = formats.create_sink(formats.Reference.parse(str(path)), like, overwrite=False, **options)
+    sink = formats.create_sink(formats.Reference.output(str(path)), like, overwrite=False, **options)
     middle = max(1, len(values) // 2)
     with sink:
         outlet = pickle.loads(pickle.dumps(sink.outlet()))
@@ -93,7 +96,7 @@ class Contract:
 
     def test_a_failed_write_leaves_nothing(self, tmp_path):
         sink = formats.create_sink(
-            formats.Reference.parse(str(tmp_path / f"x{self.suffix}")), held(np.zeros((2, 2))), overwrite=False
+            formats.Reference.output(str(tmp_path / f"x{self.suffix}")), held(np.zeros((2, 2))), overwrite=False
         )
         with pytest.raises(RuntimeError), sink:
             raise RuntimeError
@@ -169,6 +172,8 @@ class TestNpy(Contract):
             ("{'descr': '<f4', 'fortran_order': 1, 'shape': (3,), }", "damaged header"),
             ("{'descr': '<f4', 'fortran_order': False, 'shape': (), }", "dimension count 0"),
             ("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 3), }", "sizes of at least 1"),
+            ("{'descr': '<f4', 'fortran_order': False, 'shape': (" + "9" * 3000 + ", 2), }", "less than 2^63"),
+            ("{[]: 1}", "damaged header"), ("{'descr': (), 'fortran_order': False, 'shape': (3,), }", "data type ()"),
             ("{'descr': '<f4', 'fortran_order': False, 'shape': (-3,), }", "sizes of at least 1"),
             ("{'descr': '<f4', 'fortran_order': False, 'shape': (True,), }", "tuple of integers"),
             ("{'descr': '<f4', 'fortran_order': False, 'shape': (1152921504606846976,), }", "is truncated"),
@@ -259,6 +264,49 @@ class TestHdf5(Contract):
         with pytest.raises(FormatError, match="only resembles int32"):
             open_(tmp_path / "x.h5")
 
+    def test_any_flipped_byte_is_read_or_refused(self, tmp_path):
+        path = self.make(tmp_path, np.arange(12, dtype=np.int32).reshape(3, 4))
+        whole = path.read_bytes()
+        rng = np.random.default_rng(5)
+        for _ in range(300):
+            damaged = bytearray(whole)
+            for place in rng.integers(0, len(whole), 3):
+                damaged[place] ^= 1 << int(rng.integers(8))
+            path.write_bytes(damaged)
+            with contextlib.suppress(RevseqError):
+                open_(path).read()
+
+    def test_a_truncated_file_is_not_called_locked(self, tmp_path):
+        path = self.make(tmp_path, np.arange(1000, dtype=np.int32))
+        path.write_bytes(path.read_bytes()[:1500])
+        with pytest.raises(TensorIOError, match="truncated or damaged"):
+            open_(path)
+
+    def test_a_locked_file(self, tmp_path):
+        path = self.make(tmp_path, np.zeros(3))
+        writer = "import h5py, sys; f = h5py.File(sys.argv[1], 'a'); print(flush=True); sys.stdin.read()"
+        with subprocess.Popen([sys.executable, "-c", writer, path], stdin=-1, stdout=-1) as process:
+            process.stdout.readline()
+            with pytest.raises(TensorIOError, match="being written by another process"):
+                open_(path)
+
+    @pytest.mark.parametrize("name", ["/", "a//b", "./a", "a/..", ".."])
+    def test_names_that_are_none(self, tmp_path, name):
+        path = self.make(tmp_path, np.zeros(3))
+        with pytest.raises(FormatError, match="no dataset's name"):
+            open_(f"{path}::{name}")
+        with pytest.raises(FormatError, match="no dataset's name"):
+            formats.create_sink(
+                formats.Reference.output(f"{tmp_path / 'y.h5'}::{name}"), held(np.zeros(3)), overwrite=False
+            )
+        assert not (tmp_path / "y.h5").exists()
+
+    def test_a_group_inside_itself(self, tmp_path):
+        path = self.make(tmp_path, np.zeros(3))
+        with h5py.File(path, "a") as f:
+            f["g/again"] = f.require_group("g")
+        assert open_(path).sizes == (3,)
+
     def test_scalar_null_and_empty(self, tmp_path):
         for values in (np.float32(1), h5py.Empty("f4"), np.zeros((0, 3), "f4")):
             with h5py.File(tmp_path / "x.h5", "w") as f:
@@ -289,7 +337,7 @@ class TestHdf5(Contract):
     def test_naming_a_dataset_in_an_existing_file_as_output(self, tmp_path):
         path = self.make(tmp_path, np.zeros(3))
         with pytest.raises(RevseqError, match="inside an existing file"):
-            formats.create_sink(formats.Reference.parse(f"{path}::new"), held(np.zeros(3)), overwrite=True)
+            formats.create_sink(formats.Reference.output(f"{path}::new"), held(np.zeros(3)), overwrite=True)
 
     def test_the_output_takes_the_dataset_that_is_named(self, tmp_path):
         write(f"{tmp_path / 'y.h5'}::/g/values", np.arange(3.0))
@@ -325,9 +373,10 @@ class TestJson(Contract):
     @pytest.mark.parametrize(
         ("text", "problem"),
         [
-            ("[[1, 2], [3]]", "the list at [1] has 1 entries, and the first one 2"), ("[1, [2]]", "is not a number"),
-            ("[[1], 2]", "stands beside lists"), ("[[[1]], [[2, 3]]]", "the list at [1, 0] has 2"),
-            ("[]", "has 0 entries"), ("[[]]", "has 0 entries"), ('["2"]', '"2" at [0] is not a number'),
+            ("[[1, 2], [3]]", "the list at [1] has 1 entries, and the first one 2"), ("[1, [2]]", "[\"2\"] at [1] is not a number"),
+            ("[[1], 2]", "2 at [1] stands beside lists"), ("[[[1]], [[2, 3]]]", "the list at [1, 0] has 2"),
+            ("[]", "the list at [] is empty"), ("[[1], []]", "the list at [1] is empty"), ("", "is empty"),
+            ('{"Sizes":[' + "9" * 5000 + '],"Values":[1]}', "not a list of sizes"), ('["2"]', '"2" at [0] is not a number'),
             ("[true]", "true at [0]"), ("[[1, null]]", "null at [0, 1]"), ("3", "not a tensor"), ("{}", "not a tensor"),
             ('{"Values":[1],"Extra":2}', "not a tensor"), ('{"Values":[1],"Values":[2]}', "a key twice"),
             ('{"DataType":"FLOAT99","Values":[1]}', "'FLOAT99' is not a data type"), ('{"Values":1}', "not a list"),
@@ -345,6 +394,12 @@ class TestJson(Contract):
             open_(tmp_path / "x.json")
         assert problem in str(caught.value)
         assert len(str(caught.value)) < 1000
+
+    def test_lengths_keep_their_type_to_be_cast(self, tmp_path):
+        (tmp_path / "x.json").write_text('{"DataType":"INT64","Values":[1]}')
+        reference = formats.Reference.input(str(tmp_path / "x.json"))
+        source = formats.open_source(reference, TextTypes(DataType.UINT32, DataType.UINT32, cast_later=True))
+        assert source.desc.data_type is DataType.INT64
 
     def test_the_type_that_is_asked_for_must_agree(self, tmp_path):
         (tmp_path / "x.json").write_text('{"DataType":"INT8","Values":[1]}')

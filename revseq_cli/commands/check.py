@@ -35,13 +35,13 @@ def command(
     from revseq_cli import engine, job, report, spec  # --help must not load NumPy
 
     voice = options.Voice(quiet, verbose, color)
-    work = job.load(options.request_of(format_name=format_name, **job_options))
+    work = job.load(options.request_of(format_name=format_name, override=True, **job_options))
     values, lengths = work.values.desc, work.lengths.desc
     found = spec.constraints(values, lengths, work.axis, level)
     holds = all(constraint.ok for constraint in found)
     lowest = spec.lowest_level(values, lengths, work.axis)
     # Lengths that the operator could not use at any level have no effect to count.
-    counts = engine.count_lengths(work) if lowest is not None else None
+    counts = engine.count_lengths(work, engine.Resources()) if lowest is not None else None
     checked = report.Check(work.names, values, lengths, work.axis, level, found, lowest, counts)
     if as_json:
         click.echo(report.check_json(checked))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
 
 import click
 
@@ -49,12 +48,16 @@ class LazyGroup(click.Group):
 
 @click.command(
     cls=LazyGroup,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Example: revseq run samples/example1.txt",
 )
 @click.version_option(__version__, prog_name="revseq", message="%(prog)s %(version)s")
-def cli(**_: Any) -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """DirectML's operator DML_REVERSE_SUBSEQUENCES on tensor files.
 
     For each line of a tensor along an axis, the first LENGTH elements are reversed and the rest are copied.
     """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())

@@ -1,19 +1,21 @@
 """The options that commands share.
 
 Jobs (`run`, `check`): INPUT, LENGTHS, --axis, --feature-level, --dtype, --lengths-dtype, --batch-axis.
+Passes over data (`run`): --engine, --jobs, --memory, --progress.
 Everywhere: -f/--format, --json, -q/--quiet, -v/--verbose, --color.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from revseq_cli.errors import UsageError
+from revseq_cli.errors import UsageError, printable
 from revseq_cli.spec import DataType, FeatureLevel
 
 if TYPE_CHECKING:
@@ -21,8 +23,10 @@ if TYPE_CHECKING:
 
     from revseq_cli.job import Request
 
-# Spelt out, since the registry of formats would load NumPy for --help; a test holds the two together.
+# Spelt out, since what they come from would load NumPy for --help; a test holds them together.
 FORMAT_NAMES = ("npy", "h5", "json", "text")
+ENGINES = ("auto", "serial", "threads", "processes")
+DEFAULT_MEMORY = "1GiB"
 
 
 class _Parsed(click.ParamType[Any]):
@@ -41,8 +45,19 @@ class _Parsed(click.ParamType[Any]):
             self.fail(f"{e.found}; {e.wanted}", param, ctx)
 
 
+def parse_bytes(text: str) -> int:
+    """A number of bytes: 1GiB, 512M, 10KB, 4096; UsageError otherwise."""
+    match = re.fullmatch(r"(\d{1,18})\s*(?:([KMGT])(i?B)?|B?)", text.strip(), re.IGNORECASE | re.ASCII)
+    if not match or not int(match[1]):
+        raise UsageError(f"{text[:40]!r} is not a size", "a number of bytes, such as 1GiB, 512M or 100MB")
+    decimal = match[2] and (match[3] or "").upper() == "B"
+    base = 1000 if decimal else 1024
+    return int(match[1]) * int(base ** " KMGT".index((match[2] or " ").upper()))
+
+
 LEVEL = _Parsed("level", FeatureLevel.parse)
 DATA_TYPE = _Parsed("type", DataType.parse)
+LENGTHS_TYPE = _Parsed("type", DataType.parse_length)
 
 level_option = click.option(
     "--feature-level", "level", type=LEVEL, default="5_0", show_default=True, envvar="REVSEQ_FEATURE_LEVEL",
@@ -57,7 +72,7 @@ _JOB = (
     click.option("--dtype", type=DATA_TYPE, help="The data type of a text INPUT without a header.  [default: FLOAT32]"),
     click.option(
         "--lengths-dtype",
-        type=DATA_TYPE,
+        type=LENGTHS_TYPE,
         help="The data type of text LENGTHS; other integers are cast to it exactly or refused.  [default: UINT32]",
     ),
     click.option(
@@ -68,6 +83,30 @@ _JOB = (
     ),
 )
 
+_RESOURCES = (
+    click.option(
+        "--engine", type=click.Choice(ENGINES), default="auto", show_default=True, help="What carries it out."
+    ),
+    click.option(
+        "--jobs",
+        type=click.IntRange(min=1, max=1024),
+        metavar="N",
+        envvar="REVSEQ_JOBS",
+        show_envvar=True,
+        help="Workers.  [default: the cores this process may use]",
+    ),
+    click.option(
+        "--memory",
+        type=_Parsed("size", parse_bytes),
+        default=DEFAULT_MEMORY,
+        show_default=True,
+        envvar="REVSEQ_MEMORY",
+        show_envvar=True,
+        help="The bound for the data that all workers together hold; K, M, G are powers of 1024, KB, MB, GB of 1000.",
+    ),
+    click.option("--progress/--no-progress", default=True, help="A progress bar, if standard error is a terminal."),
+)
+
 format_option = click.option(
     "-f", "--format", "format_name", type=click.Choice(FORMAT_NAMES),
     help="The format of files, whatever their suffix.",
@@ -76,7 +115,13 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Report as on
 
 _OUTPUT = (
     click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors; it wins over -v."),
-    click.option("-v", "--verbose", count=True, help="Say what is done, on standard error; -vv shows tracebacks."),
+    click.option(
+        "-v",
+        "--verbose",
+        count=True,
+        callback=lambda ctx, _, value: ctx.meta.setdefault("revseq.verbose", value),
+        help="Say what is done, on standard error; -vv shows tracebacks.",
+    ),
     click.option(
         "--color",
         type=click.Choice(["auto", "always", "never"]),
@@ -98,6 +143,11 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return _apply(_JOB, function)
 
 
+def resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """How much of the machine a pass may use, and whether it shows how far it is."""
+    return _apply(_RESOURCES, function)
+
+
 def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """How much is said, and in which colours."""
     return _apply(_OUTPUT, function)
@@ -110,16 +160,17 @@ class Voice:
     quiet: bool
     verbose: int
     color: str
-
-    def note(self, text: str) -> None:
-        """Tell the user, unless asked to be quiet."""
-        if not self.quiet:
-            click.echo(text, err=True)
+    progress: bool = True
 
     def detail(self, text: str) -> None:
         """Tell a user who asked for it with -v."""
         if self.verbose and not self.quiet:
-            click.echo(text, err=True)
+            click.echo("\n".join(map(printable, text.split("\n"))), err=True)
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether a bar may be drawn on standard error."""
+        return self.progress and not self.quiet and sys.stderr is not None and sys.stderr.isatty()
 
     @property
     def colored(self) -> bool:
@@ -144,8 +195,9 @@ def request_of(
     lengths_dtype: DataType | None,
     batch_axis: int | None,
     format_name: str | None,
+    override: bool = False,
 ) -> Request:
-    """The job options as a request."""
+    """The job options as a request; with `override`, the format counts whatever the suffixes are."""
     from revseq_cli.job import Request  # it loads NumPy
 
-    return Request(input, lengths, axis, dtype, lengths_dtype, batch_axis, format_name)
+    return Request(input, lengths, axis, dtype, lengths_dtype, batch_axis, format_name, override)

@@ -11,8 +11,9 @@ from revseq_cli.commands import options
 from revseq_cli.errors import UsageError
 
 if TYPE_CHECKING:
+    from revseq_cli.engine import Resources
     from revseq_cli.formats import Reference
-    from revseq_cli.job import Job
+    from revseq_cli.job import Job, Request
     from revseq_cli.spec import FeatureLevel
 
 
@@ -26,11 +27,14 @@ if TYPE_CHECKING:
 )
 @click.option(
     "-f", "--format", "format_name", type=click.Choice(options.FORMAT_NAMES),
-    help="The format of the output, and of inputs whose suffix says nothing.",
+    help="The format of the output; or, where an input's suffix says nothing, of that input.",
 )  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
 @click.option("--example", is_flag=True, help="Print the whole docs-style example, not the OutputTensor alone.")
 @click.option("--full", is_flag=True, help="Print every element on a terminal, too.")
+@click.option("--dry-run", is_flag=True, help="Validate, show the plan, and write nothing.")
+@click.option("--verify", is_flag=True, help="Read OUT back before it gets its name: reversed again, it is the input.")
+@options.resource_options
 @options.json_option
 @options.output_options
 def command(
@@ -40,6 +44,12 @@ def command(
     overwrite: bool,
     example: bool,
     full: bool,
+    dry_run: bool,
+    verify: bool,
+    engine: str,
+    jobs: int,
+    memory: int,
+    progress: bool,
     as_json: bool,
     quiet: bool,
     verbose: int,
@@ -52,63 +62,93 @@ def command(
     text that begins with a bracket. A docs-style text with InputTensor, SequenceTensor and Axis is a whole job and
     needs no LENGTHS; page.md::2 is the second example of a page. Without -o, the OutputTensor is printed.
     """
-    voice = options.Voice(quiet, verbose, color)
+    voice = options.Voice(quiet, verbose, color, progress)
     to_file = output not in (None, "-")
-    if as_json and not to_file:
-        raise UsageError("--json reports on a file", "-o with it", "-f json prints the tensor as JSON")
+    if as_json and not to_file and not dry_run:
+        raise UsageError("--json reports on a file", "-o or --dry-run with it", "-f json prints the tensor as JSON")
+    if verify and not to_file:
+        raise UsageError("--verify reads a file back", "-o with it", "add -o out.npy")
     if example and (to_file or format_name not in (None, "text")):
         raise UsageError("--example prints text", "neither -o nor -f with it", "add > example.txt instead")
-    _refuse_binary_terminal(to_file, format_name)
 
     from revseq_cli import formats, job  # --help must not load NumPy
+    from revseq_cli.engine import Resources
 
-    work = job.load(options.request_of(format_name=format_name, **job_options))
+    request = options.request_of(format_name=format_name, **job_options)
+    target = formats.Reference.output(output, format_name) if to_file and output is not None else None
+    if format_name and _is_about_inputs(request):
+        target = formats.Reference.output(output) if target and formats.knows(target) and output else target
+        format_name = None
+    if target is None and not dry_run:
+        _refuse_binary_terminal(format_name)
+    work = job.load(request)
     work.require(level)
-    if to_file and output:
-        _write(
-            work,
-            formats.Reference.parse(output, format_name),
-            overwrite=overwrite,
-            as_json=as_json,
-            voice=voice,
-        )
+    resources = Resources(engine, jobs, memory)
+    if dry_run:
+        _dry_run(work, target, resources, overwrite=overwrite, as_json=as_json)
+    elif target:
+        _write(work, target, resources, voice, overwrite=overwrite, verify=verify, as_json=as_json)
     else:
-        _print(work, format_name, example=example, full=full)
+        _print(work, format_name, resources, example=example, full=full)
 
 
-def _refuse_binary_terminal(to_file: bool, format_name: str | None) -> None:
-    if to_file or format_name not in ("npy", "h5"):
-        return
+def _is_about_inputs(request: Request) -> bool:
+    """Whether -f is needed to read an input; the output's own suffix then decides about the output."""
+    from revseq_cli import formats
+
+    return not all(formats.knows(reference) for reference in request.references() if reference)
+
+
+def _refuse_binary_terminal(format_name: str | None) -> None:
     if format_name == "h5":
         raise UsageError("HDF5 cannot be written to a pipe", "a file", "add -o out.h5")
-    if options.is_terminal():
+    if format_name == "npy" and options.is_terminal():
         raise UsageError("a terminal takes no binary", "a pipe or a file", "add -o out.npy, or | and a command")
 
 
-def _write(work: Job, output: Reference, *, overwrite: bool, as_json: bool, voice: options.Voice) -> None:
+def _dry_run(work: Job, target: Reference | None, resources: Resources, *, overwrite: bool, as_json: bool) -> None:
+    """Everything but the work."""
+    from revseq_cli import engine, formats, report
+
+    if target:
+        formats.create_sink(target, work.values, overwrite=overwrite, inputs=work.inputs)
+    arrangement = engine.arrange(work, resources)
+    describe = report.plan_json if as_json else report.plan_text
+    click.echo(describe(work.values.desc, work.lengths.desc, work.axis, arrangement))
+
+
+def _write(
+    work: Job, target: Reference, resources: Resources, voice: options.Voice,
+    *, overwrite: bool, verify: bool, as_json: bool,
+) -> None:  # fmt: skip
     """Reverse into a new file."""
     from revseq_cli import engine, formats, report
 
-    plan = engine.plan_for(work.values, work.axis)
-    sink = formats.create_sink(output, work.values, overwrite=overwrite, inputs=work.inputs)
-    voice.detail(f"{work.values.name}: {work.values.desc}, axis {work.axis}, blocks: {len(plan)}")
-    with sink:
-        engine.reverse(work, sink, plan)
-    voice.detail(f"wrote {output.path}: {work.values.desc.total_bytes} bytes of elements")
+    arrangement = engine.arrange(work, resources)
+    sink = formats.create_sink(target, work.values, overwrite=overwrite, inputs=work.inputs)
+    voice.detail(report.plan_text(work.values.desc, work.lengths.desc, work.axis, arrangement))
+    passes = 2 if verify else 1
+    item_size = work.values.dtype.itemsize
+    with report.Progress(work.values.desc.total_bytes * passes, shown=voice.shows_progress) as bar, sink:
+        engine.reverse(work, sink, arrangement, lambda elements: bar.advance(elements * item_size))
+        if verify:
+            engine.verify(work, sink.written(), arrangement, lambda elements: bar.advance(elements * item_size))
+        work.recheck()
+    voice.detail(f"wrote {target.path}{', and verified it' if verify else ''}")
     if as_json:
-        click.echo(report.run_json(work.values.desc, work.lengths.desc, work.axis, output.path))
+        click.echo(report.run_json(work.values.desc, work.lengths.desc, work.axis, target.path, verified=verify))
 
 
-def _print(work: Job, format_name: str | None, *, example: bool, full: bool) -> None:
+def _print(work: Job, format_name: str | None, resources: Resources, *, example: bool, full: bool) -> None:
     """Reverse in memory, and print."""
     from revseq_cli import engine, report
     from revseq_cli.formats import base, npy, text
 
     if format_name != "npy":
         text.require_text(work.values.desc, work.values.name)
-    sink = base.HeldSink(work.values.desc, work.values.dtype)
-    with sink:
-        engine.reverse(work, sink, engine.plan_for(work.values, work.axis))
+    with base.HeldSink(work.values.desc, work.values.dtype) as sink:
+        engine.reverse(work, sink, engine.arrange(work, resources))
+    work.recheck()
     if format_name == "npy":
         sys.stdout.buffer.write(npy.to_bytes(sink.values, work.values.order))
     elif format_name == "json":

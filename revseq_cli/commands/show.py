@@ -35,7 +35,7 @@ def command(
 
     voice = options.Voice(quiet, verbose, color)
     types = TextTypes(dtype, DataType.FLOAT32)
-    sources = [open_source(Reference.parse(name, format_name), types) for name in tensors]
+    sources = [open_source(Reference.input(name, format_name), types) for name in tensors]
     if as_json:
         click.echo(report.show_json(sources))
         return

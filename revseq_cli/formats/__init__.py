@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.errors import FormatError, UsageError, listed
-from revseq_cli.formats import npy, text
+from revseq_cli.errors import FormatError, TensorIOError, UsageError, listed
+from revseq_cli.formats import npy, positioned, text
+from revseq_cli.formats.base import HDF5_MAGIC, NPY_MAGIC
 from revseq_cli.formats.newfile import NewFile
 from revseq_cli.formats.text import Text, TextTypes
 
@@ -16,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from revseq_cli.formats.base import Sink, Source
-    from revseq_cli.formats.positioned import Identity
 
 STDIN = "standard input"
 
@@ -31,24 +33,40 @@ class Reference:
     format: str | None = None
 
     @classmethod
-    def parse(cls, text: str, format_name: str | None = None) -> Reference:
-        """The reference in a command-line argument."""
+    def input(cls, text: str, format_name: str | None = None, name: str = "the argument") -> Reference:
+        """An input as it stands on the command line; `name` is what to call a tensor that stands there itself."""
         if text.lstrip().startswith("["):
-            return cls("the argument", inline=text, format=format_name)
+            return cls(name, inline=text)
+        return cls.output(text, format_name)
+
+    @classmethod
+    def output(cls, text: str, format_name: str | None = None) -> Reference:
+        """A file, or what is named in it."""
+        if not text:
+            raise UsageError("the name of a file is empty", "a name", "is a variable unset?")
         path, separator, inner = text.rpartition("::")
-        if not separator or Path(text).exists():  # a name may hold :: itself
+        if not separator or os.path.exists(text):  # noqa: PTH110 - a name may hold :: itself, or be too long to ask for
             return cls(text, format=format_name)
         return cls(path, inner, format=format_name)
 
+    @property
+    def is_stdin(self) -> bool:
+        """Whether it is standard input."""
+        return self.path == "-" and self.inline is None
+
+    @property
+    def name(self) -> str:
+        """What to call it in a message."""
+        return STDIN if self.is_stdin else self.path
+
 
 class Format(NamedTuple):
-    """How one format is read and written; `load` takes its text where it is one."""
+    """How one format is read and written."""
 
     name: str
     suffixes: tuple[str, ...]
     open: Callable[[Reference, TextTypes], Source]
     create: Callable[[NewFile, Source, str | None], Sink]
-    is_text: bool = False
 
 
 def _open_npy(reference: Reference, _: TextTypes) -> Source:
@@ -58,7 +76,7 @@ def _open_npy(reference: Reference, _: TextTypes) -> Source:
 
 
 def _create_npy(file: NewFile, like: Source, inner: str | None) -> Sink:
-    _no_inner(file, inner)
+    _refuse_inner(file, inner)
     return npy.NpySink(file, like)
 
 
@@ -79,8 +97,8 @@ def _open_json(reference: Reference, types: TextTypes) -> Source:
 
 
 def _create_json(file: NewFile, like: Source, inner: str | None) -> Sink:
-    _no_inner(file, inner)
-    return text.TextSink(file, like, text.write_json)
+    _refuse_inner(file, inner)
+    return text.TextSink(file, like, text.write_json, text.open_json)
 
 
 def _open_notation(reference: Reference, types: TextTypes) -> Source:
@@ -88,11 +106,11 @@ def _open_notation(reference: Reference, types: TextTypes) -> Source:
 
 
 def _create_notation(file: NewFile, like: Source, inner: str | None) -> Sink:
-    _no_inner(file, inner)
-    return text.TextSink(file, like, text.write_notation)
+    _refuse_inner(file, inner)
+    return text.TextSink(file, like, text.write_notation, text.open_notation)
 
 
-def _no_inner(file: NewFile, inner: str | None) -> None:
+def _refuse_inner(file: NewFile, inner: str | None) -> None:
     if inner is not None:
         raise UsageError("holds one tensor", "no name after ::", where=file.name)
 
@@ -100,73 +118,83 @@ def _no_inner(file: NewFile, inner: str | None) -> None:
 FORMATS = (
     Format("npy", (".npy",), _open_npy, _create_npy),
     Format("h5", (".h5", ".hdf5", ".hdf", ".he5", ".nc"), _open_h5, _create_h5),
-    Format("json", (".json",), _open_json, _create_json, is_text=True),
-    Format("text", (".txt", ".md"), _open_notation, _create_notation, is_text=True),
+    Format("json", (".json",), _open_json, _create_json),
+    Format("text", (".txt", ".md"), _open_notation, _create_notation),
 )
 FORMAT_NAMES = tuple(each.name for each in FORMATS)
 
 
+def _by_suffix(reference: Reference) -> Format | None:
+    suffix = Path(reference.path).suffix.lower()
+    return next((each for each in FORMATS if suffix in each.suffixes), None)
+
+
 def format_of(reference: Reference) -> Format:
     """The format by option, else by suffix; FormatError for a suffix that none has."""
-    if reference.inline is not None:
-        return _named("text")
-    if reference.format is not None:
-        return _named(reference.format)
-    suffix = Path(reference.path).suffix.lower()
-    for each in FORMATS:
-        if suffix in each.suffixes:
-            return each
+    name = "text" if reference.inline is not None else reference.format
+    found = next((each for each in FORMATS if each.name == name), None) or _by_suffix(reference)
+    if found:
+        return found
+    if os.path.isdir(reference.path):  # noqa: PTH112 - see Reference.output
+        raise TensorIOError("is a directory", "a tensor file", where=reference.path)
+    suffix = Path(reference.path).suffix
     known = listed((s for each in FORMATS for s in each.suffixes), 20)
-    found = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
-    raise FormatError(found, f"one of {known}", f"add -f {'|'.join(FORMAT_NAMES)}", reference.path)
+    fact = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
+    raise FormatError(fact, f"one of {known}", f"add -f {'|'.join(FORMAT_NAMES)}", reference.path)
 
 
 def knows(reference: Reference) -> bool:
     """Whether the reference itself says what format it is."""
-    suffix = Path(reference.path).suffix.lower()
-    return reference.inline is not None or reference.path == "-" or any(suffix in each.suffixes for each in FORMATS)
+    return reference.inline is not None or reference.is_stdin or _by_suffix(reference) is not None
 
 
-def may_hold_example(reference: Reference) -> bool:
-    """Whether the reference is to a file in the bracket notation."""
-    return reference.inline is None and reference.path != "-" and format_of(reference).name == "text"
-
-
-def _named(name: str) -> Format:
-    return next(each for each in FORMATS if each.name == name)
+def holds_text(reference: Reference) -> bool:
+    """Whether the reference is to a text in the bracket notation, and not to a tensor in an argument."""
+    if reference.is_stdin:
+        return not _stdin().startswith((NPY_MAGIC, HDF5_MAGIC))
+    return reference.inline is None and format_of(reference).name == "text"
 
 
 def load_text(reference: Reference) -> Text:
     """The whole text behind a reference to a text format."""
+    if reference.is_stdin:
+        return Text("-", text.decode(_stdin(), STDIN))
     if reference.inline is not None:
         return Text(reference.path, reference.inline)
     return text.read_text(reference.path)
 
 
+@functools.cache
+def _stdin() -> bytes:
+    """Standard input, whole: it can be read only once."""
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as e:
+        raise positioned.failed(STDIN, "read", e) from None
+
+
 def open_source(reference: Reference, types: TextTypes) -> Source:
     """The tensor, with its header read; RevseqError for what cannot be one."""
-    if reference.path == "-" and reference.inline is None:
-        return _open_stdin(reference, types)
-    return format_of(reference).open(reference, types)
-
-
-def _open_stdin(reference: Reference, types: TextTypes) -> Source:
-    """Standard input, recognised by its first bytes."""
-    data = sys.stdin.buffer.read()
-    if data.startswith(npy.MAGIC):
+    if not reference.is_stdin:
+        return format_of(reference).open(reference, types)
+    data = _stdin()
+    if data.startswith(NPY_MAGIC):
         return npy.from_bytes(STDIN, data)
-    if data.startswith(b"\x89HDF"):
+    if data.startswith(HDF5_MAGIC):
         raise FormatError("HDF5 cannot be read from a pipe", "a real file", "save it to a file first", STDIN)
-    return text.open_notation(Text(STDIN, text.decode(data, STDIN)), reference.inner, types)
+    return text.open_notation(load_text(reference), reference.inner, types)
 
 
-def create_sink(reference: Reference, like: Source, *, overwrite: bool, inputs: Iterable[Identity] = ()) -> Sink:
+def create_sink(
+    reference: Reference, like: Source, *, overwrite: bool, inputs: Iterable[positioned.Identity] = ()
+) -> Sink:
     """The file of a result of the same sizes and data type as `like`; every reason to refuse it shows now."""
-    if reference.inner is not None and Path(reference.path).exists():
+    if reference.inner is not None and os.path.exists(reference.path):  # noqa: PTH110 - see Reference.output
         raise UsageError(
-            "names a dataset inside an existing file as output", "a new file: its other datasets would be lost",
+            "names a dataset inside an existing file as output",
+            "a new file: its other datasets would be lost",
             f"write to another file, and copy it in: -o new.h5::{reference.inner}",
             f"{reference.path}::{reference.inner}",
-        )  # fmt: skip
+        )
     wanted = format_of(reference)
     return wanted.create(NewFile(reference.path, overwrite=overwrite, inputs=inputs), like, reference.inner)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
+from revseq_cli.formats import positioned
 from revseq_cli.formats.types import data_type_of
+from revseq_cli.plan import Region
 from revseq_cli.spec import TensorDesc
 
 if TYPE_CHECKING:
@@ -20,19 +22,20 @@ if TYPE_CHECKING:
     from revseq_cli.formats.newfile import NewFile
     from revseq_cli.formats.positioned import Identity
 
-Region = tuple[slice, ...]
 Parcel = tuple[Region, "NDArray[Any]"]
 
+NPY_MAGIC = b"\x93NUMPY"
+HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 # What a file begins with, and what to call it when it stands under another format's name.
 _LOOKS = (
-    (b"\x93NUMPY", "a .npy file", ""),
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 file", ""),
+    (NPY_MAGIC, "a .npy file", "add -f npy"),
+    (HDF5_MAGIC, "an HDF5 file", "add -f h5"),
     (b"PK\x03\x04", "a zip archive, perhaps .npz", ""),
     (b"version https://git-lfs", "a git-LFS pointer, not the file itself", "git lfs pull"),
     (b"\x1f\x8b", "a gzip file", "gunzip it first"),
     (b"\x80", "a Python pickle", "save it again with numpy.save"),
-    (b"[", "text", ""),
-    (b"{", "JSON text", ""),
+    (b"[", "text", "add -f text"),
+    (b"{", "JSON text", "add -f json"),
 )
 
 
@@ -61,7 +64,8 @@ class Source(ABC):
     """An input tensor whose header has been read and whose values have not.
 
     `name` is what the user called it; `order` is "C" or "F"; `grain` has, for each dimension, the multiple of indices
-    at which it is cheap to cut; `identity` tells which state of which file it is.
+    at which it is cheap to cut; `path` and `identity` tell
+    which state of which file it is.
     """
 
     name: str
@@ -70,6 +74,10 @@ class Source(ABC):
     storage: Storage
     order: str = "C"
     identity: Identity | None = None
+    path = ""
+
+    # Whether threads can read it side by side; HDF5 has one lock for all.
+    reads_in_parallel = True
 
     @property
     def desc(self) -> TensorDesc:
@@ -84,6 +92,12 @@ class Source(ABC):
     @abstractmethod
     def ticket(self, region: Region) -> Ticket:
         """The right to read that region."""
+
+    def recheck(self) -> None:
+        """TensorIOError if its file is not as it was."""
+        if self.identity is not None and self.path:
+            with positioned.opened(self.path, self.identity):
+                pass
 
     def read(self) -> NDArray[Any]:
         """The whole tensor."""
@@ -104,6 +118,10 @@ class Sink(ABC):
     def outlet(self) -> Outlet:
         """The half for the workers."""
 
+    @abstractmethod
+    def written(self) -> Source:
+        """What was written, complete and open for reading, before it gets its name."""
+
     def receive(self, parcel: object) -> None:  # noqa: B027 - most sinks have nothing left to do
         """Finish what an outlet left to do; called in the parent, in no set order."""
 
@@ -121,6 +139,7 @@ class FileSink(Sink):
 
     def __init__(self, file: NewFile) -> None:
         self.file = file
+        self._finished = False
 
     @abstractmethod
     def start(self) -> None:
@@ -132,9 +151,23 @@ class FileSink(Sink):
     def abandon(self) -> None:
         """Let go of the file, which will be removed."""
 
+    @abstractmethod
+    def reopen(self) -> Source:
+        """The complete file, as an input."""
+
+    def written(self) -> Source:
+        """What was written, complete and open for reading, before it gets its name."""
+        self._finish()
+        return self.reopen()
+
+    def _finish(self) -> None:
+        if not self._finished:
+            self.finish()
+            self._finished = True
+
     def __enter__(self) -> Self:
-        self.file.__enter__()
         try:
+            self.file.__enter__()
             self.start()
         except BaseException as e:
             self.__exit__(type(e), e, e.__traceback__)
@@ -146,7 +179,7 @@ class FileSink(Sink):
     ) -> None:
         try:
             if kind is None:
-                self.finish()
+                self._finish()
             else:
                 self.abandon()
         except BaseException as e:
@@ -200,6 +233,10 @@ class HeldSink(Sink):
 
     def __exit__(self, *_: object) -> None:
         pass
+
+    def written(self) -> Source:
+        """The values."""
+        return HeldSource("the result", self.values, Storage("memory", {}))
 
 
 class Handing:

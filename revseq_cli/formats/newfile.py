@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from revseq_cli import stopping
 from revseq_cli.errors import TensorIOError
 from revseq_cli.formats import positioned
 
@@ -53,7 +54,7 @@ class NewFile:
             raise TensorIOError("is a directory", "the name of a file to write", where=self.name)
         if not stat.S_ISREG(status.st_mode):
             raise TensorIOError("is not a regular file", "the name of a file to write", where=self.name)
-        if any((status.st_dev, status.st_ino) == (each.device, each.inode) for each in inputs):
+        if any(each.names(status) for each in inputs):
             raise TensorIOError(
                 "is an input of this job", "another file: there is no in-place execution, as in DirectML",
                 "give -o another name", self.name,
@@ -65,31 +66,36 @@ class NewFile:
     def __enter__(self) -> Self:
         """Create the temporary neighbour, empty."""
         try:
-            os.close(os.open(self.temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))
+            with stopping.deferred():
+                os.close(os.open(self.temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | positioned.BINARY, 0o666))
         except OSError as e:
             raise positioned.failed(self.name, "write", e) from None
+        except stopping.Stopped:
+            self._remove()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Give it its name; after an error, remove it."""
-        try:
-            if kind is None:
-                self._commit()
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                Path(self.temporary).unlink()
+        with stopping.deferred():
+            try:
+                if kind is None:
+                    self._commit()
+            finally:
+                self._remove()
+
+    def _remove(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            Path(self.temporary).unlink()
 
     def _commit(self) -> None:
         try:
-            fd = os.open(self.temporary, os.O_RDWR)
-            try:
-                if self._mode is not None:
-                    Path(self.temporary).chmod(self._mode)
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+            if self._mode is not None:
+                Path(self.temporary).chmod(self._mode)
+            positioned.flush(self.temporary)
+            stopping.check()
             self._take_name()
         except OSError as e:
             raise positioned.failed(self.name, "write", e) from None

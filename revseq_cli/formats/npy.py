@@ -19,19 +19,19 @@ from numpy.lib import format as npy_format
 
 from revseq_cli.errors import FormatError
 from revseq_cli.formats import positioned
-from revseq_cli.formats.base import FileSink, HeldSource, Outlet, Source, Storage, Ticket, looks_like
+from revseq_cli.formats.base import NPY_MAGIC, FileSink, HeldSource, Outlet, Source, Storage, Ticket, looks_like
 from revseq_cli.formats.raw import RawOutlet, RawTensor, RawTicket
 from revseq_cli.formats.types import data_type_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.base import Region
     from revseq_cli.formats.newfile import NewFile
+    from revseq_cli.plan import Region
 
-MAGIC = b"\x93NUMPY"
 # NumPy's own bound; a header of 64 dimensions takes less than 1,500 bytes.
 _LONGEST_HEADER = 10_000
+_PAGE = 4096
 _LENGTH_BYTES = {1: 2, 2: 4, 3: 4}
 _ENCODINGS = {1: "latin1", 2: "latin1", 3: "utf-8"}
 
@@ -42,16 +42,20 @@ class _Header:
     def __init__(self, head: bytes, total: int, name: str) -> None:
         """Parse the first bytes of a file of `total` bytes; FormatError for anything but a whole tensor of ours."""
         self._name = name
-        if not head.startswith(MAGIC):
+        if not head.startswith(NPY_MAGIC):
             seems, hint = looks_like(head)
             raise FormatError(f"is not a .npy file: it looks like {seems}", "a .npy file by its suffix", hint, name)
-        self.version = head[6] if len(head) > 7 else 0
+        if total < 12:
+            raise self._truncated(total, "a header")
+        self.version = head[6]
         if self.version not in _LENGTH_BYTES:
             raise self._wrong(f"has .npy version {self.version}", "version 1, 2 or 3")
         start = 8 + _LENGTH_BYTES[self.version]
         length = int.from_bytes(head[8:start], "little")
-        if length > _LONGEST_HEADER or start + length > total:
-            raise self._wrong(f"has a header of {length} bytes", f"at most {_LONGEST_HEADER}, and inside the file")
+        if length > _LONGEST_HEADER:
+            raise self._wrong(f"has a header of {length} bytes", f"at most {_LONGEST_HEADER}")
+        if start + length > total:
+            raise self._truncated(total, f"a header of {length} bytes")
         fields = self._fields(head[start : start + length])
         self.dtype = self._dtype(fields["descr"])
         self.sizes = self._sizes(fields["shape"])
@@ -62,6 +66,11 @@ class _Header:
     def _wrong(self, found: str, wanted: str, hint: str = "") -> FormatError:
         return FormatError(found, wanted, hint, self._name)
 
+    def _truncated(self, total: int, promised: str) -> FormatError:
+        return self._wrong(
+            f"is truncated: {total} bytes, and it promises {promised}", "the whole file", "fetch it again"
+        )
+
     def _fields(self, raw: bytes) -> dict[str, Any]:
         try:
             text = raw.decode(_ENCODINGS[self.version])
@@ -69,7 +78,7 @@ class _Header:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the parser's remarks on a hostile header
                 fields = ast.literal_eval(text.strip())
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             fields = None
         if not isinstance(fields, dict) or set(fields) != {"descr", "fortran_order", "shape"}:
             raise self._wrong("has a damaged header", "a dictionary of descr, fortran_order and shape")
@@ -80,14 +89,17 @@ class _Header:
     def _dtype(self, descr: object) -> np.dtype[Any]:
         try:
             dtype = npy_format.descr_to_dtype(cast("Any", descr))
-        except (TypeError, ValueError, KeyError, RecursionError, SyntaxError):
+        except (TypeError, ValueError, LookupError, RecursionError, SyntaxError):
             raise self._wrong(f"has the data type {str(descr)[:80]}", "a number's") from None
         if dtype.hasobject:
             raise self._wrong("has the data type object, Python's pickled objects", "numbers; a pickle is never loaded")
         try:
             data_type_of(dtype)
         except FormatError as e:
-            raise e.about(self._name) from None
+            kind = "is structured" if dtype.names else "is not a number's"
+            raise self._wrong(
+                f"{e.found}, which {kind}", e.wanted, "save each field as a tensor" if dtype.names else ""
+            ) from None
         return dtype
 
     def _sizes(self, shape: object) -> tuple[int, ...]:
@@ -95,17 +107,14 @@ class _Header:
             raise self._wrong("has a damaged header", "shape is a tuple of integers")
         if not 1 <= len(shape) <= 64:
             raise self._wrong(f"has dimension count {len(shape)}", "1 to 64, and at most 8 in DirectML")
-        if min(shape) < 1:
-            raise self._wrong(f"has sizes {str(shape)[:80]}", "sizes of at least 1")
+        if min(shape) < 1 or max(shape) >= 1 << 63:
+            raise self._wrong("has sizes that no tensor has", "sizes of at least 1, and less than 2^63")
         return shape
 
     def _check_size(self, total: int) -> None:
         promised = self.offset + prod(self.sizes) * self.dtype.itemsize
         if total < promised:
-            raise self._wrong(
-                f"is truncated: {total} bytes, and its header promises {promised}", "the whole file",
-                "fetch or write the file again",
-            )  # fmt: skip
+            raise self._truncated(total, f"{promised} in all")
         if total > promised:
             raise self._wrong(
                 f"has {total - promised} bytes behind its last element", "one tensor and nothing else",
@@ -114,18 +123,25 @@ class _Header:
 
 
 class NpySource(Source):
-    """A .npy file."""
+    """A .npy file; `name` is what to call it, where that is not its path."""
 
-    def __init__(self, path: str) -> None:
-        self.name = path
+    def __init__(self, path: str, name: str = "") -> None:
+        self.name, self.path = name or path, path
         with positioned.opened(path) as fd:
             self.identity = positioned.identity(fd)
             head = positioned.read_some(fd, _LONGEST_HEADER + 12, 0, path)
-        header = _Header(head, self.identity.size, path)
+        header = _Header(head, self.identity.size, self.name)
         self.dtype, self.sizes, self.order = header.dtype, header.sizes, header.order
-        self._raw = RawTensor(path, path, header.offset, self.dtype, self.sizes, self.order)
+        self._raw = RawTensor(path, self.name, header.offset, self.dtype, self.sizes, self.order)
         self._unchanged = self.identity
         self.storage = Storage("npy", {"version": str(header.version), "order": self.order, **_byte_order(self.dtype)})
+
+    @property
+    def grain(self) -> tuple[int, ...]:
+        """A page's worth of elements along the fastest dimension: less is not cheaper to read."""
+        page = max(1, _PAGE // self.dtype.itemsize)
+        others = (1,) * (len(self.sizes) - 1)
+        return (page, *others) if self.order == "F" else (*others, page)
 
     def ticket(self, region: Region) -> Ticket:
         """The right to read that region."""
@@ -182,3 +198,7 @@ class NpySink(FileSink):
     def outlet(self) -> Outlet:
         """Positioned writes into the temporary file."""
         return RawOutlet(self._raw)
+
+    def reopen(self) -> Source:
+        """The complete file, as an input."""
+        return NpySource(self.file.temporary, self.file.name)

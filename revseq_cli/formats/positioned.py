@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _POSITIONED = hasattr(os, "pread") and hasattr(os, "pwrite")
 _MOST_AT_ONCE = 1 << 30  # Linux moves at most 2^31 - 4096 bytes in one call
-BINARY = getattr(os, "OBINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Identity:
     size: int
     changed: int
 
-    def same_file(self, other: Identity) -> bool:
-        """Whether both are the same file, changed or not."""
-        return (self.device, self.inode) == (other.device, other.inode)
+    def names(self, status: os.stat_result) -> bool:
+        """Whether it is the file of that status, changed or not."""
+        return (self.device, self.inode) == (status.st_dev, status.st_ino)
 
 
 def identity(fd: int) -> Identity:
@@ -138,6 +138,25 @@ def allocate(fd: int, size: int, path: str) -> None:
         if e.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
             raise failed(path, "write", e) from None
         os.ftruncate(fd, size)
+
+
+def start_flush(fd: int, offset: int, size: int) -> None:
+    """Let the disk begin with these bytes, so that the flush at the end finds little to do; only advice.
+
+    Linux starts to write dirty pages that it is told are not needed, and keeps them until they are clean.
+    """
+    if hasattr(os, "posix_fadvise"):
+        with contextlib.suppress(OSError):
+            os.posix_fadvise(fd, offset, size, os.POSIX_FADV_DONTNEED)
+
+
+def flush(path: str) -> None:
+    """Return when the file is on the disk; OSError, and never a second try, where it is not."""
+    fd = os.open(path, os.O_RDWR | BINARY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def flush_directory(path: Path) -> None:

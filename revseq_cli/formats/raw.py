@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.base import Region
+    from revseq_cli.plan import Region
+
+
+# A run of this many bytes is flushed while the next ones are computed.
+_WORTH_FLUSHING = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,8 @@ class RawTensor:
         buffer = stored.reshape(-1).view(np.uint8).data
         for place, chunk in self._runs(sizes, parts, buffer):
             positioned.write_all(fd, chunk, place, self.name)
+            if len(chunk) >= _WORTH_FLUSHING:
+                positioned.start_flush(fd, place, len(chunk))
 
     def _stored(self, region: Region) -> tuple[tuple[int, ...], Region]:
         """Sizes and region as they lie in the file: Fortran order is C order with the dimensions reversed."""

@@ -6,13 +6,15 @@ import itertools
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
 
 from revseq_cli import literals, notation
 from revseq_cli.errors import FormatError, UsageError, listed
 from revseq_cli.formats import positioned
-from revseq_cli.formats.base import HeldSink, HeldSource, Source, Storage, looks_like
-from revseq_cli.formats.types import data_type_of, dtype_of
+from revseq_cli.formats.base import FileSink, Handing, HeldSource, Outlet, Source, Storage, looks_like
+from revseq_cli.formats.types import describe, dtype_of
 from revseq_cli.spec import DataType, TensorDesc, braced
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from revseq_cli.formats.base import Parcel
     from revseq_cli.formats.newfile import NewFile
     from revseq_cli.formats.positioned import Identity
 
@@ -28,10 +31,14 @@ LARGEST = 1 << 30
 
 
 class TextTypes(NamedTuple):
-    """The data type that the user asked for, if any, and the one for a text that does not say."""
+    """The data type that the user asked for, if any, and the one for a text that does not say.
+
+    A text that states another type than the one asked for is refused, unless it is to be cast later.
+    """
 
     asked: DataType | None
     default: DataType
+    cast_later: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,7 @@ def decode(data: bytes, name: str) -> str:
 
 def choose_type(stated: DataType | None, types: TextTypes, name: str) -> DataType:
     """The data type of a text: what it states, else what is asked, else the default; the first two must agree."""
-    if stated and types.asked and stated is not types.asked:
+    if stated and types.asked and stated is not types.asked and not types.cast_later:
         raise UsageError(
             f"its DataType is {stated.name}, and {types.asked.name} is asked for", "types are never changed silently",
             "leave the option out, or change the header", name,
@@ -104,9 +111,9 @@ def open_notation(text: Text, inner: str | None, types: TextTypes) -> Source:
         raise FormatError("holds no tensor", wanted, where=text.name)
     known = [f"{item.name} (line {item.line})" for item in items]
     found = f"{len(named)} tensors" if named else f"no tensor named {inner}"
-    raise FormatError(
-        f"holds {found}: {listed(known)}", "the name of one", f"try {text.name}::{items[0].name}", text.name
-    )
+    unique = [item.name for item in items if sum(other.name == item.name for other in items) == 1]
+    hint = f"try {text.name}::{unique[0]}" if unique else f"try revseq run {text.name}::1, which is a whole example"
+    raise FormatError(f"holds {found}: {listed(known)}", "the name of one", hint, text.name)
 
 
 class _Number(str):
@@ -158,6 +165,10 @@ def _load(text: Text) -> object:
             object_pairs_hook=no_twice,
         )
     except json.JSONDecodeError as e:
+        if not text.text.strip():
+            raise FormatError(
+                "is empty", "a nested list, or an object of DataType, Sizes and Values", where=text.name
+            ) from None
         raise notation.error_at(text.text, e.pos, f"is not JSON: {e.msg}").about(text.name) from None
     except RecursionError:
         raise FormatError("is nested too deep", "at most 64 dimensions, and 8 in DirectML", where=text.name) from None
@@ -169,7 +180,12 @@ def _constant(word: str) -> str:
 
 
 def _json_sizes(sizes: object, name: str) -> tuple[int, ...]:
-    if isinstance(sizes, list) and sizes and all(isinstance(size, _Number) and size.isdecimal() for size in sizes):
+    # 20 digits are more than any size has; int() refuses more than 4,300.
+    if (
+        isinstance(sizes, list)
+        and sizes
+        and all(isinstance(s, _Number) and s.isdecimal() and len(s) < 20 for s in sizes)
+    ):
         return tuple(map(int, sizes))
     raise FormatError("Sizes is not a list of sizes", "integers of at least 1", where=name)
 
@@ -190,7 +206,7 @@ def _json_values(nested: object, data_type: DataType, name: str) -> NDArray[Any]
     # "nan" and its kin are strings; other strings, and true, false and null, are no numbers.
     for i, token in enumerate(level):
         if type(token) is not _Number and not (isinstance(token, str) and literals.is_special(token)):
-            raise FormatError(f"{json.dumps(token)[:40]} at {_index(i, sizes)} is not a number", where=name)
+            raise FormatError(f"{_shown(token)} at {_index(i, sizes)} is not a number", where=name)
     try:
         return literals.parse(level, dtype_of(data_type), data_type.name).reshape(sizes)
     except literals.LiteralError as e:
@@ -201,10 +217,17 @@ def _check_row(level: list[list[object]], sizes: list[int], name: str) -> None:
     """All lists of one depth are as long as the first."""
     for i, row in enumerate(level):
         if not isinstance(row, list):
-            raise FormatError(f"{json.dumps(row)[:40]} at {_index(i, sizes)} stands beside lists", where=name)
-        if len(row) != len(level[0]) or not row:
+            raise FormatError(f"{_shown(row)} at {_index(i, sizes)} stands beside lists", where=name)
+        if not row:
+            raise FormatError(f"the list at {_index(i, sizes)} is empty", "sizes of at least 1", where=name)
+        if len(row) != len(level[0]):
             found = f"the list at {_index(i, sizes)} has {len(row)} entries, and the first one {len(level[0])}"
-            raise FormatError(found, "all lists of one depth as long as the first, with an entry at least", where=name)
+            raise FormatError(found, "all lists of one depth as long as the first", where=name)
+
+
+def _shown(entry: object) -> str:
+    """An entry as it stands in the text, cut."""
+    return str(entry)[:40] if isinstance(entry, _Number) else json.dumps(entry)[:40]
 
 
 def _index(flat: int, sizes: list[int]) -> str:
@@ -217,7 +240,7 @@ def _index(flat: int, sizes: list[int]) -> str:
 
 def write_json(values: NDArray[Any]) -> str:
     """The JSON object of a tensor, a row a line; NaN and infinities are strings."""
-    desc = TensorDesc(data_type_of(values.dtype), values.shape)
+    desc = describe(values)
     texts = literals.render(values)
     if values.dtype.kind == "f":
         texts = [f'"{text}"' if literals.is_special(text) else text for text in texts]
@@ -227,7 +250,7 @@ def write_json(values: NDArray[Any]) -> str:
 
 def write_notation(values: NDArray[Any], name: str = "OutputTensor") -> str:
     """Header and body, as a page shows a tensor."""
-    return notation.tensor_text(name, TensorDesc(data_type_of(values.dtype), values.shape), values)
+    return notation.tensor_text(name, describe(values), values)
 
 
 def require_text(desc: TensorDesc, where: str) -> None:
@@ -236,21 +259,39 @@ def require_text(desc: TensorDesc, where: str) -> None:
         raise FormatError(f"{desc.data_type.name} cannot be written as text", hint="add -o out.npy", where=where)
 
 
-class TextSink(HeldSink):
-    """A new text file; its values are gathered, and written at the end."""
+class TextSink(FileSink):
+    """A new text file; its values are gathered, and written at the end by `write`, to be read back by `read`."""
 
-    def __init__(self, file: NewFile, like: Source, write: Callable[[NDArray[Any]], str]) -> None:
+    def __init__(
+        self, file: NewFile, like: Source, write: Callable[[NDArray[Any]], str], read: Callable[..., Source]
+    ) -> None:
         require_text(like.desc, file.name)
-        super().__init__(like.desc, like.dtype)
-        self._file, self._write = file, write
+        super().__init__(file)
+        self._write, self._read = write, read
+        self._values: NDArray[Any] = np.empty(like.sizes, like.dtype)
 
-    def __exit__(self, kind: object = None, *rest: object) -> None:
-        """Write the text, and give the file its name."""
-        if kind is None:
-            text = self._write(self.values) + "\n"
-            with self._file, Path(self._file.temporary).open("r+b") as stream:
-                try:
-                    stream.write(text.encode())
-                    stream.flush()
-                except OSError as e:
-                    raise positioned.failed(self._file.name, "write", e) from None
+    def start(self) -> None:
+        """Nothing is written before the end."""
+
+    def outlet(self) -> Outlet:
+        """Values go back to the parent."""
+        return Handing()
+
+    def receive(self, parcel: object) -> None:
+        """Put a block in its place."""
+        region, values = cast("Parcel", parcel)
+        self._values[region] = values
+
+    def finish(self) -> None:
+        """Write the text."""
+        text = self._write(self._values) + "\n"
+        try:
+            with Path(self.file.temporary).open("r+b") as stream:
+                stream.write(text.encode())
+        except OSError as e:
+            raise positioned.failed(self.file.name, "write", e) from None
+
+    def reopen(self) -> Source:
+        """The complete file, as an input."""
+        text = read_text(self.file.temporary)
+        return self._read(Text(self.file.name, text.text, text.identity), None, TextTypes(None, DataType.FLOAT32))

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from revseq_cli.errors import FormatError
-from revseq_cli.formats.base import Region, Source, Ticket
+from revseq_cli.formats.base import Source, Ticket
 from revseq_cli.formats.types import data_type_of, dtype_of
+from revseq_cli.spec import braced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from revseq_cli.plan import Region
     from revseq_cli.spec import DataType
 
 
@@ -28,7 +30,7 @@ class CastSource(Source):
             )  # fmt: skip
         self._source = source
         self.name, self.sizes, self.order = source.name, source.sizes, source.order
-        self.storage, self.identity = source.storage, source.identity
+        self.storage, self.identity, self.path = source.storage, source.identity, source.path
         self.dtype = dtype_of(data_type)
 
     @property
@@ -77,12 +79,11 @@ class WidenedSource(Source):
                 where=source.name,
             )
         if source.sizes != (sizes[batch_axis],):
-            wanted = f"{{{sizes[batch_axis]}}}: one length for each index of axis {batch_axis}"
-            found = "{" + ",".join(map(str, source.sizes)) + "}"
-            raise FormatError(f"Sizes is {found}", wanted, where=source.name)
+            wanted = f"{braced((sizes[batch_axis],))}: one length for each index of axis {batch_axis}"
+            raise FormatError(f"Sizes is {braced(source.sizes)}", wanted, where=source.name)
         self._source, self._batch_axis = source, batch_axis
         self.name, self.dtype = source.name, source.dtype
-        self.storage, self.identity = source.storage, source.identity
+        self.storage, self.identity, self.path = source.storage, source.identity, source.path
         self.sizes = (*sizes[:axis], 1, *sizes[axis + 1 :])
 
     def ticket(self, region: Region) -> Ticket:

@@ -1,0 +1,313 @@
+"""Every engine, on every format, in little memory, and what becomes of it when something dies."""
+
+import os
+import signal
+import subprocess
+import time
+
+import h5py
+import numpy as np
+import oracle
+import pytest
+from conftest import COMMAND
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from revseq_cli import engine, formats
+from revseq_cli.commands import options
+from revseq_cli.errors import EngineError, TensorIOError, UsageError
+from revseq_cli.formats.base import HeldSink, HeldSource, Storage
+from revseq_cli.job import Job, Request, load
+
+ENGINES = ["serial", "threads", "processes"]
+
+
+def held(values):
+    return HeldSource("held", values, Storage("held", {}))
+
+
+def make_job(tmp_path, shape, axis, *, order="C", dtype="f4", suffix=".npy", seed=1):
+    """A job on files with random bits, some lengths beyond the axis and some 0."""
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 256, (*shape, np.dtype(dtype).itemsize), np.uint8).view(dtype)[..., 0].copy(order)
+    lengths_shape = (*shape[:axis], 1, *shape[axis + 1 :])
+    lengths = rng.integers(0, shape[axis] + 3, lengths_shape).astype(np.uint32)
+    path = tmp_path / f"x{suffix}"
+    if suffix == ".npy":
+        np.save(path, values)
+    else:
+        with h5py.File(path, "w") as f:
+            f.create_dataset("x", data=values, chunks=tuple(max(1, n // 3) for n in shape))
+    np.save(tmp_path / "n.npy", lengths)
+    job = load(Request(str(path), str(tmp_path / "n.npy"), axis))
+    return job, values, lengths
+
+
+def run(job, path, resources):
+    """The reversal into a file; its arrangement."""
+    arrangement = engine.arrange(job, resources)
+    with formats.create_sink(formats.Reference.output(str(path)), job.values, overwrite=True) as sink:
+        engine.reverse(job, sink, arrangement)
+        engine.verify(job, sink.written(), arrangement)
+    return arrangement
+
+
+def expected(values, lengths, axis):
+    size = values.shape[axis]
+    index = np.arange(size).reshape([-1 if d == axis else 1 for d in range(values.ndim)])
+    clamped = np.minimum(lengths, size).astype(np.int64)
+    return np.take_along_axis(values, np.where(index < clamped, clamped - 1 - index, index), axis)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("suffix", [".npy", ".h5", ".json"])
+@pytest.mark.parametrize("source", [".npy", ".h5"])
+def test_formats_and_engines(tmp_path, name, suffix, source):
+    job, values, lengths = make_job(tmp_path, (9, 40, 11), 1, suffix=source, dtype="i4")
+    arrangement = run(job, tmp_path / f"y{suffix}", engine.Resources(name, 2, 20_000 if name == "serial" else 40_000))
+    assert arrangement.plan.block_count > 2
+    assert arrangement.engine == name
+    back = load(Request(str(tmp_path / f"y{suffix}"), str(tmp_path / "n.npy"), 1)).values.read()
+    assert oracle.same_bits(back, expected(values, lengths, 1))
+
+
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((3000, 4), 0), ((4, 3000), 1), ((2, 3000, 3), 1), ((12000,), 0), ((40, 5, 60), 0)]
+)
+@pytest.mark.parametrize("memory", [40_000, 200_000])
+def test_lines_larger_than_the_memory(tmp_path, shape, axis, order, memory):
+    job, values, lengths = make_job(tmp_path, shape, axis, order=order, dtype="f8")
+    arrangement = run(job, tmp_path / "y.npy", engine.Resources("serial", 1, memory))
+    assert arrangement.memory <= memory
+    assert arrangement.plan.block_count > 1
+    assert oracle.same_bits(np.load(tmp_path / "y.npy"), expected(values, lengths, axis))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_any_plan_gives_the_same(data):
+    """Small tensors through plans of every kind, cut lines among them."""
+    shape = tuple(data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=4)))
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    rng = np.random.default_rng(data.draw(st.integers(0, 999)))
+    values = rng.integers(0, 1000, shape, np.int16).copy(data.draw(st.sampled_from("CF")))
+    lengths = rng.integers(0, shape[axis] + 2, (*shape[:axis], 1, *shape[axis + 1 :])).astype(np.uint64)
+    job = Job(held(values), held(lengths), axis)
+    plan = engine.make_plan(
+        shape, axis, most_elements=data.draw(st.integers(1, 60)), grain=(1,) * len(shape), order=job.values.order
+    )
+    with HeldSink(job.values.desc, values.dtype) as sink:
+        engine.reverse(job, sink, engine.Arrangement(plan, "serial", 1, 0))
+    assert oracle.same_bits(sink.values, oracle.reverse(values, lengths, axis))
+    engine.verify(job, sink.written(), engine.Arrangement(plan, "serial", 1, 0))
+
+
+def test_too_little_memory_is_said_with_what_it_takes(tmp_path):
+    job, _, _ = make_job(tmp_path, (10, 2000), 1)
+    with pytest.raises(EngineError, match="add --memory") as caught:
+        engine.arrange(job, engine.Resources("threads", 2, 1000))
+    needed = int(str(caught.value).split("--memory ")[-1])
+    assert engine.arrange(job, engine.Resources("threads", 2, needed)).memory <= needed
+
+
+def test_verify_finds_a_single_bit(tmp_path):
+    job, values, _ = make_job(tmp_path, (30, 40), 1, dtype="u2")
+    arrangement = engine.arrange(job, engine.Resources("serial", 1, 20_000))
+    with HeldSink(job.values.desc, values.dtype) as sink:
+        engine.reverse(job, sink, arrangement)
+    sink.values[17, 39] ^= 1
+    with pytest.raises(EngineError, match=r"does not reverse to the input at \[17, "):
+        engine.verify(job, sink.written(), arrangement)
+
+
+def test_an_input_that_changes_while_it_is_read(tmp_path):
+    job, _, _ = make_job(tmp_path, (100, 40), 1)
+    arrangement = engine.arrange(job, engine.Resources("serial", 1, 40_000))
+    changes = iter([lambda: os.utime(tmp_path / "x.npy", ns=(5, 5))])
+    sink = formats.create_sink(formats.Reference.output(str(tmp_path / "y.npy")), job.values, overwrite=False)
+    with pytest.raises(TensorIOError, match="changed while it was read"), sink:
+        engine.reverse(job, sink, arrangement, lambda _: next(changes, lambda: None)())
+    assert not (tmp_path / "y.npy").exists()
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_an_error_in_a_worker_ends_the_others(tmp_path, name):
+    job, _, _ = make_job(tmp_path, (400, 400), 1)
+    arrangement = engine.arrange(job, engine.Resources(name, 2, 400_000))
+    with open(tmp_path / "x.npy", "r+b") as f:
+        f.truncate(1000)
+    sink = formats.create_sink(formats.Reference.output(str(tmp_path / "y.npy")), job.values, overwrite=False)
+    with pytest.raises(TensorIOError, match="changed while it was read"), sink:
+        engine.reverse(job, sink, arrangement)
+    assert {path.name for path in tmp_path.iterdir()} == {"x.npy", "n.npy"}
+
+
+def test_engines_and_memory_are_those_of_the_options():
+    assert options.ENGINES == engine.ENGINES
+    assert options.parse_bytes(options.DEFAULT_MEMORY) == engine.DEFAULT_MEMORY
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("4096", 4096), ("1K", 1024), ("1KiB", 1024), ("1KB", 1000), ("2m", 2 << 20), ("1GB", 10**9), ("3 GiB", 3 << 30),
+     ("5TB", 5 * 10**12), ("7B", 7)],
+)  # fmt: skip
+def test_sizes(text, size):
+    assert options.parse_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1.5G", "G", "1X", "1KBB", "9" * 30])
+def test_what_is_no_size(text):
+    with pytest.raises(UsageError, match="is not a size"):
+        options.parse_bytes(text)
+
+
+# Through the command
+
+
+@pytest.fixture
+def large(tmp_path):
+    """64 MiB in lines of 1024, and their lengths."""
+    rng = np.random.default_rng(2)
+    np.save(tmp_path / "x.npy", rng.integers(0, 2**32, (1 << 14, 1 << 10), np.uint32))
+    np.save(tmp_path / "n.npy", rng.integers(0, 1 << 11, (1 << 14, 1), np.uint32))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_options_of_run(revseq, large, name):
+    done = revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--engine", name, "--jobs", 2, "--memory", "8MiB",
+                  "--verify", "-v").ok()  # fmt: skip
+    assert name in done.err
+    assert "and verified it" in done.err
+    values, lengths = np.load(large / "x.npy"), np.load(large / "n.npy")
+    assert oracle.same_bits(np.load(large / "y.npy"), expected(values, lengths, 1))
+
+
+def test_dry_run(revseq, large):
+    done = revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--dry-run", "--jobs", 2).ok()
+    assert "16 of 4,194,304 bytes" in done.out
+    assert "threads" in done.out or "processes" in done.out
+    assert sorted(path.name for path in large.iterdir()) == ["n.npy", "x.npy"]
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "n.npy", "--dry-run").refused("is an input of this job")
+
+
+def test_dry_run_of_100_tb(revseq, tmp_path):
+    for name, dtype, shape in (("x.npy", "|u1", (10**9, 10**5)), ("n.npy", "<u4", (10**9, 1))):
+        with open(tmp_path / name, "wb") as f:
+            np.lib.format.write_array_header_1_0(f, {"descr": dtype, "fortran_order": False, "shape": shape})
+            try:
+                f.truncate(f.tell() + int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize)
+            except OSError:
+                pytest.skip("this file system has no sparse file of 100 TB")
+    done = revseq("run", "x.npy", "n.npy", "--axis", 1, "--dry-run", "--feature-level", "none", "--jobs", 2).ok()
+    assert "blocks                 24,390,244 of 4,100,000 bytes" in done.out
+
+
+def start(folder, *args):
+    command = [COMMAND, "run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy", "--overwrite", *args]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+
+
+def members(group):
+    """The living processes of a session."""
+    found = subprocess.run(["ps", "-s", str(group), "-o", "pid=,stat="], capture_output=True, text=True, check=False)
+    return [int(line.split()[0]) for line in found.stdout.splitlines() if "Z" not in line.split()[1]]
+
+
+def until(condition, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def gone(process):
+    until(lambda: not [pid for pid in members(process.pid) if pid != process.pid])
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_the_old_output_and_nothing_else(large, name, number):
+    (large / "y.npy").write_bytes(b"old")
+    for delay in (0.05, 0.2, 0.4):
+        process = start(large, "--engine", name, "--memory", "300K", "--jobs", "2")
+        time.sleep(delay)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=20)
+        gone(process)
+        if process.returncode == 0:  # it was done before
+            (large / "y.npy").write_bytes(b"old")
+            continue
+        assert (process.returncode, err) == (-number, b"")
+        assert {path.name for path in large.iterdir()} == {"x.npy", "n.npy", "y.npy"}
+        assert (large / "y.npy").read_bytes() == b"old"
+
+
+def test_a_worker_that_dies_is_an_error(large):
+    process = start(large, "--engine", "processes", "--memory", "300K", "--jobs", "2")
+    workers = []
+
+    def started():
+        workers[:] = [pid for pid in members(process.pid) if b"forkserver" in cmdline(pid)]
+        return len(workers) >= 2 or process.poll() is not None
+
+    until(started)
+    for pid in workers:
+        os.kill(pid, signal.SIGKILL)
+    _, err = process.communicate(timeout=20)
+    gone(process)
+    assert process.returncode == 2
+    assert b"a worker process died" in err
+    assert {path.name for path in large.iterdir()} == {"x.npy", "n.npy"}
+
+
+def cmdline(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            return f.read()
+    except OSError:
+        return b""
+
+
+def test_no_orphan_when_the_parent_is_killed(large):
+    process = start(large, "--engine", "processes", "--memory", "300K", "--jobs", "2")
+    until(lambda: len(members(process.pid)) >= 4 or process.poll() is not None)
+    process.kill()
+    process.communicate(timeout=20)
+    gone(process)
+    assert process.returncode == -signal.SIGKILL
+    assert not (large / "y.npy").exists()
+    assert all(path.name.startswith(".revseq-") for path in large.iterdir() if path.suffix == ".tmp")
+    again = start(large)
+    again.communicate(timeout=60)
+    assert again.returncode == 0  # what was left behind is in nobody's way
+
+
+def test_the_memory_bound_holds(revseq, tmp_path):
+    """256 MiB of data with --memory 16MiB: the whole process stays far below the size of its file."""
+    with open(tmp_path / "x.npy", "wb") as f:
+        np.lib.format.write_array_header_1_0(f, {"descr": "<f4", "fortran_order": False, "shape": (1 << 26,)})
+        f.truncate(f.tell() + (1 << 28))
+    np.save(tmp_path / "n.npy", np.array([1 << 25], np.uint32))
+    code = (
+        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True);"
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    )
+    command = [
+        COMMAND,
+        "run",
+        "x.npy",
+        "n.npy",
+        "--axis",
+        "0",
+        "-o",
+        "y.npy",
+        "--memory",
+        "16MiB",
+        "--engine",
+        "serial",
+    ]
+    done = subprocess.run(["python3", "-c", code, *command], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 100 * 1024  # KiB; a start with NumPy takes 35 MiB of it
