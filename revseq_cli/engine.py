@@ -6,11 +6,12 @@ import contextlib
 import itertools
 import os
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli import kernel, stopping
+from revseq_cli import kernel, memory, stopping
 from revseq_cli.errors import EngineError
 from revseq_cli.plan import Plan, Region, make_plan, mirrored
 
@@ -65,33 +66,39 @@ def arrange(job: Job, resources: Resources) -> Arrangement:
     # and as the index that it becomes.
     cost = 4 * values.dtype.itemsize + (job.lengths.dtype.itemsize + 16) / size
     share = resources.memory // workers
-    most = max(1, min(BLOCK_BYTES // values.dtype.itemsize, int(share / cost)))
-    plan = make_plan(values.sizes, job.axis, most_elements=most, grain=values.grain, order=values.order)
-    needed = int(plan.block_elements * cost)
+    most = max(1, int(share / cost))
+    # Whole lines, as wide as is cheap to cut, or else as wide as fits; to fill the memory is no aim, and to cut lines
+    # the last resort.
+    whole = prod(size if d == job.axis else g for d, g in enumerate(map(min, values.grain, values.sizes)))
+    fits = whole <= most
+    if fits:
+        most = min(most, max(whole, BLOCK_BYTES // values.dtype.itemsize))
+    grain = values.grain if fits else values.finest_grain
+    plan = make_plan(values.sizes, job.axis, most_elements=most, grain=grain, order=values.order)
+    needed = int(plan.block_elements * cost) + 1
     if needed > share:
         raise EngineError(
             f"--memory is {resources.memory} bytes, and a block takes {needed} for each of {workers} jobs",
             f"at least {needed * workers} bytes", f"add --memory {needed * workers}", values.name,
         )  # fmt: skip
-    if plan.cuts_lines:  # a line larger than one block is still better whole, where the memory allows
-        plan = make_plan(
-            values.sizes, job.axis, most_elements=int(share / cost), grain=values.grain, order=values.order
-        )
-        needed = int(plan.block_elements * cost)
-    engine = resources.engine if resources.engine != "auto" else _choose(values, size, plan, workers)
+    engine = resources.engine if resources.engine != "auto" else _choose(values, plan, workers)
     workers = 1 if engine == "serial" else min(workers, plan.block_count)
     return Arrangement(plan, engine, workers, needed * workers)
 
 
-def _choose(values: Source, size: int, plan: Plan, workers: int) -> str:
-    """The engine that the benchmarks found fastest for such a tensor."""
+def _choose(values: Source, plan: Plan, workers: int) -> str:
+    """The engine that the benchmarks found fastest for such a tensor.
+
+    Threads, since they need no start and most of a block's time is spent in calls that let go of the interpreter's
+    lock; even slices line by line, which do not, lose less to it than a pool of processes costs. HDF5 has a lock of
+    its own around everything, which only processes get past.
+    """
     total = values.desc.total_bytes
     if workers == 1 or plan.block_count == 1 or total < _WORTH_THREADS:
         return "serial"
-    if total < _WORTH_PROCESSES:
-        return "threads" if values.reads_in_parallel else "serial"
-    # A gather lets go of the interpreter lock, a slice for each line does not.
-    return "threads" if values.reads_in_parallel and kernel.gathers(size) else "processes"
+    if values.reads_in_parallel:
+        return "threads"
+    return "processes" if total >= _WORTH_PROCESSES else "serial"
 
 
 @dataclass(frozen=True)
@@ -227,6 +234,7 @@ def _elements(region: Region) -> int:
 
 def _run(tasks: Iterable[Task], arrangement: Arrangement) -> Iterator[tuple[Region, Any]]:
     """The result of every task, in the order in which they end."""
+    memory.keep_freed()
     with contextlib.ExitStack() as stack:
         if arrangement.engine == "serial":
             results: Iterator[tuple[Region, Any]] = (task() for task in tasks)
@@ -256,7 +264,7 @@ def _pool(arrangement: Arrangement) -> Iterator[Executor]:
         pool = futures.ProcessPoolExecutor(arrangement.workers, context, _begin_worker)
     try:
         yield pool
-    except futures.BrokenExecutor:
+    except (futures.BrokenExecutor, EOFError):  # the latter where the server died that starts them
         raise EngineError(
             "a worker process died", "workers that live; was one killed, or out of memory?",
             "try a smaller --memory, or --engine serial",
@@ -291,6 +299,7 @@ def _begin_worker() -> None:
     import threading
 
     stopping.ignore()
+    memory.keep_freed()
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()

@@ -170,11 +170,6 @@ class _Tile:
         return index
 
 
-def gathers(size: int) -> bool:
-    """Whether lines of that size are gathered many at a time, in calls that let go of the interpreter lock."""
-    return size < _LONG_LINE
-
-
 def first_difference(a: NDArray[Any], b: NDArray[Any]) -> tuple[int, ...] | None:
     """The index of the first element, in C order, whose bits differ; None where all are the same."""
     word = _word(a.dtype)

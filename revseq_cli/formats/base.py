@@ -89,6 +89,11 @@ class Source(ABC):
         """Anywhere, unless the format says otherwise."""
         return (1,) * len(self.sizes)
 
+    @property
+    def finest_grain(self) -> tuple[int, ...]:
+        """The smallest multiple that makes sense where memory is short."""
+        return self.grain
+
     @abstractmethod
     def ticket(self, region: Region) -> Ticket:
         """The right to read that region."""
