@@ -8,6 +8,7 @@ array([[3, 2, 1, 4],
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,15 +30,19 @@ def reverse_subsequences(values: NDArray[Any], lengths: NDArray[np.unsignedinteg
     counted from 0 and never negative. The result has the shape, dtype and memory order of `values`; elements are moved
     as bytes, so every bit pattern survives.
 
-    Raises SpecError (a ValueError) with every rule of the operator that the arrays break. DirectML's own limits on data
-    types and dimension counts are not among them: ask `violations` for those.
+    Raises SpecError (a ValueError) with every rule of the operator that the arrays break, FormatError (a ValueError)
+    for a dtype that no tensor has, and TypeError for an axis that is no integer. DirectML's own limits on data types and
+    dimension counts are not among the rules: ask `violations` for those.
 
     Source of the rules: Microsoft's reference page of DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC, its members and "Tensor
     constraints".
     """
-    from revseq_cli import kernel, spec  # `--help` must not load NumPy
+    import numpy as np  # `--help` must not load NumPy
+
+    from revseq_cli import kernel, spec
     from revseq_cli.formats.types import describe
 
+    values, lengths, axis = np.asarray(values), np.asarray(lengths), operator.index(axis)
     spec.require(describe(values), describe(lengths), axis, spec.FeatureLevel.NONE)
     return kernel.reverse(values, lengths, axis)
 
@@ -57,7 +62,14 @@ def violations(
     Source of the rules: Microsoft's reference page of DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC, "Tensor constraints" and
     "Tensor support".
     """
+    import numpy as np
+
     from revseq_cli import spec
     from revseq_cli.formats.types import describe
 
-    return spec.violations(describe(values), describe(lengths), axis, spec.FeatureLevel.parse(feature_level))
+    return spec.violations(
+        describe(np.asarray(values)),
+        describe(np.asarray(lengths)),
+        operator.index(axis),
+        spec.FeatureLevel.parse(feature_level),
+    )

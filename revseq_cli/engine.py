@@ -226,10 +226,7 @@ def _reversals(job: Job, source: Source, plan: Plan, outlet: Outlet | None) -> I
 
 
 def _elements(region: Region) -> int:
-    count = 1
-    for part in region:
-        count *= part.stop - part.start
-    return count
+    return prod(part.stop - part.start for part in region)
 
 
 def _run(tasks: Iterable[Task], arrangement: Arrangement) -> Iterator[tuple[Region, Any]]:

@@ -56,7 +56,7 @@ def notation_text(tensors: dict[str, NDArray[Any]], axis: int | None, most: int 
 def _tensor(name: str, values: NDArray[Any], most: int | None) -> str:
     desc = describe(values)
     if most is None or values.size <= most:
-        return f"{notation.header(name, desc)}\n{notation.body(_texts(values), desc.sizes)}"
+        return notation.tensor_text(name, desc, values)
     rows = shortened(lambda region: values[region], desc, most, "; --full prints all")
     return f"{notation.header(name, desc)}\n{rows}"
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import revseq_cli
 from revseq_cli import kernel
-from revseq_cli.errors import SpecError
+from revseq_cli.errors import FormatError, SpecError
 from revseq_cli.spec import DataType
 
 
@@ -102,6 +102,12 @@ def test_public_function():
     assert isinstance(caught.value, ValueError)
     with pytest.raises(SpecError):
         revseq_cli.reverse_subsequences(values, np.array([[3], [0]], np.uint32), -1)
+    with pytest.raises(TypeError):
+        revseq_cli.reverse_subsequences(values, np.array([[3], [0]], np.uint32), 0.5)
+    with pytest.raises(SpecError, match="DataType is INT64"):  # a list is taken as NumPy takes it
+        revseq_cli.reverse_subsequences([[1, 2]], [[2]], 1)
+    with pytest.raises(FormatError):
+        revseq_cli.reverse_subsequences(np.array([["a"]]), np.array([[1]], np.uint8), 1)
 
 
 def test_public_violations():
