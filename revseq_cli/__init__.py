@@ -31,8 +31,8 @@ def reverse_subsequences(values: NDArray[Any], lengths: NDArray[np.unsignedinteg
     as bytes, so every bit pattern survives.
 
     Raises SpecError (a ValueError) with every rule of the operator that the arrays break, FormatError (a ValueError)
-    for a dtype that no tensor has, and TypeError for an axis that is no integer. DirectML's own limits on data types and
-    dimension counts are not among the rules: ask `violations` for those.
+    for a dtype that no tensor has, and TypeError for an axis that is no integer. DirectML's own limits on data types
+    and dimension counts are not among the rules: ask `violations` for those.
 
     Source of the rules: Microsoft's reference page of DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC, its members and "Tensor
     constraints".
