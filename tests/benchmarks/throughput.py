@@ -118,7 +118,7 @@ def timed(command, out):
     peak, stop = [0], threading.Event()
 
     def sample():
-        while not stop.wait(0.02):
+        while not stop.wait(0.25):  # each look takes milliseconds, of a core that the command could use
             peak[0] = max(peak[0], anonymous(process.pid))
 
     sampler = threading.Thread(target=sample)
