@@ -139,7 +139,7 @@ def plan_json(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: A
         "read_bytes": values.total_bytes + lengths.total_bytes,
         "write_bytes": values.total_bytes,
         "engine": arrangement.engine,
-        "jobs": arrangement.workers,
+        "workers": arrangement.workers,
         "memory": arrangement.memory,
     }
     return _as_json({**_job_json(values, lengths, axis), "plan": plan})
@@ -156,7 +156,7 @@ def plan_text(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: A
             f"SequenceLengthsTensor  {lengths}, {lengths.total_bytes:,} bytes",
             f"Axis                   {_axis_text(values, axis)}",
             f"blocks                 {plan.block_count:,} of {block:,} bytes{cut}",
-            f"engine                 {arrangement.engine}, jobs: {arrangement.workers}",
+            f"engine                 {arrangement.engine}, workers: {arrangement.workers}",
             f"memory                 {arrangement.memory:,} bytes",
         ]
     )

@@ -245,8 +245,9 @@ def gone(process):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_the_old_output_and_nothing_else(large, name, number):
     (large / "y.npy").write_bytes(b"old")
-    for delay in (0.05, 0.2, 0.4):
+    for delay in (0, 0.15, 0.4):
         process = start(large, "--engine", name, "--memory", "300K", "--jobs", "2")
+        until(lambda process=process: handles_signals(process.pid))  # before, it is Python that starts
         time.sleep(delay)
         process.send_signal(number)
         _, err = process.communicate(timeout=20)
@@ -257,6 +258,12 @@ def test_a_signal_leaves_the_old_output_and_nothing_else(large, name, number):
         assert (process.returncode, err) == (-number, b"")
         assert {path.name for path in large.iterdir()} == {"x.npy", "n.npy", "y.npy"}
         assert (large / "y.npy").read_bytes() == b"old"
+
+
+def handles_signals(pid):
+    with open(f"/proc/{pid}/status") as f:
+        caught = next(int(line.split()[1], 16) for line in f if line.startswith("SigCgt"))
+    return bool(caught >> (signal.SIGHUP - 1) & 1)
 
 
 def test_a_worker_that_dies_is_an_error(large):

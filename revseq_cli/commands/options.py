@@ -93,7 +93,7 @@ _RESOURCES = (
         metavar="N",
         envvar="REVSEQ_JOBS",
         show_envvar=True,
-        help="Workers.  [default: the cores this process may use]",
+        help="How many cores to use.  [default: those this process may use]",
     ),
     click.option(
         "--memory",

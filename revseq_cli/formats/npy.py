@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import io
-import os
 import re
 import warnings
 from math import prod
@@ -19,8 +18,8 @@ from numpy.lib import format as npy_format
 
 from revseq_cli.errors import FormatError
 from revseq_cli.formats import positioned
-from revseq_cli.formats.base import NPY_MAGIC, FileSink, HeldSource, Outlet, Source, Storage, Ticket, looks_like
-from revseq_cli.formats.raw import RawOutlet, RawTensor, RawTicket
+from revseq_cli.formats.base import NPY_MAGIC, HeldSource, Source, Storage, Ticket, looks_like
+from revseq_cli.formats.raw import RawSink, RawTensor, RawTicket
 from revseq_cli.formats.types import data_type_of
 
 if TYPE_CHECKING:
@@ -184,27 +183,20 @@ def to_bytes(values: NDArray[Any], order: str) -> bytes:
     return header_bytes(values.dtype, values.shape, order) + values.tobytes("F" if order == "F" else "C")
 
 
-class NpySink(FileSink):
+class NpySink(RawSink):
     """A new .npy file, whose regions the workers write themselves."""
 
     def __init__(self, file: NewFile, like: Source) -> None:
         super().__init__(file)
         self._header = header_bytes(like.dtype, like.sizes, like.order)
-        self._raw = RawTensor(file.temporary, file.name, len(self._header), like.dtype, like.sizes, like.order)
+        self.tensor = RawTensor(file.temporary, file.name, len(self._header), like.dtype, like.sizes, like.order)
 
     def start(self) -> None:
         """Write the header and reserve the bytes of all elements."""
-        fd = os.open(self.file.temporary, os.O_RDWR | positioned.BINARY)
-        try:
-            size = len(self._header) + prod(self._raw.sizes) * self._raw.dtype.itemsize
+        with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
+            size = len(self._header) + prod(self.tensor.sizes) * self.tensor.dtype.itemsize
             positioned.allocate(fd, size, self.file.name)
             positioned.write_all(fd, self._header, 0, self.file.name)
-        finally:
-            os.close(fd)
-
-    def outlet(self) -> Outlet:
-        """Positioned writes into the temporary file."""
-        return RawOutlet(self._raw)
 
     def reopen(self) -> Source:
         """The complete file, as an input."""

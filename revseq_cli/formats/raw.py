@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import itertools
-import os
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from revseq_cli.formats import positioned
+from revseq_cli.formats.base import FileSink, Outlet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from revseq_cli.formats.newfile import NewFile
+    from revseq_cli.formats.positioned import Edge
     from revseq_cli.plan import Region
 
 
-# A run of this many bytes is flushed while the next ones are computed.
-_WORTH_FLUSHING = 1 << 18
+# Runs from here on go past the page cache: below, a call of their own for each costs more than it spares.
+_LARGE = 1 << 20
+_EDGES = 1 << 10  # as many are gathered, each of less than a page
 
 
 @dataclass(frozen=True)
@@ -44,15 +47,18 @@ class RawTensor:
             positioned.read_into(fd, chunk, place, self.name)
         return values.T if self.order == "F" else values
 
-    def write(self, fd: int, region: Region, values: NDArray[Any]) -> None:
-        """Store the values of the region."""
+    def write(self, fd: int, region: Region, values: NDArray[Any]) -> list[Edge]:
+        """Store the values of the region; what is returned is left to store."""
         sizes, parts = self._stored(region)
         stored = np.ascontiguousarray(values.T if self.order == "F" else values, self.dtype)
         buffer = stored.reshape(-1).view(np.uint8).data
+        edges: list[Edge] = []
         for place, chunk in self._runs(sizes, parts, buffer):
-            positioned.write_all(fd, chunk, place, self.name)
-            if len(chunk) >= _WORTH_FLUSHING:
-                positioned.start_flush(fd, place, len(chunk))
+            if len(chunk) >= _LARGE:
+                edges += positioned.write_large(self.path, fd, chunk, place, self.name)
+            else:
+                positioned.write_all(fd, chunk, place, self.name)
+        return edges
 
     def _stored(self, region: Region) -> tuple[tuple[int, ...], Region]:
         """Sizes and region as they lie in the file: Fortran order is C order with the dimensions reversed."""
@@ -94,13 +100,37 @@ class RawOutlet:
 
     tensor: RawTensor
 
-    def deliver(self, region: Region, values: NDArray[Any]) -> None:
-        """Store the values; nothing is left to do."""
-        try:
-            fd = os.open(self.tensor.path, os.O_RDWR | positioned.BINARY)
-        except OSError as e:
-            raise positioned.failed(self.tensor.name, "write", e) from None
-        try:
-            self.tensor.write(fd, region, values)
-        finally:
-            os.close(fd)
+    def deliver(self, region: Region, values: NDArray[Any]) -> list[Edge]:
+        """Store the values; the edges of large runs are left to the parent."""
+        with positioned.opened_to_write(self.tensor.path, self.tensor.name) as fd:
+            return self.tensor.write(fd, region, values)
+
+
+class RawSink(FileSink):
+    """A new file of which the workers write their own regions, and the parent the edges between them."""
+
+    tensor: RawTensor
+
+    def __init__(self, file: NewFile) -> None:
+        super().__init__(file)
+        self._edges: list[Edge] = []
+
+    def outlet(self) -> Outlet:
+        """Positioned writes into the temporary file."""
+        return RawOutlet(self.tensor)
+
+    def receive(self, parcel: object) -> None:
+        """Gather the edges, so that few moments are spent on them."""
+        self._edges += cast("list[Edge]", parcel)
+        if len(self._edges) >= _EDGES:
+            self._write_edges()
+
+    def finish(self) -> None:
+        """Write the last edges."""
+        self._write_edges()
+
+    def _write_edges(self) -> None:
+        with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
+            for place, data in sorted(self._edges):
+                positioned.write_all(fd, data, place, self.file.name)
+        self._edges.clear()
