@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from dataclasses import dataclass
-from math import prod
+from dataclasses import dataclass, replace
+from math import lcm, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli import kernel, memory, stopping
+from revseq_cli import formats, kernel, memory, stopping
 from revseq_cli.errors import EngineError
+from revseq_cli.formats.raw import RawTensor
 from revseq_cli.plan import Plan, Region, make_plan, mirrored
 
 if TYPE_CHECKING:
@@ -50,33 +51,38 @@ class Resources(NamedTuple):
 
 
 class Arrangement(NamedTuple):
-    """A plan, and what carries it out: `memory` is what all workers together will hold at most."""
+    """A plan, and what carries it out: `memory` is what all workers together will hold at most.
+
+    `spooled` says that the tensor passes through temporary files, since chunks that lie across its lines are too many
+    to be held at once.
+    """
 
     plan: Plan
     engine: str
     workers: int
     memory: int
+    spooled: bool = False
 
 
-def arrange(job: Job, resources: Resources) -> Arrangement:
+def arrange(job: Job, resources: Resources, sink: Sink | None = None) -> Arrangement:
     """The plan of a job within the resources; EngineError where its smallest block needs more memory."""
     values, size = job.values, job.values.sizes[job.axis]
-    engine = resources.engine if resources.engine != "auto" else _choose(values, resources.workers)
+    engine = resources.engine if resources.engine != "auto" else _choose(values, sink, resources.workers)
     workers = _workers(engine, resources.workers)
-    # An element's share of a block: input, output, and twice its size of scratch; and of its line's length, as it is
-    # and as the index that it becomes.
-    cost = 4 * values.dtype.itemsize + (job.lengths.dtype.itemsize + 16) / size
+    # An element's share of a block: input, output, and twice its size of scratch; for processes once more on its way
+    # and in the parent; and of its line's length, as it is and as the index that it becomes.
+    copies = 6 if engine == "processes" else 4
+    cost = copies * values.dtype.itemsize + (job.lengths.dtype.itemsize + 16) / size
     share = resources.memory // workers
     most = max(1, int(share / cost))
-    # Whole lines, as wide as is cheap to cut, or else as wide as fits; to fill the memory is no aim, and to cut lines
-    # the last resort.
-    whole = prod(size if d == job.axis else g for d, g in enumerate(map(min, values.grain, values.sizes)))
-    fits = whole <= most
-    if fits:
-        most = min(most, max(whole, BLOCK_BYTES // values.dtype.itemsize))
-    grain = values.grain if fits else values.finest_grain
-    plan = make_plan(values.sizes, job.axis, most_elements=most, grain=grain, order=values.order)
-    needed = int(plan.block_elements * cost) + 1
+    chunks = [each for each in (values.chunks, sink.chunks if sink else None) if each]
+    plan = _cut(values, job.axis, most, sink.chunks if sink else None)
+    largest = plan.block_elements
+    spooled = bool(sink and chunks and plan.cuts_lines)
+    if spooled:
+        plan = _cut(RawTensor("", values.name, 0, values.dtype, values.sizes), job.axis, most)
+        largest = max(plan.block_elements, *(prod(map(min, each, values.sizes)) for each in chunks))
+    needed = int(largest * cost) + 1
     if needed > share:
         raise EngineError(
             f"--memory is {resources.memory} bytes, and a block takes {needed} for each of {workers} workers",
@@ -85,7 +91,25 @@ def arrange(job: Job, resources: Resources) -> Arrangement:
     workers = min(workers, plan.block_count)
     if workers == 1 and resources.engine == "auto":
         engine = "serial"
-    return Arrangement(plan, engine, workers, needed * workers)
+    return Arrangement(plan, engine, workers, needed * workers, spooled)
+
+
+def _cut(values: Source | RawTensor, axis: int, most: int, chunks: tuple[int, ...] | None = None) -> Plan:
+    """Whole lines, as wide as is cheap to cut, or else as wide as fits; to cut lines is the last resort.
+
+    To fill the memory is no aim. With `chunks`, which the output is made of, every cut is at one of them.
+    """
+
+    def aligned(grain: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(map(lcm, grain, chunks)) if chunks else grain
+
+    grain = aligned(values.grain)
+    whole = prod(size if d == axis else min(grain[d], size) for d, size in enumerate(values.sizes))
+    if whole <= most:
+        most = min(most, max(whole, BLOCK_BYTES // values.dtype.itemsize))
+    else:
+        grain = aligned(values.finest_grain)
+    return make_plan(values.sizes, axis, most_elements=most, grain=grain, order=values.order)
 
 
 def _workers(engine: str, jobs: int) -> int:
@@ -96,7 +120,7 @@ def _workers(engine: str, jobs: int) -> int:
     return {"serial": 1, "threads": jobs + 1 if jobs > 1 else 1}.get(engine, jobs)
 
 
-def _choose(values: Source, jobs: int) -> str:
+def _choose(values: Source, sink: Sink | None, jobs: int) -> str:
     """The engine that the benchmarks found fastest for such a tensor.
 
     Threads, since they need no start and most of a block's time is spent in calls that let go of the interpreter's
@@ -104,11 +128,12 @@ def _choose(values: Source, jobs: int) -> str:
     its own around everything, which only processes get past.
     """
     total = values.desc.total_bytes
+    encoded = values.encoded or bool(sink and sink.encoded)
     if jobs == 1 or total < _WORTH_THREADS:
         return "serial"
-    if values.reads_in_parallel:
+    if values.reads_in_parallel and not encoded:
         return "threads"
-    return "processes" if total >= _WORTH_PROCESSES else "serial"
+    return "processes" if encoded or total >= _WORTH_PROCESSES else "serial"
 
 
 @dataclass(frozen=True)
@@ -191,26 +216,63 @@ class CountLengths:
 
 def reverse(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> None:
     """Run the reversal into the sink, which the caller has entered; `done` hears of the elements of each block."""
-    tasks = _reversals(job, job.values, arrangement.plan, sink.outlet())
+    with _at_hand(job.values, sink, arrangement) as values:
+        job = replace(job, values=values)
+        if not (arrangement.spooled and sink.chunks):
+            _deliver(_reversals(job, values, arrangement.plan, sink.outlet()), sink, arrangement, done)
+            return
+        with formats.create_scratch(sink.beside, values) as turned:
+            _deliver(_reversals(job, values, arrangement.plan, turned.outlet()), turned, arrangement, done)
+            copy(turned.written(), sink, arrangement)
+
+
+def verify(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> None:
+    """Hold what was written, reversed again, against the input; EngineError where they differ."""
+    written = sink.written()
+    with _at_hand(job.values, sink, arrangement) as values, _at_hand(written, sink, arrangement) as turned:
+        tasks = (
+            Task(Differ(task.step), (values.ticket(task.region), *task.tickets), task.region, None)
+            for task in _reversals(job, turned, arrangement.plan, None)
+        )
+        for region, place in _run(tasks, arrangement):
+            if place is not None:
+                index = [part.start + i for part, i in zip(region, place, strict=True)]
+                raise EngineError(
+                    f"what was written does not reverse to the input at {index}", "the same bits",
+                    "run it again; the disk or the memory may be failing", written.name,
+                )  # fmt: skip
+            done(_elements(region))
+
+
+def copy(source: Source, sink: Sink, arrangement: Arrangement) -> None:
+    """Every element as it is, in blocks that follow the chunks of both sides."""
+    chunks = tuple(map(lcm, source.chunks or source.grain, sink.chunks or source.grain))
+    most = max(BLOCK_BYTES // source.dtype.itemsize, 1)
+    plan = make_plan(source.sizes, None, most_elements=most, grain=chunks, order=source.order)
+    outlet = sink.outlet()
+    tasks = (Task(_read, (source.ticket(region),), region, outlet) for region in plan)
+    _deliver(tasks, sink, arrangement, lambda _: None)
+
+
+def _read(ticket: Ticket) -> NDArray[Any]:
+    return ticket.read()
+
+
+@contextlib.contextmanager
+def _at_hand(source: Source, sink: Sink, arrangement: Arrangement) -> Iterator[Source]:
+    """The source, or where it is spooled, and has chunks, its copy beside the output."""
+    if not (arrangement.spooled and source.chunks):
+        yield source
+        return
+    with formats.create_scratch(sink.beside, source) as spool:
+        copy(source, spool, arrangement)
+        yield spool.written()
+
+
+def _deliver(tasks: Iterable[Task], sink: Sink, arrangement: Arrangement, done: Callable[[int], None]) -> None:
     for region, parcel in _run(tasks, arrangement):
         if parcel is not None:
             sink.receive(parcel)
-        done(_elements(region))
-
-
-def verify(job: Job, written: Source, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> None:
-    """Hold the written tensor, reversed again, against the input; EngineError where they differ."""
-    tasks = (
-        Task(Differ(task.step), (job.values.ticket(task.region), *task.tickets), task.region, None)
-        for task in _reversals(job, written, arrangement.plan, None)
-    )
-    for region, place in _run(tasks, arrangement):
-        if place is not None:
-            index = [part.start + i for part, i in zip(region, place, strict=True)]
-            raise EngineError(
-                f"what was written does not reverse to the input at {index}", "the same bits",
-                "run it again; the disk or the memory may be failing", written.name,
-            )  # fmt: skip
         done(_elements(region))
 
 

@@ -125,9 +125,11 @@ def _job_json(values: TensorDesc, lengths: TensorDesc, axis: int) -> dict[str, A
     return {"InputTensor": _desc_json(values), "SequenceLengthsTensor": _desc_json(lengths), "Axis": axis}
 
 
-def run_json(values: TensorDesc, lengths: TensorDesc, axis: int, output: str, *, verified: bool) -> str:
+def run_json(
+    values: TensorDesc, lengths: TensorDesc, axis: int, output: str, notes: Sequence[str], *, verified: bool
+) -> str:
     """What `run` did."""
-    done = {"output": output, "bytes": values.total_bytes, "verified": verified}
+    done = {"output": output, "bytes": values.total_bytes, "verified": verified, "notes": list(notes)}
     return _as_json({**_job_json(values, lengths, axis), **done})
 
 
@@ -141,6 +143,7 @@ def plan_json(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: A
         "engine": arrangement.engine,
         "workers": arrangement.workers,
         "memory": arrangement.memory,
+        "spooled": arrangement.spooled,
     }
     return _as_json({**_job_json(values, lengths, axis), "plan": plan})
 
@@ -149,13 +152,14 @@ def plan_text(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: A
     """The same for a person."""
     plan = arrangement.plan
     cut = ", lines are cut" if plan.cuts_lines else ""
+    spooled = ", through temporary files" if arrangement.spooled else ""
     block = plan.block_elements * values.data_type.size
     return "\n".join(
         [
             f"InputTensor            {values}, {values.total_bytes:,} bytes",
             f"SequenceLengthsTensor  {lengths}, {lengths.total_bytes:,} bytes",
             f"Axis                   {_axis_text(values, axis)}",
-            f"blocks                 {plan.block_count:,} of {block:,} bytes{cut}",
+            f"blocks                 {plan.block_count:,} of {block:,} bytes{cut}{spooled}",
             f"engine                 {arrangement.engine}, workers: {arrangement.workers}",
             f"memory                 {arrangement.memory:,} bytes",
         ]

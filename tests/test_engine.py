@@ -47,10 +47,11 @@ def make_job(tmp_path, shape, axis, *, order="C", dtype="f4", suffix=".npy", see
 
 def run(job, path, resources):
     """The reversal into a file; its arrangement."""
-    arrangement = engine.arrange(job, resources)
-    with formats.create_sink(formats.Reference.output(str(path)), job.values, overwrite=True) as sink:
+    sink = formats.create_sink(formats.Reference.output(str(path)), job.values, overwrite=True)
+    arrangement = engine.arrange(job, resources, sink)
+    with sink:
         engine.reverse(job, sink, arrangement)
-        engine.verify(job, sink.written(), arrangement)
+        engine.verify(job, sink, arrangement)
     return arrangement
 
 
@@ -102,7 +103,7 @@ def test_any_plan_gives_the_same(data):
     with HeldSink(job.values.desc, values.dtype) as sink:
         engine.reverse(job, sink, engine.Arrangement(plan, "serial", 1, 0))
     assert oracle.same_bits(sink.values, oracle.reverse(values, lengths, axis))
-    engine.verify(job, sink.written(), engine.Arrangement(plan, "serial", 1, 0))
+    engine.verify(job, sink, engine.Arrangement(plan, "serial", 1, 0))
 
 
 def test_too_little_memory_is_said_with_what_it_takes(tmp_path):
@@ -120,7 +121,7 @@ def test_verify_finds_a_single_bit(tmp_path):
         engine.reverse(job, sink, arrangement)
     sink.values[17, 39] ^= 1
     with pytest.raises(EngineError, match=r"does not reverse to the input at \[17, "):
-        engine.verify(job, sink.written(), arrangement)
+        engine.verify(job, sink, arrangement)
 
 
 def test_an_input_that_changes_while_it_is_read(tmp_path):

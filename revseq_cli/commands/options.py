@@ -55,6 +55,25 @@ def parse_bytes(text: str) -> int:
     return int(match[1]) * int(base ** " KMGT".index((match[2] or " ").upper()))
 
 
+def parse_chunks(text: str) -> str | tuple[int, ...]:
+    """The sizes of a chunk, as 1x256x1024; or keep, or auto; UsageError otherwise."""
+    if text in ("keep", "auto"):
+        return text
+    if not re.fullmatch(r"[1-9]\d{0,17}(x[1-9]\d{0,17})*", text, re.ASCII):
+        raise UsageError(f"{text[:40]!r} is not a chunk", "keep, auto, or sizes such as 1x256x1024")
+    return tuple(map(int, text.split("x")))
+
+
+def parse_compression(text: str) -> str | int:
+    """The level of gzip; or keep, or none; UsageError otherwise."""
+    if text in ("keep", "none"):
+        return text
+    match = re.fullmatch(r"gzip(?::([0-9]))?", text, re.ASCII)
+    if not match:
+        raise UsageError(f"{text[:40]!r} is not a compression", "keep, none, gzip, or gzip:0 to gzip:9")
+    return int(match[1] or 4)
+
+
 LEVEL = _Parsed("level", FeatureLevel.parse)
 DATA_TYPE = _Parsed("type", DataType.parse)
 LENGTHS_TYPE = _Parsed("type", DataType.parse_length)
@@ -107,6 +126,18 @@ _RESOURCES = (
     click.option("--progress/--no-progress", default=True, help="A progress bar, if standard error is a terminal."),
 )
 
+_LAYOUT = (
+    click.option(
+        "--chunks", type=_Parsed("chunks", parse_chunks), metavar="keep|auto|NxM", default="keep", show_default=True,
+        help="The chunks of an HDF5 output: those of an HDF5 INPUT, what h5py would choose, or these sizes.",
+    ),
+    click.option(
+        "--compression", type=_Parsed("compression", parse_compression), metavar="keep|none|gzip[:LEVEL]",
+        default="keep", show_default=True,
+        help="The compression of an HDF5 output; LEVEL is 0 to 9, or else 4.",
+    ),
+)  # fmt: skip
+
 format_option = click.option(
     "-f", "--format", "format_name", type=click.Choice(FORMAT_NAMES),
     help="The format of files, whatever their suffix.",
@@ -148,6 +179,11 @@ def resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return _apply(_RESOURCES, function)
 
 
+def layout_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """How an HDF5 output is stored."""
+    return _apply(_LAYOUT, function)
+
+
 def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """How much is said, and in which colours."""
     return _apply(_OUTPUT, function)
@@ -166,6 +202,11 @@ class Voice:
         """Tell a user who asked for it with -v."""
         if self.verbose and not self.quiet:
             click.echo("\n".join(map(printable, text.split("\n"))), err=True)
+
+    def note(self, text: str) -> None:
+        """Tell a user what the result lacks."""
+        if not self.quiet:
+            click.echo(printable(f"Note: {text}"), err=True)
 
     @property
     def shows_progress(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +14,7 @@ from revseq_cli.errors import UsageError
 if TYPE_CHECKING:
     from revseq_cli.engine import Resources
     from revseq_cli.formats import Reference
+    from revseq_cli.formats.base import Layout, Sink
     from revseq_cli.job import Job, Request
     from revseq_cli.spec import FeatureLevel
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 @click.option("--full", is_flag=True, help="Print every element on a terminal, too.")
 @click.option("--dry-run", is_flag=True, help="Validate, show the plan, and write nothing.")
 @click.option("--verify", is_flag=True, help="Read OUT back before it gets its name: reversed again, it is the input.")
+@options.layout_options
 @options.resource_options
 @options.json_option
 @options.output_options
@@ -46,6 +49,8 @@ def command(
     full: bool,
     dry_run: bool,
     verify: bool,
+    chunks: str | tuple[int, ...],
+    compression: str | int,
     engine: str,
     jobs: int,
     memory: int,
@@ -73,23 +78,45 @@ def command(
 
     from revseq_cli import formats, job  # --help must not load NumPy
     from revseq_cli.engine import Resources
+    from revseq_cli.formats.base import Layout
 
     request = options.request_of(format_name=format_name, **job_options)
-    target = formats.Reference.output(output, format_name) if to_file and output is not None else None
+    reference = formats.Reference.output(output, format_name) if to_file and output is not None else None
     if format_name and _is_about_inputs(request):
-        target = formats.Reference.output(output) if target and formats.knows(target) and output else target
+        reference = formats.Reference.output(output) if reference and formats.knows(reference) and output else reference
         format_name = None
-    if target is None and not dry_run:
+    layout = Layout(chunks, compression)
+    if reference is None:
+        _refuse_layout(layout)
+    if reference is None and not dry_run:
         _refuse_binary_terminal(format_name)
     work = job.load(request)
     work.require(level)
     resources = Resources(engine, jobs, memory)
+    target = _Target(reference, overwrite, layout) if reference else None
     if dry_run:
-        _dry_run(work, target, resources, overwrite=overwrite, as_json=as_json)
+        _dry_run(work, target, resources, as_json=as_json)
     elif target:
-        _write(work, target, resources, voice, overwrite=overwrite, verify=verify, as_json=as_json)
+        _write(work, target, resources, voice, verify=verify, as_json=as_json)
     else:
         _print(work, format_name, resources, example=example, full=full)
+
+
+@dataclass(frozen=True)
+class _Target:
+    """The file to write."""
+
+    reference: Reference
+    overwrite: bool
+    layout: Layout
+
+    def sink(self, work: Job) -> Sink:
+        """The file's sink; every reason to refuse it shows now."""
+        from revseq_cli import formats
+
+        return formats.create_sink(
+            self.reference, work.values, overwrite=self.overwrite, inputs=work.inputs, layout=self.layout
+        )
 
 
 def _is_about_inputs(request: Request) -> bool:
@@ -106,37 +133,42 @@ def _refuse_binary_terminal(format_name: str | None) -> None:
         raise UsageError("a terminal takes no binary", "a pipe or a file", "add -o out.npy, or | and a command")
 
 
-def _dry_run(work: Job, target: Reference | None, resources: Resources, *, overwrite: bool, as_json: bool) -> None:
-    """Everything but the work."""
-    from revseq_cli import engine, formats, report
+def _refuse_layout(layout: Layout) -> None:
+    if layout != type(layout)():
+        raise UsageError("--chunks and --compression are about HDF5", "an output such as out.h5", "add -o out.h5")
 
-    if target:
-        formats.create_sink(target, work.values, overwrite=overwrite, inputs=work.inputs)
-    arrangement = engine.arrange(work, resources)
+
+def _dry_run(work: Job, target: _Target | None, resources: Resources, *, as_json: bool) -> None:
+    """Everything but the work."""
+    from revseq_cli import engine, report
+
+    arrangement = engine.arrange(work, resources, target.sink(work) if target else None)
     describe = report.plan_json if as_json else report.plan_text
     click.echo(describe(work.values.desc, work.lengths.desc, work.axis, arrangement))
 
 
 def _write(
-    work: Job, target: Reference, resources: Resources, voice: options.Voice,
-    *, overwrite: bool, verify: bool, as_json: bool,
-) -> None:  # fmt: skip
+    work: Job, target: _Target, resources: Resources, voice: options.Voice, *, verify: bool, as_json: bool
+) -> None:
     """Reverse into a new file."""
-    from revseq_cli import engine, formats, report
+    from revseq_cli import engine, report
 
-    arrangement = engine.arrange(work, resources)
-    sink = formats.create_sink(target, work.values, overwrite=overwrite, inputs=work.inputs)
+    sink = target.sink(work)
+    arrangement = engine.arrange(work, resources, sink)
     voice.detail(report.plan_text(work.values.desc, work.lengths.desc, work.axis, arrangement))
     passes = 2 if verify else 1
     item_size = work.values.dtype.itemsize
     with report.Progress(work.values.desc.total_bytes * passes, shown=voice.shows_progress) as bar, sink:
         engine.reverse(work, sink, arrangement, lambda elements: bar.advance(elements * item_size))
         if verify:
-            engine.verify(work, sink.written(), arrangement, lambda elements: bar.advance(elements * item_size))
+            engine.verify(work, sink, arrangement, lambda elements: bar.advance(elements * item_size))
         work.recheck()
-    voice.detail(f"wrote {target.path}{', and verified it' if verify else ''}")
+    for note in sink.notes:
+        voice.note(note)
+    path = target.reference.path
+    voice.detail(f"wrote {path}{', and verified it' if verify else ''}")
     if as_json:
-        click.echo(report.run_json(work.values.desc, work.lengths.desc, work.axis, target.path, verified=verify))
+        click.echo(report.run_json(work.values.desc, work.lengths.desc, work.axis, path, sink.notes, verified=verify))
 
 
 def _print(work: Job, format_name: str | None, resources: Resources, *, example: bool, full: bool) -> None:

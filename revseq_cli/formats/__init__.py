@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli.errors import FormatError, TensorIOError, UsageError, listed
 from revseq_cli.formats import npy, positioned, text
-from revseq_cli.formats.base import HDF5_MAGIC, NPY_MAGIC
-from revseq_cli.formats.newfile import NewFile
+from revseq_cli.formats.base import HDF5_MAGIC, NPY_MAGIC, Layout
+from revseq_cli.formats.newfile import NewFile, Scratch
 from revseq_cli.formats.text import Text, TextTypes
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Format(NamedTuple):
     name: str
     suffixes: tuple[str, ...]
     open: Callable[[Reference, TextTypes], Source]
-    create: Callable[[NewFile, Source, str | None], Sink]
+    create: Callable[[NewFile, Source, str | None, Layout], Sink]
 
 
 def _open_npy(reference: Reference, _: TextTypes) -> Source:
@@ -75,8 +75,8 @@ def _open_npy(reference: Reference, _: TextTypes) -> Source:
     return npy.NpySource(reference.path)
 
 
-def _create_npy(file: NewFile, like: Source, inner: str | None) -> Sink:
-    _refuse_inner(file, inner)
+def _create_npy(file: NewFile, like: Source, inner: str | None, layout: Layout) -> Sink:
+    _refuse_storage(file, inner, layout)
     return npy.NpySink(file, like)
 
 
@@ -86,18 +86,18 @@ def _open_h5(reference: Reference, _: TextTypes) -> Source:
     return hdf5.Hdf5Source(reference.path, reference.inner)
 
 
-def _create_h5(file: NewFile, like: Source, inner: str | None) -> Sink:
-    from revseq_cli.formats import hdf5
+def _create_h5(file: NewFile, like: Source, inner: str | None, layout: Layout) -> Sink:
+    from revseq_cli.formats import hdf5_sink
 
-    return hdf5.Hdf5Sink(file, like, inner)
+    return hdf5_sink.create(file, like, inner, layout)
 
 
 def _open_json(reference: Reference, types: TextTypes) -> Source:
     return text.open_json(load_text(reference), reference.inner, types)
 
 
-def _create_json(file: NewFile, like: Source, inner: str | None) -> Sink:
-    _refuse_inner(file, inner)
+def _create_json(file: NewFile, like: Source, inner: str | None, layout: Layout) -> Sink:
+    _refuse_storage(file, inner, layout)
     return text.TextSink(file, like, text.write_json, text.open_json)
 
 
@@ -105,14 +105,17 @@ def _open_notation(reference: Reference, types: TextTypes) -> Source:
     return text.open_notation(load_text(reference), reference.inner, types)
 
 
-def _create_notation(file: NewFile, like: Source, inner: str | None) -> Sink:
-    _refuse_inner(file, inner)
+def _create_notation(file: NewFile, like: Source, inner: str | None, layout: Layout) -> Sink:
+    _refuse_storage(file, inner, layout)
     return text.TextSink(file, like, text.write_notation, text.open_notation)
 
 
-def _refuse_inner(file: NewFile, inner: str | None) -> None:
+def _refuse_storage(file: NewFile, inner: str | None, layout: Layout) -> None:
+    """What only HDF5 has."""
     if inner is not None:
         raise UsageError("holds one tensor", "no name after ::", where=file.name)
+    if layout != Layout():
+        raise UsageError("--chunks and --compression are about HDF5", "an output such as out.h5", where=file.name)
 
 
 FORMATS = (
@@ -186,7 +189,12 @@ def open_source(reference: Reference, types: TextTypes) -> Source:
 
 
 def create_sink(
-    reference: Reference, like: Source, *, overwrite: bool, inputs: Iterable[positioned.Identity] = ()
+    reference: Reference,
+    like: Source,
+    *,
+    overwrite: bool,
+    inputs: Iterable[positioned.Identity] = (),
+    layout: Layout = Layout(),  # noqa: B008 - it is immutable
 ) -> Sink:
     """The file of a result of the same sizes and data type as `like`; every reason to refuse it shows now."""
     if reference.inner is not None and os.path.exists(reference.path):  # noqa: PTH110 - see Reference.output
@@ -197,4 +205,9 @@ def create_sink(
             f"{reference.path}::{reference.inner}",
         )
     wanted = format_of(reference)
-    return wanted.create(NewFile(reference.path, overwrite=overwrite, inputs=inputs), like, reference.inner)
+    return wanted.create(NewFile(reference.path, overwrite=overwrite, inputs=inputs), like, reference.inner, layout)
+
+
+def create_scratch(beside: str, like: Source) -> Sink:
+    """A file for a tensor on its way, beside the output; it is gone when its sink is left."""
+    return npy.NpySink(Scratch(beside, overwrite=True), like)

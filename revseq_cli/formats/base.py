@@ -64,8 +64,8 @@ class Source(ABC):
     """An input tensor whose header has been read and whose values have not.
 
     `name` is what the user called it; `order` is "C" or "F"; `grain` has, for each dimension, the multiple of indices
-    at which it is cheap to cut; `path` and `identity` tell
-    which state of which file it is.
+    at which it is cheap to cut; `chunks` are the sizes of what can only be decoded whole, if there are such; `path` and
+    `identity` tell which state of which file it is.
     """
 
     name: str
@@ -73,6 +73,8 @@ class Source(ABC):
     sizes: tuple[int, ...]
     storage: Storage
     order: str = "C"
+    chunks: tuple[int, ...] | None = None
+    encoded = False
     identity: Identity | None = None
     path = ""
 
@@ -116,8 +118,27 @@ class Outlet(Protocol):
         """Store the values; what is left for the parent to do is returned."""
 
 
+class Layout(NamedTuple):
+    """How an HDF5 output is to be stored, where that is not as its input is.
+
+    `chunks` is "keep", "auto" or sizes; `compression` is "keep", "none" or gzip's level.
+    """
+
+    chunks: str | tuple[int, ...] = "keep"
+    compression: str | int = "keep"
+
+
 class Sink(ABC):
-    """An output tensor under way: entered before the first block, and complete when left without an error."""
+    """An output tensor under way: entered before the first block, and complete when left without an error.
+
+    `chunks` are the sizes of what can only be encoded whole, if there are such, and `encoded` whether filters do it;
+    `notes` says what of the input's file could not be carried over; `beside` is the file near which there is room.
+    """
+
+    chunks: tuple[int, ...] | None = None
+    encoded = False
+    notes: tuple[str, ...] = ()
+    beside = ""
 
     @abstractmethod
     def outlet(self) -> Outlet:
@@ -143,7 +164,7 @@ class FileSink(Sink):
     """A sink that is one new file: its steps work on the temporary neighbour."""
 
     def __init__(self, file: NewFile) -> None:
-        self.file = file
+        self.file, self.beside = file, file.name
         self._finished = False
 
     @abstractmethod

@@ -1,55 +1,76 @@
-"""HDF5 datasets: `file.h5::/group/name`, or the file's only dataset."""
+"""HDF5 datasets as inputs: `file.h5::/group/name`, or the file's only dataset."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import os
+import itertools
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from math import prod
+from typing import TYPE_CHECKING, Any
 
 import h5py
 
 from revseq_cli.errors import FormatError, RevseqError, TensorIOError, listed
 from revseq_cli.formats import positioned
-from revseq_cli.formats.base import HDF5_MAGIC, FileSink, Handing, Outlet, Source, Storage, Ticket, looks_like
+from revseq_cli.formats.base import HDF5_MAGIC, Source, Storage, Ticket, looks_like
+from revseq_cli.formats.raw import RawTensor, RawTicket
 from revseq_cli.formats.types import data_type_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.base import Parcel
-    from revseq_cli.formats.newfile import NewFile
     from revseq_cli.plan import Region
 
-# Where a tensor of another format stands in a new file, when -o does not say.
-DEFAULT_DATASET = "/tensor"
 # What h5py raises for a file that is damaged, whatever it was asked for.
 _DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, UnicodeDecodeError)
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+# HDF5's own filters, and those of its registry that hdf5plugin brings: what files say of them is long, or empty.
+_FILTERS = {
+    1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset", 307: "bzip2", 32000: "lzf",
+    32001: "blosc", 32004: "lz4", 32008: "bitshuffle", 32013: "zfp", 32015: "zstd", 32017: "sz", 32018: "fcidecomp",
+    32024: "sz3", 32026: "blosc2", 32028: "sperr",
+}  # fmt: skip
+
+# No code is loaded from directories that the environment names, nor from HDF5's own: the only filters are those that
+# are built in, and those of the package hdf5plugin, which brings and registers its own.
+for _ in range(h5py.h5pl.size()):
+    h5py.h5pl.remove(0)
 
 
 @contextlib.contextmanager
-def _opened(path: str, where: str = "") -> Iterator[h5py.File]:
+def opened(path: str, where: str = "") -> Iterator[h5py.File]:
     """The file, for reading; what h5py raises while it is open is told in our form."""
     try:
-        with h5py.File(path, "r") as file:
+        with _open(path) as file:
             yield file
     except RevseqError:
         raise
     except _DAMAGE as e:
         if "unable to lock file" in str(e):
             raise TensorIOError("is being written by another process", hint="try again later", where=path) from None
-        raise TensorIOError(
-            "HDF5 cannot read it: it is truncated or damaged, or a filter is missing", "a whole HDF5 file",
-            where=where or path,
-        ) from None  # fmt: skip
+        raise TensorIOError("HDF5 cannot read it: truncated or damaged", "a whole file", where=where or path) from None
 
 
-def _parts(inner: str, path: str) -> list[str]:
+def _open(path: str) -> h5py.File:
+    try:
+        return h5py.File(path, "r")
+    except OSError as e:
+        if error_number(e) not in _NO_LOCKS:
+            raise
+        return h5py.File(path, "r", locking=False)  # a network file system without locks
+
+
+def error_number(error: Exception) -> int:
+    """The system's error number that HDF5 has in its message, or that of any failed transfer."""
+    found = re.search(r"errno = (\d+)", str(error))
+    return getattr(error, "errno", None) or (int(found[1]) if found else errno.EIO)
+
+
+def parts_of(inner: str, path: str) -> list[str]:
     """The steps of a dataset's path; FormatError for one that HDF5 would read in another way than it looks."""
     parts = inner.strip("/").split("/")
     if any(part in ("", ".", "..") for part in parts):
@@ -57,9 +78,9 @@ def _parts(inner: str, path: str) -> list[str]:
     return parts
 
 
-def dataset_names(file: h5py.File) -> list[str]:
-    """Every dataset that hard links lead to; other links are never followed."""
-    names: list[str] = []
+def _datasets(file: h5py.File) -> dict[str, bool]:
+    """Every dataset that hard links lead to, and whether it is a dimension's scale; other links are never followed."""
+    found: dict[str, bool] = {}
     pending: list[tuple[str, h5py.Group]] = [("", file)]
     seen = set()
     while pending:
@@ -72,36 +93,47 @@ def dataset_names(file: h5py.File) -> list[str]:
             if isinstance(group.get(key, getlink=True), h5py.HardLink):
                 item = group[key]
                 if isinstance(item, h5py.Dataset):
-                    names.append(f"{prefix}/{key}")
+                    found[f"{prefix}/{key}"] = item.is_scale
                 elif isinstance(item, h5py.Group):
                     pending.append((f"{prefix}/{key}", item))
-    return sorted(names)
+    return dict(sorted(found.items()))
+
+
+def dataset_names(file: h5py.File) -> list[str]:
+    """The name of every dataset that hard links lead to."""
+    return list(_datasets(file))
+
+
+def _only(file: h5py.File, path: str) -> str:
+    """The one dataset, or the one beside its dimensions' scales."""
+    found = _datasets(file)
+    names = [name for name, is_scale in found.items() if not is_scale] or list(found)
+    if not names:
+        raise FormatError("has no dataset", "a tensor", where=path)
+    if len(names) > 1:
+        hint = f"try {path}::{names[0]}"
+        raise FormatError(f"has {len(names)} datasets: {listed(names)}", "the name of one", hint, path)
+    return names[0]
 
 
 def _find(file: h5py.File, inner: str | None, path: str) -> h5py.Dataset:
     """The named dataset, or the only one; each step of the way is looked at before it is taken."""
-    names = dataset_names(file)
-    hint = f"try {path}::{names[0]}" if names else ""
-    if inner is None:
-        if not names:
-            raise FormatError("has no dataset", "a tensor", where=path)
-        if len(names) > 1:
-            raise FormatError(f"has {len(names)} datasets: {listed(names)}", "the name of one", hint, path)
-        inner = names[0]
-    parts = _parts(inner, path)
+    parts = parts_of(_only(file, path) if inner is None else inner, path)
     name = "/" + "/".join(parts)
     where = f"{path}::{name}"
     item: Any = file
     for part in parts:
         link = item.get(part, getlink=True) if isinstance(item, h5py.Group) else None
         if link is None:
+            names = dataset_names(file)
+            hint = f"try {path}::{names[0]}" if names else ""
             raise FormatError("no such dataset", f"one of {listed(names)}" if names else "", hint, where)
         if not isinstance(link, h5py.HardLink):
             kind = "an external link" if isinstance(link, h5py.ExternalLink) else "a soft link"
             raise FormatError(f"{part} is {kind}", "a dataset inside the file; links are not followed", where=where)
         item = item[part]
     if not isinstance(item, h5py.Dataset):
-        inside = [each for each in names if each.startswith(f"{name}/")]
+        inside = [each for each in dataset_names(file) if each.startswith(f"{name}/")]
         found = f"is a group with {listed(inside)}" if inside else "is a group"
         raise FormatError(found, "a dataset", f"try {path}::{inside[0]}" if inside else "", where)
     return item
@@ -109,11 +141,7 @@ def _find(file: h5py.File, inner: str | None, path: str) -> h5py.Dataset:
 
 def _check(dataset: h5py.Dataset, where: str) -> None:
     """Refuse what is not a plain tensor, by what it is and not by what it is not."""
-    properties = dataset.id.get_create_plist()
-    if dataset.is_virtual:
-        raise FormatError("is a virtual dataset, made of other files", "values in the file itself", where=where)
-    if properties.get_external_count():
-        raise FormatError("keeps its values in another file", "values in the file itself", where=where)
+    refuse_other_files(dataset, where)
     if dataset.shape is None or not dataset.shape:
         raise FormatError("has dimension count 0", "1 to 64, and at most 8 in DirectML", where=where)
     if min(dataset.shape) < 1:
@@ -128,12 +156,40 @@ def _check(dataset: h5py.Dataset, where: str) -> None:
     # h5py would convert what NumPy lacks (bfloat16, odd integer widths) to the nearest type, and change the bits.
     if not kind.equal(h5py.h5t.py_create(dataset.dtype, logical=True)):
         raise FormatError(f"its data type only resembles {dataset.dtype}", "a type that NumPy has", where=where)
+    require_filters(dataset, where)
+
+
+def refuse_other_files(dataset: h5py.Dataset, where: str) -> None:
+    """FormatError for a dataset whose values stand in other files."""
+    if dataset.is_virtual:
+        raise FormatError("is a virtual dataset, made of other files", "values in the file itself", where=where)
+    if dataset.id.get_create_plist().get_external_count():
+        raise FormatError("keeps its values in another file", "values in the file itself", where=where)
+
+
+def filters_of(dataset: h5py.Dataset) -> dict[int, str]:
+    """The filters that a chunk passes through, by HDF5's registered number."""
+    properties = dataset.id.get_create_plist()
+    found = (properties.get_filter(i) for i in range(properties.get_nfilters()))
+    return {code: _FILTERS.get(code) or name.decode("utf-8", "replace")[:40] for code, _, _, name in found}
+
+
+def require_filters(dataset: h5py.Dataset, where: str) -> None:
+    """FormatError for a filter that neither HDF5 nor the package hdf5plugin brings."""
+    for code, name in filters_of(dataset).items():
+        if h5py.h5z.filter_avail(code):
+            continue
+        hint = "write it anew without that filter, where it is known"
+        try:
+            import hdf5plugin  # noqa: F401 - an extra; importing it registers its filters
+        except ImportError:
+            hint = "pip install 'revseq-cli[filters]'"
+        if not h5py.h5z.filter_avail(code):
+            raise FormatError(f"needs the filter {code} ({name})", "a filter that is installed", hint, where)
 
 
 class Hdf5Source(Source):
-    """A dataset of an HDF5 file."""
-
-    reads_in_parallel = False
+    """A dataset of an HDF5 file; `name` is what to call the file, where that is not its path."""
 
     def __init__(self, path: str, inner: str | None, name: str = "") -> None:
         with positioned.opened(path) as fd:
@@ -142,31 +198,56 @@ class Hdf5Source(Source):
         if not head.startswith(HDF5_MAGIC) and not h5py.is_hdf5(path):  # a user block may stand before it
             seems, hint = looks_like(head)
             raise FormatError(f"is not an HDF5 file: it looks like {seems}", "an HDF5 file by its suffix", hint, path)
-        with _opened(path) as file:
+        with opened(path) as file:
             dataset = _find(file, inner, path)
             self.dataset = dataset.name
             self.name = f"{name or path}::{dataset.name}"
             _check(dataset, self.name)
-            self.dtype, self.sizes = dataset.dtype, dataset.shape
-            self.chunks: tuple[int, ...] | None = dataset.chunks
-            filters = {"filters": dataset.compression} if dataset.compression else {}
-            layout = {"chunks": str(self.chunks)} if self.chunks else {"layout": "contiguous"}
+            self.dtype, self.sizes, self.chunks = dataset.dtype, dataset.shape, dataset.chunks
+            self.encoded = bool(filters_of(dataset))
+            self._raw = self._as_raw(dataset, path)
+            self.storage = self._describe(dataset)
         self.path, self._unchanged = path, self.identity
-        self.storage = Storage("h5", {"dataset": self.dataset, **layout, **filters})
+        self.reads_in_parallel = self._raw is not None  # HDF5 itself has one lock for all threads
+
+    def _as_raw(self, dataset: h5py.Dataset, path: str) -> RawTensor | None:
+        """A contiguous dataset's bytes in the file; None for one of chunks, or without bytes of its own."""
+        offset = None if self.chunks else dataset.id.get_offset()
+        if offset is None:
+            return None
+        end = offset + prod(self.sizes) * self.dtype.itemsize
+        if self.identity and end > self.identity.size:
+            found = f"is truncated: {self.identity.size} bytes, and its values end at {end}"
+            raise FormatError(found, "the whole file", "fetch it again", self.name)
+        return RawTensor(path, self.name, offset, self.dtype, self.sizes)
+
+    def _describe(self, dataset: h5py.Dataset) -> Storage:
+        details = {"dataset": self.dataset}
+        details |= {"chunks": str(self.chunks)} if self.chunks else {"layout": "contiguous" if self._raw else "compact"}
+        if self.encoded:
+            details["filters"] = ", ".join(filters_of(dataset).values())
+        return Storage("h5", details)
 
     @property
     def grain(self) -> tuple[int, ...]:
-        """The chunk's sizes, so that no chunk is read twice."""
-        return self.chunks or super().grain
+        """The chunk's sizes, so that no chunk is decoded twice; bytes that lie together otherwise."""
+        return self.chunks or (self._raw.grain if self._raw else super().grain)
+
+    @property
+    def finest_grain(self) -> tuple[int, ...]:
+        """The chunk's sizes, or the processor's cache line."""
+        return self.chunks or (self._raw.finest_grain if self._raw else super().finest_grain)
 
     def ticket(self, region: Region) -> Ticket:
         """The right to read that region."""
+        if self._raw:
+            return RawTicket(self._raw, self._unchanged, region)
         return Hdf5Ticket(self.path, self.dataset, self._unchanged, region)
 
 
 @dataclass(frozen=True)
 class Hdf5Ticket:
-    """One region of a dataset; the file is opened where it is read, never inherited."""
+    """One region of a dataset of a file that must be as it was when its header was read."""
 
     path: str
     dataset: str
@@ -176,67 +257,33 @@ class Hdf5Ticket:
     def read(self) -> NDArray[Any]:
         """The values of the region."""
         where = f"{self.path}::{self.dataset}"
-        with positioned.opened(self.path, self.unchanged), _opened(self.path, where) as file:
-            values: NDArray[Any] = file[self.dataset][self.region]
+        with positioned.opened(self.path, self.unchanged), opened(self.path, where) as file:
+            dataset = file[self.dataset]
+            require_filters(dataset, where)
+            try:
+                values: NDArray[Any] = dataset[self.region]
+            except _DAMAGE:
+                self._blame_chunk(dataset, where)
+                raise
             return values
 
-
-class Hdf5Sink(FileSink):
-    """A new HDF5 file with one dataset; HDF5 has one writer, which is the parent."""
-
-    def __init__(self, file: NewFile, like: Source, inner: str | None) -> None:
-        super().__init__(file)
-        own = like.dataset if isinstance(like, Hdf5Source) else DEFAULT_DATASET
-        self._dataset = "/" + "/".join(_parts(inner or own, file.name))
-        self._chunks = like.chunks if isinstance(like, Hdf5Source) else None
-        self._dtype: np.dtype[Any] = like.dtype
-        self._sizes = like.sizes
-        self._file: h5py.File | None = None
-
-    def start(self) -> None:
-        """Create the file and its dataset."""
-        with self._writing():
-            self._file = h5py.File(self.file.temporary, "w")
-            self._values = self._file.create_dataset(self._dataset, self._sizes, self._dtype, chunks=self._chunks)
-
-    def outlet(self) -> Outlet:
-        """Values go back to the parent."""
-        return Handing()
-
-    def receive(self, parcel: object) -> None:
-        """Write one block."""
-        region, values = cast("Parcel", parcel)
-        with self._writing():
-            self._values[region] = values
-
-    def finish(self) -> None:
-        """Flush, where a full disk shows."""
-        with self._writing():
-            if self._file:
-                self._file.flush()
-                self._file.close()
-
-    def reopen(self) -> Source:
-        """The complete file, as an input."""
-        return Hdf5Source(self.file.temporary, self._dataset, self.file.name)
-
-    def abandon(self) -> None:
-        """Close the file before it is removed; what HDF5 still says of it is about a file that nobody keeps."""
-        with contextlib.suppress(OSError, RuntimeError):
-            if self._file:
-                self._file.close()
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        """HDF5's errors in our form."""
-        try:
-            yield
-        except (OSError, RuntimeError, ValueError) as e:
-            number = getattr(e, "errno", None) or _errno_in(str(e))
-            raise positioned.failed(self.file.name, "write", OSError(number, os.strerror(number))) from None
+    def _blame_chunk(self, dataset: h5py.Dataset, where: str) -> None:
+        """FormatError with the first chunk of the region that cannot be read."""
+        if dataset.chunks:
+            for box in chunk_boxes(self.region, dataset.chunks):
+                try:
+                    dataset[box]
+                except _DAMAGE:
+                    found = (
+                        f"the chunk at {[part.start for part in box]} is damaged: it fails its checksum or its filter"
+                    )
+                    raise FormatError(found, "the whole file", "fetch it again", where) from None
 
 
-def _errno_in(message: str) -> int:
-    """The system's error number that HDF5 has in its message, or that of any failed transfer."""
-    found = re.search(r"errno = (\d+)", message)
-    return int(found[1]) if found else errno.EIO
+def chunk_boxes(region: Region, chunks: tuple[int, ...]) -> Iterator[Region]:
+    """The part of each chunk that lies in a region that begins at a chunk."""
+    cuts = (
+        [slice(start, min(start + chunk, part.stop)) for start in range(part.start, part.stop, chunk)]
+        for part, chunk in zip(region, chunks, strict=True)
+    )
+    return itertools.product(*cuts)

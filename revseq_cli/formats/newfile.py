@@ -118,3 +118,10 @@ class NewFile:
             else:
                 return
         Path(self.temporary).replace(self._final)
+
+
+class Scratch(NewFile):
+    """A temporary neighbour of the output that never gets a name."""
+
+    def _commit(self) -> None:
+        pass

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 # NumPy's own bound; a header of 64 dimensions takes less than 1,500 bytes.
 _LONGEST_HEADER = 10_000
-_CHEAP_RUN, _CACHE_LINE = 1 << 14, 64  # bytes
 _LENGTH_BYTES = {1: 2, 2: 4, 3: 4}
 _ENCODINGS = {1: "latin1", 2: "latin1", 3: "utf-8"}
 
@@ -137,17 +136,13 @@ class NpySource(Source):
 
     @property
     def grain(self) -> tuple[int, ...]:
-        """A run along the fastest dimension for which a call of its own is no great cost."""
-        return self._along_fastest(_CHEAP_RUN)
+        """A run for which a call of its own is no great cost."""
+        return self._raw.grain
 
     @property
     def finest_grain(self) -> tuple[int, ...]:
         """A line of the processor's cache."""
-        return self._along_fastest(_CACHE_LINE)
-
-    def _along_fastest(self, run: int) -> tuple[int, ...]:
-        elements, others = max(1, run // self.dtype.itemsize), (1,) * (len(self.sizes) - 1)
-        return (elements, *others) if self.order == "F" else (*others, elements)
+        return self._raw.finest_grain
 
     def ticket(self, region: Region) -> Ticket:
         """The right to read that region."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
 # Runs from here on go past the page cache: below, a call of their own for each costs more than it spares.
 _LARGE = 1 << 20
+_CHEAP_RUN, _CACHE_LINE = 1 << 14, 64  # bytes
 _EDGES = 1 << 10  # as many are gathered, each of less than a page
 
 
@@ -37,6 +37,20 @@ class RawTensor:
     dtype: np.dtype[Any]
     sizes: tuple[int, ...]
     order: str = "C"
+
+    @property
+    def grain(self) -> tuple[int, ...]:
+        """A run along the fastest dimension for which a call of its own is no great cost."""
+        return self._along_fastest(_CHEAP_RUN)
+
+    @property
+    def finest_grain(self) -> tuple[int, ...]:
+        """A line of the processor's cache."""
+        return self._along_fastest(_CACHE_LINE)
+
+    def _along_fastest(self, run: int) -> tuple[int, ...]:
+        elements, others = max(1, run // self.dtype.itemsize), (1,) * (len(self.sizes) - 1)
+        return (elements, *others) if self.order == "F" else (*others, elements)
 
     def read(self, fd: int, region: Region) -> NDArray[Any]:
         """The values of the region, in the file's memory order."""
@@ -73,11 +87,12 @@ class RawTensor:
         item = self.dtype.itemsize
         strides = [item * prod(sizes[d + 1 :]) for d in range(len(sizes))]
         length = (parts[cut].stop - parts[cut].start) * strides[cut]
-        start = self.offset + parts[cut].start * strides[cut]
-        indices = itertools.product(*(range(part.start, part.stop) for part in parts[:cut]))
-        for i, index in enumerate(indices):
-            place = start + sum(i * stride for i, stride in zip(index, strides, strict=False))
-            yield place, buffer[i * length : (i + 1) * length]
+        places = np.array([self.offset + parts[cut].start * strides[cut]])
+        for part, stride in zip(parts[:cut], strides, strict=False):
+            places = np.add.outer(places, np.arange(part.start, part.stop) * stride)
+        return zip(
+            places.reshape(-1).tolist(), (buffer[i : i + length] for i in range(0, len(buffer), length)), strict=True
+        )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,278 @@
+"""New HDF5 files: chunks encoded where they are computed, contiguous datasets as bytes at an offset."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import threading
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import h5py
+import numpy as np
+
+from revseq_cli import stopping
+from revseq_cli.errors import FormatError, RevseqError
+from revseq_cli.formats import hdf5, hdf5_like, positioned
+from revseq_cli.formats.base import FileSink, Handing, Layout, Outlet, Sink, Source
+from revseq_cli.formats.raw import RawSink, RawTensor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.base import Parcel
+    from revseq_cli.formats.newfile import NewFile
+    from revseq_cli.plan import Region
+
+# Where a tensor of another format stands in a new file, when -o does not say.
+DEFAULT_DATASET = "/tensor"
+# Filters that give back what they took, whatever it was; any other is asked, chunk by chunk.
+_LOSSLESS = frozenset({1, 2, 3, 4, 32000})
+# Readable since HDF5 1.8 of 2008; before, an attribute had at most 64 KiB.
+_VERSIONS = ("v108", "latest")
+_PAGE = 1 << 12
+_scratches = threading.local()
+
+
+def create(file: NewFile, like: Source, inner: str | None, layout: Layout) -> Sink:
+    """The sink for such a tensor: every reason to refuse it shows now."""
+    own = like.dataset if isinstance(like, hdf5.Hdf5Source) else DEFAULT_DATASET
+    name = "/" + "/".join(hdf5.parts_of(inner or own, file.name))
+    properties = hdf5_like.creation_properties(like, layout, file.name)
+    making = _Making(name, like, properties, file.name)
+    if properties.get_layout() == h5py.h5d.CONTIGUOUS:
+        return ContiguousSink(file, making)
+    return Hdf5Sink(file, making)
+
+
+class _Making(NamedTuple):
+    """What is to be made in the new file."""
+
+    name: str
+    like: Source
+    properties: h5py.h5p.PropDCID
+    where: str
+
+    def create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
+        """The dataset, without its values, and notes on what could not be carried over."""
+        return hdf5_like.create_dataset(file, self.name, self.like, self.properties, self.where)
+
+
+class _Recorder(io.FileIO):
+    """A file that keeps its first error and goes on as if nothing had happened.
+
+    HDF5 does not survive a failed write: it reports it late, and may crash when the process ends. So it never hears of
+    one, and the error is asked for here.
+    """
+
+    error: OSError | None = None
+
+    def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
+        """All of the data, or the error for later."""
+        view = memoryview(data).cast("B")
+        done = 0
+        while done < len(view) and not self.error:
+            try:
+                done += super().write(view[done:])
+            except OSError as e:
+                self.error = e
+        return len(view)
+
+    def truncate(self, size: int | None = None) -> int:
+        """The new size, or the error for later."""
+        try:
+            return super().truncate(size)
+        except OSError as e:
+            self.error = self.error or e
+            return size or 0
+
+
+@contextlib.contextmanager
+def _writing(name: str, recorder: _Recorder | None = None) -> Iterator[None]:
+    """HDF5's errors in our form; no signal breaks into it, since h5py would swallow what that raises."""
+    try:
+        with stopping.deferred():
+            yield
+    except RevseqError:
+        raise
+    except (OSError, RuntimeError, ValueError) as e:
+        if not (recorder and recorder.error):
+            number = hdf5.error_number(e)
+            raise positioned.failed(name, "write", OSError(number, os.strerror(number))) from None
+    if recorder and recorder.error:
+        raise positioned.failed(name, "write", recorder.error) from None
+
+
+class Hdf5Sink(FileSink):
+    """A new HDF5 file with a dataset that HDF5 stores; it has one writer, which is the parent."""
+
+    def __init__(self, file: NewFile, making: _Making) -> None:
+        super().__init__(file)
+        self._making = making
+        if making.properties.get_layout() == h5py.h5d.CHUNKED:
+            self.chunks = making.properties.get_chunk()
+        self.encoded = making.properties.get_nfilters() > 0
+        self._file: h5py.File | None = None
+        self._recorder: _Recorder | None = None
+
+    def start(self) -> None:
+        """Create the file and its dataset."""
+        self._recorder = _Recorder(self.file.temporary, "r+")
+        with _writing(self.file.name, self._recorder):
+            self._file = h5py.File(self._recorder, "w", libver=_VERSIONS)
+            self._values, notes = self._making.create(self._file)
+            self.notes = tuple(notes)
+
+    def outlet(self) -> Outlet:
+        """Chunks are encoded where they are computed; what has none goes to the parent as it is."""
+        if not self.chunks:
+            return Handing()
+        codes = hdf5.filters_of(self._values)
+        image = _image(self._values, self._making.properties) if codes else b""
+        return ChunkOutlet(self.chunks, image, self.file.name, checked=not _LOSSLESS.issuperset(codes))
+
+    def receive(self, parcel: object) -> None:
+        """Store the encoded chunks of a block, or its values."""
+        with _writing(self.file.name, self._recorder):
+            if self.chunks:
+                for chunk in cast("list[_Chunk]", parcel):
+                    self._values.id.write_direct_chunk(chunk.place, chunk.data, chunk.mask)
+            else:
+                region, values = cast("Parcel", parcel)
+                self._values[region] = values
+
+    def finish(self) -> None:
+        """Flush and close."""
+        with _writing(self.file.name, self._recorder):
+            self._close()
+
+    def reopen(self) -> Source:
+        """The complete file, as an input."""
+        return hdf5.Hdf5Source(self.file.temporary, self._making.name, self.file.name)
+
+    def abandon(self) -> None:
+        """Close the file before it is removed; what HDF5 still says of it is about a file that nobody keeps."""
+        with contextlib.suppress(OSError, RuntimeError, ValueError):
+            self._close()
+
+    def _close(self) -> None:
+        if self._file:
+            self._file.close()
+        if self._recorder:
+            self._recorder.close()
+
+
+class _Chunk(NamedTuple):
+    """An encoded chunk: its first index in each dimension, the filters that it skipped, as bits, and its bytes."""
+
+    place: tuple[int, ...]
+    mask: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class ChunkOutlet:
+    """Encodes the chunks of a block through HDF5's own filters.
+
+    Property lists do not pickle, but the image of a file does: `image` holds a dataset of one chunk with the same
+    filters, and what is written into that is read back encoded.
+    """
+
+    chunks: tuple[int, ...]
+    image: bytes
+    name: str
+    checked: bool
+
+    def deliver(self, region: Region, values: NDArray[Any]) -> list[_Chunk]:
+        """The encoded chunks of a region that begins at a chunk, and ends at one or at the tensor's end."""
+        origin = [part.start for part in region]
+        encoded = []
+        for box in hdf5.chunk_boxes(region, self.chunks):
+            part = values[tuple(slice(b.start - o, b.stop - o) for b, o in zip(box, origin, strict=True))]
+            mask, data = self._encoded(self._whole(part))
+            encoded.append(_Chunk(tuple(b.start for b in box), mask, data))
+        return encoded
+
+    def _whole(self, part: NDArray[Any]) -> NDArray[Any]:
+        """A chunk of full size; at the tensor's end, what nobody reads is zero."""
+        if part.shape == self.chunks:
+            return np.ascontiguousarray(part)
+        whole = np.zeros(self.chunks, part.dtype)
+        whole[tuple(map(slice, part.shape))] = part
+        return whole
+
+    def _encoded(self, whole: NDArray[Any]) -> tuple[int, bytes]:
+        if not self.image:
+            return 0, whole.tobytes()
+        scratch = _scratch(self.image).id
+        place, kind = (0,) * whole.ndim, scratch.get_type()
+        try:
+            scratch.write(h5py.h5s.ALL, h5py.h5s.ALL, whole, kind)
+            mask, data = scratch.read_direct_chunk(place)
+            if self.checked:
+                found = np.empty_like(whole)
+                scratch.write_direct_chunk(place, data, mask)
+                scratch.read(h5py.h5s.ALL, h5py.h5s.ALL, found, kind)
+                if found.tobytes() != whole.tobytes():
+                    raise FormatError(
+                        "its filters do not give back what they took", "filters without loss",
+                        "add --compression none", self.name,
+                    )  # fmt: skip
+        except (OSError, RuntimeError, ValueError) as e:
+            if isinstance(e, FormatError):
+                raise
+            raise FormatError(
+                f"its filters cannot encode: {str(e)[:200]}", "filters that can", "add --compression none", self.name
+            ) from None
+        return mask, data
+
+
+def _image(dataset: h5py.Dataset, properties: h5py.h5p.PropDCID) -> bytes:
+    """A file with a dataset of one chunk, of the same type and with the same filters."""
+    with h5py.File.in_memory() as file:
+        space = h5py.h5s.create_simple(properties.get_chunk())
+        h5py.h5d.create(file.id, b"chunk", dataset.id.get_type(), space, properties)
+        file.flush()
+        image: bytes = file.id.get_file_image()
+        return image
+
+
+def _scratch(image: bytes) -> h5py.Dataset:
+    """The dataset of one chunk, of this thread alone: between its writing and its reading nobody else may write."""
+    if getattr(_scratches, "image", None) != image:
+        _scratches.dataset = h5py.File.in_memory(file_image=image)["chunk"]
+        _scratches.image = image
+        hdf5.require_filters(_scratches.dataset, "the output")
+    return _scratches.dataset
+
+
+class ContiguousSink(RawSink):
+    """A new HDF5 file whose values are bytes at an offset, which the workers write themselves."""
+
+    def __init__(self, file: NewFile, making: _Making) -> None:
+        super().__init__(file)
+        self._making = making
+
+    def start(self) -> None:
+        """Create everything but the values, and reserve their bytes."""
+        like, properties = self._making.like, self._making.properties
+        properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+        properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)  # every element will be written
+        with _Recorder(self.file.temporary, "r+") as recorder, _writing(self.file.name, recorder):
+            with h5py.File(
+                recorder, "w", libver=_VERSIONS, alignment_threshold=_PAGE, alignment_interval=_PAGE
+            ) as file:
+                dataset, notes = self._making.create(file)
+                offset = dataset.id.get_offset()
+            self.notes = tuple(notes)
+        self.tensor = RawTensor(self.file.temporary, self.file.name, offset, like.dtype, like.sizes)
+        with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
+            positioned.allocate(fd, offset + prod(like.sizes) * like.dtype.itemsize, self.file.name)
+
+    def reopen(self) -> Source:
+        """The complete file, as an input."""
+        return hdf5.Hdf5Source(self.file.temporary, self._making.name, self.file.name)

@@ -1,0 +1,418 @@
+"""HDF5 to HDF5: everything beside the values is kept, whatever cannot be is named, and a failure leaves nothing."""
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import h5netcdf
+import h5py
+import hdf5plugin
+import numpy as np
+import oracle
+import pytest
+from conftest import COMMAND
+from test_engine import expected, gone, handles_signals, until
+
+from revseq_cli import formats
+from revseq_cli.formats import hdf5
+from revseq_cli.formats.text import TextTypes
+from revseq_cli.spec import DataType
+
+SHAPE, CHUNKS, AXIS = (5, 30, 17), (2, 8, 5), 1
+VALUES = np.random.default_rng(1).integers(-500, 500, SHAPE).astype("<i2")
+LENGTHS = np.random.default_rng(2).integers(0, 35, (5, 1, 17)).astype("u4")
+RESULT = expected(VALUES, LENGTHS, AXIS)
+RUN = ("run", "x.h5", "n.npy", "--axis", AXIS, "-o", "y.h5")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    np.save(tmp_path / "n.npy", LENGTHS)
+    return tmp_path
+
+
+def make(folder, values=VALUES, name="x", **options):
+    with h5py.File(folder / "x.h5", "w") as f:
+        f.create_dataset(name, data=values, **options)
+
+
+def properties(dataset):
+    found = dataset.id.get_create_plist()
+    fill = np.zeros((), dataset.dtype)
+    found.get_fill_value(fill)
+    return {
+        "filters": [found.get_filter(i)[:3] for i in range(found.get_nfilters())],
+        "layout": found.get_layout(),
+        "chunks": dataset.chunks,
+        "fill": (found.fill_value_defined(), fill.tobytes()),
+        "maxshape": dataset.maxshape,
+        "type": dataset.id.get_type().encode(),
+    }
+
+
+FILTERS = {
+    "none": {"chunks": CHUNKS},
+    "gzip": {"chunks": CHUNKS, "compression": "gzip", "compression_opts": 7},
+    "gzip, shuffle, fletcher32": {"chunks": CHUNKS, "compression": "gzip", "shuffle": True, "fletcher32": True},
+    "lzf": {"chunks": CHUNKS, "compression": "lzf"},
+    "szip": {"chunks": CHUNKS, "compression": "szip"},
+    "scaleoffset": {"chunks": CHUNKS, "scaleoffset": 0},
+    "blosc": {"chunks": CHUNKS, **hdf5plugin.Blosc()},
+    "zstd": {"chunks": CHUNKS, **hdf5plugin.Zstd(3)},
+    "fill and maxshape": {"chunks": CHUNKS, "fillvalue": -7, "maxshape": (None, 30, 90)},
+    "contiguous": {},
+    "big-endian": {"chunks": CHUNKS, "dtype": ">i2", "compression": "gzip"},
+}
+
+
+@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
+def test_storage_is_kept(folder, revseq, name, engine):
+    make(folder, name="group/deep/values", **FILTERS[name])
+    done = revseq(*RUN, "--engine", engine, "--jobs", 2, "--memory", "200K", "--verify").ok()
+    assert done.err == ""
+    with h5py.File(folder / "x.h5") as f, h5py.File(folder / "y.h5") as g:
+        before, after = f["group/deep/values"], g["group/deep/values"]
+        assert properties(after) == properties(before)
+        assert oracle.same_bits(after[()], RESULT.astype(before.dtype))
+
+
+def test_a_compact_dataset_stays_compact(folder, revseq):
+    with h5py.File(folder / "x.h5", "w") as f:
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_layout(h5py.h5d.COMPACT)
+        h5py.h5d.create(f.id, b"x", h5py.h5t.STD_I16LE, h5py.h5s.create_simple(SHAPE), plist)
+        f["x"][...] = VALUES
+    revseq(*RUN, "--verify").ok()
+    with h5py.File(folder / "y.h5") as g:
+        assert g["x"].id.get_create_plist().get_layout() == h5py.h5d.COMPACT
+        assert oracle.same_bits(g["x"][()], RESULT)
+
+
+ATTRIBUTES = {
+    "text": "m/s",
+    "fixed": np.bytes_("abc"),
+    "utf-8": np.array("bé".encode(), h5py.string_dtype("utf-8", 5)),
+    "texts": ["a", "bé", ""],
+    "array": np.arange(6.0).reshape(2, 3),
+    "big-endian": np.arange(3, dtype=">i4"),
+    "half": np.float16(1.5),
+    "NaN with bits": np.array(0x7FC12345, "u4").view("f4"),
+    "yes": True,
+    "empty": h5py.Empty("f4"),
+    "compound": np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")]),
+    "large": np.arange(20_000, dtype="f8"),
+    "naïve\x1b": 2,
+}
+
+
+def dumped(item):
+    """Every attribute's type, space and bytes, as HDF5 has them."""
+    found = {}
+    for name in item.attrs:
+        attribute = h5py.h5a.open(item.id, name.encode())
+        kind, space = attribute.get_type(), attribute.get_space()
+        value = item.attrs[name]
+        raw = value.tobytes() if isinstance(value, np.ndarray | np.generic) and value.dtype != object else repr(value)
+        found[name] = (kind.encode(), space.encode(), raw)
+    return found
+
+
+def test_attributes_of_all_kinds_are_kept(folder, revseq):
+    with h5py.File(folder / "x.h5", "w", libver="latest") as f:
+        f.create_dataset("group/x", data=VALUES)
+        for item in (f, f["group"], f["group/x"]):
+            for name, value in ATTRIBUTES.items():
+                item.attrs[name] = value
+            item.attrs.create("lists", [np.arange(2), np.arange(3)], (2,), h5py.vlen_dtype("i4"))
+            item.attrs.create("colour", 1, dtype=h5py.enum_dtype({"RED": 0, "BLUE": 1}, "u1"))
+    assert revseq(*RUN).ok().err == ""
+    with h5py.File(folder / "x.h5") as f, h5py.File(folder / "y.h5") as g:
+        for name in ("/", "group", "group/x"):
+            assert dumped(g[name]) == dumped(f[name])
+            assert len(g[name].attrs) == len(ATTRIBUTES) + 2
+
+
+def test_references_are_reported(folder, revseq):
+    make(folder)
+    with h5py.File(folder / "x.h5", "a") as f:
+        f["other"] = np.zeros(3)
+        f["x"].attrs["see\x1b"] = f["other"].ref
+        f["x"].attrs["kept"] = 1
+    done = revseq("run", "x.h5::x", *RUN[2:], "--json").ok()
+    note = r"/x: the attribute see\x1b refers to what is not carried over"
+    assert done.err == f"Note: {note}\n"
+    assert json.loads(done.out)["notes"] == [note]
+    assert revseq("run", "x.h5::x", *RUN[2:], "--overwrite", "-q").ok().err == ""
+    with h5py.File(folder / "y.h5") as g:
+        assert dict(g["x"].attrs) == {"kept": 1}
+
+
+def test_dimension_labels_and_scales_are_kept(folder, revseq):
+    make(folder, name="data/x", chunks=CHUNKS)
+    with h5py.File(folder / "x.h5", "a") as f:
+        f["data/time"], f["lat"], f["lat2"] = np.arange(5.0), np.arange(30.0), np.arange(30.0) * 2
+        f["lat"].attrs["units"] = "degrees"
+        for name in ("data/time", "lat", "lat2"):
+            f[name].make_scale(name)
+        dims = f["data/x"].dims
+        dims[0].attach_scale(f["data/time"])
+        dims[1].attach_scale(f["lat"])
+        dims[1].attach_scale(f["lat2"])
+        dims[1].label = "latitude"
+    assert revseq(*RUN).ok().err == ""  # the one dataset beside its scales needs no name
+    with h5py.File(folder / "y.h5") as g:
+        x = g["data/x"]
+        assert oracle.same_bits(x[()], RESULT)
+        assert [d.label for d in x.dims] == ["", "latitude", ""]
+        assert [[s.name for s in d.values()] for d in x.dims] == [["/data/time"], ["/lat", "/lat2"], []]
+        assert g["lat"][()].tolist() == list(range(30))
+        assert g["lat"].attrs["units"] == "degrees"
+        assert sorted(g) == ["data", "lat", "lat2"]
+
+
+def test_netcdf_goes_in_and_out(folder, revseq):
+    with h5netcdf.File(folder / "x.nc", "w") as f:
+        f.dimensions = {"t": 5, "y": 30, "x": 17}
+        f.create_variable("t", ("t",), "f8")[...] = np.arange(5) * 0.5
+        f.create_variable("speed", ("t", "y", "x"), "i2", chunks=CHUNKS, compression="gzip")[...] = VALUES
+        f.variables["speed"].attrs["units"] = "m/s"
+        f.attrs["Conventions"] = "CF-1.8"
+    revseq("run", "x.nc", "n.npy", "--axis", 1, "-o", "y.nc", "--verify").ok()
+    with h5netcdf.File(folder / "y.nc") as f:
+        speed = f.variables["speed"]
+        assert speed.dimensions == ("t", "y", "x")
+        assert speed.attrs["units"] == "m/s"
+        assert f.attrs["Conventions"] == "CF-1.8"
+        assert f.variables["t"][...].tolist() == [0, 0.5, 1, 1.5, 2]
+        assert oracle.same_bits(speed[...], RESULT)
+
+
+@pytest.mark.parametrize(
+    ("options", "chunks", "filters"),
+    [
+        ((), CHUNKS, [2, 1, 3]),
+        (("--chunks", "5x30x1"), (5, 30, 1), [2, 1, 3]),
+        (("--chunks", "9x30x17"), (5, 30, 17), [2, 1, 3]),
+        (("--compression", "none"), CHUNKS, [3]),
+        (("--compression", "gzip:9"), CHUNKS, [2, 1, 3]),
+        (("--chunks", "auto", "--compression", "none"), (5, 30, 17), [3]),
+    ],
+)
+def test_chunks_and_compression_can_be_changed(folder, revseq, options, chunks, filters):
+    make(folder, **FILTERS["gzip, shuffle, fletcher32"])
+    revseq(*RUN, *options, "--verify").ok()
+    with h5py.File(folder / "y.h5") as g:
+        assert g["x"].chunks == chunks
+        assert [f[0] for f in properties(g["x"])["filters"]] == filters
+        if "gzip:9" in options:
+            assert g["x"].compression_opts == 9
+        assert oracle.same_bits(g["x"][()], RESULT)
+
+
+def test_other_formats_become_contiguous_unless_asked(folder, revseq):
+    np.save(folder / "x.npy", VALUES)
+    job = ("run", "x.npy", "n.npy", "--axis", 1, "-o")
+    revseq(*job, "a.h5", "--verify").ok()
+    revseq(*job, "b.h5::/g/values", "--compression", "gzip", "--verify").ok()
+    revseq(*job, "c.h5", "--chunks", "1x30x17").ok()
+    for name, dataset, chunks, compression in [
+        ("a", "tensor", None, None), ("b", "g/values", (5, 30, 17), "gzip"), ("c", "tensor", (1, 30, 17), None),
+    ]:  # fmt: skip
+        with h5py.File(folder / f"{name}.h5") as g:
+            assert (g[dataset].chunks, g[dataset].compression) == (chunks, compression)
+            assert oracle.same_bits(g[dataset][()], RESULT)
+    revseq(*job, "d.npy", "--chunks", "auto").refused("about HDF5")
+    revseq(*job[:-1], "--compression", "gzip").refused("about HDF5", "add -o out.h5")
+    revseq(*job, "d.h5", "--chunks", "3x3").refused("--chunks has 2 sizes", "3, one for each dimension")
+    for wrong in ("0x1x1", "x", "1,2,3", "-1"):
+        revseq(*job, "d.h5", "--chunks", wrong).refused("keep, auto, or sizes")
+    for wrong in ("gzip:10", "lzma", "9"):
+        revseq(*job, "d.h5", "--compression", wrong).refused("keep, none, gzip")
+    assert not list(folder.glob("d.*"))
+
+
+def test_a_filter_with_loss_is_refused(folder, revseq):
+    values = (VALUES / 7).astype("f4")
+    make(folder, values, chunks=CHUNKS, scaleoffset=2)
+    revseq(*RUN).refused("do not give back what they took", "add --compression none")
+    revseq(*RUN, "--compression", "none", "--verify").ok()
+    with h5py.File(folder / "x.h5") as f, h5py.File(folder / "y.h5") as g:
+        assert oracle.same_bits(g["x"][()], expected(f["x"][()], LENGTHS, 1))
+    assert {path.name for path in folder.iterdir()} == {"x.h5", "n.npy", "y.h5"}
+
+
+WITHOUT_PLUGINS = "import sys; sys.modules['hdf5plugin'] = None; from revseq_cli.__main__ import main; main()"
+
+
+def test_a_missing_filter_is_named(folder):
+    make(folder, **FILTERS["zstd"])
+    plugins = hdf5plugin.PLUGIN_PATH
+    for env in ({}, {"HDF5_PLUGIN_PATH": plugins}, {"HDF5_PLUGIN_PATH": plugins, "HDF5_PLUGIN_PRELOAD": plugins}):
+        done = subprocess.run(
+            [sys.executable, "-c", WITHOUT_PLUGINS, *map(str, RUN)],
+            cwd=folder, capture_output=True, text=True, env=os.environ | env, check=False,
+        )  # fmt: skip
+        assert done.returncode == 2
+        assert "x.h5::/x: needs the filter 32015 (zstd)" in done.stderr
+        assert "Hint: pip install 'revseq-cli[filters]'" in done.stderr
+
+
+def test_a_filter_that_nobody_has(folder, revseq):
+    with h5py.File(folder / "x.h5", "w") as f:
+        x = f.create_dataset("x", SHAPE, "i2", chunks=SHAPE, compression=40000, allow_unknown_filter=True)
+        x.id.write_direct_chunk((0, 0, 0), VALUES.tobytes())
+    revseq(*RUN).refused("needs the filter 40000")
+
+
+@pytest.mark.parametrize("options", [{"fletcher32": True}, {"compression": "gzip"}])
+@pytest.mark.parametrize("engine", ["serial", "processes"])
+def test_a_damaged_chunk_is_named(folder, revseq, options, engine):
+    make(folder, chunks=CHUNKS, **options)
+    with h5py.File(folder / "x.h5") as f:
+        chunk = f["x"].id.get_chunk_info_by_coord((4, 16, 10))
+    with open(folder / "x.h5", "r+b") as file:
+        file.seek(chunk.byte_offset + 5)
+        file.write(b"\xff\xff\xff\xff")
+    (folder / "y.h5").write_bytes(b"old")
+    done = revseq(*RUN, "--overwrite", "--engine", engine, "--jobs", 2, "--memory", "200K")
+    done.refused("x.h5::/x: the chunk at [4, 16, 10] is damaged")
+    assert (folder / "y.h5").read_bytes() == b"old"
+    assert {path.name for path in folder.iterdir()} == {"x.h5", "n.npy", "y.h5"}
+
+
+def test_a_file_system_without_locks(folder, monkeypatch):
+    make(folder)
+    opened, modes = h5py.File, []
+
+    def without_locks(path, mode, **options):
+        modes.append(options)
+        if options.get("locking") is not False:
+            raise OSError(
+                "Unable to synchronously open file (unable to lock file, errno = 37, error message = 'No locks available')"
+            )
+        return opened(path, mode, **options)
+
+    monkeypatch.setattr(hdf5.h5py, "File", without_locks)
+    source = formats.open_source(formats.Reference.input(str(folder / "x.h5")), TextTypes(None, DataType.FLOAT32))
+    assert source.sizes == SHAPE
+    assert modes == [{}, {"locking": False}]
+
+
+@pytest.mark.parametrize("suffix", [".h5", ".npy"])
+@pytest.mark.parametrize("chunks", [(2, 9, 1024), (3, 7, 1024)])
+def test_chunks_across_more_lines_than_fit(tmp_path, revseq, chunks, suffix):
+    rng = np.random.default_rng(3)
+    values, lengths = (
+        rng.integers(0, 1 << 30, (700, 9, 1024), np.int32),
+        rng.integers(0, 750, (1, 9, 1024), np.uint32),
+    )
+    make(tmp_path, values, chunks=chunks, compression="gzip", compression_opts=1)
+    np.save(tmp_path / "n.npy", lengths)
+    job = (
+        "run",
+        "x.h5",
+        "n.npy",
+        "--axis",
+        0,
+        "-o",
+        f"y{suffix}",
+        "--memory",
+        "2MiB",
+        "--jobs",
+        2,
+        "--engine",
+        "threads",
+    )
+    plan = json.loads(revseq(*job, "--dry-run", "--json").ok().out)["plan"]
+    assert plan["spooled"]
+    assert plan["memory"] <= 2 << 20
+    revseq(*job, "--verify").ok()
+    if suffix == ".h5":
+        with h5py.File(tmp_path / "y.h5") as g:
+            assert g["x"].chunks == chunks
+            found = g["x"][()]
+    else:
+        found = np.load(tmp_path / "y.npy")
+    assert oracle.same_bits(found, expected(values, lengths, 0))
+    assert {path.name for path in tmp_path.iterdir()} == {"x.h5", "n.npy", f"y{suffix}"}
+
+
+def test_a_chunk_larger_than_the_memory_names_what_it_takes(folder, revseq):
+    make(folder, chunks=SHAPE, compression="gzip")
+    done = revseq(*RUN, "--memory", "10K", "--jobs", 1).refused("--memory is 10240 bytes", "Hint: add --memory ")
+    needed = done.err.split("add --memory ")[1].strip()
+    revseq(*RUN, "--memory", needed, "--jobs", 1, "--verify").ok()
+
+
+def test_a_user_block_is_no_obstacle(folder, revseq):
+    with h5py.File(folder / "x.h5", "w", userblock_size=1024) as f:
+        f["x"] = VALUES
+    revseq(*RUN, "--verify").ok()
+    with h5py.File(folder / "y.h5") as g:
+        assert oracle.same_bits(g["x"][()], RESULT)
+
+
+@pytest.mark.parametrize("options", [{}, {"chunks": (4, 30, 17)}, {"chunks": (4, 30, 17), "compression": "gzip"}])
+def test_a_full_disk_leaves_the_old_output(tmp_path, options):
+    values = np.random.default_rng(1).integers(0, 1 << 30, (1000, 30, 17), np.int32)
+    make(tmp_path, values, **options)
+    np.save(tmp_path / "n.npy", np.full((1000, 1, 17), 9, "u4"))
+    (tmp_path / "y.h5").write_bytes(b"old")
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, 1 << 19))
+
+    done = subprocess.run(
+        [COMMAND, *map(str, RUN), "--overwrite"],
+        cwd=tmp_path,
+        preexec_fn=limit,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (2, "Error: y.h5: cannot write: File too large\n")
+    assert (tmp_path / "y.h5").read_bytes() == b"old"
+    assert {path.name for path in tmp_path.iterdir()} == {"x.h5", "n.npy", "y.h5"}
+
+
+@pytest.mark.parametrize("engine", ["serial", "processes"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_the_old_output(tmp_path, engine, number):
+    values = np.random.default_rng(1).integers(0, 1 << 30, (3000, 30, 17), np.int32)
+    make(tmp_path, values, chunks=(4, 30, 17), compression="gzip", compression_opts=9)
+    np.save(tmp_path / "n.npy", np.full((3000, 1, 17), 9, "u4"))
+    for delay in (0.1, 0.4, 0.8):
+        (tmp_path / "y.h5").write_bytes(b"old")
+        command = [COMMAND, *map(str, RUN), "--overwrite", "--engine", engine, "--jobs", "2", "--memory", "1M"]
+        process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, start_new_session=True)
+        until(lambda process=process: handles_signals(process.pid))
+        time.sleep(delay)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=20)
+        gone(process)
+        assert err == b""
+        assert process.returncode in (-number, 0)
+        if process.returncode:
+            assert (tmp_path / "y.h5").read_bytes() == b"old"
+        assert {path.name for path in tmp_path.iterdir()} == {"x.h5", "n.npy", "y.h5"}
+
+
+@pytest.mark.skipif(not shutil.which("h5diff"), reason="h5diff (Debian's hdf5-tools) is not installed")
+@pytest.mark.parametrize("name", sorted(set(FILTERS) - {"lzf", "blosc", "zstd"}))  # the tools cannot decode these
+def test_h5diff_and_h5dump_read_the_output(folder, revseq, name):
+    make(folder, **FILTERS[name])
+    revseq(*RUN).ok()
+    with h5py.File(folder / "x.h5") as f, h5py.File(folder / "expected.h5", "w") as g:
+        g.create_dataset("x", data=RESULT, dtype=f["x"].dtype)
+    done = subprocess.run(
+        ["h5diff", "-v", "y.h5", "expected.h5"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert "0 differences found" in done.stdout
+    subprocess.run(["h5dump", "-p", "y.h5"], cwd=folder, capture_output=True, check=True)
