@@ -1,6 +1,8 @@
 """One contract that every format keeps: regions, round trips, types, truncation, tickets that pickle."""
 
 import contextlib
+import errno
+import fcntl
 import io
 import itertools
 import json
@@ -16,6 +18,7 @@ import pytest
 
 from revseq_cli import formats
 from revseq_cli.errors import FormatError, RevseqError, TensorIOError
+from revseq_cli.formats import positioned
 from revseq_cli.formats.base import HeldSource, Storage
 from revseq_cli.formats.text import TextTypes
 from revseq_cli.formats.views import CastSource, WidenedSource
@@ -488,3 +491,48 @@ class TestWidened:
 
 
 del Contract
+
+
+class TestLargeWrites:
+    """Whole pages go straight to the disk, and the edges are gathered; in the end every byte is in its place."""
+
+    @pytest.fixture(params=["direct", "no such way", "refused"])
+    def way(self, request, monkeypatch):
+        if request.param == "no such way":
+            monkeypatch.setattr(positioned, "_DIRECT", 0)
+        if request.param == "refused":
+            pwrite = os.pwrite
+
+            def refusing(fd, data, offset):
+                if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_DIRECT:
+                    raise OSError(errno.EINVAL, "Invalid argument")
+                return pwrite(fd, data, offset)
+
+            monkeypatch.setattr(os, "pwrite", refusing)
+
+    @pytest.mark.parametrize("columns", [1 << 18, (1 << 18) + 1, (3 << 18) - 1000])
+    def test_every_byte_is_in_its_place(self, tmp_path, way, columns):
+        values = np.random.default_rng(1).integers(0, 256, (3, 4 * columns), np.uint8)
+        write(tmp_path / "x.npy", values)
+        np.save(tmp_path / "expected.npy", values)
+        assert (tmp_path / "x.npy").read_bytes() == (tmp_path / "expected.npy").read_bytes()
+
+    def test_edges_are_what_is_left_of_whole_pages(self, tmp_path):
+        (tmp_path / "x").write_bytes(bytes(3 << 20))
+        data = memoryview(bytes(range(256)) * 4100)
+        with positioned.opened_to_write(str(tmp_path / "x"), "x") as fd:
+            edges = positioned.write_large(str(tmp_path / "x"), fd, data, 128, "x")
+        assert [(place, len(part)) for place, part in edges] == [(128, 3968), (1048576, 1152)]
+        stored = (tmp_path / "x").read_bytes()
+        assert stored[4096:1048576] == data[3968:1048448]
+        assert not any(stored[:4096])
+        assert not any(stored[1048576:])
+
+    def test_a_failing_disk_is_told(self, tmp_path, monkeypatch):
+        def failing(*_):
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(os, "pwrite", failing)
+        with pytest.raises(TensorIOError, match="cannot write: Input/output error"):
+            write(tmp_path / "x.npy", np.zeros(1 << 20))
+        assert not list(tmp_path.iterdir())
