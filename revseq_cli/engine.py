@@ -13,6 +13,7 @@ import numpy as np
 
 from revseq_cli import formats, kernel, memory, stopping
 from revseq_cli.errors import EngineError
+from revseq_cli.formats.base import HeldSink
 from revseq_cli.formats.raw import RawTensor
 from revseq_cli.plan import Plan, Region, make_plan, mirrored
 
@@ -224,6 +225,14 @@ def reverse(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int]
         with formats.create_scratch(sink.beside, values) as turned:
             _deliver(_reversals(job, values, arrangement.plan, turned.outlet()), turned, arrangement, done)
             copy(turned.written(), sink, arrangement)
+
+
+def reversed_values(job: Job, resources: Resources) -> NDArray[Any]:
+    """The result in memory, for what is printed whole."""
+    with HeldSink(job.values.desc, job.values.dtype) as sink:
+        reverse(job, sink, arrange(job, resources))
+    job.recheck()
+    return sink.values
 
 
 def verify(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> None:

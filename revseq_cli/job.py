@@ -81,17 +81,68 @@ class Request:
 
 @dataclass
 class Example:
-    """One example of a docs-style text: its tensors by role, and its Axis."""
+    """One example of a docs-style text: its tensors by role, and its Axis lines.
+
+    `others` are tensors whose names this operator does not have; with them, or without lengths, the example is
+    another operator's. `problem` is what is wrong with it as an example of this one.
+    """
 
     text: Text
     tensors: dict[str, notation.TensorText] = field(default_factory=dict)
-    axis: notation.Attribute | None = None
+    axes: list[notation.Attribute] = field(default_factory=list)
+    others: list[notation.TensorText] = field(default_factory=list)
+    problem: FormatError | None = None
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it has what only this operator's examples have: an input and lengths."""
+        return INPUT in self.tensors and LENGTHS in self.tensors and not self.others
+
+    @property
+    def line(self) -> int:
+        """Where its first tensor stands."""
+        return min(item.line for item in [*self.tensors.values(), *self.others])
+
+    def add(self, item: notation.TensorText) -> None:
+        """One more of its tensors."""
+        role = LABELS.get(item.name)
+        if role is None:
+            self.others.append(item)
+        elif role in self.tensors:
+            found = f"a second {item.name} in one example"
+            self.problem = self.problem or notation.error_at(self.text.text, item.start, found, "each once")
+        else:
+            self.tensors[role] = item
+
+    def ends_before(self, item: notation.TensorText | notation.Attribute) -> bool:
+        """Whether that item belongs to the next example."""
+        complete = OUTPUT in self.tensors
+        if isinstance(item, notation.Attribute):
+            return complete and bool(self.axes)
+        role = LABELS.get(item.name)
+        if role == INPUT:
+            return bool(self.tensors or self.others)
+        return complete and not (role == LENGTHS and LENGTHS not in self.tensors)
 
 
 def load(request: Request) -> Job:
     """The job, with headers read; text is read whole."""
     reference, lengths_reference = request.references()
     example = _example(reference)
+    if example and example.problem:
+        raise example.problem.about(example.text.name)
+    return _load(request, reference, lengths_reference, example)
+
+
+def load_example(example: Example) -> Job:
+    """The job that an example is, as it stands."""
+    reference = formats.Reference(example.text.name)
+    return _load(Request(example.text.name), reference, None, example)
+
+
+def _load(
+    request: Request, reference: formats.Reference, lengths: formats.Reference | None, example: Example | None
+) -> Job:
     types = TextTypes(request.dtype, DataType.FLOAT32)
     if example:
         values = notation_source(example.text, example.tensors[INPUT], types)
@@ -103,7 +154,7 @@ def load(request: Request) -> Job:
             "types are never changed silently", "leave out --dtype", values.name,
         )  # fmt: skip
     axis = _axis(request, example, values)
-    return Job(values, _lengths(request, lengths_reference, example, values, axis), axis)
+    return Job(values, _lengths(request, lengths, example, values, axis), axis)
 
 
 def _example(reference: formats.Reference) -> Example | None:
@@ -112,7 +163,9 @@ def _example(reference: formats.Reference) -> Example | None:
     if (reference.inner and number is None) or not formats.holds_text(reference):
         return None
     text = formats.load_text(reference)
-    examples = find_examples(text)
+    examples = [example for example in find_examples(text) if INPUT in example.tensors]
+    ours = [example for example in examples if example.is_ours]
+    examples = ours or examples
     if not examples and number is None:
         return None
     if number is None and len(examples) > 1:
@@ -123,32 +176,26 @@ def _example(reference: formats.Reference) -> Example | None:
 
 
 def find_examples(text: Text) -> list[Example]:
-    """Every example of a text: each begins with its InputTensor, and takes what follows up to the next one.
+    """Every example of a text, of this operator or another: it ends with its OutputTensor, or before an InputTensor.
 
-    An Axis that stands before the first InputTensor, or behind an example that has one already, belongs to the next.
+    An Axis that stands before the first tensor, or behind an example that has one already, belongs to the next.
     """
     examples: list[Example] = []
-    ahead: notation.Attribute | None = None
+    ahead: list[notation.Attribute] = []
     try:
-        for item in notation.parse(text.text):
-            if isinstance(item, notation.TensorText) and item.name in LABELS:
-                role = LABELS[item.name]
-                if role == INPUT:
-                    examples.append(Example(text, axis=ahead))
-                    ahead = None
-                if examples and role in examples[-1].tensors:
-                    raise notation.error_at(text.text, item.start, f"a second {item.name} in one example", "each once")
-                if examples:
-                    examples[-1].tensors[role] = item
-            elif isinstance(item, notation.Attribute) and item.name == "Axis":
-                if examples and examples[-1].axis is None:
-                    examples[-1].axis = item
-                elif examples and OUTPUT not in examples[-1].tensors:
-                    raise FormatError(f"line {item.line}: a second Axis in one example", "one Axis")
-                else:
-                    ahead = item
+        items = notation.parse(text.text)
     except FormatError as e:
         raise e.about(text.name) from None
+    for item in items:
+        if isinstance(item, notation.TensorText):
+            if item.name and (not examples or examples[-1].ends_before(item)):
+                examples.append(Example(text, axes=ahead))
+                ahead = []
+            if item.name:
+                examples[-1].add(item)
+        elif item.name == "Axis":
+            axes = ahead if not examples or examples[-1].ends_before(item) else examples[-1].axes
+            axes.append(item)
     return examples
 
 
@@ -156,11 +203,15 @@ def _axis(request: Request, example: Example | None, values: Source) -> int:
     if request.axis is not None:
         return request.axis
     last = len(values.sizes) - 1
-    if example and example.axis:
-        written = example.axis.value.rstrip(", ")
+    if example and len(example.axes) > 1:
+        raise FormatError(
+            f"line {example.axes[1].line}: a second Axis in one example", "one Axis", where=example.text.name
+        )
+    if example and example.axes:
+        written = example.axes[0].value.rstrip(", ")
         if re.fullmatch(r"[+-]?\d{1,18}", written, re.ASCII):
             return int(written)
-        found = f"line {example.axis.line}: Axis is {written[:40]}"
+        found = f"line {example.axes[0].line}: Axis is {written[:40]}"
         raise FormatError(found, "an integer", f"add --axis {last}", values.name)
     wanted = f"the dimension to reverse along, 0 to {last}"
     raise UsageError("no axis is given", wanted, f"add --axis {last}", values.name)

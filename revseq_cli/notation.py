@@ -77,7 +77,8 @@ class TensorText:
     """One tensor as it stands in a text: its header, where it has one, and the place of its body.
 
     `text` is the whole text with its comments blanked out; the body is text[start:stop], empty where a
-    header stands alone, which is an error only for a tensor that somebody asks for.
+    header stands alone. What is wrong with it, such as a data type that nobody knows, is an error only for a tensor
+    that somebody asks for: pages have examples of other operators, too.
     """
 
     name: str
@@ -86,9 +87,12 @@ class TensorText:
     text: str
     start: int
     stop: int
+    problem: FormatError | None = None
 
     def values(self, data_type: DataType, dtype: np.dtype[Any]) -> NDArray[Any]:
         """The values in their sizes, as `dtype`; FormatError with line, column and a caret."""
+        if self.problem:
+            raise self.problem
         if self.start == self.stop:
             raise error_at(self.text, self.start, f"{self.name} has no values", "rows in brackets below the header")
         shape, tokens, places = _read_body(self)
@@ -97,6 +101,11 @@ class TensorText:
         except literals.LiteralError as e:
             raise error_at(self.text, self.start + places[e.index], e.problem) from None
         return flat.reshape(self._sizes(shape))
+
+    def line_of(self, element: int) -> int:
+        """The line on which that element stands, counted in C order."""
+        _, _, places = _read_body(self)
+        return self.text.count("\n", 0, self.start + int(places[element])) + 1
 
     def _sizes(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The header's sizes, where the body fits them; leading sizes of 1 need no brackets."""
@@ -152,6 +161,22 @@ def _attributes(text: str, start: int, stop: int) -> list[TensorText | Attribute
 
 
 def _tensor(text: str, header: re.Match[str], limit: int) -> TensorText:
+    name, desc, problem = header["name"], None, None
+    try:
+        desc = _desc(text, header)
+    except FormatError as e:
+        problem = e
+    bracket = re.compile(r"\S").search(text, header.end(), limit)
+    start = stop = header.start("name")
+    if bracket and bracket[0] == "[":
+        try:
+            start, stop = _body_extent(text, bracket.start(), limit)
+        except FormatError as e:
+            problem, stop = problem or e, limit
+    return TensorText(name, desc, text.count("\n", 0, header.start("name")) + 1, text, start, stop, problem)
+
+
+def _desc(text: str, header: re.Match[str]) -> TensorDesc:
     name = header["name"]
     try:
         sizes = tuple(int(size) for size in header["sizes"].split(","))
@@ -162,14 +187,9 @@ def _tensor(text: str, header: re.Match[str], limit: int) -> TensorText:
     if min(sizes) < 1:
         raise error_at(text, header.start("sizes"), f"{name} has Sizes {braced(sizes)}", "sizes of at least 1")
     try:
-        desc = TensorDesc(DataType.parse(header["type"]), sizes)
+        return TensorDesc(DataType.parse(header["type"]), sizes)
     except UsageError as e:
         raise error_at(text, header.start("type"), e.found, e.wanted) from None
-    bracket = re.compile(r"\S").search(text, header.end(), limit)
-    start = stop = header.start("name")
-    if bracket and bracket[0] == "[":
-        start, stop = _body_extent(text, bracket.start(), limit)
-    return TensorText(name, desc, text.count("\n", 0, header.start("name")) + 1, text, start, stop)
 
 
 def _codes(text: str) -> NDArray[np.uint8]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from revseq_cli import literals, notation
-from revseq_cli.errors import printable
+from revseq_cli.errors import RevseqError, printable
 from revseq_cli.formats.types import describe
 from revseq_cli.spec import FeatureLevel, TensorDesc, braced, span, support
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from revseq_cli.engine import Arrangement
     from revseq_cli.formats.base import Source
     from revseq_cli.kernel import LengthCounts
+    from revseq_cli.pages import Finding, PageReport
     from revseq_cli.spec import Constraint
 
 # A terminal shows tensors up to this many elements whole.
@@ -45,15 +46,21 @@ class Check(NamedTuple):
     counts: LengthCounts | None
 
 
-def notation_text(tensors: dict[str, NDArray[Any]], axis: int | None, most: int | None) -> str:
-    """The tensors by name in the page's notation, a blank line between; Axis, if given, before the last one."""
-    parts = [_tensor(name, values, most) for name, values in tensors.items()]
-    if axis is not None:
-        parts.insert(-1, f"Axis: {axis}")
+def example_text(
+    values: NDArray[Any], lengths: NDArray[Any], axis: int, result: NDArray[Any], most: int | None = None
+) -> str:
+    """A whole docs-style example, which reads back as the same job; shortened where a tensor has more than `most`."""
+    parts = [
+        tensor_text("InputTensor", values, most),
+        tensor_text("SequenceTensor", lengths, most),
+        f"Axis: {axis}",
+        tensor_text("OutputTensor", result, most),
+    ]
     return "\n\n".join(parts)
 
 
-def _tensor(name: str, values: NDArray[Any], most: int | None) -> str:
+def tensor_text(name: str, values: NDArray[Any], most: int | None = None) -> str:
+    """A tensor in the page's notation, shortened where it has more than `most` elements."""
     desc = describe(values)
     if most is None or values.size <= most:
         return notation.tensor_text(name, desc, values)
@@ -226,6 +233,61 @@ def _axis_text(values: TensorDesc, axis: int) -> str:
         return str(axis)
     size = values.sizes[axis]
     return f"{axis}, {values.element_count // size:,} lines of {size:,} elements"
+
+
+def pages_json(found: dict[str, PageReport | RevseqError], level: FeatureLevel) -> str:
+    """What `verify` found, page by page."""
+    pages = []
+    for name, page in found.items():
+        if isinstance(page, RevseqError):
+            pages.append({"page": name, "error": str(page), "examples": [], "skipped": 0})
+            continue
+        examples = [
+            {
+                "number": f.number,
+                "line": f.line,
+                "right": f.right,
+                "problems": list(f.problems),
+                "difference": f.difference.__dict__ if f.difference else None,
+                "clamped": f.clamped,
+            }
+            for f in page.findings
+        ]
+        pages.append({"page": name, "error": None, "examples": examples, "skipped": page.skipped})
+    return _as_json({"level": level.short, "pages": pages})
+
+
+def print_pages(found: dict[str, PageReport | RevseqError], *, color: bool) -> None:
+    """The same for a person: a line for each example, and what is wrong with it."""
+    from rich.text import Text
+
+    console = _console(color)
+    reports = [page for page in found.values() if not isinstance(page, RevseqError)]
+    for name, page in found.items():
+        if isinstance(page, RevseqError):
+            continue
+        console.print(Text(printable(name), "bold"))
+        for finding in page.findings:
+            mark = Text("right", "green") if finding.right else Text("WRONG", "bold red")
+            clamped = f", lengths that are clamped: {finding.clamped}" if finding.clamped else ""
+            console.print(Text(f"  example {finding.number}, line {finding.line}: ").append(mark).append(clamped))
+            for line in _wrongs(finding):
+                console.print(Text(f"    {printable(line)}"), soft_wrap=True)
+    findings = [finding for page in reports for finding in page.findings]
+    skipped = sum(page.skipped for page in reports)
+    others = f", {skipped} of other operators skipped" if skipped else ""
+    if reports:
+        wrong = sum(not finding.right for finding in findings)
+        console.print(Text(f"{len(findings)} examples, {wrong} wrong{others}"))
+
+
+def _wrongs(finding: Finding) -> list[str]:
+    lines = [line for problem in finding.problems for line in problem.split("\n")]
+    if wrong := finding.difference:
+        place = f"line {wrong.line}: OutputTensor at {wrong.index}"
+        lines.append(f"{place} is {wrong.found}, and the operator gives {wrong.expected}")
+        lines.append(f"{wrong.count} of {wrong.total} elements differ")
+    return lines
 
 
 def levels_json(levels: Sequence[FeatureLevel]) -> str:

@@ -511,7 +511,8 @@ class TestLargeWrites:
             monkeypatch.setattr(os, "pwrite", refusing)
 
     @pytest.mark.parametrize("columns", [1 << 18, (1 << 18) + 1, (3 << 18) - 1000])
-    def test_every_byte_is_in_its_place(self, tmp_path, way, columns):
+    @pytest.mark.usefixtures("way")
+    def test_every_byte_is_in_its_place(self, tmp_path, columns):
         values = np.random.default_rng(1).integers(0, 256, (3, 4 * columns), np.uint8)
         write(tmp_path / "x.npy", values)
         np.save(tmp_path / "expected.npy", values)

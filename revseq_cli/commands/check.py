@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import options
+from revseq_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from revseq_cli.spec import FeatureLevel
@@ -14,10 +15,12 @@ if TYPE_CHECKING:
 
 @click.command("check", epilog="Example: revseq check samples/example1.txt --feature-level 2_1")
 @options.job_options
+@click.option("--example", is_flag=True, help="Print the job as a whole docs-style example, not the constraints.")
 @options.format_option
 @options.json_option
 @options.output_options
 def command(
+    example: bool,
     format_name: str | None,
     level: FeatureLevel,
     as_json: bool,
@@ -35,10 +38,17 @@ def command(
     from revseq_cli import engine, job, report, spec  # --help must not load NumPy
 
     voice = options.Voice(quiet, verbose, color)
+    if example and as_json:
+        raise UsageError("--example prints text", "no --json with it", "leave out --json")
     work = job.load(options.request_of(format_name=format_name, override=True, **job_options))
     values, lengths = work.values.desc, work.lengths.desc
     found = spec.constraints(values, lengths, work.axis, level)
     holds = all(constraint.ok for constraint in found)
+    if example:
+        work.require(level)
+        result = engine.reversed_values(work, engine.Resources())
+        click.echo(report.example_text(work.values.read(), work.lengths.read(), work.axis, result))
+        return 0
     lowest = spec.lowest_level(values, lengths, work.axis)
     # Lengths that the operator could not use at any level have no effect to count.
     counts = engine.count_lengths(work, engine.Resources()) if lowest is not None else None

@@ -12,6 +12,7 @@ from revseq_cli import __version__
 COMMANDS = {
     "run": "Reverse the start of every line of a tensor; print or write the result.",
     "check": "Hold a job against every constraint of a feature level.",
+    "verify": "Recompute every example on docs pages.",
     "show": "Show data type, sizes and storage of tensors, and a preview.",
     "levels": "Show what each feature level accepts.",
 }

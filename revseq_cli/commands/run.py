@@ -174,20 +174,18 @@ def _write(
 def _print(work: Job, format_name: str | None, resources: Resources, *, example: bool, full: bool) -> None:
     """Reverse in memory, and print."""
     from revseq_cli import engine, report
-    from revseq_cli.formats import base, npy, text
+    from revseq_cli.formats import npy, text
 
     if format_name != "npy":
         text.require_text(work.values.desc, work.values.name)
-    with base.HeldSink(work.values.desc, work.values.dtype) as sink:
-        engine.reverse(work, sink, engine.arrange(work, resources))
-    work.recheck()
+    result = engine.reversed_values(work, resources)
     if format_name == "npy":
-        sys.stdout.buffer.write(npy.to_bytes(sink.values, work.values.order))
-    elif format_name == "json":
-        click.echo(text.write_json(sink.values))
+        sys.stdout.buffer.write(npy.to_bytes(result, work.values.order))
+        return
+    most = report.MOST_ON_TERMINAL if options.is_terminal() and not full else None
+    if format_name == "json":
+        click.echo(text.write_json(result))
+    elif example:
+        click.echo(report.example_text(work.values.read(), work.lengths.read(), work.axis, result, most))
     else:
-        most = report.MOST_ON_TERMINAL if options.is_terminal() and not full else None
-        tensors = {"OutputTensor": sink.values}
-        if example:
-            tensors = {"InputTensor": work.values.read(), "SequenceTensor": work.lengths.read(), **tensors}
-        click.echo(report.notation_text(tensors, work.axis if example else None, most))
+        click.echo(report.tensor_text("OutputTensor", result, most))

@@ -1,0 +1,52 @@
+"""`revseq verify`: docs pages as tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from revseq_cli.commands import options
+from revseq_cli.errors import RevseqError
+
+if TYPE_CHECKING:
+    from revseq_cli.pages import PageReport
+    from revseq_cli.spec import FeatureLevel
+
+_WRONG, _FAILED = 1, 2
+
+
+@click.command("verify", epilog="Example: revseq verify samples/page.md")
+@click.argument("pages", metavar="PAGE...", nargs=-1, required=True)
+@options.level_option
+@options.json_option
+@options.output_options
+def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, quiet: bool, verbose: int, color: str) -> int:
+    """Recompute every example of the operator on docs pages, and compare bit for bit.
+
+    PAGE is Markdown, HTML or plain text in any language, or - for standard input. Examples of other operators are
+    skipped and counted. The exit status is 0 if every example is right, 1 if one is wrong, and 2 for a page that
+    cannot be read or has no example.
+    """
+    from revseq_cli import formats, report  # --help must not load NumPy
+    from revseq_cli.pages import verify
+
+    voice = options.Voice(quiet, verbose, color)
+    found: dict[str, PageReport | RevseqError] = {}
+    for page in pages:
+        reference = formats.Reference.output(page, "text")
+        try:
+            found[reference.name] = verify(formats.load_text(reference), level)
+        except RevseqError as e:
+            found[reference.name] = e.about(reference.name)
+    if as_json:
+        click.echo(report.pages_json(found, level))
+    for each in found.values():
+        if isinstance(each, RevseqError):
+            click.echo(each, err=True)
+    if not (as_json or quiet):
+        report.print_pages(found, color=voice.colored)
+    reports = list(found.values())
+    if any(isinstance(each, RevseqError) for each in reports):
+        return _FAILED
+    return 0 if all(f.right for each in reports if not isinstance(each, RevseqError) for f in each.findings) else _WRONG

@@ -1,0 +1,194 @@
+"""`revseq verify`: every example on a page is found, recomputed, and any wrong digit is seen."""
+
+import json
+import re
+
+import numpy as np
+import oracle
+import pytest
+from conftest import ROOT, SAMPLES
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_engine import expected
+
+from revseq_cli import job, pages, report
+from revseq_cli.errors import FormatError
+from revseq_cli.formats.text import Text
+from revseq_cli.formats.types import dtype_of
+from revseq_cli.spec import DataType, FeatureLevel
+
+PAGE = (SAMPLES / "page.md").read_text()
+
+
+def verify(text, level=FeatureLevel.V5_0):
+    return pages.verify(Text("page.md", text), level)
+
+
+def test_the_sample_page(revseq):
+    done = revseq("verify", "samples/page.md", cwd=ROOT).ok()
+    assert done.out.splitlines() == [
+        "samples/page.md",
+        "  example 1, line 10: right, lengths that are clamped: 1",
+        "  example 2, line 28: right",
+        "2 examples, 0 wrong, 1 of other operators skipped",
+    ]
+
+
+def test_several_pages_standard_input_and_json(revseq):
+    done = revseq(
+        "verify", "samples/page.md", "-", "--json", cwd=ROOT, stdin=PAGE.replace("8, 7, 6, 5", "8, 7, 5, 6").encode()
+    )
+    found = json.loads(done.out)
+    assert done.status == 1
+    assert [page["page"] for page in found["pages"]] == ["samples/page.md", "standard input"]
+    assert [e["right"] for page in found["pages"] for e in page["examples"]] == [True, True, False, True]
+    assert found["pages"][1]["examples"][0]["difference"] == {
+        "index": [0, 0, 1, 2], "line": 22, "found": "5", "expected": "6", "count": 2, "total": 8,
+    }  # fmt: skip
+
+
+def test_a_wrong_page_says_where(revseq, tmp_path):
+    (tmp_path / "x.md").write_text(PAGE.replace("[-1, 6]]", "[-1, 7]]"))
+    done = revseq("verify", "x.md")
+    assert done.status == 1
+    assert (
+        "example 2, line 28: WRONG\n    line 41: OutputTensor at [2, 1] is 7, and the operator gives 6\n    1 of 6 elements differ\n"
+        in done.out
+    )
+
+
+def test_exit_2_for_pages_without_examples(revseq, tmp_path):
+    (tmp_path / "none.md").write_text("# Nothing here\n")
+    (tmp_path / "other.md").write_text(PAGE[PAGE.index("## Another") :])
+    (tmp_path / "latin.md").write_bytes(b"caf\xe9")
+    (tmp_path / "good.md").write_text(PAGE)
+    revseq("verify", "none.md").refused("none.md: holds no example of this operator")
+    revseq("verify", "other.md").refused("holds no example of this operator; 1 of other operators")
+    revseq("verify", "latin.md").refused("latin.md: is not text: byte 3 is not UTF-8")
+    revseq("verify", "absent.md").refused("absent.md: no such file")
+    done = revseq("verify", "none.md", "good.md")
+    assert (done.status, "2 examples, 0 wrong" in done.out) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("OutputTensor: (Sizes:{1,1,2,4}", "OutputTensor: (Sizes:{1,2,1,4}", "and its body {1,1,2,4}"),
+        (
+            "{1,1,2,4}, DataType:FLOAT32)\n[[[[2",
+            "{1,1,2,4}, DataType:FLOAT16)\n[[[[2",
+            "OutputTensor DataType is FLOAT16",
+        ),
+        ("Axis: 3", "Axis: 2", "SequenceLengthsTensor Sizes is {1,1,2,1}"),
+        ("Axis: 3", "", "no axis is given"),
+        ("Axis: 3", "Axis: 3\nAxis: 3", "a second Axis"),
+        ("Axis: 3", "Axis: three", "Axis is three; wanted: an integer"),
+        ("[[[[2],\n   [9]]]]", "[[[[2],\n   [-9]]]]", "-9 does not fit UINT32"),
+        ("[8, 7, 6, 5]]]]", "[8, 7, 6]]]]", "a row of 3, and the first one has 4"),
+        ("[8, 7, 6, 5]]]]", "[8, 7, 6, 5]]]", "never closed"),
+        ("[8, 7, 6, 5]]]]", "[8, 7, x, 5]]]]", "'x' is not a number"),
+        ("DataType:UINT32", "DataType:UINT8", "SequenceLengthsTensor DataType is UINT8"),
+        ("DataType:FLOAT32", "DataType:FLOAT31", "FLOAT31"),
+    ],
+)
+def test_what_is_wrong_with_an_example(old, new, problem):
+    assert PAGE.count(old) >= 1
+    found = verify(PAGE.replace(old, new, 1)).findings
+    assert not found[0].right
+    assert problem in "\n".join(found[0].problems)
+    assert found[1].right
+
+
+def test_half_an_example():
+    text = PAGE[: PAGE.index("OutputTensor")] + PAGE[PAGE.index("## Along another") :]
+    first, second = verify(text).findings
+    assert first.problems == ("the example has no OutputTensor; wanted: the values to hold against the operator's",)
+    assert second.right
+
+
+def test_a_second_lengths_tensor():
+    lengths = "SequenceTensor: (Sizes:{1,1,2,1}, DataType:UINT32)\n[[[[2],\n   [9]]]]"
+    assert "a second SequenceTensor" in verify(PAGE.replace(lengths, lengths + "\n" + lengths)).findings[0].problems[0]
+
+
+def test_the_feature_level_counts():
+    assert "InputTensor dimension count is 2" in verify(PAGE, FeatureLevel.V2_1).findings[1].problems[0]
+    assert verify(PAGE, FeatureLevel.V2_1).findings[0].right
+
+
+def test_control_characters_do_not_pass(revseq):
+    page = PAGE.replace("[8, 7, 6, 5]]]]", "[8, \x1b[31m7, 6, 5]]]]")
+    done = revseq("verify", "-", stdin=page.encode())
+    assert done.status == 1
+    assert "\x1b" not in done.out + done.err
+
+
+def still_right(text):
+    """Whether each example of a text is right, by the slow definition and not by ours; None where it cannot be read."""
+    found = []
+    for example in job.find_examples(Text("x", text)):
+        if not example.is_ours:
+            continue
+        try:
+            work = job.load_example(example)
+            desc = example.tensors["OutputTensor"].desc
+            if desc is None:  # its header is wrong
+                return False
+            written = example.tensors["OutputTensor"].values(desc.data_type, dtype_of(desc.data_type))
+        except FormatError:
+            return False
+        values, lengths = work.values.read(), work.lengths.read()
+        if not 0 <= work.axis < values.ndim or lengths.dtype.kind != "u" or desc != work.values.desc:
+            return False
+        if lengths.shape != tuple(1 if d == work.axis else n for d, n in enumerate(values.shape)):
+            return False
+        found.append(oracle.same_bits(written, expected(values, lengths, work.axis)))
+    return all(found) and len(found) == 2
+
+
+def test_any_changed_digit_is_found():
+    start, stop = PAGE.index("InputTensor"), PAGE.index("## Another")
+    places = [m.start() for m in re.finditer(r"\d", PAGE[:stop]) if m.start() > start]
+    changed = missed = 0
+    for place in places:
+        for digit in {"0", "5", "9"} - {PAGE[place]}:
+            text = PAGE[:place] + digit + PAGE[place + 1 :]
+            right = all(finding.right for finding in verify(text).findings)
+            changed += 1
+            missed += right != still_right(text)
+    assert changed > 150
+    assert missed == 0
+
+
+TYPES = [t for t in DataType if t.kind not in ("bool", "complex")]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_a_printed_example_is_the_same_job_and_right(data):
+    sizes = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=8))
+    axis = data.draw(st.integers(0, len(sizes) - 1))
+    dtype = dtype_of(data.draw(st.sampled_from(TYPES)))
+    count = int(np.prod(sizes)) * dtype.itemsize
+    raw = np.random.default_rng(data.draw(st.integers(0, 1 << 32))).integers(0, 256, count, np.uint8)
+    values = raw.view(dtype).reshape(sizes)
+    narrow = [1 if d == axis else n for d, n in enumerate(sizes)]
+    lengths = (
+        np.random.default_rng(1).integers(0, sizes[axis] + 2, narrow).astype(data.draw(st.sampled_from(["u4", "u8"])))
+    )
+    text = report.example_text(values, lengths, axis, expected(values, lengths, axis))
+    (example,) = job.find_examples(Text("x", text))
+    work = job.load_example(example)
+    assert oracle.same_bits(work.values.read(), values)
+    assert oracle.same_bits(work.lengths.read(), lengths)
+    assert work.axis == axis
+    assert verify(text).findings[0].right
+
+
+def test_run_and_check_print_an_example_that_verifies(revseq):
+    for command in ("run", "check"):
+        text = revseq(command, "samples/page.md::2", "--example", cwd=ROOT).ok().out
+        assert revseq("verify", "-", stdin=text.encode()).ok().out.endswith("1 examples, 0 wrong\n")
+        again = revseq("run", "-", stdin=text.encode()).ok().out
+        assert again == revseq("run", "samples/page.md::2", cwd=ROOT).ok().out
+    revseq("check", "samples/page.md::2", "--example", "--feature-level", "2_1", cwd=ROOT).refused("dimension count")
