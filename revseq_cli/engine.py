@@ -227,12 +227,12 @@ def reverse(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int]
             copy(turned.written(), sink, arrangement)
 
 
-def reversed_values(job: Job, resources: Resources) -> NDArray[Any]:
-    """The result in memory, for what is printed whole."""
+def reversed_in_memory(job: Job, resources: Resources) -> Source:
+    """The result, for what is printed whole."""
     with HeldSink(job.values.desc, job.values.dtype) as sink:
         reverse(job, sink, arrange(job, resources))
     job.recheck()
-    return sink.values
+    return sink.written()
 
 
 def verify(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> None:

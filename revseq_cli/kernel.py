@@ -179,6 +179,17 @@ def first_difference(a: NDArray[Any], b: NDArray[Any]) -> tuple[int, ...] | None
     return tuple(int(i) for i in np.unravel_index(int(different.argmax()), different.shape))
 
 
+def moved(lengths: NDArray[Any], size: int, axis: int, part: slice) -> NDArray[np.bool_]:
+    """Which elements of a region the reversal concerns: those in the first `length` of a line, where that is above 1.
+
+    `lengths` are those of the region, `size` is the axis size, and `part` is where the region lies along the axis.
+    """
+    clamped = clamp(lengths, size)
+    index = np.arange(part.start, part.stop).reshape([-1 if d == axis else 1 for d in range(lengths.ndim)])
+    mask: NDArray[np.bool_] = (index < clamped) & (clamped > 1)
+    return mask
+
+
 class LengthCounts(NamedTuple):
     """How many lengths there are, how many lie above the axis size, and how many change nothing (0 or 1)."""
 

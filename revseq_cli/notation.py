@@ -24,7 +24,7 @@ from revseq_cli.errors import FormatError, UsageError, printable
 from revseq_cli.spec import DataType, TensorDesc, braced
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -263,8 +263,13 @@ def header(name: str, desc: TensorDesc) -> str:
     return f"{name}: {desc}"
 
 
-def body(texts: Sequence[str], sizes: tuple[int, ...], gaps: Sequence[int] = ()) -> str:
-    """The rows of a tensor whose elements, in C order, are `texts`.
+def body(
+    texts: Sequence[str],
+    sizes: tuple[int, ...],
+    gaps: Sequence[int] = (),
+    mark: Callable[[int, str], str] = lambda _, text: text,
+) -> str:
+    """The rows of a tensor whose elements, in C order, are `texts`; `mark` may dress an element, by its number.
 
     Brackets run together; a row that opens k of them is indented by (rank - k) blanks; the first column has a width of
     its own and all others share one. That rule gives the tensors of the reference page to the letter. `gaps` has, for
@@ -279,8 +284,8 @@ def body(texts: Sequence[str], sizes: tuple[int, ...], gaps: Sequence[int] = ())
     blocks = [prod(sizes[d:-1]) for d in range(rank - 2, -1, -1)]
     lines = []
     for row in range(len(texts) // width):
-        cells = [texts[row * width].rjust(first)]
-        cells += [text.rjust(other) for text in texts[row * width + 1 : (row + 1) * width]]
+        cells = [_dressed(texts, row * width, first, mark)]
+        cells += [_dressed(texts, i, other, mark) for i in range(row * width + 1, (row + 1) * width)]
         if gaps[-1]:
             cells.insert(gaps[-1], "...")
         opened = 1 + _boundaries(row, blocks)
@@ -292,6 +297,10 @@ def body(texts: Sequence[str], sizes: tuple[int, ...], gaps: Sequence[int] = ())
             if gap and (row + 1) % block == gap * span:
                 lines.append(" " * (rank - 1 - d) + "...")
     return "\n".join(lines)
+
+
+def _dressed(texts: Sequence[str], i: int, width: int, mark: Callable[[int, str], str]) -> str:
+    return " " * (width - len(texts[i])) + mark(i, texts[i])
 
 
 def _boundaries(row: int, blocks: Sequence[int]) -> int:

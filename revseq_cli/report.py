@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import time
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli import literals, notation
+from revseq_cli import kernel, literals, notation
 from revseq_cli.errors import RevseqError, printable
-from revseq_cli.formats.types import describe
 from revseq_cli.spec import FeatureLevel, TensorDesc, braced, span, support
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.base import Source
     from revseq_cli.kernel import LengthCounts
     from revseq_cli.pages import Finding, PageReport
+    from revseq_cli.plan import Region
     from revseq_cli.spec import Constraint
 
 # A terminal shows tensors up to this many elements whole.
@@ -46,54 +47,123 @@ class Check(NamedTuple):
     counts: LengthCounts | None
 
 
+class Marks(NamedTuple):
+    """How a terminal sets elements apart, as its codes: the reversed start of a line, and a length that is clamped."""
+
+    moved: str
+    clamped: str
+
+
+COLORED = Marks("1;36", "1;33")
+UNCOLORED = Marks("1;4", "1;4")  # bold and underlined
+
+
 def example_text(
-    values: NDArray[Any], lengths: NDArray[Any], axis: int, result: NDArray[Any], most: int | None = None
+    values: Source, lengths: Source, axis: int, result: Source, most: int | None = None, marks: Marks | None = None
 ) -> str:
     """A whole docs-style example, which reads back as the same job; shortened where a tensor has more than `most`."""
+    view = _View(lengths, axis, values.sizes[axis], most, marks)
     parts = [
-        tensor_text("InputTensor", values, most),
-        tensor_text("SequenceTensor", lengths, most),
+        view.tensor("InputTensor", values),
+        view.lengths_tensor("SequenceTensor"),
         f"Axis: {axis}",
-        tensor_text("OutputTensor", result, most),
+        view.tensor("OutputTensor", result),
     ]
     return "\n\n".join(parts)
 
 
-def tensor_text(name: str, values: NDArray[Any], most: int | None = None) -> str:
-    """A tensor in the page's notation, shortened where it has more than `most` elements."""
-    desc = describe(values)
-    if most is None or values.size <= most:
-        return notation.tensor_text(name, desc, values)
-    rows = shortened(lambda region: values[region], desc, most, "; --full prints all")
-    return f"{notation.header(name, desc)}\n{rows}"
+def result_text(lengths: Source, axis: int, result: Source, most: int | None, marks: Marks | None) -> str:
+    """The OutputTensor; on a terminal its reversed elements stand out, and clamped lengths are counted below it."""
+    view = _View(lengths, axis, result.sizes[axis], most, marks)
+    return view.tensor("OutputTensor", result) + view.remark()
 
 
-def shortened(read: Callable[[tuple[slice, ...]], NDArray[Any]], desc: TensorDesc, most: int, more: str = "") -> str:
-    """A tensor's rows with only the ends of its long dimensions, and a line that says so, and `more`.
+class _View(NamedTuple):
+    """How the tensors of a job are shown: at most `most` elements each, and marked or plain."""
 
-    `read` gives the values of a region; only what is shown is read.
+    lengths: Source
+    axis: int
+    size: int
+    most: int | None
+    marks: Marks | None
+
+    def tensor(self, name: str, source: Source) -> str:
+        """Input or output, with the reversed starts of its lines marked."""
+        return self._text(name, source, self._moved, self.marks.moved if self.marks else "")
+
+    def lengths_tensor(self, name: str) -> str:
+        """The lengths, with those that are clamped marked."""
+        text = self._text(name, self.lengths, self._clamped, self.marks.clamped if self.marks else "")
+        return text + self.remark()
+
+    def remark(self) -> str:
+        """On a terminal, how many lengths are clamped."""
+        if not self.marks or (self.most is not None and self.lengths.desc.element_count > self.most):
+            return ""
+        count = int((self.lengths.read() > self.size).sum())
+        return f"\n// {count} of the lengths above {self.size}, and clamped" if count else ""
+
+    def _text(self, name: str, source: Source, mask: Callable[[Region], NDArray[np.bool_]], code: str) -> str:
+        rows = shortened(source, self.most, "; --full prints all", mask if code else None, code)
+        return f"{notation.header(name, source.desc)}\n{rows}"
+
+    def _moved(self, region: Region) -> NDArray[np.bool_]:
+        part = region[self.axis]
+        of_lengths = (*region[: self.axis], slice(0, 1), *region[self.axis + 1 :])
+        return kernel.moved(self.lengths.ticket(of_lengths).read(), self.size, self.axis, part)
+
+    def _clamped(self, region: Region) -> NDArray[np.bool_]:
+        mask: NDArray[np.bool_] = self.lengths.ticket(region).read() > self.size
+        return mask
+
+
+def shortened(
+    source: Source,
+    most: int | None,
+    more: str = "",
+    mask: Callable[[Region], NDArray[np.bool_]] | None = None,
+    code: str = "",
+) -> str:
+    """A tensor's rows; above `most` elements only the ends of its long dimensions, and a line that says so, and `more`.
+
+    Only what is shown is read. Elements for which `mask` is true are set apart with the terminal's `code`.
     """
+    desc = source.desc
+    ends = _ends(desc.sizes, desc.element_count if most is None else most)
+    values = _gathered(lambda region: source.ticket(region).read(), ends)
+    dressed = _gathered(mask, ends).ravel() if mask else np.zeros(values.size, dtype=bool)
+    gaps = [
+        parts[0].stop if parts[-1].stop < size or len(parts) > 1 else 0
+        for parts, size in zip(ends, desc.sizes, strict=True)
+    ]
+    rows = notation.body(
+        _texts(values), values.shape, gaps, lambda i, text: f"\x1b[{code}m{text}\x1b[0m" if dressed[i] else text
+    )
+    if values.size == desc.element_count:
+        return rows
+    return f"{rows}\n// {values.size:,} of {desc.element_count:,} elements{more}"
+
+
+def _ends(sizes: tuple[int, ...], most: int) -> list[list[slice]]:
+    """For each dimension all of it, or its two ends, or its first index: at most about `most` elements in all."""
+    if prod(sizes) <= most:
+        return [[slice(0, size)] for size in sizes]
     ends: list[list[slice]] = []
     kept = 1
-    for size in reversed(desc.sizes):  # whole from the innermost out, as long as there is room
+    for size in reversed(sizes):  # whole from the innermost out, as long as there is room
         whole = size <= 2 * _EDGE + 1
         ends.append([slice(0, size)] if whole else [slice(0, _EDGE), slice(size - _EDGE, size)])
         if kept * (size if whole else 2 * _EDGE) > most:
             ends[-1] = [slice(0, 1)]
         kept *= sum(part.stop - part.start for part in ends[-1])
-    ends.reverse()
+    return ends[::-1]
+
+
+def _gathered(read: Callable[[Region], NDArray[Any]], ends: list[list[slice]]) -> NDArray[Any]:
     pieces = np.empty([len(parts) for parts in ends], dtype=object)
     for index, region in zip(np.ndindex(pieces.shape), itertools.product(*ends), strict=True):
         pieces[index] = read(region)
-    values = np.block(pieces.tolist())
-    gaps = [
-        parts[0].stop if parts[-1].stop < size or len(parts) > 1 else 0
-        for parts, size in zip(ends, desc.sizes, strict=True)
-    ]
-    rows = notation.body(_texts(values), values.shape, gaps)
-    if values.size == desc.element_count:
-        return rows
-    return f"{rows}\n// {values.size:,} of {desc.element_count:,} elements{more}"
+    return np.block(pieces.tolist())
 
 
 def _texts(values: NDArray[Any]) -> list[str]:
@@ -115,7 +185,7 @@ def show_text(source: Source, *, preview: bool) -> str:
         f"  storage          {storage.format}{', ' if details else ''}{printable(details)}",
     ]
     if preview:
-        rows = shortened(lambda region: source.ticket(region).read(), desc, _PREVIEW)
+        rows = shortened(source, _PREVIEW)
         lines += ["", *(f"  {line}" for line in rows.split("\n"))]
     return "\n".join(lines)
 

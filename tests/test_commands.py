@@ -486,7 +486,7 @@ def test_alone_it_helps(revseq):
 
 
 def test_no_such_command(revseq):
-    revseq("rnu").refused("No such command 'rnu'", "run, check, show, levels")
+    revseq("rnu").refused("No such command 'rnu'", ", ".join(COMMANDS))
 
 
 def test_format_names_are_the_registrys():

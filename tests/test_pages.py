@@ -13,6 +13,7 @@ from test_engine import expected
 
 from revseq_cli import job, pages, report
 from revseq_cli.errors import FormatError
+from revseq_cli.formats.base import HeldSource, Storage
 from revseq_cli.formats.text import Text
 from revseq_cli.formats.types import dtype_of
 from revseq_cli.spec import DataType, FeatureLevel
@@ -176,7 +177,11 @@ def test_a_printed_example_is_the_same_job_and_right(data):
     lengths = (
         np.random.default_rng(1).integers(0, sizes[axis] + 2, narrow).astype(data.draw(st.sampled_from(["u4", "u8"])))
     )
-    text = report.example_text(values, lengths, axis, expected(values, lengths, axis))
+    held = (
+        HeldSource("x", array, Storage("memory", {})) for array in (values, lengths, expected(values, lengths, axis))
+    )
+    source, source_lengths, result = held
+    text = report.example_text(source, source_lengths, axis, result)
     (example,) = job.find_examples(Text("x", text))
     work = job.load_example(example)
     assert oracle.same_bits(work.values.read(), values)

@@ -13,6 +13,7 @@ import pytest
 from conftest import COMMAND, ROOT
 
 import revseq_cli
+from revseq_cli.commands.cli import COMMANDS
 
 PACKAGE = ROOT / "revseq_cli"
 README = (ROOT / "README.md").read_text()
@@ -89,7 +90,7 @@ def test_every_file_says_what_lives_there():
 
 @pytest.mark.parametrize(
     "args",
-    [["--help"], ["--version"], ["run", "--help"], ["check", "--help"], ["show", "--help"], ["levels", "--help"]],
+    [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)],
 )
 def test_help_loads_nothing_heavy(args):
     code = (
@@ -143,7 +144,7 @@ def test_the_first_block_of_the_readme_prints_what_it_says(tmp_path):
     assert done.stdout == printed
 
 
-@pytest.mark.parametrize("name", ["run", "check", "show", "levels", None])
+@pytest.mark.parametrize("name", [*COMMANDS, None])
 def test_the_example_of_every_help_runs(tmp_path, name):
     args = [name, "--help"] if name else ["--help"]
     text = subprocess.run([COMMAND, *args], capture_output=True, text=True, check=True).stdout

@@ -46,8 +46,8 @@ def command(
     holds = all(constraint.ok for constraint in found)
     if example:
         work.require(level)
-        result = engine.reversed_values(work, engine.Resources())
-        click.echo(report.example_text(work.values.read(), work.lengths.read(), work.axis, result))
+        result = engine.reversed_in_memory(work, engine.Resources())
+        click.echo(report.example_text(work.values, work.lengths, work.axis, result))
         return 0
     lowest = spec.lowest_level(values, lengths, work.axis)
     # Lengths that the operator could not use at any level have no effect to count.

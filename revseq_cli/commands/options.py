@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from revseq_cli.job import Request
+    from revseq_cli.report import Marks
 
 # Spelt out, since what they come from would load NumPy for --help; a test holds them together.
 FORMAT_NAMES = ("npy", "h5", "json", "text")
@@ -212,6 +213,15 @@ class Voice:
     def shows_progress(self) -> bool:
         """Whether a bar may be drawn on standard error."""
         return self.progress and not self.quiet and sys.stderr is not None and sys.stderr.isatty()
+
+    @property
+    def marks(self) -> Marks | None:
+        """How elements are set apart in printed tensors: not at all where a program reads them."""
+        from revseq_cli import report
+
+        if self.colored:
+            return report.COLORED
+        return report.UNCOLORED if is_terminal() and os.environ.get("TERM") != "dumb" else None
 
     @property
     def colored(self) -> bool:

@@ -99,7 +99,7 @@ def command(
     elif target:
         _write(work, target, resources, voice, verify=verify, as_json=as_json)
     else:
-        _print(work, format_name, resources, example=example, full=full)
+        _print(work, format_name, resources, voice, example=example, full=full)
 
 
 @dataclass(frozen=True)
@@ -171,21 +171,22 @@ def _write(
         click.echo(report.run_json(work.values.desc, work.lengths.desc, work.axis, path, sink.notes, verified=verify))
 
 
-def _print(work: Job, format_name: str | None, resources: Resources, *, example: bool, full: bool) -> None:
+def _print(
+    work: Job, format_name: str | None, resources: Resources, voice: options.Voice, *, example: bool, full: bool
+) -> None:
     """Reverse in memory, and print."""
     from revseq_cli import engine, report
     from revseq_cli.formats import npy, text
 
     if format_name != "npy":
         text.require_text(work.values.desc, work.values.name)
-    result = engine.reversed_values(work, resources)
-    if format_name == "npy":
-        sys.stdout.buffer.write(npy.to_bytes(result, work.values.order))
-        return
+    result = engine.reversed_in_memory(work, resources)
     most = report.MOST_ON_TERMINAL if options.is_terminal() and not full else None
-    if format_name == "json":
-        click.echo(text.write_json(result))
+    if format_name == "npy":
+        sys.stdout.buffer.write(npy.to_bytes(result.read(), work.values.order))
+    elif format_name == "json":
+        click.echo(text.write_json(result.read()))
     elif example:
-        click.echo(report.example_text(work.values.read(), work.lengths.read(), work.axis, result, most))
+        click.echo(report.example_text(work.values, work.lengths, work.axis, result, most, voice.marks), color=True)
     else:
-        click.echo(report.tensor_text("OutputTensor", result, most))
+        click.echo(report.result_text(work.lengths, work.axis, result, most, voice.marks), color=True)
