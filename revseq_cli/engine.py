@@ -285,15 +285,32 @@ def _deliver(tasks: Iterable[Task], sink: Sink, arrangement: Arrangement, done: 
         done(_elements(region))
 
 
+@dataclass(frozen=True)
+class Summarize:
+    """The statistics of a block."""
+
+    def __call__(self, values: Ticket) -> kernel.Statistics:
+        """Their share."""
+        return kernel.statistics(values.read())
+
+
 def count_lengths(job: Job, resources: Resources) -> kernel.LengthCounts:
     """What the lengths of the whole job do."""
-    source = job.lengths
+    return sum(_folded(job.lengths, CountLengths(job.values.sizes[job.axis]), resources), kernel.LengthCounts())
+
+
+def statistics(source: Source, resources: Resources) -> kernel.Statistics:
+    """The statistics of a whole tensor, in one pass."""
+    return sum(_folded(source, Summarize(), resources), kernel.Statistics())
+
+
+def _folded(source: Source, step: Callable[[Ticket], Any], resources: Resources) -> Iterator[Any]:
+    """Every block's share of a fold."""
     plan = make_plan(source.sizes, None, most_elements=BLOCK_BYTES // 8, grain=source.grain, order=source.order)
-    workers = resources.workers if source.desc.total_bytes >= _WORTH_THREADS and source.reads_in_parallel else 1
-    step = CountLengths(job.values.sizes[job.axis])
+    engine = _choose(source, None, resources.workers)
     tasks = (Task(step, (source.ticket(region),), region, None) for region in plan)
-    shares = _run(tasks, Arrangement(plan, "threads" if workers > 1 else "serial", workers, 0))
-    return sum((share for _, share in shares), kernel.LengthCounts())
+    arrangement = Arrangement(plan, engine, _workers(engine, resources.workers), 0)
+    return (share for _, share in _run(tasks, arrangement))
 
 
 def _reversals(job: Job, source: Source, plan: Plan, outlet: Outlet | None) -> Iterator[Task]:

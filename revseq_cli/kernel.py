@@ -209,3 +209,51 @@ def count_lengths(lengths: NDArray[Any], size: int) -> LengthCounts:
     clamped = int(np.count_nonzero(lengths > np.uint64(size)))
     effective = clamp(lengths, size)
     return LengthCounts(lengths.size, clamped, int(np.count_nonzero(effective <= 1)))
+
+
+class Statistics(NamedTuple):
+    """Over the elements that are numbers: least, greatest and sum; and how many are not, the NaNs.
+
+    A complex number has no order: `least` and `greatest` are None, as they are where every element is NaN.
+    """
+
+    numbers: int = 0
+    nans: int = 0
+    least: float | None = None
+    greatest: float | None = None
+    total: complex = 0
+
+    @property
+    def mean(self) -> complex | None:
+        """The mean: of integers the exact sum divided, of floats as FLOAT64 sums them."""
+        return self.total / self.numbers if self.numbers else None
+
+    def __add__(self, other: object) -> Statistics:
+        """Those of two parts together."""
+        if not isinstance(other, Statistics):
+            return NotImplemented
+        ends = [(s.least, s.greatest) for s in (self, other) if s.least is not None and s.greatest is not None]
+        return Statistics(
+            self.numbers + other.numbers,
+            self.nans + other.nans,
+            min((low for low, _ in ends), default=None),
+            max((high for _, high in ends), default=None),
+            self.total + other.total,
+        )
+
+
+def statistics(values: NDArray[Any]) -> Statistics:
+    """The statistics of a region, in any data type."""
+    with np.errstate(all="ignore"):
+        numbers = values[~np.isnan(values)] if values.dtype.kind in "fc" else values.ravel()
+        nans = values.size - numbers.size
+        if not numbers.size:
+            return Statistics(0, nans)
+        if values.dtype.kind == "c":
+            return Statistics(numbers.size, nans, total=complex(numbers.sum(dtype=np.complex128)))
+        if values.dtype.kind == "f":
+            total: float = float(numbers.sum(dtype=np.float64))
+        else:  # in two halves, since the sum of 64-bit integers needs more bits than they have
+            high, low = (numbers >> 32, numbers & 0xFFFFFFFF) if values.dtype.itemsize == 8 else (0, numbers)
+            total = (int(np.sum(high, dtype=np.int64)) << 32) + int(np.sum(low, dtype=np.int64))
+        return Statistics(numbers.size, nans, numbers.min().item(), numbers.max().item(), total)

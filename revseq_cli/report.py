@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import time
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.engine import Arrangement
     from revseq_cli.formats.base import Source
-    from revseq_cli.kernel import LengthCounts
+    from revseq_cli.kernel import LengthCounts, Statistics
     from revseq_cli.pages import Finding, PageReport
     from revseq_cli.plan import Region
     from revseq_cli.spec import Constraint
@@ -78,6 +79,33 @@ def result_text(lengths: Source, axis: int, result: Source, most: int | None, ma
     return view.tensor("OutputTensor", result) + view.remark()
 
 
+def picture(values: Source, lengths: Source, axis: int, result: Source) -> str:
+    """An SVG of input, lengths and output side by side, with the reversed start of each line marked."""
+    import io
+    import re
+
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    view = _View(lengths, axis, values.sizes[axis], _PREVIEW, COLORED)
+    columns = []
+    for name, source, text in (
+        ("InputTensor", values, view.tensor("", values)),
+        ("SequenceTensor", lengths, view.lengths_tensor("")),
+        ("OutputTensor", result, view.tensor("", result)),
+    ):
+        _, _, rows = text.partition("\n")
+        columns.append(Text.from_ansi(f"{name}\n{braced(source.sizes)} {source.desc.data_type.name}\n\n{rows}"))
+    grid = Table.grid(padding=(0, 3))
+    grid.add_row(*columns)
+    width = sum(max(map(len, column.plain.split("\n"))) + 3 for column in columns)
+    console = Console(record=True, width=width, file=io.StringIO(), color_system="standard", force_terminal=True)
+    console.print(grid)
+    svg = console.export_svg(title=f"Axis: {axis}", unique_id="revseq")
+    return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)  # they would be fetched from the network
+
+
 class _View(NamedTuple):
     """How the tensors of a job are shown: at most `most` elements each, and marked or plain."""
 
@@ -101,7 +129,7 @@ class _View(NamedTuple):
         if not self.marks or (self.most is not None and self.lengths.desc.element_count > self.most):
             return ""
         count = int((self.lengths.read() > self.size).sum())
-        return f"\n// {count} of the lengths above {self.size}, and clamped" if count else ""
+        return f"\n// lengths clamped to {self.size}: {count}" if count else ""
 
     def _text(self, name: str, source: Source, mask: Callable[[Region], NDArray[np.bool_]], code: str) -> str:
         rows = shortened(source, self.most, "; --full prints all", mask if code else None, code)
@@ -171,8 +199,8 @@ def _texts(values: NDArray[Any]) -> list[str]:
     return list(map(str, values.ravel().tolist())) if values.dtype.kind in "bc" else literals.render(values)
 
 
-def show_text(source: Source, *, preview: bool) -> str:
-    """One tensor's header and storage, and its first rows."""
+def show_text(source: Source, statistics: Statistics | None = None, *, preview: bool) -> str:
+    """One tensor's header and storage, its statistics if there are any, and its first rows."""
     desc, storage = source.desc, source.storage
     details = ", ".join(f"{key} {value}" for key, value in storage.details.items())
     lines = [
@@ -184,6 +212,8 @@ def show_text(source: Source, *, preview: bool) -> str:
         f"  bytes            {desc.total_bytes:,}",
         f"  storage          {storage.format}{', ' if details else ''}{printable(details)}",
     ]
+    if statistics:
+        lines += [f"  {key:<15}  {_statistic(key, value, source)}" for key, value in statistics_of(statistics).items()]
     if preview:
         rows = shortened(source, _PREVIEW)
         lines += ["", *(f"  {line}" for line in rows.split("\n"))]
@@ -243,7 +273,20 @@ def plan_text(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: A
     )
 
 
-def show_json(sources: Sequence[Source]) -> str:
+def _statistic(key: str, value: complex | None, source: Source) -> str:
+    """As text; the ends as elements of the tensor are written."""
+    if value is None:
+        return "-"
+    ends = key in ("min", "max") and source.dtype.kind == "f"
+    return literals.render(np.array([value], source.dtype))[0] if ends else str(value)
+
+
+def statistics_of(found: Statistics) -> dict[str, Any]:
+    """By name; without elements that are numbers there is neither a minimum nor a mean."""
+    return {"min": found.least, "max": found.greatest, "mean": found.mean, "NaN": found.nans}
+
+
+def show_json(sources: Sequence[Source], statistics: Sequence[Statistics | None]) -> str:
     """What `show` knows of each tensor."""
     tensors = [
         {
@@ -252,10 +295,20 @@ def show_json(sources: Sequence[Source]) -> str:
             "bytes": source.desc.total_bytes,
             "format": source.storage.format,
             "storage": source.storage.details,
+            **({"statistics": _finite(statistics_of(found))} if found else {}),
         }
-        for source in sources
+        for source, found in zip(sources, statistics, strict=True)
     ]
     return _as_json({"tensors": tensors})
+
+
+def _finite(numbers: dict[str, Any]) -> dict[str, Any]:
+    """JSON has neither NaN nor infinities nor complex numbers: they are strings."""
+
+    def plain(number: object) -> object:
+        return str(number) if isinstance(number, complex) or number in (math.inf, -math.inf) else number
+
+    return {key: plain(number) for key, number in numbers.items()}
 
 
 def check_json(check: Check) -> str:

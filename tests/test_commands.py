@@ -4,13 +4,15 @@ import io
 import json
 import os
 import pty
+import re
 import subprocess
+import xml.etree.ElementTree
 
 import h5py
 import numpy as np
 import oracle
 import pytest
-from conftest import COMMAND, SAMPLES
+from conftest import COMMAND, ROOT, SAMPLES
 
 import revseq_cli
 from revseq_cli.commands import options
@@ -543,3 +545,71 @@ def test_a_reader_that_leaves(tmp_path, args):
     os.close(read)
     _, err = done.communicate()
     assert (done.returncode, err) == (0, b"")
+
+
+def test_show_stats(revseq, tmp_path):
+    np.save(tmp_path / "x.npy", np.array([[1.5, np.nan], [-0.1, np.inf]], np.float32))
+    np.save(tmp_path / "c.npy", np.array([1 + 2j]))
+    out = revseq("show", "x.npy", "--stats").ok().out
+    assert "min              -0.1\n  max              inf\n  mean             inf\n  NaN              1\n" in out
+    found = json.loads(revseq("show", "x.npy", "c.npy", "--stats", "--json").ok().out)["tensors"]
+    assert found[0]["statistics"] == {"min": pytest.approx(-0.1), "max": "inf", "mean": "inf", "NaN": 1}
+    assert found[1]["statistics"] == {"min": None, "max": None, "mean": "(1+2j)", "NaN": 0}
+
+
+def terminal(*args, env=()):
+    """What the command prints on a terminal of its own."""
+    parent, child = pty.openpty()
+    process = subprocess.Popen([COMMAND, *args], stdout=child, cwd=ROOT, env=os.environ | {"TERM": "xterm"} | dict(env))
+    os.close(child)
+    found = b""
+    while True:
+        try:
+            data = os.read(parent, 65536)
+        except OSError:
+            break
+        if not data:
+            break
+        found += data
+    os.close(parent)
+    assert process.wait() == 0
+    return found.decode().replace("\r\n", "\n")
+
+
+def test_what_moved_stands_out_on_a_terminal(revseq):
+    job = ("run", "samples/page.md::1", "--example")
+    plain = revseq(*job, cwd=ROOT).ok().out
+    assert "\x1b" not in plain
+    for env, moved, clamped in [({}, "1;36", "1;33"), ({"NO_COLOR": "1"}, "1;4", "1;4")]:
+        shown = terminal(*job, env=env)
+        assert f"[[[[\x1b[{moved}m2\x1b[0m, \x1b[{moved}m1\x1b[0m, 3, 4],\n" in shown
+        assert f"[\x1b[{clamped}m9\x1b[0m]]]]\n// lengths clamped to 4: 1\n" in shown
+        assert re.sub(r"\x1b\[[\d;]*m|// .*\n", "", shown) == plain
+    assert "\x1b" not in terminal(*job, env={"TERM": "dumb", "NO_COLOR": "1"})
+
+
+def test_a_picture(revseq, tmp_path):
+    job = ("run", str(SAMPLES / "page.md::1"), "--picture")
+    revseq(*job, "x.svg").ok()
+    picture = (tmp_path / "x.svg").read_text()
+    shown = re.sub(r"\s+", " ", " ".join(xml.etree.ElementTree.fromstring(picture).itertext()))
+    for word in ("Axis: 3", "InputTensor", "{1,1,2,1}", "UINT32", "clamped"):
+        assert word in shown.replace("\xa0", " ")
+    assert "http" not in re.sub(r'xmlns="[^"]*"|<!--.*?-->', "", picture)
+    revseq(*job, "x.svg").refused("already exists", "--overwrite")
+    revseq(*job, "x.svg", "--overwrite").ok()
+    revseq(*job, "x.png").refused("--picture writes SVG")
+    np.save(tmp_path / "n.npy", np.full((5000, 1), 7, "u4"))
+    np.save(tmp_path / "x.npy", np.arange(100_000).reshape(5000, 20))
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--picture", "large.svg", "--verify").ok()
+    assert len((tmp_path / "large.svg").read_text()) < 100_000
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["large.svg", "n.npy", "x.npy", "x.svg", "y.npy"]
+
+
+def test_the_picture_of_the_readme_is_current(tmp_path, revseq):
+    revseq("run", str(SAMPLES / "page.md::1"), "--picture", "x.svg").ok()
+    kept, made = (
+        "".join(xml.etree.ElementTree.parse(path).getroot().itertext()).split("Axis:")[1]
+        for path in (SAMPLES / "page-1.svg", tmp_path / "x.svg")
+    )
+    assert kept == made

@@ -117,3 +117,34 @@ def test_public_violations():
     assert {(v.tensor, v.property) for v in found} == {
         ("InputTensor", "dimension count"), ("InputTensor", "DataType"), ("SequenceLengthsTensor", "dimension count"),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", "? i1 u1 i2 u2 i4 u4 i8 u8 f2 f4 f8 c8 c16".split())
+def test_statistics_are_those_of_exact_arithmetic(dtype):
+    raw = np.random.default_rng(3).integers(0, 256, 4096 * np.dtype(dtype).itemsize, np.uint8)
+    values = (raw.view(np.uint8) > 99)[:4096] if dtype == "?" else raw.view(dtype)
+    values = values.reshape(4, 1024)
+    parts = [kernel.statistics(part) for part in values]
+    found = sum(parts, kernel.Statistics())
+    numbers = [v for v in values.ravel().tolist() if v == v]
+    assert (found.numbers, found.nans) == (len(numbers), values.size - len(numbers))
+    if values.dtype.kind != "c":
+        assert (found.least, found.greatest) == (min(numbers), max(numbers))
+    if values.dtype.kind in "iu?":
+        assert found.total == sum(map(int, numbers))
+
+
+def test_statistics_of_nothing_but_nan():
+    found = kernel.statistics(np.full(3, np.nan)) + kernel.statistics(np.full(2, np.nan))
+    assert found == kernel.Statistics(0, 5)
+    assert found.mean is None
+
+
+def test_moved_elements():
+    lengths = np.array([[0], [1], [2], [9]], np.uint32)
+    assert kernel.moved(lengths, 4, 1, slice(1, 4)).tolist() == [
+        [False] * 3,
+        [False] * 3,
+        [True, False, False],
+        [True] * 3,
+    ]

@@ -14,7 +14,8 @@ from revseq_cli.errors import UsageError
 if TYPE_CHECKING:
     from revseq_cli.engine import Resources
     from revseq_cli.formats import Reference
-    from revseq_cli.formats.base import Layout, Sink
+    from revseq_cli.formats.base import Layout, Sink, Source
+    from revseq_cli.formats.newfile import NewFile
     from revseq_cli.job import Job, Request
     from revseq_cli.spec import FeatureLevel
 
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
 @click.option("--example", is_flag=True, help="Print the whole docs-style example, not the OutputTensor alone.")
+@click.option(
+    "--picture", metavar="FILE.svg", help="Also draw input, lengths and output side by side, in this new file."
+)
 @click.option("--full", is_flag=True, help="Print every element on a terminal, too.")
 @click.option("--dry-run", is_flag=True, help="Validate, show the plan, and write nothing.")
 @click.option("--verify", is_flag=True, help="Read OUT back before it gets its name: reversed again, it is the input.")
@@ -46,6 +50,7 @@ def command(
     level: FeatureLevel,
     overwrite: bool,
     example: bool,
+    picture: str | None,
     full: bool,
     dry_run: bool,
     verify: bool,
@@ -94,12 +99,13 @@ def command(
     work.require(level)
     resources = Resources(engine, jobs, memory)
     target = _Target(reference, overwrite, layout) if reference else None
+    drawing = _drawing(picture, work, overwrite=overwrite) if picture is not None else None
     if dry_run:
         _dry_run(work, target, resources, as_json=as_json)
     elif target:
-        _write(work, target, resources, voice, verify=verify, as_json=as_json)
+        _write(work, target, resources, voice, drawing, verify=verify, as_json=as_json)
     else:
-        _print(work, format_name, resources, voice, example=example, full=full)
+        _print(work, format_name, resources, voice, drawing, example=example, full=full)
 
 
 @dataclass(frozen=True)
@@ -148,7 +154,14 @@ def _dry_run(work: Job, target: _Target | None, resources: Resources, *, as_json
 
 
 def _write(
-    work: Job, target: _Target, resources: Resources, voice: options.Voice, *, verify: bool, as_json: bool
+    work: Job,
+    target: _Target,
+    resources: Resources,
+    voice: options.Voice,
+    drawing: NewFile | None,
+    *,
+    verify: bool,
+    as_json: bool,
 ) -> None:
     """Reverse into a new file."""
     from revseq_cli import engine, report
@@ -163,6 +176,7 @@ def _write(
         if verify:
             engine.verify(work, sink, arrangement, lambda elements: bar.advance(elements * item_size))
         work.recheck()
+        _draw(drawing, work, sink.written())
     for note in sink.notes:
         voice.note(note)
     path = target.reference.path
@@ -172,7 +186,14 @@ def _write(
 
 
 def _print(
-    work: Job, format_name: str | None, resources: Resources, voice: options.Voice, *, example: bool, full: bool
+    work: Job,
+    format_name: str | None,
+    resources: Resources,
+    voice: options.Voice,
+    drawing: NewFile | None,
+    *,
+    example: bool,
+    full: bool,
 ) -> None:
     """Reverse in memory, and print."""
     from revseq_cli import engine, report
@@ -181,6 +202,7 @@ def _print(
     if format_name != "npy":
         text.require_text(work.values.desc, work.values.name)
     result = engine.reversed_in_memory(work, resources)
+    _draw(drawing, work, result)
     most = report.MOST_ON_TERMINAL if options.is_terminal() and not full else None
     if format_name == "npy":
         sys.stdout.buffer.write(npy.to_bytes(result.read(), work.values.order))
@@ -190,3 +212,20 @@ def _print(
         click.echo(report.example_text(work.values, work.lengths, work.axis, result, most, voice.marks), color=True)
     else:
         click.echo(report.result_text(work.lengths, work.axis, result, most, voice.marks), color=True)
+
+
+def _drawing(path: str, work: Job, *, overwrite: bool) -> NewFile:
+    """The file of the picture; every reason to refuse it shows now."""
+    from revseq_cli.formats.newfile import NewFile
+
+    if not path.lower().endswith(".svg"):
+        raise UsageError("--picture writes SVG", "a name that ends in .svg", "add --picture job.svg", path)
+    return NewFile(path, overwrite=overwrite, inputs=work.inputs)
+
+
+def _draw(drawing: NewFile | None, work: Job, result: Source) -> None:
+    from revseq_cli import report
+
+    if drawing:
+        with drawing:
+            drawing.write(report.picture(work.values, work.lengths, work.axis, result).encode())

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 @click.command("show", epilog="Example: revseq show samples/example1.h5::/lengths")
 @click.argument("tensors", metavar="TENSOR...", nargs=-1, required=True)
 @click.option("--dtype", type=options.DATA_TYPE, help="The data type of a text without a header.  [default: FLOAT32]")
+@click.option("--stats", is_flag=True, help="Read every element: minimum, maximum, mean, and how many are NaN.")
 @options.format_option
 @options.json_option
 @options.output_options
 def command(
     tensors: tuple[str, ...],
     dtype: DataType | None,
+    stats: bool,
     format_name: str | None,
     as_json: bool,
     quiet: bool,
@@ -28,7 +30,7 @@ def command(
     color: str,
 ) -> None:
     """Show data type, sizes, dimension count, bytes and storage of tensors, and a preview of their values."""
-    from revseq_cli import report  # --help must not load NumPy
+    from revseq_cli import engine, report  # --help must not load NumPy
     from revseq_cli.formats import Reference, open_source
     from revseq_cli.formats.text import TextTypes
     from revseq_cli.spec import DataType
@@ -36,8 +38,9 @@ def command(
     voice = options.Voice(quiet, verbose, color)
     types = TextTypes(dtype, DataType.FLOAT32)
     sources = [open_source(Reference.input(name, format_name), types) for name in tensors]
+    found = [engine.statistics(source, engine.Resources()) if stats else None for source in sources]
     if as_json:
-        click.echo(report.show_json(sources))
+        click.echo(report.show_json(sources, found))
         return
-    for i, source in enumerate(sources):
-        click.echo("\n" * (i > 0) + report.show_text(source, preview=not voice.quiet))
+    for i, (source, statistics) in enumerate(zip(sources, found, strict=True)):
+        click.echo("\n" * (i > 0) + report.show_text(source, statistics, preview=not voice.quiet))

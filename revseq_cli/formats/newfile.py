@@ -86,6 +86,11 @@ class NewFile:
             finally:
                 self._remove()
 
+    def write(self, data: bytes) -> None:
+        """The whole content at once, of a file that is entered."""
+        with positioned.opened_to_write(self.temporary, self.name) as fd:
+            positioned.write_all(fd, data, 0, self.name)
+
     def _remove(self) -> None:
         with contextlib.suppress(FileNotFoundError):
             Path(self.temporary).unlink()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -284,12 +283,7 @@ class TextSink(FileSink):
 
     def finish(self) -> None:
         """Write the text."""
-        text = self._write(self._values) + "\n"
-        try:
-            with Path(self.file.temporary).open("r+b") as stream:
-                stream.write(text.encode())
-        except OSError as e:
-            raise positioned.failed(self.file.name, "write", e) from None
+        self.file.write(f"{self._write(self._values)}\n".encode())
 
     def reopen(self) -> Source:
         """The complete file, as an input."""
