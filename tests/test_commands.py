@@ -613,3 +613,55 @@ def test_the_picture_of_the_readme_is_current(tmp_path, revseq):
         for path in (SAMPLES / "page-1.svg", tmp_path / "x.svg")
     )
     assert kept == made
+
+
+def bash(line):
+    """What bash offers for a line with the cursor at its end."""
+    script = (
+        'eval "$(revseq completion bash)"; compopt() { echo files; }\n'
+        'COMP_LINE=$1; COMP_POINT=${#1}; _revseq_completion revseq; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    path = f"{COMMAND.parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", script, "bash", line],
+        cwd=ROOT,
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("revseq ru", ["run"]),
+        ("revseq run --eng", ["--engine"]),
+        ("revseq run --engine pr", ["processes"]),
+        ("revseq check --feature-level 5", ["5_0", "5_1", "5_2"]),
+        ("revseq run --dtype float", ["FLOAT64", "FLOAT32", "FLOAT16"]),
+        ("revseq run sam", ["files"]),
+        ("revseq run samples/example1.h5::", ["/input", "/lengths"]),
+        ("revseq run samples/example1.h5::/in", ["/input"]),
+        ("revseq show samples/absent.h5::", []),
+        ("revseq show samples/example1.npy::", []),
+    ],
+)
+def test_completion_in_bash(line, offered):
+    assert bash(line) == offered
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish", "powershell"])
+def test_completion_scripts(revseq, shell):
+    script = revseq("completion", shell).ok().out
+    assert "revseq" in script
+    assert "_REVSEQ_COMPLETE" in script
+
+
+def test_completion_in_powershell_and_fish(revseq):
+    env = {"_REVSEQ_COMPLETE": "powershell_complete", "COMP_LINE": "revseq run --engine t"}
+    assert revseq(env=env).ok().out == "plain,threads\n"
+    env = {"_REVSEQ_COMPLETE": "fish_complete", "COMP_WORDS": "revseq run --engine t", "COMP_CWORD": "t"}
+    assert revseq(env=env).ok().out.strip().splitlines()[-1].endswith("threads")

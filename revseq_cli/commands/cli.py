@@ -15,6 +15,7 @@ COMMANDS = {
     "verify": "Recompute every example on docs pages.",
     "show": "Show data type, sizes and storage of tensors, and a preview.",
     "levels": "Show what each feature level accepts.",
+    "completion": "Print the completion script of a shell.",
 }
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from revseq_cli.errors import UsageError, printable
 from revseq_cli.spec import DataType, FeatureLevel
@@ -33,8 +34,13 @@ DEFAULT_MEMORY = "1GiB"
 class _Parsed(click.ParamType[Any]):
     """A value that a class of `spec` parses."""
 
-    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
-        self.name, self._parse = name, parse
+    def __init__(self, name: str, parse: Callable[[str], Any], words: tuple[str, ...] = ()) -> None:
+        self.name, self._parse, self._words = name, parse, words
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        """The words that begin so, in any case."""
+        found = (word for word in self._words if word.lower().startswith(incomplete.lower()))
+        return [CompletionItem(word) for word in found]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The parsed value, or Click's usage error with our words."""
@@ -44,6 +50,27 @@ class _Parsed(click.ParamType[Any]):
             return self._parse(value)
         except UsageError as e:
             self.fail(f"{e.found}; {e.wanted}", param, ctx)
+
+
+class Tensor(click.ParamType[Any]):
+    """A tensor as it stands on the command line; completed with files, and behind :: with the datasets of one."""
+
+    name = "tensor"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        """Files, or the names inside an HDF5 file."""
+        path, separator, _ = incomplete.rpartition("::")
+        if not separator:
+            return [CompletionItem(incomplete, type="file")]
+        from revseq_cli.errors import RevseqError
+        from revseq_cli.formats import hdf5  # h5py is for this word only
+
+        try:
+            with hdf5.opened(path) as file:
+                names = hdf5.dataset_names(file)
+        except RevseqError:  # a completion has nowhere to say so; the command itself will
+            return []
+        return [CompletionItem(f"{path}::{name}") for name in names if f"{path}::{name}".startswith(incomplete)]
 
 
 def parse_bytes(text: str) -> int:
@@ -75,9 +102,9 @@ def parse_compression(text: str) -> str | int:
     return int(match[1] or 4)
 
 
-LEVEL = _Parsed("level", FeatureLevel.parse)
-DATA_TYPE = _Parsed("type", DataType.parse)
-LENGTHS_TYPE = _Parsed("type", DataType.parse_length)
+LEVEL = _Parsed("level", FeatureLevel.parse, tuple(level.short for level in FeatureLevel))
+DATA_TYPE = _Parsed("type", DataType.parse, tuple(each.name for each in DataType))
+LENGTHS_TYPE = _Parsed("type", DataType.parse_length, ("UINT32", "UINT64"))
 
 level_option = click.option(
     "--feature-level", "level", type=LEVEL, default="5_0", show_default=True, envvar="REVSEQ_FEATURE_LEVEL",
@@ -85,8 +112,8 @@ level_option = click.option(
 )  # fmt: skip
 
 _JOB = (
-    click.argument("input", metavar="INPUT"),
-    click.argument("lengths", metavar="[LENGTHS]", required=False),
+    click.argument("input", metavar="INPUT", type=Tensor()),
+    click.argument("lengths", metavar="[LENGTHS]", required=False, type=Tensor()),
     click.option("--axis", type=int, metavar="N", help="The dimension to reverse along, counted from 0."),
     level_option,
     click.option("--dtype", type=DATA_TYPE, help="The data type of a text INPUT without a header.  [default: FLOAT32]"),

@@ -1,0 +1,101 @@
+"""The man pages, made from the commands themselves; `pytest --rewrite-samples` writes them to man/."""
+
+import importlib
+import re
+import textwrap
+
+import click
+
+from revseq_cli import __version__
+from revseq_cli.commands.cli import COMMANDS, cli
+
+RELEASED = "2026-11-21"
+EXIT = {
+    "run": {0: "done", 2: "anything that stopped the work; no file was changed"},
+    "check": {0: "every constraint holds", 1: "one does not", 2: "anything that stopped the work"},
+    "verify": {0: "every example is right", 1: "one is wrong", 2: "a page cannot be read or has no example"},
+}
+SIGNALS = "Ended by SIGINT, SIGTERM or SIGHUP, the process dies of that signal: a shell sees 130, 143 or 129."
+ENVIRONMENT = {
+    "REVSEQ_FEATURE_LEVEL": "The feature level where --feature-level is not given.",
+    "REVSEQ_JOBS": "The number of cores where --jobs is not given.",
+    "REVSEQ_MEMORY": "The bound for memory where --memory is not given.",
+    "NO_COLOR": "If it is set, no colours; what stands out is bold and underlined.",
+    "FORCE_COLOR": "If it is set, and NO_COLOR is not, colours everywhere.",
+}
+FILES = {
+    "run": {
+        "*.npy, *.h5, *.hdf5, *.nc, *.json, *.txt, *.md": "Tensors. The suffix decides on the format.",
+        ".revseq-*.tmp": "A killed run may leave one beside its output; it can be deleted.",
+    },
+}
+
+
+def escaped(text):
+    """Text as roff takes it."""
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    return re.sub(r"^([.'])", r"\\&\1", text, flags=re.MULTILINE)
+
+
+def paragraphs(text):
+    """Click's help as paragraphs."""
+    return "\n.PP\n".join(escaped(" ".join(part.split())) for part in textwrap.dedent(text).strip().split("\n\n"))
+
+
+def tagged(pairs):
+    """A list of terms and what they mean."""
+    return "".join(f".TP\n.B {escaped(term)}\n{escaped(words)}\n" for term, words in pairs)
+
+
+def options_of(command, context):
+    """Every option with its metavar and help, as --help has them."""
+    options = (each for each in command.get_params(context) if isinstance(each, click.Option))
+    return [record for each in options if (record := each.get_help_record(context))]
+
+
+def page(name):
+    """The page of a command, or of the group for None; its file's name and its text."""
+    command = importlib.import_module(f"revseq_cli.commands.{name}").command if name else cli
+    full = f"revseq {name}" if name else "revseq"
+    context = click.Context(command, info_name=full)
+    title = full.replace(" ", "-")
+    usage = " ".join(command.collect_usage_pieces(context))
+    summary = COMMANDS[name] if name else "DirectML's operator DML_REVERSE_SUBSEQUENCES on tensor files"
+    environment = sorted(
+        {e for each in command.params if (e := getattr(each, "envvar", None))} | {"NO_COLOR", "FORCE_COLOR"}
+    )
+    parts = [
+        f'.TH {title.upper()} 1 "{RELEASED}" "revseq {__version__}" "User Commands"',
+        f".SH NAME\n{escaped(title)} \\- {escaped(summary.rstrip('.'))}",
+        f".SH SYNOPSIS\n.B {escaped(full)}\n{escaped(usage)}",
+        f".SH DESCRIPTION\n{paragraphs(command.help)}",
+    ]
+    if not name:
+        parts.append(".SH COMMANDS\n" + tagged((f"revseq {key}", words) for key, words in COMMANDS.items()).rstrip())
+    parts.append(".SH OPTIONS\n" + tagged(options_of(command, context)).rstrip())
+    parts.append(".SH ENVIRONMENT\n" + tagged((key, ENVIRONMENT[key]) for key in environment).rstrip())
+    status = EXIT.get(name, {0: "done", 2: "anything that stopped the work"})
+    parts.append(
+        ".SH EXIT STATUS\n" + tagged((str(key), words.capitalize() + ".") for key, words in status.items()).rstrip()
+    )
+    parts.append(f".PP\n{escaped(SIGNALS)}")
+    if name in FILES:
+        parts.append(".SH FILES\n" + tagged(FILES[name].items()).rstrip())
+    example = command.epilog.removeprefix("Example: ")
+    parts.append(f".SH EXAMPLES\n.nf\n{escaped(example)}\n.fi")
+    others = [f"revseq-{key}" for key in COMMANDS if key != name]
+    see = ["revseq", *others] if name else others
+    parts.append(".SH SEE ALSO\n" + ",\n".join(f".BR {escaped(each)} (1)" for each in see))
+    return f"{title}.1", "\n".join(parts) + "\n"
+
+
+def pages():
+    """Every page, by its file's name."""
+    return dict(page(name) for name in (None, *COMMANDS))
+
+
+def write(folder):
+    """Write every page."""
+    folder.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        (folder / name).write_text(text)

@@ -1,0 +1,51 @@
+"""The man pages are those that the commands give, free of warnings, and shipped where `man` finds them."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import tomllib
+
+import manpages
+import pytest
+from conftest import COMMAND, ROOT
+
+NAMES = sorted(manpages.pages())
+
+
+@pytest.fixture(scope="session", autouse=True)
+def rewritten(request):
+    if request.config.getoption("--rewrite-samples"):
+        manpages.write(ROOT / "man")
+
+
+def test_every_page_is_current():
+    found = {path.name: path.read_text() for path in (ROOT / "man").iterdir()}
+    assert found == manpages.pages(), "run pytest --rewrite-samples, and review what changed"
+
+
+def test_the_wheel_puts_them_where_man_looks():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"] == {"man": "share/man/man1"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "tool", [("man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z"), ("mandoc", "-Tlint", "-W", "warning")]
+)
+def test_no_warnings(name, tool):
+    if not shutil.which(tool[0]):
+        pytest.skip(f"{tool[0]} is not installed")
+    done = subprocess.run([*tool, ROOT / "man" / name], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    if tool[0] == "mandoc":
+        assert done.stdout == ""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_examples_run(name, tmp_path):
+    (tmp_path / "samples").symlink_to(ROOT / "samples")
+    text = (ROOT / "man" / name).read_text()
+    (example,) = re.findall(r"\.nf\n(.*)\n\.fi", text)
+    command = shlex.split(example.replace("\\-", "-"))[1:]
+    subprocess.run([COMMAND, *command], cwd=tmp_path, capture_output=True, check=True)
