@@ -183,19 +183,18 @@ def find_examples(text: Text) -> list[Example]:
     examples: list[Example] = []
     ahead: list[notation.Attribute] = []
     try:
-        items = notation.parse(text.text)
+        for item in notation.parse(text.text):
+            if isinstance(item, notation.TensorText):
+                if item.name and (not examples or examples[-1].ends_before(item)):
+                    examples.append(Example(text, axes=ahead))
+                    ahead = []
+                if item.name:
+                    examples[-1].add(item)
+            elif item.name == "Axis":
+                axes = ahead if not examples or examples[-1].ends_before(item) else examples[-1].axes
+                axes += [item] * (len(axes) < 2)  # one is enough, and two are wrong
     except FormatError as e:
         raise e.about(text.name) from None
-    for item in items:
-        if isinstance(item, notation.TensorText):
-            if item.name and (not examples or examples[-1].ends_before(item)):
-                examples.append(Example(text, axes=ahead))
-                ahead = []
-            if item.name:
-                examples[-1].add(item)
-        elif item.name == "Axis":
-            axes = ahead if not examples or examples[-1].ends_before(item) else examples[-1].axes
-            axes.append(item)
     return examples
 
 

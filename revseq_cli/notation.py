@@ -12,6 +12,7 @@ Comments run from // to the end of the line. Nothing here knows which labels an 
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 from math import prod
@@ -24,7 +25,7 @@ from revseq_cli.errors import FormatError, UsageError, printable
 from revseq_cli.spec import DataType, TensorDesc, braced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -36,6 +37,9 @@ _HEADER = re.compile(
 )
 _ATTRIBUTE = re.compile(_NAME + r"(?P<value>\S[^\n]*?)[ \t\r]*$", re.MULTILINE)
 _QUOTED_SPECIAL = re.compile(r'"([+-]?(?:nan|inf|infinity)|nan\(0x[0-9a-f]+\))"', re.IGNORECASE)
+
+# What nobody wrote by hand; a page of examples has some dozens.
+MOST_TENSORS = 10_000
 
 _OPEN, _CLOSE, _COMMA, _NUMBER, _BLANK, _BAD = range(6)
 _KIND = np.full(256, _BAD, np.uint8)
@@ -134,7 +138,7 @@ def error_at(text: str, offset: int, found: str, wanted: str = "") -> FormatErro
     return FormatError(place, wanted, context=f"{context}\n{caret}")
 
 
-def parse(text: str) -> list[TensorText | Attribute]:
+def parse(text: str) -> Iterator[TensorText | Attribute]:
     """Every tensor and attribute line of a text, in order; a text that begins with a bracket is one tensor."""
     text = _COMMENT.sub(lambda comment: " " * len(comment[0]), text)
     first = re.search(r"\S", text)
@@ -142,25 +146,32 @@ def parse(text: str) -> list[TensorText | Attribute]:
         start, stop = _body_extent(text, first.start(), len(text))
         if rest := re.search(r"\S", text[stop:]):
             raise error_at(text, stop + rest.start(), "something stands behind the last bracket")
-        return [TensorText("", None, 1, text, start, stop)]
-    headers = list(_HEADER.finditer(text))
-    items: list[TensorText | Attribute] = []
+        yield TensorText("", None, 1, text, start, stop)
+        return
+    headers = list(itertools.islice(_HEADER.finditer(text), MOST_TENSORS + 1))
+    if len(headers) > MOST_TENSORS:
+        raise FormatError(f"holds more than {MOST_TENSORS} tensors", "a page with some examples")
+    lines = np.flatnonzero(_codes(text) == ord("\n"))  # counted once, not from the top for every item
     end = 0
     for i, header in enumerate(headers):
-        items += _attributes(text, end, header.start())
+        yield from _attributes(text, end, header.start(), lines)
         limit = headers[i + 1].start() if i + 1 < len(headers) else len(text)
-        tensor = _tensor(text, header, limit)
-        items.append(tensor)
+        tensor = _tensor(text, header, limit, lines)
+        yield tensor
         end = max(tensor.stop, header.end())
-    return items + _attributes(text, end, len(text))
+    yield from _attributes(text, end, len(text), lines)
 
 
-def _attributes(text: str, start: int, stop: int) -> list[TensorText | Attribute]:
-    found = _ATTRIBUTE.finditer(text, start, stop)
-    return [Attribute(m["name"], m["value"], text.count("\n", 0, m.start("name")) + 1) for m in found]
+def _line(lines: NDArray[np.intp], offset: int) -> int:
+    return int(np.searchsorted(lines, offset)) + 1
 
 
-def _tensor(text: str, header: re.Match[str], limit: int) -> TensorText:
+def _attributes(text: str, start: int, stop: int, lines: NDArray[np.intp]) -> Iterator[Attribute]:
+    for found in _ATTRIBUTE.finditer(text, start, stop):
+        yield Attribute(found["name"], found["value"], _line(lines, found.start("name")))
+
+
+def _tensor(text: str, header: re.Match[str], limit: int, lines: NDArray[np.intp]) -> TensorText:
     name, desc, problem = header["name"], None, None
     try:
         desc = _desc(text, header)
@@ -173,7 +184,7 @@ def _tensor(text: str, header: re.Match[str], limit: int) -> TensorText:
             start, stop = _body_extent(text, bracket.start(), limit)
         except FormatError as e:
             problem, stop = problem or e, limit
-    return TensorText(name, desc, text.count("\n", 0, header.start("name")) + 1, text, start, stop, problem)
+    return TensorText(name, desc, _line(lines, header.start("name")), text, start, stop, problem)
 
 
 def _desc(text: str, header: re.Match[str]) -> TensorDesc:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 MOST_ON_TERMINAL = 1000
 _EDGE = 3  # indices shown at either end of a dimension that is shortened
 _PREVIEW = 200
+_PREVIEW_CHUNK = 1 << 28  # bytes; some chunks are decoded for a preview
 SCHEMA = 1
 
 
@@ -215,7 +216,8 @@ def show_text(source: Source, statistics: Statistics | None = None, *, preview: 
     if statistics:
         lines += [f"  {key:<15}  {_statistic(key, value, source)}" for key, value in statistics_of(statistics).items()]
     if preview:
-        rows = shortened(source, _PREVIEW)
+        chunk = prod(source.chunks or ()) * source.dtype.itemsize
+        rows = shortened(source, _PREVIEW) if chunk <= _PREVIEW_CHUNK else f"// no preview: a chunk has {chunk:,} bytes"
         lines += ["", *(f"  {line}" for line in rows.split("\n"))]
     return "\n".join(lines)
 

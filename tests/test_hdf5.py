@@ -416,3 +416,11 @@ def test_h5diff_and_h5dump_read_the_output(folder, revseq, name):
     assert done.returncode == 0, done.stdout
     assert "0 differences found" in done.stdout
     subprocess.run(["h5dump", "-p", "y.h5"], cwd=folder, capture_output=True, check=True)
+
+
+def test_a_preview_decodes_no_huge_chunk(folder, revseq):
+    with h5py.File(folder / "x.h5", "w") as f:
+        f.create_dataset("x", (1 << 12, 1 << 17), "u1", chunks=(1 << 12, 1 << 17), compression="gzip")
+    assert "no preview: a chunk has 536,870,912 bytes" in revseq("show", "x.h5").ok().out
+    make(folder, chunks=CHUNKS)
+    assert "elements" in revseq("show", "x.h5").ok().out.splitlines()[-1]

@@ -121,3 +121,15 @@ def test_elements_share_widths_but_for_the_first_column():
 def test_gaps():
     body = notation.body(list("123456789"), (3, 3), (2, 1))
     assert body == "[[1, ..., 2, 3],\n [4, ..., 5, 6],\n ...\n [7, ..., 8, 9]]"
+
+
+def test_a_text_of_headers_alone_is_refused():
+    with pytest.raises(FormatError, match="holds more than 10000 tensors"):
+        tensors("T: (Sizes:{1}, DataType:FLOAT32)\n" * 10_001)
+
+
+def test_the_type_of_another_operator_is_no_concern_of_ours():
+    first, second = tensors("A: (Sizes:{2}, DataType:UINT4)\n[1, 2]\n\nB: (Sizes:{1}, DataType:FLOAT32)\n[3]")
+    assert second.values(DataType.FLOAT32, np.dtype("f4")).tolist() == [3]
+    with pytest.raises(FormatError, match="'UINT4' is not a data type"):
+        first.values(DataType.FLOAT32, np.dtype("f4"))
