@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # The longest exact decimal of a FLOAT64 has 1,077 characters; what is longer is not a number that anyone wrote.
 LONGEST = 1100
-_PLAIN = re.compile(r"[0-9eE.,+-]*")
+_PLAIN = b"0123456789eE.,+-"
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?=f?$)", re.ASCII)
 _INTEGRAL = re.compile(r"([+-]?\d+)(?:\.0*)?f?", re.ASCII)
 _SPECIAL = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE)
@@ -42,9 +42,9 @@ def parse(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any
 
     `name` is the data type's, for messages.
     """
-    for i, token in enumerate(tokens):
-        if len(token) > LONGEST:
-            raise LiteralError(i, f"a number of {len(token)} characters; {LONGEST} are the most")
+    if tokens and max(map(len, tokens)) > LONGEST:
+        i = next(i for i, token in enumerate(tokens) if len(token) > LONGEST)
+        raise LiteralError(i, f"a number of {len(tokens[i])} characters; {LONGEST} are the most")
     if dtype.kind == "f":
         return _parse_floats(tokens, dtype, name)
     if dtype.kind in "iu":
@@ -52,19 +52,32 @@ def parse(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any
     raise LiteralError(0, f"{name} cannot be written as text")
 
 
+def _is_plain(tokens: Sequence[str]) -> bool:
+    """Whether int() and float() take the tokens for nothing else than we do: no names, no underscores, no blanks."""
+    joined = ",".join(tokens)
+    return joined.isascii() and not joined.encode().translate(None, _PLAIN)
+
+
 def _parse_integers(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
     try:
-        numbers = list(map(int, tokens)) if _PLAIN.fullmatch(",".join(tokens)) else None
+        numbers = list(map(int, tokens)) if _is_plain(tokens) else None
     except ValueError:
         numbers = None
     if numbers is None:
         numbers = [_integer(i, token, name) for i, token in enumerate(tokens)]
+    return from_integers(numbers, dtype, name)
+
+
+def from_integers(numbers: Sequence[int], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+    """The same for what has been read as integers already."""
+    if dtype.kind == "f":
+        return _parse_floats(list(map(str, numbers)), dtype, name)
     try:
         return np.array(numbers, dtype=dtype)
     except OverflowError:
         bounds = np.iinfo(dtype)
         i = next(i for i, n in enumerate(numbers) if not bounds.min <= n <= bounds.max)
-        raise LiteralError(i, f"{tokens[i][:40]} does not fit {name} ({bounds.min} to {bounds.max})") from None
+        raise LiteralError(i, f"{str(numbers[i])[:40]} does not fit {name} ({bounds.min} to {bounds.max})") from None
 
 
 def _integer(i: int, token: str, name: str) -> int:
@@ -88,7 +101,7 @@ def _parse_floats(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDA
     patterns: dict[int, int] = {}  # NaN bits, by index
     special: set[int] = set()
     try:
-        wide = np.array(list(map(float, tokens)) if _PLAIN.fullmatch(",".join(tokens)) else None, np.float64)
+        wide = np.array(list(map(float, tokens)) if _is_plain(tokens) else None, np.float64)
     except ValueError:
         wide = np.array(None, np.float64)
     if wide.ndim == 0:

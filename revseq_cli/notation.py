@@ -238,7 +238,7 @@ def _read_body(tensor: TensorText) -> tuple[tuple[int, ...], list[str], NDArray[
         i = int(wrong[0])
         raise error_at(tensor.text, tensor.start + int(places[i + 1]), _OUT_OF_PLACE[int(kinds[i]), int(kinds[i + 1])])
     shape = _shape(tensor, kinds, places)
-    tokens = body.translate({ord("["): " ", ord("]"): " ", ord(","): " "}).split()
+    tokens = body.replace("[", " ").replace("]", " ").replace(",", " ").split()
     return shape, tokens, places[kinds == _NUMBER]
 
 
@@ -278,7 +278,7 @@ def body(
     texts: Sequence[str],
     sizes: tuple[int, ...],
     gaps: Sequence[int] = (),
-    mark: Callable[[int, str], str] = lambda _, text: text,
+    mark: Callable[[int, str], str] | None = None,
 ) -> str:
     """The rows of a tensor whose elements, in C order, are `texts`; `mark` may dress an element, by its number.
 
@@ -289,14 +289,20 @@ def body(
     rank, width = len(sizes), sizes[-1]
     gaps = gaps or (0,) * rank
     first = max(map(len, texts[::width]))
-    other = max((len(text) for i, text in enumerate(texts) if i % width), default=0)
+    rows = range(0, len(texts), width)
+    other = max(max(map(len, texts[start + 1 : start + width]), default=0) for start in rows)
     # How many rows an index of each dimension holds, from the innermost out.
     spans = [prod(sizes[d + 1 : -1]) for d in range(rank - 2, -1, -1)]
     blocks = [prod(sizes[d:-1]) for d in range(rank - 2, -1, -1)]
     lines = []
     for row in range(len(texts) // width):
-        cells = [_dressed(texts, row * width, first, mark)]
-        cells += [_dressed(texts, i, other, mark) for i in range(row * width + 1, (row + 1) * width)]
+        start, stop = row * width, (row + 1) * width
+        cells = [texts[start].rjust(first), *map(str.rjust, texts[start + 1 : stop], itertools.repeat(other))]
+        if mark:
+            cells = [
+                cell[: -len(text)] + mark(i, text)
+                for i, (cell, text) in enumerate(zip(cells, texts[start:stop], strict=True), start)
+            ]
         if gaps[-1]:
             cells.insert(gaps[-1], "...")
         opened = 1 + _boundaries(row, blocks)
@@ -308,10 +314,6 @@ def body(
             if gap and (row + 1) % block == gap * span:
                 lines.append(" " * (rank - 1 - d) + "...")
     return "\n".join(lines)
-
-
-def _dressed(texts: Sequence[str], i: int, width: int, mark: Callable[[int, str], str]) -> str:
-    return " " * (width - len(texts[i])) + mark(i, texts[i])
 
 
 def _boundaries(row: int, blocks: Sequence[int]) -> int:

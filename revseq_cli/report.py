@@ -165,9 +165,8 @@ def shortened(
         parts[0].stop if parts[-1].stop < size or len(parts) > 1 else 0
         for parts, size in zip(ends, desc.sizes, strict=True)
     ]
-    rows = notation.body(
-        _texts(values), values.shape, gaps, lambda i, text: f"\x1b[{code}m{text}\x1b[0m" if dressed[i] else text
-    )
+    mark = (lambda i, text: f"\x1b[{code}m{text}\x1b[0m" if dressed[i] else text) if mask else None
+    rows = notation.body(_texts(values), values.shape, gaps, mark)
     if values.size == desc.element_count:
         return rows
     return f"{rows}\n// {values.size:,} of {desc.element_count:,} elements{more}"

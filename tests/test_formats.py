@@ -376,7 +376,7 @@ class TestJson(Contract):
     @pytest.mark.parametrize(
         ("text", "problem"),
         [
-            ("[[1, 2], [3]]", "the list at [1] has 1 entries, and the first one 2"), ("[1, [2]]", "[\"2\"] at [1] is not a number"),
+            ("[[1, 2], [3]]", "the list at [1] has 1 entries, and the first one 2"), ("[1, [2]]", "[2] at [1] is not a number"),
             ("[[1], 2]", "2 at [1] stands beside lists"), ("[[[1]], [[2, 3]]]", "the list at [1, 0] has 2"),
             ("[]", "the list at [] is empty"), ("[[1], []]", "the list at [1] is empty"), ("", "is empty"),
             ('{"Sizes":[' + "9" * 5000 + '],"Values":[1]}', "not a list of sizes"), ('["2"]', '"2" at [0] is not a number'),
