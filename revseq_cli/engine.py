@@ -351,15 +351,13 @@ def _pool(arrangement: Arrangement) -> Iterator[Executor]:
     else:
         import multiprocessing
 
-        # Not fork: a worker must inherit neither an open HDF5 file nor a lock that a thread holds.
-        method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-        context = multiprocessing.get_context(method)
-        if method == "forkserver":
-            context.set_forkserver_preload([__name__])
+        # Not fork: a worker must inherit neither an open HDF5 file nor a lock that a thread holds. Not a server that
+        # forks either: it starts no faster, and leaves its folder in TMPDIR when we end by a signal.
+        context = multiprocessing.get_context("spawn")
         pool = futures.ProcessPoolExecutor(arrangement.workers, context, _begin_worker)
     try:
         yield pool
-    except (futures.BrokenExecutor, EOFError):  # the latter where the server died that starts them
+    except futures.BrokenExecutor:
         raise EngineError(
             "a worker process died", "workers that live; was one killed, or out of memory?",
             "try a smaller --memory, or --engine serial",
@@ -376,7 +374,7 @@ def _submitted(tasks: Iterable[Task], pool: Executor, window: int) -> Generator[
     pending: set[Future[tuple[Region, Any]]] = set()
     try:
         while True:
-            with stopping.deferred():  # a worker that is half started could not be joined
+            with stopping.shielded():  # a worker that is half started could not be joined
                 pending |= {pool.submit(task) for task in itertools.islice(tasks, window - len(pending))}
             if not pending:
                 return

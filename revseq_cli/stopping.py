@@ -47,6 +47,20 @@ def deferred() -> Iterator[None]:
     check()
 
 
+@contextlib.contextmanager
+def shielded() -> Iterator[None]:
+    """The same, and processes that start meanwhile hear nothing before they can ignore it: they inherit the mask."""
+    with deferred():
+        if not hasattr(signal, "pthread_sigmask"):
+            yield
+            return
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def ignore() -> None:
     """In a worker: a terminal's signals reach the whole group, and the parent is the one to act on them."""
     for number in _SIGNALS:

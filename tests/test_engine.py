@@ -220,9 +220,11 @@ def test_dry_run_of_100_tb(revseq, roomy):
     assert "blocks                 24,390,244 of 4,100,000 bytes" in done.out
 
 
-def start(folder, *args):
+def start(folder, *args, env=()):
     command = [COMMAND, "run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy", "--overwrite", *args]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    return subprocess.Popen(
+        command, cwd=folder, env=os.environ | dict(env), stdout=-1, stderr=-1, start_new_session=True
+    )
 
 
 def members(group):
@@ -261,6 +263,22 @@ def test_a_signal_leaves_the_old_output_and_nothing_else(large, name, number):
         assert (large / "y.npy").read_bytes() == b"old"
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_whole_group_is_quiet(large, number, tmp_path_factory):
+    """As Ctrl-C on a terminal sends it: to workers too, at any moment of their start."""
+    folder = tmp_path_factory.mktemp("temporary")
+    for delay in (0.02, 0.05, 0.1, 0.15, 0.2, 0.3):
+        process = start(large, "--engine", "processes", "--memory", "300K", "--jobs", "2", env={"TMPDIR": str(folder)})
+        until(lambda process=process: handles_signals(process.pid))
+        time.sleep(delay)
+        os.killpg(process.pid, number)
+        out, err = process.communicate(timeout=20)
+        gone(process)
+        assert (process.returncode, out, err) in [(-number, b"", b""), (0, b"", b"")]
+        assert not {path.name for path in large.iterdir()} - {"x.npy", "n.npy", "y.npy"}
+    assert not list(folder.iterdir())
+
+
 def handles_signals(pid):
     with open(f"/proc/{pid}/status") as f:
         caught = next(int(line.split()[1], 16) for line in f if line.startswith("SigCgt"))
@@ -272,7 +290,7 @@ def test_a_worker_that_dies_is_an_error(large):
     workers = []
 
     def started():
-        workers[:] = [pid for pid in members(process.pid) if b"forkserver" in cmdline(pid)]
+        workers[:] = [pid for pid in members(process.pid) if b"spawn_main" in cmdline(pid)]
         return len(workers) >= 2 or process.poll() is not None
 
     until(started)
