@@ -94,6 +94,24 @@ def test_a_compact_dataset_stays_compact(folder, revseq):
         assert oracle.same_bits(g["x"][()], RESULT)
 
 
+@pytest.mark.parametrize("options", [{}, {"chunks": CHUNKS, "fillvalue": 3, "compression": "gzip"}])
+def test_what_was_never_written_is_its_fill_value(folder, revseq, options):
+    with h5py.File(folder / "x.h5", "w") as f:
+        f.create_dataset("x", SHAPE, "i2", **options)
+    assert ("contiguous" in revseq("show", "x.h5").ok().out) == (not options)
+    revseq(*RUN, "--verify").ok()
+    with h5py.File(folder / "y.h5") as g:
+        assert (g["x"][()] == options.get("fillvalue", 0)).all()
+
+
+@pytest.mark.parametrize("name", ["größe/ü", "a::b", "group/c::d::e", "with blank"])
+def test_unusual_names(folder, revseq, name):
+    make(folder, name=name)
+    revseq("run", f"x.h5::{name}", *RUN[2:]).ok()
+    with h5py.File(folder / "y.h5") as g:
+        assert oracle.same_bits(g[name][()], RESULT)
+
+
 ATTRIBUTES = {
     "text": "m/s",
     "fixed": np.bytes_("abc"),

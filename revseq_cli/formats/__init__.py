@@ -44,9 +44,11 @@ class Reference:
         """A file, or what is named in it."""
         if not text:
             raise UsageError("the name of a file is empty", "a name", "is a variable unset?")
-        path, separator, inner = text.rpartition("::")
-        if not separator or os.path.exists(text):  # noqa: PTH110 - a name may hold :: itself, or be too long to ask for
+        if "::" not in text or os.path.exists(text):  # noqa: PTH110 - a name may hold :: itself, or be too long to ask for
             return cls(text, format=format_name)
+        parts = text.split("::")
+        splits = [("::".join(parts[:i]), "::".join(parts[i:])) for i in range(len(parts) - 1, 0, -1)]
+        path, inner = next((split for split in splits if os.path.exists(split[0])), splits[0])  # noqa: PTH110
         return cls(path, inner, format=format_name)
 
     @property

@@ -35,6 +35,8 @@ _FILTERS = {
     32024: "sz3", 32026: "blosc2", 32028: "sperr",
 }  # fmt: skip
 
+_LAYOUTS = {h5py.h5d.COMPACT: "compact", h5py.h5d.CONTIGUOUS: "contiguous"}
+
 # No code is loaded from directories that the environment names, nor from HDF5's own: the only filters are those that
 # are built in, and those of the package hdf5plugin, which brings and registers its own.
 for _ in range(h5py.h5pl.size()):
@@ -223,7 +225,11 @@ class Hdf5Source(Source):
 
     def _describe(self, dataset: h5py.Dataset) -> Storage:
         details = {"dataset": self.dataset}
-        details |= {"chunks": str(self.chunks)} if self.chunks else {"layout": "contiguous" if self._raw else "compact"}
+        details |= (
+            {"chunks": str(self.chunks)}
+            if self.chunks
+            else {"layout": _LAYOUTS[dataset.id.get_create_plist().get_layout()]}
+        )
         if self.encoded:
             details["filters"] = ", ".join(filters_of(dataset).values())
         return Storage("h5", details)
