@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -277,6 +278,15 @@ def test_a_signal_to_the_whole_group_is_quiet(large, number, tmp_path_factory):
         assert (process.returncode, out, err) in [(-number, b"", b""), (0, b"", b"")]
         assert not {path.name for path in large.iterdir()} - {"x.npy", "n.npy", "y.npy"}
     assert not list(folder.iterdir())
+
+
+def test_an_error_that_a_signal_caused_is_not_told(tmp_path):
+    code = (
+        "import sys, signal, revseq_cli.__main__ as main, revseq_cli.stopping as stopping;"
+        "stopping._received.append(signal.SIGTERM); sys.argv = ['revseq', 'show', 'absent.npy']; main.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGTERM, b"")
 
 
 def handles_signals(pid):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_engine import expected
 
-from revseq_cli import job, pages, report
+from revseq_cli import job, pages, view
 from revseq_cli.errors import FormatError
 from revseq_cli.formats.base import HeldSource, Storage
 from revseq_cli.formats.text import Text
@@ -181,7 +181,7 @@ def test_a_printed_example_is_the_same_job_and_right(data):
         HeldSource("x", array, Storage("memory", {})) for array in (values, lengths, expected(values, lengths, axis))
     )
     source, source_lengths, result = held
-    text = report.example_text(source, source_lengths, axis, result)
+    text = view.example_text(source, source_lengths, axis, result)
     (example,) = job.find_examples(Text("x", text))
     work = job.load_example(example)
     assert oracle.same_bits(work.values.read(), values)

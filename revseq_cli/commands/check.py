@@ -35,7 +35,7 @@ def command(
     tensors, and what the lengths do: how many lie above the axis size and are clamped, how many change nothing.
     The exit status is 0 if every constraint holds, and 1 if one does not.
     """
-    from revseq_cli import engine, job, report, spec  # --help must not load NumPy
+    from revseq_cli import engine, job, report, spec, view  # --help must not load NumPy
 
     voice = options.Voice(quiet, verbose, color)
     if example and as_json:
@@ -47,7 +47,7 @@ def command(
     if example:
         work.require(level)
         result = engine.reversed_in_memory(work, engine.Resources())
-        click.echo(report.example_text(work.values, work.lengths, work.axis, result))
+        click.echo(view.example_text(work.values, work.lengths, work.axis, result))
         return 0
     lowest = spec.lowest_level(values, lengths, work.axis)
     # Lengths that the operator could not use at any level have no effect to count.

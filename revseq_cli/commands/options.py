@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from revseq_cli.job import Request
-    from revseq_cli.report import Marks
+    from revseq_cli.view import Marks
 
 # Spelt out, since what they come from would load NumPy for --help; a test holds them together.
 FORMAT_NAMES = ("npy", "h5", "json", "text")
@@ -244,11 +244,11 @@ class Voice:
     @property
     def marks(self) -> Marks | None:
         """How elements are set apart in printed tensors: not at all where a program reads them."""
-        from revseq_cli import report
+        from revseq_cli import view
 
         if self.colored:
-            return report.COLORED
-        return report.UNCOLORED if is_terminal() and os.environ.get("TERM") != "dumb" else None
+            return view.COLORED
+        return view.UNCOLORED if is_terminal() and os.environ.get("TERM") != "dumb" else None
 
     @property
     def colored(self) -> bool:

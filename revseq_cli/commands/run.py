@@ -196,22 +196,22 @@ def _print(
     full: bool,
 ) -> None:
     """Reverse in memory, and print."""
-    from revseq_cli import engine, report
+    from revseq_cli import engine, view
     from revseq_cli.formats import npy, text
 
     if format_name != "npy":
         text.require_text(work.values.desc, work.values.name)
     result = engine.reversed_in_memory(work, resources)
     _draw(drawing, work, result)
-    most = report.MOST_ON_TERMINAL if options.is_terminal() and not full else None
+    most = view.MOST_ON_TERMINAL if options.is_terminal() and not full else None
     if format_name == "npy":
         sys.stdout.buffer.write(npy.to_bytes(result.read(), work.values.order))
     elif format_name == "json":
         click.echo(text.write_json(result.read()))
     elif example:
-        click.echo(report.example_text(work.values, work.lengths, work.axis, result, most, voice.marks), color=True)
+        click.echo(view.example_text(work.values, work.lengths, work.axis, result, most, voice.marks), color=True)
     else:
-        click.echo(report.result_text(work.lengths, work.axis, result, most, voice.marks), color=True)
+        click.echo(view.result_text(work.lengths, work.axis, result, most, voice.marks), color=True)
 
 
 def _drawing(path: str, work: Job, *, overwrite: bool) -> NewFile:
@@ -224,8 +224,8 @@ def _drawing(path: str, work: Job, *, overwrite: bool) -> NewFile:
 
 
 def _draw(drawing: NewFile | None, work: Job, result: Source) -> None:
-    from revseq_cli import report
+    from revseq_cli import view
 
     if drawing:
         with drawing:
-            drawing.write(report.picture(work.values, work.lengths, work.axis, result).encode())
+            drawing.write(view.picture(work.values, work.lengths, work.axis, result).encode())
