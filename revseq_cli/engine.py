@@ -267,6 +267,10 @@ def _read(ticket: Ticket) -> NDArray[Any]:
     return ticket.read()
 
 
+def _summarized(ticket: Ticket) -> kernel.Statistics:
+    return kernel.statistics(ticket.read())
+
+
 @contextlib.contextmanager
 def _at_hand(source: Source, sink: Sink, arrangement: Arrangement) -> Iterator[Source]:
     """The source, or where it is spooled, and has chunks, its copy beside the output."""
@@ -285,15 +289,6 @@ def _deliver(tasks: Iterable[Task], sink: Sink, arrangement: Arrangement, done: 
         done(_elements(region))
 
 
-@dataclass(frozen=True)
-class Summarize:
-    """The statistics of a block."""
-
-    def __call__(self, values: Ticket) -> kernel.Statistics:
-        """Their share."""
-        return kernel.statistics(values.read())
-
-
 def count_lengths(job: Job, resources: Resources) -> kernel.LengthCounts:
     """What the lengths of the whole job do."""
     return sum(_folded(job.lengths, CountLengths(job.values.sizes[job.axis]), resources), kernel.LengthCounts())
@@ -301,7 +296,7 @@ def count_lengths(job: Job, resources: Resources) -> kernel.LengthCounts:
 
 def statistics(source: Source, resources: Resources) -> kernel.Statistics:
     """The statistics of a whole tensor, in one pass."""
-    return sum(_folded(source, Summarize(), resources), kernel.Statistics())
+    return sum(_folded(source, _summarized, resources), kernel.Statistics())
 
 
 def _folded(source: Source, step: Callable[[Ticket], Any], resources: Resources) -> Iterator[Any]:
