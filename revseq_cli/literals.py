@@ -6,6 +6,7 @@ rounded to nearest as NumPy parses it, through FLOAT64. Nothing is ever wrapped,
 
 from __future__ import annotations
 
+import json
 import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ LONGEST = 1100
 _PLAIN = b"0123456789eE.,+-"
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?=f?$)", re.ASCII)
 _INTEGRAL = re.compile(r"([+-]?\d+)(?:\.0*)?f?", re.ASCII)
+# In a float type, -0 keeps its sign.
+_MINUS_ZERO = re.compile(r"-0(?![\d.eE])")
 _SPECIAL = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE)
 _NAN_BITS = re.compile(r"nan\(0x([0-9a-f]{1,16})\)", re.IGNORECASE)
 # The floats at and above which not every integral number is exact, by item size.
@@ -52,6 +55,47 @@ def parse(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any
     raise LiteralError(0, f"{name} cannot be written as text")
 
 
+def parse_plain(text: str, dtype: np.dtype[Any]) -> NDArray[Any] | None:
+    """What `parse` gives for numbers with commas between them, written as JSON has them; twice as fast.
+
+    None where a number needs the care of `parse`: a word, an integer written as 1.0, one that may not fit.
+    """
+    if needs_care(text):
+        return None
+    try:
+        numbers = json.loads(f"[{text}]", parse_constant=float)
+    except ValueError:
+        return None
+    return from_numbers(numbers, dtype)
+
+
+def needs_care(text: str) -> bool:
+    """Whether Python's own reader of JSON would lose how a number is written: -0, or very long."""
+    commas = np.flatnonzero(np.frombuffer(text.encode("ascii", "replace"), np.uint8) == ord(","))
+    return bool(np.diff(commas, prepend=-1, append=len(text)).max() > LONGEST or _MINUS_ZERO.search(text))
+
+
+def from_numbers(numbers: Sequence[float], dtype: np.dtype[Any]) -> NDArray[Any] | None:
+    """The same for what Python has read already."""
+    try:
+        wide = np.array(numbers, np.float64) if dtype.kind == "f" else np.array(numbers)
+    except OverflowError:  # an integer of hundreds of digits
+        return None
+    # Integers that INT64 does not hold, and fractions among integers, come as another type.
+    return _narrowed(wide, dtype) if dtype.kind == "f" or wide.dtype == np.int64 else None
+
+
+def _narrowed(wide: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any] | None:
+    """INT64 or FLOAT64 in a type of the same kind; None unless it is certain that each fits as it was written."""
+    if dtype.kind == "f":
+        certain = bool((np.abs(wide) < _EXACT_BELOW[dtype.itemsize]).all())
+    else:
+        # INT64's own ends are what NumPy's reader gives for numbers beyond them.
+        low, high = max(np.iinfo(dtype).min, -(2**63) + 1), min(np.iinfo(dtype).max, 2**63 - 2)
+        certain = bool(low <= wide.min() and wide.max() <= high)
+    return wide.astype(dtype) if certain else None
+
+
 def _is_plain(tokens: Sequence[str]) -> bool:
     """Whether int() and float() take the tokens for nothing else than we do: no names, no underscores, no blanks."""
     joined = ",".join(tokens)
@@ -65,13 +109,6 @@ def _parse_integers(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> N
         numbers = None
     if numbers is None:
         numbers = [_integer(i, token, name) for i, token in enumerate(tokens)]
-    return from_integers(numbers, dtype, name)
-
-
-def from_integers(numbers: Sequence[int], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
-    """The same for what has been read as integers already."""
-    if dtype.kind == "f":
-        return _parse_floats(list(map(str, numbers)), dtype, name)
     try:
         return np.array(numbers, dtype=dtype)
     except OverflowError:

@@ -99,9 +99,10 @@ class TensorText:
             raise self.problem
         if self.start == self.stop:
             raise error_at(self.text, self.start, f"{self.name} has no values", "rows in brackets below the header")
-        shape, tokens, places = _read_body(self)
+        shape, numbers, places = _read_body(self)
+        flat = literals.parse_plain(numbers, dtype)
         try:
-            flat = literals.parse(tokens, dtype, data_type.name)
+            flat = literals.parse(numbers.replace(",", " ").split(), dtype, data_type.name) if flat is None else flat
         except literals.LiteralError as e:
             raise error_at(self.text, self.start + places[e.index], e.problem) from None
         return flat.reshape(self._sizes(shape))
@@ -219,8 +220,8 @@ def _body_extent(text: str, start: int, limit: int) -> tuple[int, int]:
     return start, start + int(brackets[closed[0]]) + 1
 
 
-def _read_body(tensor: TensorText) -> tuple[tuple[int, ...], list[str], NDArray[np.intp]]:
-    """A body's shape, its numbers as text, and where each stands."""
+def _read_body(tensor: TensorText) -> tuple[tuple[int, ...], str, NDArray[np.intp]]:
+    """A body's shape, its numbers without the brackets, and where each stands."""
     body = tensor.text[tensor.start : tensor.stop]
     if '"' in body:  # JSON writes "nan" in quotes
         body = _QUOTED_SPECIAL.sub(lambda special: f" {special[1]} ", body)
@@ -238,13 +239,12 @@ def _read_body(tensor: TensorText) -> tuple[tuple[int, ...], list[str], NDArray[
         i = int(wrong[0])
         raise error_at(tensor.text, tensor.start + int(places[i + 1]), _OUT_OF_PLACE[int(kinds[i]), int(kinds[i + 1])])
     shape = _shape(tensor, kinds, places)
-    tokens = body.replace("[", " ").replace("]", " ").replace(",", " ").split()
-    return shape, tokens, places[kinds == _NUMBER]
+    return shape, body.replace("[", " ").replace("]", " "), places[kinds == _NUMBER]
 
 
 def _shape(tensor: TensorText, kinds: NDArray[np.uint8], places: NDArray[np.intp]) -> tuple[int, ...]:
     """The body's shape; FormatError where rows of one depth differ in length, or numbers stand at two depths."""
-    depth = np.cumsum(np.where(kinds == _OPEN, 1, 0) - np.where(kinds == _CLOSE, 1, 0))
+    depth = np.cumsum((kinds == _OPEN).view(np.int8) - (kinds == _CLOSE).view(np.int8), dtype=np.int32)
     numbers = np.flatnonzero(kinds == _NUMBER)
     rank = int(depth[numbers[0]])
     if rank > 64:
@@ -274,46 +274,66 @@ def header(name: str, desc: TensorDesc) -> str:
     return f"{name}: {desc}"
 
 
-def body(
-    texts: Sequence[str],
-    sizes: tuple[int, ...],
-    gaps: Sequence[int] = (),
-    mark: Callable[[int, str], str] | None = None,
-) -> str:
-    """The rows of a tensor whose elements, in C order, are `texts`; `mark` may dress an element, by its number.
+def body(rows: Sequence[str], sizes: tuple[int, ...], gaps: Sequence[int] = ()) -> str:
+    """The rows of a tensor in their brackets.
 
-    Brackets run together; a row that opens k of them is indented by (rank - k) blanks; the first column has a width of
-    its own and all others share one. That rule gives the tensors of the reference page to the letter. `gaps` has, for
-    each dimension, after how many of its indices a "..." stands for what was left out, or 0.
+    Brackets run together; a row that opens k of them is indented by (rank - k) blanks. `gaps` has, for each dimension,
+    after how many of its indices a "..." stands for what was left out, or 0.
     """
-    rank, width = len(sizes), sizes[-1]
+    rank = len(sizes)
     gaps = gaps or (0,) * rank
-    first = max(map(len, texts[::width]))
-    rows = range(0, len(texts), width)
-    other = max(max(map(len, texts[start + 1 : start + width]), default=0) for start in rows)
     # How many rows an index of each dimension holds, from the innermost out.
     spans = [prod(sizes[d + 1 : -1]) for d in range(rank - 2, -1, -1)]
     blocks = [prod(sizes[d:-1]) for d in range(rank - 2, -1, -1)]
     lines = []
-    for row in range(len(texts) // width):
-        start, stop = row * width, (row + 1) * width
+    for i, row in enumerate(rows):
+        opened = 1 + _boundaries(i, blocks)
+        closed = 1 + _boundaries(i + 1, blocks)
+        last = i + 1 == len(rows)
+        lines.append(" " * (rank - opened) + "[" * opened + row + "]" * closed + ("" if last else ","))
+        for d, (span, block) in enumerate(zip(spans, blocks, strict=True)):
+            gap = gaps[rank - 2 - d]
+            if gap and (i + 1) % block == gap * span:
+                lines.append(" " * (rank - 1 - d) + "...")
+    return "\n".join(lines)
+
+
+def aligned(texts: Sequence[str], width: int, gap: int = 0, mark: Callable[[int, str], str] | None = None) -> list[str]:
+    """Rows of `width` elements whose texts, in C order, are given; `mark` may dress an element, by its number.
+
+    The first column has a width of its own and all others share one. That rule gives the tensors of the reference page
+    to the letter. A "..." stands after `gap` elements, unless that is 0.
+    """
+    starts = range(0, len(texts), width)
+    first = max(map(len, texts[::width]))
+    other = max(max(map(len, texts[start + 1 : start + width]), default=0) for start in starts)
+    rows = []
+    for start in starts:
+        stop = start + width
         cells = [texts[start].rjust(first), *map(str.rjust, texts[start + 1 : stop], itertools.repeat(other))]
         if mark:
             cells = [
                 cell[: -len(text)] + mark(i, text)
                 for i, (cell, text) in enumerate(zip(cells, texts[start:stop], strict=True), start)
             ]
-        if gaps[-1]:
-            cells.insert(gaps[-1], "...")
-        opened = 1 + _boundaries(row, blocks)
-        closed = 1 + _boundaries(row + 1, blocks)
-        last = row + 1 == len(texts) // width
-        lines.append(" " * (rank - opened) + "[" * opened + ", ".join(cells) + "]" * closed + ("" if last else ","))
-        for d, (span, block) in enumerate(zip(spans, blocks, strict=True)):
-            gap = gaps[rank - 2 - d]
-            if gap and (row + 1) % block == gap * span:
-                lines.append(" " * (rank - 1 - d) + "...")
-    return "\n".join(lines)
+        if gap:
+            cells.insert(gap, "...")
+        rows.append(", ".join(cells))
+    return rows
+
+
+def rows_of(values: NDArray[Any], render: Callable[[NDArray[Any]], list[str]] = literals.render) -> list[str]:
+    """A tensor's aligned rows; integers need no `render`, since one template prints a row of them."""
+    if values.dtype.kind not in "iu":
+        return aligned(render(values), values.shape[-1])
+    columns = values.reshape(-1, values.shape[-1])
+
+    def longest(part: NDArray[Any]) -> int:
+        return max(len(str(part.min())), len(str(part.max()))) if part.size else 0
+
+    first, other = longest(columns[:, :1]), longest(columns[:, 1:])
+    template = f"%{first}d" + f", %{other}d" * (columns.shape[1] - 1)
+    return [template % tuple(row) for row in columns.tolist()]
 
 
 def _boundaries(row: int, blocks: Sequence[int]) -> int:
@@ -328,4 +348,4 @@ def _boundaries(row: int, blocks: Sequence[int]) -> int:
 
 def tensor_text(name: str, desc: TensorDesc, values: NDArray[Any]) -> str:
     """Header and body, as a page shows a tensor; no line break at the end."""
-    return f"{header(name, desc)}\n{body(literals.render(values), desc.sizes)}"
+    return f"{header(name, desc)}\n{body(rows_of(values), desc.sizes)}"

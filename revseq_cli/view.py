@@ -141,7 +141,7 @@ def shortened(
         for parts, size in zip(ends, desc.sizes, strict=True)
     ]
     mark = (lambda i, text: f"\x1b[{code}m{text}\x1b[0m" if dressed[i] else text) if mask else None
-    rows = notation.body(_texts(values), values.shape, gaps, mark)
+    rows = notation.body(notation.aligned(_texts(values), values.shape[-1], gaps[-1], mark), values.shape, gaps)
     if values.size == desc.element_count:
         return rows
     return f"{rows}\n// {values.size:,} of {desc.element_count:,} elements{more}"

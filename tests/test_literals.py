@@ -37,6 +37,40 @@ def test_either_byte_order_is_rendered(order):
     assert literals.render(values) == ["nan(0x7fc00001)", "-inf", "0.1"]
 
 
+_EDGES = (
+    "0 -0 +7 1.0 .5 5. 1e3 300 -129 65504 65520 16777217 1e39 1e400 -9223372036854775808 18446744073709551615".split()
+)
+_TOKENS = st.lists(
+    st.sampled_from(_EDGES) | st.text("0123456789+-.eE", min_size=1, max_size=6) | st.just("1" * 1101),
+    min_size=1,
+    max_size=4,
+)
+
+
+def read_with_care(tokens, data_type):
+    try:
+        return literals.parse(tokens, dtype_of(data_type), data_type.name)
+    except literals.LiteralError:
+        return None
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.sampled_from(oracle.DATA_TYPES), _TOKENS)
+@example(DataType.INT8, ["1-2"])
+@example(DataType.INT8, ["1-2", "+"])
+@example(DataType.FLOAT32, ["0." + "1" * 1100])
+def test_the_fast_way_reads_what_the_careful_one_reads(data_type, tokens):
+    careful = read_with_care(tokens, data_type)
+    plain = literals.parse_plain(", ".join(tokens), dtype_of(data_type))
+    assert plain is None or oracle.same_bits(plain, careful)
+
+
+@pytest.mark.parametrize("name", ["INT32", "UINT64", "FLOAT32", "FLOAT64"])
+def test_usual_numbers_are_read_in_the_fast_way(name):
+    expected = np.array([1, 200, 3], dtype_of(DataType[name]))
+    assert oracle.same_bits(literals.parse_plain("1, 200,\n 3", expected.dtype), expected)
+
+
 def test_how_numbers_are_written():
     values = np.array([1, -0.0, 0, 1e16, 0.5, np.nan, np.inf, -np.inf, 2**53], np.float64)
     assert literals.render(values) == "1 -0.0 0 1e+16 0.5 nan inf -inf 9007199254740992".split()

@@ -115,11 +115,18 @@ def test_a_hundred_thousand_brackets_are_refused_at_once():
 
 
 def test_elements_share_widths_but_for_the_first_column():
-    assert notation.body(["1", "200", "3", "-44", "5", "6"], (2, 3)) == "[[  1, 200,   3],\n [-44,   5,   6]]"
+    rows = notation.aligned(["1", "200", "3", "-44", "5", "6"], 3)
+    assert notation.body(rows, (2, 3)) == "[[  1, 200,   3],\n [-44,   5,   6]]"
+
+
+def test_integers_are_printed_as_other_numbers_are():
+    values = np.array([[1, 200, 3], [-44, 5, 60000]], np.int32)
+    assert notation.rows_of(values) == notation.aligned(["1", "200", "3", "-44", "5", "60000"], 3)
+    assert notation.rows_of(values[:, :1]) == ["  1", "-44"]
 
 
 def test_gaps():
-    body = notation.body(list("123456789"), (3, 3), (2, 1))
+    body = notation.body(notation.aligned(list("123456789"), 3, 1), (3, 3), (2, 1))
     assert body == "[[1, ..., 2, 3],\n [4, ..., 5, 6],\n ...\n [7, ..., 8, 9]]"
 
 

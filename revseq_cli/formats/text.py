@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -116,8 +115,8 @@ def open_notation(text: Text, inner: str | None, types: TextTypes) -> Source:
     raise FormatError(f"holds {found}: {listed(known)}", "the name of one", hint, text.name)
 
 
-# An integer that must be kept as it is written: in a float type, -0 keeps its sign.
-_MINUS_ZERO = re.compile(r"-0(?![\d.eE])")
+class _WordsNeededError(Exception):
+    """A number of a JSON text does not fit as Python read it; it matters how it was written."""
 
 
 class _Number(str):
@@ -130,7 +129,14 @@ def open_json(text: Text, inner: str | None, types: TextTypes) -> Source:
     """A nested list, or an object with Values and perhaps DataType and Sizes."""
     if inner is not None:
         raise UsageError("a JSON file holds one tensor", "no name after ::", where=text.name)
-    found = _load(text)
+    try:
+        return _json_source(text, types, words=literals.needs_care(text.text))
+    except _WordsNeededError:
+        return _json_source(text, types, words=True)
+
+
+def _json_source(text: Text, types: TextTypes, words: bool) -> Source:
+    found = _load(text, words)
     if isinstance(found, list):
         found = {"Values": found}
     if not isinstance(found, dict) or "Values" not in found or set(found) - {"DataType", "Sizes", "Values"}:
@@ -154,28 +160,19 @@ def open_json(text: Text, inner: str | None, types: TextTypes) -> Source:
     return HeldSource(text.name, values, Storage("json", {}), text.identity)
 
 
-def _load(text: Text) -> object:
+def _load(text: Text, words: bool) -> object:
+    """What the JSON text says; with `words` its numbers are left as they are written, which takes longer."""
+
     def no_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
         if len(dict(pairs)) < len(pairs):
             raise FormatError(f"has a key twice: {listed(key for key, _ in pairs)}", "each key once", where=text.name)
         return dict(pairs)
 
-    def load(parse_int: Callable[[str], object] | None) -> object:
-        return json.loads(
-            text.text,
-            parse_int=parse_int,
-            parse_float=_Number,
-            parse_constant=_constant,
-            object_pairs_hook=no_twice,
-        )
-
+    number = _Number if words else None
     try:
-        try:
-            return load(_Number if _MINUS_ZERO.search(text.text) else None)  # json's own way is five times as fast
-        except (json.JSONDecodeError, FormatError):
-            raise
-        except ValueError:  # Python refuses thousands of digits; as words they are told with their place
-            return load(_Number)
+        return json.loads(
+            text.text, parse_int=number, parse_float=number, parse_constant=_constant, object_pairs_hook=no_twice
+        )
     except json.JSONDecodeError as e:
         if not text.text.strip():
             raise FormatError(
@@ -184,6 +181,10 @@ def _load(text: Text) -> object:
         raise notation.error_at(text.text, e.pos, f"is not JSON: {e.msg}").about(text.name) from None
     except RecursionError:
         raise FormatError("is nested too deep", "at most 64 dimensions, and 8 in DirectML", where=text.name) from None
+    except FormatError:
+        raise
+    except ValueError:  # Python refuses thousands of digits
+        raise _WordsNeededError from None
 
 
 def _constant(word: str) -> str:
@@ -216,9 +217,13 @@ def _json_values(nested: object, data_type: DataType, name: str) -> NDArray[Any]
         if len(sizes) > 64:
             raise FormatError("is nested too deep", "at most 64 dimensions, and 8 in DirectML", where=name)
     kinds = set(map(type, level))
+    if kinds <= {int, float}:
+        flat = literals.from_numbers(level, dtype_of(data_type))
+        if flat is not None:
+            return flat.reshape(sizes)
+    if float in kinds or kinds == {int}:
+        raise _WordsNeededError
     try:
-        if kinds == {int}:
-            return literals.from_integers(level, dtype_of(data_type), data_type.name).reshape(sizes)
         if kinds != {_Number}:
             level = [_token(i, entry, sizes, name) for i, entry in enumerate(level)]
         return literals.parse(level, dtype_of(data_type), data_type.name).reshape(sizes)
@@ -261,11 +266,16 @@ def _index(flat: int, sizes: list[int]) -> str:
 def write_json(values: NDArray[Any]) -> str:
     """The JSON object of a tensor, a row a line; NaN and infinities are strings."""
     desc = describe(values)
-    texts = literals.render(values)
-    if values.dtype.kind == "f":
-        texts = [f'"{text}"' if literals.is_special(text) else text for text in texts]
     head = f'{{"DataType": "{desc.data_type.name}", "Sizes": {list(desc.sizes)}, "Values":\n'
-    return head + notation.body(texts, desc.sizes) + "}"
+    return head + notation.body(notation.rows_of(values, _quoted), desc.sizes) + "}"
+
+
+def _quoted(values: NDArray[Any]) -> list[str]:
+    """Floats as text; JSON has no word for NaN and infinities, which are strings."""
+    texts = literals.render(values)
+    for i in map(int, np.flatnonzero(~np.isfinite(values))):
+        texts[i] = f'"{texts[i]}"'
+    return texts
 
 
 def write_notation(values: NDArray[Any], name: str = "OutputTensor") -> str:
