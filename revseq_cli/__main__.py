@@ -66,7 +66,7 @@ def _run() -> int:
     except BrokenPipeError:
         return _silent_stdout(0)
     except Exception as e:  # noqa: BLE001 - this is the boundary; -vv shows where it comes from
-        stopping.check()  # a signal that broke into a library's C code comes out as an error of that library
+        stopping.check()  # what failed after a signal came may have failed because of it
         return _fail(e, verbose)
 
 

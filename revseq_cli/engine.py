@@ -35,6 +35,7 @@ BLOCK_BYTES = 1 << 22
 # Below this many bytes, starting threads costs more than they give; and processes, which start slower.
 _WORTH_THREADS = 1 << 25
 _WORTH_PROCESSES = 1 << 28
+_PATIENCE = 0.1  # seconds after which a signal is noticed, however long a block takes
 
 
 class Resources(NamedTuple):
@@ -323,16 +324,16 @@ def _elements(region: Region) -> int:
 
 
 def _run(tasks: Iterable[Task], arrangement: Arrangement) -> Iterator[tuple[Region, Any]]:
-    """The result of every task, in the order in which they end."""
+    """The result of every task, in the order in which they end; a signal is looked at between two of them."""
     memory.keep_freed()
-    with contextlib.ExitStack() as stack:
+    with stopping.deferred(), contextlib.ExitStack() as stack:
         if arrangement.engine == "serial":
             results: Iterator[tuple[Region, Any]] = (task() for task in tasks)
         else:
             pool = stack.enter_context(_pool(arrangement))
             results = stack.enter_context(contextlib.closing(_submitted(tasks, pool, 2 * arrangement.workers)))
         for result in results:
-            stopping.check()  # h5py may have swallowed the exception
+            stopping.check()
             yield result
 
 
@@ -349,7 +350,8 @@ def _pool(arrangement: Arrangement) -> Iterator[Executor]:
         # Not fork: a worker must inherit neither an open HDF5 file nor a lock that a thread holds. Not a server that
         # forks either: it starts no faster, and leaves its folder in TMPDIR when we end by a signal.
         context = multiprocessing.get_context("spawn")
-        pool = futures.ProcessPoolExecutor(arrangement.workers, context, _begin_worker)
+        with stopping.shielded():  # it starts Python's tracker of semaphores, which would die of a SIGHUP
+            pool = futures.ProcessPoolExecutor(arrangement.workers, context, _begin_worker)
     try:
         yield pool
     except futures.BrokenExecutor:
@@ -373,7 +375,8 @@ def _submitted(tasks: Iterable[Task], pool: Executor, window: int) -> Generator[
                 pending |= {pool.submit(task) for task in itertools.islice(tasks, window - len(pending))}
             if not pending:
                 return
-            ended, pending = wait(pending, return_when=FIRST_COMPLETED)
+            ended, pending = wait(pending, _PATIENCE, FIRST_COMPLETED)
+            stopping.check()
             for future in ended:
                 yield future.result()
     finally:

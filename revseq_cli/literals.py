@@ -63,7 +63,7 @@ def parse_plain(text: str, dtype: np.dtype[Any]) -> NDArray[Any] | None:
     if needs_care(text):
         return None
     try:
-        numbers = json.loads(f"[{text}]", parse_constant=float)
+        numbers = json.loads(f"[{text}]")
     except ValueError:
         return None
     return from_numbers(numbers, dtype)
@@ -75,8 +75,10 @@ def needs_care(text: str) -> bool:
     return bool(np.diff(commas, prepend=-1, append=len(text)).max() > LONGEST or _MINUS_ZERO.search(text))
 
 
-def from_numbers(numbers: Sequence[float], dtype: np.dtype[Any]) -> NDArray[Any] | None:
-    """The same for what Python has read already."""
+def from_numbers(numbers: Sequence[object], dtype: np.dtype[Any]) -> NDArray[Any] | None:
+    """The same for what Python has read already; None also where something is no number."""
+    if not {int, float}.issuperset(map(type, numbers)):  # NumPy would take True for 1, "2" for 2 and None for NaN
+        return None
     try:
         wide = np.array(numbers, np.float64) if dtype.kind == "f" else np.array(numbers)
     except OverflowError:  # an integer of hundreds of digits

@@ -81,11 +81,19 @@ def _job_json(values: TensorDesc, lengths: TensorDesc, axis: int) -> dict[str, A
 
 
 def run_json(
-    values: TensorDesc, lengths: TensorDesc, axis: int, output: str, notes: Sequence[str], *, verified: bool
+    values: TensorDesc,
+    lengths: TensorDesc,
+    axis: int,
+    output: str,
+    notes: Sequence[str],
+    *,
+    verified: bool,
+    sha256: str | None,
 ) -> str:
-    """What `run` did."""
+    """What `run` did; the digest only where it was asked for."""
     done = {"output": output, "bytes": values.total_bytes, "verified": verified, "notes": list(notes)}
-    return _as_json({**_job_json(values, lengths, axis), **done})
+    digest = {"sha256": sha256} if sha256 else {}
+    return _as_json({**_job_json(values, lengths, axis), **done, **digest})
 
 
 def plan_json(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrangement) -> str:

@@ -1,4 +1,8 @@
-"""An orderly stop on SIGINT, SIGTERM and SIGHUP: a flag and an exception first, and in the end the signal itself."""
+"""An orderly stop on SIGINT, SIGTERM and SIGHUP: at once where nothing is at stake, and else at the next safe point.
+
+No handler raises an exception: out of nowhere it would leave locks held, h5py would swallow it, and an import would
+report it.
+"""
 
 from __future__ import annotations
 
@@ -18,26 +22,25 @@ _deferred = 0
 
 
 class Stopped(BaseException):
-    """A signal asks the process to end; not an Exception, so that nothing swallows it on the way."""
+    """A signal has asked the process to end; not an Exception, so that nothing swallows it on the way."""
 
 
 def watch() -> None:
-    """Turn the first of the signals into Stopped; one that the parent has set to be ignored stays ignored."""
+    """Act on the signals from now on; one that the parent has set to be ignored stays ignored."""
     for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _handle)
 
 
 def _handle(number: int, _: FrameType | None) -> None:
-    if not _received:  # a second signal must not break the clean-up after the first
-        _received.append(number)
-        if not _deferred:
-            raise Stopped
+    if not _deferred:
+        _end_by(number)
+    _received.append(number)
 
 
 @contextlib.contextmanager
 def deferred() -> Iterator[None]:
-    """Hold the exception back while a step must not be torn, such as the making of a file that is to be removed."""
+    """Note a signal meanwhile, and raise Stopped for it at the end, or at a `check`: there is something to undo."""
     global _deferred
     _deferred += 1
     try:
@@ -68,15 +71,19 @@ def ignore() -> None:
 
 
 def check() -> None:
-    """Raise Stopped if a signal came; where a library swallowed the exception, this does not."""
+    """Raise Stopped if a signal came."""
     if _received:
         raise Stopped
 
 
 def die() -> NoReturn:
-    """End as the signal would have ended us, so that a shell's loop stops too."""
+    """End by the signal that came."""
     gc.collect()  # semaphores of a process pool, which would be reported as leaked
-    number = _received[0] if _received else signal.SIGINT
+    _end_by(_received[0] if _received else signal.SIGINT)
+
+
+def _end_by(number: int) -> NoReturn:
+    """End as the signal would have ended us, so that a shell's loop stops too."""
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     os._exit(128 + number)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -36,6 +37,14 @@ class Result:
         for word in words:
             assert word in self.err, self.err
         return self
+
+
+@pytest.fixture
+def files(tmp_path):
+    """x.npy and n.npy of a small job."""
+    np.save(tmp_path / "x.npy", np.arange(1, 13, dtype=np.float32).reshape(3, 4))
+    np.save(tmp_path / "n.npy", np.array([[2], [4], [3]], np.uint32))
+    return tmp_path
 
 
 @pytest.fixture

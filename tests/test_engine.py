@@ -1,11 +1,10 @@
 """Every engine, on every format, in little memory, and what becomes of it when something dies."""
 
+import hashlib
+import json
 import os
-import signal
 import subprocess
-import sys
 import tempfile
-import time
 from pathlib import Path
 
 import h5py
@@ -221,120 +220,6 @@ def test_dry_run_of_100_tb(revseq, roomy):
     assert "blocks                 24,390,244 of 4,100,000 bytes" in done.out
 
 
-def start(folder, *args, env=()):
-    command = [COMMAND, "run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy", "--overwrite", *args]
-    return subprocess.Popen(
-        command, cwd=folder, env=os.environ | dict(env), stdout=-1, stderr=-1, start_new_session=True
-    )
-
-
-def members(group):
-    """The living processes of a session."""
-    found = subprocess.run(["ps", "-s", str(group), "-o", "pid=,stat="], capture_output=True, text=True, check=False)
-    return [int(line.split()[0]) for line in found.stdout.splitlines() if "Z" not in line.split()[1]]
-
-
-def until(condition, seconds=20):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def gone(process):
-    until(lambda: not [pid for pid in members(process.pid) if pid != process.pid])
-
-
-@pytest.mark.parametrize("name", ENGINES)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_leaves_the_old_output_and_nothing_else(large, name, number):
-    (large / "y.npy").write_bytes(b"old")
-    for delay in (0, 0.15, 0.4):
-        process = start(large, "--engine", name, "--memory", "300K", "--jobs", "2")
-        until(lambda process=process: handles_signals(process.pid))  # before, it is Python that starts
-        time.sleep(delay)
-        process.send_signal(number)
-        _, err = process.communicate(timeout=20)
-        gone(process)
-        if process.returncode == 0:  # it was done before
-            (large / "y.npy").write_bytes(b"old")
-            continue
-        assert (process.returncode, err) == (-number, b"")
-        assert {path.name for path in large.iterdir()} == {"x.npy", "n.npy", "y.npy"}
-        assert (large / "y.npy").read_bytes() == b"old"
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_to_the_whole_group_is_quiet(large, number, tmp_path_factory):
-    """As Ctrl-C on a terminal sends it: to workers too, at any moment of their start."""
-    folder = tmp_path_factory.mktemp("temporary")
-    for delay in (0.02, 0.05, 0.1, 0.15, 0.2, 0.3):
-        process = start(large, "--engine", "processes", "--memory", "300K", "--jobs", "2", env={"TMPDIR": str(folder)})
-        until(lambda process=process: handles_signals(process.pid))
-        time.sleep(delay)
-        os.killpg(process.pid, number)
-        out, err = process.communicate(timeout=20)
-        gone(process)
-        assert (process.returncode, out, err) in [(-number, b"", b""), (0, b"", b"")]
-        assert not {path.name for path in large.iterdir()} - {"x.npy", "n.npy", "y.npy"}
-    assert not list(folder.iterdir())
-
-
-def test_an_error_that_a_signal_caused_is_not_told(tmp_path):
-    code = (
-        "import sys, signal, revseq_cli.__main__ as main, revseq_cli.stopping as stopping;"
-        "stopping._received.append(signal.SIGTERM); sys.argv = ['revseq', 'show', 'absent.npy']; main.main()"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path, check=False)
-    assert (done.returncode, done.stderr) == (-signal.SIGTERM, b"")
-
-
-def handles_signals(pid):
-    with open(f"/proc/{pid}/status") as f:
-        caught = next(int(line.split()[1], 16) for line in f if line.startswith("SigCgt"))
-    return bool(caught >> (signal.SIGHUP - 1) & 1)
-
-
-def test_a_worker_that_dies_is_an_error(large):
-    process = start(large, "--engine", "processes", "--memory", "300K", "--jobs", "2")
-    workers = []
-
-    def started():
-        workers[:] = [pid for pid in members(process.pid) if b"spawn_main" in cmdline(pid)]
-        return len(workers) >= 2 or process.poll() is not None
-
-    until(started)
-    for pid in workers:
-        os.kill(pid, signal.SIGKILL)
-    _, err = process.communicate(timeout=20)
-    gone(process)
-    assert process.returncode == 2
-    assert b"a worker process died" in err
-    assert {path.name for path in large.iterdir()} == {"x.npy", "n.npy"}
-
-
-def cmdline(pid):
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as f:
-            return f.read()
-    except OSError:
-        return b""
-
-
-def test_no_orphan_when_the_parent_is_killed(large):
-    process = start(large, "--engine", "processes", "--memory", "300K", "--jobs", "2")
-    until(lambda: len(members(process.pid)) >= 4 or process.poll() is not None)
-    process.kill()
-    process.communicate(timeout=20)
-    gone(process)
-    assert process.returncode == -signal.SIGKILL
-    assert not (large / "y.npy").exists()
-    assert all(path.name.startswith(".revseq-") for path in large.iterdir() if path.suffix == ".tmp")
-    again = start(large)
-    again.communicate(timeout=60)
-    assert again.returncode == 0  # what was left behind is in nobody's way
-
-
 def test_the_memory_bound_holds(revseq, tmp_path):
     """256 MiB of data with --memory 16MiB: the whole process stays far below the size of its file."""
     with open(tmp_path / "x.npy", "wb") as f:
@@ -361,3 +246,9 @@ def test_the_memory_bound_holds(revseq, tmp_path):
     ]
     done = subprocess.run(["python3", "-c", code, *command], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert int(done.stdout) < 100 * 1024  # KiB; a start with NumPy takes 35 MiB of it
+
+
+def test_sha256_is_that_of_the_file(revseq, files):
+    done = revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--json", "--sha256").ok()
+    assert json.loads(done.out)["sha256"] == hashlib.sha256((files / "y.npy").read_bytes()).hexdigest()
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "z.npy", "--sha256").refused("add -o out.npy --json")

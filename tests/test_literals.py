@@ -57,6 +57,10 @@ def read_with_care(tokens, data_type):
 @settings(max_examples=1000, deadline=None)
 @given(st.sampled_from(oracle.DATA_TYPES), _TOKENS)
 @example(DataType.INT8, ["1-2"])
+@example(DataType.INT8, ["1", "true"])
+@example(DataType.FLOAT32, ["1", "null"])
+@example(DataType.FLOAT32, ["1", "NaN"])
+@example(DataType.FLOAT32, ["1", '"2"'])
 @example(DataType.INT8, ["1-2", "+"])
 @example(DataType.FLOAT32, ["0." + "1" * 1100])
 def test_the_fast_way_reads_what_the_careful_one_reads(data_type, tokens):

@@ -158,3 +158,12 @@ def test_the_runtime_packages_are_four():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert {re.match(r"\w+", each)[0] for each in project["dependencies"]} == OTHERS
     assert (PACKAGE / "py.typed").exists()
+
+
+def test_every_hazard_has_its_test():
+    """The 61 hazards of a file tool; what a test is called says which."""
+    text = "".join((ROOT / "tests" / name).read_text() for name in ("test_hazards.py", "test_faults.py"))
+    covered = {
+        int(n) for name in re.findall(r"^def test_((?:h\d+_)+)", text, re.MULTILINE) for n in re.findall(r"\d+", name)
+    }
+    assert covered == set(range(1, 62))

@@ -14,7 +14,7 @@ from revseq_cli.errors import UsageError
 if TYPE_CHECKING:
     from revseq_cli.engine import Resources
     from revseq_cli.formats import Reference
-    from revseq_cli.formats.base import Layout, Sink, Source
+    from revseq_cli.formats.base import FileSink, Layout, Source
     from revseq_cli.formats.newfile import NewFile
     from revseq_cli.job import Job, Request
     from revseq_cli.spec import FeatureLevel
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 @click.option("--full", is_flag=True, help="Print every element on a terminal, too.")
 @click.option("--dry-run", is_flag=True, help="Validate, show the plan, and write nothing.")
 @click.option("--verify", is_flag=True, help="Read OUT back before it gets its name: reversed again, it is the input.")
+@click.option("--sha256", is_flag=True, help="With --json, also the SHA-256 of OUT's bytes.")
 @options.layout_options
 @options.resource_options
 @options.json_option
@@ -54,6 +55,7 @@ def command(
     full: bool,
     dry_run: bool,
     verify: bool,
+    sha256: bool,
     chunks: str | tuple[int, ...],
     compression: str | int,
     engine: str,
@@ -78,6 +80,8 @@ def command(
         raise UsageError("--json reports on a file", "-o or --dry-run with it", "-f json prints the tensor as JSON")
     if verify and not to_file:
         raise UsageError("--verify reads a file back", "-o with it", "add -o out.npy")
+    if sha256 and not (as_json and to_file and not dry_run):
+        raise UsageError("--sha256 is a part of the JSON report", "-o and --json with it", "add -o out.npy --json")
     if example and (to_file or format_name not in (None, "text")):
         raise UsageError("--example prints text", "neither -o nor -f with it", "add > example.txt instead")
 
@@ -103,7 +107,7 @@ def command(
     if dry_run:
         _dry_run(work, target, resources, as_json=as_json)
     elif target:
-        _write(work, target, resources, voice, drawing, verify=verify, as_json=as_json)
+        _write(work, target, resources, voice, drawing, verify=verify, as_json=as_json, sha256=sha256)
     else:
         _print(work, format_name, resources, voice, drawing, example=example, full=full)
 
@@ -116,7 +120,7 @@ class _Target:
     overwrite: bool
     layout: Layout
 
-    def sink(self, work: Job) -> Sink:
+    def sink(self, work: Job) -> FileSink:
         """The file's sink; every reason to refuse it shows now."""
         from revseq_cli import formats
 
@@ -162,27 +166,34 @@ def _write(
     *,
     verify: bool,
     as_json: bool,
+    sha256: bool,
 ) -> None:
     """Reverse into a new file."""
-    from revseq_cli import engine, report
+    from revseq_cli import engine, report, stopping
 
     sink = target.sink(work)
     arrangement = engine.arrange(work, resources, sink)
     voice.detail(report.plan_text(work.values.desc, work.lengths.desc, work.axis, arrangement))
     passes = 2 if verify else 1
     item_size = work.values.dtype.itemsize
-    with report.Progress(work.values.desc.total_bytes * passes, shown=voice.shows_progress) as bar, sink:
+    total = work.values.desc.total_bytes * passes
+    with stopping.deferred(), report.Progress(total, shown=voice.shows_progress) as bar, sink:
         engine.reverse(work, sink, arrangement, lambda elements: bar.advance(elements * item_size))
         if verify:
             engine.verify(work, sink, arrangement, lambda elements: bar.advance(elements * item_size))
         work.recheck()
+        digest = sink.digest() if sha256 else None
         _draw(drawing, work, sink.written())
     for note in sink.notes:
         voice.note(note)
     path = target.reference.path
     voice.detail(f"wrote {path}{', and verified it' if verify else ''}")
     if as_json:
-        click.echo(report.run_json(work.values.desc, work.lengths.desc, work.axis, path, sink.notes, verified=verify))
+        click.echo(
+            report.run_json(
+                work.values.desc, work.lengths.desc, work.axis, path, sink.notes, verified=verify, sha256=digest
+            )
+        )
 
 
 def _print(

@@ -18,7 +18,7 @@ from revseq_cli.formats.text import Text, TextTypes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from revseq_cli.formats.base import Sink, Source
+    from revseq_cli.formats.base import FileSink, Source
 
 STDIN = "standard input"
 
@@ -68,7 +68,7 @@ class Format(NamedTuple):
     name: str
     suffixes: tuple[str, ...]
     open: Callable[[Reference, TextTypes], Source]
-    create: Callable[[NewFile, Source, str | None, Layout], Sink]
+    create: Callable[[NewFile, Source, str | None, Layout], FileSink]
 
 
 def _open_npy(reference: Reference, _: TextTypes) -> Source:
@@ -77,7 +77,7 @@ def _open_npy(reference: Reference, _: TextTypes) -> Source:
     return npy.NpySource(reference.path)
 
 
-def _create_npy(file: NewFile, like: Source, inner: str | None, layout: Layout) -> Sink:
+def _create_npy(file: NewFile, like: Source, inner: str | None, layout: Layout) -> FileSink:
     _refuse_storage(file, inner, layout)
     return npy.NpySink(file, like)
 
@@ -88,7 +88,7 @@ def _open_h5(reference: Reference, _: TextTypes) -> Source:
     return hdf5.Hdf5Source(reference.path, reference.inner)
 
 
-def _create_h5(file: NewFile, like: Source, inner: str | None, layout: Layout) -> Sink:
+def _create_h5(file: NewFile, like: Source, inner: str | None, layout: Layout) -> FileSink:
     from revseq_cli.formats import hdf5_sink
 
     return hdf5_sink.create(file, like, inner, layout)
@@ -98,7 +98,7 @@ def _open_json(reference: Reference, types: TextTypes) -> Source:
     return text.open_json(load_text(reference), reference.inner, types)
 
 
-def _create_json(file: NewFile, like: Source, inner: str | None, layout: Layout) -> Sink:
+def _create_json(file: NewFile, like: Source, inner: str | None, layout: Layout) -> FileSink:
     _refuse_storage(file, inner, layout)
     return text.TextSink(file, like, text.write_json, text.open_json)
 
@@ -107,7 +107,7 @@ def _open_notation(reference: Reference, types: TextTypes) -> Source:
     return text.open_notation(load_text(reference), reference.inner, types)
 
 
-def _create_notation(file: NewFile, like: Source, inner: str | None, layout: Layout) -> Sink:
+def _create_notation(file: NewFile, like: Source, inner: str | None, layout: Layout) -> FileSink:
     _refuse_storage(file, inner, layout)
     return text.TextSink(file, like, text.write_notation, text.open_notation)
 
@@ -197,7 +197,7 @@ def create_sink(
     overwrite: bool,
     inputs: Iterable[positioned.Identity] = (),
     layout: Layout = Layout(),  # noqa: B008 - it is immutable
-) -> Sink:
+) -> FileSink:
     """The file of a result of the same sizes and data type as `like`; every reason to refuse it shows now."""
     if reference.inner is not None and os.path.exists(reference.path):  # noqa: PTH110 - see Reference.output
         raise UsageError(
@@ -210,6 +210,6 @@ def create_sink(
     return wanted.create(NewFile(reference.path, overwrite=overwrite, inputs=inputs), like, reference.inner, layout)
 
 
-def create_scratch(beside: str, like: Source) -> Sink:
+def create_scratch(beside: str, like: Source) -> FileSink:
     """A file for a tensor on its way, beside the output; it is gone when its sink is left."""
     return npy.NpySink(Scratch(beside, overwrite=True), like)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
+from revseq_cli import stopping
 from revseq_cli.formats import positioned
 from revseq_cli.formats.types import data_type_of
 from revseq_cli.plan import Region
@@ -186,14 +188,26 @@ class FileSink(Sink):
         self._finish()
         return self.reopen()
 
+    def digest(self) -> str:
+        """SHA-256 of the complete file's bytes, before it gets its name."""
+        import hashlib  # seldom asked for
+
+        self._finish()
+        digest = hashlib.sha256()
+        with Path(self.file.temporary).open("rb") as file:
+            while data := file.read(1 << 20):
+                stopping.check()
+                digest.update(data)
+        return digest.hexdigest()
+
     def _finish(self) -> None:
         if not self._finished:
             self.finish()
             self._finished = True
 
     def __enter__(self) -> Self:
+        self.file.__enter__()
         try:
-            self.file.__enter__()
             self.start()
         except BaseException as e:
             self.__exit__(type(e), e, e.__traceback__)
@@ -212,6 +226,7 @@ class FileSink(Sink):
             self.file.__exit__(type(e), e, e.__traceback__)
             raise
         self.file.__exit__(kind, error, trace)
+        self.notes += tuple(self.file.notes)
 
 
 @dataclass(frozen=True)

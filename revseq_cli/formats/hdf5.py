@@ -35,6 +35,9 @@ _FILTERS = {
     32024: "sz3", 32026: "blosc2", 32028: "sperr",
 }  # fmt: skip
 
+# What Keras holds for a decompression bomb: from this size on, more than so many times what is stored.
+_BOMB_BYTES, _BOMB_RATIO = 4 << 30, 1000
+
 _LAYOUTS = {h5py.h5d.COMPACT: "compact", h5py.h5d.CONTIGUOUS: "contiguous"}
 
 # No code is loaded from directories that the environment names, nor from HDF5's own: the only filters are those that
@@ -54,6 +57,9 @@ def opened(path: str, where: str = "") -> Iterator[h5py.File]:
     except _DAMAGE as e:
         if "unable to lock file" in str(e):
             raise TensorIOError("is being written by another process", hint="try again later", where=path) from None
+        if "already open for" in str(e):  # a mark in the file itself, which a writer that died leaves behind
+            hint = f"try again later; if nobody writes it: h5clear -s {path}"
+            raise TensorIOError("is being written by another process", hint=hint, where=path) from None
         raise TensorIOError("HDF5 cannot read it: truncated or damaged", "a whole file", where=where or path) from None
 
 
@@ -159,6 +165,12 @@ def _check(dataset: h5py.Dataset, where: str) -> None:
     if not kind.equal(h5py.h5t.py_create(dataset.dtype, logical=True)):
         raise FormatError(f"its data type only resembles {dataset.dtype}", "a type that NumPy has", where=where)
     require_filters(dataset, where)
+    declared, stored = prod(dataset.shape) * dataset.dtype.itemsize, dataset.id.get_storage_size()
+    if declared > _BOMB_BYTES and declared > _BOMB_RATIO * stored:
+        raise FormatError(
+            f"declares {declared} bytes and stores {stored}", f"at most {_BOMB_RATIO} times what is stored",
+            "if it is what you want, write it anew without compression: h5repack -f NONE", where,
+        )  # fmt: skip
 
 
 def refuse_other_files(dataset: h5py.Dataset, where: str) -> None:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import h5py
 import numpy as np
 
-from revseq_cli import stopping
 from revseq_cli.errors import FormatError, RevseqError
 from revseq_cli.formats import hdf5, hdf5_like, positioned
-from revseq_cli.formats.base import FileSink, Handing, Layout, Outlet, Sink, Source
+from revseq_cli.formats.base import FileSink, Handing, Layout, Outlet, Source
 from revseq_cli.formats.raw import RawSink, RawTensor
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ _PAGE = 1 << 12
 _scratches = threading.local()
 
 
-def create(file: NewFile, like: Source, inner: str | None, layout: Layout) -> Sink:
+def create(file: NewFile, like: Source, inner: str | None, layout: Layout) -> FileSink:
     """The sink for such a tensor: every reason to refuse it shows now."""
     own = like.dataset if isinstance(like, hdf5.Hdf5Source) else DEFAULT_DATASET
     name = "/" + "/".join(hdf5.parts_of(inner or own, file.name))
@@ -93,10 +92,9 @@ class _Recorder(io.FileIO):
 
 @contextlib.contextmanager
 def _writing(name: str, recorder: _Recorder | None = None) -> Iterator[None]:
-    """HDF5's errors in our form; no signal breaks into it, since h5py would swallow what that raises."""
+    """HDF5's errors in our form."""
     try:
-        with stopping.deferred():
-            yield
+        yield
     except RevseqError:
         raise
     except (OSError, RuntimeError, ValueError) as e:
@@ -212,6 +210,7 @@ class ChunkOutlet:
         place, kind = (0,) * whole.ndim, scratch.get_type()
         try:
             scratch.write(h5py.h5s.ALL, h5py.h5s.ALL, whole, kind)
+            scratch.flush()  # before, in files of HDF5's latest layout, h5py makes room for 0 bytes and overruns it
             mask, data = scratch.read_direct_chunk(place)
             if self.checked:
                 found = np.empty_like(whole)

@@ -31,6 +31,7 @@ class NewFile:
 
     def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[positioned.Identity] = ()) -> None:
         self.name = path
+        self.notes: list[str] = []  # what to tell of a file that is complete
         self._overwrite = overwrite
         self._final = Path(os.path.realpath(path))  # a link stays a link; what it names is replaced
         self._mode: int | None = None
@@ -65,21 +66,21 @@ class NewFile:
 
     def __enter__(self) -> Self:
         """Create the temporary neighbour, empty."""
-        try:
-            with stopping.deferred():
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(stopping.deferred())  # until the file has its name, or is removed
+            try:
                 os.close(os.open(self.temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | positioned.BINARY, 0o666))
-        except OSError as e:
-            raise positioned.failed(self.name, "write", e) from None
-        except stopping.Stopped:
-            self._remove()
-            raise
+            except OSError as e:
+                self._remove()
+                raise positioned.failed(self.name, "write", e) from None
+            self._deferred = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Give it its name; after an error, remove it."""
-        with stopping.deferred():
+        with self._deferred:
             try:
                 if kind is None:
                     self._commit()
@@ -104,7 +105,10 @@ class NewFile:
             self._take_name()
         except OSError as e:
             raise positioned.failed(self.name, "write", e) from None
-        positioned.flush_directory(self._final.parent)
+        try:
+            positioned.flush_directory(self._final.parent)
+        except OSError as e:  # the file is complete and has its name; only a power cut now could take it back
+            self.notes.append(f"{self.name} is written, but its folder could not be flushed: {e.strerror}")
 
     def _take_name(self) -> None:
         if not self._overwrite:

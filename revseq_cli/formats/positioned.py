@@ -90,7 +90,15 @@ def opened_to_write(file: str, path: str) -> Iterator[int]:
     try:
         yield fd
     finally:
+        _close(fd, path)
+
+
+def _close(fd: int, path: str) -> None:
+    """Close what was written; some file systems only now say that it failed."""
+    try:
         os.close(fd)
+    except OSError as e:
+        raise failed(path, "write", e) from None
 
 
 def _open_regular(path: str) -> int:
@@ -187,7 +195,7 @@ def _written_directly(file: str, part: memoryview, offset: int, path: str) -> bo
             pages[:] = np.frombuffer(part, np.uint8)  # unlike a memoryview's, this copy lets other threads run
             return os.pwrite(fd, pages.data, offset) == len(part)
         finally:
-            os.close(fd)
+            os.close(fd)  # what this says is told below
     except OSError as e:
         if e.errno in (errno.EINVAL, errno.EOPNOTSUPP):
             return False
@@ -217,10 +225,11 @@ def flush(path: str) -> None:
 
 
 def flush_directory(path: Path) -> None:
-    """Make a new name in a directory last; a system that cannot do it keeps its own promise."""
-    with contextlib.suppress(OSError):
-        fd = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+    """Make a new name in a directory last; OSError where it may not."""
+    if os.name != "posix":  # elsewhere a directory cannot be opened, and the system sees to it
+        return
+    fd = os.open(path, os.O_RDONLY | BINARY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

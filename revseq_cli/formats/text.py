@@ -216,11 +216,10 @@ def _json_values(nested: object, data_type: DataType, name: str) -> NDArray[Any]
         level = list(itertools.chain.from_iterable(level))
         if len(sizes) > 64:
             raise FormatError("is nested too deep", "at most 64 dimensions, and 8 in DirectML", where=name)
+    flat = literals.from_numbers(level, dtype_of(data_type))
+    if flat is not None:
+        return flat.reshape(sizes)
     kinds = set(map(type, level))
-    if kinds <= {int, float}:
-        flat = literals.from_numbers(level, dtype_of(data_type))
-        if flat is not None:
-            return flat.reshape(sizes)
     if float in kinds or kinds == {int}:
         raise _WordsNeededError
     try:

@@ -1,0 +1,58 @@
+"""The command as a process of its own session: started, watched, and seen to leave nothing."""
+
+import os
+import signal
+import subprocess
+import time
+
+from conftest import COMMAND
+
+
+def start(folder, *args, env=()):
+    """The usual job of a folder, onto an old output."""
+    command = [COMMAND, "run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy", "--overwrite", *args]
+    return subprocess.Popen(
+        command, cwd=folder, env=os.environ | dict(env), stdout=-1, stderr=-1, start_new_session=True
+    )
+
+
+def members(group):
+    """The living processes of a session."""
+    found = subprocess.run(["ps", "-s", str(group), "-o", "pid=,stat="], capture_output=True, text=True, check=False)
+    return [int(line.split()[0]) for line in found.stdout.splitlines() if "Z" not in line.split()[1]]
+
+
+def until(condition, seconds=20):
+    """Wait for it; AssertionError when it does not come."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def gone(process):
+    """Wait until no process of its session is left."""
+    until(lambda: not [pid for pid in members(process.pid) if pid != process.pid])
+
+
+def handles_signals(pid):
+    """Whether our own handlers are in place; before, it is Python that starts."""
+    try:
+        with open(f"/proc/{pid}/status") as f:
+            caught = next(int(line.split()[1], 16) for line in f if line.startswith("SigCgt"))
+    except (OSError, StopIteration):  # it ended
+        return True
+    return bool(caught >> (signal.SIGHUP - 1) & 1)
+
+
+def workers(process):
+    """The worker processes of a run."""
+    return [pid for pid in members(process.pid) if b"spawn_main" in _cmdline(pid)]
+
+
+def _cmdline(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            return f.read()
+    except OSError:
+        return b""

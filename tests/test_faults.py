@@ -1,0 +1,644 @@
+"""What a trusted file tool survives, part 2: systems that fail. One test per hazard, h38 to h52 and h54 to h61.
+
+After each the output is the old one or the complete new one, the inputs are untouched, nothing else is left, and what
+went wrong is said in one message. The long loops are marked: pytest -m long.
+"""
+
+import errno
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+import oracle
+import pytest
+from conftest import COMMAND
+from processes import gone, handles_signals, members, start, until, workers
+
+FAULTS = Path(__file__).with_name("faults.py")
+JOB = ("run", "x.npy", "n.npy", "--axis", "1")
+SMALL = oracle.reverse(np.arange(1, 13, dtype=np.float32).reshape(3, 4), np.array([[2], [4], [3]], np.uint32), 1)
+
+
+@pytest.fixture
+def large(tmp_path):
+    """64 MiB in lines of 1024, and their lengths."""
+    rng = np.random.default_rng(2)
+    np.save(tmp_path / "x.npy", rng.integers(0, 2**32, (1 << 14, 1 << 10), np.uint32))
+    np.save(tmp_path / "n.npy", rng.integers(0, 1 << 11, (1 << 14, 1), np.uint32))
+    return tmp_path
+
+
+@pytest.fixture
+def chunked(tmp_path):
+    """6 MiB in chunks that gzip works hard on."""
+    with h5py.File(tmp_path / "x.h5", "w", libver="latest") as f:
+        values = np.random.default_rng(1).integers(0, 1 << 30, (3000, 512), np.int32)
+        f.create_dataset("x", data=values, chunks=(8, 512), compression="gzip", compression_opts=9)
+    np.save(tmp_path / "n.npy", np.full((3000, 1), 300, "u4"))
+    return tmp_path
+
+
+def names(folder):
+    return {path.name for path in folder.iterdir()}
+
+
+def run(folder, *args, limit=None, command=(COMMAND,)):
+    return subprocess.run(
+        [*command, *map(str, args)], cwd=folder, capture_output=True, text=True, preexec_fn=limit, check=False,
+        timeout=100,
+    )  # fmt: skip
+
+
+def limited(kind, value):
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(kind, (value, value))
+
+    return limit
+
+
+def failed(done, *words):
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("Error: ")
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+# outputs that cannot be
+
+
+@pytest.mark.parametrize(
+    ("output", "problem"),
+    [("none/y.npy", "no such folder"), ("folder.npy", "is a directory"), ("y.bin", "unknown suffix"),
+     ("x.npy/y.npy", "cannot write"), ("y" * 300 + ".npy", "cannot write"), ("old.h5::new", "inside an existing file"),
+     ("y.npy::a", "holds one tensor")],
+)  # fmt: skip
+def test_h38_outputs_that_cannot_be(revseq, files, output, problem):
+    (files / "folder.npy").mkdir()
+    with h5py.File(files / "old.h5", "w") as f:
+        f["a"] = np.zeros(3)
+    before = names(files)
+    revseq(*JOB, "-o", output).refused(problem)
+    assert names(files) == before
+
+
+def test_h38_a_folder_where_nothing_can_be_made(files):
+    folder = files / "fixed"
+    folder.mkdir()
+    if os.geteuid():
+        folder.chmod(0o500)
+    elif subprocess.run(["chattr", "+i", folder], capture_output=True, check=False).returncode:
+        pytest.skip("the superuser may write everywhere, and this file system has no immutable folders")
+    try:
+        failed(run(files, *JOB, "-o", "fixed/y.npy"), "fixed/y.npy: cannot write: ")
+    finally:
+        if os.geteuid():
+            folder.chmod(0o700)
+        else:
+            subprocess.run(["chattr", "-i", folder], check=True)
+    assert not names(folder)
+
+
+def test_h39_pipes_and_devices(revseq, files):
+    os.mkfifo(files / "pipe.npy")
+    os.symlink("/dev/null", files / "null.npy")
+    for output in ("pipe.npy", "null.npy", "/dev/full"):
+        revseq(*JOB, "-o", output, "-f", "npy", "--overwrite").refused(output, "not a regular file")
+
+
+# disks that fill or fail
+
+
+@pytest.mark.parametrize("output", ["y.npy", "y.h5", "y.json", "y.txt"])
+def test_h40_a_full_disk_at_any_byte(files, output):
+    np.save(files / "x.npy", np.zeros((300, 1000), np.float32))
+    np.save(files / "n.npy", np.ones((300, 1), np.uint32))
+    for limit in (0, 100, 4096, 300_000):
+        (files / output).write_bytes(b"old")
+        done = run(files, *JOB, "-o", output, "--overwrite", limit=limited(resource.RLIMIT_FSIZE, limit))
+        assert (done.returncode, done.stderr) == (2, f"Error: {output}: cannot write: File too large\n")
+        assert (files / output).read_bytes() == b"old"
+        assert names(files) == {"x.npy", "n.npy", output}
+
+
+@pytest.mark.parametrize("options", [(), ("--chunks", "30x1000"), ("--chunks", "8x100", "--compression", "gzip:1")])
+def test_h40_a_full_disk_under_hdf5(files, options):
+    np.save(files / "x.npy", np.random.default_rng(1).integers(0, 2**32, (300, 1000), np.uint32))
+    np.save(files / "n.npy", np.ones((300, 1), np.uint32))
+    for limit in (0, 700, 2500, 500_000, 1_100_000):
+        (files / "y.h5").write_bytes(b"old")
+        done = run(files, *JOB, "-o", "y.h5", "--overwrite", *options, limit=limited(resource.RLIMIT_FSIZE, limit))
+        assert (done.returncode, done.stderr) == (2, "Error: y.h5: cannot write: File too large\n")
+        assert (files / "y.h5").read_bytes() == b"old"
+        assert names(files) == {"x.npy", "n.npy", "y.h5"}
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 1 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "t", folder], capture_output=True, check=False
+    ).returncode:
+        pytest.skip("mounting a small file system needs the superuser")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+@pytest.mark.parametrize("suffix", ["npy", "h5", "json"])
+def test_h40_a_small_disk(small_disk, tmp_path, suffix):
+    np.save(tmp_path / "x.npy", np.zeros((1000, 1000), np.float32))
+    np.save(tmp_path / "n.npy", np.ones((1000, 1), np.uint32))
+    (small_disk / f"y.{suffix}").write_bytes(b"old")
+    done = run(tmp_path, *JOB, "-o", f"disk/y.{suffix}", "--overwrite")
+    failed(done, f"disk/y.{suffix}: cannot write: No space left on device", "Hint: free some space")
+    assert names(small_disk) == {f"y.{suffix}"}
+    assert (small_disk / f"y.{suffix}").read_bytes() == b"old"
+
+
+# Each call of the operating system that a run makes, and what may go wrong with it.
+CALLS = [
+    ("open", errno.EMFILE), ("fstat", errno.EIO), ("preadv", errno.EIO), ("posix_fallocate", errno.ENOSPC),
+    ("pwrite", errno.ENOSPC), ("pwrite", errno.EDQUOT), ("fsync", errno.EIO), ("close", errno.EIO),
+    ("chmod", errno.EPERM), ("replace", errno.EIO), ("link", errno.EIO), ("unlink", errno.EIO),
+]  # fmt: skip
+
+
+class Faulty:
+    """Runs of which the n-th call of one function fails."""
+
+    def __init__(self, folder, call, number, *args):
+        command = [sys.executable, FAULTS, call, str(number), *args]
+        self._process = subprocess.Popen(command, cwd=folder, stdin=-1, stdout=-1, text=True)
+
+    def run(self, n):
+        """Status, streams, and whether there were so many calls."""
+        print(n, file=self._process.stdin, flush=True)
+        return json.loads(self._process.stdout.readline())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._process.communicate()
+
+
+@pytest.mark.parametrize(("call", "number"), CALLS)
+@pytest.mark.parametrize(("output", "old"), [("y.npy", b"old"), ("y.npy", None), ("y.h5", b"old"), ("y.h5", None)])
+def test_h41_the_nth_call_that_fails(files, call, number, output, old):
+    """At each n until the run makes fewer calls than that."""
+    inputs = {name: (files / name).read_bytes() for name in ("x.npy", "n.npy")}
+    with Faulty(files, call, number, *JOB, "-o", output, *["--overwrite"] * bool(old)) as faulty:
+        for n in range(1, 100):
+            if old:
+                (files / output).write_bytes(old)
+            done = faulty.run(n)
+            assert {name: (files / name).read_bytes() for name in inputs} == inputs
+            left = names(files) - {"x.npy", "n.npy", output}
+            assert not left or call == "unlink"
+            whole = is_whole(files / output)
+            if done["status"] == 0:
+                assert whole
+            else:
+                assert done["status"] == 2
+                assert done["err"].startswith("Error: ")
+                assert "Traceback" not in done["err"]
+                assert "internal error" not in done["err"]
+                # What fails after the file has its name is told, and the file is whole.
+                assert whole or ((files / output).read_bytes() if (files / output).exists() else None) == old
+            for name in left | {output}:
+                (files / name).unlink(missing_ok=True)
+            if not done["failed"]:
+                assert done["status"] == 0
+                return
+    raise AssertionError("more calls than expected")
+
+
+def is_whole(path):
+    if not path.exists() or path.read_bytes() == b"old":
+        return False
+    if path.suffix == ".npy":
+        return np.load(path).tobytes() == SMALL.tobytes()
+    with h5py.File(path) as f:
+        return next(iter(f.values()))[()].tobytes() == SMALL.tobytes()
+
+
+def test_h41_a_flush_that_fails_is_not_tried_again(files):
+    with Faulty(files, "fsync", errno.EIO, *JOB, "-o", "y.npy") as faulty:
+        done = faulty.run(1)
+    assert (done["status"], done["err"]) == (2, "Error: y.npy: cannot write: Input/output error\n")
+    assert names(files) == {"x.npy", "n.npy"}
+
+
+def test_h42_a_folder_that_cannot_be_flushed_is_a_warning(files):
+    with Faulty(files, "fsync", errno.EIO, *JOB, "-o", "y.npy", "--json") as faulty:
+        done = faulty.run(2)
+    assert done["status"] == 0
+    assert "Note: y.npy is written, but its folder could not be flushed: Input/output error" in done["err"]
+    assert "could not be flushed" in json.loads(done["out"])["notes"][0]
+    assert np.load(files / "y.npy").tobytes() == SMALL.tobytes()
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+@pytest.mark.parametrize("output", ["y.npy", "y.h5"])
+def test_h42_flush_then_name_then_flush_of_the_folder(files, output):
+    calls = "trace=fsync,fdatasync,rename,renameat,renameat2,link,linkat,pwrite64,write"
+    for old, naming in (("old", "rename"), (None, "link")):
+        if old:
+            (files / output).write_text(old)
+        run(
+            files,
+            "-f",
+            "-y",
+            "-e",
+            calls,
+            "-o",
+            "trace",
+            COMMAND,
+            *JOB,
+            "-o",
+            output,
+            *["--overwrite"] * bool(old),
+            command=("strace",),
+        )
+        lines = [line.split(" ", 1)[1].strip() for line in (files / "trace").read_text().splitlines()]
+        flushed = next(i for i, line in enumerate(lines) if line.startswith("fsync") and ".revseq-" in line)
+        named = next(i for i, line in enumerate(lines) if line.startswith(naming) and f'{output}"' in line)
+        folder = next(i for i, line in enumerate(lines) if line.startswith("fsync") and ".revseq-" not in line)
+        assert flushed < named < folder
+        assert not [line for line in lines[flushed:] if "write" in line and ".revseq-" in line]
+        (files / output).unlink()
+
+
+# signals
+
+
+def result_of(folder, source, output):
+    """The bytes of a run that nobody disturbs."""
+    done = run(folder, "run", source, *JOB[2:], "-o", output)
+    assert done.returncode == 0, done.stderr
+    return (folder / output).read_bytes()
+
+
+def old_or_whole(path, whole, status):
+    """A run that was stopped leaves the old output, or the new one if the signal came just behind its last step."""
+    found = path.read_bytes()
+    return found == whole or (status != 0 and found == b"old")
+
+
+@pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_h43_a_signal_leaves_the_old_output_and_nothing_else(large, engine, number):
+    whole = result_of(large, "x.npy", "y.npy")
+    for delay in (0, 0.15, 0.4):
+        (large / "y.npy").write_bytes(b"old")
+        process = start(large, "--engine", engine, "--memory", "300K", "--jobs", "2")
+        until(lambda process=process: handles_signals(process.pid))
+        time.sleep(delay)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=20)
+        gone(process)
+        assert (process.returncode, err) in [(-number, b""), (0, b"")]
+        assert names(large) == {"x.npy", "n.npy", "y.npy"}
+        assert old_or_whole(large / "y.npy", whole, process.returncode)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_h43_a_signal_to_the_whole_group_is_quiet(large, number, tmp_path_factory):
+    """As Ctrl-C on a terminal, or its closing, sends it: to workers too, at any moment of their start."""
+    folder = tmp_path_factory.mktemp("temporary")
+    for delay in (0.02, 0.05, 0.1, 0.15, 0.2, 0.3):
+        process = start(large, "--engine", "processes", "--memory", "300K", "--jobs", "2", env={"TMPDIR": str(folder)})
+        until(lambda process=process: handles_signals(process.pid))
+        time.sleep(delay)
+        os.killpg(process.pid, number)
+        out, err = process.communicate(timeout=20)
+        gone(process)
+        assert (process.returncode, out, err) in [(-number, b"", b""), (0, b"", b"")]
+        assert not names(large) - {"x.npy", "n.npy", "y.npy"}
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("engine", ["serial", "processes"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_h43_a_signal_under_hdf5(chunked, engine, number):
+    whole = result_of(chunked, "x.h5", "y.h5")
+    for delay in (0.1, 0.4, 0.8):
+        (chunked / "y.h5").write_bytes(b"old")
+        command = [COMMAND, "run", "x.h5", *JOB[2:], "-o", "y.h5", "--overwrite", "--engine", engine, "--memory", "1M"]
+        process = subprocess.Popen([*command, "--jobs", "2"], cwd=chunked, stderr=-1, start_new_session=True)
+        until(lambda process=process: handles_signals(process.pid))
+        time.sleep(delay)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=20)
+        gone(process)
+        assert err == b""
+        assert process.returncode in (-number, 0)
+        assert old_or_whole(chunked / "y.h5", whole, process.returncode)
+        assert names(chunked) == {"x.h5", "n.npy", "y.h5"}
+
+
+def test_h43_an_error_that_a_signal_caused_is_not_told(tmp_path):
+    code = (
+        "import sys, signal, revseq_cli.__main__ as main, revseq_cli.stopping as stopping;"
+        "stopping._received.append(signal.SIGTERM); sys.argv = ['revseq', 'show', 'absent.npy']; main.main()"
+    )
+    done = run(tmp_path, "-c", code, command=(sys.executable,))
+    assert (done.returncode, done.stderr) == (-signal.SIGTERM, "")
+
+
+def kill(folder, suffix, whole, engine, number, delay, group):
+    """One run onto an old output, ended at that moment; whether it was stopped."""
+    output, source = folder / f"y{suffix}", f"x{suffix}"
+    output.write_bytes(b"old")
+    command = [COMMAND, "run", source, "n.npy", "--axis", "1", "-o", output.name, "--overwrite"]
+    options = ["--engine", engine, "--memory", "1M", "--jobs", "2"]
+    process = subprocess.Popen([*command, *options], cwd=folder, stdout=-1, stderr=-1, start_new_session=True)
+    until(lambda: handles_signals(process.pid))
+    time.sleep(delay)
+    (os.killpg if group else os.kill)(process.pid, number)
+    _, err = process.communicate(timeout=30)
+    gone(process)
+    assert process.returncode in (-number, 0), err
+    assert err == b""
+    assert old_or_whole(output, whole, process.returncode)
+    left = names(folder) - {source, "n.npy", output.name}
+    if number == signal.SIGKILL:
+        assert all(name.startswith(".revseq-") and name.endswith(".tmp") for name in left)
+        for name in left:
+            (folder / name).unlink()
+    else:
+        assert not left
+    return process.returncode != 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("suffix", [".npy", ".h5"])
+def test_h43_h44_kill_loops(large, chunked, suffix, number):
+    """60 kills for each signal and format, at random moments from the start to past the end."""
+    if suffix == ".h5":
+        (large / "x.npy").unlink()
+    else:
+        (large / "x.h5").unlink()
+        np.save(large / "n.npy", np.random.default_rng(2).integers(0, 1 << 11, (1 << 14, 1), np.uint32))
+    whole = result_of(large, f"x{suffix}", f"y{suffix}")
+    chance = random.Random(f"{suffix}{number}")
+    stopped = 0
+    for _ in range(60):
+        engine = chance.choice(["serial", "threads", "processes"])
+        stopped += kill(large, suffix, whole, engine, number, chance.uniform(0, 1.2), chance.random() < 0.5)
+    assert stopped > 20
+
+
+def test_h44_what_a_kill_leaves_is_in_nobodys_way(large):
+    for already in range(3):
+        (large / "y.npy").write_bytes(b"old")
+        process = start(large, "--memory", "300K", "--engine", "threads")
+        until(lambda already=already: len(names(large)) > 3 + already)
+        process.kill()
+        process.communicate(timeout=20)
+        assert (large / "y.npy").read_bytes() == b"old"
+    left = names(large) - {"x.npy", "n.npy", "y.npy"}
+    assert len(left) == 3
+    again = start(large)
+    again.communicate(timeout=60)
+    assert again.returncode == 0
+    assert names(large) - {"x.npy", "n.npy", "y.npy"} == left
+
+
+# workers
+
+
+def test_h45_a_worker_that_is_killed(large):
+    process = start(large, "--engine", "processes", "--memory", "300K", "--jobs", "2")
+    until(lambda: len(workers(process)) >= 2 or process.poll() is not None)
+    for pid in workers(process):
+        os.kill(pid, signal.SIGKILL)
+    _, err = process.communicate(timeout=20)
+    gone(process)
+    assert process.returncode == 2
+    assert b"Error: a worker process died" in err
+    assert b"out of memory?" in err
+    assert names(large) == {"x.npy", "n.npy"}
+
+
+@pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
+def test_h46_an_error_in_a_worker(large, engine):
+    """The input is cut short while workers read it: one message, and no worker goes on."""
+    process = start(large, "--engine", engine, "--memory", "300K", "--jobs", "2")
+    until(lambda: any(name.startswith(".revseq-") for name in names(large)))
+    os.truncate(large / "x.npy", 1000)
+    _, err = process.communicate(timeout=20)
+    gone(process)
+    assert process.returncode == 2
+    assert err.count(b"Error: ") == 1
+    assert b"x.npy: " in err
+    assert names(large) == {"x.npy", "n.npy"}
+
+
+def test_h47_no_orphan_when_the_parent_is_killed(large):
+    process = start(large, "--engine", "processes", "--memory", "300K", "--jobs", "2")
+    until(lambda: len(members(process.pid)) >= 4 or process.poll() is not None)
+    process.kill()
+    process.communicate(timeout=20)
+    gone(process)
+    assert process.returncode == -signal.SIGKILL
+    assert not (large / "y.npy").exists()
+
+
+# streams
+
+
+@pytest.mark.parametrize(
+    "args", [("--help",), ("run", "--help"), ("--version",), ("levels",), ("run", "[1, 2]", "[2]", "--axis", "0")]
+)
+def test_h48_a_full_standard_output(args):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([COMMAND, *args], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "Error: standard output: cannot write: No space left on device\n"
+
+
+@pytest.mark.parametrize("args", [("--help",), JOB])
+def test_h49_a_reader_that_leaves(tmp_path, args):
+    np.save(tmp_path / "x.npy", np.zeros((100, 1000), np.float32))
+    np.save(tmp_path / "n.npy", np.ones((100, 1), np.uint32))
+    read, write = os.pipe()
+    done = subprocess.Popen([COMMAND, *args], stdout=write, stderr=subprocess.PIPE, cwd=tmp_path)
+    os.close(write)
+    os.close(read)
+    _, err = done.communicate()
+    assert (done.returncode, err) == (0, b"")
+
+
+def test_h50_closed_streams(files):
+    def closed(redirection, *args):
+        line = " ".join(map(str, ["exec", COMMAND, *args, redirection]))
+        done = run(files, "-c", line, command=("bash",))
+        assert "Traceback" not in done.stderr
+        return done
+
+    for args in (JOB, (*JOB, "-f", "npy"), ("check", *JOB[1:]), ("levels",), ("--help",)):
+        done = closed(">&-", *args)
+        assert (done.returncode, done.stderr) == (2, "Error: standard output: cannot write: Bad file descriptor\n")
+    done = closed("<&-", "run", "-", *JOB[2:])
+    assert (done.returncode, done.stderr) == (2, "Error: standard input: cannot read: Bad file descriptor\n")
+    for name in ("y.npy", "y.h5", "y.txt"):
+        assert closed("<&- >&- 2>&-", *JOB, "-o", name).returncode == 0
+    assert np.load(files / "y.npy").tobytes() == SMALL.tobytes()
+
+
+# inputs that move
+
+
+@pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
+@pytest.mark.parametrize("change", ["touch", "rewrite", "append", "lengths"])
+def test_h51_an_input_that_changes_while_it_is_read(large, engine, change):
+    process = start(large, "--engine", engine, "--memory", "300K", "--jobs", "2")
+    until(lambda: any(name.startswith(".revseq-") for name in names(large)))
+    if change == "touch":
+        os.utime(large / "x.npy", ns=(5, 5))
+    else:
+        path = large / ("n.npy" if change == "lengths" else "x.npy")
+        with open(path, "r+b") as f:
+            f.seek(-4 if change != "append" else 0, os.SEEK_END)
+            f.write(b"\xff\xff\xff\x7f")
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 2
+    assert b"changed while it was read" in err
+    assert names(large) == {"x.npy", "n.npy"}
+
+
+def test_h52_an_input_that_is_replaced(large, tmp_path_factory):
+    other = tmp_path_factory.mktemp("other") / "x.npy"
+    shutil.copy(large / "x.npy", other)
+    process = start(large, "--engine", "threads", "--memory", "300K", "--jobs", "2")
+    until(lambda: any(name.startswith(".revseq-") for name in names(large)))
+    other.rename(large / "x.npy")
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 2
+    assert b"x.npy: changed while it was read" in err
+    assert names(large) == {"x.npy", "n.npy"}
+
+
+# others who write
+
+
+def test_h54_two_runs_to_one_output(large):
+    ends = [start(large, "--memory", memory) for memory in ("300K", "1M", "3M")]
+    for process in ends:
+        _, err = process.communicate(timeout=60)
+        assert (process.returncode, err) == (0, b"")
+    assert names(large) == {"x.npy", "n.npy", "y.npy"}
+    values, lengths = np.load(large / "x.npy"), np.load(large / "n.npy")
+    i = np.arange(1 << 10)
+    clamped = np.minimum(lengths, 1 << 10).astype(np.int64)
+    assert (np.load(large / "y.npy") == np.take_along_axis(values, np.where(i < clamped, clamped - 1 - i, i), 1)).all()
+
+
+def test_h54_a_file_that_somebody_else_makes_meanwhile(large):
+    process = subprocess.Popen(
+        [COMMAND, *JOB, "-o", "y.npy", "--memory", "300K"], cwd=large, stderr=subprocess.PIPE, text=True
+    )
+    until(lambda: any(name.startswith(".revseq-") for name in names(large)))
+    (large / "y.npy").write_bytes(b"theirs")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "y.npy: was made by somebody else meanwhile" in err
+    assert (large / "y.npy").read_bytes() == b"theirs"
+    assert names(large) == {"x.npy", "n.npy", "y.npy"}
+
+
+WRITER = "import h5py, sys; f = h5py.File(sys.argv[1], 'a', libver='latest'); {}; print(flush=True); sys.stdin.read()"
+
+
+@pytest.mark.parametrize("mode", ["pass", "f.swmr_mode = True"])
+def test_h55_h56_a_file_that_another_process_writes(chunked, mode):
+    with subprocess.Popen([sys.executable, "-c", WRITER.format(mode), chunked / "x.h5"], stdin=-1, stdout=-1) as writer:
+        writer.stdout.readline()
+        done = run(chunked, "run", "x.h5", *JOB[2:], "-o", "y.h5")
+        failed(done, "x.h5: is being written by another process")
+        writer.stdin.close()
+    assert names(chunked) == {"x.h5", "n.npy"}
+
+
+def test_h55_a_file_system_without_locks(chunked):
+    code = (
+        "import sys, h5py\n"
+        "real = h5py.File\n"
+        "class File(real):\n"
+        "    def __init__(self, name, mode='r', **options):\n"
+        "        if isinstance(name, str) and mode == 'r' and options.get('locking') is not False:\n"
+        "            raise OSError('Unable to open file (unable to lock file, errno = 37, error message = No locks)')\n"
+        "        super().__init__(name, mode, **options)\n"
+        "h5py.File = File\n"
+        "from revseq_cli.__main__ import main\n"
+        "main()"
+    )
+    done = run(
+        chunked, "-c", code, "run", "x.h5", *JOB[2:], "-o", "y.h5", "--engine", "serial", command=(sys.executable,)
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# little room
+
+
+def test_h59_nothing_is_made_in_tmpdir(large, chunked):
+    np.save(large / "n.npy", np.ones((1 << 14, 1), np.uint32))
+    for tmpdir in ("/nonexistent", "/dev/full"):
+        process = start(large, "--engine", "processes", "--memory", "1M", "--jobs", "2", env={"TMPDIR": tmpdir})
+        _, err = process.communicate(timeout=60)
+        assert (process.returncode, err) == (0, b"")
+
+
+def test_h60_little_memory(files):
+    np.save(files / "x.npy", np.zeros((1000, 30_000), np.float32))
+    np.save(files / "n.npy", np.ones((1000, 1), np.uint32))
+    (files / "x.json").write_text(f"[[{'1,' * 20_000_000}1]]")
+    before = names(files)
+    limit = limited(resource.RLIMIT_AS, 700 << 20)
+    done = run(files, "run", "x.json", "[[1]]", "--axis", 1, limit=limit)
+    failed(done, "out of memory", "Hint: ")
+    assert names(files) == before
+    assert run(files, *JOB, "-o", "y.npy", "--memory", "1M", limit=limit).returncode == 0
+
+
+@pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
+def test_h60_few_file_descriptors(files, engine):
+    np.save(files / "x.npy", np.zeros((1000, 3000), np.float32))
+    np.save(files / "n.npy", np.ones((1000, 1), np.uint32))
+    for most in (5, 8, 12, 16, 40):
+        (files / "y.npy").write_bytes(b"old")
+        options = ("--engine", engine, "--jobs", 2, "--memory", "600K")
+        done = run(files, *JOB, "-o", "y.npy", "--overwrite", *options, limit=limited(resource.RLIMIT_NOFILE, most))
+        assert names(files) == {"x.npy", "n.npy", "y.npy"}
+        if done.returncode:
+            failed(done)
+            assert (files / "y.npy").read_bytes() == b"old"
+    assert done.returncode == 0
+
+
+def test_h61_permissions_of_the_result(files):
+    old = os.umask(0o027)
+    try:
+        assert run(files, *JOB, "-o", "new.npy").returncode == 0
+    finally:
+        os.umask(old)
+    assert (files / "new.npy").stat().st_mode & 0o777 == 0o640
+    for mode in (0o600, 0o444, 0o755):
+        (files / "new.npy").chmod(mode)
+        assert run(files, *JOB, "-o", "new.npy", "--overwrite").returncode == 0
+        assert (files / "new.npy").stat().st_mode & 0o777 == mode
