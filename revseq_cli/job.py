@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.positioned import Identity
 
 # The page's examples call the lengths SequenceTensor; the struct has SequenceLengthsTensor.
+_LENGTHS_LABELS = ("SequenceTensor", LENGTHS)
 LABELS = {INPUT: INPUT, "SequenceTensor": LENGTHS, LENGTHS: LENGTHS, OUTPUT: OUTPUT}
 
 
@@ -84,7 +86,8 @@ class Example:
     """One example of a docs-style text: its tensors by role, and its Axis lines.
 
     `others` are tensors whose names this operator does not have; with them, or without lengths, the example is
-    another operator's. `problem` is what is wrong with it as an example of this one.
+    another operator's. `problem` is what is wrong with it as an example of this one. `axes` has the Axis lines: at most
+    two with an integer, or one with other words.
     """
 
     text: Text
@@ -95,8 +98,8 @@ class Example:
 
     @property
     def is_ours(self) -> bool:
-        """Whether it has what only this operator's examples have: an input and lengths."""
-        return INPUT in self.tensors and LENGTHS in self.tensors and not self.others
+        """Whether it has what only this operator's examples have: lengths, and nothing else that we do not know."""
+        return LENGTHS in self.tensors and not self.others
 
     @property
     def line(self) -> int:
@@ -106,6 +109,10 @@ class Example:
     def add(self, item: notation.TensorText) -> None:
         """One more of its tensors."""
         role = LABELS.get(item.name)
+        if role is None and (near := difflib.get_close_matches(item.name, _LENGTHS_LABELS, 1, 0.85)):
+            role = LENGTHS
+            found = f"the label {item.name}"
+            self.problem = self.problem or notation.error_at(self.text.text, item.start, found, near[0])
         if role is None:
             self.others.append(item)
         elif role in self.tensors:
@@ -113,6 +120,13 @@ class Example:
             self.problem = self.problem or notation.error_at(self.text.text, item.start, found, "each once")
         else:
             self.tensors[role] = item
+
+    def add_axis(self, item: notation.Attribute) -> None:
+        """An Axis line; what is no integer gives way to one that is."""
+        if _is_integer(item.value):
+            self.axes = [*(each for each in self.axes[:1] if _is_integer(each.value)), item]
+        elif not self.axes:
+            self.axes = [item]
 
     def ends_before(self, item: notation.TensorText | notation.Attribute) -> bool:
         """Whether that item belongs to the next example."""
@@ -122,13 +136,15 @@ class Example:
         role = LABELS.get(item.name)
         if role == INPUT:
             return bool(self.tensors or self.others)
+        if role is None and LENGTHS in self.tensors and self.axes:
+            return True
         return complete and not (role == LENGTHS and LENGTHS not in self.tensors)
 
 
 def load(request: Request) -> Job:
     """The job, with headers read; text is read whole."""
     reference, lengths_reference = request.references()
-    example = _example(reference)
+    example = example_of(reference)
     if example and example.problem:
         raise example.problem.about(example.text.name)
     return _load(request, reference, lengths_reference, example)
@@ -136,8 +152,8 @@ def load(request: Request) -> Job:
 
 def load_example(example: Example) -> Job:
     """The job that an example is, as it stands."""
-    reference = formats.Reference(example.text.name)
-    return _load(Request(example.text.name), reference, None, example)
+    name = example.text.name
+    return _load(Request(name), formats.Reference(name), None, example)
 
 
 def _load(
@@ -145,6 +161,8 @@ def _load(
 ) -> Job:
     types = TextTypes(request.dtype, DataType.FLOAT32)
     if example:
+        if INPUT not in example.tensors:
+            raise FormatError("the example has no InputTensor", "the values to reverse", where=example.text.name)
         values = notation_source(example.text, example.tensors[INPUT], types)
     else:
         values = formats.open_source(reference, types)
@@ -157,7 +175,7 @@ def _load(
     return Job(values, _lengths(request, lengths, example, values, axis), axis)
 
 
-def _example(reference: formats.Reference) -> Example | None:
+def example_of(reference: formats.Reference) -> Example | None:
     """The docs-style example that INPUT is, if it is one: `example.txt`, or `page.md::2`."""
     number = int(reference.inner) if reference.inner and reference.inner.isdecimal() else None
     if (reference.inner and number is None) or not formats.holds_text(reference):
@@ -169,7 +187,8 @@ def _example(reference: formats.Reference) -> Example | None:
     if not examples and number is None:
         return None
     if number is None and len(examples) > 1:
-        raise UsageError(f"holds {len(examples)} examples", "the number of one", f"try {text.name}::1", reference.name)
+        hint = "try revseq run -- -::1" if reference.is_stdin else f"try {text.name}::1"
+        raise UsageError(f"holds {len(examples)} examples", "the number of one", hint, reference.name)
     if number is not None and not 1 <= number <= len(examples):
         raise UsageError(f"no example {number}", f"1 to {len(examples)}", where=reference.name)
     return examples[(number or 1) - 1]
@@ -191,11 +210,17 @@ def find_examples(text: Text) -> list[Example]:
                 if item.name:
                     examples[-1].add(item)
             elif item.name == "Axis":
-                axes = ahead if not examples or examples[-1].ends_before(item) else examples[-1].axes
-                axes += [item] * (len(axes) < 2)  # one is enough, and two are wrong
+                if examples and not examples[-1].ends_before(item):
+                    examples[-1].add_axis(item)
+                elif _is_integer(item.value):  # prose has lines that begin with Axis:, too
+                    ahead = [*ahead[:1], item]
     except FormatError as e:
         raise e.about(text.name) from None
     return examples
+
+
+def _is_integer(value: str) -> bool:
+    return re.fullmatch(r"[+-]?\d{1,18}[,. ]*", value, re.ASCII) is not None
 
 
 def _axis(request: Request, example: Example | None, values: Source) -> int:
@@ -207,9 +232,9 @@ def _axis(request: Request, example: Example | None, values: Source) -> int:
             f"line {example.axes[1].line}: a second Axis in one example", "one Axis", where=example.text.name
         )
     if example and example.axes:
-        written = example.axes[0].value.rstrip(", ")
-        if re.fullmatch(r"[+-]?\d{1,18}", written, re.ASCII):
-            return int(written)
+        written = example.axes[0].value
+        if _is_integer(written):
+            return int(written.rstrip(",. "))
         found = f"line {example.axes[0].line}: Axis is {written[:40]}"
         raise FormatError(found, "an integer", f"add --axis {last}", values.name)
     wanted = f"the dimension to reverse along, 0 to {last}"

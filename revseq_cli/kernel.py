@@ -225,8 +225,9 @@ class Statistics(NamedTuple):
 
     @property
     def mean(self) -> complex | None:
-        """The mean: of integers the exact sum divided, of floats as FLOAT64 sums them."""
-        return self.total / self.numbers if self.numbers else None
+        """The mean: of integers the exact sum divided; of FLOAT64 from a sum in a wider type, where there is one."""
+        mean = self.total / self.numbers if self.numbers else None
+        return float(mean) if isinstance(mean, np.floating) else mean
 
     def __add__(self, other: object) -> Statistics:
         """Those of two parts together."""
@@ -252,7 +253,7 @@ def statistics(values: NDArray[Any]) -> Statistics:
         if values.dtype.kind == "c":
             return Statistics(numbers.size, nans, total=complex(numbers.sum(dtype=np.complex128)))
         if values.dtype.kind == "f":
-            total: float = float(numbers.sum(dtype=np.float64))
+            total: Any = numbers.sum(dtype=np.longdouble if values.dtype.itemsize == 8 else np.float64)
         else:  # in two halves, since the sum of 64-bit integers needs more bits than they have
             high, low = (numbers >> 32, numbers & 0xFFFFFFFF) if values.dtype.itemsize == 8 else (0, numbers)
             total = (int(np.sum(high, dtype=np.int64)) << 32) + int(np.sum(low, dtype=np.int64))

@@ -12,6 +12,7 @@ Comments run from // to the end of the line. Nothing here knows which labels an 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from dataclasses import dataclass
@@ -30,12 +31,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _COMMENT = re.compile(r"//[^\n]*")
-_NAME = r"^[ \t]*(?P<name>[A-Za-z_]\w*(?:\[\d+\])?)[ \t]*[:=][ \t]*"
+# What pages dress their examples in. It is blanked out, one blank for each character, so that places stay.
+_TAG = re.compile(r"<[/!a-zA-Z][^<>]{0,1000}>")
+_QUOTE = re.compile(r"^[ \t]*>[> \t]*", re.MULTILINE)
+_DRESS = {"\r": "\n", "\xa0": " ", "\u3000": " ", "`": " ", "**": "  ", "&nbsp;": " " * 6}
+_NAME = r"^[ \t]*(?:[-*+][ \t]+)?(?P<name>[A-Za-z_]\w*(?:\[\d+\])?)[ \t]*[:=][ \t]*"
+# What begins like a header; one that does not go on like one is an error for whoever asks for that tensor.
+_HEADER_START = re.compile(_NAME + r"\(?\s*Sizes\s*[:=]", re.MULTILINE)
 _HEADER = re.compile(
     _NAME + r"\(\s*Sizes\s*[:=]\s*\{(?P<sizes>[^{}]*)\}[\s,]*DataType\s*[:=]\s*(?P<type>\w+)\s*\)",
     re.MULTILINE,
 )
-_ATTRIBUTE = re.compile(_NAME + r"(?P<value>\S[^\n]*?)[ \t\r]*$", re.MULTILINE)
+_ATTRIBUTE = re.compile(_NAME + r"(?P<value>\S[^\n]*)", re.MULTILINE)
+# A text that begins so is a tensor; one that begins with [Home](index.md) is a page.
+_BARE = re.compile(r"\s*\[[\s\[]*(?:[-+.\d\"]|(?:nan|inf|infinity)\b)", re.IGNORECASE)
+_CONTROL = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]")
 _QUOTED_SPECIAL = re.compile(r'"([+-]?(?:nan|inf|infinity)|nan\(0x[0-9a-f]+\))"', re.IGNORECASE)
 
 # What nobody wrote by hand; a page of examples has some dozens.
@@ -51,12 +61,6 @@ for _kind, _characters in (
     (_BLANK, b" \t\r\n"),
 ):
     _KIND[list(_characters)] = _kind
-# What may follow what: a comma may be missing between two rows, and may trail before a bracket.
-_MAY_FOLLOW = np.zeros((4, 4), dtype=bool)
-_MAY_FOLLOW[_OPEN, [_OPEN, _NUMBER]] = True
-_MAY_FOLLOW[_CLOSE, [_CLOSE, _COMMA, _OPEN]] = True
-_MAY_FOLLOW[_COMMA, [_OPEN, _CLOSE, _NUMBER]] = True
-_MAY_FOLLOW[_NUMBER, [_CLOSE, _COMMA]] = True
 _OUT_OF_PLACE = {
     (_NUMBER, _NUMBER): "a comma is missing before this number",
     (_OPEN, _CLOSE): "an empty row; every size is at least 1",
@@ -65,6 +69,9 @@ _OUT_OF_PLACE = {
     (_NUMBER, _OPEN): "a row starts beside a number",
     (_CLOSE, _NUMBER): "a number stands beside a row",
 }
+# Anything else may follow anything: a comma may be missing between two rows, and may trail before a bracket.
+_MAY_FOLLOW = np.ones((4, 4), dtype=bool)
+_MAY_FOLLOW[tuple(zip(*_OUT_OF_PLACE, strict=True))] = False
 
 
 @dataclass(frozen=True)
@@ -80,47 +87,50 @@ class Attribute:
 class TensorText:
     """One tensor as it stands in a text: its header, where it has one, and the place of its body.
 
-    `text` is the whole text with its comments blanked out; the body is text[start:stop], empty where a
-    header stands alone. What is wrong with it, such as a data type that nobody knows, is an error only for a tensor
-    that somebody asks for: pages have examples of other operators, too.
+    `text` is the whole text with its comments and its dress blanked out. The header begins at `start`; the body is
+    text[opened:stop], which is empty where a header stands alone. What is wrong with either is an error only for
+    whoever asks: pages have examples of other operators, too.
     """
 
     name: str
-    desc: TensorDesc | None
     line: int
     text: str
     start: int
+    opened: int
     stop: int
-    problem: FormatError | None = None
+
+    @functools.cached_property
+    def desc(self) -> TensorDesc | None:
+        """What the header says, None without one; FormatError for what cannot be a tensor's."""
+        return _desc(self.text, self.start) if self.name else None
 
     def values(self, data_type: DataType, dtype: np.dtype[Any]) -> NDArray[Any]:
         """The values in their sizes, as `dtype`; FormatError with line, column and a caret."""
-        if self.problem:
-            raise self.problem
-        if self.start == self.stop:
+        desc = self.desc
+        if self.opened == self.stop:
             raise error_at(self.text, self.start, f"{self.name} has no values", "rows in brackets below the header")
         shape, numbers, places = _read_body(self)
         flat = literals.parse_plain(numbers, dtype)
         try:
             flat = literals.parse(numbers.replace(",", " ").split(), dtype, data_type.name) if flat is None else flat
         except literals.LiteralError as e:
-            raise error_at(self.text, self.start + places[e.index], e.problem) from None
-        return flat.reshape(self._sizes(shape))
+            raise error_at(self.text, self.opened + places[e.index], e.problem) from None
+        return flat.reshape(self._sizes(desc, shape))
 
     def line_of(self, element: int) -> int:
         """The line on which that element stands, counted in C order."""
         _, _, places = _read_body(self)
-        return self.text.count("\n", 0, self.start + int(places[element])) + 1
+        return self.text.count("\n", 0, self.opened + int(places[element])) + 1
 
-    def _sizes(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def _sizes(self, desc: TensorDesc | None, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The header's sizes, where the body fits them; leading sizes of 1 need no brackets."""
-        if self.desc is None:
+        if desc is None:
             return shape
-        sizes, rank = self.desc.sizes, len(shape)
+        sizes, rank = desc.sizes, len(shape)
         if sizes[-rank:] == shape and prod(sizes[:-rank]) == 1:
             return sizes
         raise error_at(
-            self.text, self.start, f"{self.name} has Sizes {braced(sizes)}, and its body {braced(shape)}",
+            self.text, self.opened, f"{self.name} has Sizes {braced(sizes)}, and its body {braced(shape)}",
             "the sizes in the header are those of the body",
         )  # fmt: skip
 
@@ -133,7 +143,8 @@ def error_at(text: str, offset: int, found: str, wanted: str = "") -> FormatErro
     column = offset - start
     shown = max(0, column - 40)
     before = printable(line[shown:column].replace("\t", " "))
-    context = before + printable(line[column : column + 30].replace("\t", " "))
+    behind = line[column:].replace("\t", " ")
+    context = before + printable(behind[:60]) + "..." * (len(behind) > 60)
     caret = " " * len(before) + "^"
     place = f"line {text.count(chr(10), 0, offset) + 1}, column {column + 1}: {found}"
     return FormatError(place, wanted, context=f"{context}\n{caret}")
@@ -141,26 +152,47 @@ def error_at(text: str, offset: int, found: str, wanted: str = "") -> FormatErro
 
 def parse(text: str) -> Iterator[TensorText | Attribute]:
     """Every tensor and attribute line of a text, in order; a text that begins with a bracket is one tensor."""
-    text = _COMMENT.sub(lambda comment: " " * len(comment[0]), text)
-    first = re.search(r"\S", text)
-    if first and first[0] == "[":
-        start, stop = _body_extent(text, first.start(), len(text))
-        if rest := re.search(r"\S", text[stop:]):
-            raise error_at(text, stop + rest.start(), "something stands behind the last bracket")
-        yield TensorText("", None, 1, text, start, stop)
+    text = _COMMENT.sub(_blanks, _undressed(text))
+    headers = list(itertools.islice(_HEADER_START.finditer(text), MOST_TENSORS + 1))
+    if _BARE.match(text) or (not headers and text.lstrip()[:1] == "["):
+        yield _bare(text)
         return
-    headers = list(itertools.islice(_HEADER.finditer(text), MOST_TENSORS + 1))
     if len(headers) > MOST_TENSORS:
         raise FormatError(f"holds more than {MOST_TENSORS} tensors", "a page with some examples")
     lines = np.flatnonzero(_codes(text) == ord("\n"))  # counted once, not from the top for every item
     end = 0
-    for i, header in enumerate(headers):
-        yield from _attributes(text, end, header.start(), lines)
+    for i, found in enumerate(headers):
+        yield from _attributes(text, end, found.start(), lines)
         limit = headers[i + 1].start() if i + 1 < len(headers) else len(text)
-        tensor = _tensor(text, header, limit, lines)
-        yield tensor
-        end = max(tensor.stop, header.end())
+        header = _HEADER.match(text, found.start())
+        end = header.end() if header else found.end()
+        opened = stop = end
+        bracket = re.compile(r"\S").search(text, end, limit)
+        if header and bracket and bracket[0] == "[":
+            opened, stop = bracket.start(), _body_end(text, bracket.start(), limit)
+        yield TensorText(found["name"], _line(lines, found.start("name")), text, found.start(), opened, stop)
+        end = max(stop, end)
     yield from _attributes(text, end, len(text), lines)
+
+
+def _blanks(match: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", match[0])
+
+
+def _undressed(text: str) -> str:
+    text = text.replace("\r\n", " \n")
+    for dress, plain in _DRESS.items():
+        text = text.replace(dress, plain)
+    return _QUOTE.sub(_blanks, _TAG.sub(_blanks, text)) if "<" in text or ">" in text else text
+
+
+def _bare(text: str) -> TensorText:
+    """The tensor that the whole text is."""
+    start = len(text) - len(text.lstrip())
+    stop = _body_end(text, start, len(text))
+    if rest := re.search(r"\S", text[stop:]):
+        raise error_at(text, stop + rest.start(), "something stands behind the last bracket")
+    return TensorText("", 1, text, start, start, stop)
 
 
 def _line(lines: NDArray[np.intp], offset: int) -> int:
@@ -169,39 +201,25 @@ def _line(lines: NDArray[np.intp], offset: int) -> int:
 
 def _attributes(text: str, start: int, stop: int, lines: NDArray[np.intp]) -> Iterator[Attribute]:
     for found in _ATTRIBUTE.finditer(text, start, stop):
-        yield Attribute(found["name"], found["value"], _line(lines, found.start("name")))
+        yield Attribute(found["name"], found["value"].rstrip(), _line(lines, found.start("name")))
 
 
-def _tensor(text: str, header: re.Match[str], limit: int, lines: NDArray[np.intp]) -> TensorText:
-    name, desc, problem = header["name"], None, None
+def _desc(text: str, start: int) -> TensorDesc:
+    """What the header that begins there says."""
+    found = _HEADER.match(text, start)
+    if not found:
+        raise error_at(text, start, "no header of a tensor", "Name: (Sizes:{1,3}, DataType:FLOAT32)")
+    name = found["name"]
     try:
-        desc = _desc(text, header)
-    except FormatError as e:
-        problem = e
-    bracket = re.compile(r"\S").search(text, header.end(), limit)
-    start = stop = header.start("name")
-    if bracket and bracket[0] == "[":
-        try:
-            start, stop = _body_extent(text, bracket.start(), limit)
-        except FormatError as e:
-            problem, stop = problem or e, limit
-    return TensorText(name, desc, _line(lines, header.start("name")), text, start, stop, problem)
-
-
-def _desc(text: str, header: re.Match[str]) -> TensorDesc:
-    name = header["name"]
-    try:
-        sizes = tuple(int(size) for size in header["sizes"].split(","))
+        sizes = tuple(int(size) for size in found["sizes"].split(","))
     except ValueError:
-        raise error_at(
-            text, header.start("sizes"), f"{name} has Sizes {{{header['sizes'][:40]}}}", "integers"
-        ) from None
+        raise error_at(text, found.start("sizes"), f"{name} has Sizes {{{found['sizes'][:40]}}}", "integers") from None
     if min(sizes) < 1:
-        raise error_at(text, header.start("sizes"), f"{name} has Sizes {braced(sizes)}", "sizes of at least 1")
+        raise error_at(text, found.start("sizes"), f"{name} has Sizes {braced(sizes)}", "sizes of at least 1")
     try:
-        return TensorDesc(DataType.parse(header["type"]), sizes)
+        return TensorDesc(DataType.parse(found["type"]), sizes)
     except UsageError as e:
-        raise error_at(text, header.start("type"), e.found, e.wanted) from None
+        raise error_at(text, found.start("type"), e.found, e.wanted) from None
 
 
 def _codes(text: str) -> NDArray[np.uint8]:
@@ -209,27 +227,29 @@ def _codes(text: str) -> NDArray[np.uint8]:
     return np.frombuffer(text.encode("ascii", "replace"), np.uint8)
 
 
-def _body_extent(text: str, start: int, limit: int) -> tuple[int, int]:
-    """From the opening bracket at `start` to behind the one that closes it."""
+def _body_end(text: str, start: int, limit: int) -> int:
+    """Behind the bracket that closes the one at `start`; `limit` where none does."""
     codes = _codes(text[start:limit])
     brackets = np.flatnonzero((codes == ord("[")) | (codes == ord("]")))
     depth = np.cumsum(np.where(codes[brackets] == ord("["), 1, -1))
     closed = np.flatnonzero(depth == 0)
-    if not closed.size:
-        raise error_at(text, start, "this bracket is never closed")
-    return start, start + int(brackets[closed[0]]) + 1
+    return start + int(brackets[closed[0]]) + 1 if closed.size else limit
 
 
 def _read_body(tensor: TensorText) -> tuple[tuple[int, ...], str, NDArray[np.intp]]:
     """A body's shape, its numbers without the brackets, and where each stands."""
-    body = tensor.text[tensor.start : tensor.stop]
+    body = tensor.text[tensor.opened : tensor.stop]
+    if control := _CONTROL.search(body):  # before its bracket, as in ESC [ 31 m, is taken for one
+        raise error_at(tensor.text, tensor.opened + control.start(), f"{control[0]!r} has no place in a tensor")
+    if body.count("[") != body.count("]"):
+        raise error_at(tensor.text, tensor.opened, "this bracket is never closed")
     if '"' in body:  # JSON writes "nan" in quotes
         body = _QUOTED_SPECIAL.sub(lambda special: f" {special[1]} ", body)
     kinds = _KIND[_codes(body)]
     bad = np.flatnonzero(kinds == _BAD)
     if bad.size:
         i = int(bad[0])
-        raise error_at(tensor.text, tensor.start + i, f"{body[i]!r} has no place in a tensor")
+        raise error_at(tensor.text, tensor.opened + i, f"{body[i]!r} has no place in a tensor")
     keep = kinds != _BLANK
     keep[1:] &= ~((kinds[1:] == _NUMBER) & (kinds[:-1] == _NUMBER))  # a number counts where it starts
     places = np.flatnonzero(keep)
@@ -237,7 +257,7 @@ def _read_body(tensor: TensorText) -> tuple[tuple[int, ...], str, NDArray[np.int
     wrong = np.flatnonzero(~_MAY_FOLLOW[kinds[:-1], kinds[1:]])
     if wrong.size:
         i = int(wrong[0])
-        raise error_at(tensor.text, tensor.start + int(places[i + 1]), _OUT_OF_PLACE[int(kinds[i]), int(kinds[i + 1])])
+        raise error_at(tensor.text, tensor.opened + int(places[i + 1]), _OUT_OF_PLACE[int(kinds[i]), int(kinds[i + 1])])
     shape = _shape(tensor, kinds, places)
     return shape, body.replace("[", " ").replace("]", " "), places[kinds == _NUMBER]
 
@@ -248,11 +268,11 @@ def _shape(tensor: TensorText, kinds: NDArray[np.uint8], places: NDArray[np.intp
     numbers = np.flatnonzero(kinds == _NUMBER)
     rank = int(depth[numbers[0]])
     if rank > 64:
-        raise error_at(tensor.text, tensor.start, f"{rank} brackets deep", "at most 64 dimensions, and 8 in DirectML")
+        raise error_at(tensor.text, tensor.opened, f"{rank} brackets deep", "at most 64 dimensions, and 8 in DirectML")
     shallow = numbers[depth[numbers] != rank]
     if shallow.size:
         raise error_at(
-            tensor.text, tensor.start + int(places[shallow[0]]),
+            tensor.text, tensor.opened + int(places[shallow[0]]),
             f"a number {depth[shallow[0]]} brackets deep, and the first one is {rank} deep",
         )  # fmt: skip
     rows = [np.flatnonzero((kinds == _OPEN) & (depth == d)) for d in range(1, rank + 1)]
@@ -262,7 +282,7 @@ def _shape(tensor: TensorText, kinds: NDArray[np.uint8], places: NDArray[np.intp
         odd = np.flatnonzero(counts != counts[0])
         if odd.size:
             raise error_at(
-                tensor.text, tensor.start + int(places[parents[odd[0]]]),
+                tensor.text, tensor.opened + int(places[parents[odd[0]]]),
                 f"a row of {counts[odd[0]]}, and the first one has {counts[0]}", "all rows of one length",
             )  # fmt: skip
         shape.append(int(counts[0]))
@@ -282,19 +302,19 @@ def body(rows: Sequence[str], sizes: tuple[int, ...], gaps: Sequence[int] = ()) 
     """
     rank = len(sizes)
     gaps = gaps or (0,) * rank
-    # How many rows an index of each dimension holds, from the innermost out.
+    # How many rows an index of each dimension holds, and all its indices, from the innermost out.
     spans = [prod(sizes[d + 1 : -1]) for d in range(rank - 2, -1, -1)]
     blocks = [prod(sizes[d:-1]) for d in range(rank - 2, -1, -1)]
-    lines = []
-    for i, row in enumerate(rows):
-        opened = 1 + _boundaries(i, blocks)
-        closed = 1 + _boundaries(i + 1, blocks)
-        last = i + 1 == len(rows)
-        lines.append(" " * (rank - opened) + "[" * opened + row + "]" * closed + ("" if last else ","))
-        for d, (span, block) in enumerate(zip(spans, blocks, strict=True)):
-            gap = gaps[rank - 2 - d]
-            if gap and (i + 1) % block == gap * span:
-                lines.append(" " * (rank - 1 - d) + "...")
+    starts = np.arange(len(rows) + 1)
+    opened = (1 + sum(((starts % block == 0) for block in blocks), np.zeros(starts.size, int))).tolist()
+    before = [" " * (rank - count) + "[" * count for count in range(rank + 1)]
+    after = ["]" * count + "," for count in range(rank + 1)]
+    lines = [before[o] + row + after[c] for row, o, c in zip(rows, opened, opened[1:], strict=False)]
+    lines[-1] = lines[-1][:-1]
+    for d, (span, block) in enumerate(zip(spans, blocks, strict=True)):
+        if gap := gaps[rank - 2 - d]:
+            for i in range(gap * span - 1, len(rows), block):
+                lines[i] += "\n" + " " * (rank - 1 - d) + "..."
     return "\n".join(lines)
 
 
@@ -306,6 +326,8 @@ def aligned(texts: Sequence[str], width: int, gap: int = 0, mark: Callable[[int,
     """
     starts = range(0, len(texts), width)
     first = max(map(len, texts[::width]))
+    if width == 1 and not mark:
+        return [text.rjust(first) for text in texts]
     other = max(max(map(len, texts[start + 1 : start + width]), default=0) for start in starts)
     rows = []
     for start in starts:
@@ -333,17 +355,9 @@ def rows_of(values: NDArray[Any], render: Callable[[NDArray[Any]], list[str]] = 
 
     first, other = longest(columns[:, :1]), longest(columns[:, 1:])
     template = f"%{first}d" + f", %{other}d" * (columns.shape[1] - 1)
+    if columns.shape[1] == 1:
+        return list(map(template.__mod__, columns.ravel().tolist()))
     return [template % tuple(row) for row in columns.tolist()]
-
-
-def _boundaries(row: int, blocks: Sequence[int]) -> int:
-    """How many dimensions begin anew at that row."""
-    count = 0
-    for block in blocks:
-        if row % block:
-            break
-        count += 1
-    return count
 
 
 def tensor_text(name: str, desc: TensorDesc, values: NDArray[Any]) -> str:

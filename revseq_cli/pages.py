@@ -58,8 +58,8 @@ class PageReport(NamedTuple):
     skipped: int
 
 
-def verify(text: Text, level: FeatureLevel) -> PageReport:
-    """Recompute every example of the text; FormatError if it has none of this operator."""
+def verify(text: Text, level: FeatureLevel, number: int | None = None) -> PageReport:
+    """Recompute every example of the text, or the one of that number; FormatError if it has none of this operator."""
     examples = job.find_examples(text)
     ours = [example for example in examples if example.is_ours]
     skipped = len(examples) - len(ours)
@@ -69,7 +69,10 @@ def verify(text: Text, level: FeatureLevel) -> PageReport:
             f"holds no example of this operator{others}", "InputTensor, SequenceTensor, Axis and OutputTensor",
             where=text.name,
         )  # fmt: skip
-    return PageReport([_examine(i, example, level) for i, example in enumerate(ours, 1)], skipped)
+    if number is not None and not 1 <= number <= len(ours):
+        raise FormatError(f"no example {number}", f"1 to {len(ours)}", where=text.name)
+    chosen = [(i, example) for i, example in enumerate(ours, 1) if number in (None, i)]
+    return PageReport([_examine(i, example, level) for i, example in chosen], skipped)
 
 
 def _examine(number: int, example: Example, level: FeatureLevel) -> Finding:

@@ -1,4 +1,4 @@
-"""Everything that a person sees, and the JSON that says the same to a program."""
+"""What the commands report: text for a person, and the JSON that says the same to a program."""
 
 from __future__ import annotations
 
@@ -162,7 +162,8 @@ def _finite(numbers: dict[str, Any]) -> dict[str, Any]:
     """JSON has neither NaN nor infinities nor complex numbers: they are strings."""
 
     def plain(number: object) -> object:
-        return str(number) if isinstance(number, complex) or number in (math.inf, -math.inf) else number
+        finite = not isinstance(number, float) or math.isfinite(number)
+        return number if finite and not isinstance(number, complex) else str(number)
 
     return {key: plain(number) for key, number in numbers.items()}
 
@@ -257,7 +258,8 @@ def print_pages(found: dict[str, PageReport | RevseqError], *, color: bool) -> N
     others = f", {skipped} of other operators skipped" if skipped else ""
     if reports:
         wrong = sum(not finding.right for finding in findings)
-        console.print(Text(f"{len(findings)} examples, {wrong} wrong{others}"))
+        examples = "1 example" if len(findings) == 1 else f"{len(findings)} examples"
+        console.print(Text(f"{examples}, {wrong} wrong{others}"))
 
 
 def _wrongs(finding: Finding) -> list[str]:

@@ -27,6 +27,10 @@ PREVIEW = 200
 _EDGE = 3  # indices shown at either end of a dimension that is shortened
 
 
+# For each dimension the indices that are shown of it.
+Ends = list[list[slice]]
+
+
 class Marks(NamedTuple):
     """How a terminal sets elements apart, as its codes: the reversed start of a line, and a length that is clamped."""
 
@@ -42,7 +46,7 @@ def example_text(
     values: Source, lengths: Source, axis: int, result: Source, most: int | None = None, marks: Marks | None = None
 ) -> str:
     """A whole docs-style example, which reads back as the same job; shortened where a tensor has more than `most`."""
-    view = _View(lengths, axis, values.sizes[axis], most, marks)
+    view = _View(lengths, axis, values.sizes, most, marks)
     parts = [
         view.tensor("InputTensor", values),
         view.lengths_tensor("SequenceTensor"),
@@ -54,7 +58,7 @@ def example_text(
 
 def result_text(lengths: Source, axis: int, result: Source, most: int | None, marks: Marks | None) -> str:
     """The OutputTensor; on a terminal its reversed elements stand out, and clamped lengths are counted below it."""
-    view = _View(lengths, axis, result.sizes[axis], most, marks)
+    view = _View(lengths, axis, result.sizes, most, marks)
     return view.tensor("OutputTensor", result) + view.remark()
 
 
@@ -64,7 +68,7 @@ def picture(values: Source, lengths: Source, axis: int, result: Source) -> str:
     from rich.table import Table
     from rich.text import Text
 
-    view = _View(lengths, axis, values.sizes[axis], PREVIEW, COLORED)
+    view = _View(lengths, axis, values.sizes, PREVIEW, COLORED, more="")
     columns = []
     for name, source, text in (
         ("InputTensor", values, view.tensor("", values)),
@@ -83,86 +87,108 @@ def picture(values: Source, lengths: Source, axis: int, result: Source) -> str:
 
 
 class _View(NamedTuple):
-    """How the tensors of a job are shown: at most `most` elements each, and marked or plain."""
+    """How the tensors of a job are shown: the same indices of all of them, and marked or plain."""
 
     lengths: Source
     axis: int
-    size: int
+    sizes: tuple[int, ...]
     most: int | None
     marks: Marks | None
+    more: str = "; --full prints all"
 
     def tensor(self, name: str, source: Source) -> str:
         """Input or output, with the reversed starts of its lines marked."""
-        return self._text(name, source, self._moved, self.marks.moved if self.marks else "")
+        return self._text(name, source, self._ends(), self.marks and _Dress(self._moved, self.marks.moved))
 
     def lengths_tensor(self, name: str) -> str:
         """The lengths, with those that are clamped marked."""
-        text = self._text(name, self.lengths, self._clamped, self.marks.clamped if self.marks else "")
-        return text + self.remark()
+        ends = self._ends()
+        ends[self.axis] = [slice(0, 1)]
+        dress = self.marks and _Dress(self._clamped, self.marks.clamped)
+        return self._text(name, self.lengths, ends, dress) + self.remark()
 
     def remark(self) -> str:
         """On a terminal, how many lengths are clamped."""
         if not self.marks or (self.most is not None and self.lengths.desc.element_count > self.most):
             return ""
-        count = int((self.lengths.read() > self.size).sum())
-        return f"\n// lengths clamped to {self.size}: {count}" if count else ""
+        count = int((self.lengths.read() > self.sizes[self.axis]).sum())
+        return f"\n// lengths clamped to {self.sizes[self.axis]}: {count}" if count else ""
 
-    def _text(self, name: str, source: Source, mask: Callable[[Region], NDArray[np.bool_]], code: str) -> str:
-        rows = shortened(source, self.most, "; --full prints all", mask if code else None, code)
-        return f"{notation.header(name, source.desc)}\n{rows}"
+    def _ends(self) -> Ends:
+        return _ends(self.sizes, self.most)
+
+    def _text(self, name: str, source: Source, ends: Ends, dress: _Dress | None) -> str:
+        return f"{notation.header(name, source.desc)}\n{_rows(source, ends, self.more, dress)}"
 
     def _moved(self, region: Region) -> NDArray[np.bool_]:
         part = region[self.axis]
         of_lengths = (*region[: self.axis], slice(0, 1), *region[self.axis + 1 :])
-        return kernel.moved(self.lengths.ticket(of_lengths).read(), self.size, self.axis, part)
+        return kernel.moved(self.lengths.ticket(of_lengths).read(), self.sizes[self.axis], self.axis, part)
 
     def _clamped(self, region: Region) -> NDArray[np.bool_]:
-        mask: NDArray[np.bool_] = self.lengths.ticket(region).read() > self.size
+        mask: NDArray[np.bool_] = self.lengths.ticket(region).read() > self.sizes[self.axis]
         return mask
 
 
-def shortened(
-    source: Source,
-    most: int | None,
-    more: str = "",
-    mask: Callable[[Region], NDArray[np.bool_]] | None = None,
-    code: str = "",
-) -> str:
-    """A tensor's rows; above `most` elements only the ends of its long dimensions, and a line that says so, and `more`.
+class _Dress(NamedTuple):
+    """Which elements of a region are set apart, and with which code of a terminal."""
 
-    Only what is shown is read. Elements for which `mask` is true are set apart with the terminal's `code`.
+    mask: Callable[[Region], NDArray[np.bool_]]
+    code: str
+
+
+def shortened(source: Source, most: int) -> str:
+    """A tensor's rows; above `most` elements only the ends of its long dimensions, and a line that says so.
+
+    Only what is shown is read.
     """
-    desc = source.desc
-    ends = _ends(desc.sizes, desc.element_count if most is None else most)
+    return _rows(source, _ends(source.sizes, most))
+
+
+def _rows(source: Source, ends: Ends, more: str = "", dress: _Dress | None = None) -> str:
+    """The rows of what is kept of each dimension; below them, if that is not all, how much it is, and `more`."""
+    sizes = source.sizes
     values = _gathered(lambda region: source.ticket(region).read(), ends)
-    dressed = _gathered(mask, ends).ravel() if mask else np.zeros(values.size, dtype=bool)
-    gaps = [
-        parts[0].stop if parts[-1].stop < size or len(parts) > 1 else 0
-        for parts, size in zip(ends, desc.sizes, strict=True)
-    ]
-    mark = (lambda i, text: f"\x1b[{code}m{text}\x1b[0m" if dressed[i] else text) if mask else None
-    rows = notation.body(notation.aligned(_texts(values), values.shape[-1], gaps[-1], mark), values.shape, gaps)
-    if values.size == desc.element_count:
-        return rows
-    return f"{rows}\n// {values.size:,} of {desc.element_count:,} elements{more}"
+    gaps = [parts[0].stop if len(parts) > 1 else 0 for parts in ends]
+    if dress:
+        dressed = _gathered(dress.mask, ends).ravel()
+
+        def mark(i: int, text: str) -> str:
+            return f"\x1b[{dress.code}m{text}\x1b[0m" if dressed[i] else text
+
+        rows = notation.aligned(_texts(values), values.shape[-1], gaps[-1], mark)
+    elif gaps[-1]:
+        rows = notation.aligned(_texts(values), values.shape[-1], gaps[-1])
+    else:
+        rows = notation.rows_of(values, _texts)
+    text = notation.body(rows, values.shape, gaps)
+    if values.size == source.desc.element_count:
+        return text
+    first = [d for d, (parts, size) in enumerate(zip(ends, sizes, strict=True)) if parts == [slice(0, 1)] and size > 1]
+    alone = f"; only the first index of the dimensions {', '.join(map(str, first))}" if first else ""
+    return f"{text}\n// {values.size:,} of {source.desc.element_count:,} elements{alone}{more}"
 
 
-def _ends(sizes: tuple[int, ...], most: int) -> list[list[slice]]:
-    """For each dimension all of it, or its two ends, or its first index: at most about `most` elements in all."""
-    if prod(sizes) <= most:
+def _ends(sizes: tuple[int, ...], most: int | None) -> Ends:
+    """What is kept of each dimension: all, its two ends, or its first index; at most about `most` elements in all."""
+    if most is None or prod(sizes) <= most:
         return [[slice(0, size)] for size in sizes]
-    ends: list[list[slice]] = []
+    ends: Ends = []
     kept = 1
     for size in reversed(sizes):  # whole from the innermost out, as long as there is room
-        whole = size <= 2 * _EDGE + 1
-        ends.append([slice(0, size)] if whole else [slice(0, _EDGE), slice(size - _EDGE, size)])
-        if kept * (size if whole else 2 * _EDGE) > most:
-            ends[-1] = [slice(0, 1)]
-        kept *= sum(part.stop - part.start for part in ends[-1])
+        choices = [] if size > 2 * _EDGE + 1 else [[slice(0, size)]]
+        choices += [[slice(0, edge), slice(size - edge, size)] for edge in (_EDGE, 1) if 2 * edge < size]
+        fitting = (parts for parts in choices if kept * _count(parts) <= most)
+        ends.append(next(fitting, [slice(0, 1)]))
+        kept *= _count(ends[-1])
     return ends[::-1]
 
 
-def _gathered(read: Callable[[Region], NDArray[Any]], ends: list[list[slice]]) -> NDArray[Any]:
+def _count(parts: list[slice]) -> int:
+    return sum(part.stop - part.start for part in parts)
+
+
+def _gathered(read: Callable[[Region], NDArray[Any]], ends: Ends) -> NDArray[Any]:
     pieces = np.empty([len(parts) for parts in ends], dtype=object)
     for index, region in zip(np.ndindex(pieces.shape), itertools.product(*ends), strict=True):
         pieces[index] = read(region)

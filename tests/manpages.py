@@ -23,11 +23,29 @@ ENVIRONMENT = {
     "NO_COLOR": "If it is set, no colours; what stands out is bold and underlined.",
     "FORCE_COLOR": "If it is set, and NO_COLOR is not, colours everywhere.",
 }
+TENSORS = {"*.npy, *.h5, *.hdf5, *.nc, *.json, *.txt, *.md": "Tensors. The suffix decides on the format."}
 FILES = {
+    "check": TENSORS,
+    "show": TENSORS,
     "run": {
-        "*.npy, *.h5, *.hdf5, *.nc, *.json, *.txt, *.md": "Tensors. The suffix decides on the format.",
+        **TENSORS,
         ".revseq-*.tmp": "A killed run may leave one beside its output; it can be deleted.",
     },
+}
+
+
+# What Click's arguments have no help for.
+TENSOR = (
+    "A tensor: x.npy; x.h5, whose only dataset it is, or x.h5::/group/name; x.json, x.txt, x.md in JSON or in the bracket "
+    "notation; page.md::2, the second example of a page; - for standard input; or the tensor itself, as text that begins "
+    "with a bracket."
+)
+ARGUMENTS = {
+    "INPUT": TENSOR,
+    "[LENGTHS]": "The lengths, named in the same way. A docs-style text that is a whole job needs none.",
+    "TENSOR...": TENSOR,
+    "PAGE...": "Markdown, HTML or plain text; page.md::2 for one example; - for standard input.",
+    "[LEVEL]": "A feature level, as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0.",
 }
 
 
@@ -37,14 +55,19 @@ def escaped(text):
     return re.sub(r"^([.'])", r"\\&\1", text, flags=re.MULTILINE)
 
 
+def filled(text):
+    """The same in short lines."""
+    return escaped(textwrap.fill(text, 72, break_long_words=False, break_on_hyphens=False))
+
+
 def paragraphs(text):
     """Click's help as paragraphs."""
-    return "\n.PP\n".join(escaped(" ".join(part.split())) for part in textwrap.dedent(text).strip().split("\n\n"))
+    return "\n.PP\n".join(filled(" ".join(part.split())) for part in textwrap.dedent(text).strip().split("\n\n"))
 
 
 def tagged(pairs):
     """A list of terms and what they mean."""
-    return "".join(f".TP\n.B {escaped(term)}\n{escaped(words)}\n" for term, words in pairs)
+    return "".join(f".TP\n.B {escaped(term)}\n{filled(words)}\n" for term, words in pairs)
 
 
 def options_of(command, context):
@@ -57,7 +80,7 @@ def page(name):
     """The page of a command, or of the group for None; its file's name and its text."""
     command = importlib.import_module(f"revseq_cli.commands.{name}").command if name else cli
     full = f"revseq {name}" if name else "revseq"
-    context = click.Context(command, info_name=full)
+    context = click.Context(command, info_name=full, help_option_names=cli.context_settings["help_option_names"])
     title = full.replace(" ", "-")
     usage = " ".join(command.collect_usage_pieces(context))
     summary = COMMANDS[name] if name else "DirectML's operator DML_REVERSE_SUBSEQUENCES on tensor files"
@@ -72,13 +95,16 @@ def page(name):
     ]
     if not name:
         parts.append(".SH COMMANDS\n" + tagged((f"revseq {key}", words) for key, words in COMMANDS.items()).rstrip())
+    arguments = [each.make_metavar(context) for each in command.params if isinstance(each, click.Argument)]
+    if known := [(each, ARGUMENTS[each]) for each in arguments if each in ARGUMENTS]:
+        parts.append(".SH ARGUMENTS\n" + tagged(known).rstrip())
     parts.append(".SH OPTIONS\n" + tagged(options_of(command, context)).rstrip())
     parts.append(".SH ENVIRONMENT\n" + tagged((key, ENVIRONMENT[key]) for key in environment).rstrip())
     status = EXIT.get(name, {0: "done", 2: "anything that stopped the work"})
     parts.append(
         ".SH EXIT STATUS\n" + tagged((str(key), words.capitalize() + ".") for key, words in status.items()).rstrip()
     )
-    parts.append(f".PP\n{escaped(SIGNALS)}")
+    parts.append(f".PP\n{filled(SIGNALS)}")
     if name in FILES:
         parts.append(".SH FILES\n" + tagged(FILES[name].items()).rstrip())
     example = command.epilog.removeprefix("Example: ")

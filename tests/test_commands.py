@@ -555,3 +555,67 @@ def test_completion_in_powershell_and_fish(revseq):
     assert revseq(env=env).ok().out == "plain,threads\n"
     env = {"_REVSEQ_COMPLETE": "fish_complete", "COMP_WORDS": "revseq run --engine t", "COMP_CWORD": "t"}
     assert revseq(env=env).ok().out.strip().splitlines()[-1].endswith("threads")
+
+
+def test_stats_that_no_float_holds(revseq, tmp_path):
+    np.save(tmp_path / "x.npy", np.array([np.inf, -np.inf, 1], np.float16))
+    found = json.loads(revseq("show", "x.npy", "--stats", "--json").ok().out, parse_constant=pytest.fail)
+    assert found["tensors"][0]["statistics"]["mean"] == "nan"
+    np.save(tmp_path / "x.npy", np.full(10, 1.7e308))
+    assert (
+        json.loads(revseq("show", "x.npy", "--stats", "--json").ok().out)["tensors"][0]["statistics"]["mean"] == 1.7e308
+    )
+
+
+def test_previews_say_what_they_leave_out(revseq, tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((40, 5, 6, 7, 8), np.int8))
+    shown = revseq("show", "x.npy").ok().out
+    assert "only the first index of the dimensions 0" in shown
+    np.save(tmp_path / "x.npy", np.zeros((4, 1024, 1024), np.int8))
+    assert revseq("show", "x.npy").ok().out.count("...") > 4
+
+
+def test_marks_only_where_nobody_reads_them_as_data(revseq):
+    job = ("run", "[1, 2]", "[2]", "--axis", 0)
+    assert "\x1b" not in revseq(*job, env={"FORCE_COLOR": "1"}).ok().out
+    assert "\x1b" in revseq(*job, "--color", "always").ok().out
+    for color, env in (("auto", {"TERM": "dumb"}), ("never", {})):
+        assert "\x1b" not in on_terminal(*job, "--color", color, cwd=ROOT, env=env)[1]
+
+
+def test_no_picture_of_a_job_that_failed(tmp_path):
+    with open("/dev/full", "w") as full:
+        command = [COMMAND, "run", "[1, 2]", "[2]", "--axis", "0", "--picture", "x.svg"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, cwd=tmp_path, check=False)
+    assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [("revseq show 'q x.h5::/", ["plain,q x.h5::/my data"]), ('revseq show "q x.h5::/', ["plain,q x.h5::/my data"]),
+     ("revseq show q\\ x.h5::/", ["plain,/my\\ data"]), ("revseq show pipe.h5::", [])],
+)  # fmt: skip
+def test_completion_of_odd_names_in_bash(tmp_path, line, offered):
+    os.mkfifo(tmp_path / "pipe.h5")
+    with h5py.File(tmp_path / "q x.h5", "w") as f:
+        f["my data"] = [1]
+    env = os.environ | {"COMP_LINE": line, "_REVSEQ_COMPLETE": "bash_complete"}
+    done = subprocess.run([COMMAND], env=env, capture_output=True, text=True, cwd=tmp_path, check=True, timeout=20)
+    assert [line for line in done.stdout.splitlines() if line] == offered
+
+
+def test_completion_in_zsh_keeps_the_option():
+    env = os.environ | {
+        "COMP_WORDS": "revseq run --feature-level=4_",
+        "COMP_CWORD": "2",
+        "_REVSEQ_COMPLETE": "zsh_complete",
+    }
+    done = subprocess.run([COMMAND], env=env, capture_output=True, text=True, check=True)
+    assert "--feature-level=4_0" in done.stdout.splitlines()
+
+
+def test_h53_standard_input_without_end(revseq):
+    with open("/dev/zero", "rb") as zero:
+        done = subprocess.run([COMMAND, "verify", "-"], stdin=zero, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "is a text of more than 1073741824 bytes" in done.stderr

@@ -47,7 +47,7 @@ def make_job(tmp_path, shape, axis, *, order="C", dtype="f4", suffix=".npy", see
 
 def run(job, path, resources):
     """The reversal into a file; its arrangement."""
-    sink = formats.create_sink(formats.Reference.output(str(path)), job.values, overwrite=True)
+    sink = formats.create_sink(formats.Reference.file(str(path)), job.values, overwrite=True)
     arrangement = engine.arrange(job, resources, sink)
     with sink:
         engine.reverse(job, sink, arrangement)
@@ -128,7 +128,7 @@ def test_an_input_that_changes_while_it_is_read(tmp_path):
     job, _, _ = make_job(tmp_path, (100, 40), 1)
     arrangement = engine.arrange(job, engine.Resources("serial", 1, 40_000))
     changes = iter([lambda: os.utime(tmp_path / "x.npy", ns=(5, 5))])
-    sink = formats.create_sink(formats.Reference.output(str(tmp_path / "y.npy")), job.values, overwrite=False)
+    sink = formats.create_sink(formats.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=False)
     with pytest.raises(TensorIOError, match="changed while it was read"), sink:
         engine.reverse(job, sink, arrangement, lambda _: next(changes, lambda: None)())
     assert not (tmp_path / "y.npy").exists()
@@ -140,7 +140,7 @@ def test_an_error_in_a_worker_ends_the_others(tmp_path, name):
     arrangement = engine.arrange(job, engine.Resources(name, 2, 400_000))
     with open(tmp_path / "x.npy", "r+b") as f:
         f.truncate(1000)
-    sink = formats.create_sink(formats.Reference.output(str(tmp_path / "y.npy")), job.values, overwrite=False)
+    sink = formats.create_sink(formats.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=False)
     with pytest.raises(TensorIOError, match="changed while it was read"), sink:
         engine.reverse(job, sink, arrangement)
     assert {path.name for path in tmp_path.iterdir()} == {"x.npy", "n.npy"}

@@ -36,7 +36,7 @@ def held(values):
 def write(path, values, **options):
     """Through the format's own sink, in two blocks where there are two indices."""
     like = held(values)
-    sink = formats.create_sink(formats.Reference.output(str(path)), like, overwrite=False, **options)
+    sink = formats.create_sink(formats.Reference.file(str(path)), like, overwrite=False, **options)
     middle = max(1, len(values) // 2)
     with sink:
         outlet = pickle.loads(pickle.dumps(sink.outlet()))
@@ -99,7 +99,7 @@ class Contract:
 
     def test_a_failed_write_leaves_nothing(self, tmp_path):
         sink = formats.create_sink(
-            formats.Reference.output(str(tmp_path / f"x{self.suffix}")), held(np.zeros((2, 2))), overwrite=False
+            formats.Reference.file(str(tmp_path / f"x{self.suffix}")), held(np.zeros((2, 2))), overwrite=False
         )
         with pytest.raises(RuntimeError), sink:
             raise RuntimeError
@@ -300,7 +300,7 @@ class TestHdf5(Contract):
             open_(f"{path}::{name}")
         with pytest.raises(FormatError, match="no dataset's name"):
             formats.create_sink(
-                formats.Reference.output(f"{tmp_path / 'y.h5'}::{name}"), held(np.zeros(3)), overwrite=False
+                formats.Reference.file(f"{tmp_path / 'y.h5'}::{name}"), held(np.zeros(3)), overwrite=False
             )
         assert not (tmp_path / "y.h5").exists()
 
@@ -340,7 +340,7 @@ class TestHdf5(Contract):
     def test_naming_a_dataset_in_an_existing_file_as_output(self, tmp_path):
         path = self.make(tmp_path, np.zeros(3))
         with pytest.raises(RevseqError, match="inside an existing file"):
-            formats.create_sink(formats.Reference.output(f"{path}::new"), held(np.zeros(3)), overwrite=True)
+            formats.create_sink(formats.Reference.file(f"{path}::new"), held(np.zeros(3)), overwrite=True)
 
     def test_the_output_takes_the_dataset_that_is_named(self, tmp_path):
         write(f"{tmp_path / 'y.h5'}::/g/values", np.arange(3.0))

@@ -15,7 +15,6 @@ import hdf5plugin
 import numpy as np
 import oracle
 import pytest
-from conftest import COMMAND
 
 from revseq_cli.errors import printable
 
@@ -449,20 +448,6 @@ def test_h53_inputs_that_are_no_regular_files(refused, tmp_path):
         listener.bind(str(tmp_path / "s.npy"))
         for name in ("pipe.npy", "folder.npy", "loop.npy", "zero.npy", "zero.json", "zero.h5", "s.npy"):
             refused(name, f"{name}: ")
-
-
-def test_h53_endless_standard_input(tmp_path):
-    def limit():
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (1 << 31, 1 << 31))
-
-    with open("/dev/zero", "rb") as zero:
-        command = [COMMAND, "run", "-", "[1]", "--axis", "0"]
-        done = subprocess.run(command, stdin=zero, capture_output=True, text=True, preexec_fn=limit, check=False)
-    assert done.returncode == 2
-    assert done.stderr.startswith("Error: ")
-    assert "Traceback" not in done.stderr
 
 
 def test_h57_escapes_never_reach_a_terminal(revseq, tmp_path):

@@ -31,7 +31,7 @@ def test_the_wheel_puts_them_where_man_looks():
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
-    "tool", [("man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z"), ("mandoc", "-Tlint", "-W", "warning")]
+    "tool", [("man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z"), ("mandoc", "-Tlint", "-W", "style")]
 )
 def test_no_warnings(name, tool):
     if not shutil.which(tool[0]):

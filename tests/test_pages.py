@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 
 import numpy as np
 import oracle
@@ -193,7 +194,79 @@ def test_a_printed_example_is_the_same_job_and_right(data):
 def test_run_and_check_print_an_example_that_verifies(revseq):
     for command in ("run", "check"):
         text = revseq(command, "samples/page.md::2", "--example", cwd=ROOT).ok().out
-        assert revseq("verify", "-", stdin=text.encode()).ok().out.endswith("1 examples, 0 wrong\n")
+        assert revseq("verify", "-", stdin=text.encode()).ok().out.endswith("1 example, 0 wrong\n")
         again = revseq("run", "-", stdin=text.encode()).ok().out
         assert again == revseq("run", "samples/page.md::2", cwd=ROOT).ok().out
-    revseq("check", "samples/page.md::2", "--example", "--feature-level", "2_1", cwd=ROOT).refused("dimension count")
+    done = revseq("check", "samples/page.md::2", "--example", "--feature-level", "2_1", cwd=ROOT)
+    assert (done.status, "FAIL" in done.out) == (1, True)
+
+
+FIRST = PAGE[PAGE.index("InputTensor") : PAGE.index("## Along another")].replace("```", "")
+
+
+@pytest.mark.parametrize(
+    "dressed",
+    [
+        '<pre><code class="lang-console">' + FIRST.replace("Axis", "</code></pre>\n<pre><code>Axis") + "</code></pre>",
+        "> " + FIRST.replace("\n", "\n> "), FIRST.replace("InputTensor", "**InputTensor**"),
+        FIRST.replace("InputTensor:", "`InputTensor`:"), FIRST.replace("OutputTensor:", "<b>OutputTensor:</b>"),
+        FIRST.replace("\n ", "\n\xa0"), FIRST.replace("\n", "\r"), FIRST.replace("\n", "\r\n"),
+        FIRST.replace("Axis", "- Axis"), FIRST.replace("\n", "<br>\n"), FIRST.replace("\n ", "\n&nbsp;"),
+        "Axis: the dimension to reverse\n\n" + FIRST, FIRST.replace("Axis: 3", "Axis: the dimension\nAxis: 3."),
+        "[Home](index.md)\n\n" + FIRST, "> [!NOTE]\n> Read this.\n\n" + FIRST,
+    ],
+)  # fmt: skip
+def test_examples_in_every_dress(dressed):
+    (finding,) = verify(dressed).findings
+    assert finding.right, finding.problems
+    wrong = re.sub(r"8, 7, 6, 5", "8, 7, 6, 9", dressed)
+    assert wrong != dressed
+    assert verify(wrong).findings[0].difference.found == "9"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("SequenceTensor: (Sizes", "SequenceTensor: Sizes", "no header of a tensor"),
+        ("InputTensor: (Sizes", "InputTensor: Sizes", "no header of a tensor"),
+        ("SequenceTensor", "SequencTensor", "the label SequencTensor"),
+        ("SequenceTensor", "sequencetensor", "the label sequencetensor"),
+        ("InputTensor", "Values", None),
+    ],
+)  # fmt: skip
+def test_a_broken_example_is_not_another_operators(old, new, problem):
+    broken = FIRST.replace(old, new, 1)
+    if problem is None:
+        assert verify(PAGE + broken).skipped == 2
+        return
+    findings = verify(PAGE + "\n" + broken).findings
+    assert [finding.right for finding in findings] == [True, True, False]
+    assert problem in findings[2].problems[0]
+
+
+def test_half_an_example_before_another_operators():
+    half = FIRST[: FIRST.index("OutputTensor")]
+    report = verify(half + "ATensor: (Sizes:{1}, DataType:FLOAT32)\n[1]\n\n" + FIRST)
+    assert [finding.right for finding in report.findings] == [False, True]
+    assert report.skipped == 1
+
+
+def test_one_example_of_a_page(revseq):
+    wrong = PAGE.replace("8, 7, 6, 5", "8, 7, 6, 9").encode()
+    assert (
+        revseq("verify", "--", "-::2", stdin=wrong)
+        .ok()
+        .out.endswith("1 example, 0 wrong, 1 of other operators skipped\n")
+    )
+    assert revseq("verify", "--", "-::1", stdin=wrong).status == 1
+    revseq("verify", "samples/page.md::3", cwd=ROOT).refused("no example 3", "1 to 2")
+    shown = revseq("show", "samples/page.md::2", cwd=ROOT).ok().out
+    assert re.findall(r"samples/page.md: (\w+)", shown) == ["InputTensor", "SequenceTensor", "OutputTensor"]
+
+
+@pytest.mark.parametrize("line", ["Foo: x" + " " * 300_000 + "y", "Foo" + " " * 300_000, "T: (Sizes:{1}" + " " * 300_000 + "x",
+    "<" * 300_000, "<a " * 100_000, "> " * 200_000, "`" * 300_000, "A: (Sizes:{1}, DataType:NONE)\n" * 9_000])  # fmt: skip
+def test_hostile_lines_take_no_time(line):
+    began = time.process_time()
+    assert verify(f"{line}\n\n{FIRST}").findings[0].right
+    assert time.process_time() - began < 5

@@ -15,12 +15,16 @@ if TYPE_CHECKING:
 
 @click.command("check", epilog="Example: revseq check samples/example1.txt --feature-level 2_1")
 @options.job_options
-@click.option("--example", is_flag=True, help="Print the job as a whole docs-style example, not the constraints.")
+@click.option(
+    "--example", is_flag=True, help="If every constraint holds, print the job as a whole docs-style example instead."
+)
+@options.full_option
 @options.format_option
 @options.json_option
 @options.output_options
 def command(
     example: bool,
+    full: bool,
     format_name: str | None,
     level: FeatureLevel,
     as_json: bool,
@@ -31,11 +35,14 @@ def command(
 ) -> int:
     """Hold a job against every constraint of a feature level.
 
+    INPUT and LENGTHS are named as in revseq run; a docs-style text that is a whole job needs no LENGTHS.
+
     Each constraint is shown with what was found and what is wanted, then the lowest feature level that accepts the
     tensors, and what the lengths do: how many lie above the axis size and are clamped, how many change nothing.
     The exit status is 0 if every constraint holds, and 1 if one does not.
     """
     from revseq_cli import engine, job, report, spec, view  # --help must not load NumPy
+    from revseq_cli.formats import text
 
     voice = options.Voice(quiet, verbose, color)
     if example and as_json:
@@ -44,10 +51,11 @@ def command(
     values, lengths = work.values.desc, work.lengths.desc
     found = spec.constraints(values, lengths, work.axis, level)
     holds = all(constraint.ok for constraint in found)
-    if example:
-        work.require(level)
+    if example and holds:
+        text.require_text(values, work.values.name)
         result = engine.reversed_in_memory(work, engine.Resources())
-        click.echo(view.example_text(work.values, work.lengths, work.axis, result))
+        most = view.MOST_ON_TERMINAL if options.is_terminal() and not full else None
+        click.echo(view.example_text(work.values, work.lengths, work.axis, result, most, voice.marks), color=True)
         return 0
     lowest = spec.lowest_level(values, lengths, work.axis)
     # Lengths that the operator could not use at any level have no effect to count.

@@ -10,7 +10,7 @@ from revseq_cli import __version__
 
 # Name and one line of help; the module of that name holds the command.
 COMMANDS = {
-    "run": "Reverse the start of every line of a tensor; print or write the result.",
+    "run": "Reverse the start of every line of a tensor; print or write it.",
     "check": "Hold a job against every constraint of a feature level.",
     "verify": "Recompute every example on docs pages.",
     "show": "Show data type, sizes and storage of tensors, and a preview.",

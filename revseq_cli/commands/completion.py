@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 
 import click
 from click.shell_completion import (
     BashComplete,
     CompletionItem,
     ShellComplete,
+    ZshComplete,
     add_completion_class,
     get_completion_class,
     split_arg_string,
@@ -44,13 +46,34 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
         """The words before the cursor, and the one that is being typed."""
         line = os.environ.get("COMP_LINE", "")
         words = split_arg_string(line)[1:]
+        # A quote that is still open: after the closed ones and what is escaped, one is left.
+        self._quoted = bool(re.search(r"[\"']", re.sub(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"", "", line)))
         self._incomplete = words.pop() if words and not line[-1:].isspace() else ""
         return words, self._incomplete
 
     def format_completion(self, item: CompletionItem) -> str:
-        """Type and value, without what bash keeps of the word."""
-        kept = self._incomplete.rfind(":") + 1
-        return f"{item.type},{item.value[kept:]}"
+        """Type and value, without what bash keeps of the word: inside quotes nothing, and else all up to a colon."""
+        if self._quoted:
+            return f"{item.type},{item.value}"
+        kept = item.value[self._incomplete.rfind(":") + 1 :]
+        escaped = re.sub(r"([^\w@%+=:,./-])", r"\\\1", kept)
+        return f"{item.type},{escaped}"
+
+
+@add_completion_class
+class _Zsh(ZshComplete):
+    """Zsh replaces the whole word, and Click gives only what follows --option=."""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """The words before the cursor, and the one that is being typed."""
+        words, incomplete = super().get_completion_args()
+        option = re.match(r"--[\w-]+=", incomplete)
+        self._option = option[0] if option else ""
+        return words, incomplete
+
+    def format_completion(self, item: CompletionItem) -> str:
+        """Type, value and help, a line each."""
+        return super().format_completion(CompletionItem(self._option + item.value, item.type, item.help))
 
 
 @add_completion_class

@@ -63,10 +63,11 @@ class Tensor(click.ParamType[Any]):
         if not separator:
             return [CompletionItem(incomplete, type="file")]
         from revseq_cli.errors import RevseqError
-        from revseq_cli.formats import hdf5  # h5py is for this word only
+        from revseq_cli.formats import hdf5, positioned  # h5py is for this word only
 
+        real = os.path.expanduser(path)  # noqa: PTH111 - the shell has not done it yet
         try:
-            with hdf5.opened(path) as file:
+            with positioned.opened(real), hdf5.opened(real) as file:
                 names = hdf5.dataset_names(file)
         except RevseqError:  # a completion has nowhere to say so; the command itself will
             return []
@@ -170,6 +171,7 @@ format_option = click.option(
     "-f", "--format", "format_name", type=click.Choice(FORMAT_NAMES),
     help="The format of files, whatever their suffix.",
 )  # fmt: skip
+full_option = click.option("--full", is_flag=True, help="Print every element on a terminal, too.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Report as one JSON object.")
 
 _OUTPUT = (
@@ -186,7 +188,7 @@ _OUTPUT = (
         type=click.Choice(["auto", "always", "never"]),
         default="auto",
         show_default=True,
-        help="Colour in reports; NO_COLOR and FORCE_COLOR count when it is auto.",
+        help="Colour; NO_COLOR and FORCE_COLOR count when it is auto, and a pipe gets plain tensors. never: no marks.",
     ),
 )
 
@@ -243,12 +245,14 @@ class Voice:
 
     @property
     def marks(self) -> Marks | None:
-        """How elements are set apart in printed tensors: not at all where a program reads them."""
+        """How elements are set apart in printed tensors: not at all where a program may read them."""
         from revseq_cli import view
 
-        if self.colored:
+        if self.color == "always":
             return view.COLORED
-        return view.UNCOLORED if is_terminal() and os.environ.get("TERM") != "dumb" else None
+        if self.color == "never" or not is_terminal() or os.environ.get("TERM") == "dumb":
+            return None
+        return view.COLORED if self.colored else view.UNCOLORED
 
     @property
     def colored(self) -> bool:
@@ -257,7 +261,7 @@ class Voice:
             return self.color == "always"
         if os.environ.get("NO_COLOR"):
             return False
-        return bool(os.environ.get("FORCE_COLOR")) or is_terminal()
+        return bool(os.environ.get("FORCE_COLOR")) or (is_terminal() and os.environ.get("TERM") != "dumb")
 
 
 def is_terminal() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,11 +23,15 @@ if TYPE_CHECKING:
 
 @click.command(
     "run",
-    epilog="Example: revseq run samples/example1.npy samples/example1-lengths.npy --axis 3 -o reversed.npy",
+    epilog="Example: revseq run samples/example1.npy samples/example1-lengths.npy --axis 3 -o y.npy",
 )
 @options.job_options
 @click.option(
-    "-o", "--output", metavar="OUT", help="Write the OutputTensor to this new file, or - for standard output."
+    "-o",
+    "--output",
+    metavar="OUT",
+    type=click.Path(),
+    help="Write the OutputTensor to this new file, or - for standard output.",
 )
 @click.option(
     "-f", "--format", "format_name", type=click.Choice(options.FORMAT_NAMES),
@@ -35,9 +40,12 @@ if TYPE_CHECKING:
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
 @click.option("--example", is_flag=True, help="Print the whole docs-style example, not the OutputTensor alone.")
 @click.option(
-    "--picture", metavar="FILE.svg", help="Also draw input, lengths and output side by side, in this new file."
+    "--picture",
+    metavar="FILE.svg",
+    type=click.Path(),
+    help="Also draw input, lengths and output side by side, in this new file.",
 )
-@click.option("--full", is_flag=True, help="Print every element on a terminal, too.")
+@options.full_option
 @click.option("--dry-run", is_flag=True, help="Validate, show the plan, and write nothing.")
 @click.option("--verify", is_flag=True, help="Read OUT back before it gets its name: reversed again, it is the input.")
 @click.option("--sha256", is_flag=True, help="With --json, also the SHA-256 of OUT's bytes.")
@@ -90,9 +98,9 @@ def command(
     from revseq_cli.formats.base import Layout
 
     request = options.request_of(format_name=format_name, **job_options)
-    reference = formats.Reference.output(output, format_name) if to_file and output is not None else None
+    reference = formats.Reference.file(output, format_name) if to_file and output is not None else None
     if format_name and _is_about_inputs(request):
-        reference = formats.Reference.output(output) if reference and formats.knows(reference) and output else reference
+        reference = formats.Reference.file(output) if reference and formats.knows(reference) and output else reference
         format_name = None
     layout = Layout(chunks, compression)
     if reference is None:
@@ -177,7 +185,9 @@ def _write(
     passes = 2 if verify else 1
     item_size = work.values.dtype.itemsize
     total = work.values.desc.total_bytes * passes
-    with stopping.deferred(), report.Progress(total, shown=voice.shows_progress) as bar, sink:
+    bar = report.Progress(total, shown=voice.shows_progress)
+    # The picture is entered before the output, and so gets its name after it.
+    with stopping.deferred(), bar, drawing or contextlib.nullcontext(), sink:
         engine.reverse(work, sink, arrangement, lambda elements: bar.advance(elements * item_size))
         if verify:
             engine.verify(work, sink, arrangement, lambda elements: bar.advance(elements * item_size))
@@ -213,7 +223,6 @@ def _print(
     if format_name != "npy":
         text.require_text(work.values.desc, work.values.name)
     result = engine.reversed_in_memory(work, resources)
-    _draw(drawing, work, result)
     most = view.MOST_ON_TERMINAL if options.is_terminal() and not full else None
     if format_name == "npy":
         sys.stdout.buffer.write(npy.to_bytes(result.read(), work.values.order))
@@ -223,6 +232,9 @@ def _print(
         click.echo(view.example_text(work.values, work.lengths, work.axis, result, most, voice.marks), color=True)
     else:
         click.echo(view.result_text(work.lengths, work.axis, result, most, voice.marks), color=True)
+    sys.stdout.flush()
+    with drawing or contextlib.nullcontext():
+        _draw(drawing, work, result)
 
 
 def _drawing(path: str, work: Job, *, overwrite: bool) -> NewFile:
@@ -238,5 +250,4 @@ def _draw(drawing: NewFile | None, work: Job, result: Source) -> None:
     from revseq_cli import view
 
     if drawing:
-        with drawing:
-            drawing.write(view.picture(work.values, work.lengths, work.axis, result).encode())
+        drawing.write(view.picture(work.values, work.lengths, work.axis, result).encode())

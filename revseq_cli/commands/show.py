@@ -9,6 +9,11 @@ import click
 from revseq_cli.commands import options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from revseq_cli.formats import Reference
+    from revseq_cli.formats.base import Source
+    from revseq_cli.formats.text import TextTypes
     from revseq_cli.spec import DataType
 
 
@@ -29,18 +34,34 @@ def command(
     verbose: int,
     color: str,
 ) -> None:
-    """Show data type, sizes, dimension count, bytes and storage of tensors, and a preview of their values."""
+    """Show data type, sizes, dimension count, bytes and storage of tensors, and a preview of their values.
+
+    TENSOR is named as in revseq run; page.md::2 is every tensor of the second example of a page.
+    """
     from revseq_cli import engine, report  # --help must not load NumPy
-    from revseq_cli.formats import Reference, open_source
+    from revseq_cli.formats import Reference
     from revseq_cli.formats.text import TextTypes
     from revseq_cli.spec import DataType
 
     voice = options.Voice(quiet, verbose, color)
     types = TextTypes(dtype, DataType.FLOAT32)
-    sources = [open_source(Reference.input(name, format_name), types) for name in tensors]
+    sources = [source for name in tensors for source in _sources(Reference.input(name, format_name), types)]
     found = [engine.statistics(source, engine.Resources()) if stats else None for source in sources]
     if as_json:
         click.echo(report.show_json(sources, found))
         return
     for i, (source, statistics) in enumerate(zip(sources, found, strict=True)):
         click.echo("\n" * (i > 0) + report.show_text(source, statistics, preview=not voice.quiet))
+
+
+def _sources(reference: Reference, types: TextTypes) -> Iterator[Source]:
+    """The tensor of that name, or the tensors of the example of that number."""
+    from revseq_cli import job
+    from revseq_cli.formats import open_source, text
+
+    example = job.example_of(reference) if reference.inner and reference.inner.isdecimal() else None
+    if not example:
+        yield open_source(reference, types)
+        return
+    for item in example.tensors.values():
+        yield text.notation_source(example.text, item, types)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from revseq_cli.commands import options
-from revseq_cli.errors import RevseqError
+from revseq_cli.errors import RevseqError, UsageError
 
 if TYPE_CHECKING:
+    from revseq_cli.formats import Reference
     from revseq_cli.pages import PageReport
     from revseq_cli.spec import FeatureLevel
 
@@ -17,16 +18,16 @@ _WRONG, _FAILED = 1, 2
 
 
 @click.command("verify", epilog="Example: revseq verify samples/page.md")
-@click.argument("pages", metavar="PAGE...", nargs=-1, required=True)
+@click.argument("pages", metavar="PAGE...", nargs=-1, required=True, type=click.Path())
 @options.level_option
 @options.json_option
 @options.output_options
 def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, quiet: bool, verbose: int, color: str) -> int:
     """Recompute every example of the operator on docs pages, and compare bit for bit.
 
-    PAGE is Markdown, HTML or plain text in any language, or - for standard input. Examples of other operators are
-    skipped and counted. The exit status is 0 if every example is right, 1 if one is wrong, and 2 for a page that
-    cannot be read or has no example.
+    PAGE is Markdown, HTML or plain text in any language, or - for standard input; page.md::2 is its second example
+    alone. Examples of other operators are skipped and counted. The exit status is 0 if every example is right, 1 if
+    one is wrong, and 2 for a page that cannot be read or has no example.
     """
     from revseq_cli import formats, report  # --help must not load NumPy
     from revseq_cli.pages import verify
@@ -34,10 +35,11 @@ def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, quiet: b
     voice = options.Voice(quiet, verbose, color)
     found: dict[str, PageReport | RevseqError] = {}
     for page in pages:
-        reference = formats.Reference.output(page, "text")
+        reference = formats.Reference.file(page, "text")
         try:
-            found[reference.name] = verify(formats.load_text(reference), level)
+            found[reference.name] = verify(formats.load_text(reference), level, _number(reference))
         except RevseqError as e:
+            e.hint = ""  # hints are about options that other commands have
             found[reference.name] = e.about(reference.name)
     if as_json:
         click.echo(report.pages_json(found, level))
@@ -50,3 +52,12 @@ def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, quiet: b
     if any(isinstance(each, RevseqError) for each in reports):
         return _FAILED
     return 0 if all(f.right for each in reports if not isinstance(each, RevseqError) for f in each.findings) else _WRONG
+
+
+def _number(reference: Reference) -> int | None:
+    """The example that is asked for, of a whole page none."""
+    if reference.inner is None:
+        return None
+    if not reference.inner.isdecimal():
+        raise UsageError(f"no example {reference.inner[:40]}", "a number, as in page.md::2", where=reference.path)
+    return int(reference.inner[:9])

@@ -37,10 +37,10 @@ class Reference:
         """An input as it stands on the command line; `name` is what to call a tensor that stands there itself."""
         if text.lstrip().startswith("["):
             return cls(name, inline=text)
-        return cls.output(text, format_name)
+        return cls.file(text, format_name)
 
     @classmethod
-    def output(cls, text: str, format_name: str | None = None) -> Reference:
+    def file(cls, text: str, format_name: str | None = None) -> Reference:
         """A file, or what is named in it."""
         if not text:
             raise UsageError("the name of a file is empty", "a name", "is a variable unset?")
@@ -140,7 +140,7 @@ def format_of(reference: Reference) -> Format:
     found = next((each for each in FORMATS if each.name == name), None) or _by_suffix(reference)
     if found:
         return found
-    if os.path.isdir(reference.path):  # noqa: PTH112 - see Reference.output
+    if os.path.isdir(reference.path):  # noqa: PTH112 - see Reference.file
         raise TensorIOError("is a directory", "a tensor file", where=reference.path)
     suffix = Path(reference.path).suffix
     known = listed((s for each in FORMATS for s in each.suffixes), 20)
@@ -163,7 +163,7 @@ def holds_text(reference: Reference) -> bool:
 def load_text(reference: Reference) -> Text:
     """The whole text behind a reference to a text format."""
     if reference.is_stdin:
-        return Text("-", text.decode(_stdin(), STDIN))
+        return Text(STDIN, text.decode(_stdin(), STDIN))
     if reference.inline is not None:
         return Text(reference.path, reference.inline)
     return text.read_text(reference.path)
@@ -173,9 +173,16 @@ def load_text(reference: Reference) -> Text:
 def _stdin() -> bytes:
     """Standard input, whole: it can be read only once."""
     try:
-        return sys.stdin.buffer.read()
+        data = sys.stdin.buffer.read(text.LARGEST + 1)
+        if len(data) > text.LARGEST and data.startswith(NPY_MAGIC):
+            data += sys.stdin.buffer.read()
     except OSError as e:
         raise positioned.failed(STDIN, "read", e) from None
+    if len(data) > text.LARGEST and not data.startswith(NPY_MAGIC):
+        raise FormatError(
+            f"is a text of more than {text.LARGEST} bytes", "less, since text is parsed whole", where=STDIN
+        )
+    return data
 
 
 def open_source(reference: Reference, types: TextTypes) -> Source:
@@ -199,7 +206,7 @@ def create_sink(
     layout: Layout = Layout(),  # noqa: B008 - it is immutable
 ) -> FileSink:
     """The file of a result of the same sizes and data type as `like`; every reason to refuse it shows now."""
-    if reference.inner is not None and os.path.exists(reference.path):  # noqa: PTH110 - see Reference.output
+    if reference.inner is not None and os.path.exists(reference.path):  # noqa: PTH110 - see Reference.file
         raise UsageError(
             "names a dataset inside an existing file as output",
             "a new file: its other datasets would be lost",

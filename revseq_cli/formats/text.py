@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import json
 from dataclasses import dataclass
@@ -110,8 +111,9 @@ def open_notation(text: Text, inner: str | None, types: TextTypes) -> Source:
         raise FormatError("holds no tensor", wanted, where=text.name)
     known = [f"{item.name} (line {item.line})" for item in items]
     found = f"{len(named)} tensors" if named else f"no tensor named {inner}"
-    unique = [item.name for item in items if sum(other.name == item.name for other in items) == 1]
-    hint = f"try {text.name}::{unique[0]}" if unique else f"try revseq run {text.name}::1, which is a whole example"
+    counts = collections.Counter(item.name for item in items)
+    unique = next((name for name, count in counts.items() if count == 1), None)
+    hint = f"try {text.name}::{unique}" if unique else "give each tensor a name of its own"
     raise FormatError(f"holds {found}: {listed(known)}", "the name of one", hint, text.name)
 
 
@@ -216,7 +218,7 @@ def _json_values(nested: object, data_type: DataType, name: str) -> NDArray[Any]
         level = list(itertools.chain.from_iterable(level))
         if len(sizes) > 64:
             raise FormatError("is nested too deep", "at most 64 dimensions, and 8 in DirectML", where=name)
-    flat = literals.from_numbers(level, dtype_of(data_type))
+    flat = literals.from_json(level, dtype_of(data_type))
     if flat is not None:
         return flat.reshape(sizes)
     kinds = set(map(type, level))
