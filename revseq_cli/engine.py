@@ -13,7 +13,7 @@ import numpy as np
 
 from revseq_cli import formats, kernel, memory, stopping
 from revseq_cli.errors import EngineError
-from revseq_cli.formats.base import HeldSink
+from revseq_cli.formats.base import HeldSink, HeldSource
 from revseq_cli.formats.raw import RawTensor
 from revseq_cli.plan import Plan, Region, make_plan, mirrored
 
@@ -67,32 +67,38 @@ class Arrangement(NamedTuple):
 
 
 def arrange(job: Job, resources: Resources, sink: Sink | None = None) -> Arrangement:
-    """The plan of a job within the resources; EngineError where its smallest block needs more memory."""
-    values, size = job.values, job.values.sizes[job.axis]
-    engine = resources.engine if resources.engine != "auto" else _choose(values, sink, resources.workers)
+    """The plan of a job within the resources; EngineError where its smallest block needs more memory for one worker."""
+    engine = resources.engine if resources.engine != "auto" else _choose(job.values, sink, resources.workers)
     workers = _workers(engine, resources.workers)
+    found = _fitted(job, engine, workers, resources.memory // workers, sink)
+    while found.memory > resources.memory and workers > 1:
+        workers //= 2
+        found = _fitted(job, engine, workers, resources.memory // workers, sink)
+    if found.memory > resources.memory:
+        raise EngineError(
+            f"--memory is {resources.memory} bytes, and a block takes {found.memory}",
+            f"at least {found.memory} bytes", f"add --memory {found.memory}", job.values.name,
+        )  # fmt: skip
+    if found.workers == 1 and resources.engine == "auto":
+        return found._replace(engine="serial")
+    return found
+
+
+def _fitted(job: Job, engine: str, workers: int, share: int, sink: Sink | None) -> Arrangement:
+    """The best plan for workers who have so many bytes each; its smallest block may yet need more."""
+    values, size = job.values, job.values.sizes[job.axis]
     # An element's share of a block: input, output, and twice its size of scratch; for processes once more on its way
     # and in the parent; and of its line's length, as it is and as the index that it becomes.
     copies = 6 if engine == "processes" else 4
     cost = copies * values.dtype.itemsize + (job.lengths.dtype.itemsize + 16) / size
-    share = resources.memory // workers
     most = max(1, int(share / cost))
-    chunks = [each for each in (values.chunks, sink.chunks if sink else None) if each]
+    chunks = [prod(each) for each in (values.chunks, sink.chunks if sink else None) if each]
     plan = _cut(values, job.axis, most, sink.chunks if sink else None)
-    largest = plan.block_elements
-    spooled = bool(sink and chunks and plan.cuts_lines)
+    spooled = bool(sink and chunks) and (plan.cuts_lines or plan.block_elements > most)
     if spooled:
         plan = _cut(RawTensor("", values.name, 0, values.dtype, values.sizes), job.axis, most)
-        largest = max(plan.block_elements, *(prod(map(min, each, values.sizes)) for each in chunks))
-    needed = int(largest * cost) + 1
-    if needed > share:
-        raise EngineError(
-            f"--memory is {resources.memory} bytes, and a block takes {needed} for each of {workers} workers",
-            f"at least {needed * workers} bytes", f"add --memory {needed * workers}", values.name,
-        )  # fmt: skip
+    needed = int(max(plan.block_elements, *chunks, 0) * cost) + 1
     workers = min(workers, plan.block_count)
-    if workers == 1 and resources.engine == "auto":
-        engine = "serial"
     return Arrangement(plan, engine, workers, needed * workers, spooled)
 
 
@@ -218,13 +224,12 @@ class CountLengths:
 
 def reverse(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> None:
     """Run the reversal into the sink, which the caller has entered; `done` hears of the elements of each block."""
-    with _at_hand(job.values, sink, arrangement) as values:
-        job = replace(job, values=values)
+    with _at_hand(job, sink, arrangement) as near:
         if not (arrangement.spooled and sink.chunks):
-            _deliver(_reversals(job, values, arrangement.plan, sink.outlet()), sink, arrangement, done)
+            _deliver(_reversals(near, near.values, arrangement.plan, sink.outlet()), sink, arrangement, done)
             return
-        with formats.create_scratch(sink.beside, values) as turned:
-            _deliver(_reversals(job, values, arrangement.plan, turned.outlet()), turned, arrangement, done)
+        with formats.create_scratch(sink.beside, near.values) as turned:
+            _deliver(_reversals(near, near.values, arrangement.plan, turned.outlet()), turned, arrangement, done)
             copy(turned.written(), sink, arrangement)
 
 
@@ -239,10 +244,10 @@ def reversed_in_memory(job: Job, resources: Resources) -> Source:
 def verify(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> None:
     """Hold what was written, reversed again, against the input; EngineError where they differ."""
     written = sink.written()
-    with _at_hand(job.values, sink, arrangement) as values, _at_hand(written, sink, arrangement) as turned:
+    with _at_hand(job, sink, arrangement) as near, _spooled(written, sink, arrangement) as turned:
         tasks = (
-            Task(Differ(task.step), (values.ticket(task.region), *task.tickets), task.region, None)
-            for task in _reversals(job, turned, arrangement.plan, None)
+            Task(Differ(task.step), (near.values.ticket(task.region), *task.tickets), task.region, None)
+            for task in _reversals(near, turned, arrangement.plan, None)
         )
         for region, place in _run(tasks, arrangement):
             if place is not None:
@@ -255,10 +260,12 @@ def verify(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int],
 
 
 def copy(source: Source, sink: Sink, arrangement: Arrangement) -> None:
-    """Every element as it is, in blocks that follow the chunks of both sides."""
-    chunks = tuple(map(lcm, source.chunks or source.grain, sink.chunks or source.grain))
-    most = max(BLOCK_BYTES // source.dtype.itemsize, 1)
-    plan = make_plan(source.sizes, None, most_elements=most, grain=chunks, order=source.order)
+    """Every element as it is, in blocks that follow the chunks of both sides, or where those are too large, of one."""
+    most = max(1, min(BLOCK_BYTES, arrangement.memory // arrangement.workers // 4) // source.dtype.itemsize)
+    one = sink.chunks or source.chunks or source.grain
+    both = tuple(map(lcm, one, source.chunks or one))
+    grain = both if prod(map(min, both, source.sizes)) <= most else one
+    plan = make_plan(source.sizes, None, most_elements=most, grain=grain, order=source.order)
     outlet = sink.outlet()
     tasks = (Task(_read, (source.ticket(region),), region, outlet) for region in plan)
     _deliver(tasks, sink, arrangement, lambda _: None)
@@ -273,8 +280,23 @@ def _summarized(ticket: Ticket) -> kernel.Statistics:
 
 
 @contextlib.contextmanager
-def _at_hand(source: Source, sink: Sink, arrangement: Arrangement) -> Iterator[Source]:
-    """The source, or where it is spooled, and has chunks, its copy beside the output."""
+def _at_hand(job: Job, sink: Sink, arrangement: Arrangement) -> Iterator[Job]:
+    """The job with its tensors where any region is cheap to read."""
+    with _spooled(job.values, sink, arrangement) as values, contextlib.ExitStack() as stack:
+        lengths = job.lengths
+        if not lengths.reads_in_parallel:  # every block would decode their chunks again, under one lock
+            if lengths.desc.total_bytes <= arrangement.memory // 8 or not sink.beside:
+                lengths = HeldSource(lengths.name, lengths.read(), lengths.storage)
+            else:
+                spool = stack.enter_context(formats.create_scratch(sink.beside, lengths))
+                copy(lengths, spool, arrangement)
+                lengths = spool.written()
+        yield replace(job, values=values, lengths=lengths)
+
+
+@contextlib.contextmanager
+def _spooled(source: Source, sink: Sink, arrangement: Arrangement) -> Iterator[Source]:
+    """The source, or where chunks lie across too many lines its copy beside the output."""
     if not (arrangement.spooled and source.chunks):
         yield source
         return
@@ -389,7 +411,7 @@ def _begin_worker() -> None:
     import multiprocessing
     import threading
 
-    stopping.ignore()
+    stopping.leave_to_parent()
     memory.keep_freed()
     parent = multiprocessing.parent_process()
     if parent is not None:

@@ -64,10 +64,15 @@ def shielded() -> Iterator[None]:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def ignore() -> None:
-    """In a worker: a terminal's signals reach the whole group, and the parent is the one to act on them."""
+def leave_to_parent() -> None:
+    """In a worker: a terminal's signals reach the whole group, and the parent is the one to act on them.
+
+    SIGTERM still ends it, since a pool that is broken ends its workers so.
+    """
     for number in _SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
 
 def check() -> None:

@@ -434,6 +434,26 @@ def test_h45_a_worker_that_is_killed(large):
     assert names(large) == {"x.npy", "n.npy"}
 
 
+def test_h45_one_worker_of_several_under_hdf5(tmp_path):
+    """The others may be about to hand over more than a pipe holds; nobody reads it any more."""
+    values = np.random.default_rng(1).integers(0, 1 << 15, (100, 256, 256), np.int16)
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f.create_dataset("x", data=values, chunks=(1, 128, 256), compression="gzip", compression_opts=1)
+    np.save(tmp_path / "n.npy", np.full((100, 1, 256), 100, "u4"))
+    for delay in (0, 0.1, 0.3):
+        command = [COMMAND, "run", "x.h5", "n.npy", "--axis", "1", "-o", "y.h5", "--engine", "processes", "--jobs", "2"]
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, start_new_session=True)
+        until(lambda process=process: len(workers(process)) >= 2 or process.poll() is not None)
+        time.sleep(delay)
+        for pid in workers(process)[:1]:
+            os.kill(pid, signal.SIGKILL)
+        _, err = process.communicate(timeout=20)
+        gone(process)
+        assert process.returncode == 2
+        assert b"Error: a worker process died" in err
+        assert names(tmp_path) == {"x.h5", "n.npy"}
+
+
 @pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
 def test_h46_an_error_in_a_worker(large, engine):
     """The input is cut short while workers read it: one message, and no worker goes on."""

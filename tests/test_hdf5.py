@@ -3,6 +3,8 @@
 import json
 import shutil
 import subprocess
+import sys
+import time
 
 import h5netcdf
 import h5py
@@ -10,6 +12,7 @@ import hdf5plugin
 import numpy as np
 import oracle
 import pytest
+from conftest import COMMAND
 from test_engine import expected
 
 from revseq_cli import formats
@@ -372,3 +375,122 @@ def test_a_preview_decodes_no_huge_chunk(folder, revseq):
     assert "no preview: a chunk has 536,870,912 bytes" in revseq("show", "x.h5").ok().out
     make(folder, chunks=CHUNKS)
     assert "elements" in revseq("show", "x.h5").ok().out.splitlines()[-1]
+
+
+def test_a_dataset_grows_as_its_input_would(folder, revseq):
+    """Behind the end of the last chunks stands the fill value."""
+    make(folder, chunks=CHUNKS, maxshape=(None, None, None), fillvalue=-7)
+    revseq(*RUN).ok()
+    for name in ("x.h5", "y.h5"):
+        with h5py.File(folder / name, "a") as f:
+            f["x"].resize((6, 40, 20))
+    with h5py.File(folder / "x.h5") as f, h5py.File(folder / "y.h5") as g:
+        assert (f["x"][5] == g["x"][5]).all()
+        assert (g["x"][:5, 30:] == -7).all()
+        assert (g["x"][:5, :, 17:] == -7).all()
+
+
+@pytest.mark.parametrize(("old", "new"), [((101, 103), "97x107"), ((1000, 7), "7x1000"), ((1000, 1000), "1000x7")])
+def test_any_chunks_become_any_others_in_little_memory(folder, revseq, old, new):
+    values = np.random.default_rng(1).integers(0, 1 << 30, (1000, 1000), np.int32)
+    make(folder, values, chunks=old)
+    lengths = np.random.default_rng(2).integers(0, 1100, (1, 1000)).astype("u4")
+    np.save(folder / "n.npy", lengths)
+    code = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    command = [COMMAND, "run", "x.h5", "n.npy", "--axis", "0", "-o", "y.h5", "--chunks", new, "--memory", "18M"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command], cwd=folder, capture_output=True, text=True, check=True
+    )
+    with h5py.File(folder / "y.h5") as f:
+        assert (f["x"][()] == expected(values, lengths, 0)).all()
+    assert int(done.stdout) < 120 * 1024  # KiB, of which a start takes 45 MiB
+
+
+def test_memory_is_for_fewer_workers_where_not_for_all(folder, revseq):
+    make(folder, chunks=SHAPE, compression="gzip")
+    revseq(*RUN, "--memory", "40K", "--jobs", 64, "--verify").ok()
+
+
+def test_a_chunk_larger_than_its_dataset_counts_whole(folder, revseq):
+    make(folder, chunks=(5, 30, 100_000), maxshape=(None, None, None))
+    revseq(*RUN, "--memory", "1M").refused("--memory is 1048576 bytes")
+
+
+@pytest.mark.parametrize("memory", ["2M", "150K"])
+def test_lengths_in_chunks(folder, revseq, memory):
+    """They are decoded once, into memory or a temporary file, and not again for every block."""
+    make(folder)
+    with h5py.File(folder / "n.h5", "w") as f:
+        f.create_dataset("n", data=LENGTHS.astype("i8"), chunks=(2, 1, 17), compression="gzip", fletcher32=True)
+    done = ("run", "x.h5", "n.h5", "--lengths-dtype", "UINT32", "--axis", AXIS, "-o", "y.h5", "--memory", memory)
+    revseq(*done, "--verify").ok()
+    with h5py.File(folder / "y.h5") as g:
+        assert oracle.same_bits(g["x"][()], RESULT)
+    assert {path.name for path in folder.iterdir()} == {"x.h5", "n.h5", "n.npy", "y.h5"}
+
+
+def test_the_chunk_of_damaged_lengths_is_named(folder, revseq):
+    np.save(folder / "x.npy", np.zeros((4000, 8), "f4"))
+    with h5py.File(folder / "n.h5", "w") as f:
+        n = f.create_dataset("n", data=np.ones((4000, 1), "u4"), chunks=(1500, 1), fletcher32=True)
+        offset = n.id.get_chunk_info_by_coord((1500, 0)).byte_offset
+    with open(folder / "n.h5", "r+b") as file:
+        file.seek(offset + 9)
+        file.write(b"\xff")
+    revseq("run", "x.npy", "n.h5", "--axis", 1, "-o", "y.npy", "--memory", "20K").refused(
+        "the chunk at [1500, 0] is damaged"
+    )
+
+
+@pytest.mark.parametrize("output", ["y.h5::/a", "y.h5::/a/x", "y.h5::/a/x/y"])
+def test_a_name_that_a_scale_needs(folder, revseq, output):
+    with h5py.File(folder / "x.h5", "w") as f:
+        f["v"], f["a/x"] = VALUES, np.arange(5)
+        f["a/x"].make_scale()
+        f["v"].dims[0].attach_scale(f["a/x"])
+    for options in ((), ("--dry-run",)):
+        revseq("run", "x.h5::/v", "n.npy", "--axis", AXIS, "-o", output, *options).refused("the scale /a/x will stand")
+
+
+def test_names_that_are_not_utf_8(folder, revseq):
+    make(folder)
+    with h5py.File(folder / "x.h5", "a") as f:
+        space = h5py.h5s.create(h5py.h5s.SCALAR)
+        h5py.h5a.create(f["x"].id, b"caf\xe9", h5py.h5t.STD_I32LE, space).write(np.array(7, "i4"))
+    revseq(*RUN).ok()
+    with h5py.File(folder / "y.h5") as g:
+        assert h5py.h5a.open(g["x"].id, b"caf\xe9").shape == ()
+    with h5py.File(folder / "x.h5", "a") as f:
+        h5py.h5d.create(f.id, b"caf\xe9", h5py.h5t.STD_I32LE, h5py.h5s.create_simple((3,)))
+    revseq("show", "x.h5").refused("has 2 datasets: ", "/x")
+    revseq("show", "x.h5::/none").refused("no such dataset")
+    revseq("show", "x.h5::/x").ok()
+    revseq("show", b"x.h5::/caf\xe9".decode("utf-8", "surrogateescape")).refused("its name is not UTF-8")
+
+
+def test_a_dataset_with_two_names_is_one(folder, revseq):
+    make(folder)
+    with h5py.File(folder / "x.h5", "a") as f:
+        f["again"] = f["x"]
+    revseq("show", "x.h5").ok()
+    revseq("show", "x.h5::again").ok()
+
+
+def test_the_same_job_gives_the_same_bytes(folder, revseq):
+    make(folder, chunks=CHUNKS, compression="gzip", track_times=True)
+    revseq(*RUN).ok()
+    first = (folder / "y.h5").read_bytes()
+    time.sleep(1.1)
+    revseq(*RUN, "--overwrite").ok()
+    assert (folder / "y.h5").read_bytes() == first
+
+
+def test_attributes_follow_the_groups_of_the_input(folder, revseq):
+    with h5py.File(folder / "x.h5", "w") as f:
+        f["g1/v"] = VALUES
+        f["g1"].attrs["own"], f.create_group("g2").attrs["other"], f.attrs["root"] = 1, 2, 3
+    revseq("run", "x.h5::/g1/v", "n.npy", "--axis", AXIS, "-o", "y.h5::/g2/v").ok()
+    with h5py.File(folder / "y.h5") as g:
+        assert (dict(g["g2"].attrs), dict(g.attrs)) == ({"own": 1}, {"root": 3})
+    done = revseq("run", "x.h5::/g1/v", "n.npy", "--axis", AXIS, "-o", "z.h5::/v").ok()
+    assert "the attributes of 1 groups above /g1/v are not carried over" in done.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -111,7 +112,7 @@ def command(
     work.require(level)
     resources = Resources(engine, jobs, memory)
     target = _Target(reference, overwrite, layout) if reference else None
-    drawing = _drawing(picture, work, overwrite=overwrite) if picture is not None else None
+    drawing = _drawing(picture, work, reference, overwrite=overwrite) if picture is not None else None
     if dry_run:
         _dry_run(work, target, resources, as_json=as_json)
     elif target:
@@ -237,12 +238,14 @@ def _print(
         _draw(drawing, work, result)
 
 
-def _drawing(path: str, work: Job, *, overwrite: bool) -> NewFile:
+def _drawing(path: str, work: Job, output: Reference | None, *, overwrite: bool) -> NewFile:
     """The file of the picture; every reason to refuse it shows now."""
     from revseq_cli.formats.newfile import NewFile
 
     if not path.lower().endswith(".svg"):
         raise UsageError("--picture writes SVG", "a name that ends in .svg", "add --picture job.svg", path)
+    if output and os.path.realpath(output.path) == os.path.realpath(path):
+        raise UsageError("-o and --picture are one file", "two names", where=path)
     return NewFile(path, overwrite=overwrite, inputs=work.inputs)
 
 

@@ -73,9 +73,9 @@ def _open(path: str) -> h5py.File:
 
 
 def error_number(error: Exception) -> int:
-    """The system's error number that HDF5 has in its message, or that of any failed transfer."""
+    """The system's error number that HDF5 has in its message, or 0."""
     found = re.search(r"errno = (\d+)", str(error))
-    return getattr(error, "errno", None) or (int(found[1]) if found else errno.EIO)
+    return getattr(error, "errno", None) or (int(found[1]) if found else 0)
 
 
 def parts_of(inner: str, path: str) -> list[str]:
@@ -98,12 +98,15 @@ def _datasets(file: h5py.File) -> dict[str, bool]:
             continue
         seen.add(address)
         for key in group:
-            if isinstance(group.get(key, getlink=True), h5py.HardLink):
-                item = group[key]
-                if isinstance(item, h5py.Dataset):
-                    found[f"{prefix}/{key}"] = item.is_scale
-                elif isinstance(item, h5py.Group):
-                    pending.append((f"{prefix}/{key}", item))
+            if isinstance(key, bytes):  # not UTF-8: h5py lists it, and cannot open it
+                found[f"{prefix}/{key.decode('utf-8', 'surrogateescape')}"] = False
+            elif isinstance(group.get(key, getlink=True), h5py.HardLink):
+                item, name = group[key], f"{prefix}/{key}"
+                if isinstance(item, h5py.Group):
+                    pending.append((name, item))
+                elif isinstance(item, h5py.Dataset) and (place := h5py.h5o.get_info(item.id).addr) not in seen:
+                    seen.add(place)  # it may have several names
+                    found[name] = item.is_scale
     return dict(sorted(found.items()))
 
 
@@ -130,6 +133,8 @@ def _find(file: h5py.File, inner: str | None, path: str) -> h5py.Dataset:
     name = "/" + "/".join(parts)
     where = f"{path}::{name}"
     item: Any = file
+    if not name.isprintable() and any("\udc80" <= c <= "\udcff" for c in name):
+        raise FormatError("its name is not UTF-8", "a name that is; h5copy can give it one", where=where)
     for part in parts:
         link = item.get(part, getlink=True) if isinstance(item, h5py.Group) else None
         if link is None:
@@ -299,9 +304,9 @@ class Hdf5Ticket:
 
 
 def chunk_boxes(region: Region, chunks: tuple[int, ...]) -> Iterator[Region]:
-    """The part of each chunk that lies in a region that begins at a chunk."""
+    """Each chunk that reaches into a region, up to the region's end."""
     cuts = (
-        [slice(start, min(start + chunk, part.stop)) for start in range(part.start, part.stop, chunk)]
+        [slice(start, min(start + chunk, part.stop)) for start in range(part.start // chunk * chunk, part.stop, chunk)]
         for part, chunk in zip(region, chunks, strict=True)
     )
     return itertools.product(*cuts)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 
-from revseq_cli.errors import FormatError, printable
+from revseq_cli.errors import FormatError, UsageError, printable
 from revseq_cli.formats import hdf5
 
 if TYPE_CHECKING:
@@ -86,9 +86,25 @@ def create_dataset(
         space = h5py.h5s.create_simple(like.sizes, limits)
         dataset = _create(group, own_name, (kind, space, properties), where)
         _copy_attributes(source, dataset, notes)
-        _copy_groups(source_file, file, parent, notes)
+        _copy_groups(source, dataset, notes)
         _copy_scales(source, dataset, notes)
     return dataset, notes
+
+
+def refuse_clashes(like: Source, name: str, where: str) -> None:
+    """UsageError where the output's name is needed for a scale that comes with it."""
+    if not isinstance(like, hdf5.Hdf5Source):
+        return
+    with hdf5.opened(like.path, like.name) as file:
+        scales = [scale.name for dimension in file[like.dataset].dims for scale in dimension.values()]
+    for scale in filter(None, scales):
+        if f"{name}/".startswith(f"{scale}/") or f"{scale}/".startswith(f"{name}/"):
+            raise UsageError(
+                f"{name} is where the scale {scale} will stand",
+                "another name",
+                f"add -o {where}::{like.dataset}",
+                where,
+            )
 
 
 def _create(group: h5py.Group, name: str, made_of: tuple[Any, ...], where: str) -> h5py.Dataset:
@@ -99,20 +115,23 @@ def _create(group: h5py.Group, name: str, made_of: tuple[Any, ...], where: str) 
         raise FormatError(found, "chunks and filters that HDF5 accepts", "add --compression none", where) from None
 
 
-def _copy_groups(source: h5py.File, target: h5py.File, parent: str, notes: list[str]) -> None:
-    """The attributes of every group on the way, where the old file has it."""
-    _copy_attributes(source, target, notes)
-    path = ""
-    for part in parent.split("/")[1:]:
-        path += f"/{part}"
-        if isinstance(source.get(path, getlink=True), h5py.HardLink) and isinstance(source[path], h5py.Group):
-            _copy_attributes(source[path], target[path], notes)
+def _copy_groups(source: h5py.Dataset, target: h5py.Dataset, notes: list[str]) -> None:
+    """The attributes of every group on the way, from the dataset's own group up to the root."""
+    _copy_attributes(source.file, target.file, notes)
+    ways = [each.name.split("/")[1:-1] for each in (source, target)]
+    for depth, (old, new) in enumerate(zip(*(reversed(way) for way in ways), strict=False)):
+        old_path, new_path = ("/".join(way[: len(way) - depth]) for way in ways)
+        if old and new:
+            _copy_attributes(source.file[old_path], target.file[new_path], notes)
+    if len(ways[0]) > len(ways[1]):
+        notes.append(f"the attributes of {len(ways[0]) - len(ways[1])} groups above {source.name} are not carried over")
 
 
 def _copy_attributes(source: h5py.HLObject, target: h5py.HLObject, notes: list[str]) -> None:
     """Every attribute with its own type, bit for bit; one that refers to other objects only makes a note."""
-    for name in source.attrs:
-        attribute = h5py.h5a.open(source.id, name.encode("utf-8", "surrogateescape"))
+    for i in range(h5py.h5a.get_num_attrs(source.id)):
+        attribute = h5py.h5a.open(source.id, index=i)
+        name = attribute.get_name().decode("utf-8", "surrogateescape")
         kind = attribute.get_type()
         if name in _SCALE_REFERENCES:
             continue

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import h5py
 import numpy as np
 
-from revseq_cli.errors import FormatError, RevseqError
+from revseq_cli.errors import FormatError, RevseqError, TensorIOError
 from revseq_cli.formats import hdf5, hdf5_like, positioned
 from revseq_cli.formats.base import FileSink, Handing, Layout, Outlet, Source
 from revseq_cli.formats.raw import RawSink, RawTensor
@@ -42,6 +42,8 @@ def create(file: NewFile, like: Source, inner: str | None, layout: Layout) -> Fi
     own = like.dataset if isinstance(like, hdf5.Hdf5Source) else DEFAULT_DATASET
     name = "/" + "/".join(hdf5.parts_of(inner or own, file.name))
     properties = hdf5_like.creation_properties(like, layout, file.name)
+    properties.set_obj_track_times(False)  # the same job gives the same bytes
+    hdf5_like.refuse_clashes(like, name, file.name)
     making = _Making(name, like, properties, file.name)
     if properties.get_layout() == h5py.h5d.CONTIGUOUS:
         return ContiguousSink(file, making)
@@ -99,8 +101,9 @@ def _writing(name: str, recorder: _Recorder | None = None) -> Iterator[None]:
         raise
     except (OSError, RuntimeError, ValueError) as e:
         if not (recorder and recorder.error):
-            number = hdf5.error_number(e)
-            raise positioned.failed(name, "write", OSError(number, os.strerror(number))) from None
+            if number := hdf5.error_number(e):
+                raise positioned.failed(name, "write", OSError(number, os.strerror(number))) from None
+            raise TensorIOError(f"HDF5 cannot write it: {str(e)[:200]}", where=name) from None
     if recorder and recorder.error:
         raise positioned.failed(name, "write", recorder.error) from None
 
@@ -131,7 +134,9 @@ class Hdf5Sink(FileSink):
             return Handing()
         codes = hdf5.filters_of(self._values)
         image = _image(self._values, self._making.properties) if codes else b""
-        return ChunkOutlet(self.chunks, image, self.file.name, checked=not _LOSSLESS.issuperset(codes))
+        fill = np.zeros((), self._values.dtype)
+        self._making.properties.get_fill_value(fill)
+        return ChunkOutlet(self.chunks, image, self.file.name, fill, checked=not _LOSSLESS.issuperset(codes))
 
     def receive(self, parcel: object) -> None:
         """Store the encoded chunks of a block, or its values."""
@@ -183,6 +188,7 @@ class ChunkOutlet:
     chunks: tuple[int, ...]
     image: bytes
     name: str
+    fill: NDArray[Any]
     checked: bool
 
     def deliver(self, region: Region, values: NDArray[Any]) -> list[_Chunk]:
@@ -196,10 +202,10 @@ class ChunkOutlet:
         return encoded
 
     def _whole(self, part: NDArray[Any]) -> NDArray[Any]:
-        """A chunk of full size; at the tensor's end, what nobody reads is zero."""
+        """A chunk of full size; behind the tensor's end is the fill value, which shows when the dataset grows."""
         if part.shape == self.chunks:
             return np.ascontiguousarray(part)
-        whole = np.zeros(self.chunks, part.dtype)
+        whole = np.full(self.chunks, self.fill, part.dtype)
         whole[tuple(map(slice, part.shape))] = part
         return whole
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
@@ -43,11 +44,7 @@ class NewFile:
         try:
             status = self._final.stat()
         except FileNotFoundError:
-            if not self._final.parent.is_dir():
-                folder = str(self._final.parent)
-                raise TensorIOError(
-                    f"cannot write: no such folder as {folder}", hint=f"mkdir -p {folder}", where=self.name
-                ) from None
+            self._check_folder()
             return
         except OSError as e:
             raise positioned.failed(self.name, "write", e) from None
@@ -62,14 +59,24 @@ class NewFile:
             )  # fmt: skip
         if not self._overwrite:
             raise TensorIOError("already exists", "a new file", "add --overwrite to replace it", self.name)
+        self._check_folder()
         self._mode = stat.S_IMODE(status.st_mode)
+
+    def _check_folder(self) -> None:
+        folder = self._final.parent
+        if not folder.is_dir():
+            raise TensorIOError(f"cannot write: no such folder as {folder}", hint=f"mkdir -p {folder}", where=self.name)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            error = OSError(errno.EACCES, os.strerror(errno.EACCES))
+            raise positioned.failed(self.name, "write", error)
 
     def __enter__(self) -> Self:
         """Create the temporary neighbour, empty."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(stopping.deferred())  # until the file has its name, or is removed
+            mode = 0o666 if self._mode is None else 0o600  # what was private is at no time for all to read
             try:
-                os.close(os.open(self.temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | positioned.BINARY, 0o666))
+                os.close(os.open(self.temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | positioned.BINARY, mode))
             except OSError as e:
                 self._remove()
                 raise positioned.failed(self.name, "write", e) from None
@@ -98,11 +105,11 @@ class NewFile:
 
     def _commit(self) -> None:
         try:
-            if self._mode is not None:
-                Path(self.temporary).chmod(self._mode)
-            positioned.flush(self.temporary)
+            positioned.flush(self.temporary, self._mode)
             stopping.check()
             self._take_name()
+        except TensorIOError:
+            raise
         except OSError as e:
             raise positioned.failed(self.name, "write", e) from None
         try:

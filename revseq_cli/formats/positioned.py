@@ -9,6 +9,7 @@ import os
 import stat
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,6 @@ from revseq_cli.errors import TensorIOError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 _POSITIONED = hasattr(os, "pread") and hasattr(os, "pwrite")
 # File systems let one thread at a time write into a file, and the others wait for it on a busy core: 1 GiB on two
@@ -215,10 +215,12 @@ def allocate(fd: int, size: int, path: str) -> None:
         os.ftruncate(fd, size)
 
 
-def flush(path: str) -> None:
-    """Return when the file is on the disk; OSError, and never a second try, where it is not."""
-    fd = os.open(path, os.O_RDWR | BINARY)
+def flush(path: str, mode: int | None = None) -> None:
+    """Return when the file is on the disk, with that mode; OSError, and never a second try, where it is not."""
+    fd = os.open(path, os.O_RDWR | BINARY)  # before the mode, which may allow nobody to write
     try:
+        if mode is not None:
+            Path(path).chmod(mode)
         os.fsync(fd)
     finally:
         os.close(fd)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from revseq_cli.errors import FormatError
-from revseq_cli.formats.base import Source, Ticket
+from revseq_cli.formats.base import HeldSource, Source, Ticket
 from revseq_cli.formats.types import data_type_of, dtype_of
 from revseq_cli.spec import braced
 
@@ -31,6 +31,7 @@ class CastSource(Source):
         self._source = source
         self.name, self.sizes, self.order = source.name, source.sizes, source.order
         self.storage, self.identity, self.path = source.storage, source.identity, source.path
+        self.reads_in_parallel = source.reads_in_parallel
         self.dtype = dtype_of(data_type)
 
     @property
@@ -81,7 +82,9 @@ class WidenedSource(Source):
         if source.sizes != (sizes[batch_axis],):
             wanted = f"{braced((sizes[batch_axis],))}: one length for each index of axis {batch_axis}"
             raise FormatError(f"Sizes is {braced(source.sizes)}", wanted, where=source.name)
-        self._source, self._batch_axis = source, batch_axis
+        # They are few; where they are chunks, every block would decode them again.
+        held = source if source.reads_in_parallel else HeldSource(source.name, source.read(), source.storage)
+        self._source, self._batch_axis = held, batch_axis
         self.name, self.dtype = source.name, source.dtype
         self.storage, self.identity, self.path = source.storage, source.identity, source.path
         self.sizes = (*sizes[:axis], 1, *sizes[axis + 1 :])
