@@ -239,9 +239,9 @@ def _body_end(text: str, start: int, limit: int) -> int:
 def _read_body(tensor: TensorText) -> tuple[tuple[int, ...], str, NDArray[np.intp]]:
     """A body's shape, its numbers without the brackets, and where each stands."""
     body = tensor.text[tensor.opened : tensor.stop]
-    if control := _CONTROL.search(body):  # before its bracket, as in ESC [ 31 m, is taken for one
-        raise error_at(tensor.text, tensor.opened + control.start(), f"{control[0]!r} has no place in a tensor")
     if body.count("[") != body.count("]"):
+        if control := _CONTROL.search(body):  # its bracket, as in ESC [ 31 m, was taken for one
+            raise error_at(tensor.text, tensor.opened + control.start(), f"{control[0]!r} has no place in a tensor")
         raise error_at(tensor.text, tensor.opened, "this bracket is never closed")
     if '"' in body:  # JSON writes "nan" in quotes
         body = _QUOTED_SPECIAL.sub(lambda special: f" {special[1]} ", body)

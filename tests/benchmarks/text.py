@@ -36,12 +36,16 @@ def main():
     print(
         "| values | sizes | json.dumps | notation | JSON | json.loads | notation | JSON |\n|---|---|---|---|---|---|---|---|"
     )
+    one_nan = rng.standard_normal(options.numbers).astype("f4")
+    one_nan[7] = np.nan
     for name, values in [
         ("FLOAT32", rng.standard_normal(options.numbers).astype("f4")),
+        ("FLOAT32, one NaN", one_nan),
         ("FLOAT64", rng.standard_normal(options.numbers)),
         ("INT32", rng.integers(-1000, 1000, options.numbers, np.int32)),
+        ("UINT64, all of it", rng.integers(0, 2**64 - 1, options.numbers, np.uint64)),
     ]:
-        for sizes in ((-1, 1000), (1, -1)):
+        for sizes in ((-1, 1000), (1, -1), (-1, 1)):
             tensor = values.reshape(sizes)
             plain = tensor.tolist()
             dumps, dumped = seconds(lambda plain=plain: json.dumps(plain), options.runs)

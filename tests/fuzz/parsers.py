@@ -86,6 +86,7 @@ def main():
     import atheris
 
     name = sys.argv.pop(1)
+    sys.argv.insert(1, "-rss_limit_mb=8192")  # the fuzzer itself grows by some kilobytes an input; a later one wins
     with atheris.instrument_imports(include=["revseq_cli", "json", "ast"]):
         import revseq_cli.formats.npy
         import revseq_cli.formats.text
