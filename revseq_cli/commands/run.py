@@ -226,7 +226,7 @@ def _print(
     result = engine.reversed_in_memory(work, resources)
     most = view.MOST_ON_TERMINAL if options.is_terminal() and not full else None
     if format_name == "npy":
-        sys.stdout.buffer.write(npy.to_bytes(result.read(), work.values.order))
+        npy.to_stream(sys.stdout.buffer, result.read(), work.values.order)
     elif format_name == "json":
         click.echo(text.write_json(result.read()))
     elif example:

@@ -156,29 +156,38 @@ def knows(reference: Reference) -> bool:
 def holds_text(reference: Reference) -> bool:
     """Whether the reference is to a text in the bracket notation, and not to a tensor in an argument."""
     if reference.is_stdin:
-        return not _stdin().startswith((NPY_MAGIC, HDF5_MAGIC))
+        return isinstance(_stdin(), bytes)
     return reference.inline is None and format_of(reference).name == "text"
 
 
 def load_text(reference: Reference) -> Text:
     """The whole text behind a reference to a text format."""
     if reference.is_stdin:
-        return Text(STDIN, text.decode(_stdin(), STDIN))
+        found = _stdin()
+        if not isinstance(found, bytes):
+            raise FormatError("is not text: it looks like a .npy file", "UTF-8", where=STDIN)
+        return Text(STDIN, text.decode(found, STDIN))
     if reference.inline is not None:
         return Text(reference.path, reference.inline)
     return text.read_text(reference.path)
 
 
 @functools.cache
-def _stdin() -> bytes:
-    """Standard input, whole: it can be read only once."""
+def _stdin() -> bytes | Source:
+    """Standard input, whole, since it can be read only once: a tensor in .npy, or text."""
+    stream = sys.stdin.buffer
     try:
-        data = sys.stdin.buffer.read(text.LARGEST + 1)
-        if len(data) > text.LARGEST and data.startswith(NPY_MAGIC):
-            data += sys.stdin.buffer.read()
+        head = stream.read(len(HDF5_MAGIC))
+        if head.startswith(NPY_MAGIC):
+            return npy.from_stream(STDIN, stream, head)
+        if head.startswith(HDF5_MAGIC):
+            raise FormatError("HDF5 cannot be read from a pipe", "a real file", "save it to a file first", STDIN)
+        data = head + stream.read(text.LARGEST + 1 - len(head))
+    except TensorIOError:
+        raise
     except OSError as e:
         raise positioned.failed(STDIN, "read", e) from None
-    if len(data) > text.LARGEST and not data.startswith(NPY_MAGIC):
+    if len(data) > text.LARGEST:
         raise FormatError(
             f"is a text of more than {text.LARGEST} bytes", "less, since text is parsed whole", where=STDIN
         )
@@ -189,12 +198,8 @@ def open_source(reference: Reference, types: TextTypes) -> Source:
     """The tensor, with its header read; RevseqError for what cannot be one."""
     if not reference.is_stdin:
         return format_of(reference).open(reference, types)
-    data = _stdin()
-    if data.startswith(NPY_MAGIC):
-        return npy.from_bytes(STDIN, data)
-    if data.startswith(HDF5_MAGIC):
-        raise FormatError("HDF5 cannot be read from a pipe", "a real file", "save it to a file first", STDIN)
-    return text.open_notation(load_text(reference), reference.inner, types)
+    found = _stdin()
+    return text.open_notation(load_text(reference), reference.inner, types) if isinstance(found, bytes) else found
 
 
 def create_sink(

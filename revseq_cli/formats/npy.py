@@ -11,7 +11,7 @@ import io
 import re
 import warnings
 from math import prod
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -38,7 +38,7 @@ class _Header:
     """What a header says, and where the elements begin."""
 
     def __init__(self, head: bytes, total: int, name: str) -> None:
-        """Parse the first bytes of a file of `total` bytes; FormatError for anything but a whole tensor of ours."""
+        """Parse the first bytes of a file of `total` bytes; FormatError for what cannot be a tensor of ours."""
         self._name = name
         if not head.startswith(NPY_MAGIC):
             seems, hint = looks_like(head)
@@ -59,7 +59,6 @@ class _Header:
         self.sizes = self._sizes(fields["shape"])
         self.order = "F" if fields["fortran_order"] else "C"
         self.offset = start + length
-        self._check_size(total)
 
     def _wrong(self, found: str, wanted: str, hint: str = "") -> FormatError:
         return FormatError(found, wanted, hint, self._name)
@@ -109,7 +108,8 @@ class _Header:
             raise self._wrong("has sizes that no tensor has", "sizes of at least 1, and less than 2^63")
         return shape
 
-    def _check_size(self, total: int) -> None:
+    def check_size(self, total: int) -> None:
+        """FormatError if the file does not end with the last element."""
         promised = self.offset + prod(self.sizes) * self.dtype.itemsize
         if total < promised:
             raise self._truncated(total, f"{promised} in all")
@@ -129,6 +129,7 @@ class NpySource(Source):
             self.identity = positioned.identity(fd)
             head = positioned.read_some(fd, _LONGEST_HEADER + 12, 0, path)
         header = _Header(head, self.identity.size, self.name)
+        header.check_size(self.identity.size)
         self.dtype, self.sizes, self.order = header.dtype, header.sizes, header.order
         self._raw = RawTensor(path, self.name, header.offset, self.dtype, self.sizes, self.order)
         self._unchanged = self.identity
@@ -157,10 +158,17 @@ def _is_big(dtype: np.dtype[Any]) -> bool:
     return dtype.str.startswith(">")
 
 
-def from_bytes(name: str, data: bytes) -> Source:
-    """A .npy that came through a pipe."""
-    header = _Header(data[: _LONGEST_HEADER + 12], len(data), name)
-    values: NDArray[Any] = np.frombuffer(data, header.dtype, offset=header.offset)
+def from_stream(name: str, stream: BinaryIO, head: bytes = b"") -> Source:
+    """A .npy that comes through a pipe, of which `head` has been read: its elements go straight to their place."""
+    head += stream.read(_LONGEST_HEADER + 12 - len(head))
+    header = _Header(head, len(head), name)
+    values: NDArray[Any] = np.empty(prod(header.sizes), header.dtype)
+    room = values.view(np.uint8).data
+    done = min(len(head) - header.offset, len(room))
+    room[:done] = head[header.offset : header.offset + done]
+    while done < len(room) and (count := stream.readinto(room[done:])):  # type: ignore[attr-defined]
+        done += count
+    header.check_size(max(len(head), header.offset + done) + len(stream.read(1)))
     storage = Storage("npy", {"version": str(header.version), "order": header.order})
     return HeldSource(name, values.reshape(header.sizes, order="F" if header.order == "F" else "C"), storage)
 
@@ -173,9 +181,10 @@ def header_bytes(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> by
     return stream.getvalue()
 
 
-def to_bytes(values: NDArray[Any], order: str) -> bytes:
-    """A whole .npy, for a pipe."""
-    return header_bytes(values.dtype, values.shape, order) + values.tobytes("F" if order == "F" else "C")
+def to_stream(stream: BinaryIO, values: NDArray[Any], order: str) -> None:
+    """A whole .npy into a pipe."""
+    stream.write(header_bytes(values.dtype, values.shape, order))
+    stream.write(np.ascontiguousarray(values.T if order == "F" else values).reshape(-1).view(np.uint8).data)
 
 
 class NpySink(RawSink):

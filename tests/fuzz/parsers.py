@@ -5,6 +5,7 @@
 Guided by coverage through atheris. What is found goes into tests/fuzz/corpus, which the test suite replays.
 """
 
+import io
 import os
 import sys
 import time
@@ -26,7 +27,7 @@ def npy(data):
 
     if not data.startswith(b"\x93NUMPY"):
         data = b"\x93NUMPY\x01\x00" + len(data[:60_000]).to_bytes(2, "little") + data[:60_000] + bytes(48)
-    source = format_.from_bytes("fuzz", data)
+    source = format_.from_stream("fuzz", io.BytesIO(data))
     assert source.read().size == source.desc.element_count
 
 
