@@ -7,14 +7,14 @@ import itertools
 import os
 from dataclasses import dataclass, replace
 from math import lcm, prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from revseq_cli import formats, kernel, memory, stopping
+from revseq_cli.arrangement import BLOCK_BYTES, Arrangement, Resources, arrange, choose, workers_of
 from revseq_cli.errors import EngineError
 from revseq_cli.formats.base import HeldSink, HeldSource
-from revseq_cli.formats.raw import RawTensor
 from revseq_cli.plan import Plan, Region, make_plan, mirrored
 
 if TYPE_CHECKING:
@@ -27,121 +27,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.base import Outlet, Sink, Source, Ticket
     from revseq_cli.job import Job
 
-ENGINES = ("auto", "serial", "threads", "processes")
-DEFAULT_MEMORY = 1 << 30
-# Bytes of a block's input, where the memory allows: enough to hide the cost of opening a file, little enough that a
-# block is still in the cache when it is written. The benchmarks of 1, 4 and 16 MiB chose it.
-BLOCK_BYTES = 1 << 22
-# Below this many bytes, starting threads costs more than they give; and processes, which start slower.
-_WORTH_THREADS = 1 << 25
-_WORTH_PROCESSES = 1 << 28
 _PATIENCE = 0.1  # seconds after which a signal is noticed, however long a block takes
-
-
-class Resources(NamedTuple):
-    """How much of the machine a pass may use: `memory` is the bound in bytes for all workers together."""
-
-    engine: str = "auto"
-    jobs: int = 0
-    memory: int = DEFAULT_MEMORY
-
-    @property
-    def workers(self) -> int:
-        """The jobs asked for, or as many as this process may use cores."""
-        affinity = getattr(os, "sched_getaffinity", None)
-        return self.jobs or (len(affinity(0)) if affinity else os.cpu_count() or 1)
-
-
-class Arrangement(NamedTuple):
-    """A plan, and what carries it out: `memory` is what all workers together will hold at most.
-
-    `spooled` says that the tensor passes through temporary files, since chunks that lie across its lines are too many
-    to be held at once.
-    """
-
-    plan: Plan
-    engine: str
-    workers: int
-    memory: int
-    spooled: bool = False
-
-
-def arrange(job: Job, resources: Resources, sink: Sink | None = None) -> Arrangement:
-    """The plan of a job within the resources; EngineError where its smallest block needs more memory for one worker."""
-    engine = resources.engine if resources.engine != "auto" else _choose(job.values, sink, resources.workers)
-    workers = _workers(engine, resources.workers)
-    found = _fitted(job, engine, workers, resources.memory // workers, sink)
-    while found.memory > resources.memory and workers > 1:
-        workers //= 2
-        found = _fitted(job, engine, workers, resources.memory // workers, sink)
-    if found.memory > resources.memory:
-        raise EngineError(
-            f"--memory is {resources.memory} bytes, and a block takes {found.memory}",
-            f"at least {found.memory} bytes", f"add --memory {found.memory}", job.values.name,
-        )  # fmt: skip
-    if found.workers == 1 and resources.engine == "auto":
-        return found._replace(engine="serial")
-    return found
-
-
-def _fitted(job: Job, engine: str, workers: int, share: int, sink: Sink | None) -> Arrangement:
-    """The best plan for workers who have so many bytes each; its smallest block may yet need more."""
-    values, size = job.values, job.values.sizes[job.axis]
-    # An element's share of a block: input, output, and twice its size of scratch; for processes once more on its way
-    # and in the parent; and of its line's length, as it is and as the index that it becomes.
-    copies = 6 if engine == "processes" else 4
-    cost = copies * values.dtype.itemsize + (job.lengths.dtype.itemsize + 16) / size
-    most = max(1, int(share / cost))
-    chunks = [prod(each) for each in (values.chunks, sink.chunks if sink else None) if each]
-    plan = _cut(values, job.axis, most, sink.chunks if sink else None)
-    spooled = bool(sink and chunks) and (plan.cuts_lines or plan.block_elements > most)
-    if spooled:
-        plan = _cut(RawTensor("", values.name, 0, values.dtype, values.sizes), job.axis, most)
-    needed = int(max(plan.block_elements, *chunks, 0) * cost) + 1
-    workers = min(workers, plan.block_count)
-    return Arrangement(plan, engine, workers, needed * workers, spooled)
-
-
-def _cut(values: Source | RawTensor, axis: int, most: int, chunks: tuple[int, ...] | None = None) -> Plan:
-    """Whole lines, as wide as is cheap to cut, or else as wide as fits; to cut lines is the last resort.
-
-    To fill the memory is no aim. With `chunks`, which the output is made of, every cut is at one of them.
-    """
-
-    def aligned(grain: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(map(lcm, grain, chunks)) if chunks else grain
-
-    grain = aligned(values.grain)
-    whole = prod(size if d == axis else min(grain[d], size) for d, size in enumerate(values.sizes))
-    if whole <= most:
-        most = min(most, max(whole, BLOCK_BYTES // values.dtype.itemsize))
-    else:
-        grain = aligned(values.finest_grain)
-    return make_plan(values.sizes, axis, most_elements=most, grain=grain, order=values.order)
-
-
-def _workers(engine: str, jobs: int) -> int:
-    """How many blocks are under way at once: one a job; one more for threads, since the disk takes its time.
-
-    4 GiB with two jobs took 2.7 s so, and 3.3 s without (medians of three).
-    """
-    return {"serial": 1, "threads": jobs + 1 if jobs > 1 else 1}.get(engine, jobs)
-
-
-def _choose(values: Source, sink: Sink | None, jobs: int) -> str:
-    """The engine that the benchmarks found fastest for such a tensor.
-
-    Threads, since they need no start and most of a block's time is spent in calls that let go of the interpreter's
-    lock; even slices line by line, which do not, lose less to it than a pool of processes costs. HDF5 has a lock of
-    its own around everything, which only processes get past.
-    """
-    total = values.desc.total_bytes
-    encoded = values.encoded or bool(sink and sink.encoded)
-    if jobs == 1 or total < _WORTH_THREADS:
-        return "serial"
-    if values.reads_in_parallel and not encoded:
-        return "threads"
-    return "processes" if encoded or total >= _WORTH_PROCESSES else "serial"
 
 
 @dataclass(frozen=True)
@@ -325,9 +211,9 @@ def statistics(source: Source, resources: Resources) -> kernel.Statistics:
 def _folded(source: Source, step: Callable[[Ticket], Any], resources: Resources) -> Iterator[Any]:
     """Every block's share of a fold."""
     plan = make_plan(source.sizes, None, most_elements=BLOCK_BYTES // 8, grain=source.grain, order=source.order)
-    engine = _choose(source, None, resources.workers)
+    engine = choose(source, None, resources.workers)
     tasks = (Task(step, (source.ticket(region),), region, None) for region in plan)
-    arrangement = Arrangement(plan, engine, _workers(engine, resources.workers), 0)
+    arrangement = Arrangement(plan, engine, workers_of(engine, resources.workers), 0)
     return (share for _, share in _run(tasks, arrangement))
 
 

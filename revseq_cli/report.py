@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
-    from revseq_cli.engine import Arrangement
+    from revseq_cli.arrangement import Arrangement
     from revseq_cli.formats.base import Source
     from revseq_cli.kernel import LengthCounts, Statistics
     from revseq_cli.pages import Finding, PageReport

@@ -16,12 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from revseq_cli import engine, formats
+from revseq_cli.arrangement import DEFAULT_MEMORY, ENGINES, Arrangement, Resources, arrange
 from revseq_cli.commands import options
 from revseq_cli.errors import EngineError, TensorIOError, UsageError
 from revseq_cli.formats.base import HeldSink, HeldSource, Storage
 from revseq_cli.job import Job, Request, load
 
-ENGINES = ["serial", "threads", "processes"]
+REAL = ["serial", "threads", "processes"]
 
 
 def held(values):
@@ -48,7 +49,7 @@ def make_job(tmp_path, shape, axis, *, order="C", dtype="f4", suffix=".npy", see
 def run(job, path, resources):
     """The reversal into a file; its arrangement."""
     sink = formats.create_sink(formats.Reference.file(str(path)), job.values, overwrite=True)
-    arrangement = engine.arrange(job, resources, sink)
+    arrangement = arrange(job, resources, sink)
     with sink:
         engine.reverse(job, sink, arrangement)
         engine.verify(job, sink, arrangement)
@@ -62,12 +63,12 @@ def expected(values, lengths, axis):
     return np.take_along_axis(values, np.where(index < clamped, clamped - 1 - index, index), axis)
 
 
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("name", REAL)
 @pytest.mark.parametrize("suffix", [".npy", ".h5", ".json"])
 @pytest.mark.parametrize("source", [".npy", ".h5"])
 def test_formats_and_engines(tmp_path, name, suffix, source):
     job, values, lengths = make_job(tmp_path, (9, 40, 11), 1, suffix=source, dtype="i4")
-    arrangement = run(job, tmp_path / f"y{suffix}", engine.Resources(name, 2, 20_000 if name == "serial" else 40_000))
+    arrangement = run(job, tmp_path / f"y{suffix}", Resources(name, 2, 20_000 if name == "serial" else 40_000))
     assert arrangement.plan.block_count > 2
     assert arrangement.engine == name
     back = load(Request(str(tmp_path / f"y{suffix}"), str(tmp_path / "n.npy"), 1)).values.read()
@@ -81,7 +82,7 @@ def test_formats_and_engines(tmp_path, name, suffix, source):
 @pytest.mark.parametrize("memory", [40_000, 200_000])
 def test_lines_larger_than_the_memory(tmp_path, shape, axis, order, memory):
     job, values, lengths = make_job(tmp_path, shape, axis, order=order, dtype="f8")
-    arrangement = run(job, tmp_path / "y.npy", engine.Resources("serial", 1, memory))
+    arrangement = run(job, tmp_path / "y.npy", Resources("serial", 1, memory))
     assert arrangement.memory <= memory
     assert arrangement.plan.block_count > 1
     assert oracle.same_bits(np.load(tmp_path / "y.npy"), expected(values, lengths, axis))
@@ -101,22 +102,22 @@ def test_any_plan_gives_the_same(data):
         shape, axis, most_elements=data.draw(st.integers(1, 60)), grain=(1,) * len(shape), order=job.values.order
     )
     with HeldSink(job.values.desc, values.dtype) as sink:
-        engine.reverse(job, sink, engine.Arrangement(plan, "serial", 1, 0))
+        engine.reverse(job, sink, Arrangement(plan, "serial", 1, 0))
     assert oracle.same_bits(sink.values, oracle.reverse(values, lengths, axis))
-    engine.verify(job, sink, engine.Arrangement(plan, "serial", 1, 0))
+    engine.verify(job, sink, Arrangement(plan, "serial", 1, 0))
 
 
 def test_too_little_memory_is_said_with_what_it_takes(tmp_path):
     job, _, _ = make_job(tmp_path, (10, 2000), 1)
     with pytest.raises(EngineError, match="add --memory") as caught:
-        engine.arrange(job, engine.Resources("threads", 2, 100))
+        arrange(job, Resources("threads", 2, 100))
     needed = int(str(caught.value).split("--memory ")[-1])
-    assert engine.arrange(job, engine.Resources("threads", 2, needed)).memory <= needed
+    assert arrange(job, Resources("threads", 2, needed)).memory <= needed
 
 
 def test_verify_finds_a_single_bit(tmp_path):
     job, values, _ = make_job(tmp_path, (30, 40), 1, dtype="u2")
-    arrangement = engine.arrange(job, engine.Resources("serial", 1, 20_000))
+    arrangement = arrange(job, Resources("serial", 1, 20_000))
     with HeldSink(job.values.desc, values.dtype) as sink:
         engine.reverse(job, sink, arrangement)
     sink.values[17, 39] ^= 1
@@ -126,7 +127,7 @@ def test_verify_finds_a_single_bit(tmp_path):
 
 def test_an_input_that_changes_while_it_is_read(tmp_path):
     job, _, _ = make_job(tmp_path, (100, 40), 1)
-    arrangement = engine.arrange(job, engine.Resources("serial", 1, 40_000))
+    arrangement = arrange(job, Resources("serial", 1, 40_000))
     changes = iter([lambda: os.utime(tmp_path / "x.npy", ns=(5, 5))])
     sink = formats.create_sink(formats.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=False)
     with pytest.raises(TensorIOError, match="changed while it was read"), sink:
@@ -134,10 +135,10 @@ def test_an_input_that_changes_while_it_is_read(tmp_path):
     assert not (tmp_path / "y.npy").exists()
 
 
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("name", REAL)
 def test_an_error_in_a_worker_ends_the_others(tmp_path, name):
     job, _, _ = make_job(tmp_path, (400, 400), 1)
-    arrangement = engine.arrange(job, engine.Resources(name, 2, 400_000))
+    arrangement = arrange(job, Resources(name, 2, 400_000))
     with open(tmp_path / "x.npy", "r+b") as f:
         f.truncate(1000)
     sink = formats.create_sink(formats.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=False)
@@ -147,8 +148,8 @@ def test_an_error_in_a_worker_ends_the_others(tmp_path, name):
 
 
 def test_engines_and_memory_are_those_of_the_options():
-    assert options.ENGINES == engine.ENGINES
-    assert options.parse_bytes(options.DEFAULT_MEMORY) == engine.DEFAULT_MEMORY
+    assert options.ENGINES == ENGINES
+    assert options.parse_bytes(options.DEFAULT_MEMORY) == DEFAULT_MEMORY
 
 
 @pytest.mark.parametrize(
@@ -178,7 +179,7 @@ def large(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("name", REAL)
 def test_options_of_run(revseq, large, name):
     done = revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--engine", name, "--jobs", 2, "--memory", "8MiB",
                   "--verify", "-v").ok()  # fmt: skip

@@ -42,6 +42,7 @@ def command(
     The exit status is 0 if every constraint holds, and 1 if one does not.
     """
     from revseq_cli import engine, job, report, spec, view  # --help must not load NumPy
+    from revseq_cli.arrangement import Resources
     from revseq_cli.formats import text
 
     voice = options.Voice(quiet, verbose, color)
@@ -53,13 +54,13 @@ def command(
     holds = all(constraint.ok for constraint in found)
     if example and holds:
         text.require_text(values, work.values.name)
-        result = engine.reversed_in_memory(work, engine.Resources())
+        result = engine.reversed_in_memory(work, Resources())
         most = view.MOST_ON_TERMINAL if options.is_terminal() and not full else None
         click.echo(view.example_text(work.values, work.lengths, work.axis, result, most, voice.marks), color=True)
         return 0
     lowest = spec.lowest_level(values, lengths, work.axis)
     # Lengths that the operator could not use at any level have no effect to count.
-    counts = engine.count_lengths(work, engine.Resources()) if lowest is not None else None
+    counts = engine.count_lengths(work, Resources()) if lowest is not None else None
     checked = report.Check(work.names, values, lengths, work.axis, level, found, lowest, counts)
     if as_json:
         click.echo(report.check_json(checked))

@@ -14,7 +14,7 @@ from revseq_cli.commands import options
 from revseq_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from revseq_cli.engine import Resources
+    from revseq_cli.arrangement import Resources
     from revseq_cli.formats import Reference
     from revseq_cli.formats.base import FileSink, Layout, Source
     from revseq_cli.formats.newfile import NewFile
@@ -95,7 +95,7 @@ def command(
         raise UsageError("--example prints text", "neither -o nor -f with it", "add > example.txt instead")
 
     from revseq_cli import formats, job  # --help must not load NumPy
-    from revseq_cli.engine import Resources
+    from revseq_cli.arrangement import Resources
     from revseq_cli.formats.base import Layout
 
     request = options.request_of(format_name=format_name, **job_options)
@@ -159,9 +159,10 @@ def _refuse_layout(layout: Layout) -> None:
 
 def _dry_run(work: Job, target: _Target | None, resources: Resources, *, as_json: bool) -> None:
     """Everything but the work."""
-    from revseq_cli import engine, report
+    from revseq_cli import report
+    from revseq_cli.arrangement import arrange
 
-    arrangement = engine.arrange(work, resources, target.sink(work) if target else None)
+    arrangement = arrange(work, resources, target.sink(work) if target else None)
     describe = report.plan_json if as_json else report.plan_text
     click.echo(describe(work.values.desc, work.lengths.desc, work.axis, arrangement))
 
@@ -179,9 +180,10 @@ def _write(
 ) -> None:
     """Reverse into a new file."""
     from revseq_cli import engine, report, stopping
+    from revseq_cli.arrangement import arrange
 
     sink = target.sink(work)
-    arrangement = engine.arrange(work, resources, sink)
+    arrangement = arrange(work, resources, sink)
     voice.detail(report.plan_text(work.values.desc, work.lengths.desc, work.axis, arrangement))
     passes = 2 if verify else 1
     item_size = work.values.dtype.itemsize

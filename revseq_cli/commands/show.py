@@ -39,6 +39,7 @@ def command(
     TENSOR is named as in revseq run; page.md::2 is every tensor of the second example of a page.
     """
     from revseq_cli import engine, report  # --help must not load NumPy
+    from revseq_cli.arrangement import Resources
     from revseq_cli.formats import Reference
     from revseq_cli.formats.text import TextTypes
     from revseq_cli.spec import DataType
@@ -46,7 +47,7 @@ def command(
     voice = options.Voice(quiet, verbose, color)
     types = TextTypes(dtype, DataType.FLOAT32)
     sources = [source for name in tensors for source in _sources(Reference.input(name, format_name), types)]
-    found = [engine.statistics(source, engine.Resources()) if stats else None for source in sources]
+    found = [engine.statistics(source, Resources()) if stats else None for source in sources]
     if as_json:
         click.echo(report.show_json(sources, found))
         return
