@@ -1,11 +1,11 @@
-"""What is to be done: input, lengths and axis, from options or a docs-style text; the only reader of its labels."""
+"""What is to be done: input, lengths and axis, from options, a docs-style text or a model; the reader of its labels."""
 
 from __future__ import annotations
 
 import difflib
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from revseq_cli import formats, notation
 from revseq_cli.errors import FormatError, UsageError
@@ -24,11 +24,17 @@ LABELS = {INPUT: INPUT, "SequenceTensor": LENGTHS, LENGTHS: LENGTHS, OUTPUT: OUT
 
 @dataclass(frozen=True)
 class Job:
-    """One reversal whose headers have been read."""
+    """One reversal whose headers have been read.
+
+    `batch_axis` is the one whose indices have a length each, where that was asked for; `described` is the file of a
+    whole job, which may hold none of the tensors itself.
+    """
 
     values: Source
     lengths: Source
     axis: int
+    batch_axis: int | None = None
+    described: Identity | None = None
 
     @property
     def names(self) -> dict[str, str]:
@@ -38,7 +44,7 @@ class Job:
     @property
     def inputs(self) -> list[Identity]:
         """The files that must not be written."""
-        return [source.identity for source in (self.values, self.lengths) if source.identity]
+        return [each for each in (self.values.identity, self.lengths.identity, self.described) if each]
 
     def recheck(self) -> None:
         """TensorIOError if an input file is not as it was when its header was read."""
@@ -81,6 +87,31 @@ class Request:
         return reference
 
 
+class Whole(Protocol):
+    """A text that is a whole job: it has both tensors and perhaps the axis."""
+
+    @property
+    def text(self) -> Text:
+        """Where it stands."""
+
+    def tensor(self, role: str, types: TextTypes) -> Source:
+        """INPUT or LENGTHS; FormatError where it lacks that one."""
+
+    def axis(self, hint: str) -> int | None:
+        """What it says, if it does; `hint` is what to type where that is no axis."""
+
+
+# What to say of an example that lacks a tensor.
+_MISSING = {
+    INPUT: ("the example has no InputTensor", "the values to reverse", ""),
+    LENGTHS: (
+        "the example has no lengths",
+        "a tensor labelled SequenceTensor or SequenceLengthsTensor",
+        "add LENGTHS: {} lengths.npy",
+    ),
+}
+
+
 @dataclass
 class Example:
     """One example of a docs-style text: its tensors by role, and its Axis lines.
@@ -121,6 +152,27 @@ class Example:
         else:
             self.tensors[role] = item
 
+    def tensor(self, role: str, types: TextTypes) -> Source:
+        """INPUT or LENGTHS, read in one of the types."""
+        if role not in self.tensors:
+            found, wanted, hint = _MISSING[role]
+            raise FormatError(found, wanted, hint.format(self.text.name), self.text.name)
+        return notation_source(self.text, self.tensors[role], types)
+
+    def axis(self, hint: str) -> int | None:
+        """The axis of its only Axis line."""
+        if len(self.axes) > 1:
+            raise FormatError(
+                f"line {self.axes[1].line}: a second Axis in one example", "one Axis", where=self.text.name
+            )
+        if not self.axes:
+            return None
+        written = self.axes[0].value
+        if _is_integer(written):
+            return int(written.rstrip(",. "))
+        found = f"line {self.axes[0].line}: Axis is {written[:40]}"
+        raise FormatError(found, "an integer", hint, self.text.name)
+
     def add_axis(self, item: notation.Attribute) -> None:
         """An Axis line; what is no integer gives way to one that is."""
         if _is_integer(item.value):
@@ -144,6 +196,8 @@ class Example:
 def load(request: Request) -> Job:
     """The job, with headers read; text is read whole."""
     reference, lengths_reference = request.references()
+    if model := formats.model_of(reference):
+        return _load(request, reference, lengths_reference, model)
     example = example_of(reference)
     if example and example.problem:
         raise example.problem.about(example.text.name)
@@ -157,22 +211,18 @@ def load_example(example: Example) -> Job:
 
 
 def _load(
-    request: Request, reference: formats.Reference, lengths: formats.Reference | None, example: Example | None
+    request: Request, reference: formats.Reference, lengths: formats.Reference | None, whole: Whole | None
 ) -> Job:
     types = TextTypes(request.dtype, DataType.FLOAT32)
-    if example:
-        if INPUT not in example.tensors:
-            raise FormatError("the example has no InputTensor", "the values to reverse", where=example.text.name)
-        values = notation_source(example.text, example.tensors[INPUT], types)
-    else:
-        values = formats.open_source(reference, types)
+    values = whole.tensor(INPUT, types) if whole else formats.open_source(reference, types)
     if request.dtype and values.desc.data_type is not request.dtype:
         raise UsageError(
             f"DataType is {values.desc.data_type.name}, and --dtype says {request.dtype.name}",
             "types are never changed silently", "leave out --dtype", values.name,
         )  # fmt: skip
-    axis = _axis(request, example, values)
-    return Job(values, _lengths(request, lengths, example, values, axis), axis)
+    axis = _axis(request, whole, values)
+    described = whole.text.identity if whole else None
+    return Job(values, _lengths(request, lengths, whole, values, axis), axis, request.batch_axis, described)
 
 
 def example_of(reference: formats.Reference) -> Example | None:
@@ -223,40 +273,28 @@ def _is_integer(value: str) -> bool:
     return re.fullmatch(r"[+-]?\d{1,18}[,. ]*", value, re.ASCII) is not None
 
 
-def _axis(request: Request, example: Example | None, values: Source) -> int:
-    if request.axis is not None:
-        return request.axis
+def _axis(request: Request, whole: Whole | None, values: Source) -> int:
     last = len(values.sizes) - 1
-    if example and len(example.axes) > 1:
-        raise FormatError(
-            f"line {example.axes[1].line}: a second Axis in one example", "one Axis", where=example.text.name
-        )
-    if example and example.axes:
-        written = example.axes[0].value
-        if _is_integer(written):
-            return int(written.rstrip(",. "))
-        found = f"line {example.axes[0].line}: Axis is {written[:40]}"
-        raise FormatError(found, "an integer", f"add --axis {last}", values.name)
-    wanted = f"the dimension to reverse along, 0 to {last}"
-    raise UsageError("no axis is given", wanted, f"add --axis {last}", values.name)
+    hint = f"add --axis {last}"
+    axis = request.axis if request.axis is not None or not whole else whole.axis(hint)
+    if axis is None:
+        wanted = f"the dimension to reverse along, 0 to {last}"
+        raise UsageError("no axis is given", wanted, hint, values.name)
+    return axis
 
 
 def _lengths(
-    request: Request, reference: formats.Reference | None, example: Example | None, values: Source, axis: int
+    request: Request, reference: formats.Reference | None, whole: Whole | None, values: Source, axis: int
 ) -> Source:
     """The lengths, cast and widened as asked."""
     types = TextTypes(request.lengths_dtype, DataType.UINT32, cast_later=True)
     if reference:
         lengths = formats.open_source(reference, types)
-    elif example:
-        if LENGTHS not in example.tensors:
-            wanted = "a tensor labelled SequenceTensor or SequenceLengthsTensor"
-            hint = f"add LENGTHS: {example.text.name} lengths.npy"
-            raise FormatError("the example has no lengths", wanted, hint, example.text.name)
-        lengths = notation_source(example.text, example.tensors[LENGTHS], types)
+    elif whole:
+        lengths = whole.tensor(LENGTHS, types)
     else:
         raise UsageError(
-            "no lengths are given", "a tensor of lengths, or an INPUT that is a whole docs-style job",
+            "no lengths are given", "a tensor of lengths, or an INPUT that is a whole docs-style job or a model",
             "revseq run INPUT LENGTHS --axis N", values.name,
         )  # fmt: skip
     if request.lengths_dtype and lengths.desc.data_type is not request.lengths_dtype:

@@ -53,8 +53,13 @@ def _choose(words: Words, lengths: Lengths) -> Callable[[Words, Words, Lengths],
 
 def clamp(lengths: NDArray[Any], size: int) -> Lengths:
     """Lengths as indices, none above `size`; compared while unsigned, so that 2^64-1 is large, not negative."""
-    clamped: Lengths = np.minimum(lengths, np.uint64(size), dtype=np.uint64).astype(np.intp)
-    return clamped
+    clamped: Lengths = np.minimum(_once(lengths), np.uint64(size), dtype=np.uint64).astype(np.intp)
+    return np.broadcast_to(clamped, lengths.shape)
+
+
+def _once(lengths: NDArray[Any]) -> NDArray[Any]:
+    """Lengths that are repeated without a copy, each once: a stride of 0 is the same element again."""
+    return lengths[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in lengths.strides)]
 
 
 def _word(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -206,9 +211,10 @@ class LengthCounts(NamedTuple):
 
 def count_lengths(lengths: NDArray[Any], size: int) -> LengthCounts:
     """What these lengths do to lines of `size` elements."""
-    clamped = int(np.count_nonzero(lengths > np.uint64(size)))
-    effective = clamp(lengths, size)
-    return LengthCounts(lengths.size, clamped, int(np.count_nonzero(effective <= 1)))
+    once = _once(lengths)
+    times = lengths.size // once.size
+    clamped = np.count_nonzero(once > np.uint64(size))
+    return LengthCounts(lengths.size, int(clamped) * times, int(np.count_nonzero(clamp(once, size) <= 1)) * times)
 
 
 class Statistics(NamedTuple):

@@ -40,6 +40,7 @@ class Check(NamedTuple):
     constraints: list[Constraint]
     lowest: FeatureLevel | None
     counts: LengthCounts | None
+    batch_axis: int | None = None
 
 
 def show_text(source: Source, statistics: Statistics | None = None, *, preview: bool) -> str:
@@ -94,6 +95,11 @@ def run_json(
     done = {"output": output, "bytes": values.total_bytes, "verified": verified, "notes": list(notes)}
     digest = {"sha256": sha256} if sha256 else {}
     return _as_json({**_job_json(values, lengths, axis), **done, **digest})
+
+
+def export_json(values: TensorDesc, lengths: TensorDesc, axis: int, written: Sequence[str]) -> str:
+    """What `export` wrote: the model, then its files."""
+    return _as_json({**_job_json(values, lengths, axis), "output": written[0], "files": list(written[1:])})
 
 
 def plan_json(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrangement) -> str:
@@ -175,6 +181,7 @@ def check_json(check: Check) -> str:
             "level": check.level.short,
             "valid": all(c.ok for c in check.constraints),
             **_job_json(check.values, check.lengths, check.axis),
+            "BatchAxis": check.batch_axis,
             "constraints": [c.__dict__ for c in check.constraints],
             "lowest_level": check.lowest.short if check.lowest is not None else None,
             "lengths": check.counts._asdict() if check.counts is not None else None,
@@ -191,6 +198,10 @@ def print_check(check: Check, *, color: bool) -> None:
     for tensor, desc in (("InputTensor", check.values), ("SequenceLengthsTensor", check.lengths)):
         console.print(Text(f"{tensor}: {desc}  {printable(check.names[tensor])}"))
     console.print(Text(f"Axis: {_axis_text(check.values, check.axis)}"))
+    if check.batch_axis is not None:
+        count = check.values.sizes[check.batch_axis]
+        lengths = "1 length" if count == 1 else f"a length for each of {count:,} indices"
+        console.print(Text(f"Reversed is axis {check.axis}; the batch is axis {check.batch_axis}, {lengths}"))
     console.print(Text(str(check.level)))
     table = Table("", *(Column(name, overflow="fold") for name in ("constraint", "found", "wanted", "rule")))
     for c in check.constraints:

@@ -31,6 +31,10 @@ FILES = {
         **TENSORS,
         ".revseq-*.tmp": "A killed run may leave one beside its output; it can be deleted.",
     },
+    "export": {
+        **TENSORS,
+        "MODEL.InputTensor.npy, MODEL.SequenceLengthsTensor.npy": "Values that are not in MODEL.json itself, beside it.",
+    },
 }
 
 
@@ -42,7 +46,7 @@ TENSOR = (
 )
 ARGUMENTS = {
     "INPUT": TENSOR,
-    "[LENGTHS]": "The lengths, named in the same way. A docs-style text that is a whole job needs none.",
+    "[LENGTHS]": "The lengths, named in the same way. A docs-style text that is a whole job, or a model of DxDispatch, needs none.",
     "TENSOR...": TENSOR,
     "PAGE...": "Markdown, HTML or plain text; page.md::2 for one example; - for standard input.",
     "[LEVEL]": "A feature level, as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0.",

@@ -35,7 +35,8 @@ def command(
 ) -> int:
     """Hold a job against every constraint of a feature level.
 
-    INPUT and LENGTHS are named as in revseq run; a docs-style text that is a whole job needs no LENGTHS.
+    INPUT and LENGTHS are named as in revseq run; a docs-style text or a DxDispatch model is a whole job and needs no
+    LENGTHS.
 
     Each constraint is shown with what was found and what is wanted, then the lowest feature level that accepts the
     tensors, and what the lengths do: how many lie above the axis size and are clamped, how many change nothing.
@@ -61,7 +62,7 @@ def command(
     lowest = spec.lowest_level(values, lengths, work.axis)
     # Lengths that the operator could not use at any level have no effect to count.
     counts = engine.count_lengths(work, Resources()) if lowest is not None else None
-    checked = report.Check(work.names, values, lengths, work.axis, level, found, lowest, counts)
+    checked = report.Check(work.names, values, lengths, work.axis, level, found, lowest, counts, work.batch_axis)
     if as_json:
         click.echo(report.check_json(checked))
     elif not quiet:

@@ -15,6 +15,7 @@ COMMANDS = {
     "verify": "Recompute every example on docs pages.",
     "show": "Show data type, sizes and storage of tensors, and a preview.",
     "levels": "Show what each feature level accepts.",
+    "export": "Write a job as a DxDispatch model, to run on DirectML itself.",
     "completion": "Print the completion script of a shell.",
 }
 

@@ -81,7 +81,8 @@ def command(
 
     INPUT and LENGTHS are x.npy, x.h5, x.h5::/group/name, x.json, x.txt, - for standard input, or the tensor itself as
     text that begins with a bracket. A docs-style text with InputTensor, SequenceTensor and Axis is a whole job and
-    needs no LENGTHS; page.md::2 is the second example of a page. Without -o, the OutputTensor is printed.
+    needs no LENGTHS; page.md::2 is the second example of a page, and model.json a model of DxDispatch. Without -o, the
+    OutputTensor is printed.
     """
     voice = options.Voice(quiet, verbose, color, progress)
     to_file = output not in (None, "-")

@@ -36,7 +36,8 @@ def command(
 ) -> None:
     """Show data type, sizes, dimension count, bytes and storage of tensors, and a preview of their values.
 
-    TENSOR is named as in revseq run; page.md::2 is every tensor of the second example of a page.
+    TENSOR is named as in revseq run; page.md::2 is every tensor of the second example of a page, and model.json those
+    of a model of DxDispatch.
     """
     from revseq_cli import engine, report  # --help must not load NumPy
     from revseq_cli.arrangement import Resources
@@ -56,10 +57,13 @@ def command(
 
 
 def _sources(reference: Reference, types: TextTypes) -> Iterator[Source]:
-    """The tensor of that name, or the tensors of the example of that number."""
+    """The tensor of that name, or the tensors of the example of that number, or of a model."""
     from revseq_cli import job
-    from revseq_cli.formats import open_source, text
+    from revseq_cli.formats import model_of, open_source, text
 
+    if model := model_of(reference):
+        yield from (model.tensor(role, types) for role in model.model.tensors)
+        return
     example = job.example_of(reference) if reference.inner and reference.inner.isdecimal() else None
     if not example:
         yield open_source(reference, types)

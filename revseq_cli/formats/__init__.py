@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from revseq_cli import dxdispatch
 from revseq_cli.errors import FormatError, TensorIOError, UsageError, listed
-from revseq_cli.formats import npy, positioned, text
+from revseq_cli.formats import models, npy, positioned, text
 from revseq_cli.formats.base import HDF5_MAGIC, NPY_MAGIC, Layout
 from revseq_cli.formats.newfile import NewFile, Scratch
 from revseq_cli.formats.text import Text, TextTypes
@@ -95,7 +96,14 @@ def _create_h5(file: NewFile, like: Source, inner: str | None, layout: Layout) -
 
 
 def _open_json(reference: Reference, types: TextTypes) -> Source:
-    return text.open_json(load_text(reference), reference.inner, types)
+    loaded = load_text(reference)
+    if dxdispatch.is_model(loaded.text):
+        model = models.ModelText.read(loaded)
+        if reference.inner in model.model.tensors:
+            return model.tensor(reference.inner, types)
+        found, known = f"is a model: {listed(model.model.tensors)}", list(model.model.tensors)
+        raise FormatError(found, "the name of one", f"try {reference.path}::{known[0]}", reference.path)
+    return text.open_json(loaded, reference.inner, types)
 
 
 def _create_json(file: NewFile, like: Source, inner: str | None, layout: Layout) -> FileSink:
@@ -158,6 +166,16 @@ def holds_text(reference: Reference) -> bool:
     if reference.is_stdin:
         return isinstance(_stdin(), bytes)
     return reference.inline is None and format_of(reference).name == "text"
+
+
+def model_of(reference: Reference) -> models.ModelText | None:
+    """The DxDispatch model that the reference is to, if it is one."""
+    if reference.inner or reference.inline is not None:
+        return None
+    if not holds_text(reference) and (reference.is_stdin or format_of(reference).name != "json"):
+        return None
+    loaded = load_text(reference)
+    return models.ModelText.read(loaded) if dxdispatch.is_model(loaded.text) else None
 
 
 def load_text(reference: Reference) -> Text:

@@ -1,6 +1,6 @@
-"""Fuzzes the readers of .npy headers, of the notation and of JSON: whatever the bytes, a tensor or one of our errors.
+"""Fuzzes the readers of .npy headers, of the notation, of JSON and of models: whatever the bytes, a tensor or one of our errors.
 
-    pip install atheris && python tests/fuzz/parsers.py npy|notation|json|pages [-runs=1000000] [-seed=1] [CORPUS...]
+    pip install atheris && python tests/fuzz/parsers.py npy|notation|json|pages|models [-runs=1000000] [-seed=1] [CORPUS...]
 
 Guided by coverage through atheris. What is found goes into tests/fuzz/corpus, which the test suite replays.
 """
@@ -53,6 +53,27 @@ def pages(data):
     pages_.verify(Text("fuzz", decode(data, "fuzz")), FeatureLevel.parse("5_0"))
 
 
+@reader
+def models(data):
+    """A model of DxDispatch that holds its values itself; what is written of them is read again."""
+    from revseq_cli import dxdispatch
+    from revseq_cli.formats.models import ModelText
+    from revseq_cli.formats.text import Text, TextTypes, decode
+    from revseq_cli.spec import DataType
+
+    def tensors(text):
+        read = ModelText.read(Text("fuzz", text))
+        types = TextTypes(None, DataType.FLOAT32)
+        return {role: read.tensor(role, types) for role in read.model.tensors}, read.model.axis
+
+    found, axis = tensors(decode(data, "fuzz"))
+    contents = {role: (source.desc, source.read()) for role, source in found.items()}
+    again, _ = tensors(dxdispatch.model_text(contents, axis))
+    for role, (_, values) in contents.items():
+        same = again[role].read().tobytes() == values.tobytes()
+        assert same or not dxdispatch.fits_inline(values), role
+
+
 def _text(data, read, write):
     from revseq_cli.formats import text
     from revseq_cli.formats.text import Text, TextTypes
@@ -89,6 +110,7 @@ def main():
     name = sys.argv.pop(1)
     sys.argv.insert(1, "-rss_limit_mb=8192")  # the fuzzer itself grows by some kilobytes an input; a later one wins
     with atheris.instrument_imports(include=["revseq_cli", "json", "ast"]):
+        import revseq_cli.formats.models
         import revseq_cli.formats.npy
         import revseq_cli.formats.text
         import revseq_cli.pages  # noqa: F401

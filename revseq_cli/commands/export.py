@@ -1,0 +1,156 @@
+"""`revseq export`: a job as a model of Microsoft's DxDispatch, which runs it on DirectML itself."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from revseq_cli.commands import options
+from revseq_cli.errors import FormatError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.base import FileSink, Source
+    from revseq_cli.formats.newfile import NewFile
+    from revseq_cli.job import Job
+    from revseq_cli.spec import FeatureLevel
+
+# Up to so many elements stand in the model itself, where nothing else is asked for.
+_MOST_INLINE = 1000
+
+
+@click.command(
+    "export",
+    epilog="Example: revseq export samples/example1.npy samples/example1-lengths.npy --axis 3 -o model.json",
+)
+@options.job_options
+@click.option("-o", "--output", metavar="MODEL.json", required=True, help="Write the model to this new file.")
+@click.option(
+    "--inline/--files",
+    default=None,
+    help="Values in the model itself, or in .npy files beside it.  [default: in the model up to 1,000 elements each]",
+)
+@click.option("--overwrite", is_flag=True, help="Replace MODEL.json, and its .npy files, if they exist.")
+@options.format_option
+@options.json_option
+@options.output_options
+def command(
+    output: str,
+    inline: bool | None,
+    overwrite: bool,
+    format_name: str | None,
+    level: FeatureLevel,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
+    color: str,
+    **job_options: Any,
+) -> None:
+    """Write a job as a model of Microsoft's DxDispatch, which runs it on DirectML itself, on Windows.
+
+    The values stand in the model, or in .npy files that must stay beside it: an INPUT or LENGTHS that lies there
+    already is named, and others are written as model.InputTensor.npy and model.SequenceLengthsTensor.npy. The model
+    prints the result; where a tensor is in a file, it writes model.OutputTensor.npy. revseq run MODEL.json runs it
+    here, to the same bits.
+    """
+    from revseq_cli import job, report  # --help must not load NumPy
+    from revseq_cli.formats.newfile import NewFile
+    from revseq_cli.spec import FeatureLevel
+
+    voice = options.Voice(quiet, verbose, color)
+    if not output.lower().endswith(".json"):
+        raise UsageError("a model is JSON", "a name that ends in .json", "add -o model.json", output)
+    if level is FeatureLevel.NONE:
+        wanted = "a level of DirectML's, since the model is for it"
+        raise UsageError("--feature-level none lifts DirectML's limits", wanted, "leave it out")
+    work = job.load(options.request_of(format_name=format_name, override=True, **job_options))
+    work.require(level)
+    file = NewFile(output, overwrite=overwrite, inputs=work.inputs)
+    places = list(_places(work, Path(output), inline, overwrite=overwrite))
+    _write(work, file, places, _target(Path(output), places))
+    written = [output, *(place.sink.file.name for place in places if place.sink)]
+    for note in file.notes:
+        voice.note(note)
+    voice.detail(f"wrote {', '.join(written)}")
+    if as_json:
+        click.echo(report.export_json(work.values.desc, work.lengths.desc, work.axis, written))
+
+
+class _Place(NamedTuple):
+    """Where the values of a tensor are: in the model itself, or in a file of that name; with a sink, a new one."""
+
+    role: str
+    source: Source
+    content: NDArray[Any] | str
+    sink: FileSink | None = None
+
+
+def _places(work: Job, model: Path, inline: bool | None, *, overwrite: bool) -> Iterator[_Place]:
+    """For each tensor; every reason to refuse a file shows now."""
+    from revseq_cli import dxdispatch
+    from revseq_cli.formats.models import is_plain
+    from revseq_cli.spec import INPUT, LENGTHS
+
+    for role, source in ((INPUT, work.values), (LENGTHS, work.lengths)):
+        if inline or (inline is None and source.desc.element_count <= _MOST_INLINE):
+            values = source.read()
+            if dxdispatch.fits_inline(values):
+                yield _Place(role, source, values)
+                continue
+            if inline:
+                raise FormatError(
+                    "holds a NaN with other bits than the usual one", "the usual one, since DxDispatch has one word",
+                    "add --files", source.name,
+                )  # fmt: skip
+        if is_plain(source, model.parent):
+            yield _Place(role, source, Path(source.path).name)
+            continue
+        path = _beside(model, role)
+        yield _Place(role, source, path.name, _sink(path, source, work, overwrite=overwrite))
+
+
+def _beside(model: Path, role: str) -> Path:
+    return model.with_name(f"{model.stem}.{role}.npy")
+
+
+def _sink(path: Path, source: Source, work: Job, *, overwrite: bool) -> FileSink:
+    """A new .npy in C order and little-endian, whatever the source's are: DxDispatch reads no other right."""
+    import numpy as np
+
+    from revseq_cli import formats
+    from revseq_cli.formats.base import HeldSource
+
+    like = np.broadcast_to(np.zeros((), source.dtype.newbyteorder("<")), source.sizes)  # it takes no memory
+    described = HeldSource(source.name, like, source.storage)
+    return formats.create_sink(formats.Reference(str(path)), described, overwrite=overwrite, inputs=work.inputs)
+
+
+def _target(model: Path, places: list[_Place]) -> str | None:
+    """The file that the model writes the result to, where it does not print it."""
+    from revseq_cli.spec import OUTPUT
+
+    files = [place.content for place in places if isinstance(place.content, str)]
+    target = _beside(model, OUTPUT).name
+    if target in files:
+        raise UsageError("DxDispatch would write its result over it", "another name", "rename it", target)
+    return target if files else None
+
+
+def _write(work: Job, file: NewFile, places: list[_Place], target: str | None) -> None:
+    """The .npy files get their names first, so that a model never names a file that is not there."""
+    from revseq_cli import dxdispatch, engine
+
+    contents = {place.role: (place.source.desc, place.content) for place in places}
+    arrangement = engine.arrange(work, engine.Resources())
+    with file, contextlib.ExitStack() as stack:
+        for place in places:
+            if place.sink:
+                engine.copy(place.source, stack.enter_context(place.sink), arrangement)
+        work.recheck()
+        file.write(dxdispatch.model_text(contents, work.axis, target).encode())

@@ -1,0 +1,81 @@
+"""DxDispatch's models as whole jobs: their tensors lie in the model itself, or in .npy files of its own folder."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from revseq_cli import dxdispatch
+from revseq_cli.errors import FormatError, UsageError, printable
+from revseq_cli.formats.base import HeldSource, Source, Storage
+from revseq_cli.formats.npy import NpySource
+from revseq_cli.formats.text import choose_type
+from revseq_cli.formats.types import dtype_of
+
+if TYPE_CHECKING:
+    from revseq_cli.formats.text import Text, TextTypes
+
+
+@dataclass(frozen=True)
+class ModelText:
+    """A text that is a model, and the job that it says."""
+
+    text: Text
+    model: dxdispatch.Model
+
+    @classmethod
+    def read(cls, text: Text) -> ModelText:
+        """The model of that text; FormatError for one that is no job of this operator."""
+        try:
+            return cls(text, dxdispatch.parse(text.text))
+        except (FormatError, UsageError) as e:
+            raise e.about(text.name) from None
+
+    def tensor(self, role: str, types: TextTypes) -> Source:
+        """InputTensor or SequenceLengthsTensor, as the operator's desc has it."""
+        tensor, name = self.model.tensors[role], f"{self.text.name}: {role}"
+        data_type = choose_type(tensor.desc.data_type, types, name)
+        try:
+            if tensor.path is None:
+                storage = Storage("model", {"resource": tensor.resource})
+                return HeldSource(name, tensor.values(dtype_of(data_type)), storage, self.text.identity)
+            source = NpySource(self._beside(tensor.path))
+        except FormatError as e:
+            raise e.about(name) from None
+        if source.desc != tensor.desc:
+            wanted = f"{tensor.desc}, as {printable(name)} says"
+            raise FormatError(f"holds {source.desc}", wanted, "export the model again", source.name)
+        return source
+
+    def axis(self, _: str) -> int:
+        """The axis that the operator's desc has."""
+        return self.model.axis
+
+    def _beside(self, name: str) -> str:
+        if self.text.identity is None:
+            raise FormatError("its values are in a file, and the model came through a pipe", "a model in a file")
+        folder = Path(self.text.name).parent
+        if (path := beside(folder, name)) is None:
+            raise FormatError(
+                f"sourcePath is {name[:80]!r}", "the plain name of a .npy file that lies in the model's own folder",
+                "copy the file there; nothing else is read through a model",
+            )  # fmt: skip
+        return path
+
+
+def beside(folder: Path, name: str) -> str | None:
+    """The path of a .npy file in that folder; None for a name that is not plain, or a link that leaves the folder."""
+    if set(name) & set("/\\:\0") or not name.lower().endswith(".npy"):
+        return None
+    path = os.path.realpath(folder / name)
+    return str(folder / name) if os.path.dirname(path) == os.path.realpath(folder) else None  # noqa: PTH120
+
+
+def is_plain(source: Source, folder: Path) -> bool:
+    """Whether DxDispatch and we can read the tensor where it lies: a .npy in that folder, C order, little-endian."""
+    if not isinstance(source, NpySource) or source.order != "C" or source.dtype.str.startswith(">"):
+        return False
+    found = beside(folder, Path(source.path).name)
+    return found is not None and os.path.realpath(found) == os.path.realpath(source.path)

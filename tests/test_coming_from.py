@@ -1,0 +1,171 @@
+"""The commands of README's table "Coming from ...", run as they stand there and held against the real packages."""
+
+import json
+import re
+import shlex
+import warnings
+
+import numpy as np
+import oracle
+import pytest
+from conftest import ROOT
+
+README = (ROOT / "README.md").read_text()
+# What each row is found by; its command is the one that is run.
+SYSTEMS = ("ONNX", "TensorFlow", "PyTorch", "MXNet")
+COMMANDS = {name: re.search(rf"^\| {name} .*? \| `revseq (run [^`]*)` \|", README, re.MULTILINE)[1] for name in SYSTEMS}
+RNG = np.random.default_rng(7)
+
+
+def package(name):
+    """The package, or the reason why its half of a test is skipped."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return __import__(name)
+        except (ImportError, AttributeError) as e:  # the latter from a package that is older than NumPy 2
+            pytest.skip(f"{name} cannot be imported here: {type(e).__name__}: {e}")
+
+
+@pytest.fixture
+def ours(revseq, tmp_path):
+    """What the row's command makes of x and lengths."""
+
+    def run(name, values, lengths, status=0):
+        np.save(tmp_path / "x.npy", values)
+        np.save(tmp_path / "lengths.npy", lengths)
+        (tmp_path / "y.npy").unlink(missing_ok=True)
+        done = revseq(*shlex.split(COMMANDS[name]))
+        assert done.status == status, done.err
+        return done.err if status else np.load(tmp_path / "y.npy")
+
+    return run
+
+
+def axes(name):
+    """--axis and --batch-axis of the row's command."""
+    words = shlex.split(COMMANDS[name])
+    return [int(words[words.index(option) + 1]) for option in ("--axis", "--batch-axis")]
+
+
+def case(name, length_type=np.int64):
+    """Random bits, and a length for each index of the row's batch axis, from 1 to the axis size."""
+    axis, batch = axes(name)
+    values = oracle.random_values(RNG, (5, 4, 3), oracle.DATA_TYPES[1])
+    return values, RNG.integers(1, values.shape[axis] + 1, values.shape[batch]).astype(length_type)
+
+
+def onnx_runtime(values, lengths, time_axis, batch_axis):
+    onnx, onnxruntime = package("onnx"), package("onnxruntime")
+    helper, kinds = onnx.helper, onnx.TensorProto
+    node = helper.make_node("ReverseSequence", ["x", "n"], ["y"], time_axis=time_axis, batch_axis=batch_axis)
+    x, y = (helper.make_tensor_value_info(name, kinds.FLOAT, [None] * values.ndim) for name in "xy")
+    n = helper.make_tensor_value_info("n", kinds.INT64, [None])
+    graph = helper.make_graph([node], "g", [x, n], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 10)], ir_version=9)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, {"x": values, "n": lengths})[0]
+
+
+def test_onnx(ours):
+    values, lengths = case("ONNX")
+    expected = onnx_runtime(values, lengths, *axes("ONNX"))
+    assert oracle.same_bits(ours("ONNX", values, lengths), expected)
+
+
+def test_onnx_defaults_are_those_of_the_row():
+    defaults = package("onnx").defs.get_schema("ReverseSequence").attributes
+    assert [defaults[name].default_value.i for name in ("time_axis", "batch_axis")] == axes("ONNX")
+
+
+def test_onnx_differs_above_the_axis_size(ours):
+    values, lengths = case("ONNX")
+    lengths[0] = 6
+    with pytest.raises(Exception, match="Invalid sequence length"):
+        onnx_runtime(values, lengths, *axes("ONNX"))
+    clamped = np.minimum(lengths, 5)
+    assert oracle.same_bits(ours("ONNX", values, lengths), onnx_runtime(values, clamped, *axes("ONNX")))
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_length_0_changes_nothing_and_a_negative_one_is_refused(ours, name):
+    values, lengths = case(name)
+    assert oracle.same_bits(ours(name, values, lengths * 0), values)
+    lengths[1] = -1
+    assert "-1 at [1] does not fit UINT32" in ours(name, values, lengths, status=2)
+
+
+def test_tensorflow_as_documented(ours):
+    """The example of the documentation of tf.reverse_sequence."""
+    values = np.array(
+        [[1, 2, 3, 4, 5, 0, 0, 0], [1, 2, 0, 0, 0, 0, 0, 0], [1, 2, 3, 4, 0, 0, 0, 0], [1, 2, 3, 4, 5, 6, 7, 8]],
+        np.int32,
+    )
+    expected = [[0, 0, 5, 4, 3, 2, 1, 0], [2, 1, 0, 0, 0, 0, 0, 0], [3, 2, 1, 4, 0, 0, 0, 0], [5, 4, 3, 2, 1, 6, 7, 8]]
+    assert ours("TensorFlow", values, np.array([7, 2, 3, 5], np.int32)).tolist() == expected
+
+
+@pytest.mark.parametrize("length_type", [np.int32, np.int64])
+def test_tensorflow(ours, length_type):
+    tensorflow = package("tensorflow")
+    values, lengths = case("TensorFlow", length_type)
+    seq_axis, batch_axis = axes("TensorFlow")
+    expected = tensorflow.reverse_sequence(values, lengths, seq_axis=seq_axis, batch_axis=batch_axis).numpy()
+    assert oracle.same_bits(ours("TensorFlow", values, lengths), expected)
+    lengths[0] = 6
+    with pytest.raises(Exception, match="seq_lens"):
+        tensorflow.reverse_sequence(values, lengths, seq_axis=seq_axis, batch_axis=batch_axis)
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_pytorch(ours, revseq, tmp_path, batch_first):
+    torch = package("torch")
+    rnn = torch.nn.utils.rnn
+    sequences = [torch.from_numpy(RNG.normal(size=(n, 3))) for n in (4, 1, 3)]
+    padded = rnn.pad_sequence(sequences, batch_first=batch_first)
+    expected = rnn.pad_sequence([s.flip(0) for s in sequences], batch_first=batch_first)
+    packed = rnn.pack_padded_sequence(padded, [4, 1, 3], batch_first=batch_first, enforce_sorted=False)
+    values, lengths = rnn.pad_packed_sequence(packed, batch_first=batch_first)
+    assert torch.equal(values, padded)
+    if batch_first:
+        found = ours("PyTorch", values.numpy(), lengths.numpy())
+        assert not torch.equal(values.flip(1), expected)  # padding and all
+    else:  # what the row says of other layouts
+        assert "`--axis 0 --batch-axis 1`" in re.search(r"^\| PyTorch .*$", README, re.MULTILINE)[0]
+        np.save(tmp_path / "x.npy", values.numpy())
+        np.save(tmp_path / "n.npy", lengths.numpy())
+        widened = ("--axis", 0, "--batch-axis", 1, "--lengths-dtype", "UINT32")
+        revseq("run", "x.npy", "n.npy", *widened, "-o", "y.npy").ok()
+        found = np.load(tmp_path / "y.npy")
+    assert oracle.same_bits(found, expected.numpy())
+
+
+def test_mxnet_as_documented(ours):
+    """The example of the documentation of SequenceReverse, with sequence_length=[2,3]."""
+    values = np.arange(1, 19, dtype=np.float32).reshape(3, 2, 3)
+    expected = [[[7, 8, 9], [16, 17, 18]], [[1, 2, 3], [10, 11, 12]], [[13, 14, 15], [4, 5, 6]]]
+    assert ours("MXNet", values, np.array([2.0, 3.0]).astype("int64")).tolist() == expected
+
+
+def test_mxnet_lengths_as_floats_are_refused(ours):
+    values, lengths = case("MXNet", np.float32)
+    assert "DataType is FLOAT32" in ours("MXNet", values, lengths, status=2)
+
+
+def test_mxnet(ours):
+    mxnet = package("mxnet")
+    values, lengths = case("MXNet")
+    array = mxnet.nd.array
+    found = mxnet.nd.SequenceReverse(array(values), array(lengths), use_sequence_length=True).asnumpy()
+    assert oracle.same_bits(ours("MXNet", values, lengths), found)
+
+
+def test_check_says_which_axis_is_which(revseq, tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((5, 4, 3), np.float32))
+    np.save(tmp_path / "lengths.npy", np.array([9, 1, 0, 2]))
+    words = ["check", *shlex.split(COMMANDS["ONNX"])[1:-2]]
+    done = revseq(*words).ok()
+    assert "Reversed is axis 0; the batch is axis 1, a length for each of 4 indices\n" in done.out
+    assert "lengths: 12 in all, 3 above 5 and clamped, 6 change nothing" in done.out
+    report = json.loads(revseq(*words, "--json").ok().out)
+    assert (report["Axis"], report["BatchAxis"]) == (0, 1)
