@@ -145,9 +145,10 @@ def _target(model: Path, places: list[_Place]) -> str | None:
 def _write(work: Job, file: NewFile, places: list[_Place], target: str | None) -> None:
     """The .npy files get their names first, so that a model never names a file that is not there."""
     from revseq_cli import dxdispatch, engine
+    from revseq_cli.arrangement import Resources, arrange
 
     contents = {place.role: (place.source.desc, place.content) for place in places}
-    arrangement = engine.arrange(work, engine.Resources())
+    arrangement = arrange(work, Resources())
     with file, contextlib.ExitStack() as stack:
         for place in places:
             if place.sink:
