@@ -1,4 +1,4 @@
-"""What a job needs and what it may use: the engine, the workers, and the plan that fits their memory."""
+"""What a pass needs and what it may use: the engine, the workers, and the plan that fits their memory."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from revseq_cli.formats.raw import RawTensor
 from revseq_cli.plan import Plan, make_plan
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from revseq_cli.formats.base import Sink, Source
     from revseq_cli.job import Job
 
@@ -22,6 +24,8 @@ BLOCK_BYTES = 1 << 22
 # Below this many bytes, starting threads costs more than they give; and processes, which start slower.
 _WORTH_THREADS = 1 << 25
 _WORTH_PROCESSES = 1 << 28
+# Bytes that an element takes where it differs, beside its values: where it is, how far, and how far it may be.
+_DIFFERENT_BYTES = 64
 
 
 class Resources(NamedTuple):
@@ -54,23 +58,47 @@ class Arrangement(NamedTuple):
 
 def arrange(job: Job, resources: Resources, sink: Sink | None = None) -> Arrangement:
     """The plan of a job within the resources; EngineError where its smallest block needs more memory for one worker."""
-    engine = resources.engine if resources.engine != "auto" else choose(job.values, sink, resources.workers)
+    chosen = choose(job.values, sink, resources.workers)
+    return _within(resources, chosen, job.values.name, lambda *means: _fitted(job, sink, *means))
+
+
+def arrange_copy(source: Source, resources: Resources, sink: Sink) -> Arrangement:
+    """The same for a copy."""
+    chunks = _chunks(source, sink)
+    usual = BLOCK_BYTES // source.dtype.itemsize
+    chosen = choose(source, sink, resources.workers)
+    return _within(resources, chosen, source.name, lambda *means: _evenly(source, chunks, usual, 0, *means))
+
+
+def arrange_pair(a: Source, b: Source, resources: Resources) -> Arrangement:
+    """The same for a comparison of two tensors of the same sizes and data type."""
+    chunks = sorted(_chunks(a, b), key=prod)
+    chosen = max((choose(each, None, resources.workers) for each in (a, b)), key=ENGINES.index)
+    usual = BLOCK_BYTES // 8  # elements that differ grow to 8 bytes each
+    return _within(resources, chosen, a.name, lambda *means: _evenly(a, chunks, usual, _DIFFERENT_BYTES, *means))
+
+
+def _within(
+    resources: Resources, chosen: str, name: str, fitted: Callable[[str, int, int], Arrangement]
+) -> Arrangement:
+    """What fits as many workers as the memory allows; `fitted` gets the engine, the workers, and each one's bytes."""
+    engine = resources.engine if resources.engine != "auto" else chosen
     workers = workers_of(engine, resources.workers)
-    found = _fitted(job, engine, workers, resources.memory // workers, sink)
+    found = fitted(engine, workers, resources.memory // workers)
     while found.memory > resources.memory and workers > 1:
         workers //= 2
-        found = _fitted(job, engine, workers, resources.memory // workers, sink)
+        found = fitted(engine, workers, resources.memory // workers)
     if found.memory > resources.memory:
         raise EngineError(
             f"--memory is {resources.memory} bytes, and a block takes {found.memory}",
-            f"at least {found.memory} bytes", f"add --memory {found.memory}", job.values.name,
+            f"at least {found.memory} bytes", f"add --memory {found.memory}", name,
         )  # fmt: skip
     if found.workers == 1 and resources.engine == "auto":
         return found._replace(engine="serial")
     return found
 
 
-def _fitted(job: Job, engine: str, workers: int, share: int, sink: Sink | None) -> Arrangement:
+def _fitted(job: Job, sink: Sink | None, engine: str, workers: int, share: int) -> Arrangement:
     """The best plan for workers who have so many bytes each; its smallest block may yet need more."""
     values, size = job.values, job.values.sizes[job.axis]
     # An element's share of a block: input, output, and twice its size of scratch; for processes once more on its way
@@ -86,6 +114,34 @@ def _fitted(job: Job, engine: str, workers: int, share: int, sink: Sink | None) 
     needed = int(max(plan.block_elements, *chunks, 0) * cost) + 1
     workers = min(workers, plan.block_count)
     return Arrangement(plan, engine, workers, needed * workers, spooled)
+
+
+def _evenly(
+    source: Source, chunks: list[tuple[int, ...]], usual: int, extra: int, engine: str, workers: int, share: int
+) -> Arrangement:
+    """The same for elements that each are on their own and take `extra` bytes more; `usual` is the most of a block."""
+    cost = (6 if engine == "processes" else 4) * source.dtype.itemsize + extra
+    plan = _cut_evenly(source, chunks, max(1, share // cost), usual)
+    needed = max([plan.block_elements, *(prod(map(min, each, source.sizes)) for each in chunks)]) * cost
+    workers = min(workers, plan.block_count)
+    return Arrangement(plan, engine, workers, needed * workers)
+
+
+def cut_copy(source: Source, sink: Sink, most: int) -> Plan:
+    """The blocks of a copy."""
+    return _cut_evenly(source, _chunks(source, sink), most, most)
+
+
+def _chunks(*sides: Source | Sink) -> list[tuple[int, ...]]:
+    return [side.chunks for side in sides if side.chunks]
+
+
+def _cut_evenly(source: Source, chunks: list[tuple[int, ...]], most: int, usual: int) -> Plan:
+    """Blocks that follow the chunks of all sides, or where those are too large together, the last."""
+    both = tuple(map(lcm, *chunks)) if chunks else source.grain
+    fits = prod(map(min, both, source.sizes)) <= most
+    grain = both if fits or not chunks else chunks[-1]
+    return make_plan(source.sizes, None, most_elements=min(most, usual), grain=grain, order=source.order)
 
 
 def _cut(values: Source | RawTensor, axis: int, most: int, chunks: tuple[int, ...] | None = None) -> Plan:

@@ -6,13 +6,13 @@ import contextlib
 import itertools
 import os
 from dataclasses import dataclass, replace
-from math import lcm, prod
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from revseq_cli import formats, kernel, memory, stopping
-from revseq_cli.arrangement import BLOCK_BYTES, Arrangement, Resources, arrange, choose, workers_of
+from revseq_cli.arrangement import BLOCK_BYTES, Arrangement, Resources, arrange, choose, cut_copy, workers_of
 from revseq_cli.errors import EngineError
 from revseq_cli.formats.base import HeldSink, HeldSource
 from revseq_cli.plan import Plan, Region, make_plan, mirrored
@@ -116,7 +116,7 @@ def reverse(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int]
             return
         with formats.create_scratch(sink.beside, near.values) as turned:
             _deliver(_reversals(near, near.values, arrangement.plan, turned.outlet()), turned, arrangement, done)
-            copy(turned.written(), sink, arrangement)
+            _move(turned.written(), sink, arrangement)
 
 
 def reversed_in_memory(job: Job, resources: Resources) -> Source:
@@ -135,26 +135,27 @@ def verify(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int],
             Task(Differ(task.step), (near.values.ticket(task.region), *task.tickets), task.region, None)
             for task in _reversals(near, turned, arrangement.plan, None)
         )
-        for region, place in _run(tasks, arrangement):
+        for region, place in run(tasks, arrangement):
             if place is not None:
                 index = [part.start + i for part, i in zip(region, place, strict=True)]
                 raise EngineError(
                     f"what was written does not reverse to the input at {index}", "the same bits",
                     "run it again; the disk or the memory may be failing", written.name,
                 )  # fmt: skip
-            done(_elements(region))
+            done(elements(region))
 
 
-def copy(source: Source, sink: Sink, arrangement: Arrangement) -> None:
-    """Every element as it is, in blocks that follow the chunks of both sides, or where those are too large, of one."""
-    most = max(1, min(BLOCK_BYTES, arrangement.memory // arrangement.workers // 4) // source.dtype.itemsize)
-    one = sink.chunks or source.chunks or source.grain
-    both = tuple(map(lcm, one, source.chunks or one))
-    grain = both if prod(map(min, both, source.sizes)) <= most else one
-    plan = make_plan(source.sizes, None, most_elements=most, grain=grain, order=source.order)
+def copy(source: Source, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> None:
+    """Every element as it is, into the sink, which the caller has entered; `done` hears as that of `reverse` does."""
     outlet = sink.outlet()
-    tasks = (Task(_read, (source.ticket(region),), region, outlet) for region in plan)
-    _deliver(tasks, sink, arrangement, lambda _: None)
+    tasks = (Task(_read, (source.ticket(region),), region, outlet) for region in arrangement.plan)
+    _deliver(tasks, sink, arrangement, done)
+
+
+def _move(source: Source, sink: Sink, arrangement: Arrangement) -> None:
+    """A copy on the way of another pass, within that pass's memory."""
+    most = max(1, min(BLOCK_BYTES, arrangement.memory // arrangement.workers // 4) // source.dtype.itemsize)
+    copy(source, sink, arrangement._replace(plan=cut_copy(source, sink, most)))
 
 
 def _read(ticket: Ticket) -> NDArray[Any]:
@@ -175,7 +176,7 @@ def _at_hand(job: Job, sink: Sink, arrangement: Arrangement) -> Iterator[Job]:
                 lengths = HeldSource(lengths.name, lengths.read(), lengths.storage)
             else:
                 spool = stack.enter_context(formats.create_scratch(sink.beside, lengths))
-                copy(lengths, spool, arrangement)
+                _move(lengths, spool, arrangement)
                 lengths = spool.written()
         yield replace(job, values=values, lengths=lengths)
 
@@ -187,15 +188,15 @@ def _spooled(source: Source, sink: Sink, arrangement: Arrangement) -> Iterator[S
         yield source
         return
     with formats.create_scratch(sink.beside, source) as spool:
-        copy(source, spool, arrangement)
+        _move(source, spool, arrangement)
         yield spool.written()
 
 
 def _deliver(tasks: Iterable[Task], sink: Sink, arrangement: Arrangement, done: Callable[[int], None]) -> None:
-    for region, parcel in _run(tasks, arrangement):
+    for region, parcel in run(tasks, arrangement):
         if parcel is not None:
             sink.receive(parcel)
-        done(_elements(region))
+        done(elements(region))
 
 
 def count_lengths(job: Job, resources: Resources) -> kernel.LengthCounts:
@@ -214,7 +215,7 @@ def _folded(source: Source, step: Callable[[Ticket], Any], resources: Resources)
     engine = choose(source, None, resources.workers)
     tasks = (Task(step, (source.ticket(region),), region, None) for region in plan)
     arrangement = Arrangement(plan, engine, workers_of(engine, resources.workers), 0)
-    return (share for _, share in _run(tasks, arrangement))
+    return (share for _, share in run(tasks, arrangement))
 
 
 def _reversals(job: Job, source: Source, plan: Plan, outlet: Outlet | None) -> Iterator[Task]:
@@ -227,12 +228,13 @@ def _reversals(job: Job, source: Source, plan: Plan, outlet: Outlet | None) -> I
             yield Task(Reverse(job.axis), (source.ticket(region), lengths), region, outlet)
 
 
-def _elements(region: Region) -> int:
+def elements(region: Region) -> int:
+    """How many a region has."""
     return prod(part.stop - part.start for part in region)
 
 
-def _run(tasks: Iterable[Task], arrangement: Arrangement) -> Iterator[tuple[Region, Any]]:
-    """The result of every task, in the order in which they end; a signal is looked at between two of them."""
+def run(tasks: Iterable[Task], arrangement: Arrangement) -> Iterator[tuple[Region, Any]]:
+    """Region and result of every task, in the order in which they end; a signal is looked at between two of them."""
     memory.keep_freed()
     with stopping.deferred(), contextlib.ExitStack() as stack:
         if arrangement.engine == "serial":

@@ -215,14 +215,32 @@ def _load(
 ) -> Job:
     types = TextTypes(request.dtype, DataType.FLOAT32)
     values = whole.tensor(INPUT, types) if whole else formats.open_source(reference, types)
-    if request.dtype and values.desc.data_type is not request.dtype:
-        raise UsageError(
-            f"DataType is {values.desc.data_type.name}, and --dtype says {request.dtype.name}",
-            "types are never changed silently", "leave out --dtype", values.name,
-        )  # fmt: skip
+    _require_type(values, request.dtype)
     axis = _axis(request, whole, values)
     described = whole.text.identity if whole else None
     return Job(values, _lengths(request, lengths, whole, values, axis), axis, request.batch_axis, described)
+
+
+def load_tensor(text: str, name: str, dtype: DataType | None, format_name: str | None) -> Source:
+    """One tensor as it stands on the command line; `name` is what to call it where that is the tensor itself.
+
+    `dtype` is the data type of a text that does not say, `format_name` the format of a file whose suffix does not.
+    """
+    reference = formats.Reference.input(text, name=name)
+    if not formats.knows(reference):
+        reference = formats.Reference.input(text, format_name, name)
+    source = formats.open_source(reference, TextTypes(dtype, DataType.FLOAT32))
+    _require_type(source, dtype)
+    return source
+
+
+def _require_type(source: Source, dtype: DataType | None) -> None:
+    """UsageError for a tensor that has another data type than the one that is asked for."""
+    if dtype and source.desc.data_type is not dtype:
+        raise UsageError(
+            f"DataType is {source.desc.data_type.name}, and --dtype says {dtype.name}",
+            "types are never changed silently", "leave out --dtype", source.name,
+        )  # fmt: skip
 
 
 def example_of(reference: formats.Reference) -> Example | None:

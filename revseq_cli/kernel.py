@@ -1,11 +1,12 @@
-"""Array functions on lines: the reversal, and counting lengths. They move words and never compute with them.
+"""Array functions: the reversal, which moves words and never computes with them; counts, statistics, differences.
 
-Every array is seen as (outer, axis, inner) and its lengths as (outer, inner). A word is an element's bytes, so data
-type and byte order play no part. Lengths are clamped while they are unsigned.
+To the reversal every array is (outer, axis, inner) and its lengths are (outer, inner). A word is an element's bytes, so
+data type and byte order play no part. Lengths are clamped while they are unsigned.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -177,11 +178,97 @@ class _Tile:
 
 def first_difference(a: NDArray[Any], b: NDArray[Any]) -> tuple[int, ...] | None:
     """The index of the first element, in C order, whose bits differ; None where all are the same."""
-    word = _word(a.dtype)
-    different = np.ascontiguousarray(a).view(word) != np.ascontiguousarray(b).view(word)
+    different = _bits(a) != _bits(b)
     if not different.any():
         return None
     return tuple(int(i) for i in np.unravel_index(int(different.argmax()), different.shape))
+
+
+def _bits(values: NDArray[Any]) -> Words:
+    """The elements as words in this machine's byte order."""
+    return np.ascontiguousarray(_native(values)).view(_word(values.dtype))
+
+
+def _native(values: NDArray[Any]) -> NDArray[Any]:
+    """The elements in this machine's byte order; swapped, not converted, which could quiet a NaN."""
+    return values if values.dtype.isnative else values.byteswap().view(values.dtype.newbyteorder("="))
+
+
+class Tolerance(NamedTuple):
+    """How far a may be from b, as numpy.isclose has it: |a - b| <= absolute + relative * |b|.
+
+    -0.0 equals 0.0. A NaN equals nothing, or with `equal_nan` every NaN.
+    """
+
+    absolute: float = 0
+    relative: float = 0
+    equal_nan: bool = False
+
+
+@dataclass(frozen=True)
+class Differences:
+    """In what two arrays a and b differ: `count` elements, and the first of them in C order.
+
+    `places` has their indices, of shape (k, rank); `a` and `b` have their values, of shape (k,). `absolute` is the
+    largest |a - b|, and `relative` the largest |a - b| / |b|, over all elements that are not the same bits and of which
+    it is a number; None where there is none.
+    """
+
+    count: int
+    places: NDArray[np.intp]
+    a: NDArray[Any]
+    b: NDArray[Any]
+    absolute: float | None
+    relative: float | None
+
+
+def differences(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None, first: int) -> Differences:
+    """In what two arrays of one shape and data type, each in either byte order, differ; `first` elements are given.
+
+    Without a tolerance what counts is the bits. With one, floats are compared in FLOAT64, and integers exactly.
+    """
+    unequal = _bits(a) != _bits(b)
+    if tolerance and a.dtype.kind in "fc":
+        unequal |= np.isnan(a)  # which is no number's equal, its own neither
+    places = np.flatnonzero(unequal)
+    a, b = (_native(values).reshape(-1)[places] for values in (a, b))
+    with np.errstate(all="ignore"):
+        far, size = _distance(a, b), np.abs(_wide(b))
+        relative = np.where(far == 0, 0, far / size)
+        absolute_most, relative_most = _largest(far), _largest(relative)
+        if tolerance:
+            apart = ~_close(a, b, far, size, tolerance)
+            places, a, b = places[apart], a[apart], b[apart]
+    index = np.stack(np.unravel_index(places[:first], unequal.shape), axis=1)
+    return Differences(len(places), index, a[:first], b[:first], absolute_most, relative_most)
+
+
+def _wide(values: NDArray[Any]) -> NDArray[Any]:
+    """As FLOAT64, or COMPLEX128."""
+    return values.astype(np.result_type(values.dtype, np.float64))
+
+
+def _distance(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """|a - b|: of floats in FLOAT64, of integers exactly, as unsigned ones."""
+    if a.dtype.kind in "fc":
+        distance: NDArray[Any] = np.abs(_wide(a) - _wide(b))
+    else:
+        unsigned = _word(a.dtype)
+        distance = np.maximum(a, b).view(unsigned) - np.minimum(a, b).view(unsigned)
+    return distance
+
+
+def _close(
+    a: NDArray[Any], b: NDArray[Any], far: NDArray[Any], size: NDArray[Any], tolerance: Tolerance
+) -> NDArray[np.bool_]:
+    """Which are within the tolerance: infinities only where they are the same."""
+    close: NDArray[np.bool_] = (far <= tolerance.absolute + tolerance.relative * size) & np.isfinite(size) | (a == b)
+    return close | (np.isnan(a) & np.isnan(b)) if tolerance.equal_nan else close
+
+
+def _largest(numbers: NDArray[Any]) -> float | None:
+    numbers = numbers[~np.isnan(numbers)]
+    return numbers.max().item() if numbers.size else None
 
 
 def moved(lengths: NDArray[Any], size: int, axis: int, part: slice) -> NDArray[np.bool_]:

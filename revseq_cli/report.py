@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from revseq_cli.arrangement import Arrangement
+    from revseq_cli.compare import Differences
     from revseq_cli.formats.base import Source
     from revseq_cli.kernel import LengthCounts, Statistics
     from revseq_cli.pages import Finding, PageReport
@@ -133,6 +134,26 @@ def plan_text(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: A
             f"memory                 {arrangement.memory:,} bytes",
         ]
     )
+
+
+def _tensor_json(source: Source) -> dict[str, Any]:
+    return {"name": source.name, **_desc_json(source.desc)}
+
+
+def convert_json(source: Source, output: str, notes: Sequence[str], *, verified: bool, sha256: str | None) -> str:
+    """What `convert` did; the digest only where it was asked for."""
+    done = {"output": output, "bytes": source.desc.total_bytes, "verified": verified, "notes": list(notes)}
+    return _as_json({"input": _tensor_json(source), **done, **({"sha256": sha256} if sha256 else {})})
+
+
+def diff_json(a: Source, b: Source, found: Differences | None) -> str:
+    """In what two tensors differ; `found` is None where their data types or sizes do."""
+    values: dict[str, Any] = {"different": None, "first": [], "largest_absolute": None, "largest_relative": None}
+    if found:
+        first = [{"index": list(each.place), "A": each.a, "B": each.b} for each in found.first]
+        largest = _finite({"largest_absolute": found.absolute, "largest_relative": found.relative})
+        values = {"different": found.count, "first": first, **largest}
+    return _as_json({"equal": bool(found and not found.count), "A": _tensor_json(a), "B": _tensor_json(b), **values})
 
 
 def _statistic(key: str, value: complex | None, source: Source) -> str:

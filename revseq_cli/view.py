@@ -1,4 +1,4 @@
-"""How tensors are shown: in the page's notation, shortened, with what moved set apart; and as a picture."""
+"""How tensors are shown: in the notation, shortened, with what moved set apart; as a picture; in what two differ."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from revseq_cli import kernel, literals, notation
+from revseq_cli.errors import printable
 from revseq_cli.spec import braced
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from revseq_cli.compare import Differences
     from revseq_cli.formats.base import Source
     from revseq_cli.plan import Region
 
@@ -84,6 +86,22 @@ def picture(values: Source, lengths: Source, axis: int, result: Source) -> str:
     console.print(grid)
     svg = console.export_svg(title=f"Axis: {axis}", unique_id="revseq")
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)  # they would be fetched from the network
+
+
+def differences(a: Source, b: Source, found: Differences | None) -> str:
+    """In what two tensors differ; `found` is None where their data types or sizes do."""
+    lines = [f"A: {a.desc}  {printable(a.name)}", f"B: {b.desc}  {printable(b.name)}"]
+    if not found:
+        unlike = {"DataType": a.desc.data_type != b.desc.data_type, "Sizes": a.sizes != b.sizes}
+        return "\n".join([*lines, f"different {' and '.join(name for name, differs in unlike.items() if differs)}"])
+    count, total = found.count, a.desc.element_count
+    lines.append(f"{count:,} of {total:,} elements differ" if count else f"equal, {total:,} elements")
+    rows = [(str(list(each.place)), each.a, each.b) for each in found.first]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines += ["  " + "  ".join(map(str.rjust, row, widths)) for row in rows]
+    largest = {"|A - B|": found.absolute, "|A - B| / |B|": found.relative}
+    lines += [f"largest {name}: {number:.7g}" for name, number in largest.items() if number is not None]
+    return "\n".join(lines)
 
 
 class _View(NamedTuple):

@@ -13,6 +13,7 @@ RELEASED = "2026-11-21"
 EXIT = {
     "run": {0: "done", 2: "anything that stopped the work; no file was changed"},
     "check": {0: "every constraint holds", 1: "one does not", 2: "anything that stopped the work"},
+    "diff": {0: "the tensors are equal", 1: "they differ", 2: "anything that stopped the work"},
     "verify": {0: "every example is right", 1: "one is wrong", 2: "a page cannot be read or has no example"},
 }
 SIGNALS = "Ended by SIGINT, SIGTERM or SIGHUP, the process dies of that signal: a shell sees 130, 143 or 129."
@@ -24,13 +25,13 @@ ENVIRONMENT = {
     "FORCE_COLOR": "If it is set, and NO_COLOR is not, colours everywhere.",
 }
 TENSORS = {"*.npy, *.h5, *.hdf5, *.nc, *.json, *.txt, *.md": "Tensors. The suffix decides on the format."}
+WRITTEN = {**TENSORS, ".revseq-*.tmp": "A killed run may leave one beside its output; it can be deleted."}
 FILES = {
     "check": TENSORS,
     "show": TENSORS,
-    "run": {
-        **TENSORS,
-        ".revseq-*.tmp": "A killed run may leave one beside its output; it can be deleted.",
-    },
+    "run": WRITTEN,
+    "convert": WRITTEN,
+    "diff": TENSORS,
     "export": {
         **TENSORS,
         "MODEL.InputTensor.npy, MODEL.SequenceLengthsTensor.npy": "Values that are not in MODEL.json itself, beside it.",
@@ -44,11 +45,16 @@ TENSOR = (
     "notation; page.md::2, the second example of a page; - for standard input; or the tensor itself, as text that begins "
     "with a bracket."
 )
+ONE = TENSOR.replace("page.md::2, the second example of a page", "x.txt::InputTensor, one of several in a text")
 ARGUMENTS = {
     "INPUT": TENSOR,
     "[LENGTHS]": "The lengths, named in the same way. A docs-style text that is a whole job, or a model of DxDispatch, needs none.",
     "TENSOR...": TENSOR,
     "PAGE...": "Markdown, HTML or plain text; page.md::2 for one example; - for standard input.",
+    "SRC": ONE,
+    "DST": "A new file, whose suffix decides on the format; x.h5::/group/name for the dataset's path; - for standard output.",
+    "A": ONE,
+    "B": "The other tensor, named in the same way.",
     "[LEVEL]": "A feature level, as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0.",
 }
 

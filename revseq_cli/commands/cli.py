@@ -14,6 +14,8 @@ COMMANDS = {
     "check": "Hold a job against every constraint of a feature level.",
     "verify": "Recompute every example on docs pages.",
     "show": "Show data type, sizes and storage of tensors, and a preview.",
+    "convert": "Write a tensor in another format, bit for bit or not at all.",
+    "diff": "Compare two tensors, in any formats, and show where they differ.",
     "levels": "Show what each feature level accepts.",
     "export": "Write a job as a DxDispatch model, to run on DirectML itself.",
     "completion": "Print the completion script of a shell.",

@@ -233,7 +233,7 @@ def create_sink(
         raise UsageError(
             "names a dataset inside an existing file as output",
             "a new file: its other datasets would be lost",
-            f"write to another file, and copy it in: -o new.h5::{reference.inner}",
+            f"write to another file, and copy it in: new.h5::{reference.inner}",
             f"{reference.path}::{reference.inner}",
         )
     wanted = format_of(reference)

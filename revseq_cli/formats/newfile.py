@@ -55,7 +55,7 @@ class NewFile:
         if any(each.names(status) for each in inputs):
             raise TensorIOError(
                 "is an input of this job", "another file: there is no in-place execution, as in DirectML",
-                "give -o another name", self.name,
+                "give the output another name", self.name,
             )  # fmt: skip
         if not self._overwrite:
             raise TensorIOError("already exists", "a new file", "add --overwrite to replace it", self.name)

@@ -59,8 +59,8 @@ def failed(path: str | Path, doing: str, error: OSError) -> TensorIOError:
     """The system's reason, in our form."""
     reason = error.strerror or str(error)
     hint = {
-        errno.ENOSPC: "free some space, or write to another disk with -o",
-        errno.EACCES: "check the permissions, or write to another folder with -o",
+        errno.ENOSPC: "free some space, or write to another disk",
+        errno.EACCES: "check the permissions, or write to another folder",
     }.get(error.errno or 0, "")
     return TensorIOError(f"cannot {doing}: {reason}", hint=hint if doing == "write" else "", where=str(path))
 

@@ -287,7 +287,11 @@ def write_notation(values: NDArray[Any], name: str = "OutputTensor") -> str:
 def require_text(desc: TensorDesc, where: str) -> None:
     """FormatError for a data type that the text formats do not have."""
     if desc.data_type.kind in ("bool", "complex"):
-        raise FormatError(f"{desc.data_type.name} cannot be written as text", hint="add -o out.npy", where=where)
+        raise FormatError(
+            f"{desc.data_type.name} cannot be written as text",
+            hint="write a binary format, such as out.npy",
+            where=where,
+        )
 
 
 class TextSink(FileSink):

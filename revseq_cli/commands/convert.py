@@ -1,0 +1,146 @@
+"""`revseq convert`: a tensor into another format, bit for bit or refused."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from revseq_cli.commands import options
+from revseq_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from revseq_cli.arrangement import Resources
+    from revseq_cli.formats.base import FileSink, Source
+    from revseq_cli.spec import DataType
+
+
+@click.command("convert", epilog="Example: revseq convert samples/example1.h5::/input example1.json")
+@click.argument("src", metavar="SRC", type=options.Tensor())
+@click.argument("dst", metavar="DST", type=click.Path())
+@click.option(
+    "-f", "--format", "format_name", type=click.Choice(options.FORMAT_NAMES),
+    help="The format of DST; or, where the suffix of SRC says nothing, of SRC.",
+)  # fmt: skip
+@click.option(
+    "--dtype", type=options.DATA_TYPE, help="The data type of a text SRC without a header.  [default: FLOAT32]"
+)
+@click.option("--overwrite", is_flag=True, help="Replace DST if it exists.")
+@options.full_option
+@click.option("--verify", is_flag=True, help="Read DST back before it gets its name: it has the bits of SRC.")
+@click.option("--sha256", is_flag=True, help="With --json, also the SHA-256 of DST's bytes.")
+@options.layout_options
+@options.resource_options
+@options.json_option
+@options.output_options
+def command(
+    src: str,
+    dst: str,
+    format_name: str | None,
+    dtype: DataType | None,
+    overwrite: bool,
+    full: bool,
+    verify: bool,
+    sha256: bool,
+    chunks: str | tuple[int, ...],
+    compression: str | int,
+    engine: str,
+    jobs: int,
+    memory: int,
+    progress: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
+    color: str,
+) -> None:
+    """Write the tensor SRC to the new file DST, in the format of its suffix.
+
+    SRC is named as in revseq run; one of several tensors in a text is x.txt::InputTensor. Data type, sizes and every
+    bit of every element stay as they are, the bits of a NaN among them; what DST's format cannot hold is refused. From
+    .npy to .npy memory order and byte order are kept, and from HDF5 to HDF5 everything about the dataset. Data go block
+    by block within --memory; only text is held whole.
+
+    DST is a file, or - for standard output: text, or with -f npy or -f json those, made in memory.
+    """
+    from revseq_cli import formats, job  # --help must not load NumPy
+    from revseq_cli.arrangement import Resources
+    from revseq_cli.formats.base import Layout
+
+    voice = options.Voice(quiet, verbose, color, progress)
+    layout = Layout(chunks, compression)
+    to_file = dst != "-"
+    if not to_file and (as_json or verify or layout != Layout()):
+        raise UsageError(
+            "--json, --verify, --chunks and --compression are about a file", "a DST that is one", "give DST a name", "-"
+        )
+    if sha256 and not as_json:
+        raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
+    source = job.load_tensor(src, "SRC", dtype, format_name)
+    reference = formats.Reference.file(dst)
+    if formats.knows(formats.Reference.input(src)) or not formats.knows(reference):
+        reference = formats.Reference.file(dst, format_name)
+    if not to_file:
+        _print(source, reference.format or "text", full=full)
+        return
+    inputs = [source.identity] if source.identity else []
+    sink = formats.create_sink(reference, source, overwrite=overwrite, inputs=inputs, layout=layout)
+    digest = _write(source, sink, Resources(engine, jobs, memory), voice, verify=verify, sha256=sha256)
+    if as_json:
+        from revseq_cli import report
+
+        click.echo(report.convert_json(source, reference.path, sink.notes, verified=verify, sha256=digest))
+
+
+def _write(
+    source: Source, sink: FileSink, resources: Resources, voice: options.Voice, *, verify: bool, sha256: bool
+) -> str | None:
+    """Copy into the new file; its digest, if that is asked for."""
+    from revseq_cli import compare, engine, report, stopping
+    from revseq_cli.arrangement import arrange_copy
+
+    arrangement = arrange_copy(source, resources, sink)
+    plan, engine_name, workers, held, _ = arrangement
+    voice.detail(f"{plan.block_count:,} blocks; {engine_name}, workers: {workers}; {held:,} bytes of memory")
+    bar = report.Progress(source.desc.total_bytes * (2 if verify else 1), shown=voice.shows_progress)
+
+    def done(elements: int) -> None:
+        bar.advance(elements * source.dtype.itemsize)
+
+    with stopping.deferred(), bar, sink:
+        engine.copy(source, sink, arrangement, done)
+        if verify:
+            compare.verify_copy(source, sink, arrangement, done)
+        source.recheck()
+        digest = sink.digest() if sha256 else None
+    for note in sink.notes:
+        voice.note(note)
+    voice.detail(f"wrote {sink.file.name}{', and verified it' if verify else ''}")
+    return digest
+
+
+def _print(source: Source, format_name: str, *, full: bool) -> None:
+    """Print the whole tensor; on a terminal a long text is shortened."""
+    from revseq_cli import notation, view
+    from revseq_cli.formats import npy, text
+
+    texts = {"json": text.write_json, "text": text.write_notation}
+    if format_name not in ("npy", *texts):
+        raise UsageError(f"{format_name} cannot be written to a pipe", f"a file, or -f npy|{'|'.join(texts)}")
+    if format_name == "npy":
+        if options.is_terminal():
+            raise UsageError(
+                "a terminal takes no binary", "a pipe or a file", "give DST a name, or add | and a command"
+            )
+        values = source.read()
+        source.recheck()
+        npy.to_stream(sys.stdout.buffer, values, source.order)
+        return
+    text.require_text(source.desc, source.name)
+    if format_name == "text" and options.is_terminal() and not full:
+        rows = view.shortened(source, view.MOST_ON_TERMINAL)
+        written = f"{notation.header('OutputTensor', source.desc)}\n{rows}"
+    else:
+        written = texts[format_name](source.read())
+    source.recheck()
+    click.echo(written)

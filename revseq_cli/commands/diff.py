@@ -1,0 +1,107 @@
+"""`revseq diff`: in what two tensors differ, in bits or by more than a tolerance."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import click
+
+from revseq_cli.commands import options
+from revseq_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from revseq_cli.spec import DataType
+
+_MOST_TOLD = 100_000
+
+
+class _Tolerance(click.ParamType[float]):
+    """A number that is not negative, and finite."""
+
+    name = "number"
+
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number, or Click's usage error."""
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not 0 <= number < math.inf:
+            self.fail(f"{str(value)[:40]!r} is not a number of at least 0", param, ctx)
+        return number
+
+
+@click.command("diff", epilog="Example: revseq diff samples/example1.npy samples/example1.h5::/input")
+@click.argument("a", metavar="A", type=options.Tensor())
+@click.argument("b", metavar="B", type=options.Tensor())
+@click.option("--atol", type=_Tolerance(), help="Equal is what is this close: |A - B| <= atol + rtol * |B|.")
+@click.option("--rtol", type=_Tolerance(), help="The same as a part of |B|.")
+@click.option("--equal-nan", is_flag=True, help="Compare by value, and take every NaN for equal to every other.")
+@click.option(
+    "--first", type=click.IntRange(0, _MOST_TOLD), default=10, show_default=True, metavar="N",
+    help="How many differences to show.",
+)  # fmt: skip
+@click.option("--dtype", type=options.DATA_TYPE, help="The data type of a text without a header.  [default: FLOAT32]")
+@click.option(
+    "-f", "--format", "format_name", type=click.Choice(options.FORMAT_NAMES),
+    help="The format of a file whose suffix says nothing.",
+)  # fmt: skip
+@options.resource_options
+@options.json_option
+@options.output_options
+def command(
+    a: str,
+    b: str,
+    atol: float | None,
+    rtol: float | None,
+    equal_nan: bool,
+    first: int,
+    dtype: DataType | None,
+    format_name: str | None,
+    engine: str,
+    jobs: int,
+    memory: int,
+    progress: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
+    color: str,
+) -> int:
+    """Compare two tensors, each in any format, and show where they differ.
+
+    A and B are named as in revseq run; one of several tensors in a text is x.txt::InputTensor. They are equal if data
+    type, sizes and every bit of every element are the same: a NaN equals only a NaN of the same bits, and -0.0 is not
+    0.0. Byte order and memory order do not matter.
+
+    With --atol, --rtol or --equal-nan, values are compared as numpy.isclose does it, floats in FLOAT64 and integers
+    exactly: -0.0 is 0.0, and a NaN equals nothing, or with --equal-nan every NaN. Data type and sizes must be the same.
+
+    The exit status is 0 if the tensors are equal, 1 if they differ, and 2 for what cannot be read.
+    """
+    from revseq_cli import compare, job, report, stopping, view  # --help must not load NumPy
+    from revseq_cli.arrangement import Resources
+    from revseq_cli.kernel import Tolerance
+
+    voice = options.Voice(quiet, verbose, color, progress)
+    if a == b == "-":
+        raise UsageError("A and B are both standard input", "one of them", "save one to a file")
+    sources = [job.load_tensor(text, name, dtype, format_name) for text, name in ((a, "A"), (b, "B"))]
+    by_value = equal_nan or atol is not None or rtol is not None
+    tolerance = Tolerance(atol or 0, rtol or 0, equal_nan) if by_value else None
+    found = None
+    if sources[0].desc == sources[1].desc:
+        desc = sources[0].desc
+        bar = report.Progress(desc.total_bytes, shown=voice.shows_progress)
+        with stopping.deferred(), bar:
+            found = compare.compare(
+                sources[0], sources[1], tolerance, first, Resources(engine, jobs, memory),
+                lambda elements: bar.advance(elements * desc.data_type.size),
+            )  # fmt: skip
+        for source in sources:
+            source.recheck()
+    if as_json:
+        click.echo(report.diff_json(sources[0], sources[1], found))
+    elif not quiet:
+        click.echo(view.differences(sources[0], sources[1], found))
+    return 0 if found and not found.count else 1

@@ -1,0 +1,121 @@
+"""The pass that tells in what two tensors differ: for `diff`, and to verify a copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from revseq_cli import kernel, literals
+from revseq_cli.arrangement import arrange_pair
+from revseq_cli.engine import Task, elements, run
+from revseq_cli.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from revseq_cli.arrangement import Arrangement, Resources
+    from revseq_cli.formats.base import Sink, Source, Ticket
+    from revseq_cli.plan import Region
+
+
+class Difference(NamedTuple):
+    """An element at which two tensors differ: its index, and both values as a text has them."""
+
+    place: tuple[int, ...]
+    a: str
+    b: str
+
+
+@dataclass(frozen=True)
+class Differences:
+    """In what two tensors differ: `count` elements do, `first` has the first of them in C order.
+
+    `absolute` is the largest |a - b|, and `relative` the largest |a - b| / |b|, over all elements that are not the same
+    bits and of which it is a number; None where there is none.
+    """
+
+    count: int = 0
+    first: tuple[Difference, ...] = ()
+    absolute: float | None = None
+    relative: float | None = None
+
+    def with_share(self, share: Differences, first: int) -> Differences:
+        """Those of two parts together, with the `first` of both."""
+        return Differences(
+            self.count + share.count,
+            tuple(sorted(self.first + share.first)[:first]),
+            _larger(self.absolute, share.absolute),
+            _larger(self.relative, share.relative),
+        )
+
+
+def _larger(*numbers: float | None) -> float | None:
+    return max((number for number in numbers if number is not None), default=None)
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Holds two tensors' blocks, which lie at `region`, against each other, and tells the `first` differences."""
+
+    tolerance: kernel.Tolerance | None
+    first: int
+    region: Region
+
+    def __call__(self, a: Ticket, b: Ticket) -> Differences:
+        """The block's share."""
+        found = kernel.differences(a.read(), b.read(), self.tolerance, self.first)
+        indices = map(tuple, (found.places + [part.start for part in self.region]).tolist())
+        first = map(Difference, indices, literals.render(found.a), literals.render(found.b))
+        return Differences(found.count, tuple(first), found.absolute, found.relative)
+
+
+def compare(
+    a: Source,
+    b: Source,
+    tolerance: kernel.Tolerance | None,
+    first: int,
+    resources: Resources,
+    done: Callable[[int], None] = lambda _: None,
+) -> Differences:
+    """In what two tensors of the same sizes and data type differ: in bits, or by more than the tolerance.
+
+    The `first` differences are told; `done` hears of the elements of each block. EngineError where the smallest block
+    needs more memory.
+    """
+    return _compared(a, b, tolerance, first, arrange_pair(a, b, resources), done)
+
+
+def verify_copy(
+    source: Source, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None
+) -> None:
+    """Hold what was written against the source, in the copy's blocks; EngineError where a bit differs."""
+    written = sink.written()
+    place = "in DataType or Sizes"
+    if written.desc == source.desc:
+        found = _compared(source, written, None, 1, arrangement, done)
+        if not found.count:
+            return
+        place = f"at {list(found.first[0].place)}"
+    raise EngineError(
+        f"what was written differs from the input {place}", "the same bits",
+        "run it again; the disk or the memory may be failing", written.name,
+    )  # fmt: skip
+
+
+def _compared(
+    a: Source,
+    b: Source,
+    tolerance: kernel.Tolerance | None,
+    first: int,
+    arrangement: Arrangement,
+    done: Callable[[int], None],
+) -> Differences:
+    tasks = (
+        Task(Compare(tolerance, first, region), (a.ticket(region), b.ticket(region)), region, None)
+        for region in arrangement.plan
+    )
+    found = Differences()
+    for region, share in run(tasks, arrangement):
+        found = found.with_share(share, first)
+        done(elements(region))
+    return found

@@ -1,0 +1,296 @@
+"""`convert`: every data type between all formats, bit for bit or refused; streaming, pipes, and bad inputs."""
+
+import hashlib
+import io
+import itertools
+import json
+import os
+import subprocess
+
+import h5py
+import numpy as np
+import oracle
+import pytest
+from conftest import COMMAND, SAMPLES
+from test_commands import on_terminal, unchanged
+
+from revseq_cli import compare, engine, formats, job
+from revseq_cli.arrangement import Resources, arrange_copy
+from revseq_cli.errors import EngineError, FormatError, TensorIOError
+from revseq_cli.spec import DataType
+
+SUFFIXES = [each.suffixes[0] for each in formats.FORMATS]
+SERIAL = Resources("serial", 1)
+
+
+def opened(path):
+    return job.load_tensor(str(path), "x", None, None)
+
+
+def converted(source, path, resources=SERIAL):
+    """The passes of the command, without it; the arrangement."""
+    sink = formats.create_sink(formats.Reference.file(str(path)), source, overwrite=True)
+    arrangement = arrange_copy(source, resources, sink)
+    with sink:
+        engine.copy(source, sink, arrangement)
+        compare.verify_copy(source, sink, arrangement)
+    return arrangement
+
+
+def saved(path, values):
+    np.save(path, values)
+    return path
+
+
+@pytest.mark.parametrize("data_type", list(DataType))
+def test_every_type_between_all_formats(tmp_path, data_type):
+    """Bit for bit, or refused and nothing written."""
+    values = oracle.random_values(np.random.default_rng(5), (3, 4, 5), data_type)
+    start = opened(saved(tmp_path / "start.npy", values))
+    for i, (first, second) in enumerate(itertools.product(SUFFIXES, SUFFIXES)):
+        source = start
+        for path in (tmp_path / f"{i}-first{first}", tmp_path / f"{i}-second{second}"):
+            if data_type not in oracle.DATA_TYPES and path.suffix in (".json", ".txt"):
+                with pytest.raises(FormatError, match="cannot be written as text"):
+                    converted(source, path)
+                assert not path.exists()
+                break
+            converted(source, path)
+            source = opened(path)
+            assert oracle.same_bits(source.read(), values)
+    assert not list(tmp_path.glob(".revseq-*"))
+
+
+@pytest.mark.parametrize("data_type", [DataType.FLOAT32, DataType.INT64, DataType.UINT8])
+def test_there_and_back_through_the_command(revseq, tmp_path, data_type):
+    values = oracle.random_values(np.random.default_rng(6), (2, 30), data_type)
+    saved(tmp_path / "x.npy", values)
+    names = ["x.npy", *(f"y{suffix}" for suffix in SUFFIXES[1:]), "z.npy"]
+    for src, dst in itertools.pairwise(names):
+        done = revseq("convert", src, dst, "--verify").ok()
+        assert done.out + done.err == ""
+    assert oracle.same_bits(np.load(tmp_path / "z.npy"), values)
+
+
+@pytest.mark.parametrize("dtype", [">f4", "<f4", ">f2"])
+@pytest.mark.parametrize("order", "CF")
+def test_byte_order_and_memory_order(tmp_path, dtype, order):
+    bits = np.random.default_rng(2).integers(0, 256, (60, int(dtype[2])), np.uint8)
+    values = bits.view(dtype).reshape(3, 4, 5).copy(order)
+    source = opened(saved(tmp_path / "x.npy", values))
+    for suffix in SUFFIXES:
+        converted(source, tmp_path / f"y{suffix}")
+        assert oracle.same_bits(opened(tmp_path / f"y{suffix}").read(), values)
+    kept = np.load(tmp_path / "y.npy")
+    assert (kept.dtype, kept.flags.f_contiguous) == (values.dtype, order == "F")
+
+
+def test_from_hdf5_to_hdf5_everything_is_kept(revseq, tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f.create_dataset("g/x", data=np.arange(600).reshape(20, 30), chunks=(3, 7), compression="gzip", fletcher32=True)
+        f["g/x"].attrs["unit"] = "m"
+    revseq("convert", "x.h5", "y.h5", "--verify").ok()
+    revseq("convert", "x.h5", "z.h5", "--chunks", "8x8", "--compression", "none").ok()
+    revseq("convert", "x.h5", "w.h5::/a/b").ok()
+    with h5py.File(tmp_path / "y.h5") as y, h5py.File(tmp_path / "z.h5") as z, h5py.File(tmp_path / "w.h5") as w:
+        for dataset in (y["g/x"], z["g/x"], w["a/b"]):
+            assert (dataset[()] == np.arange(600).reshape(20, 30)).all()
+            assert dataset.attrs["unit"] == "m"
+            assert dataset.fletcher32
+        assert (y["g/x"].chunks, y["g/x"].compression) == ((3, 7), "gzip")
+        assert (z["g/x"].chunks, z["g/x"].compression) == ((8, 8), None)
+
+
+# Streaming
+
+
+@pytest.mark.parametrize("name", ["serial", "threads", "processes"])
+def test_every_engine_within_its_memory(revseq, tmp_path, name):
+    values = np.random.default_rng(1).integers(0, 1 << 30, (100, 90, 40), np.int32)
+    saved(tmp_path / "x.npy", np.asfortranarray(values))
+    few = ("--engine", name, "--jobs", 2, "--memory", "400KB", "--verify", "-v")
+    for src, dst, *layout in (
+        ("x.npy", "a.h5", "--chunks", "7x8x9", "--compression", "gzip:1"),
+        ("a.h5", "b.npy"),
+    ):
+        told = revseq("convert", src, dst, *layout, *few).ok().err
+        assert f"{name}, workers: {1 if name == 'serial' else 3 if name == 'threads' else 2}" in told
+        assert int(told.split(" blocks")[0]) > 8
+        assert int(told.split("; ")[2].split(" bytes")[0].replace(",", "")) <= 400_000
+    assert oracle.same_bits(np.load(tmp_path / "b.npy"), values)
+
+
+def test_a_large_file_in_little_memory(tmp_path):
+    np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, (64, 1 << 20))[63, -5:] = np.nan
+    command = [COMMAND, "convert", "x.npy", "y.npy", "--memory", "8MiB", "--verify", "--jobs", "2"]
+    process = subprocess.Popen(command, cwd=tmp_path)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    assert usage.ru_maxrss < 100 << 10
+    assert np.isnan(np.load(tmp_path / "y.npy", mmap_mode="r")[63, -5:]).all()
+
+
+def test_chunks_that_do_not_fit_together(tmp_path):
+    values = np.random.default_rng(1).integers(0, 1 << 30, (77, 78, 79), np.int32)
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f.create_dataset("x", data=values, chunks=(11, 12, 13), compression="gzip")
+    source = opened(tmp_path / "x.h5")
+    layout = formats.Layout((17, 19, 23), 1)
+    sink = formats.create_sink(formats.Reference.file(str(tmp_path / "y.h5")), source, overwrite=False, layout=layout)
+    resources = Resources("serial", 1, 17 * 19 * 23 * 4 * 4 + 1)
+    arrangement = arrange_copy(source, resources, sink)
+    assert arrangement.memory <= resources.memory
+    assert arrangement.plan.block_count > 60
+    with sink:
+        engine.copy(source, sink, arrangement)
+        compare.verify_copy(source, sink, arrangement)
+    assert oracle.same_bits(opened(tmp_path / "y.h5").read(), values)
+    assert {path.name for path in tmp_path.iterdir()} == {"x.h5", "y.h5"}
+
+
+def test_a_chunk_larger_than_the_memory(revseq, tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f.create_dataset("x", data=np.zeros((500, 500)), chunks=(500, 500))
+    few = ("--memory", "1MB", "--engine", "serial")
+    revseq("convert", "x.h5", "y.npy", *few).refused("--memory is 1000000 bytes", "add --memory 8000000")
+    assert not (tmp_path / "y.npy").exists()
+    revseq("convert", "x.h5", "y.npy", "--engine", "serial", "--memory", 8_000_000).ok()
+
+
+def test_verify_finds_a_single_bit(tmp_path):
+    source = opened(saved(tmp_path / "x.npy", np.zeros((30, 40), np.uint16)))
+    sink = formats.create_sink(formats.Reference.file(str(tmp_path / "y.npy")), source, overwrite=False)
+    arrangement = arrange_copy(source, SERIAL, sink)
+    with sink:
+        engine.copy(source, sink, arrangement)
+        with open(sink.file.temporary, "r+b") as f:
+            f.seek(-1, os.SEEK_END)
+            f.write(b"\x80")
+        with pytest.raises(EngineError, match=r"differs from the input at \[29, 39\]"):
+            compare.verify_copy(source, sink, arrangement)
+
+
+def test_an_input_that_changes_while_it_is_read(tmp_path):
+    source = opened(saved(tmp_path / "x.npy", np.zeros((100, 40))))
+    sink = formats.create_sink(formats.Reference.file(str(tmp_path / "y.npy")), source, overwrite=False)
+    arrangement = arrange_copy(source, Resources("serial", 1, 40_000), sink)
+    with pytest.raises(TensorIOError, match="changed while it was read"), sink:
+        engine.copy(source, sink, arrangement, lambda _: os.utime(tmp_path / "x.npy", ns=(5, 5)))
+    assert {path.name for path in tmp_path.iterdir()} == {"x.npy"}
+
+
+# Names, pipes and reports
+
+
+def test_formats_by_suffix_and_by_option(revseq, files):
+    values = np.load(files / "x.npy")
+    (files / "x.dat").write_bytes((files / "x.npy").read_bytes())
+    revseq("convert", "x.npy", "j.dat", "-f", "json").ok()
+    assert json.loads((files / "j.dat").read_text())["Values"] == values.tolist()
+    revseq("convert", "x.dat", "y.h5", "-f", "npy").ok()
+    revseq("convert", "x.dat", "y.dat", "-f", "npy").ok()
+    assert (files / "y.dat").read_bytes() == (files / "x.npy").read_bytes()
+    revseq("convert", "x.npy", "z.npy", "-f", "json").ok()
+    assert json.loads((files / "z.npy").read_text())["Sizes"] == [3, 4]
+    printed = revseq("convert", "x.dat", "-", "-f", "npy").ok().out
+    assert printed == revseq("convert", "y.h5", "-").ok().out
+    revseq("convert", "x.dat", "y.npy").refused("unknown suffix .dat", "add -f npy")
+    revseq("convert", "x.npy", "y.dat").refused("unknown suffix .dat")
+
+
+def test_text_without_a_header(revseq, tmp_path):
+    revseq("convert", "[[1, 2], [3, 4]]", "x.npy", "--dtype", "uint8").ok()
+    assert np.load(tmp_path / "x.npy").dtype == np.uint8
+    revseq("convert", "[1.5]", "y.npy").ok()
+    assert np.load(tmp_path / "y.npy").dtype == np.float32
+    revseq("convert", "[300]", "z.npy", "--dtype", "uint8").refused("SRC", "300 does not fit UINT8")
+    revseq("convert", "x.npy", "z.npy", "--dtype", "int8").refused("DataType is UINT8, and --dtype says INT8")
+    assert not (tmp_path / "z.npy").exists()
+
+
+def test_through_pipes(revseq, files):
+    values = np.load(files / "x.npy")
+    notation = revseq("convert", "x.npy", "-").ok().raw
+    assert notation.startswith(b"OutputTensor: (Sizes:{3,4}, DataType:FLOAT32)\n[[")
+    text = revseq("convert", "-", "-", "-f", "json", stdin=notation).ok().raw
+    assert json.loads(text) == {"DataType": "FLOAT32", "Sizes": [3, 4], "Values": values.tolist()}
+    binary = revseq("convert", "-", "-", "-f", "npy", stdin=text).ok().raw
+    assert oracle.same_bits(np.load(io.BytesIO(binary)), values)
+    revseq("convert", "-", "y.h5", "--verify", stdin=binary).ok()
+    revseq("convert", "-", "y.npy", stdin=(files / "y.h5").read_bytes()).refused("HDF5 cannot be read from a pipe")
+
+
+def test_on_a_terminal_a_long_text_is_shortened(tmp_path):
+    saved(tmp_path / "x.npy", np.zeros(2000, np.int8))
+    _, out, _ = on_terminal("convert", "x.npy", "-", cwd=tmp_path)
+    assert "// 6 of 2,000 elements" in out
+    _, out, _ = on_terminal("convert", "x.npy", "-", "--full", cwd=tmp_path)
+    assert out.count("0,") == 1999
+    status, out, err = on_terminal("convert", "x.npy", "-", "-f", "npy", cwd=tmp_path)
+    assert (status, out) == (2, "")
+    assert "a terminal takes no binary" in err
+
+
+def test_reports(revseq, files):
+    done = revseq("convert", "x.npy", "y.h5", "--json", "--sha256", "--verify").ok()
+    assert json.loads(done.out) == {
+        "schema": 1, "input": {"name": "x.npy", "DataType": "FLOAT32", "Sizes": [3, 4]}, "output": "y.h5", "bytes": 48,
+        "verified": True, "notes": [], "sha256": hashlib.sha256((files / "y.h5").read_bytes()).hexdigest(),
+    }  # fmt: skip
+    told = revseq("convert", "x.npy", "z.npy", "-v").ok().err
+    assert told.startswith("1 blocks; serial, workers: 1; ")
+    assert told.endswith("wrote z.npy\n")
+    assert revseq("convert", "x.npy", "w.npy", "-v", "-q").ok().err == ""
+
+
+# Bad inputs: nothing is written
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("none.npy", "y.npy"), ["none.npy: no such file"]),
+        (("", "y.npy"), ["the name of a file is empty"]),
+        (("x.npy", ""), ["the name of a file is empty"]),
+        (("x.npy", "no/y.npy"), ["no such folder", "mkdir -p"]),
+        (("x.npy", "n.npy"), ["n.npy: already exists", "add --overwrite"]),
+        (("x.npy", "x.npy", "--overwrite"), ["x.npy: is an input of this job"]),
+        (("x.npy", "link.npy", "--overwrite"), ["link.npy: is an input of this job"]),
+        (("x.npy", "hard.h5", "--overwrite"), ["hard.h5: is an input of this job"]),
+        (("x.npy", "have.h5::/other", "--overwrite"), ["names a dataset inside an existing file", "new.h5::/other"]),
+        (("have.h5", "y.npy"), ["have.h5: has 2 datasets"]),
+        (("text.txt", "y.npy"), ["holds 3 tensors", "try text.txt::InputTensor"]),
+        (("b.npy", "y.json"), ["y.json: BOOL cannot be written as text", "out.npy"]),
+        (("c.npy", "y.txt"), ["y.txt: COMPLEX128 cannot be written as text"]),
+        (("c.npy", "-"), ["c.npy: COMPLEX128 cannot be written as text"]),
+        (("b.npy", "-", "-f", "json"), ["b.npy: BOOL cannot be written as text"]),
+        (("x.npy", "-", "-f", "h5"), ["h5 cannot be written to a pipe"]),
+        (("x.npy", "-", "--json"), ["a DST that is one"]),
+        (("x.npy", "-", "--verify"), ["a DST that is one"]),
+        (("x.npy", "-", "--chunks", "auto"), ["a DST that is one"]),
+        (("x.npy", "y.npy", "--sha256"), ["add --json"]),
+        (("x.npy", "y.npy", "--compression", "gzip"), ["are about HDF5"]),
+        (("x.npy", "y.h5", "--chunks", "2"), ["--chunks has 1 sizes"]),
+        (("x.npy", "y.npy::/name"), ["no name after ::"]),
+        (("x.npy",), ["Missing argument 'DST'"]),
+        (("cut.npy", "y.h5"), ["is truncated"]),
+    ],
+)
+def test_bad_input(revseq, files, args, words):
+    os.symlink("x.npy", files / "link.npy")
+    os.link(files / "x.npy", files / "hard.h5")
+    (files / "text.txt").write_bytes((SAMPLES / "example1.txt").read_bytes())
+    (files / "cut.npy").write_bytes((files / "x.npy").read_bytes()[:-1])
+    saved(files / "b.npy", np.array([True, False]))
+    saved(files / "c.npy", np.array([1j]))
+    with h5py.File(files / "have.h5", "w") as f:
+        f["a"], f["b"] = [1], [2]
+    before = unchanged(files)
+    revseq("convert", *args).refused(*words)
+    assert unchanged(files) == before
+
+
+def test_overwrite(revseq, files):
+    revseq("convert", "x.npy", "n.npy", "--overwrite").ok()
+    assert (files / "n.npy").read_bytes() == (files / "x.npy").read_bytes()
