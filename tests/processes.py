@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 
 from conftest import COMMAND
@@ -14,6 +15,20 @@ def start(folder, *args, env=()):
     return subprocess.Popen(
         command, cwd=folder, env=os.environ | dict(env), stdout=-1, stderr=-1, start_new_session=True
     )
+
+
+_PEAK = (
+    "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, text=True);"
+    "print(done.stdout, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, done.returncode, sep='\\n')"
+)
+
+
+def peak(folder, *args):
+    """Standard output, the most memory in KiB, and the status; measured from a small process, whose size counts too."""
+    command = [sys.executable, "-c", _PEAK, COMMAND, *map(str, args)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=120)
+    out, memory, status = done.stdout.rsplit("\n", 3)[:3]
+    return out, int(memory), int(status)
 
 
 def members(group):

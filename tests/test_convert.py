@@ -5,13 +5,13 @@ import io
 import itertools
 import json
 import os
-import subprocess
 
 import h5py
 import numpy as np
 import oracle
 import pytest
-from conftest import COMMAND, SAMPLES
+from conftest import SAMPLES
+from processes import peak
 from test_commands import on_terminal, unchanged
 
 from revseq_cli import compare, engine, formats, job
@@ -122,12 +122,9 @@ def test_every_engine_within_its_memory(revseq, tmp_path, name):
 
 def test_a_large_file_in_little_memory(tmp_path):
     np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, (64, 1 << 20))[63, -5:] = np.nan
-    command = [COMMAND, "convert", "x.npy", "y.npy", "--memory", "8MiB", "--verify", "--jobs", "2"]
-    process = subprocess.Popen(command, cwd=tmp_path)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
-    assert usage.ru_maxrss < 100 << 10
+    _, memory, status = peak(tmp_path, "convert", "x.npy", "y.npy", "--memory", "8MiB", "--verify", "--jobs", 2)
+    assert status == 0
+    assert memory < 100 << 10
     assert np.isnan(np.load(tmp_path / "y.npy", mmap_mode="r")[63, -5:]).all()
 
 

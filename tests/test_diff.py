@@ -2,15 +2,14 @@
 
 import json
 import os
-import subprocess
 
 import h5py
 import numpy as np
 import oracle
 import pytest
-from conftest import COMMAND
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from processes import peak
 
 from revseq_cli import compare, formats, job, kernel
 from revseq_cli.arrangement import Resources
@@ -246,15 +245,10 @@ def test_any_blocks_give_the_same(data):
 def test_a_large_file_in_little_memory(tmp_path):
     for name, last in (("a.npy", 1), ("b.npy", 2)):
         np.lib.format.open_memmap(tmp_path / name, "w+", np.float32, (64, 1 << 20))[63, -1] = last
-    command = [COMMAND, "diff", "a.npy", "b.npy", "--memory", "8MiB", "--jobs", "2", "--atol", "0.5"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE)
-    out = process.stdout.read().decode()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    process.stdout.close()
-    assert process.returncode == 1
+    out, memory, status = peak(tmp_path, "diff", "a.npy", "b.npy", "--memory", "8MiB", "--jobs", 2, "--atol", 0.5)
+    assert status == 1
     assert "1 of 67,108,864 elements differ\n  [63, 1048575]  1  2\n" in out
-    assert usage.ru_maxrss < 100 << 10
+    assert memory < 100 << 10
 
 
 # Bad inputs

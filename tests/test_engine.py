@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -11,9 +10,9 @@ import h5py
 import numpy as np
 import oracle
 import pytest
-from conftest import COMMAND
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from processes import peak
 
 from revseq_cli import engine, formats
 from revseq_cli.arrangement import DEFAULT_MEMORY, ENGINES, Arrangement, Resources, arrange
@@ -227,26 +226,9 @@ def test_the_memory_bound_holds(revseq, tmp_path):
         np.lib.format.write_array_header_1_0(f, {"descr": "<f4", "fortran_order": False, "shape": (1 << 26,)})
         f.truncate(f.tell() + (1 << 28))
     np.save(tmp_path / "n.npy", np.array([1 << 25], np.uint32))
-    code = (
-        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True);"
-        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-    )
-    command = [
-        COMMAND,
-        "run",
-        "x.npy",
-        "n.npy",
-        "--axis",
-        "0",
-        "-o",
-        "y.npy",
-        "--memory",
-        "16MiB",
-        "--engine",
-        "serial",
-    ]
-    done = subprocess.run(["python3", "-c", code, *command], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 100 * 1024  # KiB; a start with NumPy takes 35 MiB of it
+    job = ("run", "x.npy", "n.npy", "--axis", 0, "-o", "y.npy", "--memory", "16MiB", "--engine", "serial")
+    _, memory, _ = peak(tmp_path, *job)
+    assert memory < 100 << 10  # a start with NumPy takes 35 MiB of it
 
 
 def test_sha256_is_that_of_the_file(revseq, files):

@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import sys
 import time
 
 import h5netcdf
@@ -12,7 +11,7 @@ import hdf5plugin
 import numpy as np
 import oracle
 import pytest
-from conftest import COMMAND
+from processes import peak
 from test_engine import expected
 
 from revseq_cli import formats
@@ -396,14 +395,11 @@ def test_any_chunks_become_any_others_in_little_memory(folder, revseq, old, new)
     make(folder, values, chunks=old)
     lengths = np.random.default_rng(2).integers(0, 1100, (1, 1000)).astype("u4")
     np.save(folder / "n.npy", lengths)
-    code = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-    command = [COMMAND, "run", "x.h5", "n.npy", "--axis", "0", "-o", "y.h5", "--chunks", new, "--memory", "18M"]
-    done = subprocess.run(
-        [sys.executable, "-c", code, *command], cwd=folder, capture_output=True, text=True, check=True
-    )
+    job = ("run", "x.h5", "n.npy", "--axis", 0, "-o", "y.h5", "--chunks", new, "--memory", "18M")
+    _, memory, _ = peak(folder, *job)
     with h5py.File(folder / "y.h5") as f:
         assert (f["x"][()] == expected(values, lengths, 0)).all()
-    assert int(done.stdout) < 120 * 1024  # KiB, of which a start takes 45 MiB
+    assert memory < 120 << 10  # of which a start takes 45 MiB
 
 
 def test_memory_is_for_fewer_workers_where_not_for_all(folder, revseq):

@@ -145,13 +145,13 @@ def _target(model: Path, places: list[_Place]) -> str | None:
 def _write(work: Job, file: NewFile, places: list[_Place], target: str | None) -> None:
     """The .npy files get their names first, so that a model never names a file that is not there."""
     from revseq_cli import dxdispatch, engine
-    from revseq_cli.arrangement import Resources, arrange
+    from revseq_cli.arrangement import Resources, arrange_copy
 
     contents = {place.role: (place.source.desc, place.content) for place in places}
-    arrangement = arrange(work, Resources())
     with file, contextlib.ExitStack() as stack:
         for place in places:
             if place.sink:
-                engine.copy(place.source, stack.enter_context(place.sink), arrangement)
+                sink = stack.enter_context(place.sink)
+                engine.copy(place.source, sink, arrange_copy(place.source, Resources(), sink))
         work.recheck()
         file.write(dxdispatch.model_text(contents, work.axis, target).encode())
