@@ -76,6 +76,15 @@ def make_plan(
     return Plan(sizes, tuple(extents), axis)
 
 
+def chunk_boxes(region: Region, chunks: tuple[int, ...]) -> Iterator[Region]:
+    """Each chunk that reaches into a region, up to the region's end."""
+    cuts = (
+        [slice(start, min(start + chunk, part.stop)) for start in range(part.start // chunk * chunk, part.stop, chunk)]
+        for part, chunk in zip(region, chunks, strict=True)
+    )
+    return itertools.product(*cuts)
+
+
 def mirrored(start: int, stop: int, length: int) -> tuple[slice, slice]:
     """Where elements [start, stop) of a reversed line come from: a part to be read backwards, a part as it is.
 

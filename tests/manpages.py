@@ -24,7 +24,10 @@ ENVIRONMENT = {
     "NO_COLOR": "If it is set, no colours; what stands out is bold and underlined.",
     "FORCE_COLOR": "If it is set, and NO_COLOR is not, colours everywhere.",
 }
-TENSORS = {"*.npy, *.h5, *.hdf5, *.nc, *.json, *.txt, *.md": "Tensors. The suffix decides on the format."}
+TENSORS = {
+    "*.npy, *.h5, *.hdf5, *.nc, *.npz, *.safetensors, *.json, *.txt, *.md": "Tensors. The suffix decides on the format.",
+    "*.zarr": "Stores, which are folders.",
+}
 WRITTEN = {**TENSORS, ".revseq-*.tmp": "A killed run may leave one beside its output; it can be deleted."}
 FILES = {
     "check": TENSORS,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from revseq_cli.view import Marks
 
 # Spelt out, since what they come from would load NumPy for --help; a test holds them together.
-FORMAT_NAMES = ("npy", "h5", "json", "text")
+FORMAT_NAMES = ("npy", "h5", "npz", "safetensors", "zarr", "json", "text")
 ENGINES = ("auto", "serial", "threads", "processes")
 DEFAULT_MEMORY = "1GiB"
 

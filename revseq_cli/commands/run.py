@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from revseq_cli.spec import FeatureLevel
 
 
+# Formats that are written at more than one place.
+_NEED_A_FILE = {"h5": "HDF5", "npz": ".npz", "safetensors": ".safetensors", "zarr": ".zarr"}
+
+
 @click.command(
     "run",
     epilog="Example: revseq run samples/example1.npy samples/example1-lengths.npy --axis 3 -o y.npy",
@@ -79,10 +83,10 @@ def command(
 ) -> None:
     """Reverse the first LENGTH elements of every line of INPUT along an axis.
 
-    INPUT and LENGTHS are x.npy, x.h5, x.h5::/group/name, x.json, x.txt, - for standard input, or the tensor itself as
-    text that begins with a bracket. A docs-style text with InputTensor, SequenceTensor and Axis is a whole job and
-    needs no LENGTHS; page.md::2 is the second example of a page, and model.json a model of DxDispatch. Without -o, the
-    OutputTensor is printed.
+    INPUT and LENGTHS are x.npy, x.h5, x.h5::/group/name, x.npz::name, x.safetensors::name, x.zarr::array, x.json,
+    x.txt, - for standard input, or the tensor itself as text that begins with a bracket. A docs-style text with
+    InputTensor, SequenceTensor and Axis is a whole job and needs no LENGTHS; page.md::2 is the second example of a
+    page, and model.json a model of DxDispatch. Without -o, the OutputTensor is printed.
     """
     voice = options.Voice(quiet, verbose, color, progress)
     to_file = output not in (None, "-")
@@ -147,8 +151,10 @@ def _is_about_inputs(request: Request) -> bool:
 
 
 def _refuse_binary_terminal(format_name: str | None) -> None:
-    if format_name == "h5":
-        raise UsageError("HDF5 cannot be written to a pipe", "a file", "add -o out.h5")
+    if format_name in _NEED_A_FILE:
+        raise UsageError(
+            f"{_NEED_A_FILE[format_name]} cannot be written to a pipe", "a file", f"add -o out.{format_name}"
+        )
     if format_name == "npy" and options.is_terminal():
         raise UsageError("a terminal takes no binary", "a pipe or a file", "add -o out.npy, or | and a command")
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli import dxdispatch
 from revseq_cli.errors import FormatError, TensorIOError, UsageError, listed
-from revseq_cli.formats import models, npy, positioned, text
-from revseq_cli.formats.base import HDF5_MAGIC, NPY_MAGIC, Layout
-from revseq_cli.formats.newfile import NewFile, Scratch
+from revseq_cli.formats import models, npy, npz, positioned, safetensors, text
+from revseq_cli.formats.base import HDF5_MAGIC, NPY_MAGIC, ZIP_MAGIC, Layout
+from revseq_cli.formats.newfile import NewFile, NewFolder, Scratch
 from revseq_cli.formats.text import Text, TextTypes
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ class Format(NamedTuple):
     suffixes: tuple[str, ...]
     open: Callable[[Reference, TextTypes], Source]
     create: Callable[[NewFile, Source, str | None, Layout], FileSink]
+    container: type[NewFile] = NewFile
 
 
 def _open_npy(reference: Reference, _: TextTypes) -> Source:
@@ -83,6 +84,24 @@ def _create_npy(file: NewFile, like: Source, inner: str | None, layout: Layout) 
     return npy.NpySink(file, like)
 
 
+def _open_npz(reference: Reference, _: TextTypes) -> Source:
+    return npz.open_member(reference.path, reference.inner)
+
+
+def _create_npz(file: NewFile, like: Source, inner: str | None, layout: Layout) -> FileSink:
+    _refuse_layout(file, layout)
+    return npz.NpzSink(file, like, inner)
+
+
+def _open_safetensors(reference: Reference, _: TextTypes) -> Source:
+    return safetensors.SafetensorsSource(reference.path, reference.inner)
+
+
+def _create_safetensors(file: NewFile, like: Source, inner: str | None, layout: Layout) -> FileSink:
+    _refuse_layout(file, layout)
+    return safetensors.SafetensorsSink(file, like, inner)
+
+
 def _open_h5(reference: Reference, _: TextTypes) -> Source:
     from revseq_cli.formats import hdf5  # h5py costs as much as NumPy
 
@@ -93,6 +112,19 @@ def _create_h5(file: NewFile, like: Source, inner: str | None, layout: Layout) -
     from revseq_cli.formats import hdf5_sink
 
     return hdf5_sink.create(file, like, inner, layout)
+
+
+def _open_zarr(reference: Reference, _: TextTypes) -> Source:
+    from revseq_cli.formats import zarr  # an extra, which takes a while to load
+
+    return zarr.ZarrSource(reference.path, reference.inner)
+
+
+def _create_zarr(file: NewFile, like: Source, inner: str | None, layout: Layout) -> FileSink:
+    from revseq_cli.formats import zarr_sink
+
+    _refuse_layout(file, layout)
+    return zarr_sink.ZarrSink(file, like, inner)
 
 
 def _open_json(reference: Reference, types: TextTypes) -> Source:
@@ -121,9 +153,14 @@ def _create_notation(file: NewFile, like: Source, inner: str | None, layout: Lay
 
 
 def _refuse_storage(file: NewFile, inner: str | None, layout: Layout) -> None:
-    """What only HDF5 has."""
+    """What a file of one tensor does not have."""
     if inner is not None:
         raise UsageError("holds one tensor", "no name after ::", where=file.name)
+    _refuse_layout(file, layout)
+
+
+def _refuse_layout(file: NewFile, layout: Layout) -> None:
+    """What only HDF5 has."""
     if layout != Layout():
         raise UsageError("--chunks and --compression are about HDF5", "an output such as out.h5", where=file.name)
 
@@ -131,6 +168,9 @@ def _refuse_storage(file: NewFile, inner: str | None, layout: Layout) -> None:
 FORMATS = (
     Format("npy", (".npy",), _open_npy, _create_npy),
     Format("h5", (".h5", ".hdf5", ".hdf", ".he5", ".nc"), _open_h5, _create_h5),
+    Format("npz", (".npz",), _open_npz, _create_npz),
+    Format("safetensors", (".safetensors",), _open_safetensors, _create_safetensors),
+    Format("zarr", (".zarr",), _open_zarr, _create_zarr, NewFolder),
     Format("json", (".json",), _open_json, _create_json),
     Format("text", (".txt", ".md"), _open_notation, _create_notation),
 )
@@ -198,8 +238,9 @@ def _stdin() -> bytes | Source:
         head = stream.read(len(HDF5_MAGIC))
         if head.startswith(NPY_MAGIC):
             return npy.from_stream(STDIN, stream, head)
-        if head.startswith(HDF5_MAGIC):
-            raise FormatError("HDF5 cannot be read from a pipe", "a real file", "save it to a file first", STDIN)
+        if head.startswith((HDF5_MAGIC, ZIP_MAGIC)):
+            kind = "HDF5" if head.startswith(HDF5_MAGIC) else ".npz"
+            raise FormatError(f"{kind} cannot be read from a pipe", "a real file", "save it to a file first", STDIN)
         data = head + stream.read(text.LARGEST + 1 - len(head))
     except TensorIOError:
         raise
@@ -233,11 +274,12 @@ def create_sink(
         raise UsageError(
             "names a dataset inside an existing file as output",
             "a new file: its other datasets would be lost",
-            f"write to another file, and copy it in: new.h5::{reference.inner}",
+            f"write to another file, and copy it in: new{Path(reference.path).suffix}::{reference.inner}",
             f"{reference.path}::{reference.inner}",
         )
     wanted = format_of(reference)
-    return wanted.create(NewFile(reference.path, overwrite=overwrite, inputs=inputs), like, reference.inner, layout)
+    file = wanted.container(reference.path, overwrite=overwrite, inputs=inputs)
+    return wanted.create(file, like, reference.inner, layout)
 
 
 def create_scratch(beside: str, like: Source) -> FileSink:

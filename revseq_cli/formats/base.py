@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 import numpy as np
 
 from revseq_cli import stopping
+from revseq_cli.errors import FormatError, listed
 from revseq_cli.formats import positioned
 from revseq_cli.formats.types import data_type_of
 from revseq_cli.plan import Region
 from revseq_cli.spec import TensorDesc
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from types import TracebackType
     from typing import Self
 
@@ -28,11 +30,16 @@ Parcel = tuple[Region, "NDArray[Any]"]
 
 NPY_MAGIC = b"\x93NUMPY"
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+ZIP_MAGIC = b"PK\x03\x04"
+# What a tensor is called in a new file of named tensors, when neither -o nor its own file says.
+DEFAULT_NAME = "tensor"
+# What Keras holds for a decompression bomb: from this size on, more than so many times what is stored.
+_BOMB_BYTES, _BOMB_RATIO = 4 << 30, 1000
 # What a file begins with, and what to call it when it stands under another format's name.
 _LOOKS = (
     (NPY_MAGIC, "a .npy file", "add -f npy"),
     (HDF5_MAGIC, "an HDF5 file", "add -f h5"),
-    (b"PK\x03\x04", "a zip archive, perhaps .npz", ""),
+    (ZIP_MAGIC, "a zip archive, perhaps .npz", "add -f npz"),
     (b"version https://git-lfs", "a git-LFS pointer, not the file itself", "git lfs pull"),
     (b"\x1f\x8b", "a gzip file", "gunzip it first"),
     (b"\x80", "a Python pickle", "save it again with numpy.save"),
@@ -46,6 +53,28 @@ def looks_like(head: bytes) -> tuple[str, str]:
     if not head:
         return "an empty file", ""
     return next(((name, hint) for magic, name, hint in _LOOKS if head.startswith(magic)), ("something else", ""))
+
+
+def chosen(names: Collection[str], inner: str | None, path: str) -> str:
+    """The tensor of a file that is named behind ::, or the only one; FormatError lists them."""
+    known = listed(names)
+    hint = f"try {path}::{next(iter(names))}" if names else ""
+    if inner is not None:
+        if inner in names:
+            return inner
+        raise FormatError("no such tensor", f"one of {known}" if names else "", hint, f"{path}::{inner}")
+    if not names:
+        raise FormatError("has no tensor", "a tensor", where=path)
+    if len(names) > 1:
+        raise FormatError(f"has {len(names)} tensors: {known}", "the name of one", hint, path)
+    return next(iter(names))
+
+
+def refuse_bomb(declared: int, stored: int, hint: str, where: str) -> None:
+    """FormatError for what would unpack to far more bytes than are stored."""
+    if declared > _BOMB_BYTES and declared > _BOMB_RATIO * stored:
+        found = f"declares {declared} bytes and stores {stored}"
+        raise FormatError(found, f"at most {_BOMB_RATIO} times what is stored", hint, where)
 
 
 class Storage(NamedTuple):
@@ -65,15 +94,16 @@ class Ticket(Protocol):
 class Source(ABC):
     """An input tensor whose header has been read and whose values have not.
 
-    `name` is what the user called it; `order` is "C" or "F"; `grain` has, for each dimension, the multiple of indices
-    at which it is cheap to cut; `chunks` are the sizes of what can only be decoded whole, if there are such; `path` and
-    `identity` tell which state of which file it is.
+    `name` is what the user called it, `inner` its name among the tensors of its file; `order` is "C" or "F"; `grain`
+    has, for each dimension, the multiple of indices at which it is cheap to cut; `chunks` are the sizes of what can
+    only be decoded whole, if there are such; `path` and `identity` tell which state of which file it is.
     """
 
     name: str
     dtype: np.dtype[Any]
     sizes: tuple[int, ...]
     storage: Storage
+    inner = ""
     order: str = "C"
     chunks: tuple[int, ...] | None = None
     encoded = False

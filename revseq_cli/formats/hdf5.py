@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import itertools
 import re
 from dataclasses import dataclass
 from math import prod
@@ -14,9 +13,10 @@ import h5py
 
 from revseq_cli.errors import FormatError, RevseqError, TensorIOError, listed
 from revseq_cli.formats import positioned
-from revseq_cli.formats.base import HDF5_MAGIC, Source, Storage, Ticket, looks_like
+from revseq_cli.formats.base import HDF5_MAGIC, Source, Storage, Ticket, looks_like, refuse_bomb
 from revseq_cli.formats.raw import RawTensor, RawTicket
 from revseq_cli.formats.types import data_type_of
+from revseq_cli.plan import chunk_boxes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,9 +34,6 @@ _FILTERS = {
     32001: "blosc", 32004: "lz4", 32008: "bitshuffle", 32013: "zfp", 32015: "zstd", 32017: "sz", 32018: "fcidecomp",
     32024: "sz3", 32026: "blosc2", 32028: "sperr",
 }  # fmt: skip
-
-# What Keras holds for a decompression bomb: from this size on, more than so many times what is stored.
-_BOMB_BYTES, _BOMB_RATIO = 4 << 30, 1000
 
 _LAYOUTS = {h5py.h5d.COMPACT: "compact", h5py.h5d.CONTIGUOUS: "contiguous"}
 
@@ -171,11 +168,7 @@ def _check(dataset: h5py.Dataset, where: str) -> None:
         raise FormatError(f"its data type only resembles {dataset.dtype}", "a type that NumPy has", where=where)
     require_filters(dataset, where)
     declared, stored = prod(dataset.shape) * dataset.dtype.itemsize, dataset.id.get_storage_size()
-    if declared > _BOMB_BYTES and declared > _BOMB_RATIO * stored:
-        raise FormatError(
-            f"declares {declared} bytes and stores {stored}", f"at most {_BOMB_RATIO} times what is stored",
-            "if it is what you want, write it anew without compression: h5repack -f NONE", where,
-        )  # fmt: skip
+    refuse_bomb(declared, stored, "if it is what you want, write it anew without compression: h5repack -f NONE", where)
 
 
 def refuse_other_files(dataset: h5py.Dataset, where: str) -> None:
@@ -301,12 +294,3 @@ class Hdf5Ticket:
                         f"the chunk at {[part.start for part in box]} is damaged: it fails its checksum or its filter"
                     )
                     raise FormatError(found, "the whole file", "fetch it again", where) from None
-
-
-def chunk_boxes(region: Region, chunks: tuple[int, ...]) -> Iterator[Region]:
-    """Each chunk that reaches into a region, up to the region's end."""
-    cuts = (
-        [slice(start, min(start + chunk, part.stop)) for start in range(part.start // chunk * chunk, part.stop, chunk)]
-        for part, chunk in zip(region, chunks, strict=True)
-    )
-    return itertools.product(*cuts)

@@ -7,7 +7,6 @@ import io
 import os
 import threading
 from dataclasses import dataclass
-from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import h5py
@@ -17,6 +16,7 @@ from revseq_cli.errors import FormatError, RevseqError, TensorIOError
 from revseq_cli.formats import hdf5, hdf5_like, positioned
 from revseq_cli.formats.base import FileSink, Handing, Layout, Outlet, Source
 from revseq_cli.formats.raw import RawSink, RawTensor
+from revseq_cli.plan import chunk_boxes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -195,7 +195,7 @@ class ChunkOutlet:
         """The encoded chunks of a region that begins at a chunk, and ends at one or at the tensor's end."""
         origin = [part.start for part in region]
         encoded = []
-        for box in hdf5.chunk_boxes(region, self.chunks):
+        for box in chunk_boxes(region, self.chunks):
             part = values[tuple(slice(b.start - o, b.stop - o) for b, o in zip(box, origin, strict=True))]
             mask, data = self._encoded(self._whole(part))
             encoded.append(_Chunk(tuple(b.start for b in box), mask, data))
@@ -276,7 +276,7 @@ class ContiguousSink(RawSink):
             self.notes = tuple(notes)
         self.tensor = RawTensor(self.file.temporary, self.file.name, offset, like.dtype, like.sizes)
         with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
-            positioned.allocate(fd, offset + prod(like.sizes) * like.dtype.itemsize, self.file.name)
+            positioned.allocate(fd, self.tensor.end, self.file.name)
 
     def reopen(self) -> Source:
         """The complete file, as an input."""

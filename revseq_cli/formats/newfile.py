@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import secrets
+import shutil
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,9 +75,8 @@ class NewFile:
         """Create the temporary neighbour, empty."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(stopping.deferred())  # until the file has its name, or is removed
-            mode = 0o666 if self._mode is None else 0o600  # what was private is at no time for all to read
             try:
-                os.close(os.open(self.temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | positioned.BINARY, mode))
+                self._create()
             except OSError as e:
                 self._remove()
                 raise positioned.failed(self.name, "write", e) from None
@@ -99,13 +99,17 @@ class NewFile:
         with positioned.opened_to_write(self.temporary, self.name) as fd:
             positioned.write_all(fd, data, 0, self.name)
 
+    def _create(self) -> None:
+        mode = 0o666 if self._mode is None else 0o600  # what was private is at no time for all to read
+        os.close(os.open(self.temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | positioned.BINARY, mode))
+
     def _remove(self) -> None:
         with contextlib.suppress(FileNotFoundError):
             Path(self.temporary).unlink()
 
     def _commit(self) -> None:
         try:
-            positioned.flush(self.temporary, self._mode)
+            self._flush()
             stopping.check()
             self._take_name()
         except TensorIOError:
@@ -116,6 +120,9 @@ class NewFile:
             positioned.flush_directory(self._final.parent)
         except OSError as e:  # the file is complete and has its name; only a power cut now could take it back
             self.notes.append(f"{self.name} is written, but its folder could not be flushed: {e.strerror}")
+
+    def _flush(self) -> None:
+        positioned.flush(self.temporary, self._mode)
 
     def _take_name(self) -> None:
         if not self._overwrite:
@@ -134,6 +141,34 @@ class NewFile:
             else:
                 return
         Path(self.temporary).replace(self._final)
+
+
+class NewFolder(NewFile):
+    """The same for a folder: every file is flushed; a folder that exists cannot be replaced in one step, and stays."""
+
+    def _check(self, inputs: Iterable[positioned.Identity]) -> None:
+        if os.path.lexists(self._final):
+            wanted = "a new one: a folder is never replaced, not even with --overwrite"
+            raise TensorIOError("already exists", wanted, "give -o another name", self.name)
+        super()._check(inputs)
+
+    def _create(self) -> None:
+        Path(self.temporary).mkdir()
+
+    def _remove(self) -> None:
+        shutil.rmtree(self.temporary, ignore_errors=True)
+
+    def _flush(self) -> None:
+        for folder, _, names in os.walk(self.temporary, topdown=False):
+            for name in names:
+                stopping.check()
+                positioned.flush(os.path.join(folder, name))  # noqa: PTH118 - as os.walk has it
+            positioned.flush_directory(Path(folder))
+
+    def _take_name(self) -> None:
+        if os.path.lexists(self._final):
+            raise TensorIOError("was made by somebody else meanwhile", "a new one", "give -o another name", self.name)
+        Path(self.temporary).rename(self._final)
 
 
 class Scratch(NewFile):

@@ -18,23 +18,24 @@ from numpy.lib import format as npy_format
 
 from revseq_cli.errors import FormatError
 from revseq_cli.formats import positioned
-from revseq_cli.formats.base import NPY_MAGIC, HeldSource, Source, Storage, Ticket, looks_like
-from revseq_cli.formats.raw import RawSink, RawTensor, RawTicket
-from revseq_cli.formats.types import data_type_of
+from revseq_cli.formats.base import NPY_MAGIC, HeldSource, Source, Storage, looks_like
+from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
+from revseq_cli.formats.types import data_type_of, require_sizes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from revseq_cli.formats.newfile import NewFile
-    from revseq_cli.plan import Region
 
 # NumPy's own bound; a header of 64 dimensions takes less than 1,500 bytes.
 _LONGEST_HEADER = 10_000
+# The bytes that are enough to parse any header of ours.
+HEAD_BYTES = _LONGEST_HEADER + 12
 _LENGTH_BYTES = {1: 2, 2: 4, 3: 4}
 _ENCODINGS = {1: "latin1", 2: "latin1", 3: "utf-8"}
 
 
-class _Header:
+class Header:
     """What a header says, and where the elements begin."""
 
     def __init__(self, head: bytes, total: int, name: str) -> None:
@@ -59,6 +60,15 @@ class _Header:
         self.sizes = self._sizes(fields["shape"])
         self.order = "F" if fields["fortran_order"] else "C"
         self.offset = start + length
+
+    def tensor(self, path: str, start: int = 0) -> RawTensor:
+        """Where the elements lie, if the header stands at `start` of that file."""
+        return RawTensor(path, self._name, start + self.offset, self.dtype, self.sizes, self.order)
+
+    @property
+    def storage(self) -> Storage:
+        """What `show` says of it."""
+        return Storage("npy", {"version": str(self.version), "order": self.order, **_byte_order(self.dtype)})
 
     def _wrong(self, found: str, wanted: str, hint: str = "") -> FormatError:
         return FormatError(found, wanted, hint, self._name)
@@ -102,10 +112,7 @@ class _Header:
     def _sizes(self, shape: object) -> tuple[int, ...]:
         if not isinstance(shape, tuple) or not all(type(size) is int for size in shape):
             raise self._wrong("has a damaged header", "shape is a tuple of integers")
-        if not 1 <= len(shape) <= 64:
-            raise self._wrong(f"has dimension count {len(shape)}", "1 to 64, and at most 8 in DirectML")
-        if min(shape) < 1 or max(shape) >= 1 << 63:
-            raise self._wrong("has sizes that no tensor has", "sizes of at least 1, and less than 2^63")
+        require_sizes(shape, self._name)
         return shape
 
     def check_size(self, total: int) -> None:
@@ -120,34 +127,16 @@ class _Header:
             )  # fmt: skip
 
 
-class NpySource(Source):
+class NpySource(RawSource):
     """A .npy file; `name` is what to call it, where that is not its path."""
 
     def __init__(self, path: str, name: str = "") -> None:
-        self.name, self.path = name or path, path
         with positioned.opened(path) as fd:
-            self.identity = positioned.identity(fd)
-            head = positioned.read_some(fd, _LONGEST_HEADER + 12, 0, path)
-        header = _Header(head, self.identity.size, self.name)
-        header.check_size(self.identity.size)
-        self.dtype, self.sizes, self.order = header.dtype, header.sizes, header.order
-        self._raw = RawTensor(path, self.name, header.offset, self.dtype, self.sizes, self.order)
-        self._unchanged = self.identity
-        self.storage = Storage("npy", {"version": str(header.version), "order": self.order, **_byte_order(self.dtype)})
-
-    @property
-    def grain(self) -> tuple[int, ...]:
-        """A run for which a call of its own is no great cost."""
-        return self._raw.grain
-
-    @property
-    def finest_grain(self) -> tuple[int, ...]:
-        """A line of the processor's cache."""
-        return self._raw.finest_grain
-
-    def ticket(self, region: Region) -> Ticket:
-        """The right to read that region."""
-        return RawTicket(self._raw, self._unchanged, region)
+            identity = positioned.identity(fd)
+            head = positioned.read_some(fd, HEAD_BYTES, 0, path)
+        header = Header(head, identity.size, name or path)
+        header.check_size(identity.size)
+        super().__init__(header.tensor(path), identity, header.storage)
 
 
 def _byte_order(dtype: np.dtype[Any]) -> dict[str, str]:
@@ -160,8 +149,8 @@ def _is_big(dtype: np.dtype[Any]) -> bool:
 
 def from_stream(name: str, stream: BinaryIO, head: bytes = b"") -> Source:
     """A .npy that comes through a pipe, of which `head` has been read: its elements go straight to their place."""
-    head += stream.read(_LONGEST_HEADER + 12 - len(head))
-    header = _Header(head, len(head), name)
+    head += stream.read(HEAD_BYTES - len(head))
+    header = Header(head, len(head), name)
     values: NDArray[Any] = np.empty(prod(header.sizes), header.dtype)
     room = values.view(np.uint8).data
     done = min(len(head) - header.offset, len(room))
@@ -169,8 +158,7 @@ def from_stream(name: str, stream: BinaryIO, head: bytes = b"") -> Source:
     while done < len(room) and (count := stream.readinto(room[done:])):  # type: ignore[attr-defined]
         done += count
     header.check_size(max(len(head), header.offset + done) + len(stream.read(1)))
-    storage = Storage("npy", {"version": str(header.version), "order": header.order})
-    return HeldSource(name, values.reshape(header.sizes, order="F" if header.order == "F" else "C"), storage)
+    return HeldSource(name, values.reshape(header.sizes, order="F" if header.order == "F" else "C"), header.storage)
 
 
 def header_bytes(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> bytes:
@@ -198,8 +186,7 @@ class NpySink(RawSink):
     def start(self) -> None:
         """Write the header and reserve the bytes of all elements."""
         with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
-            size = len(self._header) + prod(self.tensor.sizes) * self.tensor.dtype.itemsize
-            positioned.allocate(fd, size, self.file.name)
+            positioned.allocate(fd, self.tensor.end, self.file.name)
             positioned.write_all(fd, self._header, 0, self.file.name)
 
     def reopen(self) -> Source:

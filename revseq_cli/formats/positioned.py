@@ -51,7 +51,11 @@ class Identity:
 
 def identity(fd: int) -> Identity:
     """The identity of an open file."""
-    status = os.fstat(fd)
+    return identity_of(os.fstat(fd))
+
+
+def identity_of(status: os.stat_result) -> Identity:
+    """The identity of a file of that status."""
     return Identity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 

@@ -1,4 +1,4 @@
-"""Elements at an offset of a file, read and written by region and by position: .npy, and HDF5's contiguous datasets."""
+"""Elements at an offset of a file, read and written by region and by position, as most formats have them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from revseq_cli.formats import positioned
-from revseq_cli.formats.base import FileSink, Outlet
+from revseq_cli.formats.base import FileSink, Outlet, Source, Storage, Ticket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +37,11 @@ class RawTensor:
     dtype: np.dtype[Any]
     sizes: tuple[int, ...]
     order: str = "C"
+
+    @property
+    def end(self) -> int:
+        """The first byte behind the elements."""
+        return self.offset + prod(self.sizes) * self.dtype.itemsize
 
     @property
     def grain(self) -> tuple[int, ...]:
@@ -107,6 +112,29 @@ class RawTicket:
         """The values of the region."""
         with positioned.opened(self.tensor.path, self.unchanged) as fd:
             return self.tensor.read(fd, self.region)
+
+
+class RawSource(Source):
+    """A tensor whose elements lie in a file as they are, at an offset that its header tells."""
+
+    def __init__(self, tensor: RawTensor, unchanged: positioned.Identity, storage: Storage) -> None:
+        self._raw, self._unchanged, self.identity, self.storage = tensor, unchanged, unchanged, storage
+        self.name, self.path = tensor.name, tensor.path
+        self.dtype, self.sizes, self.order = tensor.dtype, tensor.sizes, tensor.order
+
+    @property
+    def grain(self) -> tuple[int, ...]:
+        """A run for which a call of its own is no great cost."""
+        return self._raw.grain
+
+    @property
+    def finest_grain(self) -> tuple[int, ...]:
+        """A line of the processor's cache."""
+        return self._raw.finest_grain
+
+    def ticket(self, region: Region) -> Ticket:
+        """The right to read that region."""
+        return RawTicket(self._raw, self._unchanged, region)
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,14 @@ def data_type_of(dtype: np.dtype[Any]) -> DataType:
         raise FormatError(f"its data type is {str(dtype)[:80]}", f"one of {known}") from None
 
 
+def require_sizes(sizes: tuple[int, ...], where: str) -> None:
+    """FormatError for sizes that no tensor has."""
+    if not 1 <= len(sizes) <= 64:
+        raise FormatError(f"has dimension count {len(sizes)}", "1 to 64, and at most 8 in DirectML", where=where)
+    if min(sizes) < 1 or max(sizes) >= 1 << 63:
+        raise FormatError("has sizes that no tensor has", "sizes of at least 1, and less than 2^63", where=where)
+
+
 def describe(array: NDArray[Any]) -> TensorDesc:
     """An array's data type and sizes."""
     return TensorDesc(data_type_of(array.dtype), array.shape)

@@ -39,6 +39,10 @@ class CastSource(Source):
         """As the source has it."""
         return self._source.grain
 
+    def recheck(self) -> None:
+        """As the source has it."""
+        self._source.recheck()
+
     def ticket(self, region: Region) -> Ticket:
         """The right to read that region."""
         return _CastTicket(self._source.ticket(region), self.dtype, region, self.name)
@@ -88,6 +92,10 @@ class WidenedSource(Source):
         self.name, self.dtype = source.name, source.dtype
         self.storage, self.identity, self.path = source.storage, source.identity, source.path
         self.sizes = (*sizes[:axis], 1, *sizes[axis + 1 :])
+
+    def recheck(self) -> None:
+        """As the source has it."""
+        self._source.recheck()
 
     def ticket(self, region: Region) -> Ticket:
         """The right to read that region."""

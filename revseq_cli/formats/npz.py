@@ -1,0 +1,310 @@
+"""NumPy's .npz: the .npy members of a zip archive, `file.npz::name` or the only one.
+
+A stored member is read in place; a deflated one is read whole, within a limit. What is written is one stored member.
+Source of the format: PKWARE's APPNOTE.TXT 6.3.10, whose sections are named below, and the docstring of numpy.savez.
+"""
+
+from __future__ import annotations
+
+import collections
+import io
+import shlex
+import struct
+import zipfile
+import zlib
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from revseq_cli import stopping
+from revseq_cli.errors import FormatError, RevseqError, UsageError, listed
+from revseq_cli.formats import npy, positioned
+from revseq_cli.formats.base import DEFAULT_NAME, ZIP_MAGIC, HeldSource, Storage, chosen, looks_like
+from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from revseq_cli.formats.base import Source
+    from revseq_cli.formats.newfile import NewFile
+
+# A directory of some 200,000 members; its size is the file's own word.
+_LARGEST_DIRECTORY = 1 << 24
+# Deflated members are inflated in memory. So a member that declares more than this is refused before it is read, which
+# is also the bound for a zip bomb.
+_LARGEST_DEFLATED = 1 << 30
+_PIECE = 1 << 20
+_DEFLATED_PIECE = 1 << 16  # deflate gives at most 1,032 times as much
+# APPNOTE 4.4.4: encrypted, patched data, strongly encrypted, masked headers.
+_UNREADABLE_FLAGS = 1 << 0 | 1 << 5 | 1 << 6 | 1 << 13
+_UTF8_FLAG = 1 << 11
+_METHODS = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
+_SUFFIX = ".npy"
+# What zipfile raises for a directory that is damaged.
+_DAMAGE = (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError, EOFError, OSError)
+
+# APPNOTE 4.3.7, 4.3.12, 4.3.14, 4.3.15, 4.3.16 and 4.5.3: headers, the ends of the directory, the field for sizes that
+# need 64 bits; and what stands instead of such a size.
+_LOCAL = struct.Struct("<4s5H3L2H")
+_CENTRAL = struct.Struct("<4s6H3L5H2L")
+_END_64 = struct.Struct("<4sQ2H2L4Q")
+_LOCATOR_64 = struct.Struct("<4sLQL")
+_END = struct.Struct("<4s4H2LH")
+_SIZES_64 = struct.Struct("<2H2Q")
+_CENTRAL_MAGIC, _END_64_MAGIC, _LOCATOR_64_MAGIC, _END_MAGIC = b"PK\1\2", b"PK\6\6", b"PK\6\7", b"PK\5\6"
+_TOO_LARGE = 0xFFFFFFFF
+_VERSION, _VERSION_64 = 20, 45
+_DATE = 0 << 9 | 1 << 5 | 1  # the earliest, so that the same values make the same file
+
+
+class _Member(NamedTuple):
+    """A member whose local header has been held against the directory: `offset` is that of its data."""
+
+    where: str
+    key: str
+    offset: int
+    info: zipfile.ZipInfo
+
+    def wrong(self, found: str, wanted: str = "the whole file", hint: str = "fetch it again") -> FormatError:
+        """What is wrong with it."""
+        return FormatError(found, wanted, hint, self.where)
+
+
+class _Bounded(io.FileIO):
+    """A file of which no more is read at once than a directory may have."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        """At most so many bytes; FormatError where the file makes zipfile ask for more."""
+        if size is not None and size > _LARGEST_DIRECTORY:
+            raise FormatError(f"has a directory of {size} bytes", f"at most {_LARGEST_DIRECTORY}")
+        return super().read(_LARGEST_DIRECTORY if size is None or size < 0 else size) or b""
+
+
+def open_member(path: str, inner: str | None, name: str = "") -> Source:
+    """The tensor of that name, or the only one; `name` is what to call the file, where that is not its path."""
+    with positioned.opened(path) as fd:
+        identity = positioned.identity(fd)
+        head = positioned.read_some(fd, 64, 0, path)
+        if not head.startswith((ZIP_MAGIC, _END_MAGIC)):
+            seems, hint = looks_like(head)
+            raise FormatError(f"is not a .npz file: it looks like {seems}", "a .npz file by its suffix", hint, path)
+        member = _find(fd, inner, path, name or path)
+        if member.info.compress_type == zipfile.ZIP_STORED:
+            head = positioned.read_some(fd, min(npy.HEAD_BYTES, member.info.file_size), member.offset, path)
+            header = npy.Header(head, member.info.file_size, member.where)
+            header.check_size(member.info.file_size)
+            return StoredSource(header, path, identity, member)
+        data = _inflated(fd, member)
+    header = npy.Header(bytes(data[: npy.HEAD_BYTES]), len(data), member.where)
+    header.check_size(len(data))
+    values = np.frombuffer(data, header.dtype, offset=header.offset)
+    values = values.reshape(header.sizes, order="F" if header.order == "F" else "C")
+    source = HeldSource(member.where, values, _storage(header.storage, member), identity)
+    source.path, source.inner = path, member.key
+    return source
+
+
+def _storage(of_npy: Storage, member: _Member) -> Storage:
+    return Storage(
+        "npz", {"member": member.info.filename, "method": _METHODS[member.info.compress_type], **of_npy.details}
+    )
+
+
+def _find(fd: int, inner: str | None, path: str, name: str) -> _Member:
+    """The member, by its name with or without .npy; FormatError for what is not a plain archive."""
+    try:
+        with _Bounded(fd, closefd=False) as file, zipfile.ZipFile(file) as archive:
+            infos, comment, end = archive.infolist(), archive.comment, archive.start_dir
+    except RevseqError as e:
+        raise e.about(name) from None
+    except _DAMAGE:
+        raise FormatError(
+            "has no whole zip directory: truncated or damaged", "the whole file", "fetch it again", name
+        ) from None
+    _require_alone(fd, infos, comment, path, name)
+    found = {info.filename.removesuffix(_SUFFIX): info for info in infos if info.filename.endswith(_SUFFIX)}
+    if inner is not None and inner not in found:
+        inner = inner.removesuffix(_SUFFIX)
+    key = chosen(found, inner, name)
+    return _checked(fd, found[key], end, path, f"{name}::{key}")
+
+
+def _require_alone(fd: int, infos: list[zipfile.ZipInfo], comment: bytes, path: str, name: str) -> None:
+    """FormatError for two members of one name, and for bytes before the first member or behind the directory.
+
+    zipfile passes over both, and so hides the first of two archives that were joined.
+    """
+    counts = collections.Counter(info.filename for info in infos)
+    if twice := [each for each, count in counts.items() if count > 1]:
+        raise FormatError(f"has two members of one name: {listed(twice)}", "each name once", where=name)
+    size = positioned.identity(fd).size
+    tail = positioned.read_some(fd, _END.size, size - _END.size - len(comment), path)
+    ends = tail.startswith(_END_MAGIC) and _END.unpack(tail)[-1] == len(comment)
+    if not ends or min((info.header_offset for info in infos), default=0):
+        raise FormatError(
+            "has bytes outside its archive", "one archive and nothing else", "were two files joined?", name
+        )
+
+
+def _checked(fd: int, info: zipfile.ZipInfo, end: int, path: str, where: str) -> _Member:
+    """The member, if its local header says what the directory says, and its data end before the directory."""
+    damaged = FormatError("has a damaged local header", "what the directory says", "fetch it again", where)
+    local = positioned.read_some(fd, _LOCAL.size, info.header_offset, path)
+    if len(local) < _LOCAL.size:
+        raise damaged
+    magic, _, flags, method, *_, name_length, extra_length = _LOCAL.unpack(local)
+    name = positioned.read_some(fd, name_length, info.header_offset + _LOCAL.size, path)
+    expected = info.orig_filename.encode("utf-8" if flags & _UTF8_FLAG else "cp437", "replace")
+    if magic != ZIP_MAGIC or method != info.compress_type or name != expected:
+        raise damaged
+    member = _Member(
+        where, info.filename.removesuffix(_SUFFIX), info.header_offset + _LOCAL.size + name_length + extra_length, info
+    )
+    if (flags | info.flag_bits) & _UNREADABLE_FLAGS:
+        raise member.wrong("is encrypted", "plain members", "unpack the archive")
+    if method not in _METHODS:
+        raise member.wrong(f"has the compression method {method}", "stored or deflated", "unpack the archive")
+    if member.offset + info.compress_size > end:
+        raise member.wrong("its data would lie behind the directory")
+    if method == zipfile.ZIP_STORED and info.compress_size != info.file_size:
+        raise member.wrong(f"is stored in {info.compress_size} bytes, and declares {info.file_size}")
+    return member
+
+
+def _inflated(fd: int, member: _Member) -> bytearray:
+    """The data of a deflated member, which must be as many bytes as it declares, and have its CRC-32."""
+    declared, stored = member.info.file_size, member.info.compress_size
+    if declared > _LARGEST_DEFLATED:
+        raise member.wrong(
+            f"is deflated, and declares {declared} bytes", f"at most {_LARGEST_DEFLATED}: it is read whole",
+            f"unzip it: unzip {shlex.quote(member.where.partition('::')[0])} {shlex.quote(member.info.filename)}",
+        )  # fmt: skip
+    engine = zlib.decompressobj(-zlib.MAX_WBITS)
+    data = bytearray()
+    try:
+        for piece in _pieces(fd, member.offset, stored, _DEFLATED_PIECE, member.where):
+            data += engine.decompress(piece, declared + 1 - len(data))
+            if len(data) > declared:
+                raise member.wrong(f"inflates to more than the {declared} bytes that it declares")
+    except zlib.error:
+        raise member.wrong("is damaged: it cannot be inflated") from None
+    if not engine.eof or engine.unused_data or len(data) != declared:
+        raise member.wrong(f"inflates to {len(data)} bytes, and declares {declared}")
+    _require_checksum(member, zlib.crc32(data))
+    return data
+
+
+def _pieces(fd: int, offset: int, size: int, piece: int, where: str) -> Iterator[memoryview]:
+    """The bytes of a part of a file, in one buffer again and again."""
+    buffer = memoryview(bytearray(min(piece, size)))
+    for place in range(0, size, piece):
+        stopping.check()
+        part = buffer[: size - place]
+        positioned.read_into(fd, part, offset + place, where)
+        yield part
+
+
+def _checksum(fd: int, offset: int, size: int, where: str) -> int:
+    crc = 0
+    for piece in _pieces(fd, offset, size, _PIECE, where):
+        crc = zlib.crc32(piece, crc)
+    return crc
+
+
+def _require_checksum(member: _Member, found: int) -> None:
+    if found != member.info.CRC:
+        raise member.wrong(f"is damaged: its CRC-32 is {found:08x}, and the archive says {member.info.CRC:08x}")
+
+
+class StoredSource(RawSource):
+    """A member that lies in the archive as it is."""
+
+    def __init__(self, header: npy.Header, path: str, identity: positioned.Identity, member: _Member) -> None:
+        super().__init__(header.tensor(path, member.offset), identity, _storage(header.storage, member))
+        self.inner, self._member = member.key, member
+
+    def recheck(self) -> None:
+        """Also FormatError if its CRC-32 is not right: regions came in any order, so that only now all are read."""
+        with positioned.opened(self.path, self.identity) as fd:
+            found = _checksum(fd, self._member.offset, self._member.info.file_size, self.path)
+        _require_checksum(self._member, found)
+
+
+class NpzSink(RawSink):
+    """A new archive of one stored member, whose regions the workers write themselves."""
+
+    def __init__(self, file: NewFile, like: Source, inner: str | None) -> None:
+        super().__init__(file)
+        key = like.inner or DEFAULT_NAME if inner is None else inner
+        self._key = key.removesuffix(_SUFFIX)
+        self._name = _member_name(self._key, file.name)
+        self._header = npy.header_bytes(like.dtype, like.sizes, like.order)
+        self._size = len(self._header) + like.desc.total_bytes
+        self._start = len(self._local(0))
+        offset = self._start + len(self._header)
+        self.tensor = RawTensor(file.temporary, file.name, offset, like.dtype, like.sizes, like.order)
+
+    def start(self) -> None:
+        """Reserve the bytes of the whole archive."""
+        with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
+            positioned.allocate(fd, self.tensor.end + len(self._directory(0)), self.file.name)
+
+    def finish(self) -> None:
+        """Write what stands around the elements; the CRC-32 is that of what has been written."""
+        super().finish()
+        with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
+            positioned.write_all(fd, self._header, self._start, self.file.name)
+            crc = _checksum(fd, self._start, self._size, self.file.name)
+            positioned.write_all(fd, self._local(crc), 0, self.file.name)
+            positioned.write_all(fd, self._directory(crc), self.tensor.end, self.file.name)
+
+    def reopen(self) -> Source:
+        """The complete file, as an input."""
+        return open_member(self.file.temporary, self._key, self.file.name)
+
+    @property
+    def _wide(self) -> bool:
+        """Whether sizes, and with them the place of the directory, need 64 bits: APPNOTE 4.3.9.2."""
+        return self._size + (1 << 17) >= _TOO_LARGE  # names and headers have less than that
+
+    def _common(self, crc: int) -> tuple[tuple[int, ...], bytes]:
+        """What both headers say alike, and the extra field of a large member."""
+        size = _TOO_LARGE if self._wide else self._size
+        extra = _SIZES_64.pack(1, 16, self._size, self._size) if self._wide else b""
+        version = _VERSION_64 if self._wide else _VERSION
+        fields = (version, _UTF8_FLAG, zipfile.ZIP_STORED, 0, _DATE, crc, size, size, len(self._name), len(extra))
+        return fields, extra
+
+    def _local(self, crc: int) -> bytes:
+        fields, extra = self._common(crc)
+        return _LOCAL.pack(ZIP_MAGIC, *fields) + self._name + extra
+
+    def _directory(self, crc: int) -> bytes:
+        """The directory of the one member, and its end."""
+        fields, extra = self._common(crc)
+        version, offset = fields[0], self.tensor.end
+        entry = _CENTRAL.pack(_CENTRAL_MAGIC, version, *fields, 0, 0, 0, 0, 0) + self._name + extra
+        end = b""
+        if self._wide:
+            end = _END_64.pack(_END_64_MAGIC, _END_64.size - 12, version, version, 0, 0, 1, 1, len(entry), offset)
+            end += _LOCATOR_64.pack(_LOCATOR_64_MAGIC, 0, offset + len(entry), 1)
+            offset = _TOO_LARGE
+        return entry + end + _END.pack(_END_MAGIC, 0, 0, 1, 1, len(entry), offset, 0)
+
+
+def _member_name(key: str, where: str) -> bytes:
+    """The name of a new member; UsageError for one that could not be unpacked as it stands."""
+    try:
+        name = f"{key}{_SUFFIX}".encode()
+    except UnicodeEncodeError:
+        name = b""
+    if (
+        not name
+        or len(name) > 1 << 15
+        or {"", ".", ".."}.intersection(key.split("/"))
+        or set("\0\\:").intersection(key)
+    ):
+        raise UsageError(
+            f"{key[:80]!r} is no member's name", "a name such as x, without .. or a leading /", where=where
+        )
+    return name

@@ -1,0 +1,200 @@
+"""The .safetensors format: `file.safetensors::name`, or the only tensor of the file.
+
+The format is 8 bytes of the header's length, a JSON header, and the elements in C order, little-endian.
+Source: the section Format in the README of huggingface/safetensors, and what its own reader refuses.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from revseq_cli.errors import FormatError, UsageError, listed
+from revseq_cli.formats import positioned
+from revseq_cli.formats.base import DEFAULT_NAME, Storage, chosen, looks_like
+from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
+from revseq_cli.formats.types import require_sizes
+
+if TYPE_CHECKING:
+    from revseq_cli.formats.base import Source
+    from revseq_cli.formats.newfile import NewFile
+
+# The data types of the format that NumPy has, too.
+_DTYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "|i1",
+    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1", "BOOL": "|b1", "C64": "<c8",
+}  # fmt: skip
+_NAMES = {np.dtype(text): name for name, text in _DTYPES.items()}
+# The reference reader's own bound.
+_LONGEST_HEADER = 100_000_000
+_LENGTH_BYTES = 8
+_ALIGNMENT = 8
+_HALF = re.compile(r"[\ud800-\udfff]")
+_METADATA = "__metadata__"
+_FIELDS = {"dtype", "shape", "data_offsets"}
+
+
+class _Entry(NamedTuple):
+    """What the header says of one tensor; offsets are counted from the header's end."""
+
+    dtype: str
+    sizes: tuple[int, ...]
+    start: int
+    stop: int
+
+
+class SafetensorsSource(RawSource):
+    """A tensor of a .safetensors file; `name` is what to call the file, where that is not its path."""
+
+    def __init__(self, path: str, inner: str | None, name: str = "") -> None:
+        name = name or path
+        with positioned.opened(path) as fd:
+            identity = positioned.identity(fd)
+            offset, header = _read_header(fd, identity.size, path, name)
+        self.metadata = _metadata(header, name)
+        entries = {key: _entry(fields, f"{name}::{key}") for key, fields in header.items() if key != _METADATA}
+        _require_no_gaps(entries, identity.size - offset, name)
+        key = chosen(entries, inner, name)
+        where = f"{name}::{key}"
+        entry = entries[key]
+        if entry.dtype not in _DTYPES:
+            raise FormatError(
+                f"its data type is {entry.dtype[:80]}", f"one of {listed(_DTYPES, len(_DTYPES))}", where=where
+            )
+        require_sizes(entry.sizes, where)
+        tensor = RawTensor(path, where, offset + entry.start, np.dtype(_DTYPES[entry.dtype]), entry.sizes)
+        super().__init__(tensor, identity, Storage("safetensors", {"tensor": key, "dtype": entry.dtype}))
+        self.inner = key
+
+
+def _read_header(fd: int, total: int, path: str, name: str) -> tuple[int, dict[str, Any]]:
+    """Where the elements begin, and the header; its length is held against the file before it is read."""
+    head = positioned.read_some(fd, 64, 0, path)
+    length = int.from_bytes(head[:_LENGTH_BYTES], "little")
+    if length > _LONGEST_HEADER:
+        seems, hint = looks_like(head)
+        found = f"is not a .safetensors file: it looks like {seems}" if hint else f"has a header of {length} bytes"
+        raise FormatError(found, f"a header of at most {_LONGEST_HEADER} bytes", hint, name)
+    offset = _LENGTH_BYTES + length
+    if len(head) < _LENGTH_BYTES or offset > total:
+        found = (
+            f"is truncated: {total} bytes, and it promises a header of {length} bytes" if head else "is an empty file"
+        )
+        raise FormatError(found, "the whole file", "fetch it again", name)
+    raw = positioned.read_some(fd, length, _LENGTH_BYTES, path)
+    try:
+        header = json.loads(raw.decode(), object_pairs_hook=_unique) if raw.startswith(b"{") else None
+    except FormatError as e:
+        raise e.about(name) from None
+    except (ValueError, RecursionError):
+        header = None
+    if not isinstance(header, dict):
+        raise FormatError("has a damaged header", "a JSON object of tensors", where=name)
+    return offset, header
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; the format allows each key once."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise FormatError("has a key twice in its header", "each key once")
+    if not all(map(_is_text, found)):
+        raise FormatError("has a damaged header", "keys of whole characters")
+    return found
+
+
+def _metadata(header: dict[str, Any], where: str) -> dict[str, str]:
+    """The free text of the file."""
+    found = header.get(_METADATA, {})
+    if not isinstance(found, dict) or not all(map(_is_text, found.values())):
+        raise FormatError(f"has a damaged header: {_METADATA} is not an object of strings", "strings", where=where)
+    return found
+
+
+def _is_text(value: object) -> bool:
+    """Whether it is a string of whole characters: the reference reader refuses half of a surrogate pair."""
+    return isinstance(value, str) and not _HALF.search(value)
+
+
+def _entry(fields: object, where: str) -> _Entry:
+    """One tensor of the header; FormatError where a field is missing or wrong, or the fields do not agree."""
+    if not isinstance(fields, dict) or set(fields) != _FIELDS or not isinstance(fields["dtype"], str):
+        raise FormatError("has a damaged header", f"an object of {listed(sorted(_FIELDS))}", where=where)
+    sizes, offsets = fields["shape"], fields["data_offsets"]
+    if not _are_counts(sizes) or not _are_counts(offsets) or len(offsets) != 2:
+        raise FormatError("has a damaged header", "shape and data_offsets are lists of integers from 0 on", where=where)
+    entry = _Entry(fields["dtype"], tuple(sizes), *offsets)
+    if entry.dtype in _DTYPES:
+        wanted = prod(entry.sizes) * np.dtype(_DTYPES[entry.dtype]).itemsize
+        if entry.stop - entry.start != wanted:
+            found = f"has {entry.stop - entry.start} bytes by its offsets, and {wanted} by its shape"
+            raise FormatError(found, "the same", "fetch it again", where)
+    return entry
+
+
+def _are_counts(value: object) -> bool:
+    return isinstance(value, list) and all(type(each) is int and 0 <= each < 1 << 63 for each in value)
+
+
+def _require_no_gaps(entries: dict[str, _Entry], total: int, where: str) -> None:
+    """FormatError unless the tensors follow each other from the first byte to the last of the file."""
+    end = 0
+    for entry in sorted(entries.values(), key=lambda each: (each.start, each.stop)):
+        if entry.start != end or entry.stop < end:
+            raise FormatError(
+                f"its tensors have a gap or overlap at byte {end} of {total}", "each byte in one tensor", where=where
+            )
+        end = entry.stop
+    if end > total:
+        raise FormatError(
+            f"is truncated: {total} bytes of elements, and it promises {end}", "the whole file", "fetch it again", where
+        )
+    if end < total:
+        raise FormatError(f"has {total - end} bytes behind its last element", "tensors and nothing else", where=where)
+
+
+class SafetensorsSink(RawSink):
+    """A new file of one tensor, whose regions the workers write themselves, in C order and little-endian."""
+
+    def __init__(self, file: NewFile, like: Source, inner: str | None) -> None:
+        super().__init__(file)
+        self._key = like.inner or DEFAULT_NAME if inner is None else inner
+        if not self._key or self._key == _METADATA or not _is_text(self._key):
+            raise UsageError(f"{self._key!r} is no tensor's name", "a name such as x", where=file.name)
+        dtype = like.dtype.newbyteorder("<")
+        if dtype not in _NAMES:
+            known = listed(_NAMES.values(), len(_NAMES))
+            raise FormatError(
+                f"{like.desc.data_type.name} cannot be written as .safetensors",
+                f"one of {known}",
+                "add -o out.npy",
+                file.name,
+            )
+        header: dict[str, Any] = {
+            self._key: {"dtype": _NAMES[dtype], "shape": like.sizes, "data_offsets": (0, like.desc.total_bytes)}
+        }
+        if isinstance(like, SafetensorsSource) and like.metadata:
+            header = {_METADATA: like.metadata, **header}
+        self._head = _header_bytes(header)
+        self.tensor = RawTensor(file.temporary, file.name, len(self._head), dtype, like.sizes)
+
+    def start(self) -> None:
+        """Write the header and reserve the bytes of all elements."""
+        with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
+            positioned.allocate(fd, self.tensor.end, self.file.name)
+            positioned.write_all(fd, self._head, 0, self.file.name)
+
+    def reopen(self) -> Source:
+        """The complete file, as an input."""
+        return SafetensorsSource(self.file.temporary, self._key, self.file.name)
+
+
+def _header_bytes(header: dict[str, Any]) -> bytes:
+    """Length and header, with spaces behind it so that the elements begin at a multiple of 8."""
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % _ALIGNMENT)
+    return len(text).to_bytes(_LENGTH_BYTES, "little") + text

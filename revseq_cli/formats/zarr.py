@@ -1,0 +1,181 @@
+"""Zarr stores as inputs: `store.zarr::array/path`, or the only array of the store; the package zarr decodes chunks."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import stat
+import warnings
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from revseq_cli.errors import FormatError, RevseqError, TensorIOError
+from revseq_cli.formats import positioned, zarr_metadata
+from revseq_cli.formats.base import Source, Storage, Ticket, chosen, looks_like, refuse_bomb
+from revseq_cli.plan import chunk_boxes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.positioned import Identity
+    from revseq_cli.plan import Region
+
+_LINKS = "files in the store itself; links are not followed"
+
+
+class _State(NamedTuple):
+    """The content of a folder: a digest of all names, sizes and times, and the bytes in all."""
+
+    digest: str
+    stored: int
+
+
+class ZarrSource(Source):
+    """An array of a Zarr store; `name` is what to call the store, where that is not its path."""
+
+    encoded = True
+
+    def __init__(self, path: str, inner: str | None, name: str = "") -> None:
+        name = name or path
+        require_package(name)
+        _require_folder(path, name)
+        self.inner = chosen(zarr_metadata.arrays_in(path), inner and inner.strip("/"), name)
+        self.name = f"{name}::{self.inner}" if self.inner else name
+        self.store, self.folder = path, str(Path(path, self.inner))
+        self._state = _state(self.folder, self.name)
+        self.metadata = zarr_metadata.read(self.folder, self.name)
+        version, self.dtype, self.sizes, self.chunks, _, codecs = self.metadata
+        declared = max(prod(self.sizes), prod(self.chunks)) * self.dtype.itemsize
+        refuse_bomb(declared, self._state.stored, "if it is what you want, write it anew uncompressed", self.name)
+        self.path = str(Path(self.folder, zarr_metadata.ARRAY_FILES[version][0]))
+        with positioned.opened(self.path) as fd:
+            self.identity = self._unchanged = positioned.identity(fd)
+        with errors_told(self.name, "read"):
+            opened(self.folder, version, self._unchanged)
+        details = {"version": str(version), "array": f"/{self.inner}", "chunks": str(self.chunks)}
+        self.storage = Storage("zarr", details | {"codecs": ", ".join(codecs)})
+
+    @property
+    def grain(self) -> tuple[int, ...]:
+        """The chunk's sizes, so that no chunk is decoded twice."""
+        return self.metadata.chunks
+
+    def recheck(self) -> None:
+        """TensorIOError if any file of the array is not as it was."""
+        if _state(self.folder, self.name) != self._state:
+            raise TensorIOError("changed while it was read", "a store that stands still", where=self.name)
+
+    def ticket(self, region: Region) -> Ticket:
+        """The right to read that region."""
+        return ZarrTicket(self.path, self.name, self.metadata, self._unchanged, region)
+
+
+@dataclass(frozen=True)
+class ZarrTicket:
+    """One region of an array whose metadata, in the file `path`, must be as they were when they were read."""
+
+    path: str
+    name: str
+    metadata: zarr_metadata.Metadata
+    unchanged: Identity
+    region: Region
+
+    def read(self) -> NDArray[Any]:
+        """The values of the region."""
+        with positioned.opened(self.path, self.unchanged):
+            try:
+                return self._values(self.region)
+            except FormatError:
+                self._blame_chunk()
+                raise
+
+    def _values(self, region: Region) -> NDArray[Any]:
+        with errors_told(self.name, "read"):
+            array = opened(os.path.dirname(self.path), self.metadata.version, self.unchanged)  # noqa: PTH120 - a string
+            return np.asarray(array[region], self.metadata.dtype)
+
+    def _blame_chunk(self) -> None:
+        """FormatError with the first chunk of the region that cannot be read."""
+        for box in chunk_boxes(self.region, self.metadata.chunks):
+            try:
+                self._values(box)
+            except FormatError:
+                found = f"the chunk at {[part.start for part in box]} is damaged: it cannot be decoded"
+                raise FormatError(found, "the whole store", "fetch it again", self.name) from None
+
+
+@functools.lru_cache(maxsize=8)
+def opened(folder: str, version: zarr_metadata.Version, _: Identity, mode: str = "r") -> Any:  # noqa: ANN401 - zarr's Array
+    """The array as the package zarr has it, once in each process for each state of its metadata.
+
+    What is written is stored even where it is nothing but the fill value: zarr holds -0.0 for equal to 0.0, and every
+    NaN for the same.
+    """
+    import zarr
+
+    store = zarr.storage.LocalStore(folder, read_only=mode == "r")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those about codecs that the specification does not have
+        return zarr.open_array(store, mode=mode, zarr_format=version, config={"write_empty_chunks": True})
+
+
+@contextlib.contextmanager
+def errors_told(where: str, doing: str) -> Iterator[None]:
+    """The errors of zarr, and of the codecs behind it, in our form."""
+    try:
+        yield
+    except (RevseqError, MemoryError):
+        raise
+    except Exception as e:  # noqa: BLE001 - codecs raise what they like
+        if isinstance(e, OSError) and e.errno:
+            raise positioned.failed(where, doing, e) from None
+        found = f"zarr cannot {doing} it: {str(e)[:200] or type(e).__name__}"
+        raise FormatError(found, "a whole store" if doing == "read" else "", where=where) from None
+
+
+def require_package(where: str) -> None:
+    """FormatError where the extra is not installed."""
+    try:
+        import zarr  # noqa: F401 - an extra
+    except ImportError:
+        raise FormatError("is a Zarr store", "the package zarr", "pip install 'revseq-cli[zarr]'", where) from None
+
+
+def _require_folder(path: str, name: str) -> None:
+    """TensorIOError for a store that is not there, FormatError for a file."""
+    if Path(path).is_dir():
+        return
+    with positioned.opened(path) as fd:
+        seems, hint = looks_like(positioned.read_some(fd, 64, 0, path))
+    raise FormatError(f"is not a Zarr store: it looks like {seems}", "a folder", hint, name)
+
+
+def _state(folder: str, where: str) -> _State:
+    """What is in the folder; FormatError for links, and for what is neither a file nor a folder."""
+    digest, stored, pending = hashlib.sha256(), 0, [folder]
+    try:
+        while pending:
+            for entry in sorted(os.scandir(pending.pop()), key=lambda each: each.name):
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode):
+                    pending.append(entry.path)
+                elif stat.S_ISREG(status.st_mode):
+                    stored += status.st_size
+                else:
+                    raise FormatError(f"{entry.name} is not a regular file", _LINKS, where=where)
+                digest.update(f"{entry.path!r} {positioned.identity_of(status)}".encode("utf-8", "surrogateescape"))
+    except FileNotFoundError:
+        raise TensorIOError("changed while it was read", "a store that stands still", where=where) from None
+    except RevseqError:
+        raise
+    except OSError as e:
+        raise positioned.failed(where, "read", e) from None
+    return _State(digest.hexdigest(), stored)

@@ -1,0 +1,164 @@
+"""The metadata of Zarr stores, versions 2 and 3, read without the package zarr: where arrays are, and what they hold.
+
+Only plain numbers pass, in regular chunks, through codecs that lose nothing and unpickle nothing; and no link is
+followed. Source of the format: the specifications of versions 2 and 3 on zarr-specs.readthedocs.io.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from revseq_cli.errors import FormatError, listed
+from revseq_cli.formats import positioned
+from revseq_cli.formats.types import data_type_of, dtype_of, require_sizes
+from revseq_cli.spec import DataType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# The files that say what a folder is, and what people say of it, by the format's version.
+ARRAY_FILES = {2: (".zarray", ".zattrs"), 3: ("zarr.json",)}
+GROUP_FILES = {2: (".zgroup", ".zattrs"), 3: ("zarr.json",)}
+_LARGEST = 1 << 24
+_TYPES = {str(dtype_of(each)): dtype_of(each) for each in DataType}
+_SHARDING = "sharding_indexed"
+# Codecs that give back every bit. Others of the package numcodecs round, or unpickle what they find.
+_NUMCODECS = (
+    "blosc", "bz2", "gzip", "zlib", "lz4", "lzma", "zstd", "shuffle", "crc32", "crc32c", "adler32", "fletcher32",
+    "jenkins_lookup3",
+)  # fmt: skip
+_CODECS = {
+    2: _NUMCODECS,
+    3: ("bytes", "transpose", "gzip", "zstd", "blosc", "crc32c", _SHARDING, *(f"numcodecs.{n}" for n in _NUMCODECS)),
+}
+Version = Literal[2, 3]
+NEWEST: Version = 3
+
+
+class Metadata(NamedTuple):
+    """An array's: `chunks` are what can be read alone, `shards` what can be written alone."""
+
+    version: Version
+    dtype: np.dtype[Any]
+    sizes: tuple[int, ...]
+    chunks: tuple[int, ...]
+    shards: tuple[int, ...]
+    codecs: tuple[str, ...]
+
+
+def arrays_in(store: str) -> list[str]:
+    """The path of every array inside the store, "" for the store itself."""
+    found, pending = [], [""]
+    while pending:
+        inner = pending.pop()
+        folder = Path(store, inner)
+        if version_of(folder):
+            found.append(inner)
+            continue
+        try:
+            pending += [
+                f"{inner}/{each.name}".lstrip("/") for each in os.scandir(folder) if each.is_dir(follow_symlinks=False)
+            ]
+        except OSError as e:
+            raise positioned.failed(folder, "read", e) from None
+    return sorted(found)
+
+
+def version_of(folder: Path) -> Version | None:
+    """The version of the format in which the folder is an array; None for a group, or any other folder."""
+    if read_object(folder / "zarr.json").get("node_type") == "array":
+        return 3
+    return 2 if read_object(folder / ".zarray") else None
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """What a metadata file holds, nothing where there is none; FormatError for a link, and for what is no object."""
+    if path.is_symlink():
+        raise FormatError("is a link", "a file in the store itself; links are not followed", where=str(path))
+    if not path.exists():
+        return {}
+    with positioned.opened(str(path)) as fd:
+        size = positioned.identity(fd).size
+        if size > _LARGEST:
+            raise FormatError(f"has {size} bytes of metadata", f"at most {_LARGEST}", where=str(path))
+        raw = positioned.read_some(fd, size, 0, str(path))
+    try:
+        found = json.loads(raw)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise FormatError("has damaged metadata", "an object of JSON", "fetch it again", str(path))
+    return found
+
+
+def read(folder: str, where: str) -> Metadata:
+    """The metadata of an array."""
+    version = version_of(Path(folder)) or NEWEST
+    found = read_object(Path(folder, ARRAY_FILES[version][0]))
+    try:
+        metadata = (_version_2 if version == 2 else _version_3)(found, where)
+    except (KeyError, TypeError, AttributeError):
+        raise FormatError("has damaged metadata", "those of a Zarr array", "fetch it again", where) from None
+    sizes, chunks, shards = metadata.sizes, metadata.chunks, metadata.shards
+    if not all(type(each) is int for each in (*sizes, *chunks, *shards)):
+        raise FormatError("has damaged metadata", "integers for sizes and chunks", "fetch it again", where)
+    require_sizes(sizes, where)
+    if not len(sizes) == len(chunks) == len(shards) or min(*chunks, *shards) < 1:
+        raise FormatError(f"has the chunks {chunks}", "a size of at least 1 for each dimension", where=where)
+    known = _CODECS[version]
+    if unknown := [each for each in metadata.codecs if each not in known]:
+        problem = f"has the codec {unknown[0][:80]}"
+        raise FormatError(problem, f"codecs that lose nothing: {listed(known, len(known))}", where=where)
+    return metadata
+
+
+def _version_2(found: dict[str, Any], where: str) -> Metadata:
+    codecs = [*(found["filters"] or []), *filter(None, [found["compressor"]])]
+    chunks = tuple(found["chunks"])
+    return Metadata(
+        2, _dtype(found["dtype"], where), tuple(found["shape"]), chunks, chunks, tuple(_names(codecs, "id"))
+    )
+
+
+def _version_3(found: dict[str, Any], where: str) -> Metadata:
+    kind, grid, codecs = str(found["data_type"]), found["chunk_grid"], found["codecs"]
+    if grid["name"] != "regular":
+        raise FormatError(f"has the chunk grid {str(grid['name'])[:80]}", "regular", where=where)
+    if kind not in _TYPES:
+        raise FormatError(f"its data type is {kind[:80]}", f"one of {listed(_TYPES, len(_TYPES))}", where=where)
+    shards = grid["configuration"]["chunk_shape"]
+    inner = [each["configuration"]["chunk_shape"] for each in codecs if each["name"] == _SHARDING]
+    return Metadata(
+        3,
+        np.dtype(kind),
+        tuple(found["shape"]),
+        tuple(*inner or [shards]),
+        tuple(shards),
+        tuple(_names(codecs, "name")),
+    )
+
+
+def _dtype(kind: object, where: str) -> np.dtype[Any]:
+    try:
+        dtype = np.dtype(kind if isinstance(kind, str) else object)
+    except (TypeError, ValueError, SyntaxError):
+        dtype = np.dtype(object)
+    try:
+        data_type_of(dtype)
+    except FormatError as e:
+        raise FormatError(f"its data type is {str(kind)[:80]}", e.wanted, where=where) from None
+    return dtype
+
+
+def _names(codecs: list[dict[str, Any]], key: str) -> Iterator[str]:
+    """The name of every codec, also of those inside a shard."""
+    for codec in codecs:
+        yield str(codec[key])
+        if codec[key] == _SHARDING:
+            inside = codec["configuration"]
+            yield from _names([*inside["codecs"], *inside["index_codecs"]], key)

@@ -1,0 +1,147 @@
+"""New Zarr stores: one array, whose chunks the workers encode and write; from Zarr to Zarr with the same metadata."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from revseq_cli import stopping
+from revseq_cli.errors import UsageError
+from revseq_cli.formats import positioned, zarr, zarr_metadata
+from revseq_cli.formats.base import FileSink, Outlet, Source
+from revseq_cli.plan import chunk_boxes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.newfile import NewFile
+    from revseq_cli.formats.positioned import Identity
+    from revseq_cli.plan import Region
+
+_GROUPS: dict[zarr_metadata.Version, dict[str, Any]] = {
+    2: {"zarr_format": 2},
+    3: {"zarr_format": 3, "node_type": "group", "attributes": {}},
+}
+# What a group of version 3 may have: a copy of the metadata of arrays that are not carried over.
+_CONSOLIDATED = "consolidated_metadata"
+
+
+class ZarrSink(FileSink):
+    """A new store, in a folder that gets its name when it is complete."""
+
+    encoded = True
+
+    def __init__(self, file: NewFile, like: Source, inner: str | None) -> None:
+        super().__init__(file)
+        zarr.require_package(file.name)
+        self._inner = _checked(inner, file.name) if inner is not None else ""
+        if isinstance(like, zarr.ZarrSource):
+            self._inner = like.inner if inner is None else self._inner
+            self._version, self._shards = like.metadata.version, like.metadata.shards
+            array = _copied(like)
+        else:
+            self._version = zarr_metadata.NEWEST
+            self._shards, array = _made(like, file.name)
+        self.chunks = self._shards
+        self._files = {PurePosixPath(self._inner, name): data for name, data in array.items()}
+        self._files |= _groups(like, self._inner, self._version)
+
+    @property
+    def _folder(self) -> Path:
+        return Path(self.file.temporary, self._inner)
+
+    def start(self) -> None:
+        """Write the metadata."""
+        with zarr.errors_told(self.file.name, "write"):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for name, data in self._files.items():
+                Path(self.file.temporary, name).write_bytes(data)
+
+    def outlet(self) -> Outlet:
+        """Chunks are encoded and written where they are computed."""
+        with positioned.opened(str(self._folder / zarr_metadata.ARRAY_FILES[self._version][0])) as fd:
+            return ZarrOutlet(str(self._folder), self.file.name, self._version, self._shards, positioned.identity(fd))
+
+    def reopen(self) -> Source:
+        """The complete store, as an input."""
+        return zarr.ZarrSource(self.file.temporary, self._inner, self.file.name)
+
+    def digest(self) -> str:
+        """SHA-256 of what sha256sum prints of all files, each with its path inside the store, in the order of these."""
+        self._finish()
+        found = []
+        for path in Path(self.file.temporary).rglob("*"):
+            if path.is_file():
+                stopping.check()
+                name = path.relative_to(self.file.temporary).as_posix()
+                found.append((name, hashlib.sha256(path.read_bytes()).hexdigest()))
+        return hashlib.sha256("".join(f"{digest}  {name}\n" for name, digest in sorted(found)).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class ZarrOutlet:
+    """Encodes and writes the chunks of a block, which no other block shares."""
+
+    folder: str
+    name: str
+    version: zarr_metadata.Version
+    chunks: tuple[int, ...]
+    identity: Identity
+
+    def deliver(self, region: Region, values: NDArray[Any]) -> None:
+        """Store the values chunk by chunk: of several, zarr would go on with the others when one has failed."""
+        with zarr.errors_told(self.name, "write"):
+            array = zarr.opened(self.folder, self.version, self.identity, "r+")
+            for box in chunk_boxes(region, self.chunks):
+                starts = [max(b.start, r.start) for b, r in zip(box, region, strict=True)]
+                part = tuple(slice(start, b.stop) for start, b in zip(starts, box, strict=True))
+                own = tuple(slice(p.start - r.start, p.stop - r.start) for p, r in zip(part, region, strict=True))
+                array[part] = np.asarray(values[own], array.dtype)
+
+
+def _checked(inner: str, where: str) -> str:
+    """The path of a new array; UsageError for a part that the format reserves, or that a folder cannot have."""
+    parts = inner.strip("/").split("/") if inner.strip("/") else []
+    reserved = {
+        name for names in (*zarr_metadata.ARRAY_FILES.values(), *zarr_metadata.GROUP_FILES.values()) for name in names
+    }
+    for part in parts:
+        if not part.strip(".") or part.startswith("__") or part in reserved or {"\0", "\\"}.intersection(part):
+            raise UsageError(f"{inner[:80]!r} is no array's name", "a path such as group/name", where=where)
+    return "/".join(parts)
+
+
+def _copied(like: zarr.ZarrSource) -> dict[str, bytes]:
+    """The metadata files of an array, so that chunks, codecs, fill value and attributes are the same."""
+    paths = [Path(like.folder, name) for name in zarr_metadata.ARRAY_FILES[like.metadata.version]]
+    return {path.name: path.read_bytes() for path in paths if path.exists()}
+
+
+def _made(like: Source, where: str) -> tuple[tuple[int, ...], dict[str, bytes]]:
+    """Chunks and metadata file of a new array, as the package zarr chooses them."""
+    import zarr as package
+
+    files: dict[str, Any] = {}
+    with zarr.errors_told(where, "write"):
+        dtype = like.dtype.newbyteorder("=")  # the format has a byte order for its codecs, and none for its types
+        array = package.create_array(files, shape=like.sizes, dtype=dtype, zarr_format=zarr_metadata.NEWEST)
+        return array.chunks, {name: data.to_bytes() for name, data in files.items()}
+
+
+def _groups(like: Source, inner: str, version: zarr_metadata.Version) -> dict[PurePosixPath, bytes]:
+    """The metadata files of every group on the way: where the old store has that group, with its attributes."""
+    files = {}
+    main, *others = zarr_metadata.GROUP_FILES[version]
+    for parent in PurePosixPath(inner).parents:
+        found: dict[str, dict[str, Any]] = {}
+        if isinstance(like, zarr.ZarrSource) and not zarr_metadata.version_of(folder := Path(like.store, parent)):
+            found = {name: zarr_metadata.read_object(folder / name) for name in (main, *others)}
+            found[main].pop(_CONSOLIDATED, None)
+        files[parent / main] = found.get(main) or _GROUPS[version]
+        files |= {parent / name: found[name] for name in others if found.get(name)}
+    return {path: json.dumps(fields).encode() for path, fields in files.items()}

@@ -1,0 +1,264 @@
+"""Archives of .npy members: what NumPy and zipfile make goes in, and an archive that lies is refused by name."""
+
+import itertools
+import json
+import zipfile
+import zlib
+
+import numpy as np
+import oracle
+import pytest
+import test_hazards
+from test_formats import held, open_, write
+
+from revseq_cli.errors import FormatError, RevseqError, UsageError
+from revseq_cli.formats import npz
+
+refused = test_hazards.refused
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+N = np.array([[2], [4], [3]], np.uint32)
+EXPECTED = oracle.reverse(X, N, 1)
+
+
+def archive(path, *, compression=zipfile.ZIP_STORED, comment=b"", **members):
+    """The members, with whatever bytes; the archive's own fields are right."""
+    with zipfile.ZipFile(path, "w", compression) as file:
+        for name, data in members.items():
+            file.writestr(name, data)
+        file.comment = comment
+
+
+def npy(values=X):
+    return npz.npy.header_bytes(values.dtype, values.shape, "C") + values.tobytes()
+
+
+def patched(path, at, data, header=b"PK\1\2"):
+    """Lay bytes over the first such header."""
+    whole = bytearray(path.read_bytes())
+    place = whole.index(header) + at
+    whole[place : place + len(data)] = data
+    path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_input_and_lengths_in_one_file(revseq, tmp_path, save):
+    save(tmp_path / "x.npz", x=X, n=N)
+    for engine in ("serial", "threads", "processes"):
+        options = ("--engine", engine, "--jobs", 2, "--memory", "4K", "--verify", "--overwrite")
+        revseq("run", "x.npz::x", "x.npz::n.npy", "--axis", 1, "-o", "y.npz", *options).ok()
+        with np.load(tmp_path / "y.npz") as found:
+            assert found.files == ["x"]
+            assert oracle.same_bits(found["x"], EXPECTED)
+    revseq("run", "x.npz::x", "x.npz::n", "--axis", 1, "-o", "z.npz::of/mine", "--json", "--sha256").ok()
+    with np.load(tmp_path / "z.npz") as found:
+        assert oracle.same_bits(found["of/mine"], EXPECTED)
+
+
+def test_what_show_says(revseq, tmp_path):
+    np.savez(tmp_path / "x.npz", x=X)
+    (found,) = json.loads(revseq("show", "x.npz", "--json").ok().out)["tensors"]
+    assert (found["format"], found["storage"]["member"], found["storage"]["method"]) == ("npz", "x.npy", "stored")
+
+
+def test_it_is_no_stream(revseq, tmp_path):
+    np.savez(tmp_path / "x.npz", x=X, n=N)
+    job = ("x.npz::x", "x.npz::n", "--axis", 1)
+    revseq("run", *job, "-f", "npz").refused(".npz cannot be written to a pipe")
+    revseq("run", "-", *job[1:], stdin=(tmp_path / "x.npz").read_bytes()).refused(".npz cannot be read from a pipe")
+
+
+def test_which_member(tmp_path):
+    path = tmp_path / "x.npz"
+    archive(path, **{"a.npy": npy(), "a.npy.npy": npy(N), "notes.txt": b"text"})
+    assert open_(f"{path}::a").sizes == (3, 4)
+    assert open_(f"{path}::a.npy").sizes == (3, 1)
+    for name, problem in (("b", "no such tensor"), ("notes.txt", "no such tensor"), ("", "no such tensor")):
+        with pytest.raises(FormatError, match=problem):
+            open_(f"{path}::{name}")
+    with pytest.raises(FormatError, match=r"2 tensors: a, a\.npy"):
+        open_(path)
+    archive(path, **{"notes.txt": b"text"})
+    with pytest.raises(FormatError, match="has no tensor"):
+        open_(path)
+    archive(path)
+    with pytest.raises(FormatError, match="has no tensor"):
+        open_(path)
+
+
+def test_names_of_members_are_only_names(tmp_path):
+    path = tmp_path / "x.npz"
+    for name in ("../../up", "/etc/passwd", "\x1b[1m"):
+        archive(path, **{f"{name}.npy": npy()})
+        assert oracle.same_bits(open_(path).read(), X)
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/../b", "/a", "a//b", "a\\b", "c:", "a\0b", "\udcff", "x" * 40_000])
+def test_names_that_could_not_be_unpacked_are_not_written(tmp_path, name):
+    with pytest.raises(UsageError, match="no member's name"):
+        write(f"{tmp_path / 'x.npz'}::{name}", X)
+    assert not list(tmp_path.iterdir())
+
+
+def test_large_sizes_take_64_bits(tmp_path, monkeypatch):
+    """As they do from 4 GiB on; the limit is lowered here."""
+    monkeypatch.setattr(npz.NpzSink, "_wide", True)
+    write(tmp_path / "x.npz", X)
+    assert b"PK\6\6" in (tmp_path / "x.npz").read_bytes()
+    with np.load(tmp_path / "x.npz") as found:
+        assert oracle.same_bits(found["tensor"], X)
+    assert oracle.same_bits(open_(tmp_path / "x.npz").read(), X)
+
+
+def test_when_sizes_take_64_bits(tmp_path):
+    like = held(np.broadcast_to(np.uint8(0), (1 << 16, 1 << 16)))
+    for sizes, wide in (((1 << 32,), True), ((1 << 31,), False)):
+        like.sizes = sizes
+        assert npz.NpzSink(npz_file(tmp_path), like, None)._wide is wide
+
+
+def npz_file(folder):
+    from revseq_cli.formats.newfile import NewFile
+
+    return NewFile(str(folder / "y.npz"), overwrite=False)
+
+
+def test_pickles_are_never_loaded(refused, tmp_path):
+    np.savez(tmp_path / "x.npz", x=np.array([{}], object), allow_pickle=True)
+    refused("x.npz::x", "x.npz::x: ", "pickle is never loaded")
+
+
+@pytest.mark.parametrize("flag", [1, 1 << 5, 1 << 6])
+def test_encrypted_members(refused, tmp_path, flag):
+    archive(tmp_path / "x.npz", **{"x.npy": npy()})
+    patched(tmp_path / "x.npz", 8, flag.to_bytes(2, "little"))
+    refused("x.npz", "x.npz::x: is encrypted")
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_other_compressions(refused, tmp_path, compression):
+    archive(tmp_path / "x.npz", compression=compression, **{"x.npy": npy()})
+    refused("x.npz", f"x.npz::x: has the compression method {compression}")
+
+
+def test_two_members_of_one_name(refused, tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as file:
+        file.writestr("x.npy", npy())
+        with pytest.warns(UserWarning, match="Duplicate"):
+            file.writestr("x.npy", npy(X + 1))
+    refused("x.npz", "x.npz: has two members of one name: x.npy")
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+@pytest.mark.parametrize("engine", ["serial", "processes"])
+def test_a_flipped_bit(refused, tmp_path, compression, engine):
+    archive(tmp_path / "x.npz", compression=compression, **{"x.npy": npy(), "n.npy": npy(N)})
+    with zipfile.ZipFile(tmp_path / "x.npz") as file:
+        spans = [(info.header_offset + 35, info.header_offset + 33 + info.compress_size) for info in file.infolist()]
+    whole = (tmp_path / "x.npz").read_bytes()
+    for name, span in zip(("x", "n"), spans, strict=True):
+        for place in span:
+            damaged = bytearray(whole)
+            damaged[place] ^= 4
+            (tmp_path / "x.npz").write_bytes(damaged)
+            options = ("--engine", engine, "--jobs", 2)
+            refused("x.npz::x", f"x.npz::{name}: ", n="x.npz::n", options=options)
+
+
+def test_a_wrong_checksum_is_told_with_its_member(refused, tmp_path):
+    archive(tmp_path / "x.npz", **{"x.npy": npy()})
+    patched(tmp_path / "x.npz", 16, b"\1\2\3\4")
+    refused("x.npz", f"x.npz::x: is damaged: its CRC-32 is {zlib.crc32(npy()):08x}, and the archive says 04030201")
+    archive(tmp_path / "n.npz", **{"n.npy": npy(N.astype(np.int64))})
+    patched(tmp_path / "n.npz", 16, b"\1\2\3\4")
+    np.save(tmp_path / "x.npy", X)
+    refused("x.npy", "n.npz::n: is damaged", n="n.npz", options=("--lengths-dtype", "UINT32"))
+
+
+@pytest.mark.parametrize(
+    ("at", "data", "problem"),
+    [
+        (24, (1 << 30).to_bytes(4, "little"), "inflates to 176 bytes, and declares 1073741824"),
+        (24, (175).to_bytes(4, "little"), "inflates to more than the 175 bytes"),
+        (24, (0).to_bytes(4, "little"), "inflates to more than the 0 bytes"),
+        (24, (177).to_bytes(4, "little"), "inflates to 176 bytes, and declares 177"),
+        (24, (0xFFFFFFF0).to_bytes(4, "little"), "declares 4294967280 bytes"),
+        (20, (3).to_bytes(4, "little"), "declares 176"), (20, (1 << 30).to_bytes(4, "little"), "behind the directory"),
+        (10, (0).to_bytes(2, "little"), "damaged local header"), (42, (7).to_bytes(4, "little"), "outside its archive"),
+        (46, b"y", "damaged local header"),
+    ],
+)  # fmt: skip
+def test_a_directory_that_lies(refused, tmp_path, at, data, problem):
+    archive(tmp_path / "x.npz", compression=zipfile.ZIP_DEFLATED, **{"x.npy": npy()})
+    patched(tmp_path / "x.npz", at, data)
+    refused("x.npz", problem)
+
+
+def test_a_stored_member_that_lies(refused, tmp_path):
+    archive(tmp_path / "x.npz", **{"x.npy": npy()})
+    patched(tmp_path / "x.npz", 24, (1 << 30).to_bytes(4, "little"))
+    refused("x.npz", "x.npz::x: is stored in 176 bytes, and declares 1073741824")
+    for data, problem in ((npy() + b"!", "1 bytes behind"), (npy()[:-1], "is truncated"), (b"", "empty file")):
+        archive(tmp_path / "x.npz", **{"x.npy": data})
+        refused("x.npz", f"x.npz::x: {'has ' if '!' in str(data) else ''}", problem)
+
+
+def test_a_bomb(refused, tmp_path):
+    """5 GiB of zeros in 5 MB: refused before it is read."""
+    packer = zlib.compressobj(1, wbits=-15)
+    data = b"".join(packer.compress(bytes(1 << 24)) for _ in range(4)) + packer.flush()
+    archive(tmp_path / "x.npz", **{"x.npy": data})
+    for header, method, sizes in ((b"PK\1\2", 10, 20), (b"PK\3\4", 8, 18)):
+        patched(tmp_path / "x.npz", method, (8).to_bytes(2, "little"), header)
+        patched(tmp_path / "x.npz", sizes, len(data).to_bytes(4, "little") + (0xFFFFFFFE).to_bytes(4, "little"), header)
+    refused("x.npz", "x.npz::x: is deflated, and declares 4294967294 bytes", "at most 1073741824", "Hint: unzip it")
+
+
+def test_a_huge_directory_is_not_read(refused, tmp_path):
+    end = npz._END.pack(b"PK\5\6", 0, 0, 1, 1, 0xFFFFFF00, 4, 0)
+    with open(tmp_path / "x.npz", "wb") as file:
+        file.write(b"PK\3\4")
+        file.truncate(4 + 0xFFFFFF00)
+        file.seek(0, 2)
+        file.write(end)
+    refused("x.npz", "x.npz: has a directory of 4294967040 bytes")
+
+
+def test_bytes_outside_the_archive(refused, tmp_path):
+    archive(tmp_path / "x.npz", comment=b"a comment", **{"x.npy": npy()})
+    whole = (tmp_path / "x.npz").read_bytes()
+    assert oracle.same_bits(open_(tmp_path / "x.npz").read(), X)
+    for data in (whole + b"!", whole + whole, whole[:-1], b"PK\3\4" + whole):
+        (tmp_path / "x.npz").write_bytes(data)
+        refused("x.npz", "x.npz: has bytes outside its archive")
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_any_flipped_bits_are_noticed(tmp_path, compression):
+    """Whatever is flipped, the values are the same or it is refused."""
+    path = tmp_path / "x.npz"
+    archive(path, compression=compression, **{"x.npy": npy()})
+    whole = path.read_bytes()
+    rng = np.random.default_rng(3)
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        try:
+            source = open_(path)
+            found = source.read()
+            source.recheck()
+        except RevseqError:
+            continue
+        assert oracle.same_bits(found, X), place
+
+
+def test_through_every_format_and_back(revseq, tmp_path):
+    """Bit for bit, NaN with payloads too; and --verify and diff agree."""
+    bits = np.random.default_rng(1).integers(0, 2**32, (50, 3, 7), np.uint32)
+    np.savez_compressed(tmp_path / "x.npz", x=bits.view("<f4"))
+    chain = ("x.npz::x", "a.safetensors", "b.zarr", "c.h5", "d.npy", "e.npz::x")
+    for source, target in itertools.pairwise(chain):
+        revseq("convert", source, target, "--verify").ok()
+    revseq("diff", "x.npz", "e.npz").ok()
+    with np.load(tmp_path / "e.npz") as found:
+        assert (found["x"].view("<u4") == bits).all()

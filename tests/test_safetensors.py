@@ -1,0 +1,145 @@
+"""Files of .safetensors: what its own package makes goes in, and a header that lies is refused by name."""
+
+import json
+
+import numpy as np
+import oracle
+import pytest
+import safetensors
+import safetensors.numpy
+import test_hazards
+from test_formats import open_, write
+
+from revseq_cli.errors import FormatError, RevseqError, UsageError
+
+refused = test_hazards.refused
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+N = np.array([[2], [4], [3]], np.uint32)
+EXPECTED = oracle.reverse(X, N, 1)
+ENTRY = {"dtype": "F32", "shape": [3, 4], "data_offsets": [0, 48]}
+
+
+def make(folder, header, data=bytes(48), length=None):
+    raw = header if isinstance(header, bytes) else json.dumps(header).encode()
+    length = len(raw) if length is None else length
+    (folder / "x.safetensors").write_bytes(length.to_bytes(8, "little") + raw + data)
+
+
+def test_input_and_lengths_in_one_file(revseq, tmp_path):
+    safetensors.numpy.save_file({"x": X, "n": N}, tmp_path / "x.safetensors", {"format": "np", "über": "\x1b"})
+    for engine in ("serial", "threads", "processes"):
+        options = ("--engine", engine, "--jobs", 2, "--memory", "4K", "--verify", "--overwrite")
+        job = ("x.safetensors::x", "x.safetensors::n", "--axis", 1)
+        revseq("run", *job, "-o", "y.safetensors", *options).ok()
+        with safetensors.safe_open(tmp_path / "y.safetensors", "np") as found:
+            assert found.metadata() == {"format": "np", "über": "\x1b"}
+            assert list(found.keys()) == ["x"]
+            assert oracle.same_bits(found.get_tensor("x"), EXPECTED)
+    revseq("run", *job, "-o", "z.safetensors::of.mine").ok()
+    assert list(safetensors.numpy.load_file(tmp_path / "z.safetensors")) == ["of.mine"]
+    revseq("run", *job, "-o", "z.npz").ok()
+    with np.load(tmp_path / "z.npz") as found:
+        assert oracle.same_bits(found["x"], EXPECTED)
+    revseq("run", *job, "-f", "safetensors").refused(".safetensors cannot be written to a pipe")
+    revseq("run", *job, "-o", "w.safetensors", "--chunks", "auto").refused("are about HDF5")
+
+
+def test_a_big_endian_input_keeps_every_bit(revseq, tmp_path):
+    """Little-endian is all that the format has; --verify takes the two byte orders for what they are."""
+    bits = np.array([[0x7FC00001, 0x7F800001, 0x80000000, 1]] * 3, ">u4")
+    np.save(tmp_path / "x.npy", np.asfortranarray(bits.view(">f4")))
+    np.save(tmp_path / "n.npy", N)
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.safetensors", "--verify").ok()
+    found = safetensors.numpy.load_file(tmp_path / "y.safetensors")["tensor"]
+    assert (found.view("<u4") == oracle.reverse(bits, N, 1)).all()
+
+
+@pytest.mark.parametrize("name", ["", "__metadata__", "\udcff"])
+def test_names_that_are_none(tmp_path, name):
+    with pytest.raises(UsageError, match="no tensor's name"):
+        write(f"{tmp_path / 'y.safetensors'}::{name}", X)
+    assert not list(tmp_path.iterdir())
+
+
+def test_which_tensor(tmp_path):
+    path = tmp_path / "x.safetensors"
+    safetensors.numpy.save_file({"a": X, "b": N}, path)
+    with pytest.raises(FormatError, match="2 tensors: a, b"):
+        open_(path)
+    with pytest.raises(FormatError, match="no such tensor"):
+        open_(f"{path}::c")
+    make(tmp_path, {"__metadata__": {"a": "b"}}, b"")
+    with pytest.raises(FormatError, match="has no tensor"):
+        open_(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "problem"),
+    [
+        ({"x": ENTRY | {"dtype": "BF16"}}, "data type is BF16"),
+        ({"x": ENTRY | {"dtype": "F8_E4M3"}}, "data type is F8_E4M3"), ({"x": ENTRY | {"dtype": "\x1b"}}, r"\x1b"),
+        ({"x": ENTRY | {"dtype": 4}}, "damaged header"), ({"x": ENTRY | {"dtype": ["F32"]}}, "damaged header"),
+        ({"x": ENTRY | {"shape": [3, 5]}}, "48 bytes by its offsets, and 60 by its shape"),
+        ({"x": ENTRY | {"shape": [1 << 62, 1 << 62]}}, "by its shape"), ({"x": ENTRY | {"shape": [3, -4]}}, "damaged header"),
+        ({"x": ENTRY | {"shape": [3, 4.0]}}, "damaged header"), ({"x": ENTRY | {"shape": [12, True]}}, "damaged header"),
+        ({"x": ENTRY | {"shape": 12}}, "damaged header"), ({"x": ENTRY | {"shape": [1 << 63]}}, "damaged header"),
+        ({"x": ENTRY | {"shape": [12, *[1] * 64]}}, "dimension count 65"),
+        ({"x": ENTRY | {"data_offsets": [48, 0]}}, "by its offsets"), ({"x": ENTRY | {"data_offsets": [0]}}, "damaged header"),
+        ({"x": ENTRY | {"data_offsets": [0, 48, 96]}}, "damaged header"),
+        ({"x": ENTRY | {"data_offsets": [8, 56]}}, "a gap or overlap at byte 0"),
+        ({"x": ENTRY, "y": ENTRY}, "a gap or overlap at byte 48"),
+        ({"x": ENTRY, "y": {"dtype": "U8", "shape": [1], "data_offsets": [49, 50]}}, "a gap or overlap at byte 48"),
+        ({"x": ENTRY, "y": {"dtype": "Q", "shape": [1], "data_offsets": [48, 40]}}, "a gap or overlap"),
+        ({"x": ENTRY, "y": {"dtype": "U8", "shape": [1], "data_offsets": [48, 49]}}, "48 bytes of elements, and it promises 49"),
+        ({"x": {"dtype": "U8", "shape": [47], "data_offsets": [0, 47]}}, "1 bytes behind"),
+        ({"x": {"dtype": "F32", "shape": [12], "data_offsets": [0, 48], "more": 1}}, "damaged header"),
+        ({"x": {"dtype": "F32", "shape": [12]}}, "damaged header"), ({"x": 1}, "damaged header"), ([ENTRY], "damaged header"),
+        ({"x": ENTRY, "__metadata__": {"a": 1}}, "__metadata__"), ({"x": ENTRY, "__metadata__": "a"}, "__metadata__"),
+        ({"x": ENTRY, "__metadata__": {"a": "\ud800"}}, "__metadata__"), ({"\udc00": ENTRY}, "whole characters"),
+        (b'{"x":1,"x":2}', "a key twice"), (b'{"x":' + b"[" * 100_000, "damaged header"), (b"{" * 200, "damaged header"),
+        (b'{"x":' + b"9" * 5000 + b"}", "damaged header"), (b'{"\xff":1}', "damaged header"), (b" {}", "damaged header"),
+        (b"", "damaged header"), (b'{"x":NaN}', "damaged header"), (b"__import__('os')", "damaged header"),
+    ],
+)  # fmt: skip
+def test_hostile_headers(refused, tmp_path, header, problem):
+    make(tmp_path, header)
+    refused("x.safetensors", "x.safetensors", problem)
+
+
+@pytest.mark.parametrize("length", [1 << 63, (1 << 64) - 1, 100_000_001, 100_000_000, 600])
+def test_a_header_is_not_read_before_its_length_is_right(refused, tmp_path, length):
+    make(tmp_path, {"x": ENTRY}, length=length)
+    refused("x.safetensors", "x.safetensors: ", f"a header of {length} bytes")
+
+
+def test_no_dimensions_and_no_elements(refused, tmp_path):
+    make(tmp_path, {"x": {"dtype": "F32", "shape": [], "data_offsets": [0, 4]}}, bytes(4))
+    refused("x.safetensors", "x.safetensors::x: has dimension count 0")
+    make(tmp_path, {"x": {"dtype": "F32", "shape": [3, 0], "data_offsets": [0, 0]}}, b"")
+    refused("x.safetensors", "x.safetensors::x: has sizes that no tensor has")
+
+
+def test_an_unknown_type_beside_does_no_harm(tmp_path):
+    other = {"dtype": "F8_E5M2", "shape": [4], "data_offsets": [48, 52]}
+    make(tmp_path, {"x": ENTRY, "y": other}, X.tobytes() + bytes(4))
+    assert oracle.same_bits(open_(f"{tmp_path / 'x.safetensors'}::x").read(), X)
+
+
+def test_it_agrees_with_its_own_package_on_damage(tmp_path):
+    """What that refuses is refused here, but for types that may yet come and are not asked for."""
+    path = tmp_path / "x.safetensors"
+    safetensors.numpy.save_file({"a": X, "b": N}, path)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(4)
+    for place in range(len(whole) - 60):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        try:
+            safetensors.numpy.load_file(path)
+        except safetensors.SafetensorError as e:
+            if "unknown variant" in str(e):
+                continue
+            for name in "ab":
+                with pytest.raises(RevseqError):
+                    open_(f"{path}::{name}").read()

@@ -1,0 +1,292 @@
+"""Zarr to Zarr: metadata and codecs are kept, every bit is stored, and a store that lies is refused by name."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+
+import numpy as np
+import oracle
+import pytest
+import test_hazards
+import zarr
+from conftest import COMMAND
+from test_formats import open_, write
+
+from revseq_cli.errors import FormatError, RevseqError, UsageError
+
+done, refused = test_hazards.done, test_hazards.refused
+X = np.random.default_rng(1).integers(-500, 500, (5, 30, 17)).astype("<i2")
+N = np.random.default_rng(2).integers(0, 35, (5, 1, 17)).astype("u4")
+EXPECTED = oracle.reverse(X, N, 1)
+F4 = np.arange(12, dtype=np.float32).reshape(3, 4)
+RUN = ("run", "x.zarr", "n.npy", "--axis", 1, "-o", "y.zarr", "--verify", "--jobs", 2)
+
+
+def make(folder, values=X, name=None, **options):
+    options = {"chunks": (2, 8, 5)[: values.ndim]} | options
+    array = zarr.create_array(
+        str(folder / "x.zarr"), name=name, shape=values.shape, dtype=values.dtype, overwrite=True,
+        config={"write_empty_chunks": True}, **options,
+    )  # fmt: skip
+    array[...] = values
+    return array
+
+
+def contents(store):
+    return {str(path.relative_to(store)): path.read_bytes() for path in store.rglob("*") if path.is_file()}
+
+
+def edit(path, **fields):
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+
+def refused_when_opened(folder, problem):
+    with pytest.raises(RevseqError) as caught:
+        open_(folder / "x.zarr")
+    assert "x.zarr" in str(caught.value)
+    assert problem in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    np.save(tmp_path / "n.npy", N)
+    return tmp_path
+
+
+STORAGE = {
+    "plain": {"compressors": None},
+    "zstd": {},
+    "gzip": {"compressors": zarr.codecs.GzipCodec(level=5)},
+    "blosc, crc32c": {"compressors": [zarr.codecs.BloscCodec(cname="lz4"), zarr.codecs.Crc32cCodec()]},
+    "shards": {"chunks": (2, 4, 5), "shards": (4, 8, 15)},
+    "transposed, big-endian": {
+        "filters": [zarr.codecs.TransposeCodec(order=(2, 0, 1))], "serializer": zarr.codecs.BytesCodec(endian="big"),
+    },
+    "separator, fill": {"chunk_key_encoding": {"name": "v2", "separator": "."}, "fill_value": -7},
+    "version 2": {"zarr_format": 2},
+    "version 2, plain": {"zarr_format": 2, "compressors": None, "order": "F"},
+    "chunks beyond the sizes": {"chunks": (9, 40, 20)},
+}  # fmt: skip
+
+
+ENGINES = [(storage, engine) for storage in ("zstd", "shards", "version 2") for engine in ("threads", "processes")]
+
+
+@pytest.mark.parametrize(("storage", "engine"), [*((storage, "serial") for storage in STORAGE), *ENGINES])
+def test_storage_is_kept(revseq, folder, storage, engine):
+    make(folder, attributes={"units": "m"}, **STORAGE[storage])
+    revseq(*RUN, "--engine", engine, "--memory", "64K").ok()
+    assert (zarr.open_array(folder / "y.zarr", mode="r")[...] == EXPECTED).all()
+    before, after = contents(folder / "x.zarr"), contents(folder / "y.zarr")
+    assert before.keys() == after.keys()
+    assert all(before[name] == after[name] for name in before if name in ("zarr.json", ".zarray", ".zattrs"))
+    assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_groups_keep_their_attributes(revseq, folder, version):
+    root = zarr.open_group(folder / "x.zarr", mode="w", zarr_format=version, attributes={"title": "root"})
+    group = root.create_group("a", attributes={"title": "group"})
+    group.create_array("b", data=X, attributes={"title": "array"})
+    zarr.create_array(str(folder / "x.zarr"), name="other", data=X[:1], zarr_format=version)
+    zarr.consolidate_metadata(str(folder / "x.zarr")) if version == 2 else None
+    revseq(*RUN).refused("x.zarr: has 2 tensors: a/b, other")
+    revseq("run", "x.zarr::/a/b", *RUN[2:]).ok()
+    found = zarr.open_group(folder / "y.zarr", mode="r")
+    assert [found.attrs["title"], found["a"].attrs["title"], found["a/b"].attrs["title"]] == ["root", "group", "array"]
+    assert "other" not in found
+    assert (found["a/b"][...] == EXPECTED).all()
+    revseq("run", "x.zarr::a/b", "n.npy", "--axis", 1, "-o", "z.zarr::new/a/b").ok()
+    assert (zarr.open_group(folder / "z.zarr", mode="r")["new/a/b"][...] == EXPECTED).all()
+
+
+def test_to_and_from_other_formats(revseq, folder):
+    np.save(folder / "x.npy", np.asfortranarray(X.astype(">i2")))
+    revseq("run", "x.npy", *RUN[2:]).ok()
+    revseq("run", "x.npy", *RUN[2:5], "-o", "g.zarr::a/b", "--verify").ok()
+    for name in ("y.zarr", "g.zarr::a/b"):
+        assert (open_(folder / name).read() == EXPECTED).all()
+    revseq("run", "y.zarr", *RUN[2:5], "-o", "z.npy", "--verify").ok()
+    assert (np.load(folder / "z.npy") == X).all()
+    revseq("run", "y.zarr", *RUN[2:5], "-f", "zarr").refused(".zarr cannot be written to a pipe")
+    revseq("run", "y.zarr", *RUN[2:5], "-o", "w.zarr", "--compression", "none").refused("are about HDF5")
+
+
+def test_what_is_equal_to_the_fill_value_is_stored_bit_for_bit(done, folder):
+    """The package would leave out chunks that are equal to it, and take -0.0 for 0.0 and every NaN for the same."""
+    bits = np.array([[0x80000000] * 4, [0x7FC00001] * 4, [0] * 4], "<u4")
+    for fill in (0.0, np.nan):
+        make(folder, bits.view("<f4"), chunks=(1, 4), fill_value=fill)
+        write(folder / f"{fill}.zarr", open_(folder / "x.zarr").read())
+        for name in ("x.zarr", f"{fill}.zarr"):
+            assert (done(name).view("<u4") == bits).all()
+
+
+def test_the_digest_is_that_of_all_files(revseq, folder):
+    make(folder)
+    found = json.loads(revseq(*RUN, "--json", "--sha256").ok().out)["sha256"]
+    command = "find * -type f | LC_ALL=C sort | xargs sha256sum | sha256sum"
+    printed = subprocess.run(command, shell=True, cwd=folder / "y.zarr", capture_output=True, text=True, check=True)
+    assert found == printed.stdout.split()[0]
+
+
+@pytest.mark.parametrize("name", ["..", "a/../b", ".", "a//b", "__a", "a/zarr.json", "a\\b", "a\0"])
+def test_names_that_are_none(tmp_path, name):
+    with pytest.raises(UsageError, match="no array's name"):
+        write(f"{tmp_path / 'x.zarr'}::{name}", X)
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_run_without_the_package(tmp_path):
+    make(tmp_path, F4, chunks=(3, 4))
+    code = "import sys; sys.modules['zarr'] = None; from revseq_cli.__main__ import main; main()"
+    for args in (["x.zarr", "[[1],[1],[1]]", "--axis", "1"], ["[[1, 2]]", "[[1]]", "--axis", "1", "-o", "y.zarr"]):
+        command = [sys.executable, "-c", code, "run", *args]
+        found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert found.returncode == 2
+        assert "Hint: pip install 'revseq-cli[zarr]'" in found.stderr
+
+
+def test_it_is_loaded_only_when_it_is_used():
+    code = "import revseq_cli.job, revseq_cli.engine, sys; print('zarr' in sys.modules, 'numcodecs' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "False False\n"
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"data_type": "string"}, "data type is string"), ({"data_type": "r8"}, "data type is r8"),
+        ({"data_type": {"name": "numpy.datetime64"}}, "data type is "), ({"data_type": ["float32"]}, "data type is "),
+        ({"data_type": "bfloat16\x1b"}, r"data type is bfloat16\x1b"), ({"shape": []}, "dimension count 0"),
+        ({"shape": [3, 0]}, "sizes of at least 1"), ({"shape": [3, -4]}, "sizes of at least 1"), ({"shape": 3}, "damaged"),
+        ({"shape": [1] * 65}, "dimension count 65"), ({"shape": [3, 4.0]}, "damaged"), ({"shape": [True, 4]}, "damaged"),
+        ({"shape": [1 << 40, 1 << 20]}, "and stores "), ({"shape": [1 << 63, 4]}, "less than 2^63"), ({"codecs": []}, ""),
+        ({"codecs": [{"name": "bytes"}, {"name": "numcodecs.pickle"}]}, "has the codec numcodecs.pickle"),
+        ({"codecs": [{"name": "bytes"}, {"name": "scale_offset\x1b"}]}, r"has the codec scale_offset\x1b"),
+        ({"codecs": [{"name": "bytes"}, {"name": ["zstd"]}]}, "has the codec"), ({"codecs": 1}, "damaged"), ({"codecs": [1]}, "damaged"),
+        ({"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 4], "codecs": [{"name": "evil"}],
+                      "index_codecs": []}}]}, "has the codec evil"),
+        ({"chunk_grid": {"name": "rectilinear"}}, "chunk grid rectilinear"), ({"chunk_grid": None}, "damaged"),
+        ({"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [3, 0]}}}, "has the chunks"),
+        ({"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [3]}}}, "has the chunks"),
+        ({"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [3, 1 << 50]}}}, "and stores "),
+        ({"chunk_key_encoding": {"name": "evil"}}, "zarr cannot read it"), ({"fill_value": "x"}, "zarr cannot read it"),
+        ({"storage_transformers": [{"name": "evil"}]}, "zarr cannot read it"), ({"node_type": "what"}, "has no tensor"),
+    ],
+)  # fmt: skip
+def test_hostile_metadata(tmp_path, fields, problem):
+    make(tmp_path, F4, chunks=(3, 4))
+    edit(tmp_path / "x.zarr" / "zarr.json", **fields)
+    refused_when_opened(tmp_path, problem)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"dtype": "|O", "filters": [{"id": "pickle"}]}, "data type is |O"), ({"filters": [{"id": "pickle"}]}, "has the codec pickle"),
+        ({"filters": [{"id": "fixedscaleoffset", "scale": 10, "offset": 0, "dtype": "<f4"}]}, "has the codec fixedscaleoffset"),
+        ({"compressor": {"id": "msgpack2"}}, "has the codec msgpack2"), ({"dtype": [["a", "<f4"]]}, "data type is "),
+        ({"dtype": "<M8[s]"}, "data type is "), ({"dtype": "(("}, "data type is (("), ({"chunks": None}, "damaged"), ({"filters": 3}, "damaged"),
+    ],
+)  # fmt: skip
+def test_hostile_metadata_of_version_2(tmp_path, fields, problem):
+    make(tmp_path, F4, chunks=(3, 4), zarr_format=2)
+    edit(tmp_path / "x.zarr" / ".zarray", **fields)
+    refused_when_opened(tmp_path, problem)
+
+
+def test_the_command_says_what_is_hostile(refused, tmp_path):
+    make(tmp_path, F4, chunks=(3, 4), zarr_format=2)
+    edit(tmp_path / "x.zarr" / ".zarray", dtype="|O", filters=[{"id": "pickle\x1b"}])
+    refused("x.zarr", "x.zarr: its data type is |O")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, '{"node_type": "array"}', "\xff"])
+def test_metadata_that_are_none(tmp_path, text):
+    make(tmp_path, F4, chunks=(3, 4))
+    (tmp_path / "x.zarr" / "zarr.json").write_bytes(text.encode("latin1"))
+    refused_when_opened(tmp_path, "metadata")
+
+
+def test_metadata_that_are_huge(tmp_path):
+    make(tmp_path, F4, chunks=(3, 4))
+    os.truncate(tmp_path / "x.zarr" / "zarr.json", 1 << 33)
+    refused_when_opened(tmp_path, "has 8589934592 bytes of metadata")
+
+
+@pytest.mark.parametrize("name", ["zarr.json", "c", "c/0", "c/0/0"])
+def test_links_are_not_followed(refused, tmp_path, name):
+    make(tmp_path, F4, chunks=(3, 4))
+    inside = tmp_path / "x.zarr" / name
+    inside.rename(tmp_path / "elsewhere")
+    inside.symlink_to(tmp_path / "elsewhere")
+    refused("x.zarr", "links are not followed")
+
+
+def test_links_on_the_way_are_not_followed(tmp_path):
+    make(tmp_path, F4, name="a/b", chunks=(3, 4))
+    (tmp_path / "x.zarr" / "link").symlink_to(tmp_path / "x.zarr" / "a")
+    with pytest.raises(FormatError, match="no such tensor"):
+        open_(f"{tmp_path / 'x.zarr'}::link/b")
+    for name in ("../x.zarr/a/b", "a/../a/b", "a"):
+        with pytest.raises(FormatError, match="no such tensor"):
+            open_(f"{tmp_path / 'x.zarr'}::{name}")
+
+
+def test_a_pipe_in_the_store(refused, tmp_path):
+    make(tmp_path, F4, chunks=(3, 4))
+    (tmp_path / "x.zarr" / "c" / "0" / "0").unlink()
+    os.mkfifo(tmp_path / "x.zarr" / "c" / "0" / "0")
+    refused("x.zarr", "x.zarr: 0 is not a regular file")
+
+
+@pytest.mark.parametrize(
+    ("storage", "engine"),
+    [(each, "serial") for each in ("plain", "gzip", "blosc, crc32c", "version 2")] + [("zstd", "processes")],
+)
+def test_a_damaged_chunk(refused, folder, storage, engine):
+    make(folder, **STORAGE[storage])
+    np.save(folder / "lengths.npy", N)
+    chunk = folder / "x.zarr" / ("1.2.3" if storage == "version 2" else "c/1/2/3")
+    chunk.write_bytes(chunk.read_bytes()[:20])
+    options = ("--engine", engine, "--jobs", 2)
+    refused("x.zarr", "x.zarr: the chunk at [2, 16, 15] is damaged", n="lengths.npy", options=options)
+
+
+def test_a_store_that_changes_is_refused(tmp_path):
+    make(tmp_path, F4, chunks=(1, 4))
+    source = open_(tmp_path / "x.zarr")
+    source.read()
+    source.recheck()
+    chunk = tmp_path / "x.zarr" / "c" / "2" / "0"
+    data = chunk.read_bytes()
+    for change in (lambda: os.utime(chunk, ns=(1, 1)), chunk.unlink, lambda: chunk.write_bytes(data)):
+        change()
+        with pytest.raises(OSError, match="changed while it was read"):
+            source.recheck()
+
+
+def test_an_output_inside_the_store_is_refused(revseq, folder):
+    make(folder)
+    before = contents(folder / "x.zarr")
+    for name, problem in (("zarr.json", "is an input"), ("c/0/0/0", "changed while it was read")):
+        revseq(*RUN[:5], "-o", f"x.zarr/{name}", "-f", "npy", "--overwrite").refused(problem)
+    assert contents(folder / "x.zarr") == before
+
+
+@pytest.mark.parametrize("engine", ["serial", "processes"])
+def test_a_write_that_fails_leaves_nothing(folder, engine):
+    np.save(folder / "x.npy", np.random.default_rng(1).integers(0, 1 << 30, (3, 1 << 16)))
+    np.save(folder / "n.npy", np.full((3, 1), 9, "u4"))
+    before = sorted(folder.iterdir())
+    found = subprocess.run(
+        [COMMAND, *"run x.npy n.npy --axis 1 -o y.zarr --engine".split(), engine, "--jobs", "2"], cwd=folder, check=False,
+        capture_output=True, text=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12,) * 2),
+    )  # fmt: skip
+    assert found.returncode == 2, found.stderr
+    assert "y.zarr: cannot write: File too large" in found.stderr
+    assert sorted(folder.iterdir()) == before
