@@ -74,22 +74,12 @@ def _worded(error: Exception) -> Exception:
     """An error of any kind in our form."""
     import click
 
-    from revseq_cli.errors import RevseqError
+    from revseq_cli.errors import RevseqError, worded
 
-    match error:
-        case RevseqError():
-            return error
-        case click.UsageError():
-            command = error.ctx.command_path if error.ctx else "revseq"
-            return RevseqError(error.format_message()[:200], hint=f"{command} --help")
-        case MemoryError():
-            return RevseqError("out of memory", hint="use a binary format, or a smaller --memory")
-        case OSError():  # files have theirs worded where they are opened
-            return RevseqError(f"cannot write: {error.strerror or error}", where=error.filename or "standard output")
-        case _:
-            return RevseqError(
-                f"internal error: {type(error).__name__}: {str(error)[:200]}", hint="report it, with -vv"
-            )
+    if isinstance(error, click.UsageError):
+        command = error.ctx.command_path if error.ctx else "revseq"
+        return RevseqError(error.format_message()[:200], hint=f"{command} --help")
+    return worded(error, "standard output")
 
 
 def _fail(error: Exception, verbose: int) -> int:

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from revseq_cli.spec import Constraint
 
 
+_MOST_PROBLEMS = 20  # of a manifest that are told
+
+
 def printable(text: str) -> str:
     r"""Text with every control, surrogate or invisible character as a backslash escape.
 
@@ -72,6 +75,21 @@ class EngineError(RevseqError):
     """Work that could not be carried out within its memory or by its workers."""
 
 
+def worded(error: Exception, where: str) -> RevseqError:
+    """An error of any kind in our form; `where` is what was being written, if the error does not say."""
+    match error:
+        case RevseqError():
+            return error
+        case MemoryError():
+            return RevseqError("out of memory", hint="use a binary format, or a smaller --memory")
+        case OSError():  # files have theirs worded where they are opened
+            return RevseqError(f"cannot write: {error.strerror or error}", where=error.filename or where)
+        case _:
+            return RevseqError(
+                f"internal error: {type(error).__name__}: {str(error)[:200]}", hint="report it, with -vv"
+            )
+
+
 class SpecError(RevseqError, ValueError):
     """Tensors that break rules of the operator or of the feature level; `violations` has all of them."""
 
@@ -88,3 +106,16 @@ class SpecError(RevseqError, ValueError):
             str(RevseqError(f"{v.property} is {v.found}", f"{v.wanted} ({v.rule})", v.hint, self.names[v.tensor]))
             for v in self.violations
         )
+
+
+class ManifestError(RevseqError, ValueError):
+    """A manifest of which no job is run; `problems` has everything that is wrong with it."""
+
+    def __init__(self, problems: tuple[RevseqError, ...]) -> None:
+        super().__init__(f"{len(problems)} problems")
+        self.problems = problems
+
+    def __str__(self) -> str:
+        more = len(self.problems) - _MOST_PROBLEMS
+        rest = [f"Error: and {more} more"] if more > 0 else []
+        return "\n".join([*map(str, self.problems[:_MOST_PROBLEMS]), *rest])

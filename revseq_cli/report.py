@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import time
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from revseq_cli.spec import FeatureLevel, TensorDesc, braced, span, support
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Self
 
     from revseq_cli.arrangement import Arrangement
     from revseq_cli.compare import Differences
@@ -42,6 +40,18 @@ class Check(NamedTuple):
     lowest: FeatureLevel | None
     counts: LengthCounts | None
     batch_axis: int | None = None
+
+
+class Outcome(NamedTuple):
+    """What became of one job of a batch: `line` is that of the manifest, `error` is None if it is done."""
+
+    line: int
+    output: str
+    error: RevseqError | None
+    bytes: int = 0
+    verified: bool = False
+    notes: Sequence[str] = ()
+    sha256: str | None = None
 
 
 def show_text(source: Source, statistics: Statistics | None = None, *, preview: bool) -> str:
@@ -303,6 +313,27 @@ def _wrongs(finding: Finding) -> list[str]:
     return lines
 
 
+def outcome_json(outcome: Outcome) -> str:
+    """What became of one job; the digest only where it was asked for."""
+    line, output, error, size, verified, notes, sha256 = outcome
+    found = {"line": line, "output": output, "ok": error is None, "error": str(error) if error else None}
+    digest = {"sha256": sha256} if sha256 else {}
+    return _as_json({**found, "bytes": size, "verified": verified, "notes": list(notes), **digest})
+
+
+def print_batch(outcomes: Sequence[Outcome], jobs: int, seconds: float, *, color: bool) -> None:
+    """How many of all jobs are done, and with how many bytes in what time."""
+    from rich.table import Column, Table
+
+    failed = sum(outcome.error is not None for outcome in outcomes)
+    cells = {"jobs": jobs, "done": len(outcomes) - failed, "failed": failed, "not begun": jobs - len(outcomes)}
+    cells["bytes"] = sum(outcome.bytes for outcome in outcomes)
+    table = Table(*(Column(title, justify="right") for title in (*cells, "seconds")))
+    table.columns[2].style = "bold red" if failed else ""
+    table.add_row(*(f"{count:,}" for count in cells.values()), f"{seconds:.2f}")
+    _console(color).print(table)
+
+
 def levels_json(levels: Sequence[FeatureLevel]) -> str:
     """The support table."""
     rows = []
@@ -344,9 +375,8 @@ def _console(color: bool) -> Any:  # noqa: ANN401 - rich's Console, which is not
 
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() else 200
-    return Console(
-        width=width,
+    console: Any = Console(
+        width=None if sys.stdout.isatty() else 200,
         color_system="standard" if color else None,
         no_color=not color,  # or rich would look at NO_COLOR itself
         force_terminal=color or None,
@@ -354,41 +384,9 @@ def _console(color: bool) -> Any:  # noqa: ANN401 - rich's Console, which is not
         emoji=False,
         markup=False,
     )
+    console.on_broken_pipe = _reader_left
+    return console
 
 
-class Progress:
-    """A bar on standard error with bytes, rate and time left; it appears only when the work lasts."""
-
-    _PATIENCE = 0.5  # seconds
-
-    def __init__(self, total: int, *, shown: bool) -> None:
-        self._total, self._shown, self._done = total, shown, 0
-        self._bar: Any = None
-
-    def __enter__(self) -> Self:
-        self._began = time.monotonic()
-        return self
-
-    def advance(self, count: int) -> None:
-        """So many bytes more are done."""
-        self._done += count
-        if self._bar:
-            self._bar.update(self._task, completed=self._done)
-        elif self._shown and time.monotonic() - self._began > self._PATIENCE:
-            self._start()
-
-    def _start(self) -> None:
-        from rich import progress
-        from rich.console import Console
-
-        columns = (
-            progress.BarColumn(), progress.DownloadColumn(binary_units=True), progress.TransferSpeedColumn(),
-            progress.TimeRemainingColumn(),
-        )  # fmt: skip
-        self._bar = progress.Progress(*columns, console=Console(stderr=True), transient=True)
-        self._task = self._bar.add_task("", total=self._total, completed=self._done)
-        self._bar.start()
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar:
-            self._bar.stop()
+def _reader_left() -> NoReturn:
+    raise

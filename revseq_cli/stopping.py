@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _received: list[int] = []
-_deferred = 0
+_deferring: list[None] = []  # one for each `deferred` under way; a list, since threads add and remove without a lock
 
 
 class Stopped(BaseException):
@@ -33,7 +33,7 @@ def watch() -> None:
 
 
 def _handle(number: int, _: FrameType | None) -> None:
-    if not _deferred:
+    if not _deferring:
         _end_by(number)
     _received.append(number)
 
@@ -41,12 +41,11 @@ def _handle(number: int, _: FrameType | None) -> None:
 @contextlib.contextmanager
 def deferred() -> Iterator[None]:
     """Note a signal meanwhile, and raise Stopped for it at the end, or at a `check`: there is something to undo."""
-    global _deferred
-    _deferred += 1
+    _deferring.append(None)
     try:
         yield
     finally:
-        _deferred -= 1
+        _deferring.pop()
     check()
 
 

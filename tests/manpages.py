@@ -14,6 +14,7 @@ EXIT = {
     "run": {0: "done", 2: "anything that stopped the work; no file was changed"},
     "check": {0: "every constraint holds", 1: "one does not", 2: "anything that stopped the work"},
     "diff": {0: "the tensors are equal", 1: "they differ", 2: "anything that stopped the work"},
+    "batch": {0: "every job is done", 1: "a job failed; the others are done", 2: "MANIFEST is wrong; no job was begun"},
     "verify": {0: "every example is right", 1: "one is wrong", 2: "a page cannot be read or has no example"},
 }
 SIGNALS = "Ended by SIGINT, SIGTERM or SIGHUP, the process dies of that signal: a shell sees 130, 143 or 129."
@@ -35,6 +36,10 @@ FILES = {
     "run": WRITTEN,
     "convert": WRITTEN,
     "diff": TENSORS,
+    "batch": {
+        "*.jsonl, *.json, *.csv": "Manifests. The suffix decides on the format.",
+        ".revseq-*.tmp": "A killed batch may leave one beside each output; it can be deleted.",
+    },
     "export": {
         **TENSORS,
         "MODEL.InputTensor.npy, MODEL.SequenceLengthsTensor.npy": "Values that are not in MODEL.json itself, beside it.",

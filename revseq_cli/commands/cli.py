@@ -12,6 +12,7 @@ from revseq_cli import __version__
 COMMANDS = {
     "run": "Reverse the start of every line of a tensor; print or write it.",
     "check": "Hold a job against every constraint of a feature level.",
+    "batch": "Carry out many jobs in one process.",
     "verify": "Recompute every example on docs pages.",
     "show": "Show data type, sizes and storage of tensors, and a preview.",
     "convert": "Write a tensor in another format, bit for bit or not at all.",

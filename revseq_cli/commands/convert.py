@@ -96,13 +96,14 @@ def _write(
     source: Source, sink: FileSink, resources: Resources, voice: options.Voice, *, verify: bool, sha256: bool
 ) -> str | None:
     """Copy into the new file; its digest, if that is asked for."""
-    from revseq_cli import compare, engine, report, stopping
+    from revseq_cli import compare, engine, stopping
     from revseq_cli.arrangement import arrange_copy
+    from revseq_cli.progress import Progress
 
     arrangement = arrange_copy(source, resources, sink)
     plan, engine_name, workers, held, _ = arrangement
     voice.detail(f"{plan.block_count:,} blocks; {engine_name}, workers: {workers}; {held:,} bytes of memory")
-    bar = report.Progress(source.desc.total_bytes * (2 if verify else 1), shown=voice.shows_progress)
+    bar = Progress(source.desc.total_bytes * (2 if verify else 1), shown=voice.shows_progress)
 
     def done(elements: int) -> None:
         bar.advance(elements * source.dtype.itemsize)

@@ -82,6 +82,7 @@ def command(
     from revseq_cli import compare, job, report, stopping, view  # --help must not load NumPy
     from revseq_cli.arrangement import Resources
     from revseq_cli.kernel import Tolerance
+    from revseq_cli.progress import Progress
 
     voice = options.Voice(quiet, verbose, color, progress)
     if a == b == "-":
@@ -92,7 +93,7 @@ def command(
     found = None
     if sources[0].desc == sources[1].desc:
         desc = sources[0].desc
-        bar = report.Progress(desc.total_bytes, shown=voice.shows_progress)
+        bar = Progress(desc.total_bytes, shown=voice.shows_progress)
         with stopping.deferred(), bar:
             found = compare.compare(
                 sources[0], sources[1], tolerance, first, Resources(engine, jobs, memory),

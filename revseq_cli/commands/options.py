@@ -231,12 +231,12 @@ class Voice:
     def detail(self, text: str) -> None:
         """Tell a user who asked for it with -v."""
         if self.verbose and not self.quiet:
-            click.echo("\n".join(map(printable, text.split("\n"))), err=True)
+            click.echo("\n".join(map(printable, text.split("\n"))), file=sys.stderr)
 
     def note(self, text: str) -> None:
         """Tell a user what the result lacks."""
         if not self.quiet:
-            click.echo(printable(f"Note: {text}"), err=True)
+            click.echo(printable(f"Note: {text}"), file=sys.stderr)
 
     @property
     def shows_progress(self) -> bool:

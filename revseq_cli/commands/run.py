@@ -14,7 +14,9 @@ from revseq_cli.commands import options
 from revseq_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from revseq_cli.arrangement import Resources
+    from collections.abc import Callable
+
+    from revseq_cli.arrangement import Arrangement, Resources
     from revseq_cli.formats import Reference
     from revseq_cli.formats.base import FileSink, Layout, Source
     from revseq_cli.formats.newfile import NewFile
@@ -99,40 +101,55 @@ def command(
     if example and (to_file or format_name not in (None, "text")):
         raise UsageError("--example prints text", "neither -o nor -f with it", "add > example.txt instead")
 
-    from revseq_cli import formats, job  # --help must not load NumPy
+    from revseq_cli import job  # --help must not load NumPy
     from revseq_cli.arrangement import Resources
     from revseq_cli.formats.base import Layout
 
     request = options.request_of(format_name=format_name, **job_options)
-    reference = formats.Reference.file(output, format_name) if to_file and output is not None else None
-    if format_name and _is_about_inputs(request):
-        reference = formats.Reference.file(output) if reference and formats.knows(reference) and output else reference
-        format_name = None
     layout = Layout(chunks, compression)
-    if reference is None:
+    target = None
+    if to_file and output is not None:
+        target = Target.of(output, format_name, request, layout, overwrite=overwrite, verify=verify, sha256=sha256)
+    else:
         _refuse_layout(layout)
-    if reference is None and not dry_run:
+    if format_name and _is_about_inputs(request):
+        format_name = None
+    if target is None and not dry_run:
         _refuse_binary_terminal(format_name)
     work = job.load(request)
     work.require(level)
     resources = Resources(engine, jobs, memory)
-    target = _Target(reference, overwrite, layout) if reference else None
-    drawing = _drawing(picture, work, reference, overwrite=overwrite) if picture is not None else None
+    drawing = _drawing(picture, work, target, overwrite=overwrite) if picture is not None else None
     if dry_run:
         _dry_run(work, target, resources, as_json=as_json)
     elif target:
-        _write(work, target, resources, voice, drawing, verify=verify, as_json=as_json, sha256=sha256)
+        _write(target.delivery(work, resources), voice, drawing, as_json=as_json)
     else:
         _print(work, format_name, resources, voice, drawing, example=example, full=full)
 
 
 @dataclass(frozen=True)
-class _Target:
-    """The file to write."""
+class Target:
+    """The file to write, and what is asked of it."""
 
     reference: Reference
-    overwrite: bool
     layout: Layout
+    overwrite: bool
+    verify: bool
+    sha256: bool
+
+    @classmethod
+    def of(
+        cls, output: str, format_name: str | None, request: Request, layout: Layout, *,
+        overwrite: bool, verify: bool, sha256: bool,
+    ) -> Target:  # fmt: skip
+        """The file of that name; its format is the one given, unless that is needed for an input."""
+        from revseq_cli import formats
+
+        reference = formats.Reference.file(output, format_name)
+        if format_name and _is_about_inputs(request) and formats.knows(reference):
+            reference = formats.Reference.file(output)
+        return cls(reference, layout, overwrite, verify, sha256)
 
     def sink(self, work: Job) -> FileSink:
         """The file's sink; every reason to refuse it shows now."""
@@ -141,6 +158,44 @@ class _Target:
         return formats.create_sink(
             self.reference, work.values, overwrite=self.overwrite, inputs=work.inputs, layout=self.layout
         )
+
+    def delivery(self, work: Job, resources: Resources) -> Delivery:
+        """The job, ready to be carried out; every reason to refuse it shows now."""
+        from revseq_cli.arrangement import arrange
+
+        sink = self.sink(work)
+        return Delivery(work, self, sink, arrange(work, resources, sink))
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A job on its way into its file: how `run` and `batch` carry it out."""
+
+    work: Job
+    target: Target
+    sink: FileSink
+    arrangement: Arrangement
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all passes."""
+        return self.work.values.desc.total_bytes * (2 if self.target.verify else 1)
+
+    def carry_out(self, advance: Callable[[int], None], drawing: NewFile | None = None) -> str | None:
+        """Reverse into the new file; the digest, if it is asked for. `advance` hears of the bytes of each block."""
+        from revseq_cli import engine
+
+        item_size = self.work.values.dtype.itemsize
+        # The picture is entered before the output, and so gets its name after it.
+        with drawing or contextlib.nullcontext(), self.sink:
+            engine.reverse(self.work, self.sink, self.arrangement, lambda elements: advance(elements * item_size))
+            if self.target.verify:
+                engine.verify(self.work, self.sink, self.arrangement, lambda elements: advance(elements * item_size))
+            self.work.recheck()
+            digest = self.sink.digest() if self.target.sha256 else None
+            if drawing:
+                _draw(drawing, self.work, self.sink.written())
+        return digest
 
 
 def _is_about_inputs(request: Request) -> bool:
@@ -164,7 +219,7 @@ def _refuse_layout(layout: Layout) -> None:
         raise UsageError("--chunks and --compression are about HDF5", "an output such as out.h5", "add -o out.h5")
 
 
-def _dry_run(work: Job, target: _Target | None, resources: Resources, *, as_json: bool) -> None:
+def _dry_run(work: Job, target: Target | None, resources: Resources, *, as_json: bool) -> None:
     """Everything but the work."""
     from revseq_cli import report
     from revseq_cli.arrangement import arrange
@@ -174,46 +229,22 @@ def _dry_run(work: Job, target: _Target | None, resources: Resources, *, as_json
     click.echo(describe(work.values.desc, work.lengths.desc, work.axis, arrangement))
 
 
-def _write(
-    work: Job,
-    target: _Target,
-    resources: Resources,
-    voice: options.Voice,
-    drawing: NewFile | None,
-    *,
-    verify: bool,
-    as_json: bool,
-    sha256: bool,
-) -> None:
+def _write(delivery: Delivery, voice: options.Voice, drawing: NewFile | None, *, as_json: bool) -> None:
     """Reverse into a new file."""
-    from revseq_cli import engine, report, stopping
-    from revseq_cli.arrangement import arrange
+    from revseq_cli import report, stopping
+    from revseq_cli.progress import Progress
 
-    sink = target.sink(work)
-    arrangement = arrange(work, resources, sink)
-    voice.detail(report.plan_text(work.values.desc, work.lengths.desc, work.axis, arrangement))
-    passes = 2 if verify else 1
-    item_size = work.values.dtype.itemsize
-    total = work.values.desc.total_bytes * passes
-    bar = report.Progress(total, shown=voice.shows_progress)
-    # The picture is entered before the output, and so gets its name after it.
-    with stopping.deferred(), bar, drawing or contextlib.nullcontext(), sink:
-        engine.reverse(work, sink, arrangement, lambda elements: bar.advance(elements * item_size))
-        if verify:
-            engine.verify(work, sink, arrangement, lambda elements: bar.advance(elements * item_size))
-        work.recheck()
-        digest = sink.digest() if sha256 else None
-        _draw(drawing, work, sink.written())
-    for note in sink.notes:
+    values, lengths, axis = delivery.work.values.desc, delivery.work.lengths.desc, delivery.work.axis
+    voice.detail(report.plan_text(values, lengths, axis, delivery.arrangement))
+    with stopping.deferred(), Progress(delivery.total_bytes, shown=voice.shows_progress) as bar:
+        digest = delivery.carry_out(bar.advance, drawing)
+    notes = delivery.sink.notes
+    for note in notes:
         voice.note(note)
-    path = target.reference.path
+    path, verify = delivery.target.reference.path, delivery.target.verify
     voice.detail(f"wrote {path}{', and verified it' if verify else ''}")
     if as_json:
-        click.echo(
-            report.run_json(
-                work.values.desc, work.lengths.desc, work.axis, path, sink.notes, verified=verify, sha256=digest
-            )
-        )
+        click.echo(report.run_json(values, lengths, axis, path, notes, verified=verify, sha256=digest))
 
 
 def _print(
@@ -243,23 +274,23 @@ def _print(
     else:
         click.echo(view.result_text(work.lengths, work.axis, result, most, voice.marks), color=True)
     sys.stdout.flush()
-    with drawing or contextlib.nullcontext():
-        _draw(drawing, work, result)
+    if drawing:
+        with drawing:
+            _draw(drawing, work, result)
 
 
-def _drawing(path: str, work: Job, output: Reference | None, *, overwrite: bool) -> NewFile:
+def _drawing(path: str, work: Job, target: Target | None, *, overwrite: bool) -> NewFile:
     """The file of the picture; every reason to refuse it shows now."""
     from revseq_cli.formats.newfile import NewFile
 
     if not path.lower().endswith(".svg"):
         raise UsageError("--picture writes SVG", "a name that ends in .svg", "add --picture job.svg", path)
-    if output and os.path.realpath(output.path) == os.path.realpath(path):
+    if target and os.path.realpath(target.reference.path) == os.path.realpath(path):
         raise UsageError("-o and --picture are one file", "two names", where=path)
     return NewFile(path, overwrite=overwrite, inputs=work.inputs)
 
 
-def _draw(drawing: NewFile | None, work: Job, result: Source) -> None:
+def _draw(drawing: NewFile, work: Job, result: Source) -> None:
     from revseq_cli import view
 
-    if drawing:
-        drawing.write(view.picture(work.values, work.lengths, work.axis, result).encode())
+    drawing.write(view.picture(work.values, work.lengths, work.axis, result).encode())

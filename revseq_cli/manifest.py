@@ -1,0 +1,185 @@
+"""The manifest of a batch: JSON lines or CSV, parsed and held against all rules before any job runs."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import io
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from revseq_cli.errors import FormatError, ManifestError, RevseqError, UsageError, listed
+from revseq_cli.formats import Reference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from revseq_cli.formats.text import Text
+
+_EXAMPLE = '{"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}'
+_TENSORS = ("input", "lengths")
+
+# The names and texts of one job, as they stand in the manifest.
+Pairs = list[tuple[str, str]]
+
+
+class Column(NamedTuple):
+    """What an option is called in a job, and what makes its value of text; UsageError for what does not parse."""
+
+    key: str
+    parse: Callable[[str], Any]
+
+
+class Entry(NamedTuple):
+    """One job: the line it stands in, its options, and the real paths of its files."""
+
+    line: int
+    options: dict[str, Any]
+    output: str
+    inputs: dict[str, str]
+
+
+def parse(text: Text, columns: Mapping[str, Column]) -> list[Entry]:
+    """The jobs of a manifest; ManifestError with everything that is wrong with them."""
+    entries: list[Entry] = []
+    problems: list[RevseqError] = []
+    for line, row in _rows(text, columns):
+        try:
+            entries.append(_entry(line, _options(row(), columns)))
+        except (FormatError, UsageError) as e:
+            problems.append(FormatError(f"line {line}: {e.found}", e.wanted, e.hint))
+    problems += _conflicts(entries, os.path.realpath(text.name))
+    if not entries and not problems:
+        problems.append(FormatError("holds no job", f"a job a line, such as {_EXAMPLE}"))
+    if problems:
+        raise ManifestError(tuple(each.about(text.name) for each in problems))
+    return entries
+
+
+def _rows(text: Text, columns: Mapping[str, Column]) -> Iterator[tuple[int, Callable[[], Pairs]]]:
+    """Each job's line, and what reads it. The suffix decides on the format, or else the first character."""
+    suffix = Path(text.name).suffix.lower()
+    if suffix == ".csv" or (suffix not in (".jsonl", ".json") and not text.text.lstrip().startswith("{")):
+        return _csv_rows(text, columns)
+    lines = enumerate(text.text.split("\n"), 1)  # not splitlines, which also cuts inside of strings
+    return ((line, functools.partial(_json_row, raw)) for line, raw in lines if raw.strip())
+
+
+def _json_row(raw: str) -> Pairs:
+    """Numbers stay as they are written, so that both formats are parsed by the same rules."""
+    try:
+        found = json.loads(raw, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=tuple)
+    except json.JSONDecodeError as e:
+        raise FormatError(f"is not JSON: {e.msg}, column {e.colno}", f"a job a line, such as {_EXAMPLE}") from None
+    except RecursionError:
+        found = None
+    if not isinstance(found, tuple):
+        raise FormatError("is not a JSON object", f"a job a line, such as {_EXAMPLE}")
+    return [(name, _word(name, value)) for name, value in found if value is not None]
+
+
+def _word(name: str, value: object) -> str:
+    match value:
+        case str():
+            return value
+        case bool():
+            return str(value).lower()
+        case _:
+            kind = "a list" if isinstance(value, list) else "an object"
+            raise FormatError(f"{name} is {kind}", "text, a number, true or false", 'a tensor is text: "[[2], [4]]"')
+
+
+def _csv_rows(text: Text, columns: Mapping[str, Column]) -> Iterator[tuple[int, Callable[[], Pairs]]]:
+    """What is wrong with the header, or the quotes, is wrong with all that follows, and ends it."""
+    rows = csv.reader(io.StringIO(text.text, newline=""), strict=True)
+    header: list[str] = []
+    line = 1
+    try:
+        for cells in rows:
+            if header and cells:
+                yield line, functools.partial(_csv_row, header, cells)
+            elif cells:
+                header = cells
+                _check(header, columns)
+            line = rows.line_num + 1  # a cell may hold line breaks
+    except (csv.Error, FormatError) as e:
+        found, wanted = (e.found, e.wanted) if isinstance(e, FormatError) else (f"is not CSV: {e}", "")
+        raise FormatError(f"line {line}: {found}", wanted, where=text.name) from None
+
+
+def _csv_row(header: list[str], cells: list[str]) -> Pairs:
+    """An empty cell says nothing."""
+    if len(cells) != len(header):
+        raise FormatError(f"has {len(cells)} cells", f"{len(header)}, as the first line has")
+    return [(name, cell) for name, cell in zip(header, cells, strict=True) if cell]
+
+
+def _options(pairs: Pairs, columns: Mapping[str, Column]) -> dict[str, Any]:
+    """The options of one job, by their keys."""
+    options: dict[str, Any] = {}
+    _check([name for name, _ in pairs], columns)
+    for name, word in pairs:
+        if not _can_be_argument(word):
+            raise FormatError(f"{name}: {word[:40]!r} holds what is no text")
+        column = columns[_plain(name)]
+        try:
+            options[column.key] = column.parse(word)
+        except UsageError as e:
+            raise UsageError(f"{name}: {e.found}", e.wanted, e.hint) from None
+    return options
+
+
+def _check(names: list[str], columns: Mapping[str, Column]) -> None:
+    """Hold the names of a job's columns against the table."""
+    plain = [_plain(name) for name in names]
+    for i, name in enumerate(plain):
+        if name not in columns:
+            raise FormatError(f"unknown column {names[i][:40]!r}", f"one of {listed(columns, 99)}")
+        if name in plain[:i]:
+            raise FormatError(f"column {name} stands there twice", "each column once")
+    for name in ("input", "output"):
+        if name not in plain:
+            raise FormatError(f"no {name}", "an input and an output for every job")
+
+
+def _plain(name: str) -> str:
+    """The name as it is in the table; feature_level is feature-level."""
+    return name.strip().replace("_", "-")
+
+
+def _entry(line: int, options: dict[str, Any]) -> Entry:
+    output = Reference.file(options["output"])
+    inputs = {name: Reference.input(options[name]) for name in _TENSORS if name in options}
+    for name, reference in {**inputs, "output": output}.items():
+        if reference.is_stdin:
+            raise UsageError(f"{name} is -", "a file: the jobs of a batch share no pipe")
+    paths = {name: os.path.realpath(reference.path) for name, reference in inputs.items() if reference.inline is None}
+    return Entry(line, options, os.path.realpath(output.path), paths)
+
+
+def _can_be_argument(word: str) -> bool:
+    """Whether the system could hand it to a command, which is what all options expect."""
+    try:
+        return b"\0" not in os.fsencode(word)
+    except UnicodeEncodeError:
+        return False
+
+
+def _conflicts(entries: list[Entry], manifest: str) -> Iterator[RevseqError]:
+    """Files that jobs would take away from each other, since they run in no set order."""
+    writers: dict[str, Entry] = {}
+    for entry in entries:
+        output = entry.options["output"]
+        if entry.output == manifest:
+            yield FormatError(f"line {entry.line}: its output {output} is the manifest itself", "another name")
+        if (other := writers.setdefault(entry.output, entry)) is not entry:
+            found = f"line {entry.line}: its output {output} is that of line {other.line}"
+            yield FormatError(found, "an output of its own for every job")
+    for entry in entries:
+        for name, path in entry.inputs.items():
+            if path in writers:
+                found = f"its {name} {entry.options[name]} is the output of line {writers[path].line}"
+                hint = "put the later job into a second manifest"
+                yield FormatError(f"line {entry.line}: {found}", "inputs that no job of the batch writes", hint)

@@ -1,0 +1,77 @@
+"""1,000 jobs of 12 elements through `revseq batch`, start-up included; and as if each flush took longer.
+
+The bar is 3 seconds on 2 cores. Each job is flushed to disk like any other: the file before it gets its name, and then
+its folder.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).parent.parent.parent
+JOBS = 1000
+# The command itself, and its threads as they are or one alone, with so many seconds more for each flush.
+SLOWER = """
+import os, sys, time
+from concurrent import futures
+
+flush, pool, (seconds, threads) = os.fsync, futures.ThreadPoolExecutor, map(float, sys.argv[1:3])
+os.fsync = lambda fd: (flush(fd), time.sleep(seconds))
+futures.ThreadPoolExecutor = lambda workers: pool(int(threads) or workers)
+sys.argv[1:3] = []
+from revseq_cli.__main__ import main
+
+main()
+"""
+
+
+def manifests(folder):
+    """Of .npy, with files of its own for each job, and of the page's first example."""
+    rows = {"npy": [], "text": []}
+    for i in range(JOBS):
+        np.save(folder / f"x{i}.npy", np.arange(i, i + 12, dtype=np.float32).reshape(3, 4))
+        np.save(folder / f"n{i}.npy", np.array([[2], [4], [3]], np.uint32))
+        names = {"input": f"x{i}.npy", "lengths": f"n{i}.npy", "axis": 1, "output": f"y{i}.npy"}
+        rows["npy"].append(names)
+        rows["text"].append({"input": str(ROOT / "samples/example1.txt"), "output": f"y{i}.npy"})
+    for name, jobs in rows.items():
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, jobs)))
+    return [f"{name}.jsonl" for name in rows]
+
+
+def seconds(folder, manifest, delay, threads):
+    """Of one run, into a folder without outputs."""
+    for path in folder.glob("y*"):
+        path.unlink()
+    began = time.perf_counter()
+    command = [sys.executable, "-c", SLOWER, str(delay), str(threads), "batch", manifest]
+    subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - began
+
+
+def main():
+    where = sys.argv[1] if len(sys.argv) > 1 else os.curdir
+    with tempfile.TemporaryDirectory(dir=where) as name:
+        folder = Path(name)
+        for manifest in manifests(folder):
+            for delay in (0, 0.002):
+                times = {threads: [] for threads in (1, 0)}
+                for _ in range(3):
+                    for threads, found in times.items():
+                        found.append(seconds(folder, manifest, delay, threads))
+                told = ", ".join(
+                    f"{'one thread' if threads else 'as it is'} {statistics.median(each):.2f} s"
+                    for threads, each in times.items()
+                )
+                print(f"{manifest:10}  {delay * 1000:.0f} ms more for each flush: {told}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,372 @@
+"""Many jobs in one process: the manifest is all right or nothing runs, and a job that fails is alone."""
+
+import contextlib
+import csv
+import hashlib
+import io
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+
+import h5py
+import numpy as np
+import oracle
+import pytest
+from conftest import COMMAND, SAMPLES
+from processes import until
+
+from revseq_cli import manifest, stopping
+from revseq_cli.commands import batch, run
+from revseq_cli.formats.text import Text
+from revseq_cli.spec import DataType
+
+INPUT = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
+LENGTHS = np.array([[2], [4], [3]], np.uint32)
+EXPECTED = oracle.reverse(INPUT, LENGTHS, 1)
+JOB = {"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}
+
+
+def lines(*jobs):
+    """A manifest of JSON lines; each job is the usual one but for what is given."""
+    return "".join(f"{json.dumps(JOB | job)}\n" for job in jobs)
+
+
+def table(*jobs):
+    """The same as CSV."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, list(dict.fromkeys(key for job in jobs for key in JOB | job)))
+    writer.writeheader()
+    writer.writerows(JOB | job for job in jobs)
+    return stream.getvalue()
+
+
+def reports(done):
+    return [json.loads(line) for line in done.out.splitlines()]
+
+
+def outputs(folder):
+    return {path.name for path in folder.iterdir() if path.name[0] == "y" or path.name.startswith(".revseq")}
+
+
+# what works
+
+
+def test_the_sample(revseq, tmp_path):
+    (tmp_path / "samples").symlink_to(SAMPLES)
+    out = revseq("batch", "samples/batch.jsonl").ok().out
+    assert [cell.strip(" │") for cell in out.splitlines()[3].split("│")][1:6] == ["3", "3", "0", "0", "128"]
+    assert np.load(tmp_path / "batch-1.npy").ravel().tolist() == [2, 1, 3, 4, 8, 7, 6, 5, 11, 10, 9, 12]
+    with h5py.File(tmp_path / "batch-2.h5") as file:
+        assert next(iter(file.values()))[()].ravel().tolist() == [5, 10, 3, 4, 1, 6, 7, 8, 9, 2, 11, 12]
+    assert json.loads((tmp_path / "batch-3.json").read_text())["DataType"] == "INT32"
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [("m.jsonl", lines), ("m.json", lines), ("m.csv", table), ("m", lines), ("m", table), ("-", lines), ("-", table)],
+)
+def test_both_formats_from_files_and_pipes(revseq, files, name, write):
+    text = write({"output": "y1.npy"}, {"output": "y2.h5", "compression": "gzip:1", "batch_axis": "", "verify": "yes"})
+    text = text.replace(', "batch_axis": ""', "").encode()
+    if name != "-":
+        (files / name).write_bytes(b"\xef\xbb\xbf" + text)
+    assert revseq("batch", name, "-q", stdin=text).ok().out == ""
+    assert oracle.same_bits(np.load(files / "y1.npy"), EXPECTED)
+    with h5py.File(files / "y2.h5") as file:
+        (dataset,) = file.values()
+        assert dataset.compression_opts == 1
+        assert oracle.same_bits(dataset[()], EXPECTED)
+
+
+def test_tensors_in_cells_that_hold_commas_and_lines(revseq, tmp_path):
+    (tmp_path / "m.csv").write_text(
+        'output,input,lengths,axis\r\ny1.json,"[[1, 2],\r\n[3, 4]]","[[2], [1]]",1\r\n\r\ny2.json,x.npy,"[[2]]",1\r\n'
+    )
+    done = revseq("batch", "m.csv")
+    assert done.status == 1
+    assert "Error: m.csv: line 5: x.npy: no such file\n" in done.err
+    assert json.loads((tmp_path / "y1.json").read_text())["Values"] == [[2, 1], [3, 4]]
+
+
+def test_options_are_defaults_for_every_job(revseq, files):
+    (files / "y1.npy").write_bytes(b"old")
+    (files / "y2.npy").write_bytes(b"old")
+    text = lines({"output": "y1.npy"}, {"output": "y2.npy", "overwrite": False}, {"output": "y3.npy", "dtype": "int8"})
+    done = revseq("batch", "-", "--overwrite", "--json", stdin=text.encode())
+    assert [each["ok"] for each in reports(done)] == [True, False, False]
+    assert "line 2: y2.npy: already exists" in done.err
+    assert "line 3: x.npy: DataType is FLOAT32, and --dtype says INT8" in done.err
+    assert (files / "y2.npy").read_bytes() == b"old"
+
+
+def test_the_environment_counts_too(revseq, files):
+    done = revseq("batch", "-", stdin=lines({}).encode(), env={"REVSEQ_FEATURE_LEVEL": "3_0"})
+    assert done.status == 1
+    assert "Error: standard input: line 1: x.npy: dimension count is 2\n" in done.err
+
+
+def test_columns_are_the_options_of_run(revseq, files):
+    """As far as they are about a job that writes a file."""
+    names = {max(each.opts, key=len).lstrip("-") for each in run.command.params}
+    refused = {"example", "picture", "full", "dry-run", "progress", "json", "quiet", "verbose", "color"}
+    assert refused < names
+    revseq("batch", "-", stdin="".join(f'{{"{name}": "?"}}\n' for name in refused).encode()).refused(
+        *(f"unknown column '{name}'" for name in refused)
+    )
+    taken = revseq("batch", "-", stdin="".join(f'{{"{name}": "?"}}\n' for name in names - refused).encode()).refused()
+    assert "unknown" not in taken.err
+    assert {each.name for each in batch.command.params} >= {
+        each.name for each in run.command.params if each.name not in {"input", "lengths", "output", *batch._OF_ONE_RUN}
+    }
+
+
+def test_json_reports_each_job_in_the_order_of_the_manifest(revseq, files):
+    jobs = [{"output": f"y{i}.npy", "verify": i == 2, "sha256": i == 3} for i in range(4)]
+    jobs[1]["input"] = "absent.npy"
+    done = revseq("batch", "-", "--json", stdin=lines(*jobs).encode())
+    assert done.status == 1
+    digest = hashlib.sha256((files / "y3.npy").read_bytes()).hexdigest()
+    good = {"schema": 1, "ok": True, "error": None, "bytes": 48, "verified": False, "notes": []}
+    bad = {"ok": False, "error": "Error: absent.npy: no such file", "bytes": 0}
+    assert reports(done) == [
+        good | {"line": 1, "output": "y0.npy"},
+        good | bad | {"line": 2, "output": "y1.npy"},
+        good | {"line": 3, "output": "y2.npy", "verified": True},
+        good | {"line": 4, "output": "y3.npy", "sha256": digest},
+    ]
+
+
+def test_many_jobs_on_threads(revseq, tmp_path):
+    """From .npy and from one HDF5 file that all of them read at once."""
+    rng = np.random.default_rng(0)
+    values = {f"x{i}": oracle.random_values(rng, (3, 4), DataType.FLOAT32) for i in range(60)}
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["n"] = LENGTHS
+        for name, each in values.items():
+            file[name] = each
+            np.save(tmp_path / f"{name}.npy", each)
+    text = "".join(
+        lines({"input": f"x.h5::/{name}", "lengths": "x.h5::n", "output": f"y-{name}.h5::/y"},
+              {"input": f"{name}.npy", "lengths": "x.h5::n", "output": f"y-{name}.npy"})
+        for name in values
+    )  # fmt: skip
+    revseq("batch", "-", stdin=text.encode()).ok()
+    for name, each in values.items():
+        expected = oracle.reverse(each, LENGTHS, 1)
+        assert oracle.same_bits(np.load(tmp_path / f"y-{name}.npy"), expected)
+        with h5py.File(tmp_path / f"y-{name}.h5") as file:
+            assert oracle.same_bits(file["y"][()], expected)
+    assert not list(tmp_path.glob(".revseq*"))
+
+
+def test_larger_jobs_have_the_engine_to_themselves(revseq, files):
+    large = np.arange(1 << 18, dtype=np.uint32).reshape(256, -1)
+    lengths = np.full((256, 1), 1000, np.uint32)
+    np.save(files / "large.npy", large)
+    np.save(files / "many.npy", lengths)
+    job = {"input": "large.npy", "lengths": "many.npy"}
+    jobs = [{"output": "y0.npy"}, job | {"output": "y1.npy", "engine": "processes", "jobs": 2, "verify": True},
+            {"output": "y2.npy"}, job | {"output": "y3.npy", "memory": "1MiB"}, job | {"output": "y4.npy", "memory": 9}]  # fmt: skip
+    done = revseq("batch", "-", "--json", stdin=lines(*jobs).encode())
+    assert [each["ok"] for each in reports(done)] == [True] * 4 + [False]
+    assert "line 5: large.npy: --memory is 9 bytes" in done.err
+    for name in ("y1.npy", "y3.npy"):
+        assert oracle.same_bits(np.load(files / name), oracle.reverse(large, lengths, 1))
+
+
+# what is wrong with a manifest
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ["holds no job"]),
+        ("\n \n", ["holds no job"]),
+        (lines({}, {"output": "z.npy", "lenghts": "n.npy"}), ["line 2: unknown column 'lenghts'", "lengths-dtype"]),
+        ('{"input": "x.npy"}', ["line 1: no output"]),
+        ('{"output": "y.npy"}', ["line 1: no input"]),
+        (lines({"input": None}), ["line 1: no input"]),
+        (lines({"output": ""}), ["line 1: the name of a file is empty"]),
+        (lines({"output": "-"}), ["line 1: output is -"]),
+        (lines({"lengths": "-"}), ["line 1: lengths is -"]),
+        (lines({"output": "a\0b"}), ["line 1: output: 'a\\x00b' holds what is no text"]),
+        (lines({"input": "a\ud800"}), ["line 1: input: 'a\\ud800' holds what is no text"]),
+        (lines({"axis": "first"}), ["line 1: axis: 'first' is not a valid integer"]),
+        (lines({"axis": 1.5}), ["line 1: axis: '1.5' is not a valid integer"]),
+        (lines({"axis": True}), ["line 1: axis: 'true' is not a valid integer"]),
+        (lines({"overwrite": "perhaps"}), ["line 1: overwrite: 'perhaps' is not a valid boolean"]),
+        (lines({"feature_level": 9.0}), ["line 1: feature_level: '9.0' is not a feature level"]),
+        (lines({"dtype": "float"}), ["line 1: dtype: ", "FLOAT32"]),
+        (lines({"jobs": 0}), ["line 1: jobs: 0 is not in the range"]),
+        (lines({"format": "npz"}), ["line 1: format: 'npz' is not one of"]),
+        (lines({"lengths": [[2], [4], [3]]}), ["line 1: lengths is a list", 'Hint: a tensor is text: "[[2], [4]]"']),
+        (lines({"lengths": {"a": 1}}), ["line 1: lengths is an object"]),
+        (lines({"batch-axis": 0, "batch_axis": 0}), ["line 1: column batch-axis stands there twice"]),
+        (lines({}) + "{", ["line 2: is not JSON: Expecting property name"]),
+        (lines({}) + '["x.npy"]', ["line 2: is not a JSON object"]),
+        (lines({}) + "[" * 100_000, ["line 2: is not a JSON object"]),
+        (lines({}, {"axis": 0}), ["line 2: its output y.npy is that of line 1"]),
+        (lines({}, {"output": "./folder/../y.npy"}), ["line 2: its output ./folder/../y.npy is that of line 1"]),
+        (lines({}, {"output": "link.npy"}), ["line 2: its output link.npy is that of line 1"]),
+        (lines({}, {"output": "y.npy::/x"}), ["line 2: its output y.npy::/x is that of line 1"]),
+        (lines({}, {"input": "y.npy", "output": "z.npy"}), ["line 2: its input y.npy is the output of line 1"]),
+        (lines({"lengths": "./y.npy"}), ["line 1: its lengths ./y.npy is the output of line 1"]),
+        (lines({"axis": "?"}, {"jobs": 0}), ["line 1: axis", "Error: ", "line 2: jobs"]),
+        (lines(*[{"axis": "?"}] * 30), ["line 20: ", "Error: and 10 more"]),
+        ("input,output,exemple\nx.npy,y.npy,1\n", ["line 1: unknown column 'exemple'"]),
+        ("input;output\nx.npy;y.npy\n", ["line 1: unknown column 'input;output'"]),
+        ("input,output\nx.npy\n", ["line 2: has 1 cells", "wanted: 2"]),
+        ("input,output\nx.npy,\n", ["line 2: no output"]),
+        ("input,axis\nx.npy,1\n", ["line 1: no output"]),
+        ('input,output\n"x.npy,y.npy\n', ["line 2: is not CSV: unexpected end of data"]),
+        ("input,output,axis\nx.npy,y.npy,\u0661\u0662x\n", ["line 2: axis"]),
+    ],
+)  # fmt: skip
+def test_a_bad_manifest_runs_nothing(revseq, files, text, words):
+    (files / "folder").mkdir()
+    (files / "link.npy").symlink_to("y.npy")
+    name = "m.csv" if text.startswith("input") else "m.jsonl"
+    (files / name).write_text(text)
+    revseq("batch", name).refused(f"Error: {name}: ", *words)
+    assert outputs(files) == set()
+
+
+def test_the_manifest_is_no_output(revseq, files):
+    (files / "m.json").write_text(lines({"output": "./m.json", "overwrite": True}))
+    revseq("batch", "m.json").refused("m.json: line 1: its output ./m.json is the manifest itself")
+
+
+def test_a_manifest_that_cannot_be_read(revseq, files):
+    revseq("batch", "absent.csv").refused("absent.csv: no such file")
+    (files / "m.csv").write_bytes(b"\xff\xfe")
+    revseq("batch", "m.csv").refused("m.csv: is not text")
+    revseq("batch", "-", "--sha256", stdin=lines({}).encode()).refused("--sha256 is a part of the JSON report")
+
+
+def test_the_parser_knows_no_option_of_its_own():
+    columns = {name: manifest.Column(name, str.upper) for name in ("input", "output")}
+    (entry,) = manifest.parse(Text("m.csv", "input,output\na,b\n"), columns)
+    assert (entry.line, entry.options) == (2, {"input": "A", "output": "B"})
+
+
+# jobs that fail
+
+
+def test_a_job_that_fails_stops_no_other(revseq, files):
+    jobs = [{"output": f"y{i}.npy"} for i in range(6)]
+    jobs[1]["lengths"] = "[[1.5], [1], [1]]"
+    jobs[2]["lengths"] = "x.npy"
+    jobs[4]["output"] = "absent/y.npy"
+    done = revseq("batch", "-", stdin=lines(*jobs).encode())
+    assert done.status == 1
+    assert outputs(files) == {"y0.npy", "y3.npy", "y5.npy"}
+    assert [cell.strip() for cell in done.out.splitlines()[3].split("│")][1:6] == ["6", "3", "3", "0", "144"]
+    for words in ("line 2: LENGTHS", "line 3: x.npy: DataType is FLOAT32\n  wanted: UINT64", "Hint: mkdir -p "):
+        assert words in done.err, done.err
+    assert done.err.count("Error: standard input: line ") == done.err.count("Error: ") >= 3
+    quiet = revseq("batch", "-", "-q", "--overwrite", stdin=lines(*jobs).encode())
+    assert (quiet.status, quiet.out, quiet.err) == (1, "", done.err)
+
+
+def test_fail_fast(revseq, files):
+    jobs = [{"output": f"y{i}.npy"} for i in range(500)]
+    jobs[3]["input"] = "absent.npy"
+    done = revseq("batch", "-", "--fail-fast", "--json", stdin=lines(*jobs).encode())
+    assert done.status == 1
+    found = reports(done)
+    assert [each["line"] for each in found if not each["ok"]] == [4]
+    assert outputs(files) == {each["output"] for each in found if each["ok"]}
+    assert len(found) < 20
+
+
+def test_any_exception_is_its_jobs(files):
+    """Worded, and with -vv shown; never out of the one process that all jobs share."""
+    code = """
+import sys, revseq_cli.__main__ as main, revseq_cli.engine as engine
+real = engine.reverse
+def reverse(job, *others):
+    return real(job, *others) if job.axis else 1 / 0
+engine.reverse = reverse
+main.main()
+"""
+    text = lines(
+        {"output": "y1.npy"}, {"output": "y2.npy", "axis": 0, "lengths": "[[1, 1, 1, 1]]"}, {"output": "y3.npy"}
+    )
+    for verbose in ("-v", "-vv"):
+        done = subprocess.run(
+            [sys.executable, "-c", code, "batch", "-", "--overwrite", verbose],
+            input=text, cwd=files, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 1
+        assert "line 2: internal error: ZeroDivisionError: division by zero\nHint: report it, with -vv" in done.stderr
+        assert ("Traceback" in done.stderr) == (verbose == "-vv")
+        assert outputs(files) == {"y1.npy", "y3.npy"}
+
+
+def test_a_reader_that_leaves_leaves_no_job_undone(files):
+    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(40))))
+    reader, writer = os.pipe()
+    os.close(reader)
+    for option in ("--json", "--no-progress"):
+        done = subprocess.run(
+            [COMMAND, "batch", "m.jsonl", "--overwrite", option], cwd=files, stdout=writer, stderr=-1, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert len(outputs(files)) == 40
+    os.close(writer)
+
+
+def test_a_bar_on_a_terminal_and_reports_in_a_pipe(files):
+    """Errors stand on lines of their own above the bar, and no report goes astray."""
+    jobs = [{"output": f"y{i}.npy", "input": "x.npy" if i != 1000 else "absent.npy"} for i in range(1200)]
+    (files / "m.jsonl").write_text(lines(*jobs))
+    main, sub = pty.openpty()
+    command = [COMMAND, "batch", "m.jsonl", "--json"]
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "150"}
+    with (files / "report").open("w") as report:
+        process = subprocess.Popen(command, cwd=files, stdout=report, stderr=sub, env=environment)
+    os.close(sub)
+    shown = b""
+    with contextlib.suppress(OSError):  # Linux's end of file on a terminal
+        while piece := os.read(main, 65536):
+            shown += piece
+    os.close(main)
+    assert process.wait() == 1
+    assert len((files / "report").read_text().splitlines()) == 1200
+    assert b"schema" not in shown
+    assert b"/1200" in shown
+    assert b"\x1b[2KError: m.jsonl: line 1001: absent.npy: no such file\r\n" in shown
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_all_of_it(files, number):
+    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(5000))))
+    process = subprocess.Popen([COMMAND, "batch", "m.jsonl"], cwd=files, stdout=-1, stderr=-1, text=True)
+    until(lambda: any(path.suffix == ".npy" and path.name[0] == "y" for path in files.iterdir()))
+    process.send_signal(number)
+    _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (-number, "")
+    written = outputs(files)
+    assert 0 < len(written) < 5000
+    for name in written:
+        assert oracle.same_bits(np.load(files / name), EXPECTED)
+
+
+def test_deferring_counts_in_threads():
+    """What one thread begins to defer, no other ends."""
+
+    def many():
+        for _ in range(2000):
+            with stopping.deferred():
+                assert stopping._deferring
+
+    threads = [threading.Thread(target=many) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not stopping._deferring
