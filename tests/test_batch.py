@@ -202,7 +202,7 @@ def test_larger_jobs_have_the_engine_to_themselves(revseq, files):
         (lines({"feature_level": 9.0}), ["line 1: feature_level: '9.0' is not a feature level"]),
         (lines({"dtype": "float"}), ["line 1: dtype: ", "FLOAT32"]),
         (lines({"jobs": 0}), ["line 1: jobs: 0 is not in the range"]),
-        (lines({"format": "npz"}), ["line 1: format: 'npz' is not one of"]),
+        (lines({"format": "xyz"}), ["line 1: format: 'xyz' is not one of"]),
         (lines({"lengths": [[2], [4], [3]]}), ["line 1: lengths is a list", 'Hint: a tensor is text: "[[2], [4]]"']),
         (lines({"lengths": {"a": 1}}), ["line 1: lengths is an object"]),
         (lines({"batch-axis": 0, "batch_axis": 0}), ["line 1: column batch-axis stands there twice"]),
