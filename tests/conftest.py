@@ -1,5 +1,6 @@
 """What all tests share: the real command, and the option that rewrites the golden samples."""
 
+import json
 import os
 import subprocess
 import sys
@@ -20,9 +21,9 @@ def pytest_addoption(parser):
 class Result:
     """What a run of the command left."""
 
-    def __init__(self, done):
-        self.status, self.raw, self.out = done.returncode, done.stdout, done.stdout.decode("utf-8", "replace")
-        self.err = done.stderr.decode("utf-8", "replace")
+    def __init__(self, status, out, err):
+        self.status, self.raw, self.out = status, out, out.decode("utf-8", "replace")
+        self.err = err.decode("utf-8", "replace")
 
     def ok(self):
         assert self.status == 0, self.err
@@ -47,21 +48,40 @@ def files(tmp_path):
     return tmp_path
 
 
+def environment(extra=()):
+    """The environment without what would change the command's ways."""
+    ours = {k: v for k, v in os.environ.items() if not k.startswith(("REVSEQ_", "NO_COLOR", "FORCE_COLOR"))}
+    return ours | dict(extra)
+
+
+@pytest.fixture(scope="session")
+def forked():
+    """The process from which commands are forked."""
+    command = [sys.executable, Path(__file__).with_name("forked.py")]
+    with subprocess.Popen(command, stdin=-1, stdout=-1, text=True, env=environment()) as process:
+        yield process
+        process.stdin.close()
+
+
 @pytest.fixture
-def revseq(tmp_path):
-    """Run the installed command in an empty folder."""
+def revseq(tmp_path, forked, tmp_path_factory):
+    """Run the command in an empty folder; with an environment of its own as it is installed, else forked."""
 
     def run(*args, stdin=b"", env=(), cwd=tmp_path):
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("REVSEQ_", "NO_COLOR", "FORCE_COLOR"))}
-        done = subprocess.run(
-            [COMMAND, *map(str, args)],
-            input=stdin,
-            capture_output=True,
-            cwd=cwd,
-            env=environment | dict(env),
-            timeout=120,
-            check=False,
-        )
-        return Result(done)
+        args = [os.fsdecode(arg) if isinstance(arg, bytes) else str(arg) for arg in args]
+        if env:
+            done = subprocess.run(
+                [COMMAND, *args], input=stdin, capture_output=True, cwd=cwd, env=environment(env), timeout=120,
+                check=False,
+            )  # fmt: skip
+            return Result(done.returncode, done.stdout, done.stderr)
+        folder = tmp_path_factory.getbasetemp()
+        streams = [folder / name for name in ("in", "out", "err")]
+        for path, data in zip(streams, (stdin, b"", b""), strict=True):
+            path.write_bytes(data)
+        order = {"args": args, "cwd": str(cwd), "streams": list(map(str, streams))}
+        print(json.dumps(order), file=forked.stdin, flush=True)
+        status = int(forked.stdout.readline())
+        return Result(status, streams[1].read_bytes(), streams[2].read_bytes())
 
     return run
