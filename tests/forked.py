@@ -3,8 +3,11 @@
 A line of JSON on standard input says arguments, folder and files of the three streams; a line answers with the status.
 """
 
+import contextlib
+import importlib
 import json
 import os
+import pkgutil
 import sys
 
 
@@ -21,11 +24,13 @@ def child(order):
 
 
 def main():
-    import rich.console
-    import rich.table
-    import rich.text  # noqa: F401
+    import revseq_cli
 
-
+    for module in pkgutil.walk_packages(revseq_cli.__path__, "revseq_cli."):
+        importlib.import_module(module.name)
+    for name in ("rich.console", "rich.table", "zarr"):
+        with contextlib.suppress(ImportError):  # zarr is an extra
+            importlib.import_module(name)
     for line in sys.stdin:
         pid = os.fork()
         if not pid:
