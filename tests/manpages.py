@@ -67,6 +67,66 @@ ARGUMENTS = {
 }
 
 
+# The members of what --json prints; a test holds them to the commands.
+_SCHEMA = {"schema": "1; another number would mean other members"}
+_DESC = {
+    "InputTensor": "its DataType and Sizes",
+    "SequenceLengthsTensor": "its DataType and Sizes",
+    "Axis": "the dimension that is reversed",
+}
+_WRITTEN = {
+    "output": "the file's name",
+    "bytes": "those of all elements",
+    "verified": "whether it was read back",
+    "notes": "a list of what could not be carried over",
+    "sha256": "the digest of the file, with --sha256",
+}
+JSON = {
+    "run": _SCHEMA | _DESC | _WRITTEN | {
+        "plan": "with --dry-run, instead of what was written: blocks, block_bytes, read_bytes, write_bytes, engine, "
+        "workers, memory in bytes, and spooled, which says whether temporary files are needed",
+    },
+    "check": _SCHEMA | {
+        "level": "the feature level",
+        "valid": "whether every constraint holds",
+    } | _DESC | {
+        "BatchAxis": "the dimension of --batch-axis, or null",
+        "constraints": "a list of tensor, property, found, wanted, rule, ok and hint",
+        "lowest_level": "the lowest feature level that accepts the tensors, or null",
+        "lengths": "how many there are: total, clamped and unchanged; or null where no level accepts the tensors",
+    },
+    "verify": _SCHEMA | {
+        "level": "the feature level",
+        "pages": "a list of page, error (a text or null), skipped (examples of other operators) and examples, a list of "
+        "number, line, right, problems, clamped and difference (null, or index, line, found, expected, count and total)",
+    },
+    "show": _SCHEMA | {
+        "tensors": "a list of name, DataType, Sizes, bytes, format, storage (words that depend on the format) and, with "
+        "--stats, statistics: min, max, mean and NaN, where what is not finite is a string",
+    },
+    "levels": _SCHEMA | {
+        "levels": "a list of level, dimension_counts (the least and the most), InputTensor and SequenceLengthsTensor (lists "
+        "of data types) and most_elements; null where there is no such limit, or no operator yet",
+    },
+    "convert": _SCHEMA | {"input": "its name, DataType and Sizes"} | _WRITTEN,
+    "diff": _SCHEMA | {
+        "equal": "whether nothing differs",
+        "A": "its name, DataType and Sizes",
+        "B": "its name, DataType and Sizes",
+        "different": "how many elements differ; null where DataType or Sizes do",
+        "first": "a list of index, A and B of the first of them",
+        "largest_absolute": "the largest |A - B|, or null",
+        "largest_relative": "the largest |A - B| / |B|, or null",
+    },
+    "export": _SCHEMA | _DESC | {"output": "the model's name", "files": "a list of the .npy files that it names"},
+    "batch": _SCHEMA | {
+        "line": "the job's line in the manifest; each job prints an object, in a line of its own",
+        "ok": "whether it is done",
+        "error": "the message, or null",
+    } | _WRITTEN,
+}  # fmt: skip
+
+
 def escaped(text):
     """Text as roff takes it."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
@@ -123,6 +183,10 @@ def page(name):
         ".SH EXIT STATUS\n" + tagged((str(key), words.capitalize() + ".") for key, words in status.items()).rstrip()
     )
     parts.append(f".PP\n{filled(SIGNALS)}")
+    if name in JSON:
+        parts.append(
+            ".SH JSON\nWith\n.B \\-\\-json\nstandard output has these members:\n" + tagged(JSON[name].items()).rstrip()
+        )
     if name in FILES:
         parts.append(".SH FILES\n" + tagged(FILES[name].items()).rstrip())
     example = command.epilog.removeprefix("Example: ")

@@ -1,5 +1,6 @@
 """The man pages are those that the commands give, free of warnings, and shipped where `man` finds them."""
 
+import json
 import re
 import shlex
 import shutil
@@ -49,3 +50,23 @@ def test_the_examples_run(name, tmp_path):
     (example,) = re.findall(r"\.nf\n(.*)\n\.fi", text)
     command = shlex.split(example.replace("\\-", "-"))[1:]
     subprocess.run([COMMAND, *command], cwd=tmp_path, capture_output=True, check=True)
+
+
+@pytest.mark.parametrize(
+    ("args", "without"),
+    [
+        (("run", "samples/example1.txt", "-o", "y.npy", "--sha256"), {"plan"}),
+        (("run", "samples/example1.txt", "--dry-run"), {"output", "bytes", "verified", "notes", "sha256"}),
+        (("check", "samples/example1.txt"), set()), (("verify", "samples/page.md"), set()),
+        (("show", "samples/example1.npy", "--stats"), set()), (("levels",), set()),
+        (("convert", "samples/example1.npy", "y.h5", "--sha256"), set()),
+        (("diff", "samples/example1.npy", "samples/example2.npy"), set()),
+        (("export", "samples/example1.txt", "-o", "m.json"), set()), (("batch", "samples/batch.jsonl", "--sha256"), set()),
+    ],
+)  # fmt: skip
+def test_json_has_the_members_that_the_page_says(revseq, tmp_path, args, without):
+    (tmp_path / "samples").symlink_to(ROOT / "samples")
+    done = revseq(*args, "--json")
+    for line in done.out.splitlines():
+        assert set(json.loads(line)) == set(manpages.JSON[args[0]]) - without
+    assert done.out.count("schema") == (3 if args[0] == "batch" else 1)
