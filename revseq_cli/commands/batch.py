@@ -32,8 +32,8 @@ _COLUMNS = [each for each in run.command.params if each.name not in _OF_ONE_RUN]
 _DEFAULTS = [each for each in _COLUMNS if each.name not in ("input", "lengths", "output")]
 
 # Threads wait for the disk side by side. 1,000 jobs of 12 elements took 1.8 s on one thread and 2.1 s on eight where a
-# flush takes 0.2 ms; with 2 ms more for each flush 6.5 s and 2.0 s. So each file and its folder are flushed as by `run`,
-# and none of it is put off.
+# flush takes 0.2 ms; with 2 ms more for each flush 6.5 s and 2.0 s. So each file and its folder are flushed as by
+# `run`, and none of it is put off.
 _THREADS = 8
 _MOST_UNDER_WAY = 4 * _THREADS
 _FEW_BLOCKS = 8  # a job of so many is small
