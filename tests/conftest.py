@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,12 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "samples"
 COMMAND = Path(sys.executable).with_name("revseq")
+
+
+# Under nohup, or in the background of a script, some are ignored, and the commands would inherit that.
+for number in (signal.SIGHUP, signal.SIGINT):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def pytest_addoption(parser):

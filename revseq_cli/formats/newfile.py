@@ -149,7 +149,7 @@ class NewFolder(NewFile):
     def _check(self, inputs: Iterable[positioned.Identity]) -> None:
         if os.path.lexists(self._final):
             wanted = "a new one: a folder is never replaced, not even with --overwrite"
-            raise TensorIOError("already exists", wanted, "give -o another name", self.name)
+            raise TensorIOError("already exists", wanted, "give it another name", self.name)
         super()._check(inputs)
 
     def _create(self) -> None:
@@ -167,7 +167,7 @@ class NewFolder(NewFile):
 
     def _take_name(self) -> None:
         if os.path.lexists(self._final):
-            raise TensorIOError("was made by somebody else meanwhile", "a new one", "give -o another name", self.name)
+            raise TensorIOError("was made by somebody else meanwhile", "a new one", "give it another name", self.name)
         Path(self.temporary).rename(self._final)
 
 
