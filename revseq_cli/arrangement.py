@@ -13,14 +13,19 @@ from revseq_cli.plan import Plan, make_plan
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from revseq_cli.cluster import Cluster
     from revseq_cli.formats.base import Sink, Source
     from revseq_cli.job import Job
 
-ENGINES = ("auto", "serial", "threads", "processes")
+ENGINES = ("auto", "serial", "threads", "processes", "dask")
 DEFAULT_MEMORY = 1 << 30
 # Bytes of a block's input, where the memory allows: enough to hide the cost of opening a file, little enough that a
 # block is still in the cache when it is written. The benchmarks of 1, 4 and 16 MiB chose it.
 BLOCK_BYTES = 1 << 22
+# For dask, whose scheduler takes some milliseconds for each block.
+_DASK_BLOCK_BYTES = 1 << 25
+# What travels between processes is held once more on its way, and in the parent.
+_TRAVELLING = ("processes", "dask")
 # Below this many bytes, starting threads costs more than they give; and processes, which start slower.
 _WORTH_THREADS = 1 << 25
 _WORTH_PROCESSES = 1 << 28
@@ -29,15 +34,21 @@ _DIFFERENT_BYTES = 64
 
 
 class Resources(NamedTuple):
-    """How much of the machine a pass may use: `memory` is the bound in bytes for all workers together."""
+    """How much of the machine a pass may use: `memory` is the bound in bytes for all workers together.
+
+    `scheduler` is the address of dask's. Its workers are not ours to count: `memory` is then for each of their threads.
+    """
 
     engine: str = "auto"
     jobs: int = 0
     memory: int = DEFAULT_MEMORY
+    scheduler: str = ""
 
     @property
     def workers(self) -> int:
-        """The jobs asked for, or as many as this process may use cores."""
+        """The jobs asked for, or as many as this process may use cores; one thread stands for a scheduler's."""
+        if self.engine == "dask" and self.scheduler:
+            return 1
         affinity = getattr(os, "sched_getaffinity", None)
         return self.jobs or (len(affinity(0)) if affinity else os.cpu_count() or 1)
 
@@ -46,7 +57,7 @@ class Arrangement(NamedTuple):
     """A plan, and what carries it out: `memory` is what all workers together will hold at most.
 
     `spooled` says that the tensor passes through temporary files, since chunks that lie across its lines are too many
-    to be held at once.
+    to be held at once. With dask's `scheduler`, `memory` is for each worker thread; `cluster` is a connection to it.
     """
 
     plan: Plan
@@ -54,6 +65,8 @@ class Arrangement(NamedTuple):
     workers: int
     memory: int
     spooled: bool = False
+    scheduler: str = ""
+    cluster: Cluster | None = None
 
 
 def arrange(job: Job, resources: Resources, sink: Sink | None = None) -> Arrangement:
@@ -95,22 +108,23 @@ def _within(
         )  # fmt: skip
     if found.workers == 1 and resources.engine == "auto":
         return found._replace(engine="serial")
-    return found
+    return found._replace(scheduler=resources.scheduler) if engine == "dask" else found
 
 
 def _fitted(job: Job, sink: Sink | None, engine: str, workers: int, share: int) -> Arrangement:
     """The best plan for workers who have so many bytes each; its smallest block may yet need more."""
     values, size = job.values, job.values.sizes[job.axis]
-    # An element's share of a block: input, output, and twice its size of scratch; for processes once more on its way
-    # and in the parent; and of its line's length, as it is and as the index that it becomes.
-    copies = 6 if engine == "processes" else 4
+    # An element's share of a block: input, output, and twice its size of scratch; where it travels, twice more; and
+    # of its line's length, as it is and as the index that it becomes.
+    copies = 6 if engine in _TRAVELLING else 4
     cost = copies * values.dtype.itemsize + (job.lengths.dtype.itemsize + 16) / size
     most = max(1, int(share / cost))
     chunks = [prod(each) for each in (values.chunks, sink.chunks if sink else None) if each]
-    plan = _cut(values, job.axis, most, sink.chunks if sink else None)
+    aim = _DASK_BLOCK_BYTES if engine == "dask" else BLOCK_BYTES
+    plan = _cut(values, job.axis, most, aim, sink.chunks if sink else None)
     spooled = bool(sink and chunks) and (plan.cuts_lines or plan.block_elements > most)
     if spooled:
-        plan = _cut(RawTensor("", values.name, 0, values.dtype, values.sizes), job.axis, most)
+        plan = _cut(RawTensor("", values.name, 0, values.dtype, values.sizes), job.axis, most, aim)
     needed = int(max(plan.block_elements, *chunks, 0) * cost) + 1
     workers = min(workers, plan.block_count)
     return Arrangement(plan, engine, workers, needed * workers, spooled)
@@ -120,7 +134,7 @@ def _evenly(
     source: Source, chunks: list[tuple[int, ...]], usual: int, extra: int, engine: str, workers: int, share: int
 ) -> Arrangement:
     """The same for elements that each are on their own and take `extra` bytes more; `usual` is the most of a block."""
-    cost = (6 if engine == "processes" else 4) * source.dtype.itemsize + extra
+    cost = (6 if engine in _TRAVELLING else 4) * source.dtype.itemsize + extra
     plan = _cut_evenly(source, chunks, max(1, share // cost), usual)
     needed = max([plan.block_elements, *(prod(map(min, each, source.sizes)) for each in chunks)]) * cost
     workers = min(workers, plan.block_count)
@@ -144,10 +158,10 @@ def _cut_evenly(source: Source, chunks: list[tuple[int, ...]], most: int, usual:
     return make_plan(source.sizes, None, most_elements=min(most, usual), grain=grain, order=source.order)
 
 
-def _cut(values: Source | RawTensor, axis: int, most: int, chunks: tuple[int, ...] | None = None) -> Plan:
+def _cut(values: Source | RawTensor, axis: int, most: int, aim: int, chunks: tuple[int, ...] | None = None) -> Plan:
     """Whole lines, as wide as is cheap to cut, or else as wide as fits; to cut lines is the last resort.
 
-    To fill the memory is no aim. With `chunks`, which the output is made of, every cut is at one of them.
+    To fill the memory is no aim, but `aim` bytes are. With `chunks`, which the output is made of, every cut is at one.
     """
 
     def aligned(grain: tuple[int, ...]) -> tuple[int, ...]:
@@ -156,7 +170,7 @@ def _cut(values: Source | RawTensor, axis: int, most: int, chunks: tuple[int, ..
     grain = aligned(values.grain)
     whole = prod(size if d == axis else min(grain[d], size) for d, size in enumerate(values.sizes))
     if whole <= most:
-        most = min(most, max(whole, BLOCK_BYTES // values.dtype.itemsize))
+        most = min(most, max(whole, aim // values.dtype.itemsize))
     else:
         grain = aligned(values.finest_grain)
     return make_plan(values.sizes, axis, most_elements=most, grain=grain, order=values.order)

@@ -7,7 +7,7 @@ import itertools
 import os
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -20,10 +20,12 @@ from revseq_cli.plan import Plan, Region, make_plan, mirrored
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
     from concurrent.futures import Executor, Future
+    from contextlib import AbstractContextManager
     from multiprocessing.process import BaseProcess
 
     from numpy.typing import NDArray
 
+    from revseq_cli.cluster import Cluster
     from revseq_cli.formats.base import Outlet, Sink, Source, Ticket
     from revseq_cli.job import Job
 
@@ -119,10 +121,10 @@ def reverse(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int]
             _move(turned.written(), sink, arrangement)
 
 
-def reversed_in_memory(job: Job, resources: Resources) -> Source:
-    """The result, for what is printed whole."""
-    with HeldSink(job.values.desc, job.values.dtype) as sink:
-        reverse(job, sink, arrange(job, resources))
+def reversed_in_memory(job: Job, resources: Resources, tell: Callable[[str], None] = lambda _: None) -> Source:
+    """The result, for what is printed whole; `tell` as for `staffed`."""
+    with HeldSink(job.values.desc, job.values.dtype) as sink, staffed(arrange(job, resources), tell) as arrangement:
+        reverse(job, sink, arrangement)
     job.recheck()
     return sink.written()
 
@@ -240,18 +242,44 @@ def run(tasks: Iterable[Task], arrangement: Arrangement) -> Iterator[tuple[Regio
         if arrangement.engine == "serial":
             results: Iterator[tuple[Region, Any]] = (task() for task in tasks)
         else:
-            pool = stack.enter_context(_pool(arrangement))
-            results = stack.enter_context(contextlib.closing(_submitted(tasks, pool, 2 * arrangement.workers)))
+            crew = stack.enter_context(_crew(arrangement))
+            results = stack.enter_context(contextlib.closing(_submitted(tasks, crew)))
         for result in results:
             stopping.check()
             yield result
 
 
 @contextlib.contextmanager
-def _pool(arrangement: Arrangement) -> Iterator[Executor]:
+def staffed(arrangement: Arrangement, tell: Callable[[str], None] = lambda _: None) -> Iterator[Arrangement]:
+    """The same with workers that outlast a pass, where they are dear to find; `tell` hears where to watch them."""
+    if arrangement.engine != "dask" or arrangement.cluster:
+        yield arrangement
+        return
+    from revseq_cli import cluster  # dask takes a second to load
+
+    with cluster.connected(arrangement.scheduler, arrangement.workers) as found:
+        tell(found.description)
+        yield arrangement._replace(cluster=found)
+
+
+class _Crew(NamedTuple):
+    """The workers of a pass, how many tasks may be under way, and what to hold while tasks are handed out."""
+
+    pool: Executor
+    window: Callable[[], int]
+    shield: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+
+
+@contextlib.contextmanager
+def _crew(arrangement: Arrangement) -> Iterator[_Crew]:
     """The workers; they are gone when the block ends, however it ends."""
     from concurrent import futures
 
+    if arrangement.engine == "dask":
+        with staffed(arrangement) as staff:
+            distant = cast("Cluster", staff.cluster).executor()
+            yield _Crew(distant, distant.window)
+        return
     if arrangement.engine == "threads":
         pool: Executor = futures.ThreadPoolExecutor(arrangement.workers)
     else:
@@ -263,7 +291,8 @@ def _pool(arrangement: Arrangement) -> Iterator[Executor]:
         with stopping.shielded():  # it starts Python's tracker of semaphores, which would die of a SIGHUP
             pool = futures.ProcessPoolExecutor(arrangement.workers, context, _begin_worker)
     try:
-        yield pool
+        # A process that is half started could not be joined.
+        yield _Crew(pool, lambda: 2 * arrangement.workers, stopping.shielded)
     except futures.BrokenExecutor:
         raise EngineError(
             "a worker process died", "workers that live; was one killed, or out of memory?",
@@ -273,16 +302,17 @@ def _pool(arrangement: Arrangement) -> Iterator[Executor]:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _submitted(tasks: Iterable[Task], pool: Executor, window: int) -> Generator[tuple[Region, Any], None, None]:
-    """Hand out the tasks with at most `window` of them under way."""
+def _submitted(tasks: Iterable[Task], crew: _Crew) -> Generator[tuple[Region, Any], None, None]:
+    """Hand out the tasks with at most the crew's window of them under way."""
     from concurrent.futures import FIRST_COMPLETED, wait
 
     tasks = iter(tasks)
     pending: set[Future[tuple[Region, Any]]] = set()
     try:
         while True:
-            with stopping.shielded():  # a worker that is half started could not be joined
-                pending |= {pool.submit(task) for task in itertools.islice(tasks, window - len(pending))}
+            more = max(0, crew.window() - len(pending))
+            with crew.shield():
+                pending |= {crew.pool.submit(task) for task in itertools.islice(tasks, more)}
             if not pending:
                 return
             ended, pending = wait(pending, _PATIENCE, FIRST_COMPLETED)

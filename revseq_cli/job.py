@@ -60,7 +60,8 @@ class Job:
 class Request:
     """What the command line asks for; None where it does not say.
 
-    `format` is that of inputs whose suffix says nothing, or, with `override`, of all of them.
+    `format` is that of inputs whose suffix says nothing, or, with `override`, of all of them. With `absolute`, files
+    are named from the root, since those who read them may work in another folder.
     """
 
     values: str
@@ -71,6 +72,7 @@ class Request:
     batch_axis: int | None = None
     format: str | None = None
     override: bool = False
+    absolute: bool = False
 
     def references(self) -> tuple[formats.Reference, formats.Reference | None]:
         """INPUT and LENGTHS."""
@@ -84,7 +86,7 @@ class Request:
         reference = formats.Reference.input(text, name=name)
         if self.format and (self.override or not formats.knows(reference)):
             reference = formats.Reference.input(text, self.format, name)
-        return reference
+        return reference.absolute() if self.absolute else reference
 
 
 class Whole(Protocol):

@@ -121,9 +121,10 @@ def plan_json(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: A
         "read_bytes": values.total_bytes + lengths.total_bytes,
         "write_bytes": values.total_bytes,
         "engine": arrangement.engine,
-        "workers": arrangement.workers,
+        "workers": None if arrangement.scheduler else arrangement.workers,
         "memory": arrangement.memory,
         "spooled": arrangement.spooled,
+        **({"scheduler": arrangement.scheduler} if arrangement.scheduler else {}),
     }
     return _as_json({**_job_json(values, lengths, axis), "plan": plan})
 
@@ -134,14 +135,16 @@ def plan_text(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: A
     cut = ", lines are cut" if plan.cuts_lines else ""
     spooled = ", through temporary files" if arrangement.spooled else ""
     block = plan.block_elements * values.data_type.size
+    workers = f"all of {printable(arrangement.scheduler)}" if arrangement.scheduler else arrangement.workers
+    each = " a worker thread" if arrangement.scheduler else ""
     return "\n".join(
         [
             f"InputTensor            {values}, {values.total_bytes:,} bytes",
             f"SequenceLengthsTensor  {lengths}, {lengths.total_bytes:,} bytes",
             f"Axis                   {_axis_text(values, axis)}",
             f"blocks                 {plan.block_count:,} of {block:,} bytes{cut}{spooled}",
-            f"engine                 {arrangement.engine}, workers: {arrangement.workers}",
-            f"memory                 {arrangement.memory:,} bytes",
+            f"engine                 {arrangement.engine}, workers: {workers}",
+            f"memory                 {arrangement.memory:,} bytes{each}",
         ]
     )
 

@@ -21,6 +21,7 @@ SIGNALS = "Ended by SIGINT, SIGTERM or SIGHUP, the process dies of that signal: 
 ENVIRONMENT = {
     "REVSEQ_FEATURE_LEVEL": "The feature level where --feature-level is not given.",
     "REVSEQ_JOBS": "The number of cores where --jobs is not given.",
+    "REVSEQ_SCHEDULER": "The dask scheduler's address where neither --scheduler nor --scheduler-file is given.",
     "REVSEQ_MEMORY": "The bound for memory where --memory is not given.",
     "NO_COLOR": "If it is set, no colours; what stands out is bold and underlined.",
     "FORCE_COLOR": "If it is set, and NO_COLOR is not, colours everywhere.",

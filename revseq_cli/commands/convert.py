@@ -64,7 +64,6 @@ def command(
     DST is a file, or - for standard output: text, or with -f npy or -f json those, made in memory.
     """
     from revseq_cli import formats, job  # --help must not load NumPy
-    from revseq_cli.arrangement import Resources
     from revseq_cli.formats.base import Layout
 
     voice = options.Voice(quiet, verbose, color, progress)
@@ -85,7 +84,7 @@ def command(
         return
     inputs = [source.identity] if source.identity else []
     sink = formats.create_sink(reference, source, overwrite=overwrite, inputs=inputs, layout=layout)
-    digest = _write(source, sink, Resources(engine, jobs, memory), voice, verify=verify, sha256=sha256)
+    digest = _write(source, sink, options.resources_of(engine, jobs, memory), voice, verify=verify, sha256=sha256)
     if as_json:
         from revseq_cli import report
 
@@ -101,7 +100,7 @@ def _write(
     from revseq_cli.progress import Progress
 
     arrangement = arrange_copy(source, resources, sink)
-    plan, engine_name, workers, held, _ = arrangement
+    plan, engine_name, workers, held, *_ = arrangement
     voice.detail(f"{plan.block_count:,} blocks; {engine_name}, workers: {workers}; {held:,} bytes of memory")
     bar = Progress(source.desc.total_bytes * (2 if verify else 1), shown=voice.shows_progress)
 

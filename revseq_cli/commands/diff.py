@@ -80,7 +80,6 @@ def command(
     The exit status is 0 if the tensors are equal, 1 if they differ, and 2 for what cannot be read.
     """
     from revseq_cli import compare, job, report, stopping, view  # --help must not load NumPy
-    from revseq_cli.arrangement import Resources
     from revseq_cli.kernel import Tolerance
     from revseq_cli.progress import Progress
 
@@ -96,7 +95,7 @@ def command(
         bar = Progress(desc.total_bytes, shown=voice.shows_progress)
         with stopping.deferred(), bar:
             found = compare.compare(
-                sources[0], sources[1], tolerance, first, Resources(engine, jobs, memory),
+                sources[0], sources[1], tolerance, first, options.resources_of(engine, jobs, memory),
                 lambda elements: bar.advance(elements * desc.data_type.size),
             )  # fmt: skip
         for source in sources:

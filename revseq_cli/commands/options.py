@@ -1,12 +1,13 @@
 """The options that commands share.
 
 Jobs (`run`, `check`): INPUT, LENGTHS, --axis, --feature-level, --dtype, --lengths-dtype, --batch-axis.
-Passes over data (`run`): --engine, --jobs, --memory, --progress.
+Passes over data (`run`): --engine, --jobs, --memory, --scheduler, --scheduler-file, --progress.
 Everywhere: -f/--format, --json, -q/--quiet, -v/--verbose, --color.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -22,13 +23,15 @@ from revseq_cli.spec import DataType, FeatureLevel
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from revseq_cli.arrangement import Resources
     from revseq_cli.job import Request
     from revseq_cli.view import Marks
 
 # Spelt out, since what they come from would load NumPy for --help; a test holds them together.
 FORMAT_NAMES = ("npy", "h5", "npz", "safetensors", "zarr", "json", "text")
-ENGINES = ("auto", "serial", "threads", "processes")
+ENGINES = ("auto", "serial", "threads", "processes", "dask")
 DEFAULT_MEMORY = "1GiB"
+_TYPED = click.core.ParameterSource.COMMANDLINE
 
 
 class _Parsed(click.ParamType[Any]):
@@ -131,6 +134,13 @@ _JOB = (
     ),
 )
 
+
+def _remember(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Keep an option for `resources_of`, so that a command's own parameters are those of its work."""
+    if value:
+        ctx.meta[f"revseq.{param.name}"] = value, ctx.get_parameter_source(param.name or "")
+
+
 _RESOURCES = (
     click.option(
         "--engine", type=click.Choice(ENGINES), default="auto", show_default=True, help="What carries it out."
@@ -151,6 +161,24 @@ _RESOURCES = (
         envvar="REVSEQ_MEMORY",
         show_envvar=True,
         help="The bound for the data that all workers together hold; K, M, G are powers of 1024, KB, MB, GB of 1000.",
+    ),
+    click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        envvar="REVSEQ_SCHEDULER",
+        show_envvar=True,
+        expose_value=False,
+        callback=_remember,
+        help="Where --engine dask finds its workers, as tcp://host:8786; --memory is then for each of their threads. "
+        "Without it, dask starts --jobs processes here.",
+    ),
+    click.option(
+        "--scheduler-file",
+        metavar="FILE",
+        type=click.Path(),
+        expose_value=False,
+        callback=_remember,
+        help="The file in which dask's scheduler has left its address.",
     ),
     click.option("--progress/--no-progress", default=True, help="A progress bar, if standard error is a terminal."),
 )
@@ -269,6 +297,32 @@ def is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
+def resources_of(engine: str, jobs: int | None, memory: int) -> Resources:
+    """The resource options together."""
+    from revseq_cli.arrangement import Resources  # it loads NumPy
+
+    meta = click.get_current_context().meta
+    address, source = meta.get("revseq.scheduler", ("", None))
+    file, _ = meta.get("revseq.scheduler_file", ("", None))
+    typed = [f"--scheduler-file {file}"] * bool(file) + [f"--scheduler {address}"] * (source is _TYPED)
+    if len(typed) > 1:
+        raise UsageError("--scheduler and --scheduler-file are one thing said twice", "one of them")
+    if typed and engine != "dask":
+        raise UsageError(f"{typed[0]} is about dask", "--engine dask with it", "add --engine dask")
+    return Resources(engine, jobs or 0, memory, (_address_in(file) if file else address) if engine == "dask" else "")
+
+
+def _address_in(path: str) -> str:
+    """What dask's scheduler has written into its file."""
+    try:
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - it says what the user called it
+            return str(json.load(file)["address"])
+    except OSError as e:
+        raise UsageError(f"cannot read it: {e.strerror}", "a dask scheduler's file", where=path) from None
+    except (ValueError, KeyError, TypeError):
+        raise UsageError("has no address", "what dask scheduler --scheduler-file writes", where=path) from None
+
+
 def request_of(
     input: str,  # noqa: A002 - the argument's name on the command line
     lengths: str | None,
@@ -278,8 +332,12 @@ def request_of(
     batch_axis: int | None,
     format_name: str | None,
     override: bool = False,
+    absolute: bool = False,
 ) -> Request:
-    """The job options as a request; with `override`, the format counts whatever the suffixes are."""
+    """The job options as a request.
+
+    With `override`, the format counts whatever the suffixes are; `absolute` names files from the root.
+    """
     from revseq_cli.job import Request  # it loads NumPy
 
-    return Request(input, lengths, axis, dtype, lengths_dtype, batch_axis, format_name, override)
+    return Request(input, lengths, axis, dtype, lengths_dtype, batch_axis, format_name, override, absolute)

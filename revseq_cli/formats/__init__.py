@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -51,6 +51,12 @@ class Reference:
         splits = [("::".join(parts[:i]), "::".join(parts[i:])) for i in range(len(parts) - 1, 0, -1)]
         path, inner = next((split for split in splits if os.path.exists(split[0])), splits[0])  # noqa: PTH110
         return cls(path, inner, format=format_name)
+
+    def absolute(self) -> Reference:
+        """The same file, named from the root."""
+        if self.is_stdin or self.inline is not None:
+            return self
+        return replace(self, path=os.path.abspath(self.path))  # noqa: PTH100 - see Reference.file
 
     @property
     def is_stdin(self) -> bool:

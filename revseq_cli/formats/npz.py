@@ -254,7 +254,8 @@ class NpzSink(RawSink):
         super().finish()
         with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
             positioned.write_all(fd, self._header, self._start, self.file.name)
-            crc = _checksum(fd, self._start, self._size, self.file.name)
+            with positioned.opened(self.file.temporary) as written:
+                crc = _checksum(written, self._start, self._size, self.file.name)
             positioned.write_all(fd, self._local(crc), 0, self.file.name)
             positioned.write_all(fd, self._directory(crc), self.tensor.end, self.file.name)
 

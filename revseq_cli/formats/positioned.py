@@ -8,7 +8,7 @@ import mmap
 import os
 import stat
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,10 +39,15 @@ Edge = tuple[int, bytes]
 class Identity:
     """What tells one state of a file from another: device, inode, bytes, and the time of the last change in ns."""
 
-    device: int
+    device: int = field(compare=False, repr=False)  # every host has a number of its own for a shared file system
     inode: int
     size: int
     changed: int
+
+    def differs(self, other: Identity) -> str:
+        """In what it is not the other, for a person."""
+        words = {"it is another file": "inode", "its size": "size", "its time": "changed"}
+        return " and ".join(word for word, name in words.items() if getattr(self, name) != getattr(other, name))
 
     def names(self, status: os.stat_result) -> bool:
         """Whether it is the file of that status, changed or not."""
@@ -77,8 +82,8 @@ def opened(path: str, unchanged: Identity | None = None) -> Iterator[int]:
     """
     fd = _open_regular(path)
     try:
-        if unchanged is not None and identity(fd) != unchanged:
-            raise TensorIOError("changed while it was read", "a file that stands still", where=path)
+        if unchanged is not None and (differs := unchanged.differs(identity(fd))):
+            raise TensorIOError(f"changed while it was read: {differs}", "a file that stands still", where=path)
         yield fd
     finally:
         os.close(fd)
@@ -88,7 +93,9 @@ def opened(path: str, unchanged: Identity | None = None) -> Iterator[int]:
 def opened_to_write(file: str, path: str) -> Iterator[int]:
     """A descriptor for writing a file that exists; `path` is for messages."""
     try:
-        fd = os.open(file, os.O_RDWR | BINARY)
+        # Not for reading too: NFS would then fill up a page that is written in part, and write it back whole, over
+        # what another host has written beside it.
+        fd = os.open(file, os.O_WRONLY | BINARY)
     except OSError as e:
         raise failed(path, "write", e) from None
     try:

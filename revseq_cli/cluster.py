@@ -1,0 +1,242 @@
+"""The dask engine: an executor on the workers of a dask scheduler, or of a local cluster. Nothing else imports dask."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import secrets
+import tempfile
+import time
+import warnings
+from concurrent.futures import CancelledError, Executor, Future, InvalidStateError, wait
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
+
+from revseq_cli import memory, stopping
+from revseq_cli.errors import EngineError, RevseqError
+
+try:
+    import dask
+    import distributed
+    from distributed.scheduler import KilledWorker
+except ImportError:
+    raise EngineError("--engine dask needs dask", "dask.distributed", "pip install 'revseq-cli[dask]'") from None
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator
+
+_PATIENCE = 0.1  # seconds after which a signal is noticed
+_LOOK = 1.0  # seconds between two looks at which workers there are
+_LONGEST_ALONE = 20.0  # seconds without a worker; one that died has by then been started anew
+_LONGEST_CALL = "10s"
+_MOST_UNDER_WAY = 4096  # blocks that the scheduler ever knows, however many workers it has
+# What must be the same everywhere, as attributes of modules: a name that every worker can look up, ours or not.
+_PACKAGES = {"revseq": "revseq_cli:__version__", "NumPy": "numpy:__version__"}
+
+
+def _versions() -> dict[str, str]:
+    return {package: resolve_name(name) for package, name in _PACKAGES.items()}
+
+
+def _do(task: Callable[[], Any], versions: dict[str, str], address: str = "") -> Any:  # noqa: ANN401 - the task's own
+    """On a worker: one block, or why not. A worker that joined late has not been asked before, so it is asked here.
+
+    The error is returned: dask would log it there, and fails over tracebacks that it cannot carry.
+    """
+    address = address or distributed.get_worker().address
+    try:
+        found = _versions()
+        return task() if found == versions else _other_versions(address, found, versions)
+    except RevseqError as e:
+        e.context = e.context or f"on the worker {address}"
+        return e
+    except Exception as e:  # noqa: BLE001 - there is nobody else to tell
+        return EngineError(f"the worker {address} failed: {type(e).__name__}: {str(e)[:200]}")
+
+
+def _rehearse(task: Callable[[], Any], versions: dict[str, str], dask_worker: distributed.Worker) -> RevseqError | None:
+    """On a worker, which dask puts in its place by that name: one block. Its result stays there; why not is told."""
+    done = _do(task, versions, dask_worker.address)
+    return done if isinstance(done, RevseqError) else None
+
+
+def _is_loss(found: object) -> bool:
+    """Whether an answer only says that its worker has gone; our own errors of files are system errors too."""
+    return isinstance(found, (OSError, TimeoutError)) and not isinstance(found, RevseqError)
+
+
+def _other_versions(address: str, found: dict[str, str], wanted: dict[str, str]) -> EngineError:
+    differing = [package for package in wanted if found[package] != wanted[package]]
+    return EngineError(
+        f"the worker {address} has {', '.join(f'{each} {found[each]}' for each in differing)}",
+        ", ".join(f"{each} {wanted[each]}, as here" for each in differing), "install the same versions on every worker",
+    )  # fmt: skip
+
+
+@contextlib.contextmanager
+def connected(scheduler: str, workers: int) -> Iterator[Cluster]:
+    """The workers of a scheduler, or without one so many of our own; afterwards nothing of ours is left there."""
+    logging.disable()  # what dask logs of trouble is worded here, once
+    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
+        warnings.simplefilter("ignore")
+        where = scheduler or stack.enter_context(_local(workers))
+        try:
+            client = stack.enter_context(distributed.Client(where, timeout=_LONGEST_CALL, set_as_default=False))
+        except (OSError, ValueError, TypeError) as e:  # also a protocol or an address that dask does not know
+            stopping.check()
+            raise EngineError(
+                f"no dask scheduler answers at {scheduler}: {str(e)[:100]}", "one that runs, with the same dask",
+                "dask scheduler", scheduler,
+            ) from None  # fmt: skip
+        if not scheduler:
+            client.run(memory.keep_freed)  # the processes are ours
+        yield Cluster(client, scheduler)
+
+
+@contextlib.contextmanager
+def _local(workers: int) -> Iterator[distributed.LocalCluster]:
+    """A scheduler here, and processes of one thread each; they listen on this machine alone."""
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="revseq-"))
+        stack.enter_context(dask.config.set({"temporary-directory": folder}))
+        with stopping.shielded():  # workers inherit it: a terminal's signals are for the client to act on
+            local = distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1",
+                dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL + 1,
+                memory_limit=0,  # the plan is the bound
+            )  # fmt: skip
+            stack.enter_context(local)
+        yield local
+
+
+class Cluster:
+    """A connection that outlasts a pass."""
+
+    def __init__(self, client: distributed.Client, scheduler: str) -> None:
+        self.client, self.scheduler = client, scheduler
+        self.run = secrets.token_hex(4)  # others may run the same blocks
+        self.numbers = itertools.count()
+        self._threads = 0
+        self._looked, self._seen = 0.0, time.monotonic()
+
+    @property
+    def description(self) -> str:
+        """Where to watch it, for a person."""
+        found = self.client.scheduler_info()["services"]
+        return f"dashboard              {self.client.dashboard_link if 'dashboard' in found else 'none'}"
+
+    def executor(self) -> Pass:
+        """For one pass."""
+        return Pass(self)
+
+    def threads(self) -> int:
+        """How many worker threads there are; EngineError when for long there have been none."""
+        now = time.monotonic()
+        if now - self._looked >= _LOOK:
+            self._looked = now
+            with self._worded():
+                self._threads = sum(self.client.nthreads().values())
+            if self._threads:
+                self._seen = now
+            elif now - self._seen > _LONGEST_ALONE:
+                raise EngineError(
+                    "the scheduler has no worker", "one or more", f"dask worker {self.scheduler}", self.scheduler
+                )
+        return self._threads
+
+    def answer(self, question: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - whatever dask answers
+        """What dask answers, with an eye on signals and on the workers."""
+        answered = asyncio.run_coroutine_threadsafe(question, self.client.loop.asyncio_loop)
+        while not wait([answered], _PATIENCE).done:
+            stopping.check()
+            self.threads()
+        with self._worded():
+            return answered.result()
+
+    @contextlib.contextmanager
+    def _worded(self) -> Iterator[None]:
+        """What dask raises in our form; those of a block pass as they are."""
+        try:
+            yield
+        except (RevseqError, MemoryError):
+            raise
+        except KilledWorker as e:
+            raise EngineError(
+                f"{e.allowed_failures + 1} workers died with the same block", "workers that live; out of memory?",
+                "try a smaller --memory",
+            ) from None  # fmt: skip
+        except (Exception, CancelledError) as e:
+            stopping.check()
+            # A block's own errors come as results, and so a system's error is about the connection.
+            if isinstance(e, (CancelledError, OSError)) or self.client.status != "running":
+                raise EngineError("the scheduler went away", "one that lives", where=self.scheduler) from None
+            raise EngineError(
+                f"a worker failed: {type(e).__name__}: {str(e)[:200]}", "the same revseq and files on every worker",
+                where=self.scheduler,
+            ) from e  # fmt: skip
+
+
+class Pass(Executor):
+    """The executor of one pass: before its first block, every worker is asked whether it can do it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self._met, self._versions = cluster, False, _versions()
+
+    def window(self) -> int:
+        """How many blocks may be under way: enough for every thread to have its next one at hand."""
+        return min(max(2, 2 * self._cluster.threads()), _MOST_UNDER_WAY)
+
+    def submit(self, task: Callable[[], Any], /) -> Future[Any]:  # type: ignore[override]
+        """One block, on any worker, and on another when that dies: what is written twice is written alike."""
+        if not self._met:
+            self._meet(task)
+            self._met = True
+        key = f"revseq-block-{next(self._cluster.numbers):06}-{self._cluster.run}"
+        return _Distant(self._cluster, self._cluster.client.submit(_do, task, self._versions, key=key, pure=False))
+
+    def _meet(self, task: Callable[[], Any]) -> None:
+        """EngineError with the first worker that differs; the first block shows whether it reaches the files."""
+        while not self._cluster.threads():
+            stopping.check()
+            time.sleep(_PATIENCE)
+        found: dict[str, dict[str, str]] = {}
+        for package, name in _PACKAGES.items():
+            for address, version in self._ask(resolve_name, name).items():
+                found.setdefault(address, dict(self._versions))[package] = (
+                    "missing" if isinstance(version, Exception) else version
+                )
+        for address, versions in found.items():
+            if versions != self._versions:
+                raise _other_versions(address, versions, self._versions)
+        for error in self._ask(_rehearse, task, self._versions).values():
+            if error:
+                raise error
+
+    def _ask(self, function: Callable[..., Any], *arguments: object) -> dict[str, Any]:
+        """Each worker's answer, or its error; those that have gone meanwhile are left out."""
+        run = self._cluster.client.run
+        answers = self._cluster.answer(run(function, *arguments, on_error="return", asynchronous=True))
+        return {address: found for address, found in answers.items() if not _is_loss(found)}
+
+
+class _Distant(Future[Any]):
+    """A block under way. Its result stays on the worker until it is asked for: they come here one by one."""
+
+    def __init__(self, cluster: Cluster, future: distributed.Future) -> None:
+        super().__init__()
+        self._cluster, self._future = cluster, future
+        future.add_done_callback(self._end)
+
+    def _end(self, _: distributed.Future) -> None:
+        with contextlib.suppress(InvalidStateError):  # it was cancelled here
+            self.set_result(None)
+
+    def result(self, timeout: float | None = None) -> Any:  # noqa: ANN401 - whatever the task gives
+        """What the task gave, or its error."""
+        super().result(timeout)
+        done = self._cluster.answer(self._cluster.client.gather(self._future, asynchronous=True))
+        if isinstance(done, RevseqError):
+            raise done
+        return done

@@ -1,0 +1,303 @@
+"""The dask engine against a real scheduler and real workers over TCP, and what becomes of it when one of them fails."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import h5py
+import numpy as np
+import pytest
+from conftest import COMMAND
+from processes import gone, start, until
+
+distributed = pytest.importorskip("distributed", reason="distributed, the extra dask, is not installed")
+
+from revseq_cli import cluster  # noqa: E402 - it cannot be imported without dask
+from revseq_cli.errors import EngineError  # noqa: E402
+
+JOB = ("run", "x.npy", "n.npy", "--axis", "1", "--engine", "dask", "--scheduler-file", "s.json")
+# What a worker loads before its first block; dask may load it twice.
+SLOW = "import time, revseq_cli.kernel as k; k.reverse = lambda *a, r=k.reverse: (time.sleep(0.2), r(*a))[1]"
+DEADLY = """
+import os, revseq_cli.kernel as k
+calls = []
+def deadly(*args, real=k.reverse):
+    calls.append(args)
+    return real(*args) if len(calls) < 4 else os._exit(1)
+k.reverse = deadly
+"""
+OLD = "import revseq_cli; revseq_cli.__version__ = '0.0.9'"
+BARE = "import sys; sys.modules['revseq_cli'] = None"
+BLIND = """
+import revseq_cli.formats.positioned as p
+from revseq_cli.errors import TensorIOError
+def closed(path):
+    raise TensorIOError('no such file', where=path)
+p._open_regular = closed
+"""
+UNLIKE = """
+import dataclasses, revseq_cli.formats.positioned as p
+p.identity = lambda fd, real=p.identity: dataclasses.replace(real(fd), size=1)
+"""
+DEVICE = UNLIKE.replace("size=1", "device=1")
+
+
+class Site:
+    """A scheduler, its workers, and a folder that all see."""
+
+    def __init__(self, folder):
+        self.folder, self.file, self._started = folder, folder / "site" / "s.json", []
+        self.file.parent.mkdir()
+        options = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show")
+        self.scheduler = self._start("scheduler", *options, "--scheduler-file", self.file)
+
+    def _start(self, *command, env=()):
+        python = (sys.executable, "-m", "dask.__main__", *map(str, command))
+        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        process = subprocess.Popen(python, cwd=self.file.parent, env=os.environ | dict(env), **silent)
+        self._started.append(process)
+        return process
+
+    def worker(self, preload=""):
+        """One more, single-threaded; `preload` is Python that it runs first."""
+        options = ("--nthreads", 1, "--no-nanny", "--no-dashboard", "--memory-limit", 0, "--host", "127.0.0.1")
+        return self._start(
+            "worker", "--scheduler-file", self.file, *options, *(["--preload", preload] if preload else [])
+        )
+
+    def ready(self, count=2):
+        """Wait for the workers."""
+        until(self.file.exists)
+        with self.asked() as client:
+            client.wait_for_workers(count, timeout=20)
+        os.symlink(self.file, self.folder / "s.json")
+        return self
+
+    @contextlib.contextmanager
+    def asked(self):
+        with distributed.Client(scheduler_file=str(self.file), set_as_default=False) as client:
+            yield client
+
+    def tasks(self):
+        """The keys that the scheduler knows."""
+        with self.asked() as client:
+            return client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))
+
+    def end(self):
+        for process in self._started:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def strict(monkeypatch):
+    """The next scheduler gives up a block with its first worker."""
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "0")
+
+
+@pytest.fixture
+def site(tmp_path):
+    site = Site(tmp_path)
+    yield site
+    site.end()
+
+
+@pytest.fixture
+def job(tmp_path):
+    """4 MiB in lines of 1024, their lengths, the output they must get, and an old one."""
+    rng = np.random.default_rng(2)
+    values = rng.integers(0, 2**32, (1 << 10, 1 << 10), np.uint32)
+    lengths = rng.integers(0, 1 << 11, (1 << 10, 1), np.uint32)
+    np.save(tmp_path / "x.npy", values)
+    np.save(tmp_path / "n.npy", lengths)
+    (tmp_path / "y.npy").write_bytes(b"old")
+    index, turned = np.arange(1 << 10), np.minimum(lengths, 1 << 10).astype(int)
+    return np.take_along_axis(values, np.where(index < turned, turned - 1 - index, index), 1)
+
+
+def many(folder, *more):
+    """The job in 13 blocks, under way."""
+    process = start(folder, "--engine", "dask", "--scheduler-file", "s.json", "--memory", "2M", *more)
+    until(lambda: any(path.name.startswith(".revseq-") for path in folder.iterdir()))
+    time.sleep(0.3)
+    return process
+
+
+def ended(process, folder, *words):
+    """It stopped with one message, and left the old output and nothing else."""
+    _, err = process.communicate(timeout=30)
+    err = err.decode()
+    assert process.returncode == 2, err
+    assert err.startswith("Error: ")
+    assert err.count("Error: ") == 1
+    assert "Traceback" not in err
+    for word in words:
+        assert word in err, err
+    left_old(folder)
+
+
+def left_old(folder):
+    assert (folder / "y.npy").read_bytes() == b"old"
+    assert {path.name for path in folder.iterdir()} == {"x.npy", "n.npy", "y.npy", "s.json", "site"}
+
+
+def test_results_are_those_of_serial(revseq, tmp_path, site, job):
+    site.worker(DEVICE)
+    site.worker()
+    site.ready()
+    rng = np.random.default_rng(1)
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        values = rng.integers(0, 1 << 30, (300, 64), np.int32)
+        f.create_dataset("x", data=values, chunks=(8, 32), compression="gzip", shuffle=True)
+    np.save(tmp_path / "m.npy", rng.integers(0, 70, (300, 1), np.uint32))
+    done = revseq(*JOB, "-o", "y.npy", "--overwrite", "--memory", "2M", "--verify", "-v").ok()
+    assert "engine                 dask, workers: all of tcp://127.0.0.1" in done.err
+    assert np.array_equal(np.load(tmp_path / "y.npy"), job)
+    for name in ("h5", "npy", "json"):
+        args = ("run", "x.h5", "m.npy", "--axis", 1, "--memory", "200K", "-o")
+        revseq(*args, f"a.{name}", "--engine", "serial").ok()
+        revseq(
+            *args,
+            f"b.{name}",
+            "--engine",
+            "dask",
+            env={"REVSEQ_SCHEDULER": json.loads(site.file.read_text())["address"]},
+        ).ok()
+        assert (tmp_path / f"a.{name}").read_bytes() == (tmp_path / f"b.{name}").read_bytes() or name == "h5"
+    with h5py.File(tmp_path / "a.h5") as a, h5py.File(tmp_path / "b.h5") as b:
+        assert np.array_equal(a["x"][:], b["x"][:])
+        assert (a["x"].chunks, a["x"].compression) == (b["x"].chunks, b["x"].compression)
+    assert site.tasks() == []
+
+
+def test_a_local_cluster_leaves_nothing(tmp_path, job):
+    (tmp_path / "tmp").mkdir()
+    process = start(
+        tmp_path,
+        "--engine",
+        "dask",
+        "--jobs",
+        "2",
+        "--memory",
+        "4M",
+        "--verify",
+        "-v",
+        env={"TMPDIR": str(tmp_path / "tmp")},
+    )
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert b"and verified it" in err
+    assert b"dashboard" in err
+    assert np.array_equal(np.load(tmp_path / "y.npy"), job)
+    assert not list((tmp_path / "tmp").iterdir())
+    gone(process)
+
+
+def test_a_worker_that_dies_is_replaced(tmp_path, site, job):
+    site.worker()
+    site.worker(DEADLY)
+    process = many(site.ready().folder)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (0, b"")
+    assert np.array_equal(np.load(tmp_path / "y.npy"), job)
+    assert site.tasks() == []
+
+
+def test_workers_that_die_with_the_same_block(tmp_path, strict, site, job):
+    site.worker(DEADLY)
+    process = many(site.ready(1).folder)
+    ended(process, tmp_path, "died with the same block")
+
+
+def test_few_tasks_are_known_at_once(tmp_path, site, job):
+    site.worker(SLOW)
+    process = many(site.ready(1).folder)
+    keys = []
+    until(lambda: keys.extend(site.tasks()) or keys)
+    process.kill()
+    process.communicate(timeout=20)
+    assert 1 <= len(keys) <= 2
+    assert all(key.startswith("revseq-block-0000") for key in keys)
+    until(lambda: site.tasks() == [])
+
+
+@pytest.mark.parametrize(
+    ("preload", "words"),
+    [(OLD, ["has revseq 0.0.9", "as here"]), (BARE, ["has revseq missing"]), (BLIND, ["x.npy: no such file", "on the worker"]),
+     (UNLIKE, ["x.npy: changed while it was read: its size", "on the worker"])],
+)  # fmt: skip
+def test_workers_that_differ(tmp_path, site, job, preload, words):
+    site.worker()
+    site.worker(preload)
+    site.ready()
+    process = start(tmp_path, "--engine", "dask", "--scheduler-file", "s.json", "--memory", "2M")
+    ended(process, tmp_path, *words)
+    assert site.tasks() == []
+
+
+def test_a_late_worker_is_asked_too(tmp_path, site, job):
+    site.worker(SLOW)
+    process = many(site.ready(1).folder)
+    site.worker(OLD)
+    ended(process, tmp_path, "the worker tcp://", "has revseq 0.0.9")
+
+
+def test_a_scheduler_that_goes_away(tmp_path, site, job):
+    site.worker(SLOW)
+    process = many(site.ready(1).folder)
+    site.scheduler.kill()
+    ended(process, tmp_path, "the scheduler went away")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interruption(tmp_path, site, job, number):
+    site.worker(SLOW)
+    process = many(site.ready(1).folder)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (-number, b"")
+    left_old(tmp_path)
+    until(lambda: site.tasks() == [])
+
+
+def test_nobody_there(monkeypatch, site):
+    monkeypatch.setattr(cluster, "_LONGEST_CALL", "1s")
+    with pytest.raises(EngineError, match="no dask scheduler answers"), cluster.connected("tcp://127.0.0.1:9", 1):
+        pass
+    with pytest.raises(EngineError, match="no dask scheduler answers"), cluster.connected("nonsense://a", 1):
+        pass
+    monkeypatch.setattr(cluster, "_LONGEST_ALONE", 0.5)
+    until(site.file.exists)
+    with (
+        cluster.connected(json.loads(site.file.read_text())["address"], 1) as found,
+        pytest.raises(EngineError, match="the scheduler has no worker"),
+    ):
+        found.executor().submit(int)
+
+
+def test_options(revseq, files):
+    job = ("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--dry-run")
+    revseq(*job, "--scheduler", "tcp://nowhere:1").refused("is about dask", "add --engine dask")
+    revseq(*job, env={"REVSEQ_SCHEDULER": "tcp://nowhere:1"}).ok()
+    revseq(*job, "--engine", "dask", "--scheduler", "tcp://a:1", "--scheduler-file", "b").refused("one of them")
+    revseq(*job, "--engine", "dask", "--scheduler-file", "none").refused("none: cannot read it")
+    revseq(*job, "--engine", "dask", "--scheduler-file", "x.npy").refused("x.npy: has no address")
+    done = revseq(*job, "--engine", "dask", "--scheduler", "tcp://nowhere:1", "--memory", "1G").ok()
+    assert "dask, workers: all of tcp://nowhere:1" in done.out
+    assert "bytes a worker thread" in done.out
+    done = revseq(*job, "--engine", "dask", "--json", env={"REVSEQ_SCHEDULER": "tcp://nowhere:1"}).ok()
+    assert json.loads(done.out)["plan"]["scheduler"] == "tcp://nowhere:1"
+
+
+def test_without_dask_it_is_said(files):
+    code = "import sys; sys.modules['distributed'] = None; sys.argv = ['revseq', *sys.argv[1:]]; import revseq_cli.__main__ as m; m.main()"
+    command = [sys.executable, "-c", code, "run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy", "--engine", "dask"]
+    done = subprocess.run(command, cwd=files, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Error: --engine dask needs dask")
+    assert "pip install 'revseq-cli[dask]'" in done.stderr
+    assert COMMAND.exists()
