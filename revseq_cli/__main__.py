@@ -19,7 +19,8 @@ def main() -> NoReturn:
         _open_standard_streams()
         # There is no linear algebra here: its threads would only cost start-up and memory, in workers too.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        status = _flushed(_run())
+        with stopping.ending:
+            status = _flushed(_run())
     except (stopping.Stopped, KeyboardInterrupt):  # the latter where our own handler was not yet in place
         pass
     if status is None:

@@ -13,7 +13,6 @@ from revseq_cli.plan import Plan, make_plan
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from revseq_cli.cluster import Cluster
     from revseq_cli.formats.base import Sink, Source
     from revseq_cli.job import Job
 
@@ -52,12 +51,17 @@ class Resources(NamedTuple):
         affinity = getattr(os, "sched_getaffinity", None)
         return self.jobs or (len(affinity(0)) if affinity else os.cpu_count() or 1)
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether those who do the work may stand in another folder."""
+        return bool(self.scheduler)
+
 
 class Arrangement(NamedTuple):
     """A plan, and what carries it out: `memory` is what all workers together will hold at most.
 
     `spooled` says that the tensor passes through temporary files, since chunks that lie across its lines are too many
-    to be held at once. With dask's `scheduler`, `memory` is for each worker thread; `cluster` is a connection to it.
+    to be held at once. With dask's `scheduler`, `memory` is for each worker thread.
     """
 
     plan: Plan
@@ -66,7 +70,13 @@ class Arrangement(NamedTuple):
     memory: int
     spooled: bool = False
     scheduler: str = ""
-    cluster: Cluster | None = None
+
+    @property
+    def means(self) -> str:
+        """The engine, its workers and their memory, for a person."""
+        if self.scheduler:
+            return f"{self.engine}, all workers of {self.scheduler}, {self.memory:,} bytes of memory for each thread"
+        return f"{self.engine}, workers: {self.workers}, {self.memory:,} bytes of memory"
 
 
 def arrange(job: Job, resources: Resources, sink: Sink | None = None) -> Arrangement:
@@ -78,17 +88,15 @@ def arrange(job: Job, resources: Resources, sink: Sink | None = None) -> Arrange
 def arrange_copy(source: Source, resources: Resources, sink: Sink) -> Arrangement:
     """The same for a copy."""
     chunks = _chunks(source, sink)
-    usual = BLOCK_BYTES // source.dtype.itemsize
     chosen = choose(source, sink, resources.workers)
-    return _within(resources, chosen, source.name, lambda *means: _evenly(source, chunks, usual, 0, *means))
+    return _within(resources, chosen, source.name, lambda *means: _evenly(source, chunks, 0, *means))
 
 
 def arrange_pair(a: Source, b: Source, resources: Resources) -> Arrangement:
     """The same for a comparison of two tensors of the same sizes and data type."""
     chunks = sorted(_chunks(a, b), key=prod)
     chosen = max((choose(each, None, resources.workers) for each in (a, b)), key=ENGINES.index)
-    usual = BLOCK_BYTES // 8  # elements that differ grow to 8 bytes each
-    return _within(resources, chosen, a.name, lambda *means: _evenly(a, chunks, usual, _DIFFERENT_BYTES, *means))
+    return _within(resources, chosen, a.name, lambda *means: _evenly(a, chunks, _DIFFERENT_BYTES, *means))
 
 
 def _within(
@@ -120,7 +128,7 @@ def _fitted(job: Job, sink: Sink | None, engine: str, workers: int, share: int) 
     cost = copies * values.dtype.itemsize + (job.lengths.dtype.itemsize + 16) / size
     most = max(1, int(share / cost))
     chunks = [prod(each) for each in (values.chunks, sink.chunks if sink else None) if each]
-    aim = _DASK_BLOCK_BYTES if engine == "dask" else BLOCK_BYTES
+    aim = _usual_bytes(engine) // values.dtype.itemsize
     plan = _cut(values, job.axis, most, aim, sink.chunks if sink else None)
     spooled = bool(sink and chunks) and (plan.cuts_lines or plan.block_elements > most)
     if spooled:
@@ -131,14 +139,20 @@ def _fitted(job: Job, sink: Sink | None, engine: str, workers: int, share: int) 
 
 
 def _evenly(
-    source: Source, chunks: list[tuple[int, ...]], usual: int, extra: int, engine: str, workers: int, share: int
+    source: Source, chunks: list[tuple[int, ...]], extra: int, engine: str, workers: int, share: int
 ) -> Arrangement:
-    """The same for elements that each are on their own and take `extra` bytes more; `usual` is the most of a block."""
+    """The same for elements that each are on their own and take `extra` bytes more."""
     cost = (6 if engine in _TRAVELLING else 4) * source.dtype.itemsize + extra
+    usual = _usual_bytes(engine) // (8 if extra else source.dtype.itemsize)  # what is computed with grows to 8 bytes
     plan = _cut_evenly(source, chunks, max(1, share // cost), usual)
     needed = max([plan.block_elements, *(prod(map(min, each, source.sizes)) for each in chunks)]) * cost
     workers = min(workers, plan.block_count)
     return Arrangement(plan, engine, workers, needed * workers)
+
+
+def _usual_bytes(engine: str) -> int:
+    """How large a block of the input is, where nothing asks for another size."""
+    return _DASK_BLOCK_BYTES if engine == "dask" else BLOCK_BYTES
 
 
 def cut_copy(source: Source, sink: Sink, most: int) -> Plan:
@@ -161,7 +175,7 @@ def _cut_evenly(source: Source, chunks: list[tuple[int, ...]], most: int, usual:
 def _cut(values: Source | RawTensor, axis: int, most: int, aim: int, chunks: tuple[int, ...] | None = None) -> Plan:
     """Whole lines, as wide as is cheap to cut, or else as wide as fits; to cut lines is the last resort.
 
-    To fill the memory is no aim, but `aim` bytes are. With `chunks`, which the output is made of, every cut is at one.
+    To fill the memory is no aim, but `aim` elements are. With `chunks`, as the output has them, every cut is at one.
     """
 
     def aligned(grain: tuple[int, ...]) -> tuple[int, ...]:
@@ -170,7 +184,7 @@ def _cut(values: Source | RawTensor, axis: int, most: int, aim: int, chunks: tup
     grain = aligned(values.grain)
     whole = prod(size if d == axis else min(grain[d], size) for d, size in enumerate(values.sizes))
     if whole <= most:
-        most = min(most, max(whole, aim // values.dtype.itemsize))
+        most = min(most, max(whole, aim))
     else:
         grain = aligned(values.finest_grain)
     return make_plan(values.sizes, axis, most_elements=most, grain=grain, order=values.order)

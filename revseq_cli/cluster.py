@@ -1,16 +1,17 @@
-"""The dask engine: an executor on the workers of a dask scheduler, or of a local cluster. Nothing else imports dask."""
+"""The dask engine: the workers of a scheduler, or of a cluster on this machine. Nothing else imports dask."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import logging
 import secrets
 import tempfile
 import time
 import warnings
-from concurrent.futures import CancelledError, Executor, Future, InvalidStateError, wait
+from concurrent.futures import CancelledError, Future, InvalidStateError, wait
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
@@ -75,12 +76,15 @@ def _other_versions(address: str, found: dict[str, str], wanted: dict[str, str])
     )  # fmt: skip
 
 
-@contextlib.contextmanager
-def connected(scheduler: str, workers: int) -> Iterator[Cluster]:
-    """The workers of a scheduler, or without one so many of our own; afterwards nothing of ours is left there."""
+@functools.cache
+def connected(scheduler: str, workers: int) -> Cluster:
+    """The workers of a scheduler, or without one so many of our own, until the process ends.
+
+    To find or to start them is dear, and every pass needs them. When the process ends, nothing of ours is left there.
+    """
     logging.disable()  # what dask logs of trouble is worded here, once
-    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
-        warnings.simplefilter("ignore")
+    warnings.simplefilter("ignore")
+    with contextlib.ExitStack() as stack:
         where = scheduler or stack.enter_context(_local(workers))
         try:
             client = stack.enter_context(distributed.Client(where, timeout=_LONGEST_CALL, set_as_default=False))
@@ -92,7 +96,8 @@ def connected(scheduler: str, workers: int) -> Iterator[Cluster]:
             ) from None  # fmt: skip
         if not scheduler:
             client.run(memory.keep_freed)  # the processes are ours
-        yield Cluster(client, scheduler)
+        stopping.ending.push(stack.pop_all())
+    return Cluster(client, scheduler)
 
 
 @contextlib.contextmanager
@@ -112,7 +117,7 @@ def _local(workers: int) -> Iterator[distributed.LocalCluster]:
 
 
 class Cluster:
-    """A connection that outlasts a pass."""
+    """A connection."""
 
     def __init__(self, client: distributed.Client, scheduler: str) -> None:
         self.client, self.scheduler = client, scheduler
@@ -122,14 +127,10 @@ class Cluster:
         self._looked, self._seen = 0.0, time.monotonic()
 
     @property
-    def description(self) -> str:
-        """Where to watch it, for a person."""
+    def dashboard(self) -> str:
+        """The address where to watch it, or none."""
         found = self.client.scheduler_info()["services"]
-        return f"dashboard              {self.client.dashboard_link if 'dashboard' in found else 'none'}"
-
-    def executor(self) -> Pass:
-        """For one pass."""
-        return Pass(self)
+        return str(self.client.dashboard_link) if "dashboard" in found else "none"
 
     def threads(self) -> int:
         """How many worker threads there are; EngineError when for long there have been none."""
@@ -178,17 +179,17 @@ class Cluster:
             ) from e  # fmt: skip
 
 
-class Pass(Executor):
-    """The executor of one pass: before its first block, every worker is asked whether it can do it."""
+class Pass:
+    """The workers for one pass: before its first block, every one is asked whether it can do it."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster, self._met, self._versions = cluster, False, _versions()
+    def __init__(self, scheduler: str, workers: int) -> None:
+        self._cluster, self._met, self._versions = connected(scheduler, workers), False, _versions()
 
     def window(self) -> int:
         """How many blocks may be under way: enough for every thread to have its next one at hand."""
         return min(max(2, 2 * self._cluster.threads()), _MOST_UNDER_WAY)
 
-    def submit(self, task: Callable[[], Any], /) -> Future[Any]:  # type: ignore[override]
+    def submit(self, task: Callable[[], Any]) -> Future[Any]:
         """One block, on any worker, and on another when that dies: what is written twice is written alike."""
         if not self._met:
             self._meet(task)

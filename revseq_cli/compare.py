@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli import kernel, literals
 from revseq_cli.arrangement import arrange_pair
-from revseq_cli.engine import Task, elements, run
+from revseq_cli.engine import Task, elements
 from revseq_cli.errors import EngineError
+from revseq_cli.workers import results
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,7 +116,7 @@ def _compared(
         for region in arrangement.plan
     )
     found = Differences()
-    for region, share in run(tasks, arrangement):
+    for region, share in results(tasks, arrangement):
         found = found.with_share(share, first)
         done(elements(region))
     return found

@@ -1,35 +1,28 @@
-"""Passes over data: read a block's regions, take one step, deliver. One loop for every pass and every executor."""
+"""Passes over data: read a block's regions, take one step, deliver. One loop for every pass."""
 
 from __future__ import annotations
 
 import contextlib
-import itertools
-import os
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from revseq_cli import formats, kernel, memory, stopping
+from revseq_cli import formats, kernel
 from revseq_cli.arrangement import BLOCK_BYTES, Arrangement, Resources, arrange, choose, cut_copy, workers_of
 from revseq_cli.errors import EngineError
 from revseq_cli.formats.base import HeldSink, HeldSource
 from revseq_cli.plan import Plan, Region, make_plan, mirrored
+from revseq_cli.workers import results
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
-    from concurrent.futures import Executor, Future
-    from contextlib import AbstractContextManager
-    from multiprocessing.process import BaseProcess
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
-    from revseq_cli.cluster import Cluster
     from revseq_cli.formats.base import Outlet, Sink, Source, Ticket
     from revseq_cli.job import Job
-
-_PATIENCE = 0.1  # seconds after which a signal is noticed, however long a block takes
 
 
 @dataclass(frozen=True)
@@ -121,10 +114,10 @@ def reverse(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int]
             _move(turned.written(), sink, arrangement)
 
 
-def reversed_in_memory(job: Job, resources: Resources, tell: Callable[[str], None] = lambda _: None) -> Source:
-    """The result, for what is printed whole; `tell` as for `staffed`."""
-    with HeldSink(job.values.desc, job.values.dtype) as sink, staffed(arrange(job, resources), tell) as arrangement:
-        reverse(job, sink, arrangement)
+def reversed_in_memory(job: Job, resources: Resources) -> Source:
+    """The result, for what is printed whole."""
+    with HeldSink(job.values.desc, job.values.dtype) as sink:
+        reverse(job, sink, arrange(job, resources))
     job.recheck()
     return sink.written()
 
@@ -137,7 +130,7 @@ def verify(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int],
             Task(Differ(task.step), (near.values.ticket(task.region), *task.tickets), task.region, None)
             for task in _reversals(near, turned, arrangement.plan, None)
         )
-        for region, place in run(tasks, arrangement):
+        for region, place in results(tasks, arrangement):
             if place is not None:
                 index = [part.start + i for part, i in zip(region, place, strict=True)]
                 raise EngineError(
@@ -195,7 +188,7 @@ def _spooled(source: Source, sink: Sink, arrangement: Arrangement) -> Iterator[S
 
 
 def _deliver(tasks: Iterable[Task], sink: Sink, arrangement: Arrangement, done: Callable[[int], None]) -> None:
-    for region, parcel in run(tasks, arrangement):
+    for region, parcel in results(tasks, arrangement):
         if parcel is not None:
             sink.receive(parcel)
         done(elements(region))
@@ -217,7 +210,7 @@ def _folded(source: Source, step: Callable[[Ticket], Any], resources: Resources)
     engine = choose(source, None, resources.workers)
     tasks = (Task(step, (source.ticket(region),), region, None) for region in plan)
     arrangement = Arrangement(plan, engine, workers_of(engine, resources.workers), 0)
-    return (share for _, share in run(tasks, arrangement))
+    return (share for _, share in results(tasks, arrangement))
 
 
 def _reversals(job: Job, source: Source, plan: Plan, outlet: Outlet | None) -> Iterator[Task]:
@@ -233,110 +226,3 @@ def _reversals(job: Job, source: Source, plan: Plan, outlet: Outlet | None) -> I
 def elements(region: Region) -> int:
     """How many a region has."""
     return prod(part.stop - part.start for part in region)
-
-
-def run(tasks: Iterable[Task], arrangement: Arrangement) -> Iterator[tuple[Region, Any]]:
-    """Region and result of every task, in the order in which they end; a signal is looked at between two of them."""
-    memory.keep_freed()
-    with stopping.deferred(), contextlib.ExitStack() as stack:
-        if arrangement.engine == "serial":
-            results: Iterator[tuple[Region, Any]] = (task() for task in tasks)
-        else:
-            crew = stack.enter_context(_crew(arrangement))
-            results = stack.enter_context(contextlib.closing(_submitted(tasks, crew)))
-        for result in results:
-            stopping.check()
-            yield result
-
-
-@contextlib.contextmanager
-def staffed(arrangement: Arrangement, tell: Callable[[str], None] = lambda _: None) -> Iterator[Arrangement]:
-    """The same with workers that outlast a pass, where they are dear to find; `tell` hears where to watch them."""
-    if arrangement.engine != "dask" or arrangement.cluster:
-        yield arrangement
-        return
-    from revseq_cli import cluster  # dask takes a second to load
-
-    with cluster.connected(arrangement.scheduler, arrangement.workers) as found:
-        tell(found.description)
-        yield arrangement._replace(cluster=found)
-
-
-class _Crew(NamedTuple):
-    """The workers of a pass, how many tasks may be under way, and what to hold while tasks are handed out."""
-
-    pool: Executor
-    window: Callable[[], int]
-    shield: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
-
-
-@contextlib.contextmanager
-def _crew(arrangement: Arrangement) -> Iterator[_Crew]:
-    """The workers; they are gone when the block ends, however it ends."""
-    from concurrent import futures
-
-    if arrangement.engine == "dask":
-        with staffed(arrangement) as staff:
-            distant = cast("Cluster", staff.cluster).executor()
-            yield _Crew(distant, distant.window)
-        return
-    if arrangement.engine == "threads":
-        pool: Executor = futures.ThreadPoolExecutor(arrangement.workers)
-    else:
-        import multiprocessing
-
-        # Not fork: a worker must inherit neither an open HDF5 file nor a lock that a thread holds. Not a server that
-        # forks either: it starts no faster, and leaves its folder in TMPDIR when we end by a signal.
-        context = multiprocessing.get_context("spawn")
-        with stopping.shielded():  # it starts Python's tracker of semaphores, which would die of a SIGHUP
-            pool = futures.ProcessPoolExecutor(arrangement.workers, context, _begin_worker)
-    try:
-        # A process that is half started could not be joined.
-        yield _Crew(pool, lambda: 2 * arrangement.workers, stopping.shielded)
-    except futures.BrokenExecutor:
-        raise EngineError(
-            "a worker process died", "workers that live; was one killed, or out of memory?",
-            "try a smaller --memory, or --engine serial",
-        ) from None  # fmt: skip
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _submitted(tasks: Iterable[Task], crew: _Crew) -> Generator[tuple[Region, Any], None, None]:
-    """Hand out the tasks with at most the crew's window of them under way."""
-    from concurrent.futures import FIRST_COMPLETED, wait
-
-    tasks = iter(tasks)
-    pending: set[Future[tuple[Region, Any]]] = set()
-    try:
-        while True:
-            more = max(0, crew.window() - len(pending))
-            with crew.shield():
-                pending |= {crew.pool.submit(task) for task in itertools.islice(tasks, more)}
-            if not pending:
-                return
-            ended, pending = wait(pending, _PATIENCE, FIRST_COMPLETED)
-            stopping.check()
-            for future in ended:
-                yield future.result()
-    finally:
-        for future in pending:
-            future.cancel()
-
-
-def _begin_worker() -> None:
-    """Leave signals to the parent, and end when it does."""
-    import multiprocessing
-    import threading
-
-    stopping.leave_to_parent()
-    memory.keep_freed()
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: BaseProcess) -> None:
-    """A parent that was killed can send no word; without this its workers would wait for tasks for ever."""
-    parent.join()
-    os._exit(1)

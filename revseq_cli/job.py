@@ -223,15 +223,18 @@ def _load(
     return Job(values, _lengths(request, lengths, whole, values, axis), axis, request.batch_axis, described)
 
 
-def load_tensor(text: str, name: str, dtype: DataType | None, format_name: str | None) -> Source:
+def load_tensor(
+    text: str, name: str, dtype: DataType | None, format_name: str | None, *, absolute: bool = False
+) -> Source:
     """One tensor as it stands on the command line; `name` is what to call it where that is the tensor itself.
 
     `dtype` is the data type of a text that does not say, `format_name` the format of a file whose suffix does not.
+    With `absolute` the file is named from the root, as in a Request.
     """
     reference = formats.Reference.input(text, name=name)
     if not formats.knows(reference):
         reference = formats.Reference.input(text, format_name, name)
-    source = formats.open_source(reference, TextTypes(dtype, DataType.FLOAT32))
+    source = formats.open_source(reference.absolute() if absolute else reference, TextTypes(dtype, DataType.FLOAT32))
     _require_type(source, dtype)
     return source
 

@@ -135,16 +135,14 @@ def plan_text(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: A
     cut = ", lines are cut" if plan.cuts_lines else ""
     spooled = ", through temporary files" if arrangement.spooled else ""
     block = plan.block_elements * values.data_type.size
-    workers = f"all of {printable(arrangement.scheduler)}" if arrangement.scheduler else arrangement.workers
-    each = " a worker thread" if arrangement.scheduler else ""
     return "\n".join(
         [
             f"InputTensor            {values}, {values.total_bytes:,} bytes",
             f"SequenceLengthsTensor  {lengths}, {lengths.total_bytes:,} bytes",
             f"Axis                   {_axis_text(values, axis)}",
             f"blocks                 {plan.block_count:,} of {block:,} bytes{cut}{spooled}",
-            f"engine                 {arrangement.engine}, workers: {workers}",
-            f"memory                 {arrangement.memory:,} bytes{each}",
+            f"bytes                  {values.total_bytes + lengths.total_bytes:,} read, {values.total_bytes:,} written",
+            f"engine                 {printable(arrangement.means)}",
         ]
     )
 

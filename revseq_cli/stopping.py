@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _received: list[int] = []
+# What outlives a pass, such as a connection, and must be closed before the process ends, however it ends.
+ending = contextlib.ExitStack()
 _deferring: list[None] = []  # one for each `deferred` under way; a list, since threads add and remove without a lock
 
 

@@ -2,11 +2,11 @@
 
 import contextlib
 import json
+import logging
 import os
 import signal
 import subprocess
 import sys
-import time
 
 import h5py
 import numpy as np
@@ -16,7 +16,7 @@ from processes import gone, start, until
 
 distributed = pytest.importorskip("distributed", reason="distributed, the extra dask, is not installed")
 
-from revseq_cli import cluster  # noqa: E402 - it cannot be imported without dask
+from revseq_cli import cluster, stopping  # noqa: E402 - it cannot be imported without dask
 from revseq_cli.errors import EngineError  # noqa: E402
 
 JOB = ("run", "x.npy", "n.npy", "--axis", "1", "--engine", "dask", "--scheduler-file", "s.json")
@@ -77,6 +77,10 @@ class Site:
         os.symlink(self.file, self.folder / "s.json")
         return self
 
+    @property
+    def address(self):
+        return json.loads(self.file.read_text())["address"]
+
     @contextlib.contextmanager
     def asked(self):
         with distributed.Client(scheduler_file=str(self.file), set_as_default=False) as client:
@@ -119,11 +123,15 @@ def job(tmp_path):
     return np.take_along_axis(values, np.where(index < turned, turned - 1 - index, index), 1)
 
 
-def many(folder, *more):
-    """The job in 13 blocks, under way."""
-    process = start(folder, "--engine", "dask", "--scheduler-file", "s.json", "--memory", "2M", *more)
-    until(lambda: any(path.name.startswith(".revseq-") for path in folder.iterdir()))
-    time.sleep(0.3)
+def many(site):
+    """The job in 13 blocks."""
+    return start(site.folder, "--engine", "dask", "--scheduler-file", "s.json", "--memory", "2M")
+
+
+def under_way(site):
+    """The same, and the scheduler knows of it."""
+    process = many(site)
+    until(site.tasks)
     return process
 
 
@@ -155,7 +163,7 @@ def test_results_are_those_of_serial(revseq, tmp_path, site, job):
         f.create_dataset("x", data=values, chunks=(8, 32), compression="gzip", shuffle=True)
     np.save(tmp_path / "m.npy", rng.integers(0, 70, (300, 1), np.uint32))
     done = revseq(*JOB, "-o", "y.npy", "--overwrite", "--memory", "2M", "--verify", "-v").ok()
-    assert "engine                 dask, workers: all of tcp://127.0.0.1" in done.err
+    assert "engine                 dask, all workers of tcp://127.0.0.1" in done.err
     assert np.array_equal(np.load(tmp_path / "y.npy"), job)
     for name in ("h5", "npy", "json"):
         args = ("run", "x.h5", "m.npy", "--axis", 1, "--memory", "200K", "-o")
@@ -165,12 +173,34 @@ def test_results_are_those_of_serial(revseq, tmp_path, site, job):
             f"b.{name}",
             "--engine",
             "dask",
-            env={"REVSEQ_SCHEDULER": json.loads(site.file.read_text())["address"]},
+            env={"REVSEQ_SCHEDULER": site.address},
         ).ok()
         assert (tmp_path / f"a.{name}").read_bytes() == (tmp_path / f"b.{name}").read_bytes() or name == "h5"
     with h5py.File(tmp_path / "a.h5") as a, h5py.File(tmp_path / "b.h5") as b:
         assert np.array_equal(a["x"][:], b["x"][:])
         assert (a["x"].chunks, a["x"].compression) == (b["x"].chunks, b["x"].compression)
+    assert site.tasks() == []
+
+
+def test_every_command_with_passes(revseq, tmp_path, site, job):
+    for _ in range(2):
+        site.worker()
+    site.ready()
+    zarr = pytest.importorskip("zarr", reason="zarr, an extra, is not installed")
+    dask = ("--engine", "dask", "--scheduler-file", "s.json", "--memory", "16M")
+    done = revseq("convert", "x.npy", "x.zarr", "--verify", "-v", *dask).ok()
+    assert "dask, all workers of tcp" in done.err
+    revseq("run", "x.zarr", "n.npy", "--axis", 1, "-o", "y.zarr", "--verify", *dask).ok()
+    assert np.array_equal(zarr.open(tmp_path / "y.zarr", mode="r")[...], job)
+    revseq("diff", "x.npy", "x.zarr", *dask).ok()
+    assert revseq("diff", "x.npy", "y.zarr", *dask).status == 1
+    jobs = [f"x.{kind},n.npy,1,{kind}.npy" for kind in ("npy", "zarr", "none")]
+    (tmp_path / "jobs.csv").write_text("\n".join(["input,lengths,axis,output", *jobs]))
+    done = revseq("batch", "jobs.csv", *dask)
+    assert done.status == 1
+    assert "x.none" in done.err
+    for kind in ("npy", "zarr"):
+        assert np.array_equal(np.load(tmp_path / f"{kind}.npy"), job)
     assert site.tasks() == []
 
 
@@ -200,7 +230,7 @@ def test_a_local_cluster_leaves_nothing(tmp_path, job):
 def test_a_worker_that_dies_is_replaced(tmp_path, site, job):
     site.worker()
     site.worker(DEADLY)
-    process = many(site.ready().folder)
+    process = many(site.ready())
     _, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (0, b"")
     assert np.array_equal(np.load(tmp_path / "y.npy"), job)
@@ -209,13 +239,13 @@ def test_a_worker_that_dies_is_replaced(tmp_path, site, job):
 
 def test_workers_that_die_with_the_same_block(tmp_path, strict, site, job):
     site.worker(DEADLY)
-    process = many(site.ready(1).folder)
+    process = many(site.ready(1))
     ended(process, tmp_path, "died with the same block")
 
 
 def test_few_tasks_are_known_at_once(tmp_path, site, job):
     site.worker(SLOW)
-    process = many(site.ready(1).folder)
+    process = under_way(site.ready(1))
     keys = []
     until(lambda: keys.extend(site.tasks()) or keys)
     process.kill()
@@ -234,21 +264,21 @@ def test_workers_that_differ(tmp_path, site, job, preload, words):
     site.worker()
     site.worker(preload)
     site.ready()
-    process = start(tmp_path, "--engine", "dask", "--scheduler-file", "s.json", "--memory", "2M")
+    process = many(site)
     ended(process, tmp_path, *words)
     assert site.tasks() == []
 
 
 def test_a_late_worker_is_asked_too(tmp_path, site, job):
     site.worker(SLOW)
-    process = many(site.ready(1).folder)
+    process = under_way(site.ready(1))
     site.worker(OLD)
     ended(process, tmp_path, "the worker tcp://", "has revseq 0.0.9")
 
 
 def test_a_scheduler_that_goes_away(tmp_path, site, job):
     site.worker(SLOW)
-    process = many(site.ready(1).folder)
+    process = under_way(site.ready(1))
     site.scheduler.kill()
     ended(process, tmp_path, "the scheduler went away")
 
@@ -256,7 +286,7 @@ def test_a_scheduler_that_goes_away(tmp_path, site, job):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interruption(tmp_path, site, job, number):
     site.worker(SLOW)
-    process = many(site.ready(1).folder)
+    process = under_way(site.ready(1))
     process.send_signal(number)
     _, err = process.communicate(timeout=20)
     assert (process.returncode, err) == (-number, b"")
@@ -266,29 +296,29 @@ def test_interruption(tmp_path, site, job, number):
 
 def test_nobody_there(monkeypatch, site):
     monkeypatch.setattr(cluster, "_LONGEST_CALL", "1s")
-    with pytest.raises(EngineError, match="no dask scheduler answers"), cluster.connected("tcp://127.0.0.1:9", 1):
-        pass
-    with pytest.raises(EngineError, match="no dask scheduler answers"), cluster.connected("nonsense://a", 1):
-        pass
+    for address in ("tcp://127.0.0.1:9", "nonsense://a"):
+        with pytest.raises(EngineError, match="no dask scheduler answers"):
+            cluster.connected(address, 1)
     monkeypatch.setattr(cluster, "_LONGEST_ALONE", 0.5)
     until(site.file.exists)
-    with (
-        cluster.connected(json.loads(site.file.read_text())["address"], 1) as found,
-        pytest.raises(EngineError, match="the scheduler has no worker"),
-    ):
-        found.executor().submit(int)
+    try:
+        with pytest.raises(EngineError, match="the scheduler has no worker"):
+            cluster.Pass(site.address, 1).submit(int)
+    finally:
+        stopping.ending.close()
+        logging.disable(logging.NOTSET)
 
 
 def test_options(revseq, files):
     job = ("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--dry-run")
-    revseq(*job, "--scheduler", "tcp://nowhere:1").refused("is about dask", "add --engine dask")
+    revseq(*job, "--scheduler", "tcp://nowhere:1").refused("are about dask", "add --engine dask")
     revseq(*job, env={"REVSEQ_SCHEDULER": "tcp://nowhere:1"}).ok()
     revseq(*job, "--engine", "dask", "--scheduler", "tcp://a:1", "--scheduler-file", "b").refused("one of them")
     revseq(*job, "--engine", "dask", "--scheduler-file", "none").refused("none: cannot read it")
     revseq(*job, "--engine", "dask", "--scheduler-file", "x.npy").refused("x.npy: has no address")
     done = revseq(*job, "--engine", "dask", "--scheduler", "tcp://nowhere:1", "--memory", "1G").ok()
-    assert "dask, workers: all of tcp://nowhere:1" in done.out
-    assert "bytes a worker thread" in done.out
+    assert "dask, all workers of tcp://nowhere:1" in done.out
+    assert "bytes of memory for each thread" in done.out
     done = revseq(*job, "--engine", "dask", "--json", env={"REVSEQ_SCHEDULER": "tcp://nowhere:1"}).ok()
     assert json.loads(done.out)["plan"]["scheduler"] == "tcp://nowhere:1"
 

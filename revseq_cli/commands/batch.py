@@ -225,21 +225,18 @@ def _delivery(
     sha256: bool,
     chunks: str | tuple[int, ...],
     compression: str | int,
-    engine: str,
-    jobs: int,
-    memory: int,
     lengths: str | None = None,
-    **job_options: Any,
+    **others: Any,
 ) -> run.Delivery:
     """The job that options ask for, with headers read and nothing written."""
     from revseq_cli import job
-    from revseq_cli.arrangement import Resources
     from revseq_cli.formats.base import Layout
 
-    request = options.request_of(lengths=lengths, format_name=format_name, **job_options)
+    resources = options.resources_of(*(others.pop(name) for name in options.RESOURCES))
+    request = options.request_of(lengths=lengths, format_name=format_name, absolute=resources.elsewhere, **others)
     target = run.Target.of(
         output, format_name, request, Layout(chunks, compression), overwrite=overwrite, verify=verify, sha256=sha256
     )
     work = job.load(request)
     work.require(level)
-    return target.delivery(work, Resources(engine, jobs, memory))
+    return target.delivery(work, resources)

@@ -45,9 +45,7 @@ def command(
     sha256: bool,
     chunks: str | tuple[int, ...],
     compression: str | int,
-    engine: str,
-    jobs: int,
-    memory: int,
+    resources: Resources,
     progress: bool,
     as_json: bool,
     quiet: bool,
@@ -75,7 +73,7 @@ def command(
         )
     if sha256 and not as_json:
         raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
-    source = job.load_tensor(src, "SRC", dtype, format_name)
+    source = job.load_tensor(src, "SRC", dtype, format_name, absolute=resources.elsewhere)
     reference = formats.Reference.file(dst)
     if formats.knows(formats.Reference.input(src)) or not formats.knows(reference):
         reference = formats.Reference.file(dst, format_name)
@@ -84,7 +82,7 @@ def command(
         return
     inputs = [source.identity] if source.identity else []
     sink = formats.create_sink(reference, source, overwrite=overwrite, inputs=inputs, layout=layout)
-    digest = _write(source, sink, options.resources_of(engine, jobs, memory), voice, verify=verify, sha256=sha256)
+    digest = _write(source, sink, resources, voice, verify=verify, sha256=sha256)
     if as_json:
         from revseq_cli import report
 
@@ -100,14 +98,14 @@ def _write(
     from revseq_cli.progress import Progress
 
     arrangement = arrange_copy(source, resources, sink)
-    plan, engine_name, workers, held, *_ = arrangement
-    voice.detail(f"{plan.block_count:,} blocks; {engine_name}, workers: {workers}; {held:,} bytes of memory")
+    voice.detail(f"{arrangement.plan.block_count:,} blocks; {arrangement.means}")
     bar = Progress(source.desc.total_bytes * (2 if verify else 1), shown=voice.shows_progress)
 
     def done(elements: int) -> None:
         bar.advance(elements * source.dtype.itemsize)
 
     with stopping.deferred(), bar, sink:
+        voice.workers(arrangement)
         engine.copy(source, sink, arrangement, done)
         if verify:
             compare.verify_copy(source, sink, arrangement, done)

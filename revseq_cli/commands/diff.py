@@ -11,6 +11,7 @@ from revseq_cli.commands import options
 from revseq_cli.errors import UsageError
 
 if TYPE_CHECKING:
+    from revseq_cli.arrangement import Resources
     from revseq_cli.spec import DataType
 
 _MOST_TOLD = 100_000
@@ -59,9 +60,7 @@ def command(
     first: int,
     dtype: DataType | None,
     format_name: str | None,
-    engine: str,
-    jobs: int,
-    memory: int,
+    resources: Resources,
     progress: bool,
     as_json: bool,
     quiet: bool,
@@ -86,7 +85,10 @@ def command(
     voice = options.Voice(quiet, verbose, color, progress)
     if a == b == "-":
         raise UsageError("A and B are both standard input", "one of them", "save one to a file")
-    sources = [job.load_tensor(text, name, dtype, format_name) for text, name in ((a, "A"), (b, "B"))]
+    sources = [
+        job.load_tensor(text, name, dtype, format_name, absolute=resources.elsewhere)
+        for text, name in ((a, "A"), (b, "B"))
+    ]
     by_value = equal_nan or atol is not None or rtol is not None
     tolerance = Tolerance(atol or 0, rtol or 0, equal_nan) if by_value else None
     found = None
@@ -95,7 +97,7 @@ def command(
         bar = Progress(desc.total_bytes, shown=voice.shows_progress)
         with stopping.deferred(), bar:
             found = compare.compare(
-                sources[0], sources[1], tolerance, first, options.resources_of(engine, jobs, memory),
+                sources[0], sources[1], tolerance, first, resources,
                 lambda elements: bar.advance(elements * desc.data_type.size),
             )  # fmt: skip
         for source in sources:

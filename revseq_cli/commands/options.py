@@ -7,6 +7,7 @@ Everywhere: -f/--format, --json, -q/--quiet, -v/--verbose, --color.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -23,7 +24,7 @@ from revseq_cli.spec import DataType, FeatureLevel
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from revseq_cli.arrangement import Resources
+    from revseq_cli.arrangement import Arrangement, Resources
     from revseq_cli.job import Request
     from revseq_cli.view import Marks
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 FORMAT_NAMES = ("npy", "h5", "npz", "safetensors", "zarr", "json", "text")
 ENGINES = ("auto", "serial", "threads", "processes", "dask")
 DEFAULT_MEMORY = "1GiB"
-_TYPED = click.core.ParameterSource.COMMANDLINE
 
 
 class _Parsed(click.ParamType[Any]):
@@ -135,12 +135,7 @@ _JOB = (
 )
 
 
-def _remember(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """Keep an option for `resources_of`, so that a command's own parameters are those of its work."""
-    if value:
-        ctx.meta[f"revseq.{param.name}"] = value, ctx.get_parameter_source(param.name or "")
-
-
+RESOURCES = ("engine", "jobs", "memory", "scheduler", "scheduler_file")
 _RESOURCES = (
     click.option(
         "--engine", type=click.Choice(ENGINES), default="auto", show_default=True, help="What carries it out."
@@ -167,8 +162,6 @@ _RESOURCES = (
         metavar="ADDRESS",
         envvar="REVSEQ_SCHEDULER",
         show_envvar=True,
-        expose_value=False,
-        callback=_remember,
         help="Where --engine dask finds its workers, as tcp://host:8786; --memory is then for each of their threads. "
         "Without it, dask starts --jobs processes here.",
     ),
@@ -176,8 +169,6 @@ _RESOURCES = (
         "--scheduler-file",
         metavar="FILE",
         type=click.Path(),
-        expose_value=False,
-        callback=_remember,
         help="The file in which dask's scheduler has left its address.",
     ),
     click.option("--progress/--no-progress", default=True, help="A progress bar, if standard error is a terminal."),
@@ -233,8 +224,14 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """How much of the machine a pass may use, and whether it shows how far it is."""
-    return _apply(_RESOURCES, function)
+    """How much of the machine a pass may use, as the parameter `resources`, and whether it shows how far it is."""
+
+    @functools.wraps(function)
+    def command(**parameters: Any) -> Any:
+        resources = resources_of(*(parameters.pop(name) for name in RESOURCES))
+        return function(resources=resources, **parameters)
+
+    return _apply(_RESOURCES, command)
 
 
 def layout_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -265,6 +262,15 @@ class Voice:
         """Tell a user what the result lacks."""
         if not self.quiet:
             click.echo(printable(f"Note: {text}"), file=sys.stderr)
+
+    def workers(self, arrangement: Arrangement) -> None:
+        """Tell a user who asked for it where workers that are not ours can be watched."""
+        if self.verbose and arrangement.engine == "dask":
+            from revseq_cli import cluster
+
+            self.detail(
+                f"dashboard              {cluster.connected(arrangement.scheduler, arrangement.workers).dashboard}"
+            )
 
     @property
     def shows_progress(self) -> bool:
@@ -297,19 +303,21 @@ def is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
-def resources_of(engine: str, jobs: int | None, memory: int) -> Resources:
+def resources_of(
+    engine: str, jobs: int | None, memory: int, scheduler: str | None, scheduler_file: str | None
+) -> Resources:
     """The resource options together."""
     from revseq_cli.arrangement import Resources  # it loads NumPy
 
-    meta = click.get_current_context().meta
-    address, source = meta.get("revseq.scheduler", ("", None))
-    file, _ = meta.get("revseq.scheduler_file", ("", None))
-    typed = [f"--scheduler-file {file}"] * bool(file) + [f"--scheduler {address}"] * (source is _TYPED)
-    if len(typed) > 1:
+    said = scheduler if scheduler != os.environ.get("REVSEQ_SCHEDULER") else None  # the environment only proposes
+    if said and scheduler_file:
         raise UsageError("--scheduler and --scheduler-file are one thing said twice", "one of them")
-    if typed and engine != "dask":
-        raise UsageError(f"{typed[0]} is about dask", "--engine dask with it", "add --engine dask")
-    return Resources(engine, jobs or 0, memory, (_address_in(file) if file else address) if engine == "dask" else "")
+    if engine != "dask":
+        if said or scheduler_file:
+            raise UsageError("--scheduler and --scheduler-file are about dask", "--engine dask", "add --engine dask")
+        return Resources(engine, jobs or 0, memory)
+    address = _address_in(scheduler_file) if scheduler_file else scheduler
+    return Resources(engine, jobs or 0, memory, address or "")
 
 
 def _address_in(path: str) -> str:

@@ -73,9 +73,7 @@ def command(
     sha256: bool,
     chunks: str | tuple[int, ...],
     compression: str | int,
-    engine: str,
-    jobs: int,
-    memory: int,
+    resources: Resources,
     progress: bool,
     as_json: bool,
     quiet: bool,
@@ -104,7 +102,7 @@ def command(
     from revseq_cli import job  # --help must not load NumPy
     from revseq_cli.formats.base import Layout
 
-    request = options.request_of(format_name=format_name, absolute=engine == "dask", **job_options)
+    request = options.request_of(format_name=format_name, absolute=resources.elsewhere, **job_options)
     layout = Layout(chunks, compression)
     target = None
     if to_file and output is not None:
@@ -117,7 +115,6 @@ def command(
         _refuse_binary_terminal(format_name)
     work = job.load(request)
     work.require(level)
-    resources = options.resources_of(engine, jobs, memory)
     drawing = _drawing(picture, work, target, overwrite=overwrite) if picture is not None else None
     if dry_run:
         _dry_run(work, target, resources, as_json=as_json)
@@ -180,28 +177,16 @@ class Delivery:
         """Bytes of all passes."""
         return self.work.values.desc.total_bytes * (2 if self.target.verify else 1)
 
-    def carry_out(
-        self,
-        advance: Callable[[int], None],
-        drawing: NewFile | None = None,
-        tell: Callable[[str], None] = lambda _: None,
-    ) -> str | None:
-        """Reverse into the new file; the digest, if it is asked for.
-
-        `advance` hears of the bytes of each block, and `tell` where workers elsewhere can be watched.
-        """
+    def carry_out(self, advance: Callable[[int], None], drawing: NewFile | None = None) -> str | None:
+        """Reverse into the new file; the digest, if it is asked for. `advance` hears of the bytes of each block."""
         from revseq_cli import engine
 
         item_size = self.work.values.dtype.itemsize
         # The picture is entered before the output, and so gets its name after it.
-        with (
-            engine.staffed(self.arrangement, tell) as arrangement,
-            drawing or contextlib.nullcontext(),
-            self.sink,
-        ):
-            engine.reverse(self.work, self.sink, arrangement, lambda elements: advance(elements * item_size))
+        with drawing or contextlib.nullcontext(), self.sink:
+            engine.reverse(self.work, self.sink, self.arrangement, lambda elements: advance(elements * item_size))
             if self.target.verify:
-                engine.verify(self.work, self.sink, arrangement, lambda elements: advance(elements * item_size))
+                engine.verify(self.work, self.sink, self.arrangement, lambda elements: advance(elements * item_size))
             self.work.recheck()
             digest = self.sink.digest() if self.target.sha256 else None
             if drawing:
@@ -248,7 +233,8 @@ def _write(delivery: Delivery, voice: options.Voice, drawing: NewFile | None, *,
     values, lengths, axis = delivery.work.values.desc, delivery.work.lengths.desc, delivery.work.axis
     voice.detail(report.plan_text(values, lengths, axis, delivery.arrangement))
     with stopping.deferred(), Progress(delivery.total_bytes, shown=voice.shows_progress) as bar:
-        digest = delivery.carry_out(bar.advance, drawing, voice.detail)
+        voice.workers(delivery.arrangement)
+        digest = delivery.carry_out(bar.advance, drawing)
     notes = delivery.sink.notes
     for note in notes:
         voice.note(note)
@@ -274,7 +260,7 @@ def _print(
 
     if format_name != "npy":
         text.require_text(work.values.desc, work.values.name)
-    result = engine.reversed_in_memory(work, resources, voice.detail)
+    result = engine.reversed_in_memory(work, resources)
     most = view.MOST_ON_TERMINAL if options.is_terminal() and not full else None
     if format_name == "npy":
         npy.to_stream(sys.stdout.buffer, result.read(), work.values.order)
