@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from revseq_cli import stopping
 
@@ -42,8 +43,26 @@ def _open_standard_streams() -> None:
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - they stay open
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
-    if hasattr(sys.stdout, "reconfigure"):  # an encoding that lacks a character is no reason to stop
-        sys.stdout.reconfigure(errors="backslashreplace")
+    sys.stdout, sys.stderr = _patient(sys.stdout), _patient(sys.stderr)
+
+
+class _Patient(io.FileIO):
+    """A stream whose reader may leave: what is written then goes nowhere, and the work and its status stay the same."""
+
+    def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
+        """How many bytes are done with."""
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            return memoryview(data).nbytes
+
+
+def _patient(stream: Any) -> io.TextIOWrapper:  # noqa: ANN401 - what Python has opened
+    """The same as such a stream; an encoding that lacks a character is no reason to stop either."""
+    raw = io.BufferedWriter(_Patient(stream.fileno(), "w", closefd=False))
+    return io.TextIOWrapper(
+        raw, stream.encoding, "backslashreplace", line_buffering=stream is sys.stderr or stream.isatty()
+    )
 
 
 def _run() -> int:
@@ -64,8 +83,6 @@ def _run() -> int:
                 verbose = context.meta.get("revseq.verbose", 0)
     except click.exceptions.Exit as e:
         return e.exit_code
-    except BrokenPipeError:
-        return _silent_stdout(0)
     except Exception as e:  # noqa: BLE001 - this is the boundary; -vv shows where it comes from
         stopping.check()  # what failed after a signal came may have failed because of it
         return _fail(e, verbose)
@@ -94,19 +111,11 @@ def _fail(error: Exception, verbose: int) -> int:
 
 
 def _flushed(status: int) -> int:
-    """Standard output is only done when it is flushed; a reader that left is no error, and one error is enough."""
+    """Standard output is only done when it is flushed; one error is enough."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        return _silent_stdout(status)
     except OSError as e:
         return status if status == _FAILED else _fail(e, 0)
-    return status
-
-
-def _silent_stdout(status: int) -> int:
-    """Point standard output at nothing, so that what is still buffered cannot fail again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return status
 
 

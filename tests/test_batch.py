@@ -317,6 +317,10 @@ def test_a_reader_that_leaves_leaves_no_job_undone(files):
         )
         assert (done.returncode, done.stderr) == (0, b"")
         assert len(outputs(files)) == 40
+    (files / "m.jsonl").write_text(lines(*({"output": f"z{i}.npy", "input": f"{'xa'[i == 3]}.npy"} for i in range(40))))
+    done = subprocess.run([COMMAND, "batch", "m.jsonl"], cwd=files, stdout=-1, stderr=writer, check=False)
+    assert done.returncode == 1
+    assert len(list(files.glob("z*.npy"))) == 39
     os.close(writer)
 
 

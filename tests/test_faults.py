@@ -500,16 +500,25 @@ def test_h48_a_full_standard_output(args):
     assert done.stderr == "Error: standard output: cannot write: No space left on device\n"
 
 
-@pytest.mark.parametrize("args", [("--help",), JOB])
-def test_h49_a_reader_that_leaves(tmp_path, args):
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+@pytest.mark.parametrize(
+    ("args", "status"),
+    [(("--help",), 0), (JOB, 0), ((*JOB, "-f", "npy"), 0), (("diff", "x.npy", "n.npy"), 1), (("diff", "x.npy", "x.npy"), 0),
+     (("check", *JOB[1:], "--feature-level", "1_0"), 1), (("run", "x.npy", "absent.npy", "--axis", "1"), 2)],
+)  # fmt: skip
+def test_h49_a_reader_that_leaves(tmp_path, args, status, stream):
+    """The exit status says what it would have said."""
     np.save(tmp_path / "x.npy", np.zeros((100, 1000), np.float32))
     np.save(tmp_path / "n.npy", np.ones((100, 1), np.uint32))
     read, write = os.pipe()
-    done = subprocess.Popen([COMMAND, *args], stdout=write, stderr=subprocess.PIPE, cwd=tmp_path)
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: write}
+    done = subprocess.Popen([COMMAND, *args], cwd=tmp_path, **streams)
     os.close(write)
     os.close(read)
     _, err = done.communicate()
-    assert (done.returncode, err) == (0, b"")
+    assert done.returncode == status
+    if stream == "stdout" and status != 2:
+        assert err == b""
 
 
 def test_h50_closed_streams(files):

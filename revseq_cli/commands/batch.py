@@ -86,8 +86,7 @@ def command(
             _tell(outcome, text.name, voice, as_json=as_json)
             bar.advance(1)
     if not (as_json or quiet):
-        with contextlib.suppress(BrokenPipeError):  # the exit status still says whether all jobs are done
-            report.print_batch(outcomes, len(jobs), time.monotonic() - began, color=voice.colored)
+        report.print_batch(outcomes, len(jobs), time.monotonic() - began, color=voice.colored)
     return _FAILED if any(outcome.error for outcome in outcomes) else 0
 
 
@@ -115,8 +114,7 @@ def _tell(outcome: Outcome, manifest: str, voice: options.Voice, *, as_json: boo
 
     where = f"{printable(manifest)}: line {outcome.line}"
     if as_json:
-        with contextlib.suppress(BrokenPipeError):  # a reader that left is no reason to leave jobs undone
-            click.echo(report.outcome_json(outcome))
+        click.echo(report.outcome_json(outcome))
     for note in outcome.notes:
         voice.note(f"{where}: {note}")
     if outcome.error:
