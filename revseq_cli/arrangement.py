@@ -128,12 +128,13 @@ def _fitted(job: Job, sink: Sink | None, engine: str, workers: int, share: int) 
     cost = copies * values.dtype.itemsize + (job.lengths.dtype.itemsize + 16) / size
     most = max(1, int(share / cost))
     chunks = [prod(each) for each in (values.chunks, sink.chunks if sink else None) if each]
+    of_lengths = prod(job.lengths.chunks) * job.lengths.dtype.itemsize if job.lengths.chunks else 0
     aim = _usual_bytes(engine) // values.dtype.itemsize
     plan = _cut(values, job.axis, most, aim, sink.chunks if sink else None)
     spooled = bool(sink and chunks) and (plan.cuts_lines or plan.block_elements > most)
     if spooled:
         plan = _cut(RawTensor("", values.name, 0, values.dtype, values.sizes), job.axis, most, aim)
-    needed = int(max(plan.block_elements, *chunks, 0) * cost) + 1
+    needed = max(int(max(plan.block_elements, *chunks, 0) * cost) + 1, copies * of_lengths)
     workers = min(workers, plan.block_count)
     return Arrangement(plan, engine, workers, needed * workers, spooled)
 
@@ -145,7 +146,7 @@ def _evenly(
     cost = (6 if engine in _TRAVELLING else 4) * source.dtype.itemsize + extra
     usual = _usual_bytes(engine) // (8 if extra else source.dtype.itemsize)  # what is computed with grows to 8 bytes
     plan = _cut_evenly(source, chunks, max(1, share // cost), usual)
-    needed = max([plan.block_elements, *(prod(map(min, each, source.sizes)) for each in chunks)]) * cost
+    needed = max([plan.block_elements, *map(prod, chunks)]) * cost  # chunks that reach beyond the tensor are whole too
     workers = min(workers, plan.block_count)
     return Arrangement(plan, engine, workers, needed * workers)
 

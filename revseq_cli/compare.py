@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from revseq_cli import kernel, literals
 from revseq_cli.arrangement import arrange_pair
@@ -12,7 +15,7 @@ from revseq_cli.errors import EngineError
 from revseq_cli.workers import results
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from revseq_cli.arrangement import Arrangement, Resources
     from revseq_cli.formats.base import Sink, Source, Ticket
@@ -35,19 +38,10 @@ class Differences:
     bits and of which it is a number; None where there is none.
     """
 
-    count: int = 0
-    first: tuple[Difference, ...] = ()
-    absolute: float | None = None
-    relative: float | None = None
-
-    def with_share(self, share: Differences, first: int) -> Differences:
-        """Those of two parts together, with the `first` of both."""
-        return Differences(
-            self.count + share.count,
-            tuple(sorted(self.first + share.first)[:first]),
-            _larger(self.absolute, share.absolute),
-            _larger(self.relative, share.relative),
-        )
+    count: int
+    first: tuple[Difference, ...]
+    absolute: float | None
+    relative: float | None
 
 
 def _larger(*numbers: float | None) -> float | None:
@@ -62,12 +56,10 @@ class Compare:
     first: int
     region: Region
 
-    def __call__(self, a: Ticket, b: Ticket) -> Differences:
-        """The block's share."""
+    def __call__(self, a: Ticket, b: Ticket) -> kernel.Differences:
+        """The block's share, with indices of the whole tensor."""
         found = kernel.differences(a.read(), b.read(), self.tolerance, self.first)
-        indices = map(tuple, (found.places + [part.start for part in self.region]).tolist())
-        first = map(Difference, indices, literals.render(found.a), literals.render(found.b))
-        return Differences(found.count, tuple(first), found.absolute, found.relative)
+        return replace(found, places=found.places + [part.start for part in self.region])
 
 
 def compare(
@@ -115,8 +107,24 @@ def _compared(
         Task(Compare(tolerance, first, region), (a.ticket(region), b.ticket(region)), region, None)
         for region in arrangement.plan
     )
-    found = Differences()
-    for region, share in results(tasks, arrangement):
-        found = found.with_share(share, first)
-        done(elements(region))
-    return found
+
+    def shares() -> Iterator[kernel.Differences]:
+        for region, share in results(tasks, arrangement):
+            done(elements(region))
+            yield share
+
+    found = functools.reduce(lambda x, y: _together(x, y, first), shares())
+    indices = map(tuple, found.places.tolist())
+    told = map(Difference, indices, literals.render(found.a), literals.render(found.b))
+    return Differences(found.count, tuple(told), found.absolute, found.relative)
+
+
+def _together(x: kernel.Differences, y: kernel.Differences, first: int) -> kernel.Differences:
+    """Those of two parts together, with the `first` of both in C order; mostly x has them all."""
+    places, a, b = x.places, x.a, x.b
+    if len(y.places) and (len(places) < first or tuple(y.places[0]) < tuple(places[-1])):
+        places = np.concatenate([places, y.places])
+        order = np.lexsort(places.T[::-1])[:first]
+        places, a, b = places[order], np.concatenate([a, y.a])[order], np.concatenate([b, y.b])[order]
+    absolute, relative = _larger(x.absolute, y.absolute), _larger(x.relative, y.relative)
+    return kernel.Differences(x.count + y.count, places, a, b, absolute, relative)

@@ -166,7 +166,7 @@ def _at_hand(job: Job, sink: Sink, arrangement: Arrangement) -> Iterator[Job]:
     """The job with its tensors where any region is cheap to read."""
     with _spooled(job.values, sink, arrangement) as values, contextlib.ExitStack() as stack:
         lengths = job.lengths
-        if not lengths.reads_in_parallel:  # every block would decode their chunks again, under one lock
+        if not lengths.reads_anywhere:  # every block would decode their chunks again, under one lock
             if lengths.desc.total_bytes <= arrangement.memory // 8 or not sink.beside:
                 lengths = HeldSource(lengths.name, lengths.read(), lengths.storage)
             else:
@@ -210,7 +210,9 @@ def _folded(source: Source, step: Callable[[Ticket], Any], resources: Resources)
     engine = choose(source, None, resources.workers)
     tasks = (Task(step, (source.ticket(region),), region, None) for region in plan)
     arrangement = Arrangement(plan, engine, workers_of(engine, resources.workers), 0)
-    return (share for _, share in results(tasks, arrangement))
+    for _, share in results(tasks, arrangement):
+        yield share
+    source.recheck()
 
 
 def _reversals(job: Job, source: Source, plan: Plan, outlet: Outlet | None) -> Iterator[Task]:

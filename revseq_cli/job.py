@@ -26,15 +26,13 @@ LABELS = {INPUT: INPUT, "SequenceTensor": LENGTHS, LENGTHS: LENGTHS, OUTPUT: OUT
 class Job:
     """One reversal whose headers have been read.
 
-    `batch_axis` is the one whose indices have a length each, where that was asked for; `described` is the file of a
-    whole job, which may hold none of the tensors itself.
+    `batch_axis` is the one whose indices have a length each, where that was asked for.
     """
 
     values: Source
     lengths: Source
     axis: int
     batch_axis: int | None = None
-    described: Identity | None = None
 
     @property
     def names(self) -> dict[str, str]:
@@ -44,7 +42,7 @@ class Job:
     @property
     def inputs(self) -> list[Identity]:
         """The files that must not be written."""
-        return [each for each in (self.values.identity, self.lengths.identity, self.described) if each]
+        return [*self.values.files, *self.lengths.files]
 
     def recheck(self) -> None:
         """TensorIOError if an input file is not as it was when its header was read."""
@@ -219,8 +217,7 @@ def _load(
     values = whole.tensor(INPUT, types) if whole else formats.open_source(reference, types)
     _require_type(values, request.dtype)
     axis = _axis(request, whole, values)
-    described = whole.text.identity if whole else None
-    return Job(values, _lengths(request, lengths, whole, values, axis), axis, request.batch_axis, described)
+    return Job(values, _lengths(request, lengths, whole, values, axis), axis, request.batch_axis)
 
 
 def load_tensor(

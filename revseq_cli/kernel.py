@@ -225,7 +225,8 @@ class Differences:
 def differences(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None, first: int) -> Differences:
     """In what two arrays of one shape and data type, each in either byte order, differ; `first` elements are given.
 
-    Without a tolerance what counts is the bits. With one, floats are compared in FLOAT64, and integers exactly.
+    Without a tolerance what counts is the bits. With one, floats are compared in FLOAT64, and integers exactly, with a
+    bound in FLOAT64.
     """
     unequal = _bits(a) != _bits(b)
     if tolerance and a.dtype.kind in "fc":
@@ -262,8 +263,17 @@ def _close(
     a: NDArray[Any], b: NDArray[Any], far: NDArray[Any], size: NDArray[Any], tolerance: Tolerance
 ) -> NDArray[np.bool_]:
     """Which are within the tolerance: infinities only where they are the same."""
-    close: NDArray[np.bool_] = (far <= tolerance.absolute + tolerance.relative * size) & np.isfinite(size) | (a == b)
+    bound = tolerance.absolute + tolerance.relative * size
+    close: NDArray[np.bool_] = _at_most(far, bound) & np.isfinite(size) | (a == b)
     return close | (np.isnan(a) & np.isnan(b)) if tolerance.equal_nan else close
+
+
+def _at_most(far: NDArray[Any], bound: NDArray[Any]) -> NDArray[np.bool_]:
+    """Far <= bound, where integers must not be rounded to FLOAT64."""
+    if far.dtype.kind != "u":
+        return far <= bound
+    beyond = bound >= 2.0 ** (8 * far.dtype.itemsize)
+    return beyond | (far <= np.floor(np.where(beyond, 0, bound)).astype(far.dtype))
 
 
 def _largest(numbers: NDArray[Any]) -> float | None:

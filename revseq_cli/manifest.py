@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from revseq_cli.errors import FormatError, ManifestError, RevseqError, UsageError, listed
 from revseq_cli.formats import Reference
+from revseq_cli.formats.text import LARGEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from revseq_cli.formats.positioned import Identity
     from revseq_cli.formats.text import Text
 
 _EXAMPLE = '{"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}'
@@ -50,7 +52,7 @@ def parse(text: Text, columns: Mapping[str, Column]) -> list[Entry]:
             entries.append(_entry(line, _options(row(), columns)))
         except (FormatError, UsageError) as e:
             problems.append(FormatError(f"line {line}: {e.found}", e.wanted, e.hint))
-    problems += _conflicts(entries, os.path.realpath(text.name))
+    problems += _conflicts(entries, text)
     if not entries and not problems:
         problems.append(FormatError("holds no job", f"a job a line, such as {_EXAMPLE}"))
     if problems:
@@ -93,6 +95,7 @@ def _word(name: str, value: object) -> str:
 
 def _csv_rows(text: Text, columns: Mapping[str, Column]) -> Iterator[tuple[int, Callable[[], Pairs]]]:
     """What is wrong with the header, or the quotes, is wrong with all that follows, and ends it."""
+    csv.field_size_limit(LARGEST)  # a cell may be a whole tensor
     rows = csv.reader(io.StringIO(text.text, newline=""), strict=True)
     header: list[str] = []
     line = 1
@@ -167,19 +170,48 @@ def _can_be_argument(word: str) -> bool:
         return False
 
 
-def _conflicts(entries: list[Entry], manifest: str) -> Iterator[RevseqError]:
-    """Files that jobs would take away from each other, since they run in no set order."""
-    writers: dict[str, Entry] = {}
+class Writers:
+    """Which job writes what: an output may be a folder, and so hold other files."""
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self._entries: dict[str, Entry] = {}
+        for entry in entries:
+            self._entries.setdefault(entry.output, entry)
+
+    def of(self, path: str) -> Entry | None:
+        """The job whose output is at that real path, or around it."""
+        around = (str(each) for each in (path, *Path(path).parents))
+        return next((self._entries[each] for each in around if each in self._entries), None)
+
+    def refuse_input(self, what: str, path: str) -> None:
+        """UsageError for an input that a job writes, since jobs run in no set order; `what` is how to call it."""
+        if writer := self.of(path):
+            found, hint = f"{what} is the output of line {writer.line}", "put the later job into a second manifest"
+            raise UsageError(found, "inputs that no job of the batch writes", hint)
+
+
+def _conflicts(entries: list[Entry], manifest: Text) -> Iterator[RevseqError]:
+    """Files that jobs would take away from each other."""
+    writers = Writers(entries)
     for entry in entries:
-        output = entry.options["output"]
-        if entry.output == manifest:
+        output, above = entry.options["output"], os.path.dirname(entry.output)  # noqa: PTH120 - a string
+        if _is_at(entry.output, manifest.identity):
             yield FormatError(f"line {entry.line}: its output {output} is the manifest itself", "another name")
-        if (other := writers.setdefault(entry.output, entry)) is not entry:
-            found = f"line {entry.line}: its output {output} is that of line {other.line}"
-            yield FormatError(found, "an output of its own for every job")
+        for other in (writers.of(entry.output), writers.of(above)):
+            if other not in (None, entry):
+                found = f"line {entry.line}: its output {output} is that of line {other.line}"
+                yield FormatError(found, "an output of its own for every job")
+                break
     for entry in entries:
         for name, path in entry.inputs.items():
-            if path in writers:
-                found = f"its {name} {entry.options[name]} is the output of line {writers[path].line}"
-                hint = "put the later job into a second manifest"
-                yield FormatError(f"line {entry.line}: {found}", "inputs that no job of the batch writes", hint)
+            try:
+                writers.refuse_input(f"its {name} {entry.options[name]}", path)
+            except UsageError as e:
+                yield FormatError(f"line {entry.line}: {e.found}", e.wanted, e.hint)
+
+
+def _is_at(path: str, identity: Identity | None) -> bool:
+    try:
+        return identity is not None and identity.names(os.stat(path))  # noqa: PTH116 - it may be too long for a path
+    except OSError:  # there is nothing
+        return False

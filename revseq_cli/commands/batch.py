@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import sys
 import threading
 import time
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
     from concurrent.futures import Future
 
-    from revseq_cli.arrangement import Arrangement
+    from revseq_cli.job import Job
     from revseq_cli.manifest import Column, Entry
     from revseq_cli.report import Outcome
     from revseq_cli.spec import FeatureLevel
@@ -36,7 +37,7 @@ _DEFAULTS = [each for each in _COLUMNS if each.name not in ("input", "lengths", 
 # `run`, and none of it is put off.
 _THREADS = 8
 _MOST_UNDER_WAY = 4 * _THREADS
-_FEW_BLOCKS = 8  # a job of so many is small
+_SMALL = 1 << 20  # bytes of a job for which a core is enough
 
 
 @click.command("batch", params=[*_DEFAULTS], epilog="Example: revseq batch samples/batch.jsonl")
@@ -79,7 +80,7 @@ def command(
     with (
         stopping.deferred(),
         Progress(len(jobs), shown=shown, unit="jobs") as bar,
-        contextlib.closing(_Batch(fail_fast, verbose).outcomes(jobs)) as ended,
+        contextlib.closing(_Batch(jobs, fail_fast, verbose).outcomes()) as ended,
     ):
         for outcome in ended:
             outcomes.append(outcome)
@@ -132,11 +133,14 @@ def _placed(line: str, where: str) -> str:
 class _Batch:
     """Carries jobs out: small ones on threads, the others one after another with the whole machine for each."""
 
-    def __init__(self, fail_fast: bool, verbose: int) -> None:
+    def __init__(self, jobs: list[Entry], fail_fast: bool, verbose: int) -> None:
+        from revseq_cli.manifest import Writers
+
+        self._jobs, self._writers = jobs, Writers(jobs)
         self._fail_fast, self._verbose = fail_fast, verbose
         self._halted = threading.Event()  # no job is to begin any more
 
-    def outcomes(self, jobs: list[Entry]) -> Generator[Outcome, None, None]:
+    def outcomes(self) -> Generator[Outcome, None, None]:
         """What became of each job that was begun, in the order of the manifest."""
         from concurrent.futures import ThreadPoolExecutor
 
@@ -145,16 +149,17 @@ class _Batch:
         under_way: deque[Future[Outcome | None]] = deque()
         pool = ThreadPoolExecutor(_THREADS)
         try:
-            for job in jobs:
+            for job in self._jobs:
                 stopping.check()
                 if self._halted.is_set():
                     break
                 try:  # headers are read one after another: so the threads need share no parser
                     delivery = _delivery(**job.options)
+                    self._refuse_outputs(delivery.work)
                 except Exception as e:  # noqa: BLE001 - whatever it is, it is about this job alone
                     under_way.append(_settled(self._failed(job, e)))
                 else:
-                    if _is_small(delivery.arrangement, job.options["memory"]):
+                    if _is_small(delivery, **job.options):
                         under_way.append(pool.submit(self._carry_out, job, delivery))
                     else:
                         yield from _ended(under_way, 0)
@@ -163,6 +168,12 @@ class _Batch:
             yield from _ended(under_way, 0)
         finally:
             pool.shutdown(cancel_futures=True)
+
+    def _refuse_outputs(self, work: Job) -> None:
+        """A manifest does not say which files a model names; now that it has been read, they are known."""
+        for source in (work.values, work.lengths):
+            if source.path:
+                self._writers.refuse_input(source.name, os.path.realpath(source.path))
 
     def _carry_out(self, job: Entry, delivery: run.Delivery) -> Outcome | None:
         """Write the output of a job; None if it is not to begin any more."""
@@ -208,10 +219,11 @@ def _settled(outcome: Outcome | None) -> Future[Outcome | None]:
     return future
 
 
-def _is_small(arrangement: Arrangement, memory: int) -> bool:
-    """Whether the engine has no use for more than one core, and the memory is enough for one such job a thread."""
-    fits = arrangement.memory * _THREADS <= memory
-    return arrangement.engine == "serial" and arrangement.plan.block_count <= _FEW_BLOCKS and fits
+def _is_small(delivery: run.Delivery, engine: str, jobs: int | None, memory: int, **_: Any) -> bool:
+    """Whether a job may run beside others: one core is enough, nobody said how many, and the memory is for all."""
+    held = sum(source.desc.total_bytes for source in (delivery.work.values, delivery.work.lengths))
+    fits = delivery.arrangement.memory * _THREADS <= memory
+    return engine == "auto" and jobs is None and held <= _SMALL and fits
 
 
 def _delivery(

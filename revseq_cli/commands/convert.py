@@ -80,8 +80,7 @@ def command(
     if not to_file:
         _print(source, reference.format or "text", full=full)
         return
-    inputs = [source.identity] if source.identity else []
-    sink = formats.create_sink(reference, source, overwrite=overwrite, inputs=inputs, layout=layout)
+    sink = formats.create_sink(reference, source, overwrite=overwrite, inputs=source.files, layout=layout)
     digest = _write(source, sink, resources, voice, verify=verify, sha256=sha256)
     if as_json:
         from revseq_cli import report

@@ -96,7 +96,8 @@ class Source(ABC):
 
     `name` is what the user called it, `inner` its name among the tensors of its file; `order` is "C" or "F"; `grain`
     has, for each dimension, the multiple of indices at which it is cheap to cut; `chunks` are the sizes of what can
-    only be decoded whole, if there are such; `path` and `identity` tell which state of which file it is.
+    only be decoded whole, if there are such; `path` and `identity` tell which state of which file it is, and
+    `described` is the file that led there, where that is another one, such as a model.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Source(ABC):
     chunks: tuple[int, ...] | None = None
     encoded = False
     identity: Identity | None = None
+    described: Identity | None = None
     path = ""
 
     # Whether threads can read it side by side; HDF5 has one lock for all.
@@ -119,9 +121,19 @@ class Source(ABC):
         return TensorDesc(data_type_of(self.dtype), self.sizes)
 
     @property
+    def files(self) -> list[Identity]:
+        """The files that must not be written."""
+        return [each for each in (self.identity, self.described) if each]
+
+    @property
+    def reads_anywhere(self) -> bool:
+        """Whether any region is cheap to read, by any thread: nothing of it is decoded, and no lock is in the way."""
+        return self.chunks is None and self.reads_in_parallel
+
+    @property
     def grain(self) -> tuple[int, ...]:
-        """Anywhere, unless the format says otherwise."""
-        return (1,) * len(self.sizes)
+        """The chunk's sizes, so that no chunk is decoded twice; anywhere where there is none."""
+        return self.chunks or (1,) * len(self.sizes)
 
     @property
     def finest_grain(self) -> tuple[int, ...]:

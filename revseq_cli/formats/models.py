@@ -44,6 +44,7 @@ class ModelText:
             source = NpySource(self._beside(tensor.path))
         except FormatError as e:
             raise e.about(name) from None
+        source.described = self.text.identity
         if source.desc != tensor.desc:
             wanted = f"{tensor.desc}, as {printable(name)} says"
             raise FormatError(f"holds {source.desc}", wanted, "export the model again", source.name)

@@ -151,7 +151,11 @@ def from_stream(name: str, stream: BinaryIO, head: bytes = b"") -> Source:
     """A .npy that comes through a pipe, of which `head` has been read: its elements go straight to their place."""
     head += stream.read(HEAD_BYTES - len(head))
     header = Header(head, len(head), name)
-    values: NDArray[Any] = np.empty(prod(header.sizes), header.dtype)
+    try:
+        values: NDArray[Any] = np.empty(prod(header.sizes), header.dtype)
+    except (MemoryError, ValueError):
+        found = f"declares {prod(header.sizes) * header.dtype.itemsize} bytes, which do not fit into the memory"
+        raise FormatError(found, "less, since a pipe is held whole", "save it to a file first", name) from None
     room = values.view(np.uint8).data
     done = min(len(head) - header.offset, len(room))
     room[:done] = head[header.offset : header.offset + done]

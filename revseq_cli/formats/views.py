@@ -31,7 +31,8 @@ class CastSource(Source):
         self._source = source
         self.name, self.sizes, self.order = source.name, source.sizes, source.order
         self.storage, self.identity, self.path = source.storage, source.identity, source.path
-        self.reads_in_parallel = source.reads_in_parallel
+        self.described = source.described
+        self.reads_in_parallel, self.chunks = source.reads_in_parallel, source.chunks
         self.dtype = dtype_of(data_type)
 
     @property
@@ -87,10 +88,11 @@ class WidenedSource(Source):
             wanted = f"{braced((sizes[batch_axis],))}: one length for each index of axis {batch_axis}"
             raise FormatError(f"Sizes is {braced(source.sizes)}", wanted, where=source.name)
         # They are few; where they are chunks, every block would decode them again.
-        held = source if source.reads_in_parallel else HeldSource(source.name, source.read(), source.storage)
-        self._source, self._batch_axis = held, batch_axis
+        self._held = source if source.reads_anywhere else HeldSource(source.name, source.read(), source.storage)
+        self._source, self._batch_axis = source, batch_axis
         self.name, self.dtype = source.name, source.dtype
         self.storage, self.identity, self.path = source.storage, source.identity, source.path
+        self.described = source.described
         self.sizes = (*sizes[:axis], 1, *sizes[axis + 1 :])
 
     def recheck(self) -> None:
@@ -99,7 +101,7 @@ class WidenedSource(Source):
 
     def ticket(self, region: Region) -> Ticket:
         """The right to read that region."""
-        return _WidenedTicket(self._source.ticket((region[self._batch_axis],)), self._batch_axis, region)
+        return _WidenedTicket(self._held.ticket((region[self._batch_axis],)), self._batch_axis, region)
 
 
 @dataclass(frozen=True)

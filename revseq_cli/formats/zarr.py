@@ -63,11 +63,6 @@ class ZarrSource(Source):
         details = {"version": str(version), "array": f"/{self.inner}", "chunks": str(self.chunks)}
         self.storage = Storage("zarr", details | {"codecs": ", ".join(codecs)})
 
-    @property
-    def grain(self) -> tuple[int, ...]:
-        """The chunk's sizes, so that no chunk is decoded twice."""
-        return self.metadata.chunks
-
     def recheck(self) -> None:
         """TensorIOError if any file of the array is not as it was."""
         if _state(self.folder, self.name) != self._state:
