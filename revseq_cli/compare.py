@@ -75,7 +75,8 @@ def compare(
     The `first` differences are told; `done` hears of the elements of each block. EngineError where the smallest block
     needs more memory.
     """
-    return _compared(a, b, tolerance, first, arrange_pair(a, b, resources), done)
+    with a.at_hand() as near_a, b.at_hand() as near_b:
+        return _compared(near_a, near_b, tolerance, first, arrange_pair(a, b, resources), done)
 
 
 def verify_copy(
@@ -85,7 +86,8 @@ def verify_copy(
     written = sink.written()
     place = "in DataType or Sizes"
     if written.desc == source.desc:
-        found = _compared(source, written, None, 1, arrangement, done)
+        with source.at_hand(sink.beside) as near:
+            found = _compared(near, written, None, 1, arrangement, done)
         if not found.count:
             return
         place = f"at {list(found.first[0].place)}"

@@ -143,8 +143,9 @@ def verify(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int],
 def copy(source: Source, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> None:
     """Every element as it is, into the sink, which the caller has entered; `done` hears as that of `reverse` does."""
     outlet = sink.outlet()
-    tasks = (Task(_read, (source.ticket(region),), region, outlet) for region in arrangement.plan)
-    _deliver(tasks, sink, arrangement, done)
+    with source.at_hand(sink.beside) as near:
+        tasks = (Task(_read, (near.ticket(region),), region, outlet) for region in arrangement.plan)
+        _deliver(tasks, sink, arrangement, done)
 
 
 def _move(source: Source, sink: Sink, arrangement: Arrangement) -> None:
@@ -164,9 +165,13 @@ def _summarized(ticket: Ticket) -> kernel.Statistics:
 @contextlib.contextmanager
 def _at_hand(job: Job, sink: Sink, arrangement: Arrangement) -> Iterator[Job]:
     """The job with its tensors where any region is cheap to read."""
-    with _spooled(job.values, sink, arrangement) as values, contextlib.ExitStack() as stack:
-        lengths = job.lengths
-        if not lengths.reads_anywhere:  # every block would decode their chunks again, under one lock
+    with (
+        job.values.at_hand(sink.beside) as unpacked,
+        _spooled(unpacked, sink, arrangement) as values,
+        job.lengths.at_hand(sink.beside) as lengths,
+        contextlib.ExitStack() as stack,
+    ):
+        if not lengths.reads_anywhere:  # every block would decode their chunks again, or wait for a lock
             if lengths.desc.total_bytes <= arrangement.memory // 8 or not sink.beside:
                 lengths = HeldSource(lengths.name, lengths.read(), lengths.storage)
             else:
@@ -208,10 +213,11 @@ def _folded(source: Source, step: Callable[[Ticket], Any], resources: Resources)
     """Every block's share of a fold."""
     plan = make_plan(source.sizes, None, most_elements=BLOCK_BYTES // 8, grain=source.grain, order=source.order)
     engine = choose(source, None, resources.workers)
-    tasks = (Task(step, (source.ticket(region),), region, None) for region in plan)
     arrangement = Arrangement(plan, engine, workers_of(engine, resources.workers), 0)
-    for _, share in results(tasks, arrangement):
-        yield share
+    with source.at_hand() as near:
+        tasks = (Task(step, (near.ticket(region),), region, None) for region in plan)
+        for _, share in results(tasks, arrangement):
+            yield share
     source.recheck()
 
 

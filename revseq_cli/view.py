@@ -166,7 +166,8 @@ def shortened(source: Source, most: int) -> str:
 def _rows(source: Source, ends: Ends, more: str = "", dress: _Dress | None = None) -> str:
     """The rows of what is kept of each dimension; below them, if that is not all, how much it is, and `more`."""
     sizes = source.sizes
-    values = _gathered(lambda region: source.ticket(region).read(), ends)
+    with source.at_hand() as near:
+        values = _gathered(lambda region: near.ticket(region).read(), ends)
     gaps = [parts[0].stop if len(parts) > 1 else 0 for parts in ends]
     if dress:
         dressed = _gathered(dress.mask, ends).ravel()

@@ -24,6 +24,7 @@ ENVIRONMENT = {
     "REVSEQ_SCHEDULER": "The dask scheduler's address where neither --scheduler nor --scheduler-file is given.",
     "REVSEQ_MEMORY": "The bound for memory where --memory is not given.",
     "NO_COLOR": "If it is set, no colours; what stands out is bold and underlined.",
+    "TMPDIR": "The folder for large compressed inputs while they are read, where no output is written beside which to put them.",
     "FORCE_COLOR": "If it is set, and NO_COLOR is not, colours everywhere.",
 }
 TENSORS = {
@@ -164,7 +165,9 @@ def page(name):
     usage = " ".join(command.collect_usage_pieces(context))
     summary = COMMANDS[name] if name else "DirectML's operator DML_REVERSE_SUBSEQUENCES on tensor files"
     environment = sorted(
-        {e for each in command.params if (e := getattr(each, "envvar", None))} | {"NO_COLOR", "FORCE_COLOR"}
+        {e for each in command.params if (e := getattr(each, "envvar", None))}
+        | {"NO_COLOR", "FORCE_COLOR"}
+        | ({"TMPDIR"} if "*.zarr" in FILES.get(name, {}) else set())
     )
     parts = [
         f'.TH {title.upper()} 1 "{RELEASED}" "revseq {__version__}" "User Commands"',

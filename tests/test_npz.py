@@ -2,6 +2,11 @@
 
 import itertools
 import json
+import resource
+import signal
+import struct
+import subprocess
+import sys
 import zipfile
 import zlib
 
@@ -9,6 +14,9 @@ import numpy as np
 import oracle
 import pytest
 import test_hazards
+from conftest import COMMAND, Result, environment
+from processes import peak, until
+from test_faults import limited
 from test_formats import held, open_, write
 
 from revseq_cli.errors import FormatError, RevseqError, UsageError
@@ -181,7 +189,7 @@ def test_a_wrong_checksum_is_told_with_its_member(refused, tmp_path):
         (24, (175).to_bytes(4, "little"), "inflates to more than the 175 bytes"),
         (24, (0).to_bytes(4, "little"), "inflates to more than the 0 bytes"),
         (24, (177).to_bytes(4, "little"), "inflates to 176 bytes, and declares 177"),
-        (24, (0xFFFFFFF0).to_bytes(4, "little"), "declares 4294967280 bytes"),
+        (24, (0xFFFFFFF0).to_bytes(4, "little"), "declares 4294967280"),
         (20, (3).to_bytes(4, "little"), "declares 176"), (20, (1 << 30).to_bytes(4, "little"), "behind the directory"),
         (10, (0).to_bytes(2, "little"), "damaged local header"), (42, (7).to_bytes(4, "little"), "outside its archive"),
         (46, b"y", "damaged local header"),
@@ -202,15 +210,119 @@ def test_a_stored_member_that_lies(refused, tmp_path):
         refused("x.npz", f"x.npz::x: {'has ' if '!' in str(data) else ''}", problem)
 
 
-def test_a_bomb(refused, tmp_path):
-    """5 GiB of zeros in 5 MB: refused before it is read."""
-    packer = zlib.compressobj(1, wbits=-15)
-    data = b"".join(packer.compress(bytes(1 << 24)) for _ in range(4)) + packer.flush()
-    archive(tmp_path / "x.npz", **{"x.npy": data})
-    for header, method, sizes in ((b"PK\1\2", 10, 20), (b"PK\3\4", 8, 18)):
+def test_a_bomb(refused, tmp_path, monkeypatch):
+    """5 GiB in some bytes: refused before they are read."""
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 0)
+    archive(tmp_path / "x.npz", compression=zipfile.ZIP_DEFLATED, **{"x.npy": npy()})
+    (info,) = zipfile.ZipFile(tmp_path / "x.npz").infolist()
+    sizes = [struct.pack("<2Q", size, info.compress_size) for size in (info.file_size, 5 << 30)]
+    (tmp_path / "x.npz").write_bytes((tmp_path / "x.npz").read_bytes().replace(*sizes))
+    refused("x.npz", "x.npz::x: declares 5368709120 bytes and stores ", "at most 1000 times", "Hint: if it is what you")
+
+
+def deflated_before(junk):
+    """A member whose deflated data end before so many other bytes."""
+    packer = zlib.compressobj(wbits=-15)
+    return packer.compress(npy()) + packer.flush() + bytes(junk)
+
+
+def test_bytes_behind_the_deflated_data(refused, tmp_path):
+    """However many: to gather them would take their size in memory, and the square of it in time."""
+    archive(tmp_path / "x.npz", **{"x.npy": deflated_before(1 << 24)})
+    for header, method, size in ((b"PK\1\2", 10, 24), (b"PK\3\4", 8, 22)):
         patched(tmp_path / "x.npz", method, (8).to_bytes(2, "little"), header)
-        patched(tmp_path / "x.npz", sizes, len(data).to_bytes(4, "little") + (0xFFFFFFFE).to_bytes(4, "little"), header)
-    refused("x.npz", "x.npz::x: is deflated, and declares 4294967294 bytes", "at most 1073741824", "Hint: unzip it")
+        patched(tmp_path / "x.npz", size, (176).to_bytes(4, "little"), header)
+    refused("x.npz", "x.npz::x: has bytes behind the end of its deflated data")
+
+
+# Deflated members that are too large to be held; the limit is lowered here.
+STREAMED = "import sys; from revseq_cli.formats import npz; npz._LARGEST_HELD = 0; from revseq_cli.__main__ import main; main()"
+
+
+@pytest.fixture
+def streamed(tmp_path):
+    """Run the command, which must leave nothing in the temporary folder; status and standard streams."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+
+    def run(*args, limit=None):
+        command = [sys.executable, "-c", STREAMED, *map(str, args)]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment({"TMPDIR": str(temporary)}), capture_output=True, preexec_fn=limit,
+            check=False,
+        )  # fmt: skip
+        assert not list(temporary.iterdir())
+        assert not list(tmp_path.glob(".revseq-*"))
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.mark.parametrize("engine", ["threads", "processes"])
+def test_a_large_deflated_member(streamed, tmp_path, engine):
+    np.savez_compressed(tmp_path / "x.npz", x=np.asfortranarray(X), n=N.astype(np.int64), m=N.ravel())
+    options = ("--engine", engine, "--jobs", 2, "--memory", "4K", "--verify")
+    streamed("run", "x.npz::x", "x.npz::n", "--axis", 1, "-o", "y.npy", "--lengths-dtype", "UINT32", *options).ok()
+    assert oracle.same_bits(np.load(tmp_path / "y.npy"), EXPECTED)
+    streamed("run", "x.npz::x", "x.npz::m", "--axis", 1, "-o", "z.h5", "--batch-axis", 0, *options).ok()
+    streamed("diff", "y.npy", "z.h5").ok()
+
+
+def test_a_large_deflated_member_in_every_command(streamed, tmp_path):
+    np.savez_compressed(tmp_path / "x.npz", x=X, n=N)
+    assert "9, 10, 11]" in streamed("run", "x.npz::x", "[[0], [0], [0]]", "--axis", 1).ok().out
+    assert '"method": "deflated"' in streamed("show", "x.npz::x", "--stats", "--json").ok().out
+    assert "9, 10, 11]" in streamed("show", "x.npz::x").ok().out
+    streamed("check", "x.npz::x", "x.npz::n", "--axis", 1).ok()
+    streamed("convert", "x.npz::x", "x.safetensors", "--verify").ok()
+    streamed("diff", "x.npz::x", "x.safetensors").ok()
+    streamed("convert", "x.npz::x", "-").ok()
+    (tmp_path / "m.csv").write_text("input,lengths,axis,output\nx.npz::x,x.npz::n,1,y.npy\n")
+    streamed("batch", "m.csv").ok()
+    assert oracle.same_bits(np.load(tmp_path / "y.npy"), EXPECTED)
+
+
+def test_no_room_for_a_large_deflated_member(streamed, tmp_path):
+    np.savez_compressed(tmp_path / "x.npz", x=X)
+    limit = limited(resource.RLIMIT_FSIZE, 100)
+    np.save(tmp_path / "n.npy", N)
+    done = streamed("run", "x.npz::x", "n.npy", "--axis", 1, "-o", "y.npy", limit=limit)
+    done.refused("y.npy: cannot write: File too large")
+    streamed("show", "x.npz::x", limit=limit).refused(f"temporary folder {tmp_path / 'temporary'}: cannot write: ")
+    assert not (tmp_path / "y.npy").exists()
+
+
+@pytest.mark.parametrize(
+    ("at", "data", "problem"),
+    [(16, b"\1\2\3\4", "its CRC-32 is "), (24, b"\xb1", "and declares 177"),
+     (24, b"\xaf", "the 175 bytes"), (20, b"\3", "and declares 176")],
+)  # fmt: skip
+def test_a_large_deflated_member_that_lies(streamed, tmp_path, at, data, problem):
+    archive(tmp_path / "x.npz", compression=zipfile.ZIP_DEFLATED, **{"x.npy": npy()})
+    patched(tmp_path / "x.npz", at, data)
+    streamed("convert", "x.npz::x", "y.npy").refused("x.npz::x: ", problem)
+    assert not (tmp_path / "y.npy").exists()
+
+
+def test_a_signal_while_a_large_deflated_member_is_inflated(tmp_path):
+    """And its memory: 256 MiB go through a small part of that."""
+    file = zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1)
+    with file, file.open("x.npy", "w") as member:
+        member.write(npz.npy.header_bytes(np.dtype("u1"), (1 << 8, 1 << 20), "C"))
+        for i in range(1 << 8):
+            member.write(bytes([i]) * (1 << 20))
+    command = ("convert", "x.npz", "y.npy")
+    process = subprocess.Popen([COMMAND, *command], cwd=tmp_path, stderr=-1, start_new_session=True)
+    until(lambda: len(list(tmp_path.glob(".revseq-*"))) == 2 or process.poll() is not None)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (-signal.SIGTERM, b"")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.npz"]
+    _, memory, status = peak(tmp_path, *command, "--memory", "8M")
+    assert (status, memory < 128 << 10) == (0, True), memory
+    found = np.load(tmp_path / "y.npy", mmap_mode="r")
+    assert (found[:, 0] == np.arange(1 << 8)).all()
+    assert (found[:, -1] == np.arange(1 << 8)).all()
 
 
 def test_a_huge_directory_is_not_read(refused, tmp_path):
@@ -232,9 +344,12 @@ def test_bytes_outside_the_archive(refused, tmp_path):
         refused("x.npz", "x.npz: has bytes outside its archive")
 
 
-@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_any_flipped_bits_are_noticed(tmp_path, compression):
+@pytest.mark.parametrize(
+    ("compression", "held"), [(zipfile.ZIP_STORED, 0), (zipfile.ZIP_DEFLATED, 1 << 20), (zipfile.ZIP_DEFLATED, 0)]
+)
+def test_any_flipped_bits_are_noticed(tmp_path, compression, held, monkeypatch):
     """Whatever is flipped, the values are the same or it is refused."""
+    monkeypatch.setattr(npz, "_LARGEST_HELD", held)
     path = tmp_path / "x.npz"
     archive(path, compression=compression, **{"x.npy": npy()})
     whole = path.read_bytes()

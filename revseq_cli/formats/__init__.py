@@ -290,4 +290,4 @@ def create_sink(
 
 def create_scratch(beside: str, like: Source) -> FileSink:
     """A file for a tensor on its way, beside the output; it is gone when its sink is left."""
-    return npy.NpySink(Scratch(beside, overwrite=True), like)
+    return npy.NpySink(Scratch(beside), like)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from revseq_cli.plan import Region
 from revseq_cli.spec import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
     from types import TracebackType
     from typing import Self
 
@@ -143,6 +144,11 @@ class Source(ABC):
     @abstractmethod
     def ticket(self, region: Region) -> Ticket:
         """The right to read that region."""
+
+    @contextlib.contextmanager
+    def at_hand(self, beside: str = "") -> Iterator[Source]:  # noqa: ARG002 - most sources are
+        """The tensor where regions can be read in any order; what is unpacked for that lies near the file `beside`."""
+        yield self
 
     def recheck(self) -> None:
         """TensorIOError if its file is not as it was."""

@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 import stat
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -172,7 +173,22 @@ class NewFolder(NewFile):
 
 
 class Scratch(NewFile):
-    """A temporary neighbour of the output that never gets a name."""
+    """A temporary file that never gets a name: a neighbour of the output, or without one in the temporary folder."""
+
+    def __init__(self, beside: str) -> None:
+        super().__init__(beside or str(Path(_temporary_folder(), "tensor")), overwrite=True)
+        self.name = beside or f"the temporary folder {self._final.parent}"
+
+    def _check(self, inputs: Iterable[positioned.Identity]) -> None:  # noqa: ARG002 - it replaces nothing
+        self._check_folder()
+        self._mode = 0o600  # an input may be private where its output's folder is not
 
     def _commit(self) -> None:
         pass
+
+
+def _temporary_folder() -> str:
+    try:
+        return tempfile.gettempdir()
+    except OSError:
+        raise TensorIOError("there is no temporary folder", "one to write to", "set TMPDIR") from None

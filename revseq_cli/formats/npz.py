@@ -1,17 +1,19 @@
 """NumPy's .npz: the .npy members of a zip archive, `file.npz::name` or the only one.
 
-A stored member is read in place; a deflated one is read whole, within a limit. What is written is one stored member.
+A stored member is read in place; a deflated one is inflated whole, into memory or a temporary file. What is written is
+one stored member.
 Source of the format: PKWARE's APPNOTE.TXT 6.3.10, whose sections are named below, and the docstring of numpy.savez.
 """
 
 from __future__ import annotations
 
 import collections
+import contextlib
 import io
-import shlex
 import struct
 import zipfile
 import zlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,20 +21,33 @@ import numpy as np
 from revseq_cli import stopping
 from revseq_cli.errors import FormatError, RevseqError, UsageError, listed
 from revseq_cli.formats import npy, positioned
-from revseq_cli.formats.base import DEFAULT_NAME, ZIP_MAGIC, HeldSource, Storage, chosen, looks_like
+from revseq_cli.formats.base import (
+    DEFAULT_NAME,
+    ZIP_MAGIC,
+    HeldSource,
+    Storage,
+    Ticket,
+    chosen,
+    looks_like,
+    refuse_bomb,
+)
+from revseq_cli.formats.newfile import Scratch
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
+
+    from numpy.typing import NDArray
 
     from revseq_cli.formats.base import Source
     from revseq_cli.formats.newfile import NewFile
+    from revseq_cli.plan import Region
 
 # A directory of some 200,000 members; its size is the file's own word.
 _LARGEST_DIRECTORY = 1 << 24
-# Deflated members are inflated in memory. So a member that declares more than this is refused before it is read, which
-# is also the bound for a zip bomb.
-_LARGEST_DEFLATED = 1 << 30
+# A deflated member that declares more than this is inflated into a temporary file, and not in memory.
+_LARGEST_HELD = 1 << 26
 _PIECE = 1 << 20
 _DEFLATED_PIECE = 1 << 16  # deflate gives at most 1,032 times as much
 # APPNOTE 4.4.4: encrypted, patched data, strongly encrypted, masked headers.
@@ -94,7 +109,13 @@ def open_member(path: str, inner: str | None, name: str = "") -> Source:
             header = npy.Header(head, member.info.file_size, member.where)
             header.check_size(member.info.file_size)
             return StoredSource(header, path, identity, member)
-        data = _inflated(fd, member)
+        hint = "if it is what you want, unzip it"
+        refuse_bomb(member.info.file_size, member.info.compress_size, hint, member.where)
+        if member.info.file_size > _LARGEST_HELD:
+            header = npy.Header(_inflated_head(fd, member), member.info.file_size, member.where)
+            header.check_size(member.info.file_size)
+            return DeflatedSource(header, path, identity, member)
+        data = bytearray().join(_inflated(fd, member))
     header = npy.Header(bytes(data[: npy.HEAD_BYTES]), len(data), member.where)
     header.check_size(len(data))
     values = np.frombuffer(data, header.dtype, offset=header.offset)
@@ -171,27 +192,35 @@ def _checked(fd: int, info: zipfile.ZipInfo, end: int, path: str, where: str) ->
     return member
 
 
-def _inflated(fd: int, member: _Member) -> bytearray:
-    """The data of a deflated member, which must be as many bytes as it declares, and have its CRC-32."""
+def _inflated(fd: int, member: _Member) -> Iterator[bytes]:
+    """The data of a deflated member, piece by piece: as many bytes as it declares, and with its CRC-32."""
     declared, stored = member.info.file_size, member.info.compress_size
-    if declared > _LARGEST_DEFLATED:
-        raise member.wrong(
-            f"is deflated, and declares {declared} bytes", f"at most {_LARGEST_DEFLATED}: it is read whole",
-            f"unzip it: unzip {shlex.quote(member.where.partition('::')[0])} {shlex.quote(member.info.filename)}",
-        )  # fmt: skip
     engine = zlib.decompressobj(-zlib.MAX_WBITS)
-    data = bytearray()
-    try:
-        for piece in _pieces(fd, member.offset, stored, _DEFLATED_PIECE, member.where):
-            data += engine.decompress(piece, declared + 1 - len(data))
-            if len(data) > declared:
-                raise member.wrong(f"inflates to more than the {declared} bytes that it declares")
-    except zlib.error:
-        raise member.wrong("is damaged: it cannot be inflated") from None
-    if not engine.eof or engine.unused_data or len(data) != declared:
-        raise member.wrong(f"inflates to {len(data)} bytes, and declares {declared}")
-    _require_checksum(member, zlib.crc32(data))
-    return data
+    done = crc = 0
+    for piece in _pieces(fd, member.offset, stored, _DEFLATED_PIECE, member.where):
+        try:
+            data = engine.decompress(piece, declared + 1 - done)
+        except zlib.error:
+            raise member.wrong("is damaged: it cannot be inflated") from None
+        done, crc = done + len(data), zlib.crc32(data, crc)
+        if done > declared:
+            raise member.wrong(f"inflates to more than the {declared} bytes that it declares")
+        if engine.unused_data:  # told at once, since the engine would gather all that follows
+            raise member.wrong("has bytes behind the end of its deflated data")
+        yield data
+    if not engine.eof or done != declared:
+        raise member.wrong(f"inflates to {done} bytes, and declares {declared}")
+    _require_checksum(member, crc)
+
+
+def _inflated_head(fd: int, member: _Member) -> bytes:
+    """Enough of a deflated member for its header; nothing is said of the rest."""
+    head = b""
+    for piece in _inflated(fd, member):
+        head += piece
+        if len(head) >= npy.HEAD_BYTES:
+            break
+    return head
 
 
 def _pieces(fd: int, offset: int, size: int, piece: int, where: str) -> Iterator[memoryview]:
@@ -228,6 +257,44 @@ class StoredSource(RawSource):
         with positioned.opened(self.path, self.identity) as fd:
             found = _checksum(fd, self._member.offset, self._member.info.file_size, self.path)
         _require_checksum(self._member, found)
+
+
+class DeflatedSource(RawSource):
+    """A deflated member that is too large to be held: all of it is inflated before any region of it is read."""
+
+    def __init__(self, header: npy.Header, path: str, identity: positioned.Identity, member: _Member) -> None:
+        super().__init__(header.tensor(path, member.offset), identity, _storage(header.storage, member))
+        self.inner, self._member = member.key, member
+
+    @contextlib.contextmanager
+    def at_hand(self, beside: str = "") -> Iterator[Source]:
+        """The member in a temporary file, whose bytes are reserved before the work."""
+        with Scratch(beside) as file:
+            with (
+                positioned.opened(self.path, self.identity) as archive,
+                positioned.opened_to_write(file.temporary, file.name) as fd,
+            ):
+                positioned.allocate(fd, self._member.info.file_size, file.name)
+                place = 0
+                for data in _inflated(archive, self._member):
+                    positioned.write_all(fd, data, place, file.name)
+                    place += len(data)
+            yield npy.NpySource(file.temporary, self.name)
+
+    def ticket(self, region: Region) -> Ticket:
+        """The right to read that region, alone; for several, put the tensor at hand first."""
+        return _DeflatedTicket(self, region)
+
+
+@dataclass(frozen=True)
+class _DeflatedTicket:
+    source: DeflatedSource
+    region: Region
+
+    def read(self) -> NDArray[Any]:
+        """The values of the region."""
+        with self.source.at_hand() as near:
+            return near.ticket(self.region).read()
 
 
 class NpzSink(RawSink):

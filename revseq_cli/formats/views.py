@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +15,34 @@ from revseq_cli.formats.types import data_type_of, dtype_of
 from revseq_cli.spec import braced
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Self
+
     from numpy.typing import NDArray
 
     from revseq_cli.plan import Region
     from revseq_cli.spec import DataType
 
 
-class CastSource(Source):
+class _View(Source):
+    """A source made of another."""
+
+    _source: Source
+
+    @contextlib.contextmanager
+    def at_hand(self, beside: str = "") -> Iterator[Self]:
+        """Made of the same, at hand."""
+        with self._source.at_hand(beside) as near:
+            view = copy.copy(self)
+            view._source = near  # noqa: SLF001 - its own
+            yield view
+
+    def recheck(self) -> None:
+        """As the source has it."""
+        self._source.recheck()
+
+
+class CastSource(_View):
     """Integers in another integer type, each exactly or not at all; the check runs where a region is read."""
 
     def __init__(self, source: Source, data_type: DataType) -> None:
@@ -39,10 +62,6 @@ class CastSource(Source):
     def grain(self) -> tuple[int, ...]:
         """As the source has it."""
         return self._source.grain
-
-    def recheck(self) -> None:
-        """As the source has it."""
-        self._source.recheck()
 
     def ticket(self, region: Region) -> Ticket:
         """The right to read that region."""
@@ -73,7 +92,7 @@ class _CastTicket:
         return values.astype(self.dtype)
 
 
-class WidenedSource(Source):
+class WidenedSource(_View):
     """Lengths of rank 1, one for each index of the batch axis, as if repeated along all axes but the reversed one."""
 
     def __init__(self, source: Source, sizes: tuple[int, ...], axis: int, batch_axis: int) -> None:
@@ -94,10 +113,6 @@ class WidenedSource(Source):
         self.storage, self.identity, self.path = source.storage, source.identity, source.path
         self.described = source.described
         self.sizes = (*sizes[:axis], 1, *sizes[axis + 1 :])
-
-    def recheck(self) -> None:
-        """As the source has it."""
-        self._source.recheck()
 
     def ticket(self, region: Region) -> Ticket:
         """The right to read that region."""
