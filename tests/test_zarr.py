@@ -290,3 +290,15 @@ def test_a_write_that_fails_leaves_nothing(folder, engine):
     assert found.returncode == 2, found.stderr
     assert "y.zarr: cannot write: File too large" in found.stderr
     assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(("byte", "problem"), [(-1, "is damaged, or takes more memory"), (-9, "is damaged")])
+def test_a_damaged_index_of_a_shard(refused, tmp_path, byte, problem):
+    """Without a checksum, it may say that a chunk has more bytes than memory has, or lies where no file ends."""
+    codec = zarr.codecs.ShardingCodec(chunk_shape=(1, 4), index_codecs=[zarr.codecs.BytesCodec()])
+    make(tmp_path, F4, chunks=(3, 4), serializer=codec, compressors=None)
+    path = tmp_path / "x.zarr" / "c" / "0" / "0"
+    data = bytearray(path.read_bytes())
+    data[byte] = 0x80 if byte == -9 else 0x20
+    path.write_bytes(data)
+    refused("x.zarr", f"x.zarr: the chunk at [2, 0] {problem}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import hashlib
 import os
@@ -88,7 +89,7 @@ class ZarrTicket:
         with positioned.opened(self.path, self.unchanged):
             try:
                 return self._values(self.region)
-            except FormatError:
+            except (FormatError, MemoryError):
                 self._blame_chunk()
                 raise
 
@@ -102,8 +103,11 @@ class ZarrTicket:
         for box in chunk_boxes(self.region, self.metadata.chunks):
             try:
                 self._values(box)
-            except FormatError:
-                found = f"the chunk at {[part.start for part in box]} is damaged: it cannot be decoded"
+            except (FormatError, MemoryError) as e:
+                place = f"the chunk at {[part.start for part in box]}"
+                found = f"{place} is damaged: it cannot be decoded"
+                if isinstance(e, MemoryError):  # the index of a damaged shard asks for any number of bytes
+                    found = f"{place} is damaged, or takes more memory than there is"
                 raise FormatError(found, "the whole store", "fetch it again", self.name) from None
 
 
@@ -130,7 +134,8 @@ def errors_told(where: str, doing: str) -> Iterator[None]:
     except (RevseqError, MemoryError):
         raise
     except Exception as e:  # noqa: BLE001 - codecs raise what they like
-        if isinstance(e, OSError) and e.errno:
+        # The index of a damaged shard has places that no file has.
+        if isinstance(e, OSError) and e.errno not in (None, errno.EINVAL):
             raise positioned.failed(where, doing, e) from None
         found = f"zarr cannot {doing} it: {str(e)[:200] or type(e).__name__}"
         raise FormatError(found, "a whole store" if doing == "read" else "", where=where) from None
