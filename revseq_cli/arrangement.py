@@ -134,7 +134,7 @@ def _fitted(job: Job, sink: Sink | None, engine: str, workers: int, share: int) 
     spooled = bool(sink and chunks) and (plan.cuts_lines or plan.block_elements > most)
     if spooled:
         plan = _cut(RawTensor("", values.name, 0, values.dtype, values.sizes), job.axis, most, aim)
-    needed = max(int(max(plan.block_elements, *chunks, 0) * cost) + 1, copies * of_lengths)
+    needed = max(int(max(plan.block_elements, *chunks, 0) * cost) + 1, 2 * of_lengths)  # decoded, and as it is read
     workers = min(workers, plan.block_count)
     return Arrangement(plan, engine, workers, needed * workers, spooled)
 

@@ -121,7 +121,7 @@ def test_when_sizes_take_64_bits(tmp_path):
     like = held(np.broadcast_to(np.uint8(0), (1 << 16, 1 << 16)))
     for sizes, wide in (((1 << 32,), True), ((1 << 31,), False)):
         like.sizes = sizes
-        assert npz.NpzSink(npz_file(tmp_path), like, None)._wide is wide
+        assert npz.NpzSink(npz_file(tmp_path), like, "x")._wide is wide
 
 
 def npz_file(folder):

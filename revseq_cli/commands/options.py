@@ -56,22 +56,21 @@ class _Parsed(click.ParamType[Any]):
 
 
 class Tensor(click.ParamType[Any]):
-    """A tensor as it stands on the command line; completed with files, and behind :: with the datasets of one."""
+    """A tensor as it stands on the command line; completed with files, and behind :: with the tensors of one."""
 
     name = "tensor"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
-        """Files, or the names inside an HDF5 file."""
+        """Files, or the names inside a file."""
         path, separator, _ = incomplete.rpartition("::")
         if not separator:
             return [CompletionItem(incomplete, type="file")]
         from revseq_cli.errors import RevseqError
-        from revseq_cli.formats import hdf5, positioned  # h5py is for this word only
+        from revseq_cli.formats import Reference, names_in  # NumPy is for this word only
 
         real = os.path.expanduser(path)  # noqa: PTH111 - the shell has not done it yet
         try:
-            with positioned.opened(real), hdf5.opened(real) as file:
-                names = hdf5.dataset_names(file)
+            names = names_in(Reference(real))
         except RevseqError:  # a completion has nowhere to say so; the command itself will
             return []
         return [CompletionItem(f"{path}::{name}") for name in names if f"{path}::{name}".startswith(incomplete)]

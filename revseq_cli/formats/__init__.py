@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli import dxdispatch
 from revseq_cli.errors import FormatError, TensorIOError, UsageError, listed
-from revseq_cli.formats import models, npy, npz, positioned, safetensors, text
+from revseq_cli.formats import models, npy, npz, positioned, safetensors, text, zarr_metadata
 from revseq_cli.formats.base import HDF5_MAGIC, NPY_MAGIC, ZIP_MAGIC, Layout
 from revseq_cli.formats.newfile import NewFile, NewFolder, Scratch
 from revseq_cli.formats.text import Text, TextTypes
@@ -70,13 +70,19 @@ class Reference:
 
 
 class Format(NamedTuple):
-    """How one format is read and written."""
+    """How one format is read and written.
+
+    `names` lists the tensors of a file, where they have names; `unnamed` is what a new one is called where nobody says.
+    """
 
     name: str
     suffixes: tuple[str, ...]
     open: Callable[[Reference, TextTypes], Source]
-    create: Callable[[NewFile, Source, str | None, Layout], FileSink]
+    create: Callable[[NewFile, Source, str, Layout], FileSink]
     container: type[NewFile] = NewFile
+    names: Callable[[str], Iterable[str]] | None = None
+    unnamed: str = "tensor"
+    has_layout: bool = False
 
 
 def _open_npy(reference: Reference, _: TextTypes) -> Source:
@@ -85,8 +91,7 @@ def _open_npy(reference: Reference, _: TextTypes) -> Source:
     return npy.NpySource(reference.path)
 
 
-def _create_npy(file: NewFile, like: Source, inner: str | None, layout: Layout) -> FileSink:
-    _refuse_storage(file, inner, layout)
+def _create_npy(file: NewFile, like: Source, *_: object) -> FileSink:
     return npy.NpySink(file, like)
 
 
@@ -94,8 +99,7 @@ def _open_npz(reference: Reference, _: TextTypes) -> Source:
     return npz.open_member(reference.path, reference.inner)
 
 
-def _create_npz(file: NewFile, like: Source, inner: str | None, layout: Layout) -> FileSink:
-    _refuse_layout(file, layout)
+def _create_npz(file: NewFile, like: Source, inner: str, _: Layout) -> FileSink:
     return npz.NpzSink(file, like, inner)
 
 
@@ -103,8 +107,7 @@ def _open_safetensors(reference: Reference, _: TextTypes) -> Source:
     return safetensors.SafetensorsSource(reference.path, reference.inner)
 
 
-def _create_safetensors(file: NewFile, like: Source, inner: str | None, layout: Layout) -> FileSink:
-    _refuse_layout(file, layout)
+def _create_safetensors(file: NewFile, like: Source, inner: str, _: Layout) -> FileSink:
     return safetensors.SafetensorsSink(file, like, inner)
 
 
@@ -114,7 +117,13 @@ def _open_h5(reference: Reference, _: TextTypes) -> Source:
     return hdf5.Hdf5Source(reference.path, reference.inner)
 
 
-def _create_h5(file: NewFile, like: Source, inner: str | None, layout: Layout) -> FileSink:
+def _names_in_h5(path: str) -> Iterable[str]:
+    from revseq_cli.formats import hdf5
+
+    return hdf5.names_in(path)
+
+
+def _create_h5(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:
     from revseq_cli.formats import hdf5_sink
 
     return hdf5_sink.create(file, like, inner, layout)
@@ -126,10 +135,9 @@ def _open_zarr(reference: Reference, _: TextTypes) -> Source:
     return zarr.ZarrSource(reference.path, reference.inner)
 
 
-def _create_zarr(file: NewFile, like: Source, inner: str | None, layout: Layout) -> FileSink:
+def _create_zarr(file: NewFile, like: Source, inner: str, _: Layout) -> FileSink:
     from revseq_cli.formats import zarr_sink
 
-    _refuse_layout(file, layout)
     return zarr_sink.ZarrSink(file, like, inner)
 
 
@@ -144,8 +152,7 @@ def _open_json(reference: Reference, types: TextTypes) -> Source:
     return text.open_json(loaded, reference.inner, types)
 
 
-def _create_json(file: NewFile, like: Source, inner: str | None, layout: Layout) -> FileSink:
-    _refuse_storage(file, inner, layout)
+def _create_json(file: NewFile, like: Source, *_: object) -> FileSink:
     return text.TextSink(file, like, text.write_json, text.open_json)
 
 
@@ -153,30 +160,17 @@ def _open_notation(reference: Reference, types: TextTypes) -> Source:
     return text.open_notation(load_text(reference), reference.inner, types)
 
 
-def _create_notation(file: NewFile, like: Source, inner: str | None, layout: Layout) -> FileSink:
-    _refuse_storage(file, inner, layout)
+def _create_notation(file: NewFile, like: Source, *_: object) -> FileSink:
     return text.TextSink(file, like, text.write_notation, text.open_notation)
-
-
-def _refuse_storage(file: NewFile, inner: str | None, layout: Layout) -> None:
-    """What a file of one tensor does not have."""
-    if inner is not None:
-        raise UsageError("holds one tensor", "no name after ::", where=file.name)
-    _refuse_layout(file, layout)
-
-
-def _refuse_layout(file: NewFile, layout: Layout) -> None:
-    """What only HDF5 has."""
-    if layout != Layout():
-        raise UsageError("--chunks and --compression are about HDF5", "an output such as out.h5", where=file.name)
 
 
 FORMATS = (
     Format("npy", (".npy",), _open_npy, _create_npy),
-    Format("h5", (".h5", ".hdf5", ".hdf", ".he5", ".nc"), _open_h5, _create_h5),
-    Format("npz", (".npz",), _open_npz, _create_npz),
-    Format("safetensors", (".safetensors",), _open_safetensors, _create_safetensors),
-    Format("zarr", (".zarr",), _open_zarr, _create_zarr, NewFolder),
+    Format("h5", (".h5", ".hdf5", ".hdf", ".he5", ".nc"), _open_h5, _create_h5, names=_names_in_h5, has_layout=True),
+    Format("npz", (".npz",), _open_npz, _create_npz, names=npz.names_in),
+    Format("safetensors", (".safetensors",), _open_safetensors, _create_safetensors, names=safetensors.names_in),
+    # An array may be the store itself.
+    Format("zarr", (".zarr",), _open_zarr, _create_zarr, NewFolder, names=zarr_metadata.arrays_in, unnamed=""),
     Format("json", (".json",), _open_json, _create_json),
     Format("text", (".txt", ".md"), _open_notation, _create_notation),
 )
@@ -200,6 +194,12 @@ def format_of(reference: Reference) -> Format:
     known = listed((s for each in FORMATS for s in each.suffixes), 20)
     fact = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
     raise FormatError(fact, f"one of {known}", f"add -f {'|'.join(FORMAT_NAMES)}", reference.path)
+
+
+def names_in(reference: Reference) -> Iterable[str]:
+    """What the tensors of a file are called."""
+    names = format_of(reference).names
+    return names(reference.path) if names else ()
 
 
 def knows(reference: Reference) -> bool:
@@ -285,7 +285,12 @@ def create_sink(
         )
     wanted = format_of(reference)
     file = wanted.container(reference.path, overwrite=overwrite, inputs=inputs)
-    return wanted.create(file, like, reference.inner, layout)
+    if reference.inner is not None and not wanted.names:
+        raise UsageError("holds one tensor", "no name after ::", where=file.name)
+    if layout != Layout() and not wanted.has_layout:
+        raise UsageError("--chunks and --compression are about HDF5", "an output such as out.h5", where=file.name)
+    inner = reference.inner if reference.inner is not None else like.inner or wanted.unnamed
+    return wanted.create(file, like, inner, layout)
 
 
 def create_scratch(beside: str, like: Source) -> FileSink:

@@ -107,9 +107,10 @@ def _datasets(file: h5py.File) -> dict[str, bool]:
     return dict(sorted(found.items()))
 
 
-def dataset_names(file: h5py.File) -> list[str]:
+def names_in(path: str) -> list[str]:
     """The name of every dataset that hard links lead to."""
-    return list(_datasets(file))
+    with positioned.opened(path), opened(path) as file:
+        return list(_datasets(file))
 
 
 def _only(file: h5py.File, path: str) -> str:
@@ -135,7 +136,7 @@ def _find(file: h5py.File, inner: str | None, path: str) -> h5py.Dataset:
     for part in parts:
         link = item.get(part, getlink=True) if isinstance(item, h5py.Group) else None
         if link is None:
-            names = dataset_names(file)
+            names = list(_datasets(file))
             hint = f"try {path}::{names[0]}" if names else ""
             raise FormatError("no such dataset", f"one of {listed(names)}" if names else "", hint, where)
         if not isinstance(link, h5py.HardLink):
@@ -143,7 +144,7 @@ def _find(file: h5py.File, inner: str | None, path: str) -> h5py.Dataset:
             raise FormatError(f"{part} is {kind}", "a dataset inside the file; links are not followed", where=where)
         item = item[part]
     if not isinstance(item, h5py.Dataset):
-        inside = [each for each in dataset_names(file) if each.startswith(f"{name}/")]
+        inside = [each for each in _datasets(file) if each.startswith(f"{name}/")]
         found = f"is a group with {listed(inside)}" if inside else "is a group"
         raise FormatError(found, "a dataset", f"try {path}::{inside[0]}" if inside else "", where)
     return item
@@ -212,7 +213,7 @@ class Hdf5Source(Source):
             raise FormatError(f"is not an HDF5 file: it looks like {seems}", "an HDF5 file by its suffix", hint, path)
         with opened(path) as file:
             dataset = _find(file, inner, path)
-            self.dataset = dataset.name
+            self.inner = dataset.name.lstrip("/")
             self.name = f"{name or path}::{dataset.name}"
             _check(dataset, self.name)
             self.dtype, self.sizes, self.chunks = dataset.dtype, dataset.shape, dataset.chunks
@@ -234,7 +235,7 @@ class Hdf5Source(Source):
         return RawTensor(path, self.name, offset, self.dtype, self.sizes)
 
     def _describe(self, dataset: h5py.Dataset) -> Storage:
-        details = {"dataset": self.dataset}
+        details = {"dataset": dataset.name}
         details |= (
             {"chunks": str(self.chunks)}
             if self.chunks
@@ -258,7 +259,7 @@ class Hdf5Source(Source):
         """The right to read that region."""
         if self._raw:
             return RawTicket(self._raw, self._unchanged, region)
-        return Hdf5Ticket(self.path, self.dataset, self._unchanged, region)
+        return Hdf5Ticket(self.path, f"/{self.inner}", self._unchanged, region)
 
 
 @dataclass(frozen=True)

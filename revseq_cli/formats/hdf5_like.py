@@ -22,7 +22,7 @@ def creation_properties(like: Source, layout: Layout, where: str) -> h5py.h5p.Pr
     """The storage of the new dataset: that of the old one, as far as `layout` does not say otherwise."""
     if isinstance(like, hdf5.Hdf5Source):
         with hdf5.opened(like.path, like.name) as file:
-            properties = file[like.dataset].id.get_create_plist().copy()
+            properties = file[like.inner].id.get_create_plist().copy()
     else:
         properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     if layout.compression != "keep":
@@ -78,7 +78,7 @@ def create_dataset(
         return _create(group, own_name, (kind, space, properties), where), []
     notes: list[str] = []
     with hdf5.opened(like.path, like.name) as source_file:
-        source = source_file[like.dataset]
+        source = source_file[like.inner]
         kind, space = source.id.get_type().copy(), source.id.get_space()
         limits = space.get_simple_extent_dims(maxdims=True)
         if properties.get_layout() != h5py.h5d.CHUNKED:  # only chunks can grow
@@ -96,13 +96,13 @@ def refuse_clashes(like: Source, name: str, where: str) -> None:
     if not isinstance(like, hdf5.Hdf5Source):
         return
     with hdf5.opened(like.path, like.name) as file:
-        scales = [scale.name for dimension in file[like.dataset].dims for scale in dimension.values()]
+        scales = [scale.name for dimension in file[like.inner].dims for scale in dimension.values()]
     for scale in filter(None, scales):
         if f"{name}/".startswith(f"{scale}/") or f"{scale}/".startswith(f"{name}/"):
             raise UsageError(
                 f"{name} is where the scale {scale} will stand",
                 "another name",
-                f"add -o {where}::{like.dataset}",
+                f"add -o {where}::/{like.inner}",
                 where,
             )
 

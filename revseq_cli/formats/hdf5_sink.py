@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from revseq_cli.formats.newfile import NewFile
     from revseq_cli.plan import Region
 
-# Where a tensor of another format stands in a new file, when -o does not say.
-DEFAULT_DATASET = "/tensor"
 # Filters that give back what they took, whatever it was; any other is asked, chunk by chunk.
 _LOSSLESS = frozenset({1, 2, 3, 4, 32000})
 # Readable since HDF5 1.8 of 2008; before, an attribute had at most 64 KiB.
@@ -37,10 +35,9 @@ _PAGE = 1 << 12
 _scratches = threading.local()
 
 
-def create(file: NewFile, like: Source, inner: str | None, layout: Layout) -> FileSink:
+def create(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:
     """The sink for such a tensor: every reason to refuse it shows now."""
-    own = like.dataset if isinstance(like, hdf5.Hdf5Source) else DEFAULT_DATASET
-    name = "/" + "/".join(hdf5.parts_of(inner or own, file.name))
+    name = "/" + "/".join(hdf5.parts_of(inner, file.name))
     properties = hdf5_like.creation_properties(like, layout, file.name)
     properties.set_obj_track_times(False)  # the same job gives the same bytes
     hdf5_like.refuse_clashes(like, name, file.name)

@@ -22,7 +22,6 @@ from revseq_cli import stopping
 from revseq_cli.errors import FormatError, RevseqError, UsageError, listed
 from revseq_cli.formats import npy, positioned
 from revseq_cli.formats.base import (
-    DEFAULT_NAME,
     ZIP_MAGIC,
     HeldSource,
     Storage,
@@ -131,8 +130,23 @@ def _storage(of_npy: Storage, member: _Member) -> Storage:
     )
 
 
+def names_in(path: str) -> list[str]:
+    """The name of every tensor."""
+    with positioned.opened(path) as fd:
+        return list(_directory(fd, path, path)[0])
+
+
 def _find(fd: int, inner: str | None, path: str, name: str) -> _Member:
-    """The member, by its name with or without .npy; FormatError for what is not a plain archive."""
+    """The member, by its name with or without .npy."""
+    found, end = _directory(fd, path, name)
+    if inner is not None and inner not in found:
+        inner = inner.removesuffix(_SUFFIX)
+    key = chosen(found, inner, name)
+    return _checked(fd, found[key], end, path, f"{name}::{key}")
+
+
+def _directory(fd: int, path: str, name: str) -> tuple[dict[str, zipfile.ZipInfo], int]:
+    """The members that are tensors, and where the directory begins; FormatError for what is not a plain archive."""
     try:
         with _Bounded(fd, closefd=False) as file, zipfile.ZipFile(file) as archive:
             infos, comment, end = archive.infolist(), archive.comment, archive.start_dir
@@ -143,11 +157,7 @@ def _find(fd: int, inner: str | None, path: str, name: str) -> _Member:
             "has no whole zip directory: truncated or damaged", "the whole file", "fetch it again", name
         ) from None
     _require_alone(fd, infos, comment, path, name)
-    found = {info.filename.removesuffix(_SUFFIX): info for info in infos if info.filename.endswith(_SUFFIX)}
-    if inner is not None and inner not in found:
-        inner = inner.removesuffix(_SUFFIX)
-    key = chosen(found, inner, name)
-    return _checked(fd, found[key], end, path, f"{name}::{key}")
+    return {info.filename.removesuffix(_SUFFIX): info for info in infos if info.filename.endswith(_SUFFIX)}, end
 
 
 def _require_alone(fd: int, infos: list[zipfile.ZipInfo], comment: bytes, path: str, name: str) -> None:
@@ -300,10 +310,9 @@ class _DeflatedTicket:
 class NpzSink(RawSink):
     """A new archive of one stored member, whose regions the workers write themselves."""
 
-    def __init__(self, file: NewFile, like: Source, inner: str | None) -> None:
+    def __init__(self, file: NewFile, like: Source, inner: str) -> None:
         super().__init__(file)
-        key = like.inner or DEFAULT_NAME if inner is None else inner
-        self._key = key.removesuffix(_SUFFIX)
+        self._key = inner.removesuffix(_SUFFIX)
         self._name = _member_name(self._key, file.name)
         self._header = npy.header_bytes(like.dtype, like.sizes, like.order)
         self._size = len(self._header) + like.desc.total_bytes

@@ -15,7 +15,7 @@ import numpy as np
 
 from revseq_cli.errors import FormatError, UsageError, listed
 from revseq_cli.formats import positioned
-from revseq_cli.formats.base import DEFAULT_NAME, Storage, chosen, looks_like
+from revseq_cli.formats.base import Storage, chosen, looks_like
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.types import require_sizes
 
@@ -52,9 +52,7 @@ class SafetensorsSource(RawSource):
 
     def __init__(self, path: str, inner: str | None, name: str = "") -> None:
         name = name or path
-        with positioned.opened(path) as fd:
-            identity = positioned.identity(fd)
-            offset, header = _read_header(fd, identity.size, path, name)
+        identity, offset, header = _opened(path, name)
         self.metadata = _metadata(header, name)
         entries = {key: _entry(fields, f"{name}::{key}") for key, fields in header.items() if key != _METADATA}
         _require_no_gaps(entries, identity.size - offset, name)
@@ -69,6 +67,18 @@ class SafetensorsSource(RawSource):
         tensor = RawTensor(path, where, offset + entry.start, np.dtype(_DTYPES[entry.dtype]), entry.sizes)
         super().__init__(tensor, identity, Storage("safetensors", {"tensor": key, "dtype": entry.dtype}))
         self.inner = key
+
+
+def names_in(path: str) -> list[str]:
+    """The name of every tensor."""
+    return [key for key in _opened(path, path)[2] if key != _METADATA]
+
+
+def _opened(path: str, name: str) -> tuple[positioned.Identity, int, dict[str, Any]]:
+    """The state of the file, where the elements begin, and the header."""
+    with positioned.opened(path) as fd:
+        identity = positioned.identity(fd)
+        return identity, *_read_header(fd, identity.size, path, name)
 
 
 def _read_header(fd: int, total: int, path: str, name: str) -> tuple[int, dict[str, Any]]:
@@ -160,9 +170,9 @@ def _require_no_gaps(entries: dict[str, _Entry], total: int, where: str) -> None
 class SafetensorsSink(RawSink):
     """A new file of one tensor, whose regions the workers write themselves, in C order and little-endian."""
 
-    def __init__(self, file: NewFile, like: Source, inner: str | None) -> None:
+    def __init__(self, file: NewFile, like: Source, inner: str) -> None:
         super().__init__(file)
-        self._key = like.inner or DEFAULT_NAME if inner is None else inner
+        self._key = inner
         if not self._key or self._key == _METADATA or not _is_text(self._key):
             raise UsageError(f"{self._key!r} is no tensor's name", "a name such as x", where=file.name)
         dtype = like.dtype.newbyteorder("<")
@@ -171,7 +181,7 @@ class SafetensorsSink(RawSink):
             raise FormatError(
                 f"{like.desc.data_type.name} cannot be written as .safetensors",
                 f"one of {known}",
-                "add -o out.npy",
+                "write a binary format that has it, such as out.npy",
                 file.name,
             )
         header: dict[str, Any] = {

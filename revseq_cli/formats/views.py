@@ -107,16 +107,20 @@ class WidenedSource(_View):
             wanted = f"{braced((sizes[batch_axis],))}: one length for each index of axis {batch_axis}"
             raise FormatError(f"Sizes is {braced(source.sizes)}", wanted, where=source.name)
         # They are few; where they are chunks, every block would decode them again.
-        self._held = source if source.reads_anywhere else HeldSource(source.name, source.read(), source.storage)
-        self._source, self._batch_axis = source, batch_axis
+        self._source = source if source.reads_anywhere else HeldSource(source.name, source.read(), source.storage)
+        self._original, self._batch_axis = source, batch_axis
         self.name, self.dtype = source.name, source.dtype
         self.storage, self.identity, self.path = source.storage, source.identity, source.path
         self.described = source.described
-        self.sizes = (*sizes[:axis], 1, *sizes[axis + 1 :])
+        self.sizes = tuple(1 if d == axis else size for d, size in enumerate(sizes))  # the axis may be a wrong one
+
+    def recheck(self) -> None:
+        """As what was given has it."""
+        self._original.recheck()
 
     def ticket(self, region: Region) -> Ticket:
         """The right to read that region."""
-        return _WidenedTicket(self._held.ticket((region[self._batch_axis],)), self._batch_axis, region)
+        return _WidenedTicket(self._source.ticket((region[self._batch_axis],)), self._batch_axis, region)
 
 
 @dataclass(frozen=True)

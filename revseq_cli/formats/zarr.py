@@ -48,7 +48,10 @@ class ZarrSource(Source):
         name = name or path
         require_package(name)
         _require_folder(path, name)
-        self.inner = chosen(zarr_metadata.arrays_in(path), inner and inner.strip("/"), name)
+        inner = inner and inner.strip("/")
+        if inner is None or not zarr_metadata.holds(path, inner):  # a store may have very many arrays
+            inner = chosen(zarr_metadata.arrays_in(path), inner, name)
+        self.inner = inner
         self.name = f"{name}::{self.inner}" if self.inner else name
         self.store, self.folder = path, str(Path(path, self.inner))
         self._state = _state(self.folder, self.name)

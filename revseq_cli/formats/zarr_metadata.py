@@ -57,7 +57,7 @@ def arrays_in(store: str) -> list[str]:
     while pending:
         inner = pending.pop()
         folder = Path(store, inner)
-        if version_of(folder):
+        if _array_in(folder):
             found.append(inner)
             continue
         try:
@@ -69,11 +69,23 @@ def arrays_in(store: str) -> list[str]:
     return sorted(found)
 
 
-def version_of(folder: Path) -> Version | None:
-    """The version of the format in which the folder is an array; None for a group, or any other folder."""
-    if read_object(folder / "zarr.json").get("node_type") == "array":
-        return 3
-    return 2 if read_object(folder / ".zarray") else None
+def holds(store: str, inner: str) -> bool:
+    """Whether an array is at that path inside the store, and no link on the way."""
+    folder = Path(store)
+    for part in filter(None, inner.split("/")):
+        folder /= part
+        if part in (".", "..") or folder.is_symlink():
+            return False
+    return _array_in(folder) is not None
+
+
+def _array_in(folder: Path) -> tuple[Version, dict[str, Any]] | None:
+    """The array that a folder is, with the version of the format; None for a group, or any other folder."""
+    found = read_object(folder / "zarr.json")
+    if found.get("node_type") == "array":
+        return 3, found
+    found = read_object(folder / ".zarray")
+    return (2, found) if found else None
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -98,8 +110,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 def read(folder: str, where: str) -> Metadata:
     """The metadata of an array."""
-    version = version_of(Path(folder)) or NEWEST
-    found = read_object(Path(folder, ARRAY_FILES[version][0]))
+    version, found = _array_in(Path(folder)) or (NEWEST, {})
     try:
         metadata = (_version_2 if version == 2 else _version_3)(found, where)
     except (KeyError, TypeError, AttributeError):

@@ -36,12 +36,11 @@ class ZarrSink(FileSink):
 
     encoded = True
 
-    def __init__(self, file: NewFile, like: Source, inner: str | None) -> None:
+    def __init__(self, file: NewFile, like: Source, inner: str) -> None:
         super().__init__(file)
         zarr.require_package(file.name)
-        self._inner = _checked(inner, file.name) if inner is not None else ""
+        self._inner = _checked(inner, file.name)
         if isinstance(like, zarr.ZarrSource):
-            self._inner = like.inner if inner is None else self._inner
             self._version, self._shards = like.metadata.version, like.metadata.shards
             array = _copied(like)
         else:
@@ -134,14 +133,21 @@ def _made(like: Source, where: str) -> tuple[tuple[int, ...], dict[str, bytes]]:
 
 
 def _groups(like: Source, inner: str, version: zarr_metadata.Version) -> dict[PurePosixPath, bytes]:
-    """The metadata files of every group on the way: where the old store has that group, with its attributes."""
+    """The metadata files of every group on the way, with the attributes of its counterpart on the old way.
+
+    Counterparts are the two stores, and from the arrays upwards the groups that are as far from them.
+    """
     files = {}
     main, *others = zarr_metadata.GROUP_FILES[version]
-    for parent in PurePosixPath(inner).parents:
-        found: dict[str, dict[str, Any]] = {}
-        if isinstance(like, zarr.ZarrSource) and not zarr_metadata.version_of(folder := Path(like.store, parent)):
-            found = {name: zarr_metadata.read_object(folder / name) for name in (main, *others)}
-            found[main].pop(_CONSOLIDATED, None)
+    parents = [*PurePosixPath(inner).parents]
+    old: dict[PurePosixPath, Path] = {}
+    if isinstance(like, zarr.ZarrSource) and like.inner:
+        ways = parents, [*PurePosixPath(like.inner).parents]
+        pairs = [*zip(*(way[:-1] for way in ways), strict=False), *zip(*(way[-1:] for way in ways), strict=False)]
+        old = {parent: Path(like.store, counterpart) for parent, counterpart in pairs}
+    for parent in parents:
+        found = {name: zarr_metadata.read_object(old[parent] / name) for name in (main, *others) if parent in old}
+        found.get(main, {}).pop(_CONSOLIDATED, None)
         files[parent / main] = found.get(main) or _GROUPS[version]
         files |= {parent / name: found[name] for name in others if found.get(name)}
     return {path: json.dumps(fields).encode() for path, fields in files.items()}
