@@ -20,6 +20,8 @@ import h5py
 import numpy as np
 import oracle
 import pytest
+import safetensors.numpy
+import zarr
 from conftest import COMMAND
 from processes import gone, handles_signals, members, start, until, workers
 
@@ -49,6 +51,10 @@ def chunked(tmp_path):
 
 def names(folder):
     return {path.name for path in folder.iterdir()}
+
+
+def remove(path):
+    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def run(folder, *args, limit=None, command=(COMMAND,)):
@@ -119,7 +125,7 @@ def test_h39_pipes_and_devices(revseq, files):
 # disks that fill or fail
 
 
-@pytest.mark.parametrize("output", ["y.npy", "y.h5", "y.json", "y.txt"])
+@pytest.mark.parametrize("output", ["y.npy", "y.h5", "y.npz", "y.safetensors", "y.json", "y.txt"])
 def test_h40_a_full_disk_at_any_byte(files, output):
     np.save(files / "x.npy", np.zeros((300, 1000), np.float32))
     np.save(files / "n.npy", np.ones((300, 1), np.uint32))
@@ -170,80 +176,118 @@ def test_h40_a_small_disk(small_disk, tmp_path, suffix):
 # Each call of the operating system that a run makes, and what may go wrong with it.
 CALLS = [
     ("open", errno.EMFILE), ("fstat", errno.EIO), ("preadv", errno.EIO), ("posix_fallocate", errno.ENOSPC),
-    ("pwrite", errno.ENOSPC), ("pwrite", errno.EDQUOT), ("fsync", errno.EIO), ("close", errno.EIO),
+    ("pwrite", errno.ENOSPC), ("pwrite", errno.EDQUOT), ("write", errno.ENOSPC), ("fsync", errno.EIO), ("close", errno.EIO),
     ("chmod", errno.EPERM), ("replace", errno.EIO), ("link", errno.EIO), ("unlink", errno.EIO),
 ]  # fmt: skip
 
 
-class Faulty:
-    """Runs of which the n-th call of one function fails."""
+# Those that are about what is written, and for the package zarr the writes of Python's file objects.
+WRITING = ("pwrite", "write", "fsync", "close", "replace", "link")
+# Commands, their outputs, and what stands there before; a folder cannot be replaced.
+JOBS = {
+    "run npy": ((*JOB, "-o", "y.npy", "--overwrite"), {"y.npy": b"old"}),
+    "run h5": ((*JOB, "-o", "y.h5"), {"y.h5": None}),
+    "run npz": ((*JOB, "-o", "y.npz", "--overwrite"), {"y.npz": b"old"}),
+    "run safetensors": ((*JOB, "-o", "y.safetensors"), {"y.safetensors": None}),
+    "run zarr": ((*JOB, "-o", "y.zarr"), {"y.zarr": None}),
+    "convert npy": (("convert", "small.h5", "y.npy", "--overwrite"), {"y.npy": b"old"}),
+    "convert h5": (("convert", "small.h5", "y.h5", "--overwrite"), {"y.h5": b"old"}),
+    "convert npz": (("convert", "small.h5", "y.npz"), {"y.npz": None}),
+    "convert zarr": (("convert", "small.h5", "y.zarr"), {"y.zarr": None}),
+    "batch": (("batch", "m.csv", "-q", "--overwrite"), {"y.npy": b"old", "y.zarr": None}),
+}
+FAULTY = [
+    (job, *call)
+    for job in JOBS
+    for call in (CALLS if job in ("run npy", "run h5") else [each for each in CALLS if each[0] in WRITING])
+    if call[0] != "write" or "y.zarr" in JOBS[job][1]
+]
 
-    def __init__(self, folder, call, number, *args):
-        command = [sys.executable, FAULTS, call, str(number), *args]
-        self._process = subprocess.Popen(command, cwd=folder, stdin=-1, stdout=-1, text=True)
 
-    def run(self, n):
-        """Status, streams, and whether there were so many calls."""
-        print(n, file=self._process.stdin, flush=True)
-        return json.loads(self._process.stdout.readline())
+@pytest.fixture(scope="session")
+def faulty():
+    """A run of which the n-th call of one function fails: status, streams, and whether there were so many calls."""
+    with subprocess.Popen([sys.executable, FAULTS], stdin=-1, stdout=-1, text=True) as process:
 
-    def __enter__(self):
-        return self
+        def run(folder, call, number, n, *args):
+            order = {"cwd": str(folder), "call": call, "number": number, "n": n, "args": args}
+            print(json.dumps(order), file=process.stdin, flush=True)
+            return json.loads(process.stdout.readline())
 
-    def __exit__(self, *_):
-        self._process.communicate()
+        yield run
+        process.stdin.close()
 
 
-@pytest.mark.parametrize(("call", "number"), CALLS)
-@pytest.mark.parametrize(("output", "old"), [("y.npy", b"old"), ("y.h5", None)])
-def test_h41_the_nth_call_that_fails(files, call, number, output, old):
+@pytest.fixture
+def jobs(files):
+    """The inputs of all those jobs, and nothing else."""
+    with h5py.File(files / "small.h5", "w") as f:
+        f["x"] = SMALL
+    (files / "m.csv").write_text("input,lengths,axis,output\nx.npy,n.npy,1,y.npy\nx.npy,n.npy,1,y.zarr\n")
+    return files
+
+
+@pytest.mark.parametrize(("job", "call", "number"), FAULTY)
+def test_h41_the_nth_call_that_fails(faulty, jobs, job, call, number):
     """At each n until the run makes fewer calls than that."""
-    inputs = {name: (files / name).read_bytes() for name in ("x.npy", "n.npy")}
-    with Faulty(files, call, number, *JOB, "-o", output, *["--overwrite"] * bool(old)) as faulty:
-        for n in range(1, 100):
+    args, outputs = JOBS[job]
+    inputs = {path.name: path.read_bytes() for path in jobs.iterdir()}
+    for n in range(1, 200):
+        for name, old in outputs.items():
             if old:
-                (files / output).write_bytes(old)
-            done = faulty.run(n)
-            assert {name: (files / name).read_bytes() for name in inputs} == inputs
-            left = names(files) - {"x.npy", "n.npy", output}
-            assert not left or call == "unlink"
-            whole = is_whole(files / output)
-            if done["status"] == 0:
-                assert whole
-            else:
-                assert done["status"] == 2
-                assert done["err"].startswith("Error: ")
-                assert "Traceback" not in done["err"]
-                assert "internal error" not in done["err"]
-                # What fails after the file has its name is told, and the file is whole.
-                assert whole or ((files / output).read_bytes() if (files / output).exists() else None) == old
-            for name in left | {output}:
-                (files / name).unlink(missing_ok=True)
-            if not done["failed"]:
-                assert done["status"] == 0
-                return
+                (jobs / name).write_bytes(old)
+        done = faulty(jobs, call, number, n, *args)
+        assert {name: (jobs / name).read_bytes() for name in inputs} == inputs
+        left = names(jobs) - set(inputs) - set(outputs)
+        assert not left or call == "unlink"
+        whole = {name: is_whole(jobs / name) for name in outputs}
+        # What fails after the file has its name is told, and the file is whole.
+        assert all(whole[name] or is_old(jobs / name, old) for name, old in outputs.items())
+        if done["status"] == 0:
+            assert all(whole.values())
+        else:
+            # A batch goes on with its other jobs.
+            assert done["status"] in ((1, 2) if job == "batch" else (2,))
+            assert done["err"].startswith("Error: ")
+            assert "Traceback" not in done["err"]
+            assert "internal error" not in done["err"]
+            assert any(name in done["err"] for name in (*inputs, *outputs)), done["err"]
+        for name in left | set(outputs):
+            remove(jobs / name)
+        if not done["failed"]:
+            assert done["status"] == 0
+            return
     raise AssertionError("more calls than expected")
 
 
+def is_old(path, old):
+    """Whether the output is as it was."""
+    return path.read_bytes() == old if old else not path.exists()
+
+
+READERS = {
+    ".npy": np.load,
+    ".npz": lambda path: next(iter(np.load(path).values())),
+    ".safetensors": lambda path: next(iter(safetensors.numpy.load_file(path).values())),
+    ".zarr": lambda path: zarr.open_array(path)[...],
+    ".h5": lambda path: next(iter(h5py.File(path).values()))[()],
+}
+
+
 def is_whole(path):
-    if not path.exists() or path.read_bytes() == b"old":
+    if not path.exists() or (path.is_file() and path.read_bytes() == b"old"):
         return False
-    if path.suffix == ".npy":
-        return np.load(path).tobytes() == SMALL.tobytes()
-    with h5py.File(path) as f:
-        return next(iter(f.values()))[()].tobytes() == SMALL.tobytes()
+    return READERS[path.suffix](path).tobytes() == SMALL.tobytes()
 
 
-def test_h41_a_flush_that_fails_is_not_tried_again(files):
-    with Faulty(files, "fsync", errno.EIO, *JOB, "-o", "y.npy") as faulty:
-        done = faulty.run(1)
+def test_h41_a_flush_that_fails_is_not_tried_again(faulty, files):
+    done = faulty(files, "fsync", errno.EIO, 1, *JOB, "-o", "y.npy")
     assert (done["status"], done["err"]) == (2, "Error: y.npy: cannot write: Input/output error\n")
     assert names(files) == {"x.npy", "n.npy"}
 
 
-def test_h42_a_folder_that_cannot_be_flushed_is_a_warning(files):
-    with Faulty(files, "fsync", errno.EIO, *JOB, "-o", "y.npy", "--json") as faulty:
-        done = faulty.run(2)
+def test_h42_a_folder_that_cannot_be_flushed_is_a_warning(faulty, files):
+    done = faulty(files, "fsync", errno.EIO, 2, *JOB, "-o", "y.npy", "--json")
     assert done["status"] == 0
     assert "Note: y.npy is written, but its folder could not be flushed: Input/output error" in done["err"]
     assert "could not be flushed" in json.loads(done["out"])["notes"][0]
@@ -292,17 +336,16 @@ def result_of(folder, source, output):
 
 
 def content_of(path):
-    """Its bytes; of an HDF5 file those of its values, since chunks lie in the order in which they were done."""
-    if not h5py.is_hdf5(path):
-        return path.read_bytes()
-    with h5py.File(path) as f:
-        return next(iter(f.values()))[()].tobytes()
+    """Its bytes; of HDF5 and Zarr those of its values, since chunks lie in the order in which they were done."""
+    if path.is_dir() or h5py.is_hdf5(path):
+        return READERS[path.suffix](path).tobytes()
+    return path.read_bytes() if path.exists() else None
 
 
 def old_or_whole(path, whole, status):
     """A run that was stopped leaves the old output, or the new one if the signal came just behind its last step."""
-    found = content_of(path)
-    return found == whole or (status != 0 and found == b"old")
+    found, old = content_of(path), None if path.suffix == ".zarr" else b"old"
+    return found == whole or (status != 0 and found == old)
 
 
 @pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
@@ -366,13 +409,25 @@ def test_h43_an_error_that_a_signal_caused_is_not_told(tmp_path):
     assert (done.returncode, done.stderr) == (-signal.SIGTERM, "")
 
 
-def kill(folder, suffix, whole, engine, number, delay, group):
-    """One run onto an old output, ended at that moment; whether it was stopped."""
-    output, source = folder / f"y{suffix}", f"x{suffix}"
-    output.write_bytes(b"old")
-    command = [COMMAND, "run", source, "n.npy", "--axis", "1", "-o", output.name, "--overwrite"]
-    options = ["--engine", engine, "--memory", "1M", "--jobs", "2"]
-    process = subprocess.Popen([*command, *options], cwd=folder, stdout=-1, stderr=-1, start_new_session=True)
+# Commands for the kill loops, their outputs, and how often each signal ends them.
+LOOPS = {
+    "run npy": ((*JOB, "-o", "y.npy", "--overwrite"), ("y.npy",), 60),
+    "run h5": (("run", "x.h5", *JOB[2:], "-o", "y.h5", "--overwrite"), ("y.h5",), 60),
+    "convert npz": (("convert", "x.npy", "y.npz", "--overwrite"), ("y.npz",), 20),
+    "convert zarr": (("convert", "x.npy", "y.zarr", "--memory", "16M"), ("y.zarr",), 20),
+    "batch": (("batch", "m.csv", "--overwrite", "-q"), ("y.npy", "y.npz"), 20),
+}
+
+
+def kill(folder, args, whole, engine, number, delay, group):
+    """One run onto old outputs, ended at that moment; whether it was stopped."""
+    for name in whole:
+        remove(folder / name)
+        if not name.endswith(".zarr"):  # a folder is never replaced
+            (folder / name).write_bytes(b"old")
+    before = names(folder)
+    command = [COMMAND, args[0], "--engine", engine, "--memory", "1M", "--jobs", "2", *args[1:]]
+    process = subprocess.Popen(command, cwd=folder, stdout=-1, stderr=-1, start_new_session=True)
     until(lambda: handles_signals(process.pid))
     time.sleep(delay)
     (os.killpg if group else os.kill)(process.pid, number)
@@ -381,34 +436,34 @@ def kill(folder, suffix, whole, engine, number, delay, group):
     assert process.returncode in (-number, 0), err
     # After SIGKILL, Python's own tracker may say which semaphores it cleaned up.
     assert err == b"" or number == signal.SIGKILL
-    assert old_or_whole(output, whole, process.returncode)
-    left = names(folder) - {source, "n.npy", output.name}
-    if number == signal.SIGKILL:
-        assert all(name.startswith(".revseq-") and name.endswith(".tmp") for name in left)
-        for name in left:
-            (folder / name).unlink()
-    else:
-        assert not left
+    assert all(old_or_whole(folder / name, whole[name], process.returncode) for name in whole)
+    left = names(folder) - before - set(whole)
+    assert not left or number == signal.SIGKILL
+    assert all(name.startswith(".revseq-") and name.endswith(".tmp") for name in left)
+    for name in left:
+        remove(folder / name)
     return process.returncode != 0
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-@pytest.mark.parametrize("suffix", [".npy", ".h5"])
-def test_h43_h44_kill_loops(large, chunked, suffix, number):
-    """60 kills for each signal and format, at random moments from the start to past the end."""
-    if suffix == ".h5":
-        (large / "x.npy").unlink()
-    else:
-        (large / "x.h5").unlink()
+@pytest.mark.parametrize("job", LOOPS)
+def test_h43_h44_kill_loops(large, chunked, job, number):
+    """At random moments from the start to past the end."""
+    args, outputs, times = LOOPS[job]
+    if job != "run h5":
         np.save(large / "n.npy", np.random.default_rng(2).integers(0, 1 << 11, (1 << 14, 1), np.uint32))
-    whole = result_of(large, f"x{suffix}", f"y{suffix}")
-    chance = random.Random(f"{suffix}{number}")
+    (large / "m.csv").write_text("input,lengths,axis,output\nx.npy,n.npy,1,y.npy\nx.npy,n.npy,1,y.npz\n")
+    inputs = {path.name: path.read_bytes() for path in large.iterdir()}
+    assert run(large, *args).returncode == 0
+    whole = {name: content_of(large / name) for name in outputs}
+    chance = random.Random(f"{job}{number}")
     stopped = 0
-    for _ in range(60):
+    for _ in range(times):
         engine = chance.choice(["serial", "threads", "processes"])
-        stopped += kill(large, suffix, whole, engine, number, chance.uniform(0, 1.2), chance.random() < 0.5)
-    assert stopped > 20
+        stopped += kill(large, args, whole, engine, number, chance.uniform(0, 1.2), chance.random() < 0.5)
+    assert stopped > times // 3
+    assert {name: (large / name).read_bytes() for name in inputs} == inputs
 
 
 def test_h44_what_a_kill_leaves_is_in_nobodys_way(large):

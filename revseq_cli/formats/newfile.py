@@ -105,8 +105,10 @@ class NewFile:
         os.close(os.open(self.temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | positioned.BINARY, mode))
 
     def _remove(self) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            Path(self.temporary).unlink()
+        try:
+            Path(self.temporary).unlink(missing_ok=True)
+        except OSError as e:
+            raise positioned.failed(self.name, f"remove {self.temporary}", e) from None
 
     def _commit(self) -> None:
         try:

@@ -85,8 +85,13 @@ def opened(path: str, unchanged: Identity | None = None) -> Iterator[int]:
         if unchanged is not None and (differs := unchanged.differs(identity(fd))):
             raise TensorIOError(f"changed while it was read: {differs}", "a file that stands still", where=path)
         yield fd
+    except TensorIOError:
+        raise
+    except OSError as e:
+        raise failed(path, "read", e) from None
     finally:
-        os.close(fd)
+        with contextlib.suppress(OSError):  # nothing can be lost that was only read
+            os.close(fd)
 
 
 @contextlib.contextmanager
@@ -121,7 +126,11 @@ def _open_regular(path: str) -> int:
         raise TensorIOError("is a directory", "a tensor file", where=path) from None
     except OSError as e:
         raise failed(path, "open", e) from None
-    mode = os.fstat(fd).st_mode
+    try:
+        mode = os.fstat(fd).st_mode
+    except OSError as e:
+        os.close(fd)
+        raise failed(path, "read", e) from None
     if stat.S_ISREG(mode):
         return fd
     os.close(fd)
