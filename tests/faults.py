@@ -75,6 +75,7 @@ def main():
 
     for module in pkgutil.walk_packages(revseq_cli.__path__, "revseq_cli."):
         importlib.import_module(module.name)  # so that a run takes a moment, and no import fails
+    revseq_cli.formats.npz._LARGEST_HELD = 0  # a small deflated member takes the way of a large one
     with contextlib.suppress(ImportError):  # an extra
         import zarr  # noqa: F401
     for line in sys.stdin:

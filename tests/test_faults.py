@@ -192,14 +192,16 @@ JOBS = {
     "run zarr": ((*JOB, "-o", "y.zarr"), {"y.zarr": None}),
     "convert npy": (("convert", "small.h5", "y.npy", "--overwrite"), {"y.npy": b"old"}),
     "convert h5": (("convert", "small.h5", "y.h5", "--overwrite"), {"y.h5": b"old"}),
-    "convert npz": (("convert", "small.h5", "y.npz"), {"y.npz": None}),
+    "convert npz": (("convert", "small.npz", "y.npz", "--overwrite"), {"y.npz": b"old"}),
     "convert zarr": (("convert", "small.h5", "y.zarr"), {"y.zarr": None}),
     "batch": (("batch", "m.csv", "-q", "--overwrite"), {"y.npy": b"old", "y.zarr": None}),
 }
 FAULTY = [
     (job, *call)
     for job in JOBS
-    for call in (CALLS if job in ("run npy", "run h5") else [each for each in CALLS if each[0] in WRITING])
+    for call in (
+        CALLS if job in ("run npy", "run h5", "convert npz") else [each for each in CALLS if each[0] in WRITING]
+    )
     if call[0] != "write" or "y.zarr" in JOBS[job][1]
 ]
 
@@ -223,6 +225,7 @@ def jobs(files):
     """The inputs of all those jobs, and nothing else."""
     with h5py.File(files / "small.h5", "w") as f:
         f["x"] = SMALL
+    np.savez_compressed(files / "small.npz", x=SMALL)
     (files / "m.csv").write_text("input,lengths,axis,output\nx.npy,n.npy,1,y.npy\nx.npy,n.npy,1,y.zarr\n")
     return files
 

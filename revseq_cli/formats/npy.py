@@ -131,10 +131,11 @@ class NpySource(RawSource):
     """A .npy file; `name` is what to call it, where that is not its path."""
 
     def __init__(self, path: str, name: str = "") -> None:
-        with positioned.opened(path) as fd:
+        name = name or path
+        with positioned.opened(path, name=name) as fd:
             identity = positioned.identity(fd)
-            head = positioned.read_some(fd, HEAD_BYTES, 0, path)
-        header = Header(head, identity.size, name or path)
+            head = positioned.read_some(fd, HEAD_BYTES, 0, name)
+        header = Header(head, identity.size, name)
         header.check_size(identity.size)
         super().__init__(header.tensor(path), identity, header.storage)
 

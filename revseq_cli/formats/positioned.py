@@ -75,20 +75,22 @@ def failed(path: str | Path, doing: str, error: OSError) -> TensorIOError:
 
 
 @contextlib.contextmanager
-def opened(path: str, unchanged: Identity | None = None) -> Iterator[int]:
+def opened(path: str, unchanged: Identity | None = None, name: str = "") -> Iterator[int]:
     """A descriptor for reading a regular file, as it was at `unchanged`; TensorIOError otherwise.
 
+    `name` is what to call it, where that is not its path.
     It never waits: a pipe or a device is refused, not opened for good.
     """
-    fd = _open_regular(path)
+    name = name or path
+    fd = _open_regular(path, name)
     try:
         if unchanged is not None and (differs := unchanged.differs(identity(fd))):
-            raise TensorIOError(f"changed while it was read: {differs}", "a file that stands still", where=path)
+            raise TensorIOError(f"changed while it was read: {differs}", "a file that stands still", where=name)
         yield fd
     except TensorIOError:
         raise
     except OSError as e:
-        raise failed(path, "read", e) from None
+        raise failed(name, "read", e) from None
     finally:
         with contextlib.suppress(OSError):  # nothing can be lost that was only read
             os.close(fd)
@@ -117,26 +119,26 @@ def _close(fd: int, path: str) -> None:
         raise failed(path, "write", e) from None
 
 
-def _open_regular(path: str) -> int:
+def _open_regular(path: str, name: str) -> int:
     try:
         fd = os.open(path, os.O_RDONLY | BINARY | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
-        raise TensorIOError("no such file", where=path) from None
+        raise TensorIOError("no such file", where=name) from None
     except IsADirectoryError:
-        raise TensorIOError("is a directory", "a tensor file", where=path) from None
+        raise TensorIOError("is a directory", "a tensor file", where=name) from None
     except OSError as e:
-        raise failed(path, "open", e) from None
+        raise failed(name, "open", e) from None
     try:
         mode = os.fstat(fd).st_mode
     except OSError as e:
         os.close(fd)
-        raise failed(path, "read", e) from None
+        raise failed(name, "read", e) from None
     if stat.S_ISREG(mode):
         return fd
     os.close(fd)
     if stat.S_ISDIR(mode):
-        raise TensorIOError("is a directory", "a tensor file", where=path)
-    raise TensorIOError("is not a regular file", "a tensor file; a pipe goes in as -", where=path)
+        raise TensorIOError("is a directory", "a tensor file", where=name)
+    raise TensorIOError("is not a regular file", "a tensor file; a pipe goes in as -", where=name)
 
 
 def read_into(fd: int, buffer: memoryview, offset: int, path: str) -> None:

@@ -110,7 +110,7 @@ class RawTicket:
 
     def read(self) -> NDArray[Any]:
         """The values of the region."""
-        with positioned.opened(self.tensor.path, self.unchanged) as fd:
+        with positioned.opened(self.tensor.path, self.unchanged, self.tensor.name) as fd:
             return self.tensor.read(fd, self.region)
 
 
