@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from revseq_cli import stopping
 
 _FAILED = 2  # anything that stopped the work
+_STDERR = 2
 
 
 def main() -> NoReturn:
@@ -20,6 +21,8 @@ def main() -> NoReturn:
         _open_standard_streams()
         # There is no linear algebra here: its threads would only cost start-up and memory, in workers too.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        os.environ["PYTHONSAFEPATH"] = "1"  # workers import nothing from the current folder
+        os.environ.pop("PYTHONINSPECT", None)
         with stopping.ending:
             status = _flushed(_run())
     except (stopping.Stopped, KeyboardInterrupt):  # the latter where our own handler was not yet in place
@@ -49,17 +52,22 @@ def _open_standard_streams() -> None:
 class _Patient(io.FileIO):
     """A stream whose reader may leave: what is written then goes nowhere, and the work and its status stay the same."""
 
+    def __init__(self, number: int) -> None:
+        super().__init__(number, "w", closefd=False)
+        # There is nowhere else to say what is wrong with standard error.
+        self._borne = OSError if number == _STDERR else BrokenPipeError
+
     def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
         """How many bytes are done with."""
         try:
             return super().write(data)
-        except BrokenPipeError:
+        except self._borne:
             return memoryview(data).nbytes
 
 
 def _patient(stream: Any) -> io.TextIOWrapper:  # noqa: ANN401 - what Python has opened
     """The same as such a stream; an encoding that lacks a character is no reason to stop either."""
-    raw = io.BufferedWriter(_Patient(stream.fileno(), "w", closefd=False))
+    raw = io.BufferedWriter(_Patient(stream.fileno()))
     return io.TextIOWrapper(
         raw, stream.encoding, "backslashreplace", line_buffering=stream is sys.stderr or stream.isatty()
     )

@@ -17,7 +17,7 @@ import numpy as np
 
 from revseq_cli import literals, notation
 from revseq_cli.errors import FormatError, listed
-from revseq_cli.spec import INPUT, LENGTHS, OUTPUT, DataType, TensorDesc
+from revseq_cli.spec import INPUT, LENGTHS, MOST_DIMENSIONS, OUTPUT, DataType, TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,7 +34,6 @@ _SIZE_LIMIT = 1 << 32  # sizes and the axis are UINT32
 _STRING = r'("(?:[^"\\]++|\\.)*+"?)'
 _COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[\]}}])", re.DOTALL)
-_MOST_DIMENSIONS = 64
 _KINDS = {dict: "an object", list: "a list", str: "a string", int: "an integer"}
 
 
@@ -137,6 +136,11 @@ def parse(text: str) -> Model:
     bindings = _bindings(_entry(root, "the model", "commands", list), name)
     resources = _entry(root, "the model", "resources", dict)
     tensors = {tensor: _tensor(resources, bindings, tensor, descs[tensor]) for tensor in (INPUT, LENGTHS)}
+    target = _bound(bindings, OUTPUT)
+    _entry(resources, "resources", target, dict)
+    if target in {tensor.resource for tensor in tensors.values()}:
+        wanted = "a resource of its own: the operator does not execute in place"
+        raise FormatError(f"{OUTPUT} is bound to {target}, which is an input", wanted)
     return Model(tensors, _uint32(_entry(desc, place, "Axis", int), f"Axis of {place}", 0))
 
 
@@ -149,7 +153,7 @@ def _loaded(text: str) -> object:
     plain = _LAST_COMMA.sub(blank, _COMMENT.sub(blank, text))
     try:
         return json.loads(
-            plain, parse_int=_integer, parse_float=_float, parse_constant=_constant, object_pairs_hook=_once
+            plain, parse_int=_integer, parse_float=_float, parse_constant=_constant, object_pairs_hook=literals.unique
         )
     except json.JSONDecodeError as e:
         raise notation.error_at(text, e.pos, f"is not JSON: {e.msg}") from None
@@ -172,13 +176,6 @@ def _float(word: str) -> float:
 
 def _constant(word: str) -> object:
     raise FormatError(f"has the bare word {word}", 'the strings "nan", "inf" and "-inf"')
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object; where a key stands twice, DxDispatch takes the first and Python the last."""
-    if len(dict(pairs)) < len(pairs):
-        raise FormatError(f"has a key twice: {listed(key for key, _ in pairs)}", "each key once")
-    return dict(pairs)
 
 
 def _shown(value: object) -> str:
@@ -208,8 +205,8 @@ def _tensor_desc(written: dict[str, Any], tensor: str) -> TensorDesc:
     written = _entry(written, tensor, "Desc", dict) if "Desc" in written else written
     sizes = tuple(_uint32(size, f"a size of {tensor}", 1) for size in _entry(written, tensor, "Sizes", list))
     count = written.get("DimensionCount", len(sizes))
-    if len(sizes) > _MOST_DIMENSIONS:
-        raise FormatError(f"{tensor} has {len(sizes)} Sizes", f"at most {_MOST_DIMENSIONS}, and 8 in DirectML")
+    if len(sizes) > MOST_DIMENSIONS:
+        raise FormatError(f"{tensor} has {len(sizes)} Sizes", f"at most {MOST_DIMENSIONS}, and 8 in DirectML")
     if not sizes or count != len(sizes):
         raise FormatError(f"{tensor} has {len(sizes)} Sizes, and DimensionCount {_shown(count)}", "as many of both")
     packed = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
@@ -234,13 +231,19 @@ def _bindings(commands: list[Any], name: str) -> dict[str, Any]:
     return bindings
 
 
-def _tensor(resources: dict[str, Any], bindings: dict[str, Any], tensor: str, desc: TensorDesc) -> Tensor:
-    """A tensor with what its resource says; the bytes of a resource are never taken for another data type."""
+def _bound(bindings: dict[str, Any], tensor: str) -> str:
+    """The name of a tensor's resource."""
     bound = bindings.get(tensor)
     if isinstance(bound, dict) and set(bound) == {"name"}:
         bound = bound["name"]
     if not isinstance(bound, str):
         raise FormatError(f"{tensor} is bound to {_shown(bound)}", "the name of a resource, whole")
+    return bound
+
+
+def _tensor(resources: dict[str, Any], bindings: dict[str, Any], tensor: str, desc: TensorDesc) -> Tensor:
+    """A tensor with what its resource says; the bytes of a resource are never taken for another data type."""
+    bound = _bound(bindings, tensor)
     place = f"resource {bound}"
     resource = _entry(resources, "resources", bound, dict)
     if "initialValues" not in resource:

@@ -201,7 +201,9 @@ def _deliver(tasks: Iterable[Task], sink: Sink, arrangement: Arrangement, done: 
 
 def count_lengths(job: Job, resources: Resources) -> kernel.LengthCounts:
     """What the lengths of the whole job do."""
-    return sum(_folded(job.lengths, CountLengths(job.values.sizes[job.axis]), resources), kernel.LengthCounts())
+    return sum(
+        _folded(job.lengths.each_once, CountLengths(job.values.sizes[job.axis]), resources), kernel.LengthCounts()
+    )
 
 
 def statistics(source: Source, resources: Resources) -> kernel.Statistics:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 
 _MOST_PROBLEMS = 20  # of a manifest that are told
+_LONGEST = 200  # characters of a name in a list
+_LONGEST_LINE = 6000  # of a message; the longest path has 4,096
 
 
 def printable(text: str) -> str:
@@ -28,7 +30,9 @@ def listed(names: Iterable[str], most: int = 10) -> str:
     """The first `most` names, comma-separated and made printable, with a count of the rest."""
     names = list(names)
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(printable(name) for name in names[:most]) + more
+    return (
+        ", ".join(printable(name if len(name) <= _LONGEST else f"{name[:_LONGEST]}...") for name in names[:most]) + more
+    )
 
 
 class RevseqError(Exception):
@@ -56,7 +60,7 @@ class RevseqError(Exception):
         lines += [f"  {line}" for line in self.context.split("\n") if self.context]
         lines += [f"  wanted: {self.wanted}"] * bool(self.wanted)
         lines += [f"Hint: {self.hint}"] * bool(self.hint)
-        return "\n".join(map(printable, lines))
+        return "\n".join(printable(line[:_LONGEST_LINE]) for line in lines)
 
 
 class UsageError(RevseqError, ValueError):

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from revseq_cli.errors import FormatError, listed
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -38,6 +40,14 @@ class LiteralError(ValueError):
     def __init__(self, index: int, problem: str) -> None:
         super().__init__(index, problem)
         self.index, self.problem = index, problem
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; FormatError where a key stands twice, of which readers take one or the other."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise FormatError(f"has a key twice: {listed(key for key, _ in pairs)}", "each key once")
+    return found
 
 
 def parse(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any]:

@@ -96,7 +96,7 @@ def _word(name: str, value: object) -> str:
 def _csv_rows(text: Text, columns: Mapping[str, Column]) -> Iterator[tuple[int, Callable[[], Pairs]]]:
     """What is wrong with the header, or the quotes, is wrong with all that follows, and ends it."""
     csv.field_size_limit(LARGEST)  # a cell may be a whole tensor
-    rows = csv.reader(io.StringIO(text.text, newline=""), strict=True)
+    rows = csv.reader(io.StringIO(text.text, newline=""), strict=True, skipinitialspace=True)
     header: list[str] = []
     line = 1
     try:
@@ -183,9 +183,13 @@ class Writers:
         around = (str(each) for each in (path, *Path(path).parents))
         return next((self._entries[each] for each in around if each in self._entries), None)
 
-    def refuse_input(self, what: str, path: str) -> None:
-        """UsageError for an input that a job writes, since jobs run in no set order; `what` is how to call it."""
-        if writer := self.of(path):
+    def refuse_input(self, what: str, path: str, line: int) -> None:
+        """UsageError for an input of that line that a job writes; `what` is how to call it."""
+        writer = self.of(path)
+        if writer and writer.line == line:
+            wanted = "another file: there is no in-place execution, as in DirectML"
+            raise UsageError(f"{what} is its output, too", wanted, "give the output another name")
+        if writer:  # jobs run in no set order
             found, hint = f"{what} is the output of line {writer.line}", "put the later job into a second manifest"
             raise UsageError(found, "inputs that no job of the batch writes", hint)
 
@@ -205,7 +209,7 @@ def _conflicts(entries: list[Entry], manifest: Text) -> Iterator[RevseqError]:
     for entry in entries:
         for name, path in entry.inputs.items():
             try:
-                writers.refuse_input(f"its {name} {entry.options[name]}", path)
+                writers.refuse_input(f"its {name} {entry.options[name]}", path, entry.line)
             except UsageError as e:
                 yield FormatError(f"line {entry.line}: {e.found}", e.wanted, e.hint)
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from revseq_cli import literals
 from revseq_cli.errors import FormatError, UsageError, printable
-from revseq_cli.spec import DataType, TensorDesc, braced
+from revseq_cli.spec import MOST_DIMENSIONS, DataType, TensorDesc, braced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,11 +35,12 @@ _COMMENT = re.compile(r"//[^\n]*")
 _TAG = re.compile(r"<[/!a-zA-Z][^<>]{0,1000}>")
 _QUOTE = re.compile(r"^[ \t]*>[> \t]*", re.MULTILINE)
 _DRESS = {"\r": "\n", "\xa0": " ", "\u3000": " ", "`": " ", "**": "  ", "&nbsp;": " " * 6}
-_NAME = r"^[ \t]*(?:[-*+][ \t]+)?(?P<name>[A-Za-z_]\w*(?:\[\d+\])?)[ \t]*[:=][ \t]*"
+# Possessive: two runs of blanks side by side would take time that is quadratic in them.
+_NAME = r"^[ \t]*+(?:[-*+][ \t]++)?(?P<name>[A-Za-z_]\w*+(?:\[\d++\])?)[ \t]*+[:=][ \t]*+"
 # What begins like a header; one that does not go on like one is an error for whoever asks for that tensor.
-_HEADER_START = re.compile(_NAME + r"\(?\s*Sizes\s*[:=]", re.MULTILINE)
+_HEADER_START = re.compile(_NAME + r"\(?\s*+Sizes\s*+[:=]", re.MULTILINE)
 _HEADER = re.compile(
-    _NAME + r"\(\s*Sizes\s*[:=]\s*\{(?P<sizes>[^{}]*)\}[\s,]*DataType\s*[:=]\s*(?P<type>\w+)\s*\)",
+    _NAME + r"\(\s*+Sizes\s*+[:=]\s*+\{(?P<sizes>[^{}]*+)\}[\s,]*+DataType\s*+[:=]\s*+(?P<type>\w++)\s*+\)",
     re.MULTILINE,
 )
 _ATTRIBUTE = re.compile(_NAME + r"(?P<value>\S[^\n]*)", re.MULTILINE)
@@ -214,8 +215,9 @@ def _desc(text: str, start: int) -> TensorDesc:
         sizes = tuple(int(size) for size in found["sizes"].split(","))
     except ValueError:
         raise error_at(text, found.start("sizes"), f"{name} has Sizes {{{found['sizes'][:40]}}}", "integers") from None
-    if min(sizes) < 1:
-        raise error_at(text, found.start("sizes"), f"{name} has Sizes {braced(sizes)}", "sizes of at least 1")
+    if min(sizes) < 1 or len(sizes) > MOST_DIMENSIONS:
+        wrong, wanted = f"{name} has Sizes {braced(sizes)[:200]}", f"1 to {MOST_DIMENSIONS} sizes of at least 1"
+        raise error_at(text, found.start("sizes"), wrong, wanted)
     try:
         return TensorDesc(DataType.parse(found["type"]), sizes)
     except UsageError as e:

@@ -132,6 +132,9 @@ class TensorDesc:
         return f"(Sizes:{braced(self.sizes)}, DataType:{self.data_type.name})"
 
 
+MOST_DIMENSIONS = 64  # of any tensor, since NumPy has no more; DirectML's levels have fewer
+
+
 def braced(sizes: tuple[int, ...]) -> str:
     """Sizes as the reference page writes them: {1,1,3,4}."""
     return "{" + ",".join(map(str, sizes)) + "}"

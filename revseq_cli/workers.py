@@ -69,7 +69,12 @@ def _threads(arrangement: Arrangement) -> Iterator[Crew]:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(arrangement.workers) as pool:
-        yield Crew(pool.submit, lambda: 2 * arrangement.workers)
+
+        def submit(task: Callable[[], Any]) -> Future[Any]:
+            with _starting():
+                return pool.submit(task)
+
+        yield Crew(submit, lambda: 2 * arrangement.workers)
 
 
 @contextlib.contextmanager
@@ -80,11 +85,11 @@ def _processes(arrangement: Arrangement) -> Iterator[Crew]:
     # Not fork: a worker must inherit neither an open HDF5 file nor a lock that a thread holds. Not a server that
     # forks either: it starts no faster, and leaves its folder in TMPDIR when we end by a signal.
     context = multiprocessing.get_context("spawn")
-    with stopping.shielded():  # it starts Python's tracker of semaphores, which would die of a SIGHUP
+    with _starting(), stopping.shielded():  # it starts Python's tracker of semaphores, which would die of a SIGHUP
         pool = ProcessPoolExecutor(arrangement.workers, context, _begin_process)
 
     def submit(task: Callable[[], Any]) -> Future[Any]:
-        with stopping.shielded():  # a process that is half started could not be joined
+        with _starting(), stopping.shielded():  # a process that is half started could not be joined
             return pool.submit(task)
 
     try:
@@ -95,7 +100,22 @@ def _processes(arrangement: Arrangement) -> Iterator[Crew]:
             "try a smaller --memory, or --engine serial",
         ) from None  # fmt: skip
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        with contextlib.suppress(RuntimeError):  # where no process could be started, nor can its threads be joined
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _starting() -> Iterator[None]:
+    """EngineError where the system gives no more threads or processes."""
+    from concurrent.futures import BrokenExecutor
+
+    try:
+        yield
+    except BrokenExecutor:
+        raise
+    except (RuntimeError, OSError) as e:
+        found, wanted = f"cannot start a worker: {e}", "threads and processes, as ulimit -u allows them"
+        raise EngineError(found, wanted, "add --engine serial") from None
 
 
 def _begin_process() -> None:

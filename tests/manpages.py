@@ -11,10 +11,17 @@ from revseq_cli.commands.cli import COMMANDS, cli
 
 RELEASED = "2026-11-21"
 EXIT = {
-    "run": {0: "done", 2: "anything that stopped the work; no file was changed"},
+    "run": {
+        0: "done",
+        2: "anything that stopped the work; no file was changed, unless the message says which, or only the report could not be printed",
+    },
     "check": {0: "every constraint holds", 1: "one does not", 2: "anything that stopped the work"},
     "diff": {0: "the tensors are equal", 1: "they differ", 2: "anything that stopped the work"},
-    "batch": {0: "every job is done", 1: "a job failed; the others are done", 2: "MANIFEST is wrong; no job was begun"},
+    "batch": {
+        0: "every job is done",
+        1: "a job failed; the others are done",
+        2: "MANIFEST is wrong, and no job was begun; or the report could not be printed",
+    },
     "verify": {0: "every example is right", 1: "one is wrong", 2: "a page cannot be read or has no example"},
 }
 SIGNALS = "Ended by SIGINT, SIGTERM or SIGHUP, the process dies of that signal: a shell sees 130, 143 or 129."

@@ -35,8 +35,8 @@ BARE = "import sys; sys.modules['revseq_cli'] = None"
 BLIND = """
 import revseq_cli.formats.positioned as p
 from revseq_cli.errors import TensorIOError
-def closed(path):
-    raise TensorIOError('no such file', where=path)
+def closed(path, name):
+    raise TensorIOError('no such file', where=name)
 p._open_regular = closed
 """
 UNLIKE = """

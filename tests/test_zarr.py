@@ -273,8 +273,11 @@ def test_a_store_that_changes_is_refused(tmp_path):
 def test_an_output_inside_the_store_is_refused(revseq, folder):
     make(folder)
     before = contents(folder / "x.zarr")
-    for name, problem in (("zarr.json", "is an input"), ("c/0/0/0", "changed while it was read")):
-        revseq(*RUN[:5], "-o", f"x.zarr/{name}", "-f", "npy", "--overwrite").refused(problem)
+    (folder / "p.svg").symlink_to(folder / "x.zarr/c/0/0/0")
+    for name in ("zarr.json", "c/0/0/0", "c/new.npy", "new"):
+        revseq(*RUN[:5], "-o", f"x.zarr/{name}", "-f", "npy", "--overwrite").refused("lies inside the Zarr store")
+    revseq("convert", "n.npy", "x.zarr/new.zarr").refused("lies inside the Zarr store")
+    revseq("run", "x.zarr", "n.npy", "--axis", 1, "--picture", "p.svg", "--overwrite").refused("lies inside the Zarr")
     assert contents(folder / "x.zarr") == before
 
 

@@ -18,7 +18,7 @@ from revseq_cli.errors import UsageError, printable, worded
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
-    from concurrent.futures import Future
+    from concurrent.futures import Executor, Future
 
     from revseq_cli.job import Job
     from revseq_cli.manifest import Column, Entry
@@ -82,10 +82,15 @@ def command(
         Progress(len(jobs), shown=shown, unit="jobs") as bar,
         contextlib.closing(_Batch(jobs, fail_fast, verbose).outcomes()) as ended,
     ):
-        for outcome in ended:
-            outcomes.append(outcome)
-            _tell(outcome, text.name, voice, as_json=as_json)
-            bar.advance(1)
+        try:
+            for outcome in ended:
+                outcomes.append(outcome)
+                _tell(outcome, text.name, voice, as_json=as_json)
+                bar.advance(1)
+        except stopping.Stopped:
+            done = sum(not outcome.error for outcome in outcomes)
+            voice.note(f"stopped when {done} of {len(jobs)} outputs were reported; with --overwrite all can run again")
+            raise
     if not (as_json or quiet):
         report.print_batch(outcomes, len(jobs), time.monotonic() - began, color=voice.colored)
     return _FAILED if any(outcome.error for outcome in outcomes) else 0
@@ -101,7 +106,7 @@ def _columns() -> dict[str, Column]:
         try:
             return parameter.type_cast_value(context, word)
         except click.BadParameter as e:
-            raise UsageError(e.message) from None
+            raise UsageError(e.message[:200]) from None
 
     return {
         max(each.opts, key=len).lstrip("-"): Column(str(each.name), functools.partial(parsed, each))
@@ -155,12 +160,12 @@ class _Batch:
                     break
                 try:  # headers are read one after another: so the threads need share no parser
                     delivery = _delivery(**job.options)
-                    self._refuse_outputs(delivery.work)
+                    self._refuse_outputs(job.line, delivery.work)
                 except Exception as e:  # noqa: BLE001 - whatever it is, it is about this job alone
                     under_way.append(_settled(self._failed(job, e)))
                 else:
                     if _is_small(delivery, **job.options):
-                        under_way.append(pool.submit(self._carry_out, job, delivery))
+                        under_way.append(self._beside_others(pool, job, delivery))
                     else:
                         yield from _ended(under_way, 0)
                         under_way.append(_settled(self._carry_out(job, delivery)))
@@ -169,11 +174,17 @@ class _Batch:
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _refuse_outputs(self, work: Job) -> None:
+    def _beside_others(self, pool: Executor, job: Entry, delivery: run.Delivery) -> Future[Outcome | None]:
+        try:
+            return pool.submit(self._carry_out, job, delivery)
+        except RuntimeError:  # the system gives no more threads
+            return _settled(self._carry_out(job, delivery))
+
+    def _refuse_outputs(self, line: int, work: Job) -> None:
         """A manifest does not say which files a model names; now that it has been read, they are known."""
         for source in (work.values, work.lengths):
             if source.path:
-                self._writers.refuse_input(source.name, os.path.realpath(source.path))
+                self._writers.refuse_input(source.name, os.path.realpath(source.path), line)
 
     def _carry_out(self, job: Entry, delivery: run.Delivery) -> Outcome | None:
         """Write the output of a job; None if it is not to begin any more."""

@@ -143,7 +143,7 @@ def _target(model: Path, places: list[_Place]) -> str | None:
 
 
 def _write(work: Job, file: NewFile, places: list[_Place], target: str | None) -> None:
-    """The .npy files get their names first, so that a model never names a file that is not there."""
+    """The .npy files get their names together with the model and just before it: it names no file that is not there."""
     from revseq_cli import dxdispatch, engine
     from revseq_cli.arrangement import Resources, arrange_copy
 
@@ -151,6 +151,7 @@ def _write(work: Job, file: NewFile, places: list[_Place], target: str | None) -
     with file, contextlib.ExitStack() as stack:
         for place in places:
             if place.sink:
+                place.sink.file.named_with(file)
                 sink = stack.enter_context(place.sink)
                 engine.copy(place.source, sink, arrange_copy(place.source, Resources(), sink))
         work.recheck()

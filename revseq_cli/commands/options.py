@@ -73,7 +73,8 @@ class Tensor(click.ParamType[Any]):
             names = names_in(Reference(real))
         except RevseqError:  # a completion has nowhere to say so; the command itself will
             return []
-        return [CompletionItem(f"{path}::{name}") for name in names if f"{path}::{name}".startswith(incomplete)]
+        words = (f"{path}::{name}" for name in names)
+        return [CompletionItem(word) for word in words if word.startswith(incomplete) and word.isprintable()]
 
 
 def parse_bytes(text: str) -> int:

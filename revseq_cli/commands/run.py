@@ -182,7 +182,8 @@ class Delivery:
         from revseq_cli import engine
 
         item_size = self.work.values.dtype.itemsize
-        # The picture is entered before the output, and so gets its name after it.
+        if drawing:
+            self.sink.file.named_with(drawing)
         with drawing or contextlib.nullcontext(), self.sink:
             engine.reverse(self.work, self.sink, self.arrangement, lambda elements: advance(elements * item_size))
             if self.target.verify:
@@ -235,7 +236,7 @@ def _write(delivery: Delivery, voice: options.Voice, drawing: NewFile | None, *,
     with stopping.deferred(), Progress(delivery.total_bytes, shown=voice.shows_progress) as bar:
         voice.workers(delivery.arrangement)
         digest = delivery.carry_out(bar.advance, drawing)
-    notes = delivery.sink.notes
+    notes = [*delivery.sink.notes, *(drawing.notes if drawing else [])]
     for note in notes:
         voice.note(note)
     path, verify = delivery.target.reference.path, delivery.target.verify

@@ -126,6 +126,11 @@ class Source(ABC):
         return [each for each in (self.identity, self.described) if each]
 
     @property
+    def each_once(self) -> Source:
+        """The same without repetitions, where an element stands for several."""
+        return self
+
+    @property
     def reads_anywhere(self) -> bool:
         """Whether any region is cheap to read, by any thread: nothing of it is decoded, and no lock is in the way."""
         return self.chunks is None and self.reads_in_parallel

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import secrets
+import shlex
 import shutil
 import stat
 import tempfile
@@ -13,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from revseq_cli import stopping
-from revseq_cli.errors import TensorIOError
-from revseq_cli.formats import positioned
+from revseq_cli.errors import TensorIOError, listed
+from revseq_cli.formats import positioned, zarr_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from types import TracebackType
     from typing import Self
 
@@ -36,10 +37,28 @@ class NewFile:
         self.name = path
         self.notes: list[str] = []  # what to tell of a file that is complete
         self._overwrite = overwrite
+        self._leader: NewFile | None = None
+        self._waiting: list[NewFile] = []
         self._final = Path(os.path.realpath(path))  # a link stays a link; what it names is replaced
-        self._mode: int | None = None
+        self._old: os.stat_result | None = None  # of the file that is to be replaced
+        self._refuse_stores()
         self._check(inputs)
         self.temporary = str(self._final.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}.tmp"))
+
+    def named_with(self, leader: NewFile) -> None:
+        """Take the name together with another new file, just before it; that one is entered first."""
+        self._leader = leader
+
+    def _refuse_stores(self) -> None:
+        """A file inside a store would be a part of its array, and no name there is free."""
+        for folder in self._final.parents:
+            if any(os.path.lexists(folder / name) for name in zarr_metadata.MARKS):
+                raise TensorIOError(
+                    f"lies inside the Zarr store {folder}",
+                    "a name outside of it",
+                    "give the output another name",
+                    self.name,
+                )
 
     def _check(self, inputs: Iterable[positioned.Identity]) -> None:
         """Refuse what could not be replaced, before any work."""
@@ -54,7 +73,7 @@ class NewFile:
             raise TensorIOError("is a directory", "the name of a file to write", where=self.name)
         if not stat.S_ISREG(status.st_mode):
             raise TensorIOError("is not a regular file", "the name of a file to write", where=self.name)
-        if any(each.names(status) for each in inputs):
+        if any(each.names(status) for each in inputs) or positioned.is_open(0, status):
             raise TensorIOError(
                 "is an input of this job", "another file: there is no in-place execution, as in DirectML",
                 "give the output another name", self.name,
@@ -62,12 +81,16 @@ class NewFile:
         if not self._overwrite:
             raise TensorIOError("already exists", "a new file", "add --overwrite to replace it", self.name)
         self._check_folder()
-        self._mode = stat.S_IMODE(status.st_mode)
+        self._old = status
 
     def _check_folder(self) -> None:
         folder = self._final.parent
         if not folder.is_dir():
-            raise TensorIOError(f"cannot write: no such folder as {folder}", hint=f"mkdir -p {folder}", where=self.name)
+            raise TensorIOError(
+                f"cannot write: no such folder as {folder}",
+                hint=f"mkdir -p {shlex.quote(str(folder))}",
+                where=self.name,
+            )
         if not os.access(folder, os.W_OK | os.X_OK):
             error = OSError(errno.EACCES, os.strerror(errno.EACCES))
             raise positioned.failed(self.name, "write", error)
@@ -88,12 +111,15 @@ class NewFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Give it its name; after an error, remove it."""
-        with self._deferred:
-            try:
-                if kind is None:
-                    self._commit()
-            finally:
-                self._remove()
+        with self._deferred, contextlib.ExitStack() as undo:
+            undo.callback(self._remove)
+            for file in self._waiting:
+                undo.callback(file._remove)  # noqa: SLF001 - one of us
+            if kind is None:
+                self._complete()
+                if self._leader:
+                    self._leader._waiting.append(self)  # noqa: SLF001
+                    undo.pop_all()
 
     def write(self, data: bytes) -> None:
         """The whole content at once, of a file that is entered."""
@@ -101,7 +127,9 @@ class NewFile:
             positioned.write_all(fd, data, 0, self.name)
 
     def _create(self) -> None:
-        mode = 0o666 if self._mode is None else 0o600  # what was private is at no time for all to read
+        self._make(0o600 if self._old else 0o666)  # what was private is at no time for all to read
+
+    def _make(self, mode: int) -> None:
         os.close(os.open(self.temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | positioned.BINARY, mode))
 
     def _remove(self) -> None:
@@ -110,22 +138,36 @@ class NewFile:
         except OSError as e:
             raise positioned.failed(self.name, f"remove {self.temporary}", e) from None
 
-    def _commit(self) -> None:
-        try:
+    def _complete(self) -> None:
+        """On the disk; and with its name, if it waits for no other."""
+        with self._told():
             self._flush()
-            stopping.check()
-            self._take_name()
-        except TensorIOError:
-            raise
-        except OSError as e:
-            raise positioned.failed(self.name, "write", e) from None
+        if self._leader:
+            return
+        stopping.check()
+        together = [*self._waiting, self]
+        for i, file in enumerate(together):
+            with file._told(together[:i]):  # noqa: SLF001 - one of us
+                file._take_name()  # noqa: SLF001
+        for file in together:
+            try:
+                positioned.flush_directory(file._final.parent)  # noqa: SLF001
+            except OSError as e:  # the file is complete and has its name; only a power cut now could take it back
+                self.notes.append(f"{file.name} is written, but its folder could not be flushed: {e.strerror}")
+
+    @contextlib.contextmanager
+    def _told(self, named: Iterable[NewFile] = ()) -> Iterator[None]:
+        """Errors in our form, which say what has its name already."""
         try:
-            positioned.flush_directory(self._final.parent)
-        except OSError as e:  # the file is complete and has its name; only a power cut now could take it back
-            self.notes.append(f"{self.name} is written, but its folder could not be flushed: {e.strerror}")
+            yield
+        except OSError as e:
+            error = e if isinstance(e, TensorIOError) else positioned.failed(self.name, "write", e)
+            if names := [file.name for file in named]:
+                error.found += f"; {listed(names)} is written already"
+            raise error from None
 
     def _flush(self) -> None:
-        positioned.flush(self.temporary, self._mode)
+        positioned.flush(self.temporary, self._old)
 
     def _take_name(self) -> None:
         if not self._overwrite:
@@ -183,9 +225,11 @@ class Scratch(NewFile):
 
     def _check(self, inputs: Iterable[positioned.Identity]) -> None:  # noqa: ARG002 - it replaces nothing
         self._check_folder()
-        self._mode = 0o600  # an input may be private where its output's folder is not
 
-    def _commit(self) -> None:
+    def _create(self) -> None:
+        self._make(0o600)  # an input may be private where its output's folder is not
+
+    def _complete(self) -> None:
         pass
 
 

@@ -330,7 +330,7 @@ class NpzSink(RawSink):
         super().finish()
         with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
             positioned.write_all(fd, self._header, self._start, self.file.name)
-            with positioned.opened(self.file.temporary) as written:
+            with positioned.opened(self.file.temporary, name=self.file.name) as written:
                 crc = _checksum(written, self._start, self._size, self.file.name)
             positioned.write_all(fd, self._local(crc), 0, self.file.name)
             positioned.write_all(fd, self._directory(crc), self.tensor.end, self.file.name)

@@ -29,6 +29,8 @@ _PAGE = 1 << 12
 _BOUNCE_BYTES = 1 << 20
 _bounce = threading.local()
 BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+# A new file is no link; a stranger who may write to its folder could put one there.
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 # Where some bytes belong, and the bytes.
@@ -43,10 +45,11 @@ class Identity:
     inode: int
     size: int
     changed: int
+    touched: int  # the system's own time, which nobody can put back
 
     def differs(self, other: Identity) -> str:
         """In what it is not the other, for a person."""
-        words = {"it is another file": "inode", "its size": "size", "its time": "changed"}
+        words = {"it is another file": "inode", "its size": "size", "its time": "changed", "its status": "touched"}
         return " and ".join(word for word, name in words.items() if getattr(self, name) != getattr(other, name))
 
     def names(self, status: os.stat_result) -> bool:
@@ -61,7 +64,16 @@ def identity(fd: int) -> Identity:
 
 def identity_of(status: os.stat_result) -> Identity:
     """The identity of a file of that status."""
-    return Identity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    return Identity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def is_open(number: int, status: os.stat_result) -> bool:
+    """Whether the file of that status stands behind 0 or 1, which a shell's < or > has opened."""
+    try:
+        found = os.fstat(number)
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and os.path.samestat(found, status)
 
 
 def failed(path: str | Path, doing: str, error: OSError) -> TensorIOError:
@@ -102,7 +114,7 @@ def opened_to_write(file: str, path: str) -> Iterator[int]:
     try:
         # Not for reading too: NFS would then fill up a page that is written in part, and write it back whole, over
         # what another host has written beside it.
-        fd = os.open(file, os.O_WRONLY | BINARY)
+        fd = os.open(file, os.O_WRONLY | BINARY | _NO_LINK)
     except OSError as e:
         raise failed(path, "write", e) from None
     try:
@@ -129,14 +141,16 @@ def _open_regular(path: str, name: str) -> int:
     except OSError as e:
         raise failed(name, "open", e) from None
     try:
-        mode = os.fstat(fd).st_mode
+        status = os.fstat(fd)
     except OSError as e:
         os.close(fd)
         raise failed(name, "read", e) from None
-    if stat.S_ISREG(mode):
+    if stat.S_ISREG(status.st_mode) and not is_open(1, status):
         return fd
     os.close(fd)
-    if stat.S_ISDIR(mode):
+    if stat.S_ISREG(status.st_mode):
+        raise TensorIOError("is what standard output goes to", "another file", "redirect to another name", name)
+    if stat.S_ISDIR(status.st_mode):
         raise TensorIOError("is a directory", "a tensor file", where=name)
     raise TensorIOError("is not a regular file", "a tensor file; a pipe goes in as -", where=name)
 
@@ -211,7 +225,7 @@ def _written_directly(file: str, part: memoryview, offset: int, path: str) -> bo
     if not hasattr(_bounce, "pages"):  # memory that begins with a page, as the disk wants it; one for each thread
         _bounce.pages = np.frombuffer(mmap.mmap(-1, _BOUNCE_BYTES), np.uint8)
     try:
-        fd = os.open(file, os.O_WRONLY | _DIRECT | BINARY)
+        fd = os.open(file, os.O_WRONLY | _DIRECT | BINARY | _NO_LINK)
         try:
             pages = _bounce.pages[: len(part)]
             pages[:] = np.frombuffer(part, np.uint8)  # unlike a memoryview's, this copy lets other threads run
@@ -237,15 +251,30 @@ def allocate(fd: int, size: int, path: str) -> None:
         os.ftruncate(fd, size)
 
 
-def flush(path: str, mode: int | None = None) -> None:
-    """Return when the file is on the disk, with that mode; OSError, and never a second try, where it is not."""
-    fd = os.open(path, os.O_RDWR | BINARY)  # before the mode, which may allow nobody to write
+def flush(path: str, like: os.stat_result | None = None) -> None:
+    """Return when the file is on the disk, with rights as those; OSError, and never a second try, where it is not."""
+    fd = os.open(path, os.O_RDWR | BINARY | _NO_LINK)  # before the rights, which may allow nobody to write
     try:
-        if mode is not None:
-            Path(path).chmod(mode)
+        if like:
+            _give_rights(fd, path, like)
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def _give_rights(fd: int, path: str, like: os.stat_result) -> None:
+    """Owner and group as far as this user may give them away, and the mode; nobody gets rights that nobody had."""
+    mode = like.st_mode & 0o777  # a tensor runs as nobody
+    if not hasattr(os, "fchown"):
+        Path(path).chmod(mode)
+        return
+    for owner in (like.st_uid, -1):
+        with contextlib.suppress(PermissionError):
+            os.fchown(fd, owner, like.st_gid)
+            break
+    else:  # another group may do what all may
+        mode = mode & ~0o070 | (mode & 0o007) << 3
+    os.fchmod(fd, mode)
 
 
 def flush_directory(path: Path) -> None:

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from revseq_cli import literals
 from revseq_cli.errors import FormatError, UsageError, listed
 from revseq_cli.formats import positioned
 from revseq_cli.formats.base import Storage, chosen, looks_like
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.types import require_sizes
+from revseq_cli.spec import MOST_DIMENSIONS
 
 if TYPE_CHECKING:
     from revseq_cli.formats.base import Source
@@ -109,9 +111,7 @@ def _read_header(fd: int, total: int, path: str, name: str) -> tuple[int, dict[s
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of JSON; the format allows each key once."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise FormatError("has a key twice in its header", "each key once")
+    found = literals.unique(pairs)
     if not all(map(_is_text, found)):
         raise FormatError("has a damaged header", "keys of whole characters")
     return found
@@ -137,6 +137,8 @@ def _entry(fields: object, where: str) -> _Entry:
     sizes, offsets = fields["shape"], fields["data_offsets"]
     if not _are_counts(sizes) or not _are_counts(offsets) or len(offsets) != 2:
         raise FormatError("has a damaged header", "shape and data_offsets are lists of integers from 0 on", where=where)
+    if len(sizes) > MOST_DIMENSIONS:
+        raise FormatError(f"has dimension count {len(sizes)}", f"at most {MOST_DIMENSIONS}", where=where)
     entry = _Entry(fields["dtype"], tuple(sizes), *offsets)
     if entry.dtype in _DTYPES:
         wanted = prod(entry.sizes) * np.dtype(_DTYPES[entry.dtype]).itemsize

@@ -14,7 +14,7 @@ from revseq_cli import literals, notation
 from revseq_cli.errors import FormatError, UsageError, listed
 from revseq_cli.formats import positioned
 from revseq_cli.formats.base import FileSink, Handing, HeldSource, Outlet, Source, Storage, looks_like
-from revseq_cli.formats.types import describe, dtype_of
+from revseq_cli.formats.types import describe, dtype_of, require_sizes
 from revseq_cli.spec import DataType, TensorDesc, braced
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # Text is parsed whole, at about a hundred bytes of memory a number; what is larger belongs in a binary format.
 LARGEST = 1 << 30
+_MOST_BRACKETS = 1 << 26  # each is a list of its own, at about a hundred bytes
 
 
 class TextTypes(NamedTuple):
@@ -65,6 +66,10 @@ def read_text(path: str) -> Text:
 
 def decode(data: bytes, name: str) -> str:
     """UTF-8 without its byte order mark; FormatError that says what the bytes look like."""
+    if (count := data.count(b"[") + data.count(b"{")) > _MOST_BRACKETS:
+        raise FormatError(
+            f"has {count} brackets", f"at most {_MOST_BRACKETS}", "keep large tensors in .npy or .h5", name
+        )
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as e:
@@ -164,16 +169,10 @@ def _json_source(text: Text, types: TextTypes, words: bool) -> Source:
 
 def _load(text: Text, words: bool) -> object:
     """What the JSON text says; with `words` its numbers are left as they are written, which takes longer."""
-
-    def no_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        if len(dict(pairs)) < len(pairs):
-            raise FormatError(f"has a key twice: {listed(key for key, _ in pairs)}", "each key once", where=text.name)
-        return dict(pairs)
-
     number = _Number if words else None
     try:
         return json.loads(
-            text.text, parse_int=number, parse_float=number, parse_constant=_constant, object_pairs_hook=no_twice
+            text.text, parse_int=number, parse_float=number, parse_constant=_constant, object_pairs_hook=literals.unique
         )
     except json.JSONDecodeError as e:
         if not text.text.strip():
@@ -183,8 +182,8 @@ def _load(text: Text, words: bool) -> object:
         raise notation.error_at(text.text, e.pos, f"is not JSON: {e.msg}").about(text.name) from None
     except RecursionError:
         raise FormatError("is nested too deep", "at most 64 dimensions, and 8 in DirectML", where=text.name) from None
-    except FormatError:
-        raise
+    except FormatError as e:
+        raise e.about(text.name) from None
     except ValueError:  # Python refuses thousands of digits
         raise _WordsNeededError from None
 
@@ -201,7 +200,9 @@ def _json_sizes(sizes: object, name: str) -> tuple[int, ...]:
         and sizes
         and all(isinstance(s, int | _Number) and str(s).isdecimal() and len(str(s)) < 20 for s in sizes)
     ):
-        return tuple(map(int, sizes))
+        found = tuple(map(int, sizes))
+        require_sizes(found, name)
+        return found
     raise FormatError("Sizes is not a list of sizes", "integers of at least 1", where=name)
 
 

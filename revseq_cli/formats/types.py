@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from revseq_cli.errors import FormatError, listed
-from revseq_cli.spec import DataType, TensorDesc
+from revseq_cli.spec import MOST_DIMENSIONS, DataType, TensorDesc, braced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,10 +35,12 @@ def data_type_of(dtype: np.dtype[Any]) -> DataType:
 
 def require_sizes(sizes: tuple[int, ...], where: str) -> None:
     """FormatError for sizes that no tensor has."""
-    if not 1 <= len(sizes) <= 64:
-        raise FormatError(f"has dimension count {len(sizes)}", "1 to 64, and at most 8 in DirectML", where=where)
+    if not 1 <= len(sizes) <= MOST_DIMENSIONS:
+        raise FormatError(
+            f"has dimension count {len(sizes)}", f"1 to {MOST_DIMENSIONS}, and at most 8 in DirectML", where=where
+        )
     if min(sizes) < 1 or max(sizes) >= 1 << 63:
-        raise FormatError("has sizes that no tensor has", "sizes of at least 1, and less than 2^63", where=where)
+        raise FormatError(f"Sizes is {braced(sizes)[:200]}", "sizes of at least 1, and less than 2^63", where=where)
 
 
 def describe(array: NDArray[Any]) -> TensorDesc:

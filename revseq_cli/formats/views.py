@@ -114,6 +114,11 @@ class WidenedSource(_View):
         self.described = source.described
         self.sizes = tuple(1 if d == axis else size for d, size in enumerate(sizes))  # the axis may be a wrong one
 
+    @property
+    def each_once(self) -> Source:
+        """What was given."""
+        return self._original
+
     def recheck(self) -> None:
         """As what was given has it."""
         self._original.recheck()

@@ -16,7 +16,7 @@ import numpy as np
 from revseq_cli.errors import FormatError, listed
 from revseq_cli.formats import positioned
 from revseq_cli.formats.types import data_type_of, dtype_of, require_sizes
-from revseq_cli.spec import DataType
+from revseq_cli.spec import DataType, braced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 # The files that say what a folder is, and what people say of it, by the format's version.
 ARRAY_FILES = {2: (".zarray", ".zattrs"), 3: ("zarr.json",)}
 GROUP_FILES = {2: (".zgroup", ".zattrs"), 3: ("zarr.json",)}
+MARKS = sorted({names[0] for files in (ARRAY_FILES, GROUP_FILES) for names in files.values()})  # of any store
 _LARGEST = 1 << 24
+_LONGEST_TYPE = 16
 _TYPES = {str(dtype_of(each)): dtype_of(each) for each in DataType}
 _SHARDING = "sharding_indexed"
 # Codecs that give back every bit. Others of the package numcodecs round, or unpickle what they find.
@@ -119,8 +121,10 @@ def read(folder: str, where: str) -> Metadata:
     if not all(type(each) is int for each in (*sizes, *chunks, *shards)):
         raise FormatError("has damaged metadata", "integers for sizes and chunks", "fetch it again", where)
     require_sizes(sizes, where)
-    if not len(sizes) == len(chunks) == len(shards) or min(*chunks, *shards) < 1:
-        raise FormatError(f"has the chunks {chunks}", "a size of at least 1 for each dimension", where=where)
+    fits = len(sizes) == len(chunks) == len(shards)
+    if not fits or not all(0 < each < 1 << 63 for each in (*chunks, *shards)):
+        problem = f"has the chunks {braced(chunks)[:200]}"
+        raise FormatError(problem, "a size from 1 to 2^63 - 1 for each dimension", where=where)
     known = _CODECS[version]
     if unknown := [each for each in metadata.codecs if each not in known]:
         problem = f"has the codec {unknown[0][:80]}"
@@ -156,7 +160,7 @@ def _version_3(found: dict[str, Any], where: str) -> Metadata:
 
 def _dtype(kind: object, where: str) -> np.dtype[Any]:
     try:
-        dtype = np.dtype(kind if isinstance(kind, str) else object)
+        dtype = np.dtype(kind if isinstance(kind, str) and len(kind) < _LONGEST_TYPE else object)
     except (TypeError, ValueError, SyntaxError):
         dtype = np.dtype(object)
     try:

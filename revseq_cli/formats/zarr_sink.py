@@ -63,7 +63,8 @@ class ZarrSink(FileSink):
 
     def outlet(self) -> Outlet:
         """Chunks are encoded and written where they are computed."""
-        with positioned.opened(str(self._folder / zarr_metadata.ARRAY_FILES[self._version][0])) as fd:
+        path = self._folder / zarr_metadata.ARRAY_FILES[self._version][0]
+        with positioned.opened(str(path), name=self.file.name) as fd:
             return ZarrOutlet(str(self._folder), self.file.name, self._version, self._shards, positioned.identity(fd))
 
     def reopen(self) -> Source:
