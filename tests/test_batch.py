@@ -20,8 +20,10 @@ import pytest
 from conftest import COMMAND, SAMPLES
 from processes import until
 
-from revseq_cli import manifest, stopping
+from revseq_cli import job, manifest, stopping
+from revseq_cli.arrangement import Resources
 from revseq_cli.commands import batch, run
+from revseq_cli.formats.base import Layout
 from revseq_cli.formats.text import Text
 from revseq_cli.spec import DataType
 
@@ -215,6 +217,9 @@ def test_larger_jobs_have_the_engine_to_themselves(revseq, files):
         (lines({}, {"output": "link.npy"}), ["line 2: its output link.npy is that of line 1"]),
         (lines({}, {"output": "y.npy::/x"}), ["line 2: its output y.npy::/x is that of line 1"]),
         (lines({}, {"input": "y.npy", "output": "z.npy"}), ["line 2: its input y.npy is the output of line 1"]),
+        (lines({"output": "y.zarr"}, {"output": "y.zarr/zarr.json"}), ["line 2: its output y.zarr/zarr.json is that of"]),
+        (lines({"output": "y.zarr/c"}, {"output": "y.zarr"}), ["line 1: its output y.zarr/c is that of line 2"]),
+        (lines({"output": "y.zarr"}, {"input": "y.zarr/c"}), ["line 2: its input y.zarr/c is the output of line 1"]),
         (lines({"lengths": "./y.npy"}), ["line 1: its lengths ./y.npy is its output, too", "in-place"]),
         (lines({"axis": "?"}, {"jobs": 0}), ["line 1: axis", "Error: ", "line 2: jobs"]),
         (lines(*[{"axis": "?"}] * 30), ["line 20: ", "Error: and 10 more"]),
@@ -378,3 +383,43 @@ def test_deferring_counts_in_threads():
     for thread in threads:
         thread.join()
     assert not stopping._deferring
+
+
+def test_cells_as_large_as_a_tensor_and_blanks_behind_commas(revseq, files):
+    (files / "m.csv").write_text(
+        f'input, lengths, axis, output\n"{[[1] * 100_000]}", "[[7]]", 1, y0.npy\nx.npy, n.npy, 1, y1.npy\n'
+    )
+    revseq("batch", "m.csv").ok()
+    assert oracle.same_bits(np.load(files / "y1.npy"), EXPECTED)
+    assert np.load(files / "y0.npy").shape == (1, 100_000)
+
+
+def test_an_output_called_standard_input(revseq, files):
+    revseq("batch", "-", stdin=lines({"output": "standard input", "format": "npy"}).encode()).ok()
+    assert oracle.same_bits(np.load(files / "standard input"), EXPECTED)
+
+
+def test_the_manifest_under_another_name_is_no_output(revseq, files):
+    (files / "m.jsonl").write_text(lines({"output": "link.npy", "overwrite": "true"}))
+    os.link(files / "m.jsonl", files / "link.npy")
+    revseq("batch", "m.jsonl").refused("line 1: its output link.npy is the manifest itself")
+
+
+def test_jobs_and_engine_are_what_was_said(files):
+    """Only jobs that are small, and of which nobody said so, run beside others."""
+    for values, said, expected in (
+        ((3, 4), {}, True),
+        ((3, 4), {"jobs": 1}, False),
+        ((3, 4), {"engine": "serial"}, False),
+        ((3, 4), {"memory": 1000}, False),
+        ((1 << 18, 2), {}, False),
+    ):
+        np.save(files / "x.npy", np.zeros(values, np.float32))
+        np.save(files / "n.npy", np.ones((values[0], 1), np.uint32))
+        options = {"engine": "auto", "jobs": None, "memory": 1 << 30} | said
+        work = job.load(job.Request(str(files / "x.npy"), str(files / "n.npy"), 1))
+        target = run.Target.of(
+            str(files / "y.npy"), None, job.Request("x.npy"), Layout(), overwrite=False, verify=False, sha256=False
+        )
+        delivery = target.delivery(work, Resources(options["engine"], options["jobs"] or 0, options["memory"]))
+        assert batch._is_small(delivery, **options) is expected

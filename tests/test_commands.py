@@ -161,6 +161,9 @@ def test_batch_axis(revseq, files):
     done = revseq("run", "x.npy", "rank1.npy", "--axis", 1)
     done.refused("Hint: one length per index of axis 0? add --batch-axis 0", "add --lengths-dtype UINT32")
     revseq("run", "x.npy", "rank1.npy", "--axis", 1, "--batch-axis", 0, "--lengths-dtype", "uint32", "-o", "y.npy").ok()
+    done = revseq("run", "x.npy", "rank1.npy", "--axis", 7, "--batch-axis", 0, "--lengths-dtype", "uint32")
+    done.refused("Axis is 7")
+    assert "dimension count is" not in done.err
     assert (np.load(files / "y.npy") == EXPECTED).all()
 
 

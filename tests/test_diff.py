@@ -297,3 +297,20 @@ def test_a_file_that_changes_while_it_is_read(pair):
     changed = Resources("serial", 1, 60_000)
     with pytest.raises(formats.TensorIOError, match="changed while it was read"):
         compare.compare(*sources, None, 1, changed, lambda _: os.utime(folder / "b.npy", ns=(5, 5)))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "a", "b", "atol", "rtol", "equal"),
+    [
+        ("u8", 0, 2**53 + 1, 2**53, 0, False),
+        ("u8", 0, 2**53, 2**53, 0, True),
+        ("i8", 100, -(2**63), 0, 1, False),
+        ("i8", 0, -(2**63), 0, 1, True),
+        ("u8", 0, 2**64 - 1, 2.0**64, 0, True),
+        ("u1", 0, 255, 254.9, 0, False),
+        ("i2", -32768, 32767, 65535, 0, True),
+    ],
+)
+def test_integers_are_held_against_the_bound_exactly(dtype, a, b, atol, rtol, equal):
+    found = kernel.differences(np.array([a], dtype), np.array([b], dtype), kernel.Tolerance(atol, rtol), 1)
+    assert (found.count == 0) is equal

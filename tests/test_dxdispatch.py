@@ -466,3 +466,36 @@ def test_time_is_linear(piece):
     with pytest.raises(FormatError):
         dxdispatch.parse('{"resources": "dispatchables"' + piece * 200_000)
     assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("binding", "words"),
+    [("InputTensor", "which is an input"), ("nope", "has no nope"), (None, "OutputTensor is bound to null")],
+)
+def test_the_output_is_bound_to_a_resource_of_its_own(revseq, tmp_path, binding, words):
+    revseq("export", SAMPLES / "example1.txt", "-o", "model.json").ok()
+    model = json.loads((tmp_path / "model.json").read_text())
+    model["commands"][0]["bindings"]["OutputTensor"] = binding
+    (tmp_path / "model.json").write_text(json.dumps(model))
+    for command in ("run", "check"):
+        revseq(command, "model.json").refused(words)
+
+
+def test_a_model_is_an_input_like_the_files_it_names(revseq, files):
+    revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", "model.json", "--files").ok()
+    before = (files / "model.json").read_bytes()
+    for args in (
+        ("convert", "model.json::InputTensor", "model.json"),
+        ("run", "model.json::InputTensor", "n.npy", "--axis", 1, "-f", "json", "-o", "model.json"),
+        ("run", "model.json", "--batch-axis", 0, "-o", "model.json"),
+    ):
+        done = revseq(*args, "--overwrite")
+        assert done.status == 2
+    assert (files / "model.json").read_bytes() == before
+    (files / "m.jsonl").write_text(
+        '{"input": "model.json", "output": "y.npy"}\n'
+        '{"input": "[[1]]", "lengths": "[[1]]", "axis": 1, "output": "x.npy", "overwrite": true}\n'
+    )
+    done = revseq("batch", "m.jsonl")
+    assert done.status == 1
+    assert "line 1: x.npy is the output of line 2" in done.err

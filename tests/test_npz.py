@@ -377,3 +377,15 @@ def test_through_every_format_and_back(revseq, tmp_path):
     revseq("diff", "x.npz", "e.npz").ok()
     with np.load(tmp_path / "e.npz") as found:
         assert (found["x"].view("<u4") == bits).all()
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_who_only_reads_sees_damage_too(revseq, tmp_path, compression):
+    archive(tmp_path / "x.npz", compression=compression, **{"x.npy": npy(), "n.npy": npy(N)})
+    for header in (b"PK\1\2", b"PK\3\4"):
+        patched(tmp_path / "x.npz", 16 if header == b"PK\1\2" else 14, b"\1\2\3\4", header)
+    revseq("show", "x.npz::x", "--stats").refused("x.npz::x: is damaged")
+    np.save(tmp_path / "x.npy", X)
+    archive(tmp_path / "n.npz", compression=compression, **{"n.npy": npy(N)})
+    patched(tmp_path / "n.npz", 16, b"\1\2\3\4")
+    revseq("check", "x.npy", "n.npz", "--axis", 1).refused("n.npz::n: is damaged")

@@ -11,10 +11,15 @@ import oracle
 import pytest
 import test_hazards
 import zarr
-from conftest import COMMAND
+from conftest import COMMAND, ROOT
 from test_formats import open_, write
 
+from revseq_cli import engine as engine_
+from revseq_cli import formats, job
+from revseq_cli.arrangement import Resources, arrange
 from revseq_cli.errors import FormatError, RevseqError, UsageError
+from revseq_cli.formats import zarr_metadata
+from revseq_cli.formats.zarr import ZarrTicket
 
 done, refused = test_hazards.done, test_hazards.refused
 X = np.random.default_rng(1).integers(-500, 500, (5, 30, 17)).astype("<i2")
@@ -125,10 +130,12 @@ def test_what_is_equal_to_the_fill_value_is_stored_bit_for_bit(done, folder):
             assert (done(name).view("<u4") == bits).all()
 
 
-def test_the_digest_is_that_of_all_files(revseq, folder):
-    make(folder)
+@pytest.mark.parametrize("version", [2, 3])
+def test_the_digest_is_that_of_all_files(revseq, folder, version):
+    make(folder, zarr_format=version)
     found = json.loads(revseq(*RUN, "--json", "--sha256").ok().out)["sha256"]
-    command = "find * -type f | LC_ALL=C sort | xargs sha256sum | sha256sum"
+    command = "find . -type f -printf '%P\\n' | LC_ALL=C sort | xargs sha256sum | sha256sum"
+    assert command.replace("\\\\", "\\") in (ROOT / "README.md").read_text()
     printed = subprocess.run(command, shell=True, cwd=folder / "y.zarr", capture_output=True, text=True, check=True)
     assert found == printed.stdout.split()[0]
 
@@ -305,3 +312,42 @@ def test_a_damaged_index_of_a_shard(refused, tmp_path, byte, problem):
     data[byte] = 0x80 if byte == -9 else 0x20
     path.write_bytes(data)
     refused("x.zarr", f"x.zarr: the chunk at [2, 0] {problem}")
+
+
+def test_lengths_are_decoded_once(folder, monkeypatch):
+    """Not for every block, each of which would decode a whole chunk for its few."""
+    np.save(folder / "x.npy", np.zeros((400, 8), "f4"))
+    make(folder, np.ones((400, 1), "u4"), chunks=(400, 1))
+    reads = []
+    monkeypatch.setattr(ZarrTicket, "read", lambda self, real=ZarrTicket.read: reads.append(self) or real(self))
+    work = job.load(job.Request(str(folder / "x.npy"), str(folder / "x.zarr"), 1))
+    resources = Resources("serial", 1, 40_000)
+    with formats.create_sink(formats.Reference(str(folder / "y.npy")), work.values, overwrite=False) as sink:
+        arrangement = arrange(work, resources, sink)
+        engine_.reverse(work, sink, arrangement)
+    assert arrangement.plan.block_count > 1
+    assert len(reads) == 1
+
+
+def test_a_chunk_beyond_the_tensor_counts_whole(revseq, folder):
+    make(folder, np.arange(1000, dtype="f4"), chunks=(1 << 24,), compressors=None)
+    revseq("convert", "x.zarr", "y.npy", "--memory", "32MiB").refused(
+        "a block takes 268435456", "add --memory 268435456"
+    )
+    assert not (folder / "y.npy").exists()
+
+
+def test_groups_behind_a_link_are_not_copied(revseq, folder):
+    zarr.create_array(str(folder / "x.zarr"), name="a/b", data=X)
+    outside = zarr.open_group(folder / "outside", mode="w", attributes={"secret": "yes"})
+    outside.create_group("g", attributes={"secret": "yes"})
+    (folder / "x.zarr/link").symlink_to(folder / "outside")
+    revseq("convert", "x.zarr::a/b", "y.zarr::link/g/b").ok()
+    assert not any(b"secret" in data for data in contents(folder / "y.zarr").values())
+
+
+def test_an_array_is_looked_up_by_its_name(folder, monkeypatch):
+    for name in ("a", "b/c"):
+        zarr.create_array(str(folder / "x.zarr"), name=name, data=X)
+    monkeypatch.setattr(zarr_metadata, "arrays_in", lambda _: pytest.fail("the whole store is searched"))
+    assert open_(f"{folder / 'x.zarr'}::b/c").inner == "b/c"

@@ -1,0 +1,235 @@
+"""Nobody let in, nothing lost: strangers in the folder, streams that are files of the job, and files made to hurt."""
+
+import errno
+import io
+import json
+import os
+import shutil
+import subprocess
+
+import h5py
+import numpy as np
+import pytest
+import test_formats
+from conftest import COMMAND
+
+from revseq_cli.errors import TensorIOError
+from revseq_cli.formats import positioned
+from revseq_cli.formats.newfile import NewFile
+
+X = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
+
+
+def run(folder, line):
+    """What a shell makes of a line; $R is the command."""
+    return subprocess.run(
+        ["bash", "-c", line.replace("$R", str(COMMAND))],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("name", ["signal", "multiprocessing", "numpy"])
+def test_no_code_of_the_current_folder_runs(files, name):
+    with h5py.File(files / "x.h5", "w") as f:
+        f["x"] = X
+    (files / f"{name}.py").write_text("open('ran', 'w')")
+    done = run(files, "$R run x.h5 n.npy --axis 1 -o y.h5 --engine processes --jobs 2")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (files / "ran").exists()
+
+
+@pytest.mark.parametrize("redirection", [">> x.npy", "1<> x.npy"])
+@pytest.mark.parametrize(
+    "line", ["run x.npy n.npy --axis 1 -f npy", "convert x.npy - -f npy", "convert x.npy y.npy --json", "show x.npy"]
+)
+def test_h35_standard_output_is_an_input(files, line, redirection):
+    before = (files / "x.npy").read_bytes()
+    done = run(files, f"$R {line} {redirection}")
+    assert done.returncode == 2
+    assert "x.npy: is what standard output goes to" in done.stderr
+    assert (files / "x.npy").read_bytes() == before
+
+
+@pytest.mark.parametrize("line", ["run - n.npy --axis 1 -o x.npy --overwrite", "convert - x.npy --overwrite"])
+def test_h35_standard_input_is_the_output(files, line):
+    before = (files / "x.npy").read_bytes()
+    done = run(files, f"$R {line} < x.npy")
+    assert done.returncode == 2
+    assert "x.npy: is an input of this job" in done.stderr
+    assert (files / "x.npy").read_bytes() == before
+
+
+def test_a_time_that_was_put_back_hides_no_change(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    source = test_formats.open_(tmp_path / "x.npy")
+    status = (tmp_path / "x.npy").stat()
+    with open(tmp_path / "x.npy", "r+b") as file:
+        file.seek(-4, os.SEEK_END)
+        file.write(b"\1\2\3\4")
+    os.utime(tmp_path / "x.npy", ns=(status.st_atime_ns, status.st_mtime_ns))
+    for read in (source.read, source.recheck):
+        with pytest.raises(TensorIOError, match="changed while it was read: its status"):
+            read()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize(("mode", "kept"), [(0o640, 0o640), (0o4755, 0o755)])
+def test_owner_and_rights_of_a_replaced_file_are_kept(tmp_path, mode, kept):
+    np.save(tmp_path / "x.npy", X)
+    (tmp_path / "y.npy").touch()
+    os.chown(tmp_path / "y.npy", 4242, 4243)
+    (tmp_path / "y.npy").chmod(mode)
+    assert run(tmp_path, "$R convert x.npy y.npy --overwrite").returncode == 0
+    status = (tmp_path / "y.npy").stat()
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o7777) == (4242, 4243, kept)
+
+
+def test_rights_are_not_given_to_another_group(tmp_path, monkeypatch):
+    """What the old group might do, the new one may only where all may."""
+
+    def refuse(*_):
+        raise PermissionError
+
+    (tmp_path / "old").touch()
+    (tmp_path / "old").chmod(0o664)
+    (tmp_path / "new").touch()
+    monkeypatch.setattr(os, "fchown", refuse)
+    positioned.flush(str(tmp_path / "new"), (tmp_path / "old").stat())
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("data", [b"yours", b""])
+def test_a_link_in_the_place_of_a_new_file_is_not_followed(tmp_path, data):
+    """Neither when it is written, nor when it is flushed and gets its name."""
+
+    def tricked():
+        with NewFile(str(tmp_path / "y.npy"), overwrite=True) as file:
+            os.rename(file.temporary, tmp_path / "stolen")
+            os.symlink(tmp_path / "victim", file.temporary)
+            if data:
+                file.write(data)
+
+    (tmp_path / "victim").write_bytes(b"mine")
+    with pytest.raises(TensorIOError, match="cannot write"):
+        tricked()
+    assert (tmp_path / "victim").read_bytes() == b"mine"
+    assert not (tmp_path / "y.npy").exists()
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_files_that_belong_together_are_all_old_or_all_new(files, monkeypatch, number):
+    """Whichever of them cannot be flushed."""
+    flush, calls = positioned.flush, []
+
+    def failing(*args):
+        calls.append(args)
+        if len(calls) == number:
+            raise OSError(errno.EIO, "Input/output error")
+        flush(*args)
+
+    names = [f"{name}.npy" for name in "abc"]
+    for name in names:
+        (files / name).write_bytes(b"old")
+    monkeypatch.setattr(positioned, "flush", failing)
+
+    def written():
+        leader, *others = (NewFile(str(files / name), overwrite=True) for name in names)
+        with leader:
+            for file in others:
+                file.named_with(leader)
+                with file:
+                    file.write(b"new")
+            leader.write(b"new")
+
+    with pytest.raises(TensorIOError, match="Input/output error"):
+        written()
+    assert {(files / name).read_bytes() for name in names} == {b"old"}
+    assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy", *names}
+    written()
+    assert {(files / name).read_bytes() for name in names} == {b"new"}
+    assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy", *names}
+
+
+def test_a_name_that_fails_says_which_are_given_already(files):
+    leader, other = (NewFile(str(files / name), overwrite=False) for name in ("a.npy", "b.npy"))
+    other.named_with(leader)
+
+    def written():
+        with leader:
+            with other:
+                other.write(b"new")
+            (files / "a.npy").write_bytes(b"somebody's")
+
+    with pytest.raises(TensorIOError, match=r"was made by somebody else meanwhile; .*b\.npy is written already"):
+        written()
+    assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy", "a.npy", "b.npy"}
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+@pytest.mark.parametrize(
+    "line",
+    ["run x.npy n.npy --axis 1 -o y.npy --picture y.svg", "export x.npy n.npy --axis 1 -o y.json --files"],
+)
+def test_commands_that_write_several_files(files, line):
+    """The last name cannot be given: the others are not either."""
+    (files / "sub").mkdir()
+    for name in ("x.npy", "n.npy"):
+        (files / name).rename(files / "sub" / name)
+    line = line.replace("x.npy n.npy", "sub/x.npy sub/n.npy")
+    done = run(files, f"strace -f -qq -o /dev/null -e trace=fsync -e inject=fsync:error=EIO:when=2 $R {line}")
+    assert done.returncode == 2
+    assert {path.name for path in files.iterdir()} == {"sub"}
+
+
+HUGE = 4611686018427387904
+HOSTILE = {
+    "x.safetensors": lambda: _safetensors({"x": {"dtype": "F32", "shape": [HUGE] * 100_000, "data_offsets": [0, 0]}}),
+    "x.json": lambda: json.dumps({"Sizes": [10**18 - 1] * 500_000, "Values": [1]}).encode(),
+    "x.txt": lambda: b"InputTensor:" + b" " * 2_000_000 + b"x",
+    "y.txt": lambda: b"- InputTensor" + b" " * 2_000_000 + b"= " + b" \t" * 1_000_000 + b"(",
+    "z.txt": lambda: b"T: (Sizes:{" + b"1," * 1_000_000 + b"1}, DataType:FLOAT32)\n[1]",
+    "label.txt": lambda: b"x" * 1_400_000 + b": (Sizes:{1}, DataType:FLOAT32)\n[1]\ny: (Sizes:{1}, DataType:INT8)\n[1]",
+    "brackets.json": lambda: b"[" + b"[]," * (1 << 26) + b"[]]",
+}  # fmt: skip
+
+
+def _safetensors(header):
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_files_take_no_time(tmp_path, name):
+    """Minutes, or gigabytes, before they were refused."""
+    (tmp_path / name).write_bytes(HOSTILE[name]())
+    done = run(tmp_path, f"$R show {name}")
+    assert done.returncode == 2
+    assert "internal error" not in done.stderr
+    assert len(done.stderr) < 20_000
+
+
+def test_a_full_standard_error_changes_no_exit_status(files):
+    for line, status in (
+        ("run absent.npy n.npy --axis 1", 2),
+        ("run x.npy n.npy --axis 1 -o y.npy -v", 0),
+        ("check x.npy n.npy --axis 1 --feature-level 1_0 -v", 1),
+    ):
+        done = run(files, f"$R {line} 2>/dev/full >/dev/null")
+        assert done.returncode == status
+
+
+def test_more_sizes_of_a_stream_than_there_is_memory(files):
+    for count, words in ((1 << 61, "declares"), (1 << 40, "")):
+        header = {"descr": "<f8", "fortran_order": False, "shape": (count,)}
+        stream = io.BytesIO()
+        np.lib.format.write_array_header_1_0(stream, header)
+        done = subprocess.run(
+            [COMMAND, "show", "-"], input=stream.getvalue(), capture_output=True, cwd=files, check=False
+        )
+        assert done.returncode == 2
+        assert b"internal error" not in done.stderr
+        assert words.encode() in done.stderr
