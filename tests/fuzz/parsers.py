@@ -12,7 +12,6 @@ import os
 import sys
 import tempfile
 import time
-import zipfile
 from math import prod
 from pathlib import Path
 
@@ -85,6 +84,8 @@ def models(data):
 @reader
 def npz(data):
     """A whole archive; or, where it does not look like one, the header of the member of one that is right."""
+    import zipfile  # not above, where it would not be instrumented
+
     from revseq_cli.formats.npz import open_member
 
     if not data.startswith(b"PK"):
