@@ -81,9 +81,8 @@ class Request:
         return values, lengths
 
     def _reference(self, text: str, name: str) -> formats.Reference:
-        reference = formats.Reference.input(text, name=name)
-        if self.format and (self.override or not formats.knows(reference)):
-            reference = formats.Reference.input(text, self.format, name)
+        override = self.override and self.format is not None
+        reference = formats.Reference.input(text, self.format, name, override=override)
         return reference.absolute() if self.absolute else reference
 
 
@@ -228,9 +227,7 @@ def load_tensor(
     `dtype` is the data type of a text that does not say, `format_name` the format of a file whose suffix does not.
     With `absolute` the file is named from the root, as in a Request.
     """
-    reference = formats.Reference.input(text, name=name)
-    if not formats.knows(reference):
-        reference = formats.Reference.input(text, format_name, name)
+    reference = formats.Reference.input(text, format_name, name)
     source = formats.open_source(reference.absolute() if absolute else reference, TextTypes(dtype, DataType.FLOAT32))
     _require_type(source, dtype)
     return source

@@ -12,11 +12,14 @@ import h5py
 import numpy as np
 import oracle
 import pytest
+import safetensors.numpy
+import zarr
 from conftest import COMMAND, ROOT, SAMPLES
 
 import revseq_cli
 from revseq_cli.commands import options
 from revseq_cli.commands.cli import COMMANDS
+from revseq_cli.commands.options import Tensor
 from revseq_cli.formats import FORMAT_NAMES
 from revseq_cli.formats.types import dtype_of
 from revseq_cli.spec import DataType
@@ -632,3 +635,30 @@ def test_h53_standard_input_without_end(revseq):
         done = subprocess.run([COMMAND, "verify", "-"], stdin=zero, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "is a text of more than 1073741824 bytes" in done.stderr
+
+
+def test_what_cannot_be_read_from_a_pipe_is_told_so(revseq, files):
+    for name in ("safetensors", "zarr", "npz", "h5"):
+        revseq("show", "-", "-f", name, stdin=b"x").refused(f"standard input: .{name} cannot be read from a pipe")
+
+
+@pytest.mark.parametrize("suffix", [".h5", ".npz", ".zarr", ".safetensors"])
+def test_names_inside_files_are_completed(tmp_path, suffix):
+    path = tmp_path / f"x{suffix}"
+    values = np.arange(3, dtype=np.float32)
+    entries = {"a": values, "b": values, "evil\nplain,$(touch P)": values}
+    if suffix == ".h5":
+        with h5py.File(path, "w") as f:
+            for name, each in entries.items():
+                f[name] = each
+    elif suffix == ".npz":
+        np.savez(path, **entries)
+    elif suffix == ".zarr":
+        for name, each in entries.items():
+            zarr.create_array(str(path), name=name, data=each)
+    else:
+        safetensors.numpy.save_file(entries, path)
+    found = [item.value for item in Tensor().shell_complete(None, None, f"{path}::")]
+    lead = "/" if suffix == ".h5" else ""
+    assert found == [f"{path}::{lead}a", f"{path}::{lead}b"]
+    assert Tensor().shell_complete(None, None, f"{tmp_path / 'absent'}{suffix}::") == []

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import tempfile
+import threading
 from pathlib import Path
 
 import h5py
@@ -14,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import peak
 
-from revseq_cli import engine, formats
+from revseq_cli import engine, formats, workers
 from revseq_cli.arrangement import DEFAULT_MEMORY, ENGINES, Arrangement, Resources, arrange
 from revseq_cli.commands import options
 from revseq_cli.errors import EngineError, TensorIOError, UsageError
 from revseq_cli.formats.base import HeldSink, HeldSource, Storage
 from revseq_cli.job import Job, Request, load
+from revseq_cli.plan import make_plan
 
 REAL = ["serial", "threads", "processes"]
 
@@ -235,3 +237,15 @@ def test_sha256_is_that_of_the_file(revseq, files):
     done = revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--json", "--sha256").ok()
     assert json.loads(done.out)["sha256"] == hashlib.sha256((files / "y.npy").read_bytes()).hexdigest()
     revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "z.npy", "--sha256").refused("add -o out.npy --json")
+
+
+@pytest.mark.parametrize("engine_name", ["threads", "processes"])
+def test_a_system_that_starts_no_more_workers(monkeypatch, engine_name):
+    def refuse(*_, **__):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    arrangement = Arrangement(make_plan((4,), None, most_elements=1, grain=(1,)), engine_name, 2, 0)
+    with pytest.raises(EngineError, match="cannot start a worker") as caught:
+        list(workers.results([int] * 4, arrangement))
+    assert caught.value.hint == "add --engine serial"

@@ -337,6 +337,16 @@ def test_a_chunk_beyond_the_tensor_counts_whole(revseq, folder):
     assert not (folder / "y.npy").exists()
 
 
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [({"dtype": "f4," * 3_000_000}, "its data type is f4,"), ({"chunks": [10**4200] * 3}, "has the chunks {1000")],
+)
+def test_metadata_that_take_long(revseq, folder, fields, words):
+    make(folder, zarr_format=2)
+    edit(folder / "x.zarr/.zarray", **fields)
+    revseq("show", "x.zarr").refused(words)
+
+
 def test_groups_behind_a_link_are_not_copied(revseq, folder):
     zarr.create_array(str(folder / "x.zarr"), name="a/b", data=X)
     outside = zarr.open_group(folder / "outside", mode="w", attributes={"secret": "yes"})

@@ -74,11 +74,9 @@ def command(
     if sha256 and not as_json:
         raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
     source = job.load_tensor(src, "SRC", dtype, format_name, absolute=resources.elsewhere)
-    reference = formats.Reference.file(dst)
-    if formats.knows(formats.Reference.input(src)) or not formats.knows(reference):
-        reference = formats.Reference.file(dst, format_name)
+    reference = formats.Reference.output(dst, format_name, [formats.Reference.input(src)])
     if not to_file:
-        _print(source, reference.format or "text", full=full)
+        _print(source, options.require_printable(reference.format, "give DST a name"), full=full)
         return
     sink = formats.create_sink(reference, source, overwrite=overwrite, inputs=source.files, layout=layout)
     digest = _write(source, sink, resources, voice, verify=verify, sha256=sha256)
@@ -121,14 +119,7 @@ def _print(source: Source, format_name: str, *, full: bool) -> None:
     from revseq_cli import notation, view
     from revseq_cli.formats import npy, text
 
-    texts = {"json": text.write_json, "text": text.write_notation}
-    if format_name not in ("npy", *texts):
-        raise UsageError(f"{format_name} cannot be written to a pipe", f"a file, or -f npy|{'|'.join(texts)}")
     if format_name == "npy":
-        if options.is_terminal():
-            raise UsageError(
-                "a terminal takes no binary", "a pipe or a file", "give DST a name, or add | and a command"
-            )
         values = source.read()
         source.recheck()
         npy.to_stream(sys.stdout.buffer, values, source.order)
@@ -138,6 +129,6 @@ def _print(source: Source, format_name: str, *, full: bool) -> None:
         rows = view.shortened(source, view.MOST_ON_TERMINAL)
         written = f"{notation.header('OutputTensor', source.desc)}\n{rows}"
     else:
-        written = texts[format_name](source.read())
+        written = (text.write_json if format_name == "json" else text.write_notation)(source.read())
     source.recheck()
     click.echo(written)

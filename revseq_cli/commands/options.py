@@ -303,6 +303,19 @@ def is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
+def require_printable(format_name: str | None, to_name: str, *, dry_run: bool = False) -> str:
+    """The format for standard output; UsageError for one that needs a file, and for binary on a terminal.
+
+    `to_name` is what to type for a file.
+    """
+    format_name = format_name or "text"
+    if format_name not in ("npy", "json", "text"):
+        raise UsageError(f".{format_name} cannot be written to a pipe", "a file, or -f npy|json|text", to_name)
+    if format_name == "npy" and is_terminal() and not dry_run:
+        raise UsageError("a terminal takes no binary", "a pipe or a file", f"{to_name}, or add | and a command")
+    return format_name
+
+
 def resources_of(
     engine: str, jobs: int | None, memory: int, scheduler: str | None, scheduler_file: str | None
 ) -> Resources:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 
 # Formats that are written at more than one place.
-_NEED_A_FILE = {"h5": "HDF5", "npz": ".npz", "safetensors": ".safetensors", "zarr": ".zarr"}
 
 
 @click.command(
@@ -99,7 +98,7 @@ def command(
     if example and (to_file or format_name not in (None, "text")):
         raise UsageError("--example prints text", "neither -o nor -f with it", "add > example.txt instead")
 
-    from revseq_cli import job  # --help must not load NumPy
+    from revseq_cli import formats, job  # --help must not load NumPy
     from revseq_cli.formats.base import Layout
 
     request = options.request_of(format_name=format_name, absolute=resources.elsewhere, **job_options)
@@ -109,10 +108,8 @@ def command(
         target = Target.of(output, format_name, request, layout, overwrite=overwrite, verify=verify, sha256=sha256)
     else:
         _refuse_layout(layout)
-    if format_name and _is_about_inputs(request):
-        format_name = None
-    if target is None and not dry_run:
-        _refuse_binary_terminal(format_name)
+        printed = formats.Reference.output("-", format_name, filter(None, request.references())).format
+        format_name = options.require_printable(printed, f"add -o out.{printed or 'npy'}", dry_run=dry_run)
     work = job.load(request)
     work.require(level)
     drawing = _drawing(picture, work, target, overwrite=overwrite) if picture is not None else None
@@ -139,12 +136,10 @@ class Target:
         cls, output: str, format_name: str | None, request: Request, layout: Layout, *,
         overwrite: bool, verify: bool, sha256: bool,
     ) -> Target:  # fmt: skip
-        """The file of that name; its format is the one given, unless that is needed for an input."""
+        """The file of that name."""
         from revseq_cli import formats
 
-        reference = formats.Reference.file(output, format_name)
-        if format_name and _is_about_inputs(request) and formats.knows(reference):
-            reference = formats.Reference.file(output)
+        reference = formats.Reference.output(output, format_name, filter(None, request.references()))
         return cls(reference, layout, overwrite, verify, sha256)
 
     def sink(self, work: Job) -> FileSink:
@@ -193,22 +188,6 @@ class Delivery:
             if drawing:
                 _draw(drawing, self.work, self.sink.written())
         return digest
-
-
-def _is_about_inputs(request: Request) -> bool:
-    """Whether -f is needed to read an input; the output's own suffix then decides about the output."""
-    from revseq_cli import formats
-
-    return not all(formats.knows(reference) for reference in request.references() if reference)
-
-
-def _refuse_binary_terminal(format_name: str | None) -> None:
-    if format_name in _NEED_A_FILE:
-        raise UsageError(
-            f"{_NEED_A_FILE[format_name]} cannot be written to a pipe", "a file", f"add -o out.{format_name}"
-        )
-    if format_name == "npy" and options.is_terminal():
-        raise UsageError("a terminal takes no binary", "a pipe or a file", "add -o out.npy, or | and a command")
 
 
 def _refuse_layout(layout: Layout) -> None:

@@ -47,7 +47,11 @@ def command(
 
     voice = options.Voice(quiet, verbose, color)
     types = TextTypes(dtype, DataType.FLOAT32)
-    sources = [source for name in tensors for source in _sources(Reference.input(name, format_name), types)]
+    sources = [
+        source
+        for name in tensors
+        for source in _sources(Reference.input(name, format_name, override=format_name is not None), types)
+    ]
     found = [engine.statistics(source, Resources()) if stats else None for source in sources]
     if as_json:
         click.echo(report.show_json(sources, found))

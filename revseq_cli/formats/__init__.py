@@ -34,11 +34,25 @@ class Reference:
     format: str | None = None
 
     @classmethod
-    def input(cls, text: str, format_name: str | None = None, name: str = "the argument") -> Reference:
-        """An input as it stands on the command line; `name` is what to call a tensor that stands there itself."""
+    def input(
+        cls, text: str, format_name: str | None = None, name: str = "the argument", *, override: bool = False
+    ) -> Reference:
+        """An input as it stands on the command line; `name` is what to call a tensor that stands there itself.
+
+        The format is that of a file whose suffix says nothing, or, with `override`, of any.
+        """
         if text.lstrip().startswith("["):
             return cls(name, inline=text)
-        return cls.file(text, format_name)
+        found = cls.file(text)
+        return found if knows(found) and not override else replace(found, format=format_name)
+
+    @classmethod
+    def output(cls, text: str, format_name: str | None, inputs: Iterable[Reference]) -> Reference:
+        """An output; the format is its own, unless an input needs it and the output's suffix says another."""
+        found = cls.file(text)
+        if format_name and not all(map(knows, inputs)) and knows(found):
+            return found
+        return replace(found, format=format_name)
 
     @classmethod
     def file(cls, text: str, format_name: str | None = None) -> Reference:
@@ -263,6 +277,10 @@ def open_source(reference: Reference, types: TextTypes) -> Source:
     """The tensor, with its header read; RevseqError for what cannot be one."""
     if not reference.is_stdin:
         return format_of(reference).open(reference, types)
+    if reference.format and format_of(reference).names:  # what has names is read from here and there
+        raise FormatError(
+            f".{reference.format} cannot be read from a pipe", "a real file", "save it to a file first", STDIN
+        )
     found = _stdin()
     return text.open_notation(load_text(reference), reference.inner, types) if isinstance(found, bytes) else found
 

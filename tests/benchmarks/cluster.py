@@ -8,7 +8,6 @@ cluster runs already. The second has the client's peak memory for so many blocks
 
 import argparse
 import contextlib
-import os
 import statistics
 import subprocess
 import sys
@@ -66,13 +65,14 @@ def memory(folder, file, blocks):
     np.save(n, np.full((blocks, 1), 7, np.uint32))
     command = [throughput.COMMAND, "run", x, n, "--axis", "1", "-o", out, "--feature-level", "none", "--engine", "dask"]
     began = time.perf_counter()
-    process = subprocess.Popen([*command, "--scheduler-file", file, "--memory", "45000"])
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
+    command = [*map(str, command), "--scheduler-file", str(file), "--memory", "45000"]
+    # From a small process: a child begins with the peak of the one that starts it.
+    small = "import resource as r, subprocess, sys; subprocess.run(sys.argv[1:], check=True)"
+    small += "; print(r.getrusage(r.RUSAGE_CHILDREN).ru_maxrss)"
+    done = subprocess.run([sys.executable, "-c", small, *command], stdout=subprocess.PIPE, text=True, check=True)
     for each in (x, n, out):
         each.unlink()
-    print(f"| {blocks:,} | {time.perf_counter() - began:.1f} | {used.ru_maxrss / 1024:.0f} |", flush=True)
+    print(f"| {blocks:,} | {time.perf_counter() - began:.1f} | {int(done.stdout) / 1024:.0f} |", flush=True)
 
 
 def main():
