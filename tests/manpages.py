@@ -58,8 +58,8 @@ FILES = {
 
 # What Click's arguments have no help for.
 TENSOR = (
-    "A tensor: x.npy; x.h5, whose only dataset it is, or x.h5::/group/name; x.json, x.txt, x.md in JSON or in the bracket "
-    "notation; page.md::2, the second example of a page; - for standard input; or the tensor itself, as text that begins "
+    "A tensor: x.npy; x.h5, x.npz, x.safetensors or x.zarr, whose only tensor it is, or one of several by its name, as "
+    "x.h5::/group/name or x.npz::name; x.json, x.txt, x.md in JSON or in the bracket notation; page.md::2, the second example of a page; - for standard input; or the tensor itself, as text that begins "
     "with a bracket."
 )
 ONE = TENSOR.replace("page.md::2, the second example of a page", "x.txt::InputTensor, one of several in a text")
@@ -69,7 +69,8 @@ ARGUMENTS = {
     "TENSOR...": TENSOR,
     "PAGE...": "Markdown, HTML or plain text; page.md::2 for one example; - for standard input.",
     "SRC": ONE,
-    "DST": "A new file, whose suffix decides on the format; x.h5::/group/name for the dataset's path; - for standard output.",
+    "DST": "A new file, whose suffix decides on the format; x.h5::/group/name or x.npz::name gives the tensor a name; - for "
+    "standard output.",
     "A": ONE,
     "B": "The other tensor, named in the same way.",
     "[LEVEL]": "A feature level, as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0.",
@@ -93,7 +94,8 @@ _WRITTEN = {
 JSON = {
     "run": _SCHEMA | _DESC | _WRITTEN | {
         "plan": "with --dry-run, instead of what was written: blocks, block_bytes, read_bytes, write_bytes, engine, "
-        "workers, memory in bytes, and spooled, which says whether temporary files are needed",
+        "workers (null for those of a scheduler), memory in bytes, spooled, which says whether temporary files are needed, and "
+        "with a scheduler of dask its address, scheduler",
     },
     "check": _SCHEMA | {
         "level": "the feature level",

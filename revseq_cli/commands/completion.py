@@ -104,7 +104,7 @@ Register-ArgumentCompleter -Native -CommandName %(prog_name)s -ScriptBlock {
 @click.command("completion", epilog="Example: revseq completion bash")
 @click.argument("shell", type=click.Choice(SHELLS))
 def command(shell: str) -> None:
-    """Print the script that lets a shell complete commands, options, levels, and datasets inside .h5 files.
+    """Print the script that lets a shell complete commands, options, levels, and the names inside files.
 
     bash: eval "$(revseq completion bash)" in ~/.bashrc. zsh: the same in ~/.zshrc. fish: revseq completion fish >
     ~/.config/fish/completions/revseq.fish. PowerShell: revseq completion powershell | Out-String | Invoke-Expression
