@@ -49,11 +49,8 @@ _SMALL = 1 << 20  # bytes of a job for which a core is enough
 def command(
     manifest: str,
     fail_fast: bool,
-    progress: bool,
     as_json: bool,
-    quiet: bool,
-    verbose: int,
-    color: str,
+    voice: options.Voice,
     **defaults: Any,
 ) -> int:
     """Carry out every job of MANIFEST in one process.
@@ -69,7 +66,6 @@ def command(
     from revseq_cli.manifest import parse
     from revseq_cli.progress import Progress
 
-    voice = options.Voice(quiet, verbose, color, progress)
     text = formats.load_text(formats.Reference(manifest))
     jobs = [job._replace(options=defaults | job.options) for job in parse(text, _columns())]
     if not as_json and any(job.options["sha256"] for job in jobs):
@@ -80,7 +76,7 @@ def command(
     with (
         stopping.deferred(),
         Progress(len(jobs), shown=shown, unit="jobs") as bar,
-        contextlib.closing(_Batch(jobs, fail_fast, verbose).outcomes()) as ended,
+        contextlib.closing(_Batch(jobs, fail_fast, voice.verbose).outcomes()) as ended,
     ):
         try:
             for outcome in ended:
@@ -91,7 +87,7 @@ def command(
             done = sum(not outcome.error for outcome in outcomes)
             voice.note(f"stopped when {done} of {len(jobs)} outputs were reported; with --overwrite all can run again")
             raise
-    if not (as_json or quiet):
+    if not (as_json or voice.quiet):
         report.print_batch(outcomes, len(jobs), time.monotonic() - began, color=voice.colored)
     return _FAILED if any(outcome.error for outcome in outcomes) else 0
 

@@ -28,9 +28,7 @@ def command(
     format_name: str | None,
     level: FeatureLevel,
     as_json: bool,
-    quiet: bool,
-    verbose: int,
-    color: str,
+    voice: options.Voice,
     **job_options: Any,
 ) -> int:
     """Hold a job against every constraint of a feature level.
@@ -46,7 +44,6 @@ def command(
     from revseq_cli.arrangement import Resources
     from revseq_cli.formats import text
 
-    voice = options.Voice(quiet, verbose, color)
     if example and as_json:
         raise UsageError("--example prints text", "no --json with it", "leave out --json")
     work = job.load(options.request_of(format_name=format_name, override=True, **job_options))
@@ -65,6 +62,6 @@ def command(
     checked = report.Check(work.names, values, lengths, work.axis, level, found, lowest, counts, work.batch_axis)
     if as_json:
         click.echo(report.check_json(checked))
-    elif not quiet:
+    elif not voice.quiet:
         report.print_check(checked, color=voice.colored)
     return 0 if holds else 1

@@ -46,11 +46,8 @@ def command(
     chunks: str | tuple[int, ...],
     compression: str | int,
     resources: Resources,
-    progress: bool,
     as_json: bool,
-    quiet: bool,
-    verbose: int,
-    color: str,
+    voice: options.Voice,
 ) -> None:
     """Write the tensor SRC to the new file DST, in the format of its suffix.
 
@@ -64,7 +61,6 @@ def command(
     from revseq_cli import formats, job  # --help must not load NumPy
     from revseq_cli.formats.base import Layout
 
-    voice = options.Voice(quiet, verbose, color, progress)
     layout = Layout(chunks, compression)
     to_file = dst != "-"
     if not to_file and (as_json or verify or layout != Layout()):

@@ -61,11 +61,8 @@ def command(
     dtype: DataType | None,
     format_name: str | None,
     resources: Resources,
-    progress: bool,
     as_json: bool,
-    quiet: bool,
-    verbose: int,
-    color: str,
+    voice: options.Voice,
 ) -> int:
     """Compare two tensors, each in any format, and show where they differ.
 
@@ -82,7 +79,6 @@ def command(
     from revseq_cli.kernel import Tolerance
     from revseq_cli.progress import Progress
 
-    voice = options.Voice(quiet, verbose, color, progress)
     if a == b == "-":
         raise UsageError("A and B are both standard input", "one of them", "save one to a file")
     sources = [
@@ -104,6 +100,6 @@ def command(
             source.recheck()
     if as_json:
         click.echo(report.diff_json(sources[0], sources[1], found))
-    elif not quiet:
+    elif not voice.quiet:
         click.echo(view.differences(sources[0], sources[1], found))
     return 0 if found and not found.count else 1

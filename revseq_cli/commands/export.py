@@ -47,9 +47,7 @@ def command(
     format_name: str | None,
     level: FeatureLevel,
     as_json: bool,
-    quiet: bool,
-    verbose: int,
-    color: str,
+    voice: options.Voice,
     **job_options: Any,
 ) -> None:
     """Write a job as a model of Microsoft's DxDispatch, which runs it on DirectML itself, on Windows.
@@ -63,7 +61,6 @@ def command(
     from revseq_cli.formats.newfile import NewFile
     from revseq_cli.spec import FeatureLevel
 
-    voice = options.Voice(quiet, verbose, color)
     if not output.lower().endswith(".json"):
         raise UsageError("a model is JSON", "a name that ends in .json", "add -o model.json", output)
     if level is FeatureLevel.NONE:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.argument("level", type=options.LEVEL, required=False)
 @options.json_option
 @options.output_options
-def command(level: FeatureLevel | None, as_json: bool, quiet: bool, verbose: int, color: str) -> None:
+def command(level: FeatureLevel | None, as_json: bool, voice: options.Voice) -> None:
     """Show what the operator accepts at each feature level, or at LEVEL."""
     from revseq_cli import report
     from revseq_cli.spec import FeatureLevel
@@ -25,4 +25,4 @@ def command(level: FeatureLevel | None, as_json: bool, quiet: bool, verbose: int
     if as_json:
         click.echo(report.levels_json(levels))
     else:
-        report.print_levels(levels, color=options.Voice(quiet, verbose, color).colored)
+        report.print_levels(levels, color=voice.colored)

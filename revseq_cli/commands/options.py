@@ -240,8 +240,13 @@ def layout_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """How much is said, and in which colours."""
-    return _apply(_OUTPUT, function)
+    """How much is said, and in which colours, as the parameter `voice`."""
+
+    @functools.wraps(function)
+    def command(quiet: bool, verbose: int, color: str, progress: bool = True, **parameters: Any) -> Any:
+        return function(voice=Voice(quiet, verbose, color, progress), **parameters)
+
+    return _apply(_OUTPUT, command)
 
 
 @dataclass(frozen=True)

@@ -73,11 +73,8 @@ def command(
     chunks: str | tuple[int, ...],
     compression: str | int,
     resources: Resources,
-    progress: bool,
     as_json: bool,
-    quiet: bool,
-    verbose: int,
-    color: str,
+    voice: options.Voice,
     **job_options: Any,
 ) -> None:
     """Reverse the first LENGTH elements of every line of INPUT along an axis.
@@ -87,7 +84,6 @@ def command(
     InputTensor, SequenceTensor and Axis is a whole job and needs no LENGTHS; page.md::2 is the second example of a
     page, and model.json a model of DxDispatch. Without -o, the OutputTensor is printed.
     """
-    voice = options.Voice(quiet, verbose, color, progress)
     to_file = output not in (None, "-")
     if as_json and not to_file and not dry_run:
         raise UsageError("--json reports on a file", "-o or --dry-run with it", "-f json prints the tensor as JSON")

@@ -30,9 +30,7 @@ def command(
     stats: bool,
     format_name: str | None,
     as_json: bool,
-    quiet: bool,
-    verbose: int,
-    color: str,
+    voice: options.Voice,
 ) -> None:
     """Show data type, sizes, dimension count, bytes and storage of tensors, and a preview of their values.
 
@@ -45,7 +43,6 @@ def command(
     from revseq_cli.formats.text import TextTypes
     from revseq_cli.spec import DataType
 
-    voice = options.Voice(quiet, verbose, color)
     types = TextTypes(dtype, DataType.FLOAT32)
     sources = [
         source

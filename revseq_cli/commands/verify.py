@@ -22,7 +22,7 @@ _WRONG, _FAILED = 1, 2
 @options.level_option
 @options.json_option
 @options.output_options
-def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, quiet: bool, verbose: int, color: str) -> int:
+def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, voice: options.Voice) -> int:
     """Recompute every example of the operator on docs pages, and compare bit for bit.
 
     PAGE is Markdown, HTML or plain text in any language, or - for standard input; page.md::2 is its second example
@@ -32,7 +32,6 @@ def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, quiet: b
     from revseq_cli import formats, report  # --help must not load NumPy
     from revseq_cli.pages import verify
 
-    voice = options.Voice(quiet, verbose, color)
     found: dict[str, PageReport | RevseqError] = {}
     for page in pages:
         reference = formats.Reference.file(page, "text")
@@ -46,7 +45,7 @@ def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, quiet: b
     for each in found.values():
         if isinstance(each, RevseqError):
             click.echo(each, err=True)
-    if not (as_json or quiet):
+    if not (as_json or voice.quiet):
         report.print_pages(found, color=voice.colored)
     reports = list(found.values())
     if any(isinstance(each, RevseqError) for each in reports):
