@@ -9,14 +9,15 @@ import itertools
 import logging
 import secrets
 import tempfile
+import threading
 import time
 import warnings
 from concurrent.futures import CancelledError, Future, InvalidStateError, wait
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from revseq_cli import memory, stopping
-from revseq_cli.errors import EngineError, RevseqError
+from revseq_cli.errors import EngineError, RevseqError, UsageError
 
 try:
     import dask
@@ -28,10 +29,10 @@ except ImportError:
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
-_PATIENCE = 0.1  # seconds after which a signal is noticed
+_Result = TypeVar("_Result")
 _LOOK = 1.0  # seconds between two looks at which workers there are
 _LONGEST_ALONE = 20.0  # seconds without a worker; one that died has by then been started anew
-_LONGEST_CALL = "10s"
+_LONGEST_CALL = 10.0
 _MOST_UNDER_WAY = 4096  # blocks that the scheduler ever knows, however many workers it has
 # What must be the same everywhere, as attributes of modules: a name that every worker can look up, ours or not.
 _PACKAGES = {"revseq": "revseq_cli:__version__", "NumPy": "numpy:__version__"}
@@ -86,18 +87,50 @@ def connected(scheduler: str, workers: int) -> Cluster:
     warnings.simplefilter("ignore")
     with contextlib.ExitStack() as stack:
         where = scheduler or stack.enter_context(_local(workers))
-        try:
-            client = stack.enter_context(distributed.Client(where, timeout=_LONGEST_CALL, set_as_default=False))
-        except (OSError, ValueError, TypeError) as e:  # also a protocol or an address that dask does not know
-            stopping.check()
-            raise EngineError(
-                f"no dask scheduler answers at {scheduler}: {str(e)[:100]}", "one that runs, with the same dask",
-                "dask scheduler", scheduler,
-            ) from None  # fmt: skip
+        client = stack.enter_context(_called(where))
         if not scheduler:
             client.run(memory.keep_freed)  # the processes are ours
         stopping.ending.push(stack.pop_all())
     return Cluster(client, scheduler)
+
+
+def _called(where: str | distributed.LocalCluster) -> distributed.Client:
+    """The connection; made on a thread of its own, since it never ends where something listens that is not dask."""
+    made: Future[distributed.Client] = Future()
+
+    def make() -> None:
+        try:
+            made.set_result(distributed.Client(where, timeout=_LONGEST_CALL, set_as_default=False))
+        except BaseException as e:  # noqa: BLE001 - it is told below
+            made.set_exception(e)
+
+    threading.Thread(target=make, daemon=True).start()
+    deadline = time.monotonic() + _LONGEST_CALL + 1
+    try:
+        return _awaited(made, lambda: _require_time(deadline))
+    except OSError as e:
+        raise EngineError(
+            f"no dask scheduler answers: {str(e)[:100]}",
+            "one that runs, with the same dask",
+            "dask scheduler",
+            str(where),
+        ) from None
+    except (ValueError, TypeError) as e:  # of many kinds, for a protocol or a port that is none
+        found, hint = f"is no address of a dask scheduler: {str(e)[:100]}", "add --scheduler tcp://host:8786"
+        raise UsageError(found, "as tcp://host:8786", hint, str(where)) from None
+
+
+def _require_time(deadline: float) -> None:
+    if time.monotonic() > deadline:
+        raise TimeoutError(f"silent for {_LONGEST_CALL:.0f} s")
+
+
+def _awaited(future: Future[_Result], look: Callable[[], object]) -> _Result:
+    """Its result, with an eye on signals, and on what `look` looks at."""
+    while not wait([future], stopping.PATIENCE).done:
+        stopping.check()
+        look()
+    return future.result()
 
 
 @contextlib.contextmanager
@@ -150,11 +183,8 @@ class Cluster:
     def answer(self, question: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - whatever dask answers
         """What dask answers, with an eye on signals and on the workers."""
         answered = asyncio.run_coroutine_threadsafe(question, self.client.loop.asyncio_loop)
-        while not wait([answered], _PATIENCE).done:
-            stopping.check()
-            self.threads()
         with self._worded():
-            return answered.result()
+            return _awaited(answered, self.threads)
 
     @contextlib.contextmanager
     def _worded(self) -> Iterator[None]:
@@ -172,7 +202,8 @@ class Cluster:
             stopping.check()
             # A block's own errors come as results, and so a system's error is about the connection.
             if isinstance(e, (CancelledError, OSError)) or self.client.status != "running":
-                raise EngineError("the scheduler went away", "one that lives", where=self.scheduler) from None
+                hint = "dask scheduler, dask worker, and the same command again; an old output is as it was"
+                raise EngineError("the scheduler went away", "one that lives", hint, self.scheduler) from None
             raise EngineError(
                 f"a worker failed: {type(e).__name__}: {str(e)[:200]}", "the same revseq and files on every worker",
                 where=self.scheduler,
@@ -201,7 +232,7 @@ class Pass:
         """EngineError with the first worker that differs; the first block shows whether it reaches the files."""
         while not self._cluster.threads():
             stopping.check()
-            time.sleep(_PATIENCE)
+            time.sleep(stopping.PATIENCE)
         found: dict[str, dict[str, str]] = {}
         for package, name in _PACKAGES.items():
             for address, version in self._ask(resolve_name, name).items():

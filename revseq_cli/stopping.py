@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+PATIENCE = 0.1  # seconds after which whoever waits looks whether a signal came
 _received: list[int] = []
 # What outlives a pass, such as a connection, and must be closed before the process ends, however it ends.
 ending = contextlib.ExitStack()

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from revseq_cli.arrangement import Arrangement
 
-_PATIENCE = 0.1  # seconds after which a signal is noticed, however long a block takes
-
 _Result = TypeVar("_Result")
 
 
@@ -54,7 +52,7 @@ def _submitted(tasks: Iterable[Callable[[], _Result]], crew: Crew) -> Generator[
             pending |= {crew.submit(task) for task in itertools.islice(tasks, more)}
             if not pending:
                 return
-            ended, pending = wait(pending, _PATIENCE, FIRST_COMPLETED)
+            ended, pending = wait(pending, stopping.PATIENCE, FIRST_COMPLETED)
             stopping.check()
             for future in ended:
                 yield future.result()

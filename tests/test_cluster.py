@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 
@@ -17,11 +18,17 @@ from processes import gone, start, until
 distributed = pytest.importorskip("distributed", reason="distributed, the extra dask, is not installed")
 
 from revseq_cli import cluster, stopping  # noqa: E402 - it cannot be imported without dask
-from revseq_cli.errors import EngineError  # noqa: E402
+from revseq_cli.errors import EngineError, UsageError  # noqa: E402
 
 JOB = ("run", "x.npy", "n.npy", "--axis", "1", "--engine", "dask", "--scheduler-file", "s.json")
 # What a worker loads before its first block; dask may load it twice.
 SLOW = "import time, revseq_cli.kernel as k; k.reverse = lambda *a, r=k.reverse: (time.sleep(0.2), r(*a))[1]"
+# After the rehearsal, a block that does not end.
+STUCK = """
+import time, revseq_cli.kernel as k
+calls = []
+k.reverse = lambda *a, r=k.reverse: (calls.append(a), time.sleep(60 if len(calls) > 2 else 0), r(*a))[2]
+"""
 DEADLY = """
 import os, revseq_cli.kernel as k
 calls = []
@@ -228,11 +235,12 @@ def test_a_local_cluster_leaves_nothing(tmp_path, job):
 
 
 def test_a_worker_that_dies_is_replaced(tmp_path, site, job):
-    site.worker()
-    site.worker(DEADLY)
+    site.worker(SLOW)
+    deadly = site.worker(DEADLY)
     process = many(site.ready())
     _, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (0, b"")
+    assert deadly.wait(10) == 1
     assert np.array_equal(np.load(tmp_path / "y.npy"), job)
     assert site.tasks() == []
 
@@ -246,12 +254,12 @@ def test_workers_that_die_with_the_same_block(tmp_path, strict, site, job):
 def test_few_tasks_are_known_at_once(tmp_path, site, job):
     site.worker(SLOW)
     process = under_way(site.ready(1))
-    keys = []
-    until(lambda: keys.extend(site.tasks()) or keys)
+    samples = []
+    until(lambda: samples.append(site.tasks()) or len(samples) > 9)
     process.kill()
     process.communicate(timeout=20)
-    assert 1 <= len(keys) <= 2
-    assert all(key.startswith("revseq-block-0000") for key in keys)
+    assert 1 <= max(map(len, samples)) <= 2
+    assert all(key.startswith("revseq-block-0000") for keys in samples for key in keys)
     until(lambda: site.tasks() == [])
 
 
@@ -270,7 +278,7 @@ def test_workers_that_differ(tmp_path, site, job, preload, words):
 
 
 def test_a_late_worker_is_asked_too(tmp_path, site, job):
-    site.worker(SLOW)
+    site.worker(STUCK)
     process = under_way(site.ready(1))
     site.worker(OLD)
     ended(process, tmp_path, "the worker tcp://", "has revseq 0.0.9")
@@ -295,10 +303,13 @@ def test_interruption(tmp_path, site, job, number):
 
 
 def test_nobody_there(monkeypatch, site):
-    monkeypatch.setattr(cluster, "_LONGEST_CALL", "1s")
-    for address in ("tcp://127.0.0.1:9", "nonsense://a"):
-        with pytest.raises(EngineError, match="no dask scheduler answers"):
+    monkeypatch.setattr(cluster, "_LONGEST_CALL", 1.0)
+    with pytest.raises(EngineError, match="no dask scheduler answers"):
+        cluster.connected("tcp://127.0.0.1:9", 1)
+    for address in ("nonsense://a", "127.0.0.1", "tcp://127.0.0.1:8786/", "inproc://x"):
+        with pytest.raises(UsageError, match="is no address") as caught:
             cluster.connected(address, 1)
+        assert caught.value.hint == "add --scheduler tcp://host:8786"
     monkeypatch.setattr(cluster, "_LONGEST_ALONE", 0.5)
     until(site.file.exists)
     try:
@@ -309,10 +320,28 @@ def test_nobody_there(monkeypatch, site):
         logging.disable(logging.NOTSET)
 
 
+def test_something_else_listens_there(monkeypatch, tmp_path, job):
+    """It takes the connection, and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        monkeypatch.setattr(cluster, "_LONGEST_CALL", 1.0)
+        with pytest.raises(EngineError, match="no dask scheduler answers: silent for 1 s"):
+            cluster.connected(address, 1)
+        process = start(tmp_path, "--engine", "dask", "--scheduler", address)
+        silent.accept()
+        until(lambda: any(path.name.startswith(".revseq-") for path in tmp_path.iterdir()))
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=5)
+        assert (process.returncode, err) == (-signal.SIGTERM, b"")
+    assert {path.name for path in tmp_path.iterdir()} == {"x.npy", "n.npy", "y.npy"}
+
+
 def test_options(revseq, files):
     job = ("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--dry-run")
     revseq(*job, "--scheduler", "tcp://nowhere:1").refused("are about dask", "add --engine dask")
     revseq(*job, env={"REVSEQ_SCHEDULER": "tcp://nowhere:1"}).ok()
+    revseq(*job, "--scheduler", "tcp://a:1", env={"REVSEQ_SCHEDULER": "tcp://a:1"}).refused("are about dask")
+    revseq(*job, "--engine", "dask", "--scheduler", "").refused("--scheduler is empty", "is a variable unset?")
     revseq(*job, "--engine", "dask", "--scheduler", "tcp://a:1", "--scheduler-file", "b").refused("one of them")
     revseq(*job, "--engine", "dask", "--scheduler-file", "none").refused("none: cannot read it")
     revseq(*job, "--engine", "dask", "--scheduler-file", "x.npy").refused("x.npy: has no address")

@@ -249,7 +249,7 @@ def _delivery(
     from revseq_cli import job
     from revseq_cli.formats.base import Layout
 
-    resources = options.resources_of(*(others.pop(name) for name in options.RESOURCES))
+    resources = options.resources_of(*(others.pop(name) for name in options.RESOURCE_NAMES))
     request = options.request_of(lengths=lengths, format_name=format_name, absolute=resources.elsewhere, **others)
     target = run.Target.of(
         output, format_name, request, Layout(chunks, compression), overwrite=overwrite, verify=verify, sha256=sha256

@@ -135,7 +135,7 @@ _JOB = (
 )
 
 
-RESOURCES = ("engine", "jobs", "memory", "scheduler", "scheduler_file")
+RESOURCE_NAMES = ("engine", "jobs", "memory", "scheduler", "scheduler_file")
 _RESOURCES = (
     click.option(
         "--engine", type=click.Choice(ENGINES), default="auto", show_default=True, help="What carries it out."
@@ -228,7 +228,7 @@ def resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def command(**parameters: Any) -> Any:
-        resources = resources_of(*(parameters.pop(name) for name in RESOURCES))
+        resources = resources_of(*(parameters.pop(name) for name in RESOURCE_NAMES))
         return function(resources=resources, **parameters)
 
     return _apply(_RESOURCES, command)
@@ -327,7 +327,12 @@ def resources_of(
     """The resource options together."""
     from revseq_cli.arrangement import Resources  # it loads NumPy
 
-    said = scheduler if scheduler != os.environ.get("REVSEQ_SCHEDULER") else None  # the environment only proposes
+    context = click.get_current_context()
+    source = context.get_parameter_source("scheduler")
+    # The environment only proposes; a job of a batch says what its defaults do not.
+    said = source is click.core.ParameterSource.COMMANDLINE or scheduler != context.params.get("scheduler")
+    if said and not (scheduler or "").strip():
+        raise UsageError("--scheduler is empty", "tcp://host:8786", "is a variable unset?")
     if said and scheduler_file:
         raise UsageError("--scheduler and --scheduler-file are one thing said twice", "one of them")
     if engine != "dask":

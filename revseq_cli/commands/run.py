@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from revseq_cli.spec import FeatureLevel
 
 
-# Formats that are written at more than one place.
-
-
 @click.command(
     "run",
     epilog="Example: revseq run samples/example1.npy samples/example1-lengths.npy --axis 3 -o y.npy",
