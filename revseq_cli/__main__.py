@@ -67,6 +67,8 @@ class _Patient(io.FileIO):
 
 def _patient(stream: Any) -> io.TextIOWrapper:  # noqa: ANN401 - what Python has opened
     """The same as such a stream; an encoding that lacks a character is no reason to stop either."""
+    if os.name == "nt" and stream.isatty():  # the console of Windows has a writer of its own
+        return stream  # type: ignore[no-any-return]
     raw = io.BufferedWriter(_Patient(stream.fileno()))
     return io.TextIOWrapper(
         raw, stream.encoding, "backslashreplace", line_buffering=stream is sys.stderr or stream.isatty()

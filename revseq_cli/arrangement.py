@@ -146,7 +146,9 @@ def _evenly(
     cost = (6 if engine in _TRAVELLING else 4) * source.dtype.itemsize + extra
     usual = _usual_bytes(engine) // (8 if extra else source.dtype.itemsize)  # what is computed with grows to 8 bytes
     plan = _cut_evenly(source, chunks, max(1, share // cost), usual)
-    needed = max([plan.block_elements, *map(prod, chunks)]) * cost  # chunks that reach beyond the tensor are whole too
+    # A chunk that reaches beyond the block, or the tensor, is decoded whole.
+    beyond = max([0, *(prod(each) - plan.block_elements for each in chunks)])
+    needed = plan.block_elements * cost + beyond * source.dtype.itemsize
     workers = min(workers, plan.block_count)
     return Arrangement(plan, engine, workers, needed * workers)
 

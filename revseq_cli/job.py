@@ -81,8 +81,7 @@ class Request:
         return values, lengths
 
     def _reference(self, text: str, name: str) -> formats.Reference:
-        override = self.override and self.format is not None
-        reference = formats.Reference.input(text, self.format, name, override=override)
+        reference = formats.Reference.input(text, self.format, name, override=self.override)
         return reference.absolute() if self.absolute else reference
 
 

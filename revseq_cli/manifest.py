@@ -96,7 +96,7 @@ def _word(name: str, value: object) -> str:
 def _csv_rows(text: Text, columns: Mapping[str, Column]) -> Iterator[tuple[int, Callable[[], Pairs]]]:
     """What is wrong with the header, or the quotes, is wrong with all that follows, and ends it."""
     csv.field_size_limit(LARGEST)  # a cell may be a whole tensor
-    rows = csv.reader(io.StringIO(text.text, newline=""), strict=True, skipinitialspace=True)
+    rows = csv.reader(io.StringIO(text.text, newline=""), strict=True)
     header: list[str] = []
     line = 1
     try:
@@ -104,7 +104,7 @@ def _csv_rows(text: Text, columns: Mapping[str, Column]) -> Iterator[tuple[int, 
             if header and cells:
                 yield line, functools.partial(_csv_row, header, cells)
             elif cells:
-                header = cells
+                header = [cell.strip() for cell in cells]
                 _check(header, columns)
             line = rows.line_num + 1  # a cell may hold line breaks
     except (csv.Error, FormatError) as e:
@@ -180,18 +180,22 @@ class Writers:
 
     def of(self, path: str) -> Entry | None:
         """The job whose output is at that real path, or around it."""
-        around = (str(each) for each in (path, *Path(path).parents))
-        return next((self._entries[each] for each in around if each in self._entries), None)
+        while path not in self._entries:
+            path, below = os.path.dirname(path), path  # noqa: PTH120 - many, as strings
+            if path == below:
+                return None
+        return self._entries[path]
 
-    def refuse_input(self, what: str, path: str, line: int) -> None:
-        """UsageError for an input of that line that a job writes; `what` is how to call it."""
+    def refusal(self, what: str, path: str, line: int) -> FormatError | None:
+        """What to say of an input of that line that a job writes, since jobs run in no set order."""
         writer = self.of(path)
-        if writer and writer.line == line:
+        if not writer:
+            return None
+        if writer.line == line:
             wanted = "another file: there is no in-place execution, as in DirectML"
-            raise UsageError(f"{what} is its output, too", wanted, "give the output another name")
-        if writer:  # jobs run in no set order
-            found, hint = f"{what} is the output of line {writer.line}", "put the later job into a second manifest"
-            raise UsageError(found, "inputs that no job of the batch writes", hint)
+            return FormatError(f"line {line}: {what} is its output, too", wanted, "give the output another name")
+        found, hint = f"{what} is the output of line {writer.line}", "put the later job into a second manifest"
+        return FormatError(f"line {line}: {found}", "inputs that no job of the batch writes", hint)
 
 
 def _conflicts(entries: list[Entry], manifest: Text) -> Iterator[RevseqError]:
@@ -208,10 +212,8 @@ def _conflicts(entries: list[Entry], manifest: Text) -> Iterator[RevseqError]:
                 break
     for entry in entries:
         for name, path in entry.inputs.items():
-            try:
-                writers.refuse_input(f"its {name} {entry.options[name]}", path, entry.line)
-            except UsageError as e:
-                yield FormatError(f"line {entry.line}: {e.found}", e.wanted, e.hint)
+            if error := writers.refusal(f"its {name} {entry.options[name]}", path, entry.line):
+                yield error
 
 
 def _is_at(path: str, identity: Identity | None) -> bool:

@@ -69,7 +69,7 @@ def _threads(arrangement: Arrangement) -> Iterator[Crew]:
     with ThreadPoolExecutor(arrangement.workers) as pool:
 
         def submit(task: Callable[[], Any]) -> Future[Any]:
-            with _starting():
+            with starting():
                 return pool.submit(task)
 
         yield Crew(submit, lambda: 2 * arrangement.workers)
@@ -83,11 +83,11 @@ def _processes(arrangement: Arrangement) -> Iterator[Crew]:
     # Not fork: a worker must inherit neither an open HDF5 file nor a lock that a thread holds. Not a server that
     # forks either: it starts no faster, and leaves its folder in TMPDIR when we end by a signal.
     context = multiprocessing.get_context("spawn")
-    with _starting(), stopping.shielded():  # it starts Python's tracker of semaphores, which would die of a SIGHUP
+    with starting(), stopping.shielded():  # it starts Python's tracker of semaphores, which would die of a SIGHUP
         pool = ProcessPoolExecutor(arrangement.workers, context, _begin_process)
 
     def submit(task: Callable[[], Any]) -> Future[Any]:
-        with _starting(), stopping.shielded():  # a process that is half started could not be joined
+        with starting(), stopping.shielded():  # a process that is half started could not be joined
             return pool.submit(task)
 
     try:
@@ -103,7 +103,7 @@ def _processes(arrangement: Arrangement) -> Iterator[Crew]:
 
 
 @contextlib.contextmanager
-def _starting() -> Iterator[None]:
+def starting() -> Iterator[None]:
     """EngineError where the system gives no more threads or processes."""
     from concurrent.futures import BrokenExecutor
 

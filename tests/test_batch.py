@@ -385,9 +385,9 @@ def test_deferring_counts_in_threads():
     assert not stopping._deferring
 
 
-def test_cells_as_large_as_a_tensor_and_blanks_behind_commas(revseq, files):
+def test_cells_as_large_as_a_tensor_and_blanks_in_the_header(revseq, files):
     (files / "m.csv").write_text(
-        f'input, lengths, axis, output\n"{[[1] * 100_000]}", "[[7]]", 1, y0.npy\nx.npy, n.npy, 1, y1.npy\n'
+        f'input, lengths, axis, output\n"{[[1] * 100_000]}","[[7]]",1,y0.npy\nx.npy,n.npy,1,y1.npy\n'
     )
     revseq("batch", "m.csv").ok()
     assert oracle.same_bits(np.load(files / "y1.npy"), EXPECTED)
@@ -405,21 +405,42 @@ def test_the_manifest_under_another_name_is_no_output(revseq, files):
     revseq("batch", "m.jsonl").refused("line 1: its output link.npy is the manifest itself")
 
 
-def test_jobs_and_engine_are_what_was_said(files):
-    """Only jobs that are small, and of which nobody said so, run beside others."""
-    for values, said, expected in (
-        ((3, 4), {}, True),
-        ((3, 4), {"jobs": 1}, False),
-        ((3, 4), {"engine": "serial"}, False),
-        ((3, 4), {"memory": 1000}, False),
-        ((1 << 18, 2), {}, False),
+def test_what_runs_beside_others(files):
+    """Small jobs for which a core is enough, and not many that are held in memory."""
+    for sizes, output, memory, expected in (
+        ((3, 4), "y.npy", 1 << 30, True),
+        ((3, 4), "y.npy", 1000, False),
+        ((1 << 20, 4), "y.npy", 1 << 30, True),
+        ((1 << 20, 4), "y.json", 1 << 30, False),
+        ((1 << 21, 4), "y.npy", 1 << 30, False),
     ):
-        np.save(files / "x.npy", np.zeros(values, np.float32))
-        np.save(files / "n.npy", np.ones((values[0], 1), np.uint32))
-        options = {"engine": "auto", "jobs": None, "memory": 1 << 30} | said
+        np.save(files / "x.npy", np.zeros(sizes, np.float32))
+        np.save(files / "n.npy", np.ones((sizes[0], 1), np.uint32))
         work = job.load(job.Request(str(files / "x.npy"), str(files / "n.npy"), 1))
         target = run.Target.of(
-            str(files / "y.npy"), None, job.Request("x.npy"), Layout(), overwrite=False, verify=False, sha256=False
+            str(files / output), None, job.Request("x.npy"), Layout(), overwrite=False, verify=False, sha256=False
         )
-        delivery = target.delivery(work, Resources(options["engine"], options["jobs"] or 0, options["memory"]))
-        assert batch._is_small(delivery, **options) is expected
+        assert batch._is_small(target.delivery(work, Resources(memory=memory)), memory) is expected
+
+
+def test_a_system_that_starts_no_more_threads(files):
+    """It stops, and every output that has its name is whole."""
+    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(60))))
+    code = """
+import threading, sys
+from revseq_cli.__main__ import main
+real, started = threading.Thread.start, []
+def start(self):
+    started.append(self)
+    if len(started) > 2:
+        raise RuntimeError("can't start new thread")
+    real(self)
+threading.Thread.start = start
+sys.argv = ["revseq", "batch", "m.jsonl", "--no-progress"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=files, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: cannot start a worker: can't start new thread")
+    for name in outputs(files):
+        assert oracle.same_bits(np.load(files / name), EXPECTED)

@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 import oracle
 import pytest
+import safetensors.numpy
 from conftest import SAMPLES
 from processes import peak
 from test_commands import on_terminal, unchanged
@@ -313,3 +314,19 @@ def test_names_are_kept_between_all_formats_that_have_them(revseq, tmp_path):
     assert np.load(tmp_path / "b.npz").files == ["tensor"]
     revseq("convert", "a.h5", "b.safetensors::y").ok()
     assert "y" in revseq("show", "b.safetensors").ok().out
+
+
+@pytest.mark.parametrize(("name", "outputs"), [("../up", ["y.h5", "y.zarr"]), ("a//b", ["y.h5", "y.npz"])])
+def test_a_name_that_the_other_format_cannot_have(revseq, tmp_path, name, outputs):
+    safetensors.numpy.save_file({name: np.arange(3)}, tmp_path / "x.safetensors")
+    for output in outputs:
+        revseq("convert", "x.safetensors", output).refused(f"give it another name: {output}::tensor")
+        revseq("convert", "x.safetensors", f"{output}::tensor").ok()
+
+
+def test_no_text_is_written_that_would_not_be_read(revseq, tmp_path):
+    from numpy.lib.format import open_memmap
+
+    open_memmap(tmp_path / "x.npy", "w+", np.uint8, (1 << 26, 1))
+    for output in ("y.json", "y.txt"):
+        revseq("convert", "x.npy", output).refused("would be a text of 67108865 brackets")

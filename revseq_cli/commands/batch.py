@@ -18,7 +18,7 @@ from revseq_cli.errors import UsageError, printable, worded
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
-    from concurrent.futures import Executor, Future
+    from concurrent.futures import Future
 
     from revseq_cli.job import Job
     from revseq_cli.manifest import Column, Entry
@@ -37,7 +37,7 @@ _DEFAULTS = [each for each in _COLUMNS if each.name not in ("input", "lengths", 
 # `run`, and none of it is put off.
 _THREADS = 8
 _MOST_UNDER_WAY = 4 * _THREADS
-_SMALL = 1 << 20  # bytes of a job for which a core is enough
+_MOST_SMALL, _MOST_HELD = 1 << 25, 1 << 20  # bytes of a job that may run beside others, and of one in memory
 
 
 @click.command("batch", params=[*_DEFAULTS], epilog="Example: revseq batch samples/batch.jsonl")
@@ -67,7 +67,7 @@ def command(
     from revseq_cli.progress import Progress
 
     text = formats.load_text(formats.Reference(manifest))
-    jobs = [job._replace(options=defaults | job.options) for job in parse(text, _columns())]
+    jobs = [job._replace(options=_defaults_of(job, defaults) | job.options) for job in parse(text, _columns())]
     if not as_json and any(job.options["sha256"] for job in jobs):
         raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
     shown = voice.shows_progress and not (as_json and options.is_terminal())  # the lines go where the bar would be
@@ -90,6 +90,12 @@ def command(
     if not (as_json or voice.quiet):
         report.print_batch(outcomes, len(jobs), time.monotonic() - began, color=voice.colored)
     return _FAILED if any(outcome.error for outcome in outcomes) else 0
+
+
+def _defaults_of(job: Entry, defaults: dict[str, Any]) -> dict[str, Any]:
+    """The options given for every job; what names a scheduler gives way to a job's own word for it."""
+    named = {"scheduler": None, "scheduler_file": None}
+    return defaults | named if named.keys() & job.options.keys() else defaults
 
 
 def _columns() -> dict[str, Column]:
@@ -146,6 +152,7 @@ class _Batch:
         from concurrent.futures import ThreadPoolExecutor
 
         from revseq_cli import stopping
+        from revseq_cli.workers import starting
 
         under_way: deque[Future[Outcome | None]] = deque()
         pool = ThreadPoolExecutor(_THREADS)
@@ -160,8 +167,9 @@ class _Batch:
                 except Exception as e:  # noqa: BLE001 - whatever it is, it is about this job alone
                     under_way.append(_settled(self._failed(job, e)))
                 else:
-                    if _is_small(delivery, **job.options):
-                        under_way.append(self._beside_others(pool, job, delivery))
+                    if _is_small(delivery, job.options["memory"]):
+                        with starting():
+                            under_way.append(pool.submit(self._carry_out, job, delivery))
                     else:
                         yield from _ended(under_way, 0)
                         under_way.append(_settled(self._carry_out(job, delivery)))
@@ -170,17 +178,11 @@ class _Batch:
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _beside_others(self, pool: Executor, job: Entry, delivery: run.Delivery) -> Future[Outcome | None]:
-        try:
-            return pool.submit(self._carry_out, job, delivery)
-        except RuntimeError:  # the system gives no more threads
-            return _settled(self._carry_out(job, delivery))
-
     def _refuse_outputs(self, line: int, work: Job) -> None:
         """A manifest does not say which files a model names; now that it has been read, they are known."""
         for source in (work.values, work.lengths):
-            if source.path:
-                self._writers.refuse_input(source.name, os.path.realpath(source.path), line)
+            if source.described and (error := self._writers.refusal(source.name, os.path.realpath(source.path), line)):
+                raise error
 
     def _carry_out(self, job: Entry, delivery: run.Delivery) -> Outcome | None:
         """Write the output of a job; None if it is not to begin any more."""
@@ -226,11 +228,19 @@ def _settled(outcome: Outcome | None) -> Future[Outcome | None]:
     return future
 
 
-def _is_small(delivery: run.Delivery, engine: str, jobs: int | None, memory: int, **_: Any) -> bool:
-    """Whether a job may run beside others: one core is enough, nobody said how many, and the memory is for all."""
-    held = sum(source.desc.total_bytes for source in (delivery.work.values, delivery.work.lengths))
-    fits = delivery.arrangement.memory * _THREADS <= memory
-    return engine == "auto" and jobs is None and held <= _SMALL and fits
+def _is_small(delivery: run.Delivery, memory: int) -> bool:
+    """Whether the engine has no use for more than one core, and the memory is enough for one such job a thread."""
+    from revseq_cli.formats.base import HeldSource
+    from revseq_cli.formats.text import TextSink
+
+    work, arrangement = delivery.work, delivery.arrangement
+    if arrangement.engine != "serial" or arrangement.memory * _THREADS > memory:
+        return False
+    # What is held whole is no part of that memory, and text takes many times the bytes of its numbers.
+    held = isinstance(delivery.sink, TextSink) or any(
+        isinstance(each, HeldSource) for each in (work.values, work.lengths)
+    )
+    return work.values.desc.total_bytes + work.lengths.desc.total_bytes <= (_MOST_HELD if held else _MOST_SMALL)
 
 
 def _delivery(
@@ -249,7 +259,7 @@ def _delivery(
     from revseq_cli import job
     from revseq_cli.formats.base import Layout
 
-    resources = options.resources_of(*(others.pop(name) for name in options.RESOURCE_NAMES))
+    resources = options.take_resources(others)
     request = options.request_of(lengths=lengths, format_name=format_name, absolute=resources.elsewhere, **others)
     target = run.Target.of(
         output, format_name, request, Layout(chunks, compression), overwrite=overwrite, verify=verify, sha256=sha256

@@ -135,7 +135,6 @@ _JOB = (
 )
 
 
-RESOURCE_NAMES = ("engine", "jobs", "memory", "scheduler", "scheduler_file")
 _RESOURCES = (
     click.option(
         "--engine", type=click.Choice(ENGINES), default="auto", show_default=True, help="What carries it out."
@@ -228,8 +227,7 @@ def resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def command(**parameters: Any) -> Any:
-        resources = resources_of(*(parameters.pop(name) for name in RESOURCE_NAMES))
-        return function(resources=resources, **parameters)
+        return function(resources=take_resources(parameters), **parameters)
 
     return _apply(_RESOURCES, command)
 
@@ -308,7 +306,7 @@ def is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
-def require_printable(format_name: str | None, to_name: str, *, dry_run: bool = False) -> str:
+def require_printable(format_name: str | None, to_name: str) -> str:
     """The format for standard output; UsageError for one that needs a file, and for binary on a terminal.
 
     `to_name` is what to type for a file.
@@ -316,12 +314,18 @@ def require_printable(format_name: str | None, to_name: str, *, dry_run: bool = 
     format_name = format_name or "text"
     if format_name not in ("npy", "json", "text"):
         raise UsageError(f".{format_name} cannot be written to a pipe", "a file, or -f npy|json|text", to_name)
-    if format_name == "npy" and is_terminal() and not dry_run:
+    if format_name == "npy" and is_terminal():
         raise UsageError("a terminal takes no binary", "a pipe or a file", f"{to_name}, or add | and a command")
     return format_name
 
 
-def resources_of(
+def take_resources(parameters: dict[str, Any]) -> Resources:
+    """The resource options, taken out of all."""
+    names = ("engine", "jobs", "memory", "scheduler", "scheduler_file")
+    return _resources_of(**{name: parameters.pop(name) for name in names})
+
+
+def _resources_of(
     engine: str, jobs: int | None, memory: int, scheduler: str | None, scheduler_file: str | None
 ) -> Resources:
     """The resource options together."""
@@ -330,8 +334,9 @@ def resources_of(
     context = click.get_current_context()
     source = context.get_parameter_source("scheduler")
     # The environment only proposes; a job of a batch says what its defaults do not.
-    said = source is click.core.ParameterSource.COMMANDLINE or scheduler != context.params.get("scheduler")
-    if said and not (scheduler or "").strip():
+    typed = source is click.core.ParameterSource.COMMANDLINE or scheduler != context.params.get("scheduler")
+    said = typed and scheduler is not None
+    if said and not str(scheduler).strip():
         raise UsageError("--scheduler is empty", "tcp://host:8786", "is a variable unset?")
     if said and scheduler_file:
         raise UsageError("--scheduler and --scheduler-file are one thing said twice", "one of them")

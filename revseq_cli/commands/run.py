@@ -101,8 +101,9 @@ def command(
         target = Target.of(output, format_name, request, layout, overwrite=overwrite, verify=verify, sha256=sha256)
     else:
         _refuse_layout(layout)
+    if target is None and not dry_run:
         printed = formats.Reference.output("-", format_name, filter(None, request.references())).format
-        format_name = options.require_printable(printed, f"add -o out.{printed or 'npy'}", dry_run=dry_run)
+        format_name = options.require_printable(printed, f"add -o out.{printed or 'npy'}")
     work = job.load(request)
     work.require(level)
     drawing = _drawing(picture, work, target, overwrite=overwrite) if picture is not None else None
@@ -263,4 +264,5 @@ def _drawing(path: str, work: Job, target: Target | None, *, overwrite: bool) ->
 def _draw(drawing: NewFile, work: Job, result: Source) -> None:
     from revseq_cli import view
 
-    drawing.write(view.picture(work.values, work.lengths, work.axis, result).encode())
+    with work.lengths.at_hand() as lengths:
+        drawing.write(view.picture(work.values, lengths, work.axis, result).encode())

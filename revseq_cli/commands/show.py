@@ -45,9 +45,7 @@ def command(
 
     types = TextTypes(dtype, DataType.FLOAT32)
     sources = [
-        source
-        for name in tensors
-        for source in _sources(Reference.input(name, format_name, override=format_name is not None), types)
+        source for name in tensors for source in _sources(Reference.input(name, format_name, override=True), types)
     ]
     found = [engine.statistics(source, Resources()) if stats else None for source in sources]
     if as_json:

@@ -44,7 +44,7 @@ class Reference:
         if text.lstrip().startswith("["):
             return cls(name, inline=text)
         found = cls.file(text)
-        return found if knows(found) and not override else replace(found, format=format_name)
+        return replace(found, format=format_name) if format_name and (override or not knows(found)) else found
 
     @classmethod
     def output(cls, text: str, format_name: str | None, inputs: Iterable[Reference]) -> Reference:
@@ -308,7 +308,12 @@ def create_sink(
     if layout != Layout() and not wanted.has_layout:
         raise UsageError("--chunks and --compression are about HDF5", "an output such as out.h5", where=file.name)
     inner = reference.inner if reference.inner is not None else like.inner or wanted.unnamed
-    return wanted.create(file, like, inner, layout)
+    try:
+        return wanted.create(file, like, inner, layout)
+    except (FormatError, UsageError) as e:
+        if reference.inner is None and e.found.startswith(repr(inner[:80])):  # nobody typed that name
+            e.hint = f"give it another name: {reference.path}::tensor"
+        raise
 
 
 def create_scratch(beside: str, like: Source) -> FileSink:

@@ -32,7 +32,6 @@ Parcel = tuple[Region, "NDArray[Any]"]
 NPY_MAGIC = b"\x93NUMPY"
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 ZIP_MAGIC = b"PK\x03\x04"
-# What a tensor is called in a new file of named tensors, when neither -o nor its own file says.
 # What Keras holds for a decompression bomb: from this size on, more than so many times what is stored.
 _BOMB_BYTES, _BOMB_RATIO = 4 << 30, 1000
 # What a file begins with, and what to call it when it stands under another format's name.

@@ -41,7 +41,6 @@ class NewFile:
         self._waiting: list[NewFile] = []
         self._final = Path(os.path.realpath(path))  # a link stays a link; what it names is replaced
         self._old: os.stat_result | None = None  # of the file that is to be replaced
-        self._refuse_stores()
         self._check(inputs)
         self.temporary = str(self._final.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}.tmp"))
 
@@ -49,19 +48,16 @@ class NewFile:
         """Take the name together with another new file, just before it; that one is entered first."""
         self._leader = leader
 
-    def _refuse_stores(self) -> None:
-        """A file inside a store would be a part of its array, and no name there is free."""
-        for folder in self._final.parents:
-            if any(os.path.lexists(folder / name) for name in zarr_metadata.MARKS):
-                raise TensorIOError(
-                    f"lies inside the Zarr store {folder}",
-                    "a name outside of it",
-                    "give the output another name",
-                    self.name,
-                )
+    def _refuse_arrays(self) -> None:
+        """A file inside a Zarr array would be a part of it, and a group must keep what makes it one."""
+        inside = next((folder for folder in self._final.parents if zarr_metadata.is_array(folder)), None)
+        if inside or zarr_metadata.is_metadata(self._final):
+            found = f"lies inside the Zarr array {inside}" if inside else "has the metadata of a Zarr group"
+            raise TensorIOError(found, "a name outside of it", "give the output another name", self.name)
 
     def _check(self, inputs: Iterable[positioned.Identity]) -> None:
         """Refuse what could not be replaced, before any work."""
+        self._refuse_arrays()
         try:
             status = self._final.stat()
         except FileNotFoundError:
@@ -78,6 +74,10 @@ class NewFile:
                 "is an input of this job", "another file: there is no in-place execution, as in DirectML",
                 "give the output another name", self.name,
             )  # fmt: skip
+        if positioned.is_open(1, status):
+            raise TensorIOError(
+                "is what standard output goes to", "another file", "redirect to another name", self.name
+            )
         if not self._overwrite:
             raise TensorIOError("already exists", "a new file", "add --overwrite to replace it", self.name)
         self._check_folder()
@@ -102,7 +102,8 @@ class NewFile:
             try:
                 self._create()
             except OSError as e:
-                self._remove()
+                if not isinstance(e, FileExistsError):  # that one is not ours
+                    self._remove()
                 raise positioned.failed(self.name, "write", e) from None
             self._deferred = stack.pop_all()
         return self

@@ -45,12 +45,17 @@ class Identity:
     inode: int
     size: int
     changed: int
-    touched: int  # the system's own time, which nobody can put back
+    # The system's own time, which nobody can put back; and what else than content changes it: a link or other rights.
+    touched: int = field(repr=False)
+    rights: tuple[int, ...] = field(compare=False, repr=False)
 
     def differs(self, other: Identity) -> str:
         """In what it is not the other, for a person."""
-        words = {"it is another file": "inode", "its size": "size", "its time": "changed", "its status": "touched"}
-        return " and ".join(word for word, name in words.items() if getattr(self, name) != getattr(other, name))
+        words = {"it is another file": "inode", "its size": "size", "its time": "changed"}
+        found = [word for word, name in words.items() if getattr(self, name) != getattr(other, name)]
+        if not found and self.touched != other.touched and self.rights == other.rights:
+            found = ["its status, though its time was put back"]
+        return " and ".join(found)
 
     def names(self, status: os.stat_result) -> bool:
         """Whether it is the file of that status, changed or not."""
@@ -64,7 +69,8 @@ def identity(fd: int) -> Identity:
 
 def identity_of(status: os.stat_result) -> Identity:
     """The identity of a file of that status."""
-    return Identity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    rights = (status.st_mode, status.st_nlink, status.st_uid, status.st_gid)
+    return Identity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, rights)
 
 
 def is_open(number: int, status: os.stat_result) -> bool:
@@ -269,7 +275,7 @@ def _give_rights(fd: int, path: str, like: os.stat_result) -> None:
         Path(path).chmod(mode)
         return
     for owner in (like.st_uid, -1):
-        with contextlib.suppress(PermissionError):
+        with contextlib.suppress(OSError):  # a file system, or a container, may not know them at all
             os.fchown(fd, owner, like.st_gid)
             break
     else:  # another group may do what all may

@@ -6,6 +6,7 @@ import collections
 import itertools
 import json
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -293,6 +294,9 @@ def require_text(desc: TensorDesc, where: str) -> None:
             hint="write a binary format, such as out.npy",
             where=where,
         )
+    if (brackets := sum(prod(desc.sizes[:d]) for d in range(len(desc.sizes)))) > _MOST_BRACKETS:
+        found, wanted = f"would be a text of {brackets} brackets", f"at most {_MOST_BRACKETS}, to be read back"
+        raise FormatError(found, wanted, "write a binary format, such as out.npy", where)
 
 
 class TextSink(FileSink):

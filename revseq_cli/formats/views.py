@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 class _View(Source):
     """A source made of another."""
 
-    _source: Source
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.name, self.dtype, self.sizes, self.order = source.name, source.dtype, source.sizes, source.order
+        self.storage, self.identity, self.path = source.storage, source.identity, source.path
+        self.described = source.described
 
     @contextlib.contextmanager
     def at_hand(self, beside: str = "") -> Iterator[Self]:
@@ -51,10 +55,7 @@ class CastSource(_View):
                 f"DataType is {source.desc.data_type.name}", f"integers, to be cast to {data_type.name}",
                 where=source.name,
             )  # fmt: skip
-        self._source = source
-        self.name, self.sizes, self.order = source.name, source.sizes, source.order
-        self.storage, self.identity, self.path = source.storage, source.identity, source.path
-        self.described = source.described
+        super().__init__(source)
         self.reads_in_parallel, self.chunks = source.reads_in_parallel, source.chunks
         self.dtype = dtype_of(data_type)
 
@@ -107,11 +108,10 @@ class WidenedSource(_View):
             wanted = f"{braced((sizes[batch_axis],))}: one length for each index of axis {batch_axis}"
             raise FormatError(f"Sizes is {braced(source.sizes)}", wanted, where=source.name)
         # They are few; where they are chunks, every block would decode them again.
-        self._source = source if source.reads_anywhere else HeldSource(source.name, source.read(), source.storage)
-        self._original, self._batch_axis = source, batch_axis
-        self.name, self.dtype = source.name, source.dtype
-        self.storage, self.identity, self.path = source.storage, source.identity, source.path
-        self.described = source.described
+        super().__init__(source)
+        if not source.reads_anywhere:
+            self._source = HeldSource(source.name, source.read(), source.storage)
+        self._original, self._batch_axis, self.order = source, batch_axis, "C"
         self.sizes = tuple(1 if d == axis else size for d, size in enumerate(sizes))  # the axis may be a wrong one
 
     @property

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from revseq_cli.errors import FormatError, listed
+from revseq_cli.errors import FormatError, RevseqError, listed
 from revseq_cli.formats import positioned
 from revseq_cli.formats.types import data_type_of, dtype_of, require_sizes
 from revseq_cli.spec import DataType, braced
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 # The files that say what a folder is, and what people say of it, by the format's version.
 ARRAY_FILES = {2: (".zarray", ".zattrs"), 3: ("zarr.json",)}
 GROUP_FILES = {2: (".zgroup", ".zattrs"), 3: ("zarr.json",)}
-MARKS = sorted({names[0] for files in (ARRAY_FILES, GROUP_FILES) for names in files.values()})  # of any store
 _LARGEST = 1 << 24
 _LONGEST_TYPE = 16
 _TYPES = {str(dtype_of(each)): dtype_of(each) for each in DataType}
@@ -69,6 +68,23 @@ def arrays_in(store: str) -> list[str]:
         except OSError as e:
             raise positioned.failed(folder, "read", e) from None
     return sorted(found)
+
+
+def is_array(folder: Path) -> bool:
+    """Whether the folder is an array; one that cannot be read is none."""
+    try:
+        return _array_in(folder) is not None
+    except RevseqError:
+        return False
+
+
+def is_metadata(path: Path) -> bool:
+    """Whether the file says what a folder is to Zarr."""
+    names = {name for files in (ARRAY_FILES, GROUP_FILES) for names in files.values() for name in names}
+    try:
+        return path.name in names and "zarr_format" in read_object(path)
+    except RevseqError:
+        return False
 
 
 def holds(store: str, inner: str) -> bool:
