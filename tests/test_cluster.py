@@ -235,7 +235,7 @@ def test_a_local_cluster_leaves_nothing(tmp_path, job):
 
 
 def test_a_worker_that_dies_is_replaced(tmp_path, site, job):
-    site.worker(SLOW)
+    site.worker(SLOW.replace("0.2", "0.02"))
     deadly = site.worker(DEADLY)
     process = many(site.ready())
     _, err = process.communicate(timeout=30)
