@@ -72,10 +72,10 @@ def parse_plain(text: str, dtype: np.dtype[Any]) -> NDArray[Any] | None:
     """
     if needs_care(text):
         return None
+    if "n" in text:
+        text = text.replace("nan", "NaN").replace("inf", "Infinity")
     try:
-        return from_json(
-            json.loads(f"[{text.replace('nan', 'NaN').replace('inf', 'Infinity')}]", parse_constant=str), dtype
-        )
+        return from_json(json.loads(f"[{text}]", parse_constant=str), dtype)
     except (ValueError, RecursionError):
         return None
 

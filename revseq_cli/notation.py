@@ -53,7 +53,7 @@ _QUOTED_SPECIAL = re.compile(r'"([+-]?(?:nan|inf|infinity)|nan\(0x[0-9a-f]+\))"'
 MOST_TENSORS = 10_000
 
 _OPEN, _CLOSE, _COMMA, _NUMBER, _BLANK, _BAD = range(6)
-_KIND = np.full(256, _BAD, np.uint8)
+_KINDS = bytearray([_BAD] * 256)
 for _kind, _characters in (
     (_OPEN, b"["),
     (_CLOSE, b"]"),
@@ -61,7 +61,8 @@ for _kind, _characters in (
     (_NUMBER, b"0123456789+-.()abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"),
     (_BLANK, b" \t\r\n"),
 ):
-    _KIND[list(_characters)] = _kind
+    for _character in _characters:
+        _KINDS[_character] = _kind
 _OUT_OF_PLACE = {
     (_NUMBER, _NUMBER): "a comma is missing before this number",
     (_OPEN, _CLOSE): "an empty row; every size is at least 1",
@@ -153,14 +154,14 @@ def error_at(text: str, offset: int, found: str, wanted: str = "") -> FormatErro
 
 def parse(text: str) -> Iterator[TensorText | Attribute]:
     """Every tensor and attribute line of a text, in order; a text that begins with a bracket is one tensor."""
-    text = _COMMENT.sub(_blanks, _undressed(text))
-    headers = list(itertools.islice(_HEADER_START.finditer(text), MOST_TENSORS + 1))
+    text = _undressed(text)
+    headers = list(itertools.islice(_headers(text), MOST_TENSORS + 1))
     if _BARE.match(text) or (not headers and text.lstrip()[:1] == "["):
         yield _bare(text)
         return
     if len(headers) > MOST_TENSORS:
         raise FormatError(f"holds more than {MOST_TENSORS} tensors", "a page with some examples")
-    lines = np.flatnonzero(_codes(text) == ord("\n"))  # counted once, not from the top for every item
+    lines = _Lines(text)
     end = 0
     for i, found in enumerate(headers):
         yield from _attributes(text, end, found.start(), lines)
@@ -171,7 +172,7 @@ def parse(text: str) -> Iterator[TensorText | Attribute]:
         bracket = re.compile(r"\S").search(text, end, limit)
         if header and bracket and bracket[0] == "[":
             opened, stop = bracket.start(), _body_end(text, bracket.start(), limit)
-        yield TensorText(found["name"], _line(lines, found.start("name")), text, found.start(), opened, stop)
+        yield TensorText(found["name"], lines.of(found.start("name")), text, found.start(), opened, stop)
         end = max(stop, end)
     yield from _attributes(text, end, len(text), lines)
 
@@ -180,11 +181,45 @@ def _blanks(match: re.Match[str]) -> str:
     return re.sub(r"[^\n]", " ", match[0])
 
 
+def _headers(text: str) -> Iterator[re.Match[str]]:
+    """What begins like a header: the line of its name is looked for from its first word, since bodies are long."""
+    line, behind, stop = -1, 0, 0
+    for found in re.finditer("Sizes", text):
+        end = found.start()
+        while end and text[end - 1].isspace():
+            end -= 1
+        if end and text[end - 1] == "(":
+            end -= 1
+        begins = text.rfind("\n", behind, end) + 1 or max(line, 0)  # from the last one on, so that time is linear
+        if begins > line and begins >= stop and (header := _HEADER_START.match(text, begins)):
+            yield header
+            stop = header.end()
+        line, behind = begins, end
+
+
+class _Lines:
+    """The number of the line of each place, asked for in order: counted once, not from the top for every item."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._place, self._line = text, 0, 1
+
+    def of(self, place: int) -> int:
+        """Counted from 1."""
+        self._line += self._text.count("\n", self._place, place)
+        self._place = place
+        return self._line
+
+
 def _undressed(text: str) -> str:
-    text = text.replace("\r\n", " \n")
+    """The text without its dress and its comments; a character tells at once that a long text has none of it."""
+    if "\r" in text:
+        text = text.replace("\r\n", " \n")
     for dress, plain in _DRESS.items():
-        text = text.replace(dress, plain)
-    return _QUOTE.sub(_blanks, _TAG.sub(_blanks, text)) if "<" in text or ">" in text else text
+        if dress[0] in text:
+            text = text.replace(dress, plain)
+    if "<" in text or ">" in text:
+        text = _QUOTE.sub(_blanks, _TAG.sub(_blanks, text))
+    return _COMMENT.sub(_blanks, text) if "/" in text else text
 
 
 def _bare(text: str) -> TensorText:
@@ -196,13 +231,9 @@ def _bare(text: str) -> TensorText:
     return TensorText("", 1, text, start, start, stop)
 
 
-def _line(lines: NDArray[np.intp], offset: int) -> int:
-    return int(np.searchsorted(lines, offset)) + 1
-
-
-def _attributes(text: str, start: int, stop: int, lines: NDArray[np.intp]) -> Iterator[Attribute]:
+def _attributes(text: str, start: int, stop: int, lines: _Lines) -> Iterator[Attribute]:
     for found in _ATTRIBUTE.finditer(text, start, stop):
-        yield Attribute(found["name"], found["value"].rstrip(), _line(lines, found.start("name")))
+        yield Attribute(found["name"], found["value"].rstrip(), lines.of(found.start("name")))
 
 
 def _desc(text: str, start: int) -> TensorDesc:
@@ -247,7 +278,7 @@ def _read_body(tensor: TensorText) -> tuple[tuple[int, ...], str, NDArray[np.int
         raise error_at(tensor.text, tensor.opened, "this bracket is never closed")
     if '"' in body:  # JSON writes "nan" in quotes
         body = _QUOTED_SPECIAL.sub(lambda special: f" {special[1]} ", body)
-    kinds = _KIND[_codes(body)]
+    kinds = np.frombuffer(body.encode("ascii", "replace").translate(_KINDS), np.uint8)
     bad = np.flatnonzero(kinds == _BAD)
     if bad.size:
         i = int(bad[0])

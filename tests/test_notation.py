@@ -1,12 +1,13 @@
 """The bracket notation: the pages to the letter, every variation that pages have, and errors with their place."""
 
 import re
+import time
 
 import numpy as np
 import oracle
 import pytest
 from conftest import SAMPLES
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from revseq_cli import notation
@@ -140,3 +141,19 @@ def test_the_type_of_another_operator_is_no_concern_of_ours():
     assert second.values(DataType.FLOAT32, np.dtype("f4")).tolist() == [3]
     with pytest.raises(FormatError, match="'UINT4' is not a data type"):
         first.values(DataType.FLOAT32, np.dtype("f4"))
+
+
+@given(st.lists(st.sampled_from(["Sizes", "x", "- ", " ", "\n", "\t", ":", "=", "(", "[1]", "\u2028"]), max_size=40))
+@settings(max_examples=500, deadline=None)
+@example(["x", ":", "\n", "Sizes", ":", " ", "Sizes", "="])
+def test_headers_are_found_as_the_pattern_finds_them(parts):
+    text = "".join(parts)
+    found = [match.span() for match in notation._headers(text)]
+    assert found == [match.span() for match in notation._HEADER_START.finditer(text)]
+
+
+def test_many_words_that_are_no_headers_take_no_time():
+    text = "Sizes" * 200_000 + "\n" + "Sizes " * 200_000 + "\n" * 200_000 + "Sizes:"
+    began = time.process_time()
+    assert not list(notation.parse(text))
+    assert time.process_time() - began < 5
