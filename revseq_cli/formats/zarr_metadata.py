@@ -72,6 +72,10 @@ def arrays_in(store: str) -> list[str]:
 
 def is_array(folder: Path) -> bool:
     """Whether the folder is an array; one that cannot be read is none."""
+    if not any(
+        os.path.lexists(f"{folder}/{names[0]}") for names in ARRAY_FILES.values()
+    ):  # as most are not, in no time
+        return False
     try:
         return _array_in(folder) is not None
     except RevseqError:
