@@ -21,8 +21,8 @@ DEFAULT_MEMORY = 1 << 30
 # Bytes of a block's input, where the memory allows: enough to hide the cost of opening a file, little enough that a
 # block is still in the cache when it is written. The benchmarks of 1, 4 and 16 MiB chose it.
 BLOCK_BYTES = 1 << 22
-# For dask, whose scheduler takes some milliseconds for each block: 4 GiB took 7.6 s in blocks of 8 MiB, and 5.7, 4.8 and
-# 4.5 s in those of 16, 32 and 64.
+# For dask, whose scheduler takes some milliseconds for each block: 4 GiB took 7.6 s in blocks of 8 MiB, and 5.7, 4.8
+# and 4.5 s in those of 16, 32 and 64.
 _DASK_BLOCK_BYTES = 1 << 26
 # What travels between processes is held once more on its way, and in the parent.
 _TRAVELLING = ("processes", "dask")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import mmap
 import os
 import stat
@@ -75,11 +76,17 @@ def identity_of(status: os.stat_result) -> Identity:
 
 def is_open(number: int, status: os.stat_result) -> bool:
     """Whether the file of that status stands behind 0 or 1, which a shell's < or > has opened."""
+    return (status.st_dev, status.st_ino) == _behind(number)
+
+
+@functools.cache  # nobody puts another file there
+def _behind(number: int) -> tuple[int, int] | None:
+    """Device and inode of a standard stream, if that is a file."""
     try:
-        found = os.fstat(number)
+        status = os.fstat(number)
     except OSError:
-        return False
-    return stat.S_ISREG(found.st_mode) and os.path.samestat(found, status)
+        return None
+    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
 
 
 def failed(path: str | Path, doing: str, error: OSError) -> TensorIOError:

@@ -6,6 +6,7 @@ followed. Source of the format: the specifications of versions 2 and 3 on zarr-s
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from pathlib import Path
@@ -70,12 +71,9 @@ def arrays_in(store: str) -> list[str]:
     return sorted(found)
 
 
+@functools.cache  # the outputs of a batch have their folders in common
 def is_array(folder: Path) -> bool:
     """Whether the folder is an array; one that cannot be read is none."""
-    if not any(
-        os.path.lexists(f"{folder}/{names[0]}") for names in ARRAY_FILES.values()
-    ):  # as most are not, in no time
-        return False
     try:
         return _array_in(folder) is not None
     except RevseqError:
