@@ -331,7 +331,7 @@ def test_something_else_listens_there(monkeypatch, tmp_path, job):
         silent.accept()
         until(lambda: any(path.name.startswith(".revseq-") for path in tmp_path.iterdir()))
         process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=5)
+        _, err = process.communicate(timeout=20)
         assert (process.returncode, err) == (-signal.SIGTERM, b"")
     assert {path.name for path in tmp_path.iterdir()} == {"x.npy", "n.npy", "y.npy"}
 
