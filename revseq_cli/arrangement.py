@@ -123,12 +123,10 @@ def _within(
 def _fitted(job: Job, sink: Sink | None, engine: str, workers: int, share: int) -> Arrangement:
     """The best plan for workers who have so many bytes each; its smallest block may yet need more."""
     values, size = job.values, job.values.sizes[job.axis]
-    # An element's share of a block: input, output, and twice its size of scratch; where it travels, twice more; and
-    # of its line's length, as it is and as the index that it becomes.
-    copies = 6 if engine in _TRAVELLING else 4
-    cost = copies * values.dtype.itemsize + (job.lengths.dtype.itemsize + 16) / size
+    # An element's share of a block, and of its line's length, as it is and as the index that it becomes.
+    cost = _copies(engine) * values.dtype.itemsize + (job.lengths.dtype.itemsize + 16) / size
     most = max(1, int(share / cost))
-    chunks = [prod(each) for each in (values.chunks, sink.chunks if sink else None) if each]
+    chunks = [prod(each) for each in _chunks(values, sink)]
     of_lengths = prod(job.lengths.chunks) * job.lengths.dtype.itemsize if job.lengths.chunks else 0
     aim = _usual_bytes(engine) // values.dtype.itemsize
     plan = _cut(values, job.axis, most, aim, sink.chunks if sink else None)
@@ -144,7 +142,7 @@ def _evenly(
     source: Source, chunks: list[tuple[int, ...]], extra: int, engine: str, workers: int, share: int
 ) -> Arrangement:
     """The same for elements that each are on their own and take `extra` bytes more."""
-    cost = (6 if engine in _TRAVELLING else 4) * source.dtype.itemsize + extra
+    cost = _copies(engine) * source.dtype.itemsize + extra
     usual = _usual_bytes(engine) // (8 if extra else source.dtype.itemsize)  # what is computed with grows to 8 bytes
     plan = _cut_evenly(source, chunks, max(1, share // cost), usual)
     # A chunk that reaches beyond the block, or the tensor, is decoded whole.
@@ -152,6 +150,11 @@ def _evenly(
     needed = plan.block_elements * cost + beyond * source.dtype.itemsize
     workers = min(workers, plan.block_count)
     return Arrangement(plan, engine, workers, needed * workers)
+
+
+def _copies(engine: str) -> int:
+    """How often an element of a block is held: input, output, twice its size of scratch; where it travels, 2 more."""
+    return 6 if engine in _TRAVELLING else 4
 
 
 def _usual_bytes(engine: str) -> int:
@@ -164,8 +167,8 @@ def cut_copy(source: Source, sink: Sink, most: int) -> Plan:
     return _cut_evenly(source, _chunks(source, sink), most, most)
 
 
-def _chunks(*sides: Source | Sink) -> list[tuple[int, ...]]:
-    return [side.chunks for side in sides if side.chunks]
+def _chunks(*sides: Source | Sink | None) -> list[tuple[int, ...]]:
+    return [side.chunks for side in sides if side and side.chunks]
 
 
 def _cut_evenly(source: Source, chunks: list[tuple[int, ...]], most: int, usual: int) -> Plan:

@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -376,7 +376,7 @@ def _console(color: bool) -> Any:  # noqa: ANN401 - rich's Console, which is not
 
     from rich.console import Console
 
-    console: Any = Console(
+    return Console(
         width=None if sys.stdout.isatty() else 200,
         color_system="standard" if color else None,
         no_color=not color,  # or rich would look at NO_COLOR itself
@@ -385,9 +385,3 @@ def _console(color: bool) -> Any:  # noqa: ANN401 - rich's Console, which is not
         emoji=False,
         markup=False,
     )
-    console.on_broken_pipe = _reader_left
-    return console
-
-
-def _reader_left() -> NoReturn:
-    raise
