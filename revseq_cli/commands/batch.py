@@ -250,20 +250,16 @@ def _delivery(
     overwrite: bool,
     verify: bool,
     sha256: bool,
-    chunks: str | tuple[int, ...],
-    compression: str | int,
     lengths: str | None = None,
     **others: Any,
 ) -> run.Delivery:
     """The job that options ask for, with headers read and nothing written."""
     from revseq_cli import job
-    from revseq_cli.formats.base import Layout
 
     resources = options.take_resources(others)
+    layout = options.take_layout(others)
     request = options.request_of(lengths=lengths, format_name=format_name, absolute=resources.elsewhere, **others)
-    target = run.Target.of(
-        output, format_name, request, Layout(chunks, compression), overwrite=overwrite, verify=verify, sha256=sha256
-    )
+    target = run.Target.of(output, format_name, request, layout, overwrite=overwrite, verify=verify, sha256=sha256)
     work = job.load(request)
     work.require(level)
     return target.delivery(work, resources)

@@ -12,7 +12,7 @@ from revseq_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from revseq_cli.arrangement import Resources
-    from revseq_cli.formats.base import FileSink, Source
+    from revseq_cli.formats.base import FileSink, Layout, Source
     from revseq_cli.spec import DataType
 
 
@@ -43,8 +43,7 @@ def command(
     full: bool,
     verify: bool,
     sha256: bool,
-    chunks: str | tuple[int, ...],
-    compression: str | int,
+    layout: Layout,
     resources: Resources,
     as_json: bool,
     voice: options.Voice,
@@ -59,14 +58,13 @@ def command(
     DST is a file, or - for standard output: text, or with -f npy or -f json those, made in memory.
     """
     from revseq_cli import formats, job  # --help must not load NumPy
-    from revseq_cli.formats.base import Layout
 
-    layout = Layout(chunks, compression)
     to_file = dst != "-"
-    if not to_file and (as_json or verify or layout != Layout()):
+    if not to_file and (as_json or verify or layout != type(layout)()):
         raise UsageError(
-            "--json, --verify, --chunks and --compression are about a file", "a DST that is one", "give DST a name", "-"
-        )
+            "--json, --verify, --chunks, --compression and --keep-others are about a file", "a DST that is one",
+            "give DST a name", "-",
+        )  # fmt: skip
     if sha256 and not as_json:
         raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
     source = job.load_tensor(src, "SRC", dtype, format_name, absolute=resources.elsewhere)

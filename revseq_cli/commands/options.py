@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from revseq_cli.arrangement import Arrangement, Resources
+    from revseq_cli.formats.base import Layout
     from revseq_cli.job import Request
     from revseq_cli.view import Marks
 
@@ -183,6 +184,10 @@ _LAYOUT = (
         default="keep", show_default=True,
         help="The compression of an HDF5 output; LEVEL is 0 to 9, or else 4.",
     ),
+    click.option(
+        "--keep-others", is_flag=True,
+        help="Carry over everything else in the file of INPUT: the output is that file with this one tensor replaced.",
+    ),
 )  # fmt: skip
 
 format_option = click.option(
@@ -233,8 +238,20 @@ def resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def layout_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """How an HDF5 output is stored."""
-    return _apply(_LAYOUT, function)
+    """How the output file is stored, as the parameter `layout`."""
+
+    @functools.wraps(function)
+    def command(**parameters: Any) -> Any:
+        return function(layout=take_layout(parameters), **parameters)
+
+    return _apply(_LAYOUT, command)
+
+
+def take_layout(parameters: dict[str, Any]) -> Layout:
+    """The layout options, taken out of all."""
+    from revseq_cli.formats.base import Layout
+
+    return Layout(**{name: parameters.pop(name) for name in Layout._fields})
 
 
 def output_options(function: Callable[..., Any]) -> Callable[..., Any]:

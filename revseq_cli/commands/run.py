@@ -67,8 +67,7 @@ def command(
     dry_run: bool,
     verify: bool,
     sha256: bool,
-    chunks: str | tuple[int, ...],
-    compression: str | int,
+    layout: Layout,
     resources: Resources,
     as_json: bool,
     voice: options.Voice,
@@ -92,10 +91,8 @@ def command(
         raise UsageError("--example prints text", "neither -o nor -f with it", "add > example.txt instead")
 
     from revseq_cli import formats, job  # --help must not load NumPy
-    from revseq_cli.formats.base import Layout
 
     request = options.request_of(format_name=format_name, absolute=resources.elsewhere, **job_options)
-    layout = Layout(chunks, compression)
     target = None
     if to_file and output is not None:
         target = Target.of(output, format_name, request, layout, overwrite=overwrite, verify=verify, sha256=sha256)
@@ -186,7 +183,7 @@ class Delivery:
 
 def _refuse_layout(layout: Layout) -> None:
     if layout != type(layout)():
-        raise UsageError("--chunks and --compression are about HDF5", "an output such as out.h5", "add -o out.h5")
+        raise UsageError("--chunks, --compression and --keep-others are about a file", "-o with it", "add -o out.h5")
 
 
 def _dry_run(work: Job, target: Target | None, resources: Resources, *, as_json: bool) -> None:

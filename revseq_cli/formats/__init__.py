@@ -87,6 +87,7 @@ class Format(NamedTuple):
     """How one format is read and written.
 
     `names` lists the tensors of a file, where they have names; `unnamed` is what a new one is called where nobody says.
+    `has_layout` says whether --chunks and --compression apply, and `keeps_others` whether --keep-others does.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Format(NamedTuple):
     names: Callable[[str], Iterable[str]] | None = None
     unnamed: str = "tensor"
     has_layout: bool = False
+    keeps_others: bool = False
 
 
 def _open_npy(reference: Reference, _: TextTypes) -> Source:
@@ -180,14 +182,17 @@ def _create_notation(file: NewFile, like: Source, *_: object) -> FileSink:
 
 FORMATS = (
     Format("npy", (".npy",), _open_npy, _create_npy),
-    Format("h5", (".h5", ".hdf5", ".hdf", ".he5", ".nc"), _open_h5, _create_h5, names=_names_in_h5, has_layout=True),
+    Format(
+        "h5", (".h5", ".hdf5", ".hdf", ".he5", ".nc"), _open_h5, _create_h5, names=_names_in_h5,
+        has_layout=True, keeps_others=True,
+    ),
     Format("npz", (".npz",), _open_npz, _create_npz, names=npz.names_in),
     Format("safetensors", (".safetensors",), _open_safetensors, _create_safetensors, names=safetensors.names_in),
     # An array may be the store itself.
     Format("zarr", (".zarr",), _open_zarr, _create_zarr, NewFolder, names=zarr_metadata.arrays_in, unnamed=""),
     Format("json", (".json",), _open_json, _create_json),
     Format("text", (".txt", ".md"), _open_notation, _create_notation),
-)
+)  # fmt: skip
 FORMAT_NAMES = tuple(each.name for each in FORMATS)
 
 
@@ -305,15 +310,33 @@ def create_sink(
     file = wanted.container(reference.path, overwrite=overwrite, inputs=inputs)
     if reference.inner is not None and not wanted.names:
         raise UsageError("holds one tensor", "no name after ::", where=file.name)
-    if layout != Layout() and not wanted.has_layout:
-        raise UsageError("--chunks and --compression are about HDF5", "an output such as out.h5", where=file.name)
     inner = reference.inner if reference.inner is not None else like.inner or wanted.unnamed
+    _require_layout(layout, like, wanted, inner, file.name)
     try:
         return wanted.create(file, like, inner, layout)
     except (FormatError, UsageError) as e:
         if reference.inner is None and e.found.startswith(repr(inner[:80])):  # nobody typed that name
             e.hint = f"give it another name: {reference.path}::tensor"
         raise
+
+
+def _require_layout(layout: Layout, like: Source, wanted: Format, inner: str, where: str) -> None:
+    """UsageError for a layout that the output's format does not have, or that fits neither input nor output."""
+    if layout.changes_storage and not wanted.has_layout:
+        raise UsageError("--chunks and --compression are about HDF5", "an output such as out.h5", where=where)
+    if not layout.keep_others:
+        return
+    if not wanted.keeps_others or like.storage.format != wanted.name:
+        known = listed(each.name for each in FORMATS if each.keeps_others)
+        found = f"--keep-others copies the file of an input, and {like.name} is {like.storage.format}"
+        hint = f"leave out --keep-others, or give the output the suffix of {like.name}"
+        raise UsageError(found, f"input and output of one format, which is one of {known}", hint, where)
+    if layout.changes_storage:
+        found = "--keep-others keeps the storage of every tensor as it is"
+        raise UsageError(found, "neither --chunks nor --compression with it", "leave out --keep-others", where)
+    if inner.strip("/") != like.inner.strip("/"):
+        found = f"--keep-others puts the result in the place of {like.inner}, and the output is named {inner}"
+        raise UsageError(found, "no other name after ::", f"add -o {where}", where)
 
 
 def create_scratch(beside: str, like: Source) -> FileSink:

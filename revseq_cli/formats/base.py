@@ -172,13 +172,20 @@ class Outlet(Protocol):
 
 
 class Layout(NamedTuple):
-    """How an HDF5 output is to be stored, where that is not as its input is.
+    """How an output is to be stored, where the formats' own defaults are not wanted.
 
-    `chunks` is "keep", "auto" or sizes; `compression` is "keep", "none" or gzip's level.
+    `chunks` is "keep", "auto" or sizes, and `compression` is "keep", "none" or gzip's level from 0 to 9: both are about
+    HDF5 alone. `keep_others` asks for a copy of the input's whole file, in which only this tensor is new.
     """
 
     chunks: str | tuple[int, ...] = "keep"
     compression: str | int = "keep"
+    keep_others: bool = False
+
+    @property
+    def changes_storage(self) -> bool:
+        """Whether it asks for other chunks or another compression than the input has."""
+        return (self.chunks, self.compression) != ("keep", "keep")
 
 
 class Sink(ABC):
