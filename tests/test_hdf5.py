@@ -173,8 +173,9 @@ def test_references_are_reported(folder, revseq):
         f["x"].attrs["kept"] = 1
     done = revseq("run", "x.h5::x", *RUN[2:], "--json").ok()
     note = r"/x: the attribute see\x1b refers to what is not carried over"
-    assert done.err == f"Note: {note}\n"
-    assert json.loads(done.out)["notes"] == [note]
+    other = "1 other object is not carried over: --keep-others keeps them"
+    assert done.err == f"Note: {note}\nNote: {other}\n"
+    assert json.loads(done.out)["notes"] == [note, other]
     assert revseq("run", "x.h5::x", *RUN[2:], "--overwrite", "-q").ok().err == ""
     with h5py.File(folder / "y.h5") as g:
         assert dict(g["x"].attrs) == {"kept": 1}
@@ -255,7 +256,7 @@ def test_other_formats_become_contiguous_unless_asked(folder, revseq):
             assert (g[dataset].chunks, g[dataset].compression) == (chunks, compression)
             assert oracle.same_bits(g[dataset][()], RESULT)
     revseq(*job, "d.npy", "--chunks", "auto").refused("about HDF5")
-    revseq(*job[:-1], "--compression", "gzip").refused("about HDF5", "add -o out.h5")
+    revseq(*job[:-1], "--compression", "gzip").refused("about a file", "add -o out.h5")
     revseq(*job, "d.h5", "--chunks", "3x3").refused("--chunks has 2 sizes", "3, one for each dimension")
     for wrong in ("0x1x1", "x", "1,2,3", "-1"):
         revseq(*job, "d.h5", "--chunks", wrong).refused("keep, auto, or sizes")

@@ -1,94 +1,55 @@
-"""What an HDF5 dataset has beside its values, made anew in another file: storage, attributes, groups, scales."""
+"""What an HDF5 dataset has beside its values, made anew in another file: groups, attributes, dimension scales."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import h5py
 import numpy as np
 
 from revseq_cli.errors import FormatError, UsageError, printable
-from revseq_cli.formats import hdf5
+from revseq_cli.formats import hdf5, hdf5_filters, netcdf
 
 if TYPE_CHECKING:
-    from revseq_cli.formats.base import Layout, Source
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.base import Source
 
 # Attributes that say who refers to whom among dimension scales; attaching the scales makes them anew.
 _SCALE_REFERENCES = ("DIMENSION_LIST", "REFERENCE_LIST")
-_SHUFFLE, _FLETCHER32 = h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32
 
 
-def creation_properties(like: Source, layout: Layout, where: str) -> h5py.h5p.PropDCID:
-    """The storage of the new dataset: that of the old one, as far as `layout` does not say otherwise."""
-    if isinstance(like, hdf5.Hdf5Source):
-        with hdf5.opened(like.path, like.name) as file:
-            properties = file[like.inner].id.get_create_plist().copy()
-    else:
-        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    if layout.compression != "keep":
-        _compress(properties, layout.compression)
-    chunks = layout.chunks
-    if chunks == "keep" and properties.get_nfilters() and properties.get_layout() != h5py.h5d.CHUNKED:
-        chunks = "auto"
-    if chunks == "auto":
-        chunks = _guessed_chunks(like)
-    if chunks != "keep":
-        properties.set_chunk(_checked(chunks, like.sizes, where))
-    return properties
+class _Carried(NamedTuple):
+    """A dataset that comes into the new file: where it stands in the old one, and its path in the new one."""
 
-
-def _compress(properties: h5py.h5p.PropDCID, compression: str | int) -> None:
-    """Only what compresses is changed: a checksum stays, and so does a shuffle before gzip."""
-    codes = [properties.get_filter(i)[0] for i in range(properties.get_nfilters())]
-    if codes:
-        properties.remove_filter(h5py.h5z.FILTER_ALL)
-    if isinstance(compression, int):
-        if _SHUFFLE in codes:
-            properties.set_shuffle()
-        properties.set_deflate(compression)
-    if _FLETCHER32 in codes:
-        properties.set_fletcher32()
-
-
-def _guessed_chunks(like: Source) -> tuple[int, ...]:
-    """What h5py would choose."""
-    with h5py.File.in_memory() as file:
-        chunks: tuple[int, ...] = file.create_dataset("x", like.sizes, like.dtype, chunks=True).chunks
-        return chunks
-
-
-def _checked(chunks: Any, sizes: tuple[int, ...], where: str) -> tuple[int, ...]:  # noqa: ANN401 - h5py's or the user's
-    if len(chunks) != len(sizes):
-        found = f"--chunks has {len(chunks)} sizes"
-        raise FormatError(
-            found, f"{len(sizes)}, one for each dimension", f"--chunks {'x'.join(map(str, sizes))}", where
-        )
-    return tuple(min(chunk, size) for chunk, size in zip(chunks, sizes, strict=True))
+    source: h5py.Dataset
+    path: str
 
 
 def create_dataset(
     file: h5py.File, name: str, like: Source, properties: h5py.h5p.PropDCID, where: str
 ) -> tuple[h5py.Dataset, list[str]]:
     """A dataset of the sizes and data type of `like`, with all that can be carried over; and what could not be."""
-    parent, _, own_name = name.rpartition("/")
-    group = file.require_group(parent or "/")
     if not isinstance(like, hdf5.Hdf5Source):
         space = h5py.h5s.create_simple(like.sizes)
         kind = h5py.h5t.py_create(like.dtype, logical=True)
-        return _create(group, own_name, (kind, space, properties), where), []
-    notes: list[str] = []
-    with hdf5.opened(like.path, like.name) as source_file:
-        source = source_file[like.inner]
-        kind, space = source.id.get_type().copy(), source.id.get_space()
-        limits = space.get_simple_extent_dims(maxdims=True)
-        if properties.get_layout() != h5py.h5d.CHUNKED:  # only chunks can grow
-            limits = like.sizes
-        space = h5py.h5s.create_simple(like.sizes, limits)
-        dataset = _create(group, own_name, (kind, space, properties), where)
-        _copy_attributes(source, dataset, notes)
-        _copy_groups(source, dataset, notes)
-        _copy_scales(source, dataset, notes)
-    return dataset, notes
+        parent, _, own_name = name.rpartition("/")
+        return _create(file.require_group(parent or "/"), own_name, (kind, space, properties), where), []
+    with hdf5.opened(like.path, like.name) as old:
+        return _Copy(old[like.inner], file, name).carried_out(properties, where)
+
+
+def keeps_order(like: Source) -> bool:
+    """Whether the new file's root must remember in which order its links are made, as the old one's does.
+
+    NetCDF's library opens no file for writing whose groups do not.
+    """
+    if not isinstance(like, hdf5.Hdf5Source):
+        return False
+    with hdf5.opened(like.path, like.name) as file:
+        return bool(_group_properties(file).get_link_creation_order())
 
 
 def refuse_clashes(like: Source, name: str, where: str) -> None:
@@ -107,6 +68,122 @@ def refuse_clashes(like: Source, name: str, where: str) -> None:
             )
 
 
+class _Copy:
+    """Makes one dataset of an old file anew in a new one, with the groups on its way and the scales of its dimensions.
+
+    Groups, datasets and attributes are made in the order in which the old file has them.
+    """
+
+    def __init__(self, source: h5py.Dataset, file: h5py.File, name: str) -> None:
+        self._source, self._file, self._name = source, file, name
+        self._notes: list[str] = []
+
+    def carried_out(self, properties: h5py.h5p.PropDCID, where: str) -> tuple[h5py.Dataset, list[str]]:
+        """The new dataset, without its values, and notes on what could not be carried over."""
+        carried = [_Carried(self._source, self._name), *(_Carried(each, each.name) for each in self._scales())]
+        ids = netcdf.new_dimension_ids(each.source for each in carried)
+        self._copy_attributes(self._source.file["/"], self._file["/"])
+        for source, path in sorted(carried, key=lambda each: _creation_orders(each.source)):
+            group = self._group(path.rpartition("/")[0], source.name.rpartition("/")[0])
+            own_name = path.rpartition("/")[2]
+            if source is self._source:
+                made = self._make_dataset(group, own_name, properties, where)
+            else:
+                self._source.file.copy(source, group, own_name, without_attrs=True)
+            self._copy_attributes(source, group[own_name], ids)
+        for d, scale in self._attached():
+            if scale.name in self._file:
+                made.dims[d].attach_scale(self._file[scale.name])
+        if (above := self._source.name.count("/") - self._name.count("/")) > 0:
+            self._notes.append(f"the attributes of {above} groups above {self._source.name} are not carried over")
+        self._notes += hdf5_filters.changed_filters(made, self._source)
+        self._notes += netcdf.dangling(carried)
+        self._count_others(carried)
+        return made, self._notes
+
+    def _make_dataset(self, group: h5py.Group, name: str, properties: h5py.h5p.PropDCID, where: str) -> h5py.Dataset:
+        kind, space = self._source.id.get_type().copy(), self._source.id.get_space()
+        limits = space.get_simple_extent_dims(maxdims=True)
+        if properties.get_layout() != h5py.h5d.CHUNKED:  # only chunks can grow
+            limits = self._source.shape
+        return _create(group, name, (kind, h5py.h5s.create_simple(self._source.shape, limits), properties), where)
+
+    def _group(self, path: str, like: str) -> h5py.Group:
+        """The group of that path in the new file, made like the old file's group `like` where it is not there yet."""
+        if not path:
+            return self._file["/"]
+        if path in self._file:
+            return self._file[path]
+        parent = self._group(path.rpartition("/")[0], like.rpartition("/")[0])
+        name = path.rpartition("/")[2].encode()
+        if not like:
+            return h5py.Group(h5py.h5g.create(parent.id, name))
+        source = self._source.file[like]
+        group = h5py.Group(h5py.h5g.create(parent.id, name, gcpl=_group_properties(source)))
+        self._copy_attributes(source, group)
+        return group
+
+    def _scales(self) -> Iterator[h5py.Dataset]:
+        """Each scale that must come along, once."""
+        found: dict[str, h5py.Dataset] = {}
+        for d, scale in self._attached():
+            try:
+                if scale.name is None:
+                    raise FormatError("has no name")
+                hdf5.refuse_other_files(scale, scale.name)
+            except FormatError as e:
+                self._notes.append(f"a scale of dimension {d} {e.found}, and is not carried over")
+            else:
+                found.setdefault(scale.name, scale)
+        for dataset in [self._source, *found.values()]:
+            for scale in netcdf.dimensions_by_number(dataset, [self._source, *found.values()]):
+                found.setdefault(scale.name, scale)
+        found.pop(self._source.name, None)
+        return iter(found.values())
+
+    def _attached(self) -> Iterator[tuple[int, h5py.Dataset]]:
+        """Each dimension's scales, with the dimension's index."""
+        return ((d, scale) for d in range(self._source.ndim) for scale in self._source.dims[d].values())
+
+    def _copy_attributes(self, source: h5py.HLObject, target: h5py.HLObject, ids: dict[int, int] | None = None) -> None:
+        """Every attribute with its own type, bit for bit; one that refers to other objects only makes a note.
+
+        `ids` has the new numbers of NetCDF's dimensions.
+        """
+        for attribute in _attributes(source):
+            name = attribute.get_name().decode("utf-8", "surrogateescape")
+            kind = attribute.get_type()
+            if name in _SCALE_REFERENCES:
+                continue
+            if kind.detect_class(h5py.h5t.REFERENCE):
+                self._notes.append(
+                    f"{printable(source.name)}: the attribute {printable(name)} refers to what is not carried over"
+                )
+                continue
+            values, memory_type = _values(attribute, kind)
+            if ids and name in netcdf.ID_ATTRIBUTES:
+                values, memory_type = netcdf.renumbered(np.asarray(source.attrs[name]), ids), None
+                if values is None:
+                    continue
+            new = h5py.h5a.create(target.id, attribute.get_name(), kind.copy(), attribute.get_space())
+            if values is not None:
+                new.write(values, mtype=memory_type)
+
+    def _count_others(self, carried: list[_Carried]) -> None:
+        """Say how many objects of the old file are not in the new one."""
+        seen = set()
+        for each in carried:
+            item: h5py.HLObject = each.source
+            while item.name != "/":
+                seen.add(h5py.h5o.get_info(item.id).addr)
+                item = item.parent
+        names: list[bytes] = []
+        h5py.h5o.visit(self._source.file.id, names.append)
+        if others := len(names) - len(seen):
+            objects = "object is" if others == 1 else "objects are"
+            self._notes.append(f"{others} other {objects} not carried over: --keep-others keeps them")
+
+
 def _create(group: h5py.Group, name: str, made_of: tuple[Any, ...], where: str) -> h5py.Dataset:
     try:
         return h5py.Dataset(h5py.h5d.create(group.id, name.encode(), *made_of))
@@ -115,42 +192,43 @@ def _create(group: h5py.Group, name: str, made_of: tuple[Any, ...], where: str) 
         raise FormatError(found, "chunks and filters that HDF5 accepts", "add --compression none", where) from None
 
 
-def _copy_groups(source: h5py.Dataset, target: h5py.Dataset, notes: list[str]) -> None:
-    """The attributes of every group on the way, from the dataset's own group up to the root."""
-    _copy_attributes(source.file, target.file, notes)
-    ways = [each.name.split("/")[1:-1] for each in (source, target)]
-    for depth, (old, new) in enumerate(zip(*(reversed(way) for way in ways), strict=False)):
-        old_path, new_path = ("/".join(way[: len(way) - depth]) for way in ways)
-        if old and new:
-            _copy_attributes(source.file[old_path], target.file[new_path], notes)
-    if len(ways[0]) > len(ways[1]):
-        notes.append(f"the attributes of {len(ways[0]) - len(ways[1])} groups above {source.name} are not carried over")
+def _creation_orders(dataset: h5py.Dataset) -> list[int]:
+    """The place of each step of the dataset's path among the links of its group, by the time when they were made."""
+    parts = dataset.name.strip("/").split("/")
+    paths = ("/".join(parts[: i + 1]).encode() for i in range(len(parts)))
+    found = (dataset.file.id.links.get_info(path) for path in paths)
+    return [link.corder if link.corder_valid else 0 for link in found]
 
 
-def _copy_attributes(source: h5py.HLObject, target: h5py.HLObject, notes: list[str]) -> None:
-    """Every attribute with its own type, bit for bit; one that refers to other objects only makes a note."""
-    for i in range(h5py.h5a.get_num_attrs(source.id)):
-        attribute = h5py.h5a.open(source.id, index=i)
-        name = attribute.get_name().decode("utf-8", "surrogateescape")
-        kind = attribute.get_type()
-        if name in _SCALE_REFERENCES:
-            continue
-        if kind.detect_class(h5py.h5t.REFERENCE):
-            notes.append(
-                f"{printable(source.name)}: the attribute {printable(name)} refers to what is not carried over"
-            )
-            continue
-        new = h5py.h5a.create(target.id, attribute.get_name(), kind.copy(), attribute.get_space())
-        if attribute.get_space().get_simple_extent_type() == h5py.h5s.NULL:
-            continue
-        if _has_variable_parts(kind):
-            values = np.empty(attribute.shape, attribute.dtype)
-            attribute.read(values)
-            new.write(values)
-        else:  # as bytes, so that nothing is converted on the way
-            raw = np.empty(attribute.shape, f"V{kind.get_size()}")
-            attribute.read(raw, mtype=kind)
-            new.write(raw, mtype=kind)
+def _group_properties(group: h5py.Group) -> h5py.h5p.PropGCID:
+    """What to make a group like this one with; without times, so that the same job gives the same bytes."""
+    properties = group["/"].id.get_create_plist() if isinstance(group, h5py.File) else group.id.get_create_plist()
+    properties = properties.copy()
+    properties.set_obj_track_times(False)
+    return properties
+
+
+def _attributes(item: h5py.HLObject) -> Iterator[h5py.h5a.AttrID]:
+    """Every attribute, in the order in which they were made where the object remembers it, else by name."""
+    made_of = _group_properties(item) if isinstance(item, h5py.Group) else item.id.get_create_plist()
+    tracked = made_of.get_attr_creation_order() & h5py.h5p.CRT_ORDER_TRACKED
+    order = h5py.h5.INDEX_CRT_ORDER if tracked else h5py.h5.INDEX_NAME
+    for i in range(h5py.h5a.get_num_attrs(item.id)):
+        yield h5py.h5a.open(item.id, index=i, index_type=order)
+
+
+def _values(attribute: h5py.h5a.AttrID, kind: h5py.h5t.TypeID) -> tuple[NDArray[Any] | None, h5py.h5t.TypeID | None]:
+    """An attribute's values and their type in memory; no values where it is empty.
+
+    As bytes, so that nothing is converted on the way, but where they point to others, as strings of any length do.
+    """
+    if attribute.get_space().get_simple_extent_type() == h5py.h5s.NULL:
+        return None, None
+    variable = _has_variable_parts(kind)
+    values = np.empty(attribute.shape, attribute.dtype if variable else f"V{kind.get_size()}")
+    memory_type = None if variable else kind
+    attribute.read(values, mtype=memory_type)
+    return values, memory_type
 
 
 def _has_variable_parts(kind: h5py.h5t.TypeID) -> bool:
@@ -164,27 +242,3 @@ def _has_variable_parts(kind: h5py.h5t.TypeID) -> bool:
         )
         or (isinstance(kind, h5py.h5t.TypeArrayID) and _has_variable_parts(kind.get_super()))
     )
-
-
-def _copy_scales(source: h5py.Dataset, target: h5py.Dataset, notes: list[str]) -> None:
-    """Every scale of every dimension, under its own path and attached again."""
-    for d in range(len(source.dims)):
-        for scale in source.dims[d].values():
-            path = scale.name
-            try:
-                if path is None:
-                    raise FormatError("has no name")
-                hdf5.refuse_other_files(scale, path)
-            except FormatError as e:
-                notes.append(f"a scale of dimension {d} {e.found}, and is not carried over")
-                continue
-            if path not in target.file:
-                _copy_scale(scale, target.file, path, notes)
-            target.dims[d].attach_scale(target.file[path])
-
-
-def _copy_scale(scale: h5py.Dataset, file: h5py.File, path: str, notes: list[str]) -> None:
-    parent, _, name = path.rpartition("/")
-    group = file.require_group(parent or "/")
-    scale.file.copy(scale, group, name, without_attrs=True)
-    _copy_attributes(scale, group[name], notes)

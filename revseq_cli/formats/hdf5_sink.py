@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 
 from revseq_cli.errors import FormatError, RevseqError, TensorIOError
-from revseq_cli.formats import hdf5, hdf5_like, positioned
+from revseq_cli.formats import hdf5, hdf5_filters, hdf5_like, positioned
 from revseq_cli.formats.base import FileSink, Handing, Layout, Outlet, Source
 from revseq_cli.formats.raw import RawSink, RawTensor
 from revseq_cli.plan import chunk_boxes
@@ -38,26 +38,65 @@ _scratches = threading.local()
 def create(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:
     """The sink for such a tensor: every reason to refuse it shows now."""
     name = "/" + "/".join(hdf5.parts_of(inner, file.name))
-    properties = hdf5_like.creation_properties(like, layout, file.name)
-    properties.set_obj_track_times(False)  # the same job gives the same bytes
-    hdf5_like.refuse_clashes(like, name, file.name)
-    making = _Making(name, like, properties, file.name)
+    properties = hdf5_filters.creation_properties(like, layout, file.name)
+    making: _Making
+    if layout.keep_others:
+        making = _Replacing(name, like, properties, file.name)
+    else:
+        properties.set_obj_track_times(False)  # the same job gives the same bytes
+        hdf5_like.refuse_clashes(like, name, file.name)
+        making = _Making(name, like, properties, file.name)
     if properties.get_layout() == h5py.h5d.CONTIGUOUS:
         return ContiguousSink(file, making)
     return Hdf5Sink(file, making)
 
 
-class _Making(NamedTuple):
-    """What is to be made in the new file."""
+@dataclass(frozen=True)
+class _Making:
+    """How the dataset comes into the new file: made there, with what belongs to it."""
 
     name: str
     like: Source
     properties: h5py.h5p.PropDCID
     where: str
 
+    def opened(self, recorder: _Recorder, **options: int) -> h5py.File:
+        """The new file."""
+        return h5py.File(
+            recorder, "w", libver=_VERSIONS, track_order=hdf5_like.keeps_order(self.like) or None, **options
+        )
+
     def create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
         """The dataset, without its values, and notes on what could not be carried over."""
         return hdf5_like.create_dataset(file, self.name, self.like, self.properties, self.where)
+
+    def prepare(self, file: NewFile) -> None:
+        """What must be in the file before HDF5 opens it: nothing."""
+
+
+class _Replacing(_Making):
+    """It is there already, with old values, since the new file begins as a copy of the input's.
+
+    Whatever else the file holds stays as it is, byte by byte, so that references, dimension lists and all that HDF5
+    has no name for keep their meaning.
+    """
+
+    def opened(self, recorder: _Recorder, **_: int) -> h5py.File:
+        """The copy, for reading and writing."""
+        return h5py.File(recorder, "r+")
+
+    def create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
+        """The dataset, and no notes."""
+        dataset = file[self.name]
+        if dataset.chunks is None and dataset.id.get_offset() is None:
+            # Never written, so that it has no place in the file yet: it gets one with its first values.
+            dataset[...] = dataset[...]
+        return dataset, []
+
+    def prepare(self, file: NewFile) -> None:
+        """Copy the input's file."""
+        if self.like.identity:
+            file.fill_from(self.like.path, self.like.identity)
 
 
 class _Recorder(io.FileIO):
@@ -119,9 +158,10 @@ class Hdf5Sink(FileSink):
 
     def start(self) -> None:
         """Create the file and its dataset."""
+        self._making.prepare(self.file)
         self._recorder = _Recorder(self.file.temporary, "r+")
         with _writing(self.file.name, self._recorder):
-            self._file = h5py.File(self._recorder, "w", libver=_VERSIONS)
+            self._file = self._making.opened(self._recorder)
             self._values, notes = self._making.create(self._file)
             self.notes = tuple(notes)
 
@@ -129,11 +169,11 @@ class Hdf5Sink(FileSink):
         """Chunks are encoded where they are computed; what has none goes to the parent as it is."""
         if not self.chunks:
             return Handing()
+        image = _image(self._values, self._making.properties)
         codes = hdf5.filters_of(self._values)
-        image = _image(self._values, self._making.properties) if codes else b""
-        fill = np.zeros((), self._values.dtype)
-        self._making.properties.get_fill_value(fill)
-        return ChunkOutlet(self.chunks, image, self.file.name, fill, checked=not _LOSSLESS.issuperset(codes))
+        return ChunkOutlet(
+            self.chunks, image, self.file.name, encoded=bool(codes), checked=not _LOSSLESS.issuperset(codes)
+        )
 
     def receive(self, parcel: object) -> None:
         """Store the encoded chunks of a block, or its values."""
@@ -179,13 +219,14 @@ class ChunkOutlet:
     """Encodes the chunks of a block through HDF5's own filters.
 
     Property lists do not pickle, but the image of a file does: `image` holds a dataset of one chunk with the same
-    filters, and what is written into that is read back encoded.
+    storage, and what is written into that is read back as HDF5 stores it. `encoded` says whether there are filters, and
+    `checked` whether some of them may lose something.
     """
 
     chunks: tuple[int, ...]
     image: bytes
     name: str
-    fill: NDArray[Any]
+    encoded: bool
     checked: bool
 
     def deliver(self, region: Region, values: NDArray[Any]) -> list[_Chunk]:
@@ -194,32 +235,32 @@ class ChunkOutlet:
         encoded = []
         for box in chunk_boxes(region, self.chunks):
             part = values[tuple(slice(b.start - o, b.stop - o) for b, o in zip(box, origin, strict=True))]
-            mask, data = self._encoded(self._whole(part))
+            mask, data = self._stored(np.ascontiguousarray(part))
             encoded.append(_Chunk(tuple(b.start for b in box), mask, data))
         return encoded
 
-    def _whole(self, part: NDArray[Any]) -> NDArray[Any]:
-        """A chunk of full size; behind the tensor's end is the fill value, which shows when the dataset grows."""
-        if part.shape == self.chunks:
-            return np.ascontiguousarray(part)
-        whole = np.full(self.chunks, self.fill, part.dtype)
-        whole[tuple(map(slice, part.shape))] = part
-        return whole
+    def _stored(self, part: NDArray[Any]) -> tuple[int, bytes]:
+        """The filters that were skipped, as bits, and the bytes of a chunk, of which `part` is what lies in the tensor.
 
-    def _encoded(self, whole: NDArray[Any]) -> tuple[int, bytes]:
-        if not self.image:
-            return 0, whole.tobytes()
+        HDF5 itself fills up a chunk at the tensor's end, and it knows whether such a chunk passes through the filters.
+        """
+        if not self.encoded and part.shape == self.chunks:
+            return 0, part.tobytes()
         scratch = _scratch(self.image).id
-        place, kind = (0,) * whole.ndim, scratch.get_type()
+        place, kind = (0,) * part.ndim, scratch.get_type()
         try:
-            scratch.write(h5py.h5s.ALL, h5py.h5s.ALL, whole, kind)
+            if scratch.shape != part.shape:
+                scratch.set_extent(self.chunks)  # what it shrinks by next is filled up; what it had before is not
+                scratch.write(h5py.h5s.ALL, h5py.h5s.ALL, np.zeros(self.chunks, part.dtype), kind)
+                scratch.set_extent(part.shape)
+            scratch.write(h5py.h5s.ALL, h5py.h5s.ALL, part, kind)
             scratch.flush()  # before, in files of HDF5's latest layout, h5py makes room for 0 bytes and overruns it
             mask, data = scratch.read_direct_chunk(place)
             if self.checked:
-                found = np.empty_like(whole)
+                found = np.empty_like(part)
                 scratch.write_direct_chunk(place, data, mask)
                 scratch.read(h5py.h5s.ALL, h5py.h5s.ALL, found, kind)
-                if found.tobytes() != whole.tobytes():
+                if found.tobytes() != part.tobytes():
                     raise FormatError(
                         "its filters do not give back what they took", "filters without loss",
                         "add --compression none", self.name,
@@ -234,9 +275,9 @@ class ChunkOutlet:
 
 
 def _image(dataset: h5py.Dataset, properties: h5py.h5p.PropDCID) -> bytes:
-    """A file with a dataset of one chunk, of the same type and with the same filters."""
+    """A file with a dataset of one chunk, of the same type and with the same storage."""
     with h5py.File.in_memory() as file:
-        space = h5py.h5s.create_simple(properties.get_chunk())
+        space = h5py.h5s.create_simple(properties.get_chunk(), properties.get_chunk())
         h5py.h5d.create(file.id, b"chunk", dataset.id.get_type(), space, properties)
         file.flush()
         image: bytes = file.id.get_file_image()
@@ -264,10 +305,9 @@ class ContiguousSink(RawSink):
         like, properties = self._making.like, self._making.properties
         properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
         properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)  # every element will be written
+        self._making.prepare(self.file)
         with _Recorder(self.file.temporary, "r+") as recorder, _writing(self.file.name, recorder):
-            with h5py.File(
-                recorder, "w", libver=_VERSIONS, alignment_threshold=_PAGE, alignment_interval=_PAGE
-            ) as file:
+            with self._making.opened(recorder, alignment_threshold=_PAGE, alignment_interval=_PAGE) as file:
                 dataset, notes = self._making.create(file)
                 offset = dataset.id.get_offset()
             self.notes = tuple(notes)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 # What a killed run may leave behind; later runs ignore it, and it can be deleted.
 TEMPORARY_PREFIX = ".revseq-"
+_COPIED_AT_ONCE = 1 << 24  # bytes of a file that is copied whole
 
 
 class NewFile:
@@ -126,6 +127,17 @@ class NewFile:
         """The whole content at once, of a file that is entered."""
         with positioned.opened_to_write(self.temporary, self.name) as fd:
             positioned.write_all(fd, data, 0, self.name)
+
+    def fill_from(self, path: str, unchanged: positioned.Identity) -> None:
+        """Copy the whole content of another file, which must be as it was at `unchanged`, into this entered one."""
+        with (
+            positioned.opened(path, unchanged) as source,
+            positioned.opened_to_write(self.temporary, self.name) as target,
+        ):
+            for place in range(0, unchanged.size, _COPIED_AT_ONCE):
+                stopping.check()
+                count = min(_COPIED_AT_ONCE, unchanged.size - place)
+                positioned.copy((source, path), (target, self.name), place, count)
 
     def _create(self) -> None:
         self._make(0o600 if self._old else 0o666)  # what was private is at no time for all to read
