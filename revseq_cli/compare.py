@@ -10,7 +10,7 @@ import numpy as np
 
 from revseq_cli import kernel, literals
 from revseq_cli.arrangement import arrange_pair
-from revseq_cli.engine import Task, elements
+from revseq_cli.engine import UNTRUE_HINT, Task, elements
 from revseq_cli.errors import EngineError
 from revseq_cli.workers import results
 
@@ -93,7 +93,7 @@ def verify_copy(
         place = f"at {list(found.first[0].place)}"
     raise EngineError(
         f"what was written differs from the input {place}", "the same bits",
-        "run it again; the disk or the memory may be failing", written.name,
+        UNTRUE_HINT, written.name,
     )  # fmt: skip
 
 

@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from revseq_cli.job import Job
 
 
+# What to do where a file does not hold what was written to it. The same twice is no accident of the machine.
+UNTRUE_HINT = (
+    "run it again: if it fails at the same place, write a .npy file instead, and report this one; "
+    "if not, test the disk and the memory"
+)
+
+
 @dataclass(frozen=True)
 class Task:
     """One block of a pass, on its way to where it is computed: `step` gets the tickets, and reads them."""
@@ -135,7 +142,7 @@ def verify(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int],
                 index = [part.start + i for part, i in zip(region, place, strict=True)]
                 raise EngineError(
                     f"what was written does not reverse to the input at {index}", "the same bits",
-                    "run it again; the disk or the memory may be failing", written.name,
+                    UNTRUE_HINT, written.name,
                 )  # fmt: skip
             done(elements(region))
 

@@ -122,8 +122,9 @@ def test_verify_finds_a_single_bit(tmp_path):
     with HeldSink(job.values.desc, values.dtype) as sink:
         engine.reverse(job, sink, arrangement)
     sink.values[17, 39] ^= 1
-    with pytest.raises(EngineError, match=r"does not reverse to the input at \[17, "):
+    with pytest.raises(EngineError, match=r"does not reverse to the input at \[17, ") as caught:
         engine.verify(job, sink, arrangement)
+    assert "at the same place" in caught.value.hint  # not the disk or the memory alone are to blame
 
 
 def test_an_input_that_changes_while_it_is_read(tmp_path):

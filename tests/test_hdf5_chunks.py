@@ -1,0 +1,190 @@
+"""Every property of a stored chunk that a direct write of encoded chunks could get wrong."""
+
+import h5py
+import hdf5_files
+import hdf5plugin
+import numpy as np
+import oracle
+import pytest
+from test_engine import expected
+from test_hdf5 import RUN
+
+SHAPE, CHUNKS = (7, 50, 33), (3, 16, 10)  # the last chunk of each dimension lies across the tensor's end
+VALUES = np.cumsum(np.random.default_rng(5).integers(-2, 3, SHAPE), 1).astype("i4")
+LENGTHS = np.random.default_rng(6).integers(0, 60, (7, 1, 33)).astype("u4")
+RESULT = expected(VALUES, LENGTHS, 1)
+JOB = (*RUN, "--memory", "200K", "--jobs", 2, "--verify")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    np.save(tmp_path / "n.npy", LENGTHS)
+    return tmp_path
+
+
+def masks(dataset):
+    """For each chunk the bits of the filters that it skipped, and whether it has the size of one that skipped all."""
+    whole = np.prod(dataset.chunks) * dataset.dtype.itemsize
+    found = [dataset.id.get_chunk_info(i) for i in range(dataset.id.get_num_chunks())]
+    return {chunk.chunk_offset: (chunk.filter_mask, chunk.size == whole) for chunk in found}
+
+
+PIPELINES = {
+    "none": lambda _: None,
+    "gzip": lambda p: p.set_deflate(4),
+    "gzip, shuffle, fletcher32": lambda p: (p.set_shuffle(), p.set_deflate(4), p.set_fletcher32()),
+    "scaleoffset": lambda p: p.set_scaleoffset(h5py.h5z.SO_INT, 0),
+    "zstd": lambda p: p.set_filter(hdf5plugin.ZSTD_ID, h5py.h5z.FLAG_OPTIONAL, (3,)),
+}
+
+
+@pytest.mark.parametrize(
+    ("engine", "libver", "pipeline"),
+    [
+        *(("threads", libver, pipeline) for libver in ("earliest", "latest") for pipeline in PIPELINES),
+        ("serial", "latest", "zstd"),
+        ("processes", "latest", "gzip, shuffle, fletcher32"),
+    ],
+)
+@pytest.mark.parametrize("option", [["--compression", "keep"], ["--keep-others"]])
+def test_chunks_at_the_end_that_pass_no_filter(folder, revseq, pipeline, libver, engine, option):
+    """H5Pset_chunk_opts(DONT_FILTER_PARTIAL_CHUNKS): HDF5 reads those chunks as they are, whatever is written."""
+    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    properties.set_chunk(CHUNKS)
+    properties.set_fill_value(np.array(-9, "i4"))
+    PIPELINES[pipeline](properties)
+    hdf5_files.set_chunk_options(properties, hdf5_files.DONT_FILTER_PARTIAL_CHUNKS)
+    with h5py.File(folder / "x.h5", "w", libver=libver) as f:
+        hdf5_files.create(f, "x", "i4", SHAPE, properties)[...] = VALUES
+        before = masks(f["x"])
+    assert pipeline == "none" or {whole for _, whole in before.values()} == {True, False}
+    revseq(*JOB, "--engine", engine, *option).ok()
+    with h5py.File(folder / "y.h5") as g:
+        assert hdf5_files.chunk_options(g["x"].id.get_create_plist()) == hdf5_files.DONT_FILTER_PARTIAL_CHUNKS
+        assert oracle.same_bits(g["x"][()], RESULT)
+        assert {k: whole for k, (_, whole) in masks(g["x"]).items()} == {k: whole for k, (_, whole) in before.items()}
+
+
+def test_what_lies_behind_the_end_is_the_fill_value(folder, revseq):
+    with h5py.File(folder / "x.h5", "w") as f:
+        f.create_dataset("x", data=VALUES, chunks=CHUNKS, maxshape=(None,) * 3, compression="gzip", fillvalue=-9)
+        f.create_dataset("y", data=VALUES, chunks=CHUNKS, maxshape=(None,) * 3, fillvalue=-9)
+    for name in "xy":
+        revseq("run", f"x.h5::{name}", *JOB[2:], "--overwrite", "--engine", "threads").ok()
+        with h5py.File(folder / "y.h5", "a") as g:
+            g[name].resize((9, 64, 40))
+            assert oracle.same_bits(g[name][: SHAPE[0], : SHAPE[1], : SHAPE[2]], RESULT)
+            g[name][: SHAPE[0], : SHAPE[1], : SHAPE[2]] = -9
+            assert (g[name][()] == -9).all()
+
+
+@pytest.mark.parametrize("option", [["--compression", "keep"], ["--keep-others"]])
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+def test_an_optional_filter_that_a_chunk_skipped(folder, revseq, libver, option):
+    """LZF is skipped where it does not make a chunk smaller; the mask of each chunk says so."""
+    values = np.zeros((8, 64), "u1")
+    values[::2] = np.random.default_rng(1).integers(0, 256, (4, 64))  # every second chunk does not shrink
+    np.save(folder / "n.npy", np.full((8, 1), 40, "u4"))
+    with h5py.File(folder / "x.h5", "w", libver=libver) as f:
+        f.create_dataset("x", data=values, chunks=(1, 64), compression="lzf")
+        before = masks(f["x"])
+        assert {mask for mask, _ in before.values()} == {0, 1}
+    revseq(*JOB, *option).ok()
+    with h5py.File(folder / "y.h5") as g:
+        assert masks(g["x"]) == before
+        assert oracle.same_bits(g["x"][()], expected(values, np.full((8, 1), 40), 1))
+
+
+def test_a_chunk_whose_mask_its_writer_has_set(folder, revseq):
+    """A chunk may skip filters that would have made it smaller: its bytes lie in the file as they are."""
+    with h5py.File(folder / "x.h5", "w") as f:
+        x = f.create_dataset("x", data=VALUES, chunks=CHUNKS, shuffle=True, compression="gzip", fletcher32=True)
+        x.id.write_direct_chunk((3, 16, 10), np.ascontiguousarray(VALUES[3:6, 16:32, 10:20]).tobytes(), 0b111)
+        assert masks(x)[3, 16, 10] == (0b111, True)
+    for option in ("--engine serial", "--keep-others"):
+        revseq(*JOB, *option.split(), "--overwrite").ok()
+        with h5py.File(folder / "y.h5") as g:
+            assert oracle.same_bits(g["x"][()], RESULT)
+            assert masks(g["x"])[3, 16, 10][0] == 0  # it passes through them now
+
+
+INDEXES = {
+    "single chunk": {"chunks": SHAPE},
+    "implicit": {"chunks": CHUNKS, "early": True},
+    "fixed array": {"chunks": CHUNKS},
+    "extensible array": {"chunks": CHUNKS, "maxshape": (None, *SHAPE[1:])},
+    "version 2 B-tree": {"chunks": CHUNKS, "maxshape": (None, None, SHAPE[2])},
+}
+
+
+@pytest.mark.parametrize("option", [["--compression", "keep"], ["--keep-others"]])
+@pytest.mark.parametrize("pipeline", ["none", "gzip, shuffle, fletcher32"])
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+@pytest.mark.parametrize("index", INDEXES)
+def test_every_kind_of_chunk_index(folder, revseq, index, libver, pipeline, option):
+    wanted = INDEXES[index]
+    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    properties.set_chunk(wanted["chunks"])
+    PIPELINES[pipeline](properties)
+    if wanted.get("early"):
+        properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    maxshape = (
+        tuple(h5py.h5s.UNLIMITED if n is None else n for n in wanted["maxshape"]) if "maxshape" in wanted else None
+    )
+    with h5py.File(folder / "x.h5", "w", libver=libver) as f:
+        hdf5_files.create(f, "x", "i4", SHAPE, properties, maxshape)[...] = VALUES
+    revseq(*JOB, *option).ok()
+    with h5py.File(folder / "x.h5") as f, h5py.File(folder / "y.h5") as g:
+        assert oracle.same_bits(g["x"][()], RESULT)
+        assert g["x"].maxshape == f["x"].maxshape
+        assert masks(g["x"]) == masks(f["x"])
+
+
+FILTERS = {
+    "Bitshuffle": [{}, {"nelems": 64, "cname": "lz4"}, {"cname": "zstd", "clevel": 7}, {"cname": "none"}],
+    "Blosc": [{}, {"cname": "zstd", "clevel": 9, "shuffle": 2}],
+    "Blosc2": [{}, {"cname": "zlib", "clevel": 3, "filters": 2}],
+    "BZip2": [{}, {"blocksize": 3}],
+    "FciDecomp": [{}],
+    "Htj2k": [{}],
+    "LZ4": [{}, {"nbytes": 4096}],
+    "SZ": [{"absolute": 0.1}],
+    "SZ3": [{"absolute": 0.1}],
+    "Sperr": [{"rate": 20}, {"absolute": 0.01, "missing_value_mode": 1, "swap": True}],
+    "Zfp": [{"reversible": True}, {"accuracy": 0.01}],
+    "Zstd": [{}, {"clevel": 15}],
+}
+OF_FLOATS = ("SZ", "SZ3", "Sperr", "Zfp")  # the others take short integers, as JPEG-LS wants them
+CASES = [(name, options) for name, several in FILTERS.items() for options in several]
+
+
+def filters_of(dataset):
+    properties = dataset.id.get_create_plist()
+    return [properties.get_filter(i)[:3] for i in range(properties.get_nfilters())]
+
+
+def test_the_table_has_every_filter_of_hdf5plugin():
+    assert {each.__name__ for each in hdf5plugin.get_filters()} == set(FILTERS)
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+@pytest.mark.parametrize(("name", "options"), CASES, ids=[f"{name} {options}" for name, options in CASES])
+def test_parameters_come_out_as_they_went_in(folder, revseq, name, options, libver):
+    """Some filters complete their parameters when a dataset is made, and did so twice: compression was silently off."""
+    shape, chunks = (6, 64, 96), (1, 64, 32)
+    values = np.cumsum(np.random.default_rng(5).integers(-2, 3, shape), 2) % 250
+    if name in OF_FLOATS:  # what loses something keeps nothing but constants
+        values = np.round(values / 50) * 0 + np.arange(6.0)[:, None, None] if not options.get("reversible") else values
+    values = values.astype("f4" if name in OF_FLOATS else "u2")
+    lengths = np.random.default_rng(6).integers(0, 64, (6, 1, 96)).astype("u4")
+    np.save(folder / "n.npy", lengths)
+    with h5py.File(folder / "x.h5", "w", libver=libver) as f:
+        f.create_dataset("x", data=values, chunks=chunks, **getattr(hdf5plugin, name)(**options))
+        values = f["x"][()]
+    revseq(*RUN, "--verify").ok()
+    revseq("convert", "x.h5", "z.h5").ok()
+    with h5py.File(folder / "x.h5") as f, h5py.File(folder / "y.h5") as g, h5py.File(folder / "z.h5") as h:
+        assert oracle.same_bits(g["x"][()], expected(values, lengths, 1))
+        assert filters_of(g["x"]) == filters_of(h["x"]) == filters_of(f["x"])
+        assert h["x"].id.get_storage_size() == pytest.approx(f["x"].id.get_storage_size(), rel=0.02)
+        assert {mask for mask, _ in masks(h["x"]).values()} == {mask for mask, _ in masks(f["x"]).values()}

@@ -1,0 +1,252 @@
+"""Outputs that NetCDF's own library, xarray and HDF5's tools open, read and write; what they lack, a note names."""
+
+import json
+import shutil
+import subprocess
+
+import h5py
+import netCDF4
+import numpy as np
+import oracle
+import pytest
+import xarray
+from test_engine import expected
+
+VALUES = np.random.default_rng(1).random((5, 4, 6)).astype("f4")
+LENGTHS = np.random.default_rng(2).integers(0, 7, (5, 1, 6)).astype("u4")
+RESULT = expected(VALUES, LENGTHS, 1)
+RUN = ("run", "x.nc::/v", "n.npy", "--axis", 1, "-o", "y.nc", "--verify")
+
+
+def make(path, **options):
+    """A file as models write it: dimensions that v lacks, bounds, two-dimensional coordinates, text labels."""
+    with netCDF4.Dataset(path, "w", **options) as f:
+        for name, size in {"unused": 7, "time": None, "lat": 4, "lon": 6, "bnds": 2, "len": 3}.items():
+            f.createDimension(name, size)
+        f.setncatts({"title": "t", "zeta": 1.0, "alpha": 2.0, "Conventions": "CF-1.11"})
+        time = f.createVariable("time", "f8", ("time",))
+        time.setncatts({"units": "days since 2000-01-01", "bounds": "time_bnds", "calendar": "standard"})
+        f.createVariable("time_bnds", "f8", ("time", "bnds"))[:] = np.arange(10.0).reshape(5, 2)
+        time[:] = np.arange(5.0)
+        f.createVariable("lon2d", "f4", ("lat", "lon"))[:] = 1
+        f.createVariable("label", "S1", ("time", "len"))[:] = "a"
+        f.createVariable("crs", "i4", ())[...] = 1
+        v = f.createVariable("v", "f4", ("time", "lat", "lon"), zlib=True, chunksizes=(1, 4, 6))
+        v.setncatts({
+            "units": "K", "coordinates": "lon2d label", "grid_mapping": "crs: time lon2d", "zz": 1, "aa": 2,
+            "cell_measures": "area: in_another_file", "cell_methods": "time: mean",
+        })  # fmt: skip
+        v[:] = VALUES
+        f.createVariable("lat", "f4", ("lat",))[:] = np.arange(4)
+
+
+@pytest.fixture(params=["NETCDF4", "NETCDF4_CLASSIC"])
+def folder(tmp_path, request):
+    np.save(tmp_path / "n.npy", LENGTHS)
+    make(tmp_path / "x.nc", format=request.param)
+    return tmp_path
+
+
+def dumped(path):
+    """What ncdump -h has of a file: dimensions, variables and attributes, in their order."""
+    with netCDF4.Dataset(path) as f:
+        found = {"dimensions": [(d.name, len(d), d.isunlimited()) for d in f.dimensions.values()]}
+        for name, v in {"": f, **f.variables}.items():
+            found[name] = [(key, np.asarray(v.getncattr(key)).tolist()) for key in v.ncattrs()]
+        return found | {"variables": [(v.name, v.dimensions, v.dtype) for v in f.variables.values()]}
+
+
+def test_the_output_is_a_netcdf_file(folder, revseq):
+    revseq(*RUN).ok()
+    with netCDF4.Dataset(folder / "x.nc") as f, netCDF4.Dataset(folder / "y.nc") as g:
+        assert list(g.variables) == ["time", "v", "lat"]
+        assert list(g.dimensions) == ["time", "lat", "lon"]
+        assert g.dimensions["time"].isunlimited()
+        assert g.data_model == f.data_model
+        assert g.ncattrs() == f.ncattrs() == ["title", "zeta", "alpha", "Conventions"]
+        for name in g.variables:
+            assert g[name].ncattrs() == f[name].ncattrs()
+            assert g[name].dimensions == f[name].dimensions
+        assert oracle.same_bits(g["v"][:].data, RESULT)
+        assert oracle.same_bits(g["time"][:].data, f["time"][:].data)
+    with xarray.open_dataset(folder / "y.nc", engine="netcdf4") as found:
+        assert oracle.same_bits(found["v"].values, RESULT)
+        assert found["v"].dims == ("time", "lat", "lon")
+
+
+def test_netcdf_writes_into_the_output(folder, revseq):
+    revseq(*RUN).ok()
+    with netCDF4.Dataset(folder / "y.nc", "a") as g:
+        g["v"].note = "changed"
+        g.createVariable("new", "f4", ("time", "lon"))[:] = 1
+        g["time"][:] = np.arange(6.0)
+    with netCDF4.Dataset(folder / "y.nc") as g:
+        assert g["v"].note == "changed"
+        assert g["v"].shape == (6, 4, 6)
+    xarray.Dataset({"more": ("time", np.arange(6.0))}).to_netcdf(folder / "y.nc", mode="a", engine="netcdf4")
+    with xarray.open_dataset(folder / "y.nc", engine="netcdf4") as found:
+        assert set(found.data_vars) == {"v", "new", "more"}
+
+
+def test_what_names_a_variable_that_stays_behind_is_told(folder, revseq):
+    notes = json.loads(revseq(*RUN, "--json").ok().out)["notes"]
+    assert "/v: the attribute coordinates names lon2d, label, not carried over" in notes
+    assert "/v: the attribute grid_mapping names lon2d, not carried over" in notes
+    assert "/time: the attribute bounds names time_bnds, not carried over" in notes
+    assert not any(
+        "cell_measures" in note or "cell_methods" in note for note in notes
+    )  # these dangle in the input, too
+    assert sum("other objects are not carried over: --keep-others keeps them" in note for note in notes) == 1
+    assert revseq(*RUN, "--overwrite", "--keep-others").ok().err == ""
+
+
+def test_the_scale_itself_is_reversed(folder, revseq):
+    np.save(folder / "one.npy", np.array([4], "u4"))
+    revseq("run", "x.nc::/lat", "one.npy", "--axis", 0, "-o", "y.nc", "--verify").ok()
+    with netCDF4.Dataset(folder / "y.nc", "a") as g:
+        assert g["lat"][:].tolist() == [3, 2, 1, 0]
+        assert g["lat"].dimensions == ("lat",)
+
+
+def test_a_coordinate_variable_of_two_dimensions(tmp_path, revseq):
+    """It is the scale of its first dimension, and names the second one by number only."""
+    with netCDF4.Dataset(tmp_path / "x.nc", "w") as f:
+        for name, size in (("gap", 3), ("time", 5), ("other", 2), ("width", 4)):
+            f.createDimension(name, size)
+        f.createVariable("time", "u1", ("time", "width"))[:] = np.arange(20).reshape(5, 4)
+        f.createVariable("v", "f4", ("time",))[:] = np.arange(5)
+    np.save(tmp_path / "n.npy", np.array([5], "u4"))
+    np.save(tmp_path / "n2.npy", np.full((1, 4), 5, "u4"))
+    revseq("run", "x.nc::/v", "n.npy", "--axis", 0, "-o", "y.nc").ok()
+    revseq("run", "x.nc::/time", "n2.npy", "--axis", 0, "-o", "z.nc").ok()
+    for name in "yz":
+        with netCDF4.Dataset(tmp_path / f"{name}.nc", "a") as g:
+            assert g["time"].dimensions == ("time", "width")
+            assert list(g.dimensions) == ["time", "width"]
+    assert netCDF4.Dataset(tmp_path / "y.nc")["v"][:].tolist() == [4, 3, 2, 1, 0]
+    assert netCDF4.Dataset(tmp_path / "z.nc")["time"][:, 0].tolist() == [16, 12, 8, 4, 0]
+
+
+def test_a_variable_in_a_group_with_dimensions_above_it(tmp_path, revseq):
+    with netCDF4.Dataset(tmp_path / "x.nc", "w") as f:
+        f.createDimension("gap", 3)
+        f.createDimension("lat", 4)
+        group = f.createGroup("outer").createGroup("inner")
+        f["outer"].setncatts({"z": 1, "a": 2})
+        group.createDimension("z", 2)
+        group.createVariable("v", "f4", ("z", "lat"))[:] = np.arange(8).reshape(2, 4)
+        group["v"].coordinates = "/aux height"
+        f.createVariable("aux", "f4", ("lat",))[:] = 1
+        f["outer"].createVariable("height", "f4", ("lat",))[:] = 1
+    np.save(tmp_path / "n.npy", np.full((2, 1), 3, "u4"))
+    done = revseq("run", "x.nc::/outer/inner/v", "n.npy", "--axis", 1, "-o", "y.nc").ok()
+    assert "the attribute coordinates names /aux, height, not carried over" in done.err
+    with netCDF4.Dataset(tmp_path / "y.nc", "a") as g:
+        assert g["outer"].ncattrs() == ["z", "a"]
+        assert g["outer/inner/v"].dimensions == ("z", "lat")
+        assert g["outer/inner/v"][:].tolist() == [[2, 1, 0, 3], [6, 5, 4, 7]]
+
+
+def test_keep_others_keeps_the_file(folder, revseq):
+    done = revseq(*RUN, "--keep-others", "--json").ok()
+    assert json.loads(done.out)["notes"] == []
+    assert dumped(folder / "y.nc") == dumped(folder / "x.nc")
+    with netCDF4.Dataset(folder / "x.nc") as f, netCDF4.Dataset(folder / "y.nc", "a") as g:
+        for name in f.variables:
+            wanted = RESULT if name == "v" else f[name][:].data
+            assert oracle.same_bits(g[name][:].data, wanted), name
+        g["v"].note = "NetCDF writes into it"
+    if shutil.which("ncdump"):
+        headers = [
+            subprocess.run(["ncdump", "-h", folder / name], capture_output=True, text=True, check=True).stdout
+            for name in ("x.nc", "y.nc")
+        ]
+        assert headers[0].replace("netcdf x", "netcdf y") == headers[1].replace(
+            '\t\tv:note = "NetCDF writes into it" ;\n', ""
+        )
+
+
+def test_references_still_point_at_the_same_objects(tmp_path, revseq):
+    np.save(tmp_path / "n.npy", LENGTHS)
+    with h5py.File(tmp_path / "x.h5", "w", userblock_size=512) as f:
+        f["other/z"] = np.arange(5.0)
+        f["v"] = VALUES
+        f["v"].attrs["see"] = f["other/z"].ref
+        f["other"].attrs["back"] = f["v"].ref
+        f["part"] = h5py.SoftLink("/v")
+        f["gone"] = h5py.ExternalLink("elsewhere.h5", "/x")
+        f["words"] = np.array(["a", "bé"], object)
+        f["kind"] = np.dtype([("a", "i4"), ("b", "f8")])
+        f["regions"] = np.array([f["v"].regionref[0:2, :, 1]], h5py.regionref_dtype)
+    with (tmp_path / "x.h5").open("r+b") as file:
+        file.write(b"a block of the user's")
+    for engine in ("serial", "threads", "processes"):
+        job = ("run", "x.h5::v", "n.npy", "--axis", 1, "-o", "y.h5", "--keep-others", "--overwrite", "--verify")
+        revseq(*job, "--engine", engine).ok()
+        assert (tmp_path / "y.h5").read_bytes()[:21] == b"a block of the user's"
+        with h5py.File(tmp_path / "y.h5") as g:
+            assert oracle.same_bits(g["v"][()], RESULT)
+            assert g[g["v"].attrs["see"]].name == "/other/z"
+            assert g[g["other"].attrs["back"]].name == "/v"
+            assert oracle.same_bits(g["part"][()], RESULT)
+            assert g.get("gone", getlink=True).filename == "elsewhere.h5"
+            assert g["words"].asstr()[:].tolist() == ["a", "bé"]
+            assert g["kind"].dtype.names == ("a", "b")
+            region = g["regions"][0]
+            assert oracle.same_bits(g[region][region].reshape(2, 4), RESULT[0:2, :, 1])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"chunks": (1, 4, 3), "compression": "gzip"}, {"chunks": (2, 3, 5)}, {}, {"fillvalue": 7},
+        {"chunks": (2, 3, 5), "compression": "lzf", "shuffle": True, "fletcher32": True},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+@pytest.mark.parametrize("written", [True, False])
+def test_keep_others_for_every_storage(tmp_path, revseq, options, libver, written):
+    np.save(tmp_path / "n.npy", LENGTHS)
+    with h5py.File(tmp_path / "x.h5", "w", libver=libver) as f:
+        f.create_dataset("before", data=np.arange(1000), chunks=(100,), compression="gzip")
+        f.create_dataset("v", VALUES.shape, "f4", **options)
+        if written:
+            f["v"][...] = VALUES
+        f["after"] = np.arange(7)
+        values = f["v"][()]
+    revseq("run", "x.h5::v", "n.npy", "--axis", 1, "-o", "y.h5", "--keep-others", "--verify").ok()
+    revseq("convert", "x.h5::v", "z.h5", "--keep-others", "--verify").ok()
+    with h5py.File(tmp_path / "y.h5") as g, h5py.File(tmp_path / "z.h5") as h:
+        assert oracle.same_bits(g["v"][()], expected(values, LENGTHS, 1))
+        assert oracle.same_bits(h["v"][()], values)
+        assert list(g) == ["after", "before", "v"]
+        assert (g["before"][()] == np.arange(1000)).all()
+        assert (g["after"][()] == np.arange(7)).all()
+        assert g["v"].compression == options.get("compression")
+
+
+def test_the_same_job_gives_the_same_bytes(folder, revseq):
+    digests = {
+        json.loads(revseq(*RUN, "--keep-others", "--overwrite", "--json", "--sha256").ok().out)["sha256"]
+        for _ in range(2)
+    }
+    assert len(digests) == 1
+
+
+def test_what_keep_others_cannot_do(folder, revseq):
+    job = ("run", "x.nc::/v", "n.npy", "--axis", 1, "--keep-others", "-o")
+    revseq(*job, "y.npy").refused("--keep-others copies the file of an input", "y.npy", "leave out --keep-others")
+    revseq(*job, "y.nc", "--compression", "gzip").refused("keeps the storage", "leave out --keep-others")
+    revseq(*job, "y.nc", "--chunks", "auto").refused("keeps the storage", "leave out --keep-others")
+    revseq(*job, "y.nc::/w").refused("puts the result in the place of v", "add -o y.nc")
+    revseq(*job[:-1]).refused("about a file", "add -o out.h5")
+    revseq("convert", "x.nc::/v", "-", "--keep-others").refused("about a file")
+    revseq("run", "[[1]]", "[[1]]", "--axis", 1, "--keep-others", "-o", "y.h5").refused("copies the file of an input")
+    assert sorted(path.name for path in folder.iterdir()) == ["n.npy", "x.nc"]
+
+
+def test_keep_others_in_a_manifest(folder, revseq):
+    job = {"input": "x.nc::/v", "lengths": "n.npy", "axis": 1, "output": "y.nc", "keep-others": True}
+    (folder / "jobs.jsonl").write_text(json.dumps(job))
+    revseq("batch", "jobs.jsonl").ok()
+    assert dumped(folder / "y.nc") == dumped(folder / "x.nc")
