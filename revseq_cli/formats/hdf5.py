@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 
 from revseq_cli.errors import FormatError, RevseqError, TensorIOError, listed
-from revseq_cli.formats import positioned
+from revseq_cli.formats import hdf5_scales, positioned
 from revseq_cli.formats.base import HDF5_MAGIC, Source, Storage, Ticket, looks_like, refuse_bomb
 from revseq_cli.formats.raw import RawTensor, RawTicket
 from revseq_cli.formats.types import data_type_of
@@ -103,7 +103,7 @@ def _datasets(file: h5py.File) -> dict[str, bool]:
                     pending.append((name, item))
                 elif isinstance(item, h5py.Dataset) and (place := h5py.h5o.get_info(item.id).addr) not in seen:
                     seen.add(place)  # it may have several names
-                    found[name] = item.is_scale
+                    found[name] = hdf5_scales.is_scale(item)
     return dict(sorted(found.items()))
 
 

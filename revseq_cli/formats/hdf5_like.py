@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 
 from revseq_cli.errors import FormatError, UsageError, printable
-from revseq_cli.formats import hdf5, hdf5_filters, netcdf
+from revseq_cli.formats import hdf5, hdf5_filters, hdf5_scales, netcdf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +57,8 @@ def refuse_clashes(like: Source, name: str, where: str) -> None:
     if not isinstance(like, hdf5.Hdf5Source):
         return
     with hdf5.opened(like.path, like.name) as file:
-        scales = [scale.name for dimension in file[like.inner].dims for scale in dimension.values()]
+        source = file[like.inner]
+        scales = [scale.name for d in range(source.ndim) for scale in hdf5_scales.scales_of(source, d)]
     for scale in filter(None, scales):
         if f"{name}/".startswith(f"{scale}/") or f"{scale}/".startswith(f"{name}/"):
             raise UsageError(
@@ -93,7 +94,7 @@ class _Copy:
             self._copy_attributes(source, group[own_name], ids)
         for d, scale in self._attached():
             if scale.name in self._file:
-                made.dims[d].attach_scale(self._file[scale.name])
+                hdf5_scales.attach(made, d, self._file[scale.name])
         if (above := self._source.name.count("/") - self._name.count("/")) > 0:
             self._notes.append(f"the attributes of {above} groups above {self._source.name} are not carried over")
         self._notes += hdf5_filters.changed_filters(made, self._source)
@@ -143,7 +144,7 @@ class _Copy:
 
     def _attached(self) -> Iterator[tuple[int, h5py.Dataset]]:
         """Each dimension's scales, with the dimension's index."""
-        return ((d, scale) for d in range(self._source.ndim) for scale in self._source.dims[d].values())
+        return ((d, scale) for d in range(self._source.ndim) for scale in hdf5_scales.scales_of(self._source, d))
 
     def _copy_attributes(self, source: h5py.HLObject, target: h5py.HLObject, ids: dict[int, int] | None = None) -> None:
         """Every attribute with its own type, bit for bit; one that refers to other objects only makes a note.
@@ -153,9 +154,9 @@ class _Copy:
         for attribute in _attributes(source):
             name = attribute.get_name().decode("utf-8", "surrogateescape")
             kind = attribute.get_type()
-            if name in _SCALE_REFERENCES:
-                continue
             if kind.detect_class(h5py.h5t.REFERENCE):
+                if name in _SCALE_REFERENCES:
+                    continue
                 self._notes.append(
                     f"{printable(source.name)}: the attribute {printable(name)} refers to what is not carried over"
                 )

@@ -8,6 +8,7 @@ import h5py
 import numpy as np
 
 from revseq_cli.errors import listed, printable
+from revseq_cli.formats import hdf5_scales
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,7 +31,7 @@ _NAMING = (
 
 def new_dimension_ids(datasets: Iterable[h5py.Dataset]) -> dict[int, int]:
     """For the number of each dimension whose scale is among the datasets, its number where there are no others."""
-    found = sorted({number for each in datasets if _is_scale(each) for number in _numbers(each, _OWN_ID)})
+    found = sorted({number for each in datasets if hdf5_scales.is_scale(each) for number in _numbers(each, _OWN_ID)})
     return {old: new for new, old in enumerate(found)}
 
 
@@ -53,9 +54,9 @@ def dimensions_by_number(dataset: h5py.Dataset, known: Iterable[h5py.Dataset]) -
     names: list[bytes] = []
     h5py.h5o.visit(file.id, names.append)
     for name in names:
-        if all(h5py.h5a.exists(file.id, key, obj_name=name) for key in (_OWN_ID.encode(), b"CLASS")):
+        if h5py.h5a.exists(file.id, _OWN_ID.encode(), obj_name=name):
             item = file[name]
-            if isinstance(item, h5py.Dataset) and wanted.intersection(_numbers(item, _OWN_ID)):
+            if isinstance(item, h5py.Dataset) and hdf5_scales.is_scale(item) and wanted & {*_numbers(item, _OWN_ID)}:
                 yield item
 
 
@@ -71,10 +72,6 @@ def dangling(carried: Iterable[tuple[h5py.Dataset, str]]) -> list[str]:
             if left:
                 notes.append(f"{printable(path)}: the attribute {key} names {listed(left)}, not carried over")
     return notes
-
-
-def _is_scale(dataset: h5py.Dataset) -> bool:
-    return "CLASS" in dataset.attrs
 
 
 def _numbers(dataset: h5py.Dataset, key: str) -> list[int]:
