@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import h5py
 
-from revseq_cli.errors import FormatError, RevseqError, TensorIOError, listed
-from revseq_cli.formats import hdf5_scales, positioned
+from revseq_cli.errors import FormatError, RevseqError, TensorIOError
+from revseq_cli.formats import hdf5_links, hdf5_types, positioned
 from revseq_cli.formats.base import HDF5_MAGIC, Source, Storage, Ticket, looks_like, refuse_bomb
 from revseq_cli.formats.raw import RawTensor, RawTicket
-from revseq_cli.formats.types import data_type_of
 from revseq_cli.plan import chunk_boxes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from revseq_cli.plan import Region
@@ -75,101 +75,29 @@ def error_number(error: Exception) -> int:
     return getattr(error, "errno", None) or (int(found[1]) if found else 0)
 
 
-def parts_of(inner: str, path: str) -> list[str]:
-    """The steps of a dataset's path; FormatError for one that HDF5 would read in another way than it looks."""
-    parts = inner.strip("/").split("/")
-    if any(part in ("", ".", "..") for part in parts):
-        raise FormatError(f"{inner!r} is no dataset's name", "a path such as /group/name", where=path)
-    return parts
-
-
-def _datasets(file: h5py.File) -> dict[str, bool]:
-    """Every dataset that hard links lead to, and whether it is a dimension's scale; other links are never followed."""
-    found: dict[str, bool] = {}
-    pending: list[tuple[str, h5py.Group]] = [("", file)]
-    seen = set()
-    while pending:
-        prefix, group = pending.pop()
-        address = h5py.h5o.get_info(group.id).addr
-        if address in seen:  # a group can be a member of itself
-            continue
-        seen.add(address)
-        for key in group:
-            if isinstance(key, bytes):  # not UTF-8: h5py lists it, and cannot open it
-                found[f"{prefix}/{key.decode('utf-8', 'surrogateescape')}"] = False
-            elif isinstance(group.get(key, getlink=True), h5py.HardLink):
-                item, name = group[key], f"{prefix}/{key}"
-                if isinstance(item, h5py.Group):
-                    pending.append((name, item))
-                elif isinstance(item, h5py.Dataset) and (place := h5py.h5o.get_info(item.id).addr) not in seen:
-                    seen.add(place)  # it may have several names
-                    found[name] = hdf5_scales.is_scale(item)
-    return dict(sorted(found.items()))
-
-
 def names_in(path: str) -> list[str]:
     """The name of every dataset that hard links lead to."""
     with positioned.opened(path), opened(path) as file:
-        return list(_datasets(file))
+        return hdf5_links.names_in(file)
 
 
-def _only(file: h5py.File, path: str) -> str:
-    """The one dataset, or the one beside its dimensions' scales."""
-    found = _datasets(file)
-    names = [name for name, is_scale in found.items() if not is_scale] or list(found)
-    if not names:
-        raise FormatError("has no dataset", "a tensor", where=path)
-    if len(names) > 1:
-        hint = f"try {path}::{names[0]}"
-        raise FormatError(f"has {len(names)} datasets: {listed(names)}", "the name of one", hint, path)
-    return names[0]
-
-
-def _find(file: h5py.File, inner: str | None, path: str) -> h5py.Dataset:
-    """The named dataset, or the only one; each step of the way is looked at before it is taken."""
-    parts = parts_of(_only(file, path) if inner is None else inner, path)
-    name = "/" + "/".join(parts)
-    where = f"{path}::{name}"
-    item: Any = file
-    if not name.isprintable() and any("\udc80" <= c <= "\udcff" for c in name):
-        raise FormatError("its name is not UTF-8", "a name that is; h5copy can give it one", where=where)
-    for part in parts:
-        link = item.get(part, getlink=True) if isinstance(item, h5py.Group) else None
-        if link is None:
-            names = list(_datasets(file))
-            hint = f"try {path}::{names[0]}" if names else ""
-            raise FormatError("no such dataset", f"one of {listed(names)}" if names else "", hint, where)
-        if not isinstance(link, h5py.HardLink):
-            kind = "an external link" if isinstance(link, h5py.ExternalLink) else "a soft link"
-            raise FormatError(f"{part} is {kind}", "a dataset inside the file; links are not followed", where=where)
-        item = item[part]
-    if not isinstance(item, h5py.Dataset):
-        inside = [each for each in _datasets(file) if each.startswith(f"{name}/")]
-        found = f"is a group with {listed(inside)}" if inside else "is a group"
-        raise FormatError(found, "a dataset", f"try {path}::{inside[0]}" if inside else "", where)
-    return item
-
-
-def _check(dataset: h5py.Dataset, where: str) -> None:
-    """Refuse what is not a plain tensor, by what it is and not by what it is not."""
+def _check(dataset: h5py.Dataset, dtype: np.dtype[Any], where: str) -> None:
+    """Refuse what is not a plain tensor of that dtype, by what it is and not by what it is not."""
     refuse_other_files(dataset, where)
     if dataset.shape is None or not dataset.shape:
         raise FormatError("has dimension count 0", "1 to 64, and at most 8 in DirectML", where=where)
     if min(dataset.shape) < 1:
         raise FormatError(f"has sizes {dataset.shape}", "sizes of at least 1", where=where)
+    require_filters(dataset, where)
+    declared, stored = prod(dataset.shape) * dtype.itemsize, dataset.id.get_storage_size()
+    refuse_bomb(declared, stored, "if it is what you want, write it anew without compression: h5repack -f NONE", where)
+
+
+def _dtype_of(dataset: h5py.Dataset, where: str) -> np.dtype[Any]:
     try:
-        data_type_of(dataset.dtype)
+        return hdf5_types.dtype_of(dataset.id.get_type())
     except FormatError as e:
         raise e.about(where) from None
-    kind = dataset.id.get_type()
-    if isinstance(kind, h5py.h5t.TypeEnumID) and dataset.dtype != bool:
-        raise FormatError("its data type is an enumeration", "numbers", where=where)
-    # h5py would convert what NumPy lacks (bfloat16, odd integer widths) to the nearest type, and change the bits.
-    if not kind.equal(h5py.h5t.py_create(dataset.dtype, logical=True)):
-        raise FormatError(f"its data type only resembles {dataset.dtype}", "a type that NumPy has", where=where)
-    require_filters(dataset, where)
-    declared, stored = prod(dataset.shape) * dataset.dtype.itemsize, dataset.id.get_storage_size()
-    refuse_bomb(declared, stored, "if it is what you want, write it anew without compression: h5repack -f NONE", where)
 
 
 def refuse_other_files(dataset: h5py.Dataset, where: str) -> None:
@@ -212,11 +140,12 @@ class Hdf5Source(Source):
             seems, hint = looks_like(head)
             raise FormatError(f"is not an HDF5 file: it looks like {seems}", "an HDF5 file by its suffix", hint, path)
         with opened(path) as file:
-            dataset = _find(file, inner, path)
-            self.inner = dataset.name.lstrip("/")
-            self.name = f"{name or path}::{dataset.name}"
-            _check(dataset, self.name)
-            self.dtype, self.sizes, self.chunks = dataset.dtype, dataset.shape, dataset.chunks
+            dataset, own_name, self._place = hdf5_links.find(file, inner, path)
+            self.inner = own_name.lstrip("/")
+            self.name = f"{name or path}::{own_name}"
+            self.dtype = _dtype_of(dataset, self.name)
+            _check(dataset, self.dtype, self.name)
+            self.sizes, self.chunks = dataset.shape, dataset.chunks
             self.encoded = bool(filters_of(dataset))
             self._raw = self._as_raw(dataset, path)
             self.storage = self._describe(dataset)
@@ -235,7 +164,11 @@ class Hdf5Source(Source):
         return RawTensor(path, self.name, offset, self.dtype, self.sizes)
 
     def _describe(self, dataset: h5py.Dataset) -> Storage:
-        details = {"dataset": dataset.name}
+        details = {"dataset": f"/{self.inner}"}
+        if self._place != details["dataset"]:
+            details["link to"] = self._place
+        if meaning := hdf5_types.meaning(dataset.id.get_type()):
+            details["stored as"] = meaning
         details |= (
             {"chunks": str(self.chunks)}
             if self.chunks
@@ -259,7 +192,7 @@ class Hdf5Source(Source):
         """The right to read that region."""
         if self._raw:
             return RawTicket(self._raw, self._unchanged, region)
-        return Hdf5Ticket(self.path, f"/{self.inner}", self._unchanged, region)
+        return Hdf5Ticket(self.path, self._place, self.dtype, self._unchanged, region)
 
 
 @dataclass(frozen=True)
@@ -268,6 +201,7 @@ class Hdf5Ticket:
 
     path: str
     dataset: str
+    dtype: np.dtype[Any]
     unchanged: positioned.Identity
     region: Region
 
@@ -278,18 +212,17 @@ class Hdf5Ticket:
             dataset = file[self.dataset]
             require_filters(dataset, where)
             try:
-                values: NDArray[Any] = dataset[self.region]
+                return hdf5_types.read(dataset, self.region, self.dtype)
             except _DAMAGE:
                 self._blame_chunk(dataset, where)
                 raise
-            return values
 
     def _blame_chunk(self, dataset: h5py.Dataset, where: str) -> None:
         """FormatError with the first chunk of the region that cannot be read."""
         if dataset.chunks:
             for box in chunk_boxes(self.region, dataset.chunks):
                 try:
-                    dataset[box]
+                    hdf5_types.read(dataset, box, self.dtype)
                 except _DAMAGE:
                     found = (
                         f"the chunk at {[part.start for part in box]} is damaged: it fails its checksum or its filter"

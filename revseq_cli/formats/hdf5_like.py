@@ -93,7 +93,7 @@ class _Copy:
                 self._source.file.copy(source, group, own_name, without_attrs=True)
             self._copy_attributes(source, group[own_name], ids)
         for d, scale in self._attached():
-            if scale.name in self._file:
+            if scale.name and scale.name in self._file:
                 hdf5_scales.attach(made, d, self._file[scale.name])
         if (above := self._source.name.count("/") - self._name.count("/")) > 0:
             self._notes.append(f"the attributes of {above} groups above {self._source.name} are not carried over")

@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 
 from revseq_cli.errors import FormatError, RevseqError, TensorIOError
-from revseq_cli.formats import hdf5, hdf5_filters, hdf5_like, positioned
+from revseq_cli.formats import hdf5, hdf5_filters, hdf5_like, hdf5_links, hdf5_types, positioned
 from revseq_cli.formats.base import FileSink, Handing, Layout, Outlet, Source
 from revseq_cli.formats.raw import RawSink, RawTensor
 from revseq_cli.plan import chunk_boxes
@@ -37,7 +37,7 @@ _scratches = threading.local()
 
 def create(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:
     """The sink for such a tensor: every reason to refuse it shows now."""
-    name = "/" + "/".join(hdf5.parts_of(inner, file.name))
+    name = "/" + "/".join(hdf5_links.parts_of(inner, file.name))
     properties = hdf5_filters.creation_properties(like, layout, file.name)
     making: _Making
     if layout.keep_others:
@@ -90,7 +90,8 @@ class _Replacing(_Making):
         dataset = file[self.name]
         if dataset.chunks is None and dataset.id.get_offset() is None:
             # Never written, so that it has no place in the file yet: it gets one with its first values.
-            dataset[...] = dataset[...]
+            whole = tuple(slice(0, size) for size in dataset.shape)
+            hdf5_types.write(dataset, whole, hdf5_types.read(dataset, whole, self.like.dtype))
         return dataset, []
 
     def prepare(self, file: NewFile) -> None:
@@ -183,7 +184,7 @@ class Hdf5Sink(FileSink):
                     self._values.id.write_direct_chunk(chunk.place, chunk.data, chunk.mask)
             else:
                 region, values = cast("Parcel", parcel)
-                self._values[region] = values
+                hdf5_types.write(self._values, region, values)
 
     def finish(self) -> None:
         """Flush and close."""

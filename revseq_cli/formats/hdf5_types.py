@@ -1,0 +1,137 @@
+"""HDF5's data types as those of tensors: what an element is, and how its bytes move without a conversion.
+
+What is read or written passes HDF5 with the file's own type as the type in memory. So no bit changes, and bitfields,
+enumerations and the names in a complex number are to the rest only words of their size.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+from h5py import h5s, h5t
+
+from revseq_cli.errors import FormatError, listed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from revseq_cli.plan import Region
+
+_ORDERS = {"LE": "<", "BE": ">"}
+# Bitfields have no sign and no other meaning that would say more than their bits do.
+_NUMBERS = [("STD_I", "i", (1, 2, 4, 8)), ("STD_U", "u", (1, 2, 4, 8)), ("STD_B", "u", (1, 2, 4, 8)),
+            ("IEEE_F", "f", (2, 4, 8)), ("COMPLEX_IEEE_F", "c", (8, 16))]  # fmt: skip
+
+
+def _plain() -> list[tuple[h5t.TypeID, np.dtype[Any]]]:
+    """The types that are numbers as they are, each with its dtype."""
+    found = []
+    for prefix, kind, sizes in _NUMBERS:
+        for size in sizes:
+            for suffix, order in _ORDERS.items():
+                bits = size * 8 // (2 if kind == "c" else 1)  # of one part
+                known = getattr(h5t, f"{prefix}{bits}{suffix}", None)  # HDF5 has complex numbers since 2.0
+                if known is not None:
+                    found.append((known, np.dtype(f"{order}{kind}{size}")))
+    return found
+
+
+_PLAIN = _plain()
+_BOOLEANS = {b"FALSE": 0, b"TRUE": 1}  # as h5py and netCDF write them
+# What to call the rest.
+_OTHERS = {
+    h5t.INTEGER: "an integer of {precision} bits in {size} bytes",
+    h5t.FLOAT: "a float of {precision} bits in {size} bytes, in a layout of its own",
+    h5t.BITFIELD: "a bitfield in {size} bytes that are not all its own",
+    h5t.TIME: "a time",
+    h5t.STRING: "text",
+    h5t.OPAQUE: "opaque",
+    h5t.COMPOUND: "a compound of {members}",
+    h5t.REFERENCE: "a reference",
+    h5t.ENUM: "an enumeration of {size} bytes",
+    h5t.VLEN: "a list of any length",
+    h5t.ARRAY: "an array",
+}
+
+
+def dtype_of(kind: h5t.TypeID) -> np.dtype[Any]:
+    """The dtype that has such elements, bit for bit; FormatError for what no tensor has."""
+    dtype = _number(kind) or _enumeration(kind) or _complex(kind)
+    if dtype is None:
+        raise FormatError(f"its data type is {_named(kind)}", "numbers in whole bytes, as NumPy has them")
+    return dtype
+
+
+def meaning(kind: h5t.TypeID) -> str:
+    """What the type says beyond its data type, for a person, or nothing."""
+    match kind:
+        case h5t.TypeBitfieldID():
+            return "bitfield"
+        case h5t.TypeEnumID():
+            names = [kind.get_member_name(i).decode("utf-8", "replace") for i in range(kind.get_nmembers())]
+            return f"enumeration of {listed(names, 5)}"
+        case h5t.TypeCompoundID():
+            return f"compound of {_members(kind)}"
+    return ""
+
+
+def read(dataset: h5py.Dataset, region: Region, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The values of the region, of that dtype."""
+    values: NDArray[Any] = np.empty([part.stop - part.start for part in region], dtype)
+    dataset.id.read(h5s.create_simple(values.shape), _selected(dataset, region), values, dataset.id.get_type())
+    return values
+
+
+def write(dataset: h5py.Dataset, region: Region, values: NDArray[Any]) -> None:
+    """Store the values of the region."""
+    whole = np.ascontiguousarray(values)
+    dataset.id.write(h5s.create_simple(whole.shape), _selected(dataset, region), whole, dataset.id.get_type())
+
+
+def _selected(dataset: h5py.Dataset, region: Region) -> h5s.SpaceID:
+    space = dataset.id.get_space()
+    starts, counts = (tuple(each) for each in zip(*((p.start, p.stop - p.start) for p in region), strict=True))
+    space.select_hyperslab(starts, counts)
+    return space
+
+
+def _number(kind: h5t.TypeID) -> np.dtype[Any] | None:
+    return next((dtype for known, dtype in _PLAIN if kind.equal(known)), None)
+
+
+def _enumeration(kind: h5t.TypeID) -> np.dtype[Any] | None:
+    """Truth values as BOOL, other enumerations as the integers behind them."""
+    if not isinstance(kind, h5t.TypeEnumID):
+        return None
+    dtype = _number(kind.get_super())
+    if dtype and dtype.itemsize == 1 and kind.get_nmembers() == len(_BOOLEANS):
+        members = {kind.get_member_name(i): kind.get_member_value(i) for i in range(len(_BOOLEANS))}
+        return np.dtype("?") if members == _BOOLEANS else dtype
+    return dtype
+
+
+def _complex(kind: h5t.TypeID) -> np.dtype[Any] | None:
+    """Two floats of one type, one behind the other, whatever their names are."""
+    if not isinstance(kind, h5t.TypeCompoundID) or kind.get_nmembers() != 2:
+        return None
+    real, imaginary = kind.get_member_type(0), kind.get_member_type(1)
+    part = _number(real)
+    if part is None or part.kind != "f" or not imaginary.equal(real):
+        return None
+    if (kind.get_member_offset(0), kind.get_member_offset(1), kind.get_size()) != (0, part.itemsize, 2 * part.itemsize):
+        return None
+    return np.dtype(f"{part.byteorder}c{2 * part.itemsize}") if part.itemsize > 2 else None
+
+
+def _members(kind: h5t.TypeCompoundID) -> str:
+    return listed((kind.get_member_name(i).decode("utf-8", "replace") for i in range(kind.get_nmembers())), 5)
+
+
+def _named(kind: h5t.TypeID) -> str:
+    """What to call a type that no tensor has."""
+    precision = kind.get_precision() if isinstance(kind, h5t.TypeAtomicID) else 0
+    members = _members(kind) if isinstance(kind, h5t.TypeCompoundID) else ""
+    name = _OTHERS.get(kind.get_class(), "none that h5py knows")
+    return name.format(precision=precision, size=kind.get_size(), members=members)

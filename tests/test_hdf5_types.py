@@ -1,0 +1,220 @@
+"""HDF5's data types that NumPy has under other names: no bit changes, and from HDF5 to HDF5 the type stays."""
+
+import json
+
+import h5py
+import numpy as np
+import oracle
+import pytest
+import tables
+from h5py import h5d, h5p, h5s, h5t
+from test_engine import expected
+
+from revseq_cli import formats
+from revseq_cli.formats.text import TextTypes
+from revseq_cli.spec import DataType
+
+SHAPE, CHUNKS, AXIS = (5, 30, 17), (2, 8, 5), 1
+LENGTHS = np.random.default_rng(2).integers(0, 35, (5, 1, 17)).astype("u4")
+RUN = ("run", "x.h5", "n.npy", "--axis", AXIS, "-o", "y.h5", "--feature-level", "none", "--verify")
+
+
+def enumeration(base, **members):
+    kind = h5t.enum_create(base)
+    for name, value in members.items():
+        kind.enum_insert(name.encode(), value)
+    return kind
+
+
+def compound(part, *names):
+    kind = h5t.create(h5t.COMPOUND, 2 * part.get_size())
+    for i, name in enumerate(names):
+        kind.insert(name.encode(), i * part.get_size(), part)
+    return kind
+
+
+def native_complex(name):
+    if not hasattr(h5t, name):
+        return pytest.param(None, "", marks=pytest.mark.skip(reason="HDF5 has complex numbers since 2.0"))
+    return getattr(h5t, name), "COMPLEX64" if "F32" in name else "COMPLEX128"
+
+
+BOOL = {"FALSE": 0, "TRUE": 1}
+TYPES = {
+    "U8BE": (h5t.STD_U8BE, "UINT8"),
+    "I8BE": (h5t.STD_I8BE, "INT8"),
+    "B8LE": (h5t.STD_B8LE, "UINT8"),
+    "B8BE": (h5t.STD_B8BE, "UINT8"),
+    "B16LE": (h5t.STD_B16LE, "UINT16"),
+    "B16BE": (h5t.STD_B16BE, "UINT16"),
+    "B32BE": (h5t.STD_B32BE, "UINT32"),
+    "B64LE": (h5t.STD_B64LE, "UINT64"),
+    "B64BE": (h5t.STD_B64BE, "UINT64"),
+    "bool LE": (enumeration(h5t.STD_I8LE, **BOOL), "BOOL"),
+    "bool BE": (enumeration(h5t.STD_I8BE, **BOOL), "BOOL"),
+    "bool, unsigned": (enumeration(h5t.STD_U8BE, TRUE=1, FALSE=0), "BOOL"),
+    "bool, the other way": (enumeration(h5t.STD_I8LE, FALSE=1, TRUE=0), "INT8"),
+    "bool, wide": (enumeration(h5t.STD_I32BE, **BOOL), "INT32"),
+    "enumeration, one byte": (enumeration(h5t.STD_U8LE, RED=0, GREEN=1, BLUE=7), "UINT8"),
+    "enumeration BE": (enumeration(h5t.STD_I16BE, RED=-3, BLUE=300), "INT16"),
+    "enumeration, wide": (enumeration(h5t.STD_U64LE, RED=0), "UINT64"),
+    "r, i": (compound(h5t.IEEE_F32LE, "r", "i"), "COMPLEX64"),
+    "real, imag": (compound(h5t.IEEE_F64BE, "real", "imag"), "COMPLEX128"),
+    "realFloat, imagFloat": (compound(h5t.IEEE_F32BE, "realFloat", "imagFloat"), "COMPLEX64"),
+    "native": native_complex("COMPLEX_IEEE_F32LE"),
+    "native BE": native_complex("COMPLEX_IEEE_F64BE"),
+}
+CASES = [case if hasattr(case, "marks") else pytest.param(*case, id=name) for name, case in TYPES.items()]
+
+
+def words_of(data_type):
+    """Random bits of that type, in which a bool is 0 or 1."""
+    return oracle.random_values(np.random.default_rng(7), SHAPE, DataType[data_type])
+
+
+def layout(name):
+    made = h5p.create(h5p.DATASET_CREATE)
+    if name == "compact":
+        made.set_layout(h5d.COMPACT)
+    if name in ("chunks", "gzip"):
+        made.set_chunk(CHUNKS)
+    if name == "gzip":
+        made.set_shuffle()
+        made.set_deflate(3)
+    return made
+
+
+def make(folder, kind, raw, storage="contiguous", name="x"):
+    """A dataset whose bytes in the file are those of `raw`."""
+    np.save(folder / "n.npy", LENGTHS)
+    with h5py.File(folder / "x.h5", "w") as f:
+        space = h5s.create_simple(SHAPE, (h5s.UNLIMITED,) * 3 if storage in ("chunks", "gzip") else SHAPE)
+        made = h5d.create(f.id, name.encode(), kind, space, layout(storage))
+        made.write(h5s.ALL, h5s.ALL, raw, made.get_type())
+
+
+def raw_of(path, dtype, name="x"):
+    """The dataset's bytes, and its type."""
+    with h5py.File(path) as f:
+        found = np.empty(f[name].shape, dtype)
+        kind = f[name].id.get_type()
+        f[name].id.read(h5s.ALL, h5s.ALL, found, kind)
+        return found, kind.copy()
+
+
+def in_file_order(values, kind):
+    """The same values in the byte order of the type, so that their bytes are those in the file."""
+    part = kind.get_super() if isinstance(kind, h5t.TypeEnumID) else kind
+    part = part.get_member_type(0) if isinstance(part, h5t.TypeCompoundID) else part
+    order = part.get_order() if hasattr(part, "get_order") else part.dtype.byteorder
+    big = order in (h5t.ORDER_BE, ">")
+    return values.astype(values.dtype.newbyteorder(">")) if big else values
+
+
+@pytest.mark.parametrize("storage", ["contiguous", "compact", "chunks", "gzip"])
+@pytest.mark.parametrize(("kind", "data_type"), CASES)
+def test_bits_and_type_stay(tmp_path, revseq, kind, data_type, storage):
+    values = in_file_order(words_of(data_type), kind)
+    make(tmp_path, kind, values, storage)
+    source = formats.open_source(formats.Reference.input(str(tmp_path / "x.h5")), TextTypes(None, DataType.FLOAT32))
+    assert source.desc.data_type is DataType[data_type]
+    assert oracle.same_bits(source.read(), values)  # values, and not only bytes
+    revseq(*RUN, "--engine", "serial", "--memory", "200K").ok()
+    found, same = raw_of(tmp_path / "y.h5", values.dtype)
+    assert oracle.same_bits(found, expected(values, LENGTHS, AXIS))
+    assert same.equal(raw_of(tmp_path / "x.h5", values.dtype)[1])
+    revseq("convert", "x.h5", "y.npy").ok()
+    assert oracle.same_bits(np.load(tmp_path / "y.npy"), values)
+    assert revseq("diff", "x.h5", "y.npy").ok()
+
+
+@pytest.mark.parametrize("engine", ["threads", "processes"])
+@pytest.mark.parametrize("name", ["B16BE", "bool BE", "real, imag"])
+def test_workers_convert_nothing_either(tmp_path, revseq, engine, name):
+    kind, data_type = TYPES[name]
+    values = in_file_order(words_of(data_type), kind)
+    make(tmp_path, kind, values, "gzip")
+    revseq(*RUN, "--engine", engine, "--jobs", 2, "--memory", "200K").ok()
+    found, same = raw_of(tmp_path / "y.h5", values.dtype)
+    assert oracle.same_bits(found, expected(values, LENGTHS, AXIS))
+    assert same.equal(raw_of(tmp_path / "x.h5", values.dtype)[1])
+
+
+@pytest.mark.parametrize("name", ["U8BE", "bool BE", "enumeration BE", "real, imag"])
+def test_the_fill_value_stays(tmp_path, revseq, name):
+    """Behind the end of the last chunks as well, where it shows when the dataset grows."""
+    kind, data_type = TYPES[name]
+    values = in_file_order(words_of(data_type), kind)
+    fill = next(each for each in values.reshape(-1) if bytes(each) != bytes(values.itemsize))
+    np.save(tmp_path / "n.npy", LENGTHS)
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        made = layout("gzip")
+        made.set_fill_value(np.array(fill, values.dtype).view(kind.dtype))
+        dataset = h5d.create(f.id, b"x", kind, h5s.create_simple(SHAPE, (h5s.UNLIMITED,) * 3), made)
+        dataset.write(h5s.ALL, h5s.ALL, values, kind)
+    revseq(*RUN).ok()
+    grown = []
+    for path in ("x.h5", "y.h5"):
+        with h5py.File(tmp_path / path, "a") as f:
+            f["x"].resize((6, 40, 20))
+        found, _ = raw_of(tmp_path / path, values.dtype)
+        grown.append([found[5].tobytes(), found[:, 30:].tobytes(), found[:, :, 17:].tobytes()])
+    assert grown[0] == grown[1]
+    assert grown[0][0] == np.full((40, 20), fill, values.dtype).tobytes()
+
+
+def test_names_and_members_are_shown(tmp_path, revseq):
+    for name, words in (
+        ("B8LE", "bitfield"),
+        ("enumeration BE", "enumeration of RED, BLUE"),
+        ("realFloat, imagFloat", "compound of realFloat, imagFloat"),
+    ):
+        kind, data_type = TYPES[name]
+        make(tmp_path, kind, in_file_order(words_of(data_type), kind))
+        assert f"stored as {words}" in revseq("show", "x.h5").ok().out
+
+
+@pytest.mark.parametrize("stored", ["carray", "earray"])
+def test_pytables(tmp_path, revseq, stored):
+    """Its booleans are bitfields, its complex numbers are compounds, its enumerations are committed to the group."""
+    rng = np.random.default_rng(3)
+    arrays = {
+        "flags": (tables.BoolAtom(), rng.integers(0, 2, SHAPE).astype(bool), "UINT8"),
+        "waves": (tables.ComplexAtom(16), rng.random(SHAPE) + 1j * rng.random(SHAPE), "COMPLEX128"),
+        "colours": (tables.EnumAtom(["r", "g", "b"], "r", "int16"), rng.integers(0, 3, SHAPE).astype("i2"), "INT16"),
+        "large": (tables.Int32Atom(), rng.integers(0, 1 << 30, SHAPE).astype("i4"), "INT32"),
+    }
+    np.save(tmp_path / "n.npy", LENGTHS)
+    with tables.open_file(tmp_path / "x.h5", "w", filters=tables.Filters(5, shuffle=True)) as f:
+        for name, (atom, values, _) in arrays.items():
+            if stored == "carray":
+                f.create_carray("/group", name, atom, SHAPE, createparents=True, chunkshape=CHUNKS)[...] = values
+            else:
+                made = f.create_earray("/group", name, atom, (0, *SHAPE[1:]), createparents=True, chunkshape=CHUNKS)
+                made.append(values)
+    for name, (_, values, data_type) in arrays.items():
+        shown = json.loads(revseq("show", f"x.h5::/group/{name}", "--json").ok().out)
+        assert data_type in str(shown)
+        revseq("run", f"x.h5::/group/{name}", *RUN[2:], "--overwrite").ok()
+        with tables.open_file(tmp_path / "x.h5") as f, tables.open_file(tmp_path / "y.h5") as g:
+            old, new = (each.get_node(f"/group/{name}") for each in (f, g))
+            assert (type(new), new.atom, new.filters) == (type(old), old.atom, old.filters)
+            assert oracle.same_bits(new[...], expected(values, LENGTHS, AXIS))
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_h5py_reads_what_it_wrote(tmp_path, revseq, committed):
+    rng = np.random.default_rng(3)
+    np.save(tmp_path / "n.npy", LENGTHS)
+    for dtype in ("?", h5py.enum_dtype({"A": 3, "B": 400}, ">i4"), "c8", ">c16", ">u1"):
+        values = rng.integers(0, 2, SHAPE).astype(dtype)
+        with h5py.File(tmp_path / "x.h5", "w") as f:
+            f["kind"] = np.dtype(dtype)
+            f.create_dataset(
+                "x", data=values, dtype=f["kind"] if committed else dtype, chunks=CHUNKS, compression="gzip"
+            )
+        revseq(*RUN, "--overwrite").ok()
+        with h5py.File(tmp_path / "x.h5") as f, h5py.File(tmp_path / "y.h5") as g:
+            assert g["x"].dtype == f["x"].dtype
+            assert g["x"].dtype.metadata == f["x"].dtype.metadata
+            assert oracle.same_bits(g["x"][()], expected(values, LENGTHS, AXIS))
