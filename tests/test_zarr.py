@@ -376,3 +376,40 @@ def test_an_array_is_looked_up_by_its_name(folder, monkeypatch):
         zarr.create_array(str(folder / "x.zarr"), name=name, data=X)
     monkeypatch.setattr(zarr_metadata, "arrays_in", lambda _: pytest.fail("the whole store is searched"))
     assert open_(f"{folder / 'x.zarr'}::b/c").inner == "b/c"
+
+
+EMPTY = [0x7FC00001, 0xFFC00000, 0x7F800001, 0x7FC00000, 0x80000000, 0, 0x3F800000]  # NaNs, zeros and one
+WAYS = {
+    "version 3": {"chunks": (1, 4)},
+    "shard": {"chunks": (1, 4), "shards": (len(EMPTY), 8)},
+    "shards": {"chunks": (1, 4), "shards": (1, 8)},
+    "nested": {
+        "chunks": (1, 8), "compressors": None, "serializer": zarr.codecs.ShardingCodec(chunk_shape=(1, 2)),
+    },
+    "version 2": {"chunks": (1, 4), "zarr_format": 2},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("fill", [0.0, -0.0, np.nan, 1.0])
+def test_chunks_that_zarr_holds_for_empty_are_stored(revseq, folder, way, fill):
+    """Zarr takes every NaN for the same, and has no ear for write_empty_chunks where an array exists already."""
+    bits = np.repeat(np.array(EMPTY, "<u4")[:, None], 8, 1)
+    make(folder, bits.view("<f4"), fill_value=fill, **WAYS[way])
+    np.save(folder / "n.npy", np.full((len(EMPTY), 1), 5, "u4"))  # every line has one value, so that nothing moves
+    revseq(*RUN).ok()
+    assert (zarr.open_array(folder / "y.zarr", mode="r")[...].view("u4") == bits).all()
+    assert contents(folder / "x.zarr") == contents(folder / "y.zarr")
+
+
+@pytest.mark.parametrize(("fill", "bits"), [("0x7fc00001", 0x7FC00001), ("NaN", 0x7FC00000), (-0.0, 0x80000000)])
+def test_absent_chunks_have_the_bits_of_the_fill_value(revseq, folder, fill, bits):
+    make(folder, F4, chunks=(1, 4))
+    edit(folder / "x.zarr/zarr.json", fill_value=fill)
+    (folder / "x.zarr/c/1/0").unlink()
+    np.save(folder / "n.npy", np.full((3, 1), 4, "u4"))
+    revseq(*RUN).ok()
+    found = zarr.open_array(folder / "y.zarr", mode="r")[...]
+    assert (found[1].view("u4") == bits).all()
+    assert (found[::2] == F4[::2, ::-1]).all()
+    assert (folder / "y.zarr/c/1/0").exists()

@@ -12,7 +12,7 @@ import warnings
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -108,25 +108,24 @@ class ZarrTicket:
                 self._values(box)
             except (FormatError, MemoryError) as e:
                 place = f"the chunk at {[part.start for part in box]}"
-                found = f"{place} is damaged: it cannot be decoded"
                 if isinstance(e, MemoryError):  # the index of a damaged shard asks for any number of bytes
                     found = f"{place} is damaged, or takes more memory than there is"
+                else:
+                    found = f"{place} is damaged: {e.found}"
                 raise FormatError(found, "the whole store", "fetch it again", self.name) from None
 
 
 @functools.lru_cache(maxsize=8)
-def opened(folder: str, version: zarr_metadata.Version, _: Identity, mode: str = "r") -> Any:  # noqa: ANN401 - zarr's Array
+def opened(folder: str, version: zarr_metadata.Version, _: Identity, mode: Literal["r", "r+"] = "r") -> Any:  # noqa: ANN401 - zarr's Array
     """The array as the package zarr has it, once in each process for each state of its metadata.
 
-    What is written is stored even where it is nothing but the fill value: zarr holds -0.0 for equal to 0.0, and every
-    NaN for the same.
+    What is written is stored even where zarr holds it for nothing but the fill value: every NaN is the same to it.
     """
-    import zarr
+    from revseq_cli.formats import zarr_store  # the package takes a while to load
 
-    store = zarr.storage.LocalStore(folder, read_only=mode == "r")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # those about codecs that the specification does not have
-        return zarr.open_array(store, mode=mode, zarr_format=version, config={"write_empty_chunks": True})
+        return zarr_store.open_array(folder, version, mode)
 
 
 @contextlib.contextmanager
