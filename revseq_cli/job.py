@@ -49,6 +49,10 @@ class Job:
         for source in (self.values, self.lengths):
             source.recheck()
 
+    def gaps(self) -> tuple[str, ...]:
+        """What is not stored of the inputs and read as something else, in words."""
+        return (*self.values.gaps(), *self.lengths.gaps())
+
     def require(self, level: FeatureLevel) -> None:
         """SpecError with every rule that the tensors break."""
         require(self.values.desc, self.lengths.desc, self.axis, level, self.names)

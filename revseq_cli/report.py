@@ -40,6 +40,7 @@ class Check(NamedTuple):
     lowest: FeatureLevel | None
     counts: LengthCounts | None
     batch_axis: int | None = None
+    notes: Sequence[str] = ()
 
 
 class Outcome(NamedTuple):
@@ -67,6 +68,7 @@ def show_text(source: Source, statistics: Statistics | None = None, *, preview: 
         f"  bytes            {desc.total_bytes:,}",
         f"  storage          {storage.format}{', ' if details else ''}{printable(details)}",
     ]
+    lines += [f"  note             {printable(note)}" for note in source.gaps()]
     if statistics:
         lines += [f"  {key:<15}  {_statistic(key, value, source)}" for key, value in statistics_of(statistics).items()]
     if preview:
@@ -189,6 +191,7 @@ def show_json(sources: Sequence[Source], statistics: Sequence[Statistics | None]
             "bytes": source.desc.total_bytes,
             "format": source.storage.format,
             "storage": source.storage.details,
+            "notes": list(source.gaps()),
             **({"statistics": _finite(statistics_of(found))} if found else {}),
         }
         for source, found in zip(sources, statistics, strict=True)
@@ -217,6 +220,7 @@ def check_json(check: Check) -> str:
             "constraints": [c.__dict__ for c in check.constraints],
             "lowest_level": check.lowest.short if check.lowest is not None else None,
             "lengths": check.counts._asdict() if check.counts is not None else None,
+            "notes": list(check.notes),
         }
     )
 
@@ -249,6 +253,8 @@ def print_check(check: Check, *, color: bool) -> None:
         size = check.values.sizes[check.axis]
         effects = f"{clamped:,} above {size} and clamped, {unchanged:,} change nothing"
         console.print(Text(f"lengths: {total:,} in all, {effects}"))
+    for note in check.notes:
+        console.print(Text(printable(f"Note: {note}")))
 
 
 def _axis_text(values: TensorDesc, axis: int) -> str:

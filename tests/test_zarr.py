@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 
@@ -413,3 +414,121 @@ def test_absent_chunks_have_the_bits_of_the_fill_value(revseq, folder, fill, bit
     assert (found[1].view("u4") == bits).all()
     assert (found[::2] == F4[::2, ::-1]).all()
     assert (folder / "y.zarr/c/1/0").exists()
+
+
+def _empty(path):
+    path.write_bytes(b"")
+
+
+def _folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+def _file(path):
+    shutil.rmtree(path)
+    path.write_bytes(b"x")
+
+
+def _cut(path):
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def _no_bytes(path):
+    """The index says of the last chunk that it lies where it lies, and has no bytes."""
+    data = bytearray(path.read_bytes())
+    data[-8:] = bytes(8)
+    path.write_bytes(data)
+
+
+def _beyond(path):
+    """The index says of the last chunk that it lies behind the end of the file."""
+    data = bytearray(path.read_bytes())
+    data[-16:-8] = (1 << 30).to_bytes(8, "little")
+    path.write_bytes(data)
+
+
+PLAIN = zarr.codecs.ShardingCodec(chunk_shape=(1, 2), index_codecs=[zarr.codecs.BytesCodec()])
+DAMAGED = {
+    "empty chunk": ({}, "c/1/0", _empty),
+    "empty chunk, plain": ({"compressors": None}, "c/1/0", _empty),
+    "empty chunk, version 2": ({"zarr_format": 2}, "1.0", _empty),
+    "empty shard": ({"shards": (1, 8)}, "c/1/0", _empty),
+    "cut shard": ({"shards": (1, 8)}, "c/1/0", _cut),
+    "folder for a chunk": ({}, "c/1/0", _folder),
+    "folder for a chunk, version 2": ({"zarr_format": 2}, "1.0", _folder),
+    "folder for a shard": ({"shards": (1, 8)}, "c/1/0", _folder),
+    "file for c": ({}, "c", _file),
+    "file for c/1": ({}, "c/1", _file),
+    "inner chunk of no bytes": ({"chunks": (1, 4), "serializer": PLAIN, "compressors": None}, "c/1/0", _no_bytes),
+    "inner chunk beyond": ({"chunks": (1, 4), "serializer": PLAIN, "compressors": None}, "c/1/0", _beyond),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_what_is_damaged_is_not_absent(revseq, folder, damage):
+    """Zarr gives the fill value for each, or for each of which only a part is read."""
+    options, name, hurt = DAMAGED[damage]
+    make(folder, np.arange(1, 25, dtype="f4").reshape(3, 8), **{"chunks": (1, 4)} | options)
+    np.save(folder / "n.npy", np.full((3, 1), 8, "u4"))
+    hurt(folder / "x.zarr" / name)
+    for command in (
+        RUN[:7],
+        ("convert", "x.zarr", "y.npy"),
+        ("show", "x.zarr", "--stats"),
+        ("diff", "x.zarr", "x.zarr"),
+    ):
+        revseq(*command).refused("the chunk at [")
+    with pytest.raises(FormatError, match=r"the chunk at .* is damaged"):
+        open_(folder / "x.zarr").ticket((slice(1, 2), slice(3, 5))).read()
+    assert not list(folder.glob("y.*"))
+
+
+ABSENT = {
+    "version 3": ({}, ["c/1/0", "c/2/1"], 2),
+    "dots": ({"chunk_key_encoding": {"name": "default", "separator": "."}}, ["c.1.0"], 1),
+    "keys of version 2": ({"chunk_key_encoding": {"name": "v2", "separator": "/"}}, ["1/0", "0/0", "2/1"], 3),
+    "version 2": ({"zarr_format": 2}, ["1.0"], 1),
+    "version 2, slashes": ({"zarr_format": 2, "chunk_key_encoding": {"name": "v2", "separator": "/"}}, ["1/0"], 1),
+    "all": ({}, ["c/0/0", "c/0/1", "c/1/0", "c/1/1", "c/2/0", "c/2/1"], 6),
+    "shard": ({"shards": (2, 4)}, ["c/0/0"], 2),
+    "shard at the end": ({"shards": (2, 4)}, ["c/1/1"], 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("storage", ABSENT)
+def test_absent_chunks_are_told(revseq, folder, storage):
+    options, names, count = ABSENT[storage]
+    make(folder, np.arange(21, dtype="f4").reshape(3, 7), **{"chunks": (1, 4)} | options)
+    np.save(folder / "n.npy", np.full((3, 1), 8, "u4"))
+    assert "absent" not in revseq("check", *RUN[1:5]).ok().out + revseq("show", "x.zarr").ok().out
+    for name in names:
+        (folder / "x.zarr" / name).unlink()
+    note = f"{count} of 6 chunks of x.zarr are absent, and read as the fill value"
+    assert f"Note: {note}\n" in revseq("check", *RUN[1:5]).ok().out
+    assert json.loads(revseq("check", *RUN[1:5], "--json").ok().out)["notes"] == [note]
+    assert f"  note             {note}\n" in revseq("show", "x.zarr").ok().out
+    assert json.loads(revseq("show", "x.zarr", "--json").ok().out)["tensors"][0]["notes"] == [note]
+    assert revseq(*RUN).ok().err == f"Note: {note}\n"
+    assert json.loads(revseq("convert", "x.zarr", "z.npy", "--verify", "--json").ok().out)["notes"] == [note]
+    assert "absent" not in revseq("show", "y.zarr").ok().out
+
+
+@pytest.mark.parametrize("place", ["start", "end"])
+@pytest.mark.parametrize("codecs", [[{"name": "bytes", "configuration": {"endian": "big"}}], None])
+def test_chunks_that_a_shard_does_not_hold_are_told(revseq, folder, place, codecs):
+    """Those beyond the sizes are none."""
+    codec = zarr.codecs.ShardingCodec(
+        chunk_shape=(1, 4), index_location=place,
+        index_codecs=codecs or [zarr.codecs.BytesCodec(), zarr.codecs.Crc32cCodec()],
+    )  # fmt: skip
+    array = zarr.create_array(
+        str(folder / "x.zarr"), shape=(3, 7), dtype="u4", chunks=(2, 12), serializer=codec, compressors=None
+    )
+    array[0, :] = array[2, 5] = 7  # of two shards, one has two chunks of four, and the other one of two
+    np.save(folder / "n.npy", np.ones((3, 1), "u4"))
+    for batch in ((), ("--lengths-dtype", "UINT64")):
+        found = json.loads(revseq("check", "n.npy", "x.zarr", "--axis", 1, *batch, "--json").out)["notes"]
+        assert found == ["3 of 6 chunks of x.zarr are absent, and read as the fill value"]
+    revseq(*RUN).ok()
+    assert "absent" not in revseq("show", "y.zarr").ok().out

@@ -59,7 +59,9 @@ def command(
     lowest = spec.lowest_level(values, lengths, work.axis)
     # Lengths that the operator could not use at any level have no effect to count.
     counts = engine.count_lengths(work, Resources()) if lowest is not None else None
-    checked = report.Check(work.names, values, lengths, work.axis, level, found, lowest, counts, work.batch_axis)
+    checked = report.Check(
+        work.names, values, lengths, work.axis, level, found, lowest, counts, work.batch_axis, work.gaps()
+    )
     if as_json:
         click.echo(report.check_json(checked))
     elif not voice.quiet:

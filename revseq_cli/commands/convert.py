@@ -100,6 +100,7 @@ def _write(
         engine.copy(source, sink, arrangement, done)
         if verify:
             compare.verify_copy(source, sink, arrangement, done)
+            sink.notes += source.gaps()
         source.recheck()
         digest = sink.digest() if sha256 else None
     for note in sink.notes:

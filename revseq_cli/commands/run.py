@@ -174,6 +174,7 @@ class Delivery:
             engine.reverse(self.work, self.sink, self.arrangement, lambda elements: advance(elements * item_size))
             if self.target.verify:
                 engine.verify(self.work, self.sink, self.arrangement, lambda elements: advance(elements * item_size))
+                self.sink.notes += self.work.gaps()
             self.work.recheck()
             digest = self.sink.digest() if self.target.sha256 else None
             if drawing:

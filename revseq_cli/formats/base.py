@@ -159,6 +159,10 @@ class Source(ABC):
             with positioned.opened(self.path, self.identity):
                 pass
 
+    def gaps(self) -> tuple[str, ...]:
+        """What is not stored of it and read as something else, in words: for those who ask how sure the values are."""
+        return ()
+
     def read(self) -> NDArray[Any]:
         """The whole tensor."""
         return self.ticket(tuple(slice(0, size) for size in self.sizes)).read()

@@ -45,6 +45,10 @@ class _View(Source):
         """As the source has it."""
         self._source.recheck()
 
+    def gaps(self) -> tuple[str, ...]:
+        """As the source has them."""
+        return self._source.gaps()
+
 
 class CastSource(_View):
     """Integers in another integer type, each exactly or not at all; the check runs where a region is read."""
@@ -122,6 +126,10 @@ class WidenedSource(_View):
     def recheck(self) -> None:
         """As what was given has it."""
         self._original.recheck()
+
+    def gaps(self) -> tuple[str, ...]:
+        """As what was given has them."""
+        return self._original.gaps()
 
     def ticket(self, region: Region) -> Ticket:
         """The right to read that region."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from revseq_cli.errors import FormatError, RevseqError, TensorIOError
-from revseq_cli.formats import positioned, zarr_metadata
+from revseq_cli.formats import positioned, zarr_chunks, zarr_metadata
 from revseq_cli.formats.base import Source, Storage, Ticket, chosen, looks_like, refuse_bomb
 from revseq_cli.plan import chunk_boxes
 
@@ -56,7 +56,7 @@ class ZarrSource(Source):
         self.store, self.folder = path, str(Path(path, self.inner))
         self._state = _state(self.folder, self.name)
         self.metadata = zarr_metadata.read(self.folder, self.name)
-        version, self.dtype, self.sizes, self.chunks, _, codecs = self.metadata
+        version, self.dtype, self.sizes, self.chunks = self.metadata[:4]
         declared = max(prod(self.sizes), prod(self.chunks)) * self.dtype.itemsize
         refuse_bomb(declared, self._state.stored, "if it is what you want, write it anew uncompressed", self.name)
         self.path = str(Path(self.folder, zarr_metadata.ARRAY_FILES[version][0]))
@@ -65,12 +65,18 @@ class ZarrSource(Source):
         with errors_told(self.name, "read"):
             opened(self.folder, version, self._unchanged)
         details = {"version": str(version), "array": f"/{self.inner}", "chunks": str(self.chunks)}
-        self.storage = Storage("zarr", details | {"codecs": ", ".join(codecs)})
+        self.storage = Storage("zarr", details | {"codecs": ", ".join(self.metadata.codecs)})
 
     def recheck(self) -> None:
         """TensorIOError if any file of the array is not as it was."""
         if _state(self.folder, self.name) != self._state:
             raise TensorIOError("changed while it was read", "a store that stands still", where=self.name)
+
+    def gaps(self) -> tuple[str, ...]:
+        """How many chunks are absent: the format takes that for the fill value, lost or never written."""
+        absent, total = zarr_chunks.absent(self.folder, self.metadata)
+        found = f"{absent:,} of {total:,} chunks of {self.name} are absent, and read as the fill value"
+        return (found,) if absent else ()
 
     def ticket(self, region: Region) -> Ticket:
         """The right to read that region."""

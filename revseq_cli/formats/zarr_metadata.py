@@ -42,6 +42,14 @@ Version = Literal[2, 3]
 NEWEST: Version = 3
 
 
+class ShardIndex(NamedTuple):
+    """Where in a shard its index lies, and how: two numbers of 8 bytes for each chunk, perhaps a checksum."""
+
+    at_start: bool
+    byte_order: str
+    checksum_bytes: int
+
+
 class Metadata(NamedTuple):
     """An array's: `chunks` are what can be read alone, `shards` what can be written alone."""
 
@@ -51,6 +59,11 @@ class Metadata(NamedTuple):
     chunks: tuple[int, ...]
     shards: tuple[int, ...]
     codecs: tuple[str, ...]
+    # What chunks' files are called, in the folder of the array: what their names begin with, and what parts them.
+    key_start: str
+    separator: str
+    # How a shard says what it holds: None where there are no shards, or where it says so in an unusual way.
+    shard_index: ShardIndex | None = None
 
 
 def arrays_in(store: str) -> list[str]:
@@ -154,8 +167,9 @@ def _version_2(found: dict[str, Any], where: str) -> Metadata:
     codecs = [*(found["filters"] or []), *filter(None, [found["compressor"]])]
     chunks = tuple(found["chunks"])
     return Metadata(
-        2, _dtype(found["dtype"], where), tuple(found["shape"]), chunks, chunks, tuple(_names(codecs, "id"))
-    )
+        2, _dtype(found["dtype"], where), tuple(found["shape"]), chunks, chunks, tuple(_names(codecs, "id")),
+        "", str(found.get("dimension_separator", ".")),
+    )  # fmt: skip
 
 
 def _version_3(found: dict[str, Any], where: str) -> Metadata:
@@ -165,15 +179,30 @@ def _version_3(found: dict[str, Any], where: str) -> Metadata:
     if kind not in _TYPES:
         raise FormatError(f"its data type is {kind[:80]}", f"one of {listed(_TYPES, len(_TYPES))}", where=where)
     shards = grid["configuration"]["chunk_shape"]
-    inner = [each["configuration"]["chunk_shape"] for each in codecs if each["name"] == _SHARDING]
+    sharding = [each["configuration"] for each in codecs if each["name"] == _SHARDING]
+    keys = found["chunk_key_encoding"]
+    start, separator = ("", ".") if keys["name"] == "v2" else ("c", "/")
+    separator = str(keys.get("configuration", {}).get("separator", separator))
     return Metadata(
         3,
         np.dtype(kind),
         tuple(found["shape"]),
-        tuple(*inner or [shards]),
+        tuple(*[each["chunk_shape"] for each in sharding] or [shards]),
         tuple(shards),
         tuple(_names(codecs, "name")),
+        start and start + separator,
+        separator,
+        _index(sharding[0]) if sharding else None,
     )
+
+
+def _index(sharding: dict[str, Any]) -> ShardIndex | None:
+    """How shards say what they hold, where it is the usual way."""
+    first, *others = sharding["index_codecs"] or [{"name": ""}]
+    if first["name"] != "bytes" or any(each["name"] != "crc32c" for each in others):
+        return None
+    byte_order = {"little": "<", "big": ">"}[first.get("configuration", {}).get("endian", "little")]
+    return ShardIndex(sharding.get("index_location") == "start", byte_order, 4 * len(others))
 
 
 def _dtype(kind: object, where: str) -> np.dtype[Any]:
