@@ -11,7 +11,9 @@ import h5py
 import numpy as np
 import pytest
 import test_formats
+import zarr
 from conftest import COMMAND
+from safetensors.numpy import save_file
 
 from revseq_cli.errors import TensorIOError
 from revseq_cli.formats import positioned
@@ -57,6 +59,61 @@ def test_h35_standard_output_is_an_input(files, line, redirection):
     assert done.returncode == 2
     assert "x.npy: is what standard output goes to" in done.stderr
     assert (files / "x.npy").read_bytes() == before
+
+
+MAKERS = {
+    "x.npy": lambda path: np.save(path, X),
+    "x.npz": lambda path: np.savez(path, x=X),
+    "x.h5": lambda path: h5py.File(path, "w").create_dataset("x", data=X).file.close(),
+    "x.safetensors": lambda path: save_file({"x": X}, path),
+    "x.json": lambda path: path.write_text(json.dumps(X.tolist())),
+    "x.txt": lambda path: path.write_text(str(X.tolist())),
+    "x.zarr": lambda path: [zarr.create_array(str(path), name=name, data=X) for name in ("x", "other")],
+}
+
+
+def _bytes_of(path):
+    return {each: each.read_bytes() for each in [path, *path.rglob("*")] if each.is_file()}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("streams", ["2>> F", "2<> F", ">> F 2>> F", "2>> F | cat"])
+def test_h35_standard_error_is_an_input(files, name, streams):
+    """The refusal itself must not go there."""
+    MAKERS[name](files / name)
+    tensor, places, lines = name, [name], ["run {} n.npy --axis 1 -o y.npy"]
+    if name == "x.zarr":
+        tensor, places = "x.zarr::x", [f"x.zarr/{part}" for part in ("x/c/0/0", "zarr.json", "other/c/0/0")]
+    if name == "x.npz" and streams == "2>> F":
+        lines += ["show {}", "convert {} - -f json", "diff n.npy {}"]
+    before = _bytes_of(files / name)
+    for place in places:
+        for line in lines:
+            done = run(files, f"set -o pipefail; $R {line.format(tensor)} {streams.replace('F', place)}")
+            assert done.returncode == 2
+            assert done.stderr == ""
+            assert ("what standard error goes to" in done.stdout) == (">> F 2" not in streams)
+            assert _bytes_of(files / name) == before
+    assert not (files / "y.npy").exists()
+
+
+@pytest.mark.parametrize("place", ["x/c/0/0", "x/zarr.json", "zarr.json", "other/c/0/0", "other/zarr.json"])
+def test_h35_standard_output_is_a_file_of_a_store(files, place):
+    MAKERS["x.zarr"](files / "x.zarr")
+    before = _bytes_of(files / "x.zarr")
+    done = run(files, f"$R run x.zarr::x n.npy --axis 1 -f npy >> x.zarr/{place}")
+    assert done.returncode == 2
+    assert f"{place}: is what standard output goes to" in done.stderr
+    assert _bytes_of(files / "x.zarr") == before
+
+
+def test_standard_error_may_go_to_any_other_file(files):
+    MAKERS["x.zarr"](files / "x.zarr")
+    assert run(files, "$R run x.zarr::x n.npy --axis 1 -o y.npy -v > out.txt 2> err.txt").returncode == 0
+    assert "wrote y.npy" in (files / "err.txt").read_text()
+    done = run(files, "$R run x.npy n.npy --axis 1 -o err.txt -f npy --overwrite 2> err.txt")
+    assert done.returncode == 2
+    assert "err.txt: is what standard error goes to" in (files / "err.txt").read_text()
 
 
 @pytest.mark.parametrize("line", ["run - n.npy --axis 1 -o x.npy --overwrite", "convert - x.npy --overwrite"])

@@ -75,10 +75,8 @@ class NewFile:
                 "is an input of this job", "another file: there is no in-place execution, as in DirectML",
                 "give the output another name", self.name,
             )  # fmt: skip
-        if positioned.is_open(1, status):
-            raise TensorIOError(
-                "is what standard output goes to", "another file", "redirect to another name", self.name
-            )
+        if stream := positioned.stream_to(status):
+            raise TensorIOError(f"is what {stream} goes to", "another file", "redirect to another name", self.name)
         if not self._overwrite:
             raise TensorIOError("already exists", "a new file", "add --overwrite to replace it", self.name)
         self._check_folder()

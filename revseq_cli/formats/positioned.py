@@ -34,6 +34,9 @@ BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
+_STDERR = 2
+_STREAMS = {1: "standard output", _STDERR: "standard error"}
+
 # Where some bytes belong, and the bytes.
 Edge = tuple[int, bytes]
 
@@ -75,8 +78,30 @@ def identity_of(status: os.stat_result) -> Identity:
 
 
 def is_open(number: int, status: os.stat_result) -> bool:
-    """Whether the file of that status stands behind 0 or 1, which a shell's < or > has opened."""
+    """Whether the file of that status stands behind 0, 1 or 2, which a shell's <, > or 2> has opened."""
     return (status.st_dev, status.st_ino) == _behind(number)
+
+
+def stream_to(status: os.stat_result) -> str:
+    """The standard stream that goes to the file of that status, if one does."""
+    return next((name for number, name in _STREAMS.items() if is_open(number, status)), "")
+
+
+def stream_inodes() -> set[int]:
+    """The inodes of the files that standard output and standard error go to, where they do."""
+    return {found[1] for found in map(_behind, _STREAMS) if found}
+
+
+def refuse_stream(status: os.stat_result, name: str) -> None:
+    """TensorIOError if the file, an input, is what standard output or standard error goes to.
+
+    Nothing may be written to it any more, and the error least of all: it goes to standard output, or nowhere.
+    """
+    stream = stream_to(status)
+    if is_open(_STDERR, status):
+        os.dup2(os.open(os.devnull, os.O_WRONLY) if is_open(1, status) else 1, _STDERR)
+    if stream:
+        raise TensorIOError(f"is what {stream} goes to", "another file", "redirect to another name", name)
 
 
 @functools.cache  # nobody puts another file there
@@ -154,18 +179,19 @@ def _open_regular(path: str, name: str) -> int:
     except OSError as e:
         raise failed(name, "open", e) from None
     try:
-        status = os.fstat(fd)
+        _require_regular(os.fstat(fd), name)
     except OSError as e:
         os.close(fd)
-        raise failed(name, "read", e) from None
-    if stat.S_ISREG(status.st_mode) and not is_open(1, status):
-        return fd
-    os.close(fd)
-    if stat.S_ISREG(status.st_mode):
-        raise TensorIOError("is what standard output goes to", "another file", "redirect to another name", name)
+        raise e if isinstance(e, TensorIOError) else failed(name, "read", e) from None
+    return fd
+
+
+def _require_regular(status: os.stat_result, name: str) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise TensorIOError("is a directory", "a tensor file", where=name)
-    raise TensorIOError("is not a regular file", "a tensor file; a pipe goes in as -", where=name)
+    if not stat.S_ISREG(status.st_mode):
+        raise TensorIOError("is not a regular file", "a tensor file; a pipe goes in as -", where=name)
+    refuse_stream(status, name)
 
 
 def read_into(fd: int, buffer: memoryview, offset: int, path: str) -> None:

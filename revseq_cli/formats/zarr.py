@@ -54,6 +54,7 @@ class ZarrSource(Source):
         self.inner = inner
         self.name = f"{name}::{self.inner}" if self.inner else name
         self.store, self.folder = path, str(Path(path, self.inner))
+        _refuse_streams(path)
         self._state = _state(self.folder, self.name)
         self.metadata = zarr_metadata.read(self.folder, self.name)
         version, self.dtype, self.sizes, self.chunks = self.metadata[:4]
@@ -166,6 +167,21 @@ def _require_folder(path: str, name: str) -> None:
     raise FormatError(f"is not a Zarr store: it looks like {seems}", "a folder", hint, name)
 
 
+def _refuse_streams(store: str) -> None:
+    """TensorIOError if standard output or standard error goes to any file of the store, also of another array."""
+    inodes = positioned.stream_inodes()
+    pending = [store] if inodes else []
+    while pending:
+        try:
+            entries = list(os.scandir(pending.pop()))
+        except OSError as e:
+            raise positioned.failed(store, "read", e) from None
+        pending += [each.path for each in entries if each.is_dir(follow_symlinks=False)]
+        for entry in entries:
+            if entry.inode() in inodes:  # which costs nothing, unlike its status
+                positioned.refuse_stream(entry.stat(follow_symlinks=False), entry.path)
+
+
 def _state(folder: str, where: str) -> _State:
     """What is in the folder; FormatError for links, and for what is neither a file nor a folder."""
     digest, stored, pending = hashlib.sha256(), 0, [folder]
@@ -176,6 +192,7 @@ def _state(folder: str, where: str) -> _State:
                 if stat.S_ISDIR(status.st_mode):
                     pending.append(entry.path)
                 elif stat.S_ISREG(status.st_mode):
+                    positioned.refuse_stream(status, entry.path)
                     stored += status.st_size
                 else:
                     raise FormatError(f"{entry.name} is not a regular file", _LINKS, where=where)
