@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 
+import numcodecs
 import numpy as np
 import oracle
 import pytest
@@ -19,7 +20,7 @@ from revseq_cli import engine as engine_
 from revseq_cli import formats, job
 from revseq_cli.arrangement import Resources, arrange
 from revseq_cli.errors import FormatError, RevseqError, UsageError
-from revseq_cli.formats import zarr_metadata
+from revseq_cli.formats import zarr_codecs, zarr_metadata
 from revseq_cli.formats.zarr import ZarrTicket
 
 done, refused = test_hazards.done, test_hazards.refused
@@ -532,3 +533,143 @@ def test_chunks_that_a_shard_does_not_hold_are_told(revseq, folder, place, codec
         assert found == ["3 of 6 chunks of x.zarr are absent, and read as the fill value"]
     revseq(*RUN).ok()
     assert "absent" not in revseq("show", "y.zarr").ok().out
+
+
+# Every codec of numcodecs that loses nothing, with what it is asked to do and the types of what it is given.
+LOSSLESS = [
+    *((name, {}, "<i2") for name in ("blosc", "bz2", "gzip", "zlib", "lz4", "lzma", "zstd", "base64")),
+    *((name, {}, "<i4") for name in ("crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3")),
+    ("shuffle", {"elementsize": 4}, "<i4"), ("packbits", {}, "|b1"),
+    ("delta", {"dtype": "<i2"}, "<i2"), ("delta", {"dtype": "<i2", "astype": "<i4"}, "<i2"),
+    ("delta", {"dtype": "|u1", "astype": "<i2"}, "|u1"), ("delta", {"dtype": "<u8"}, "<u8"),
+    ("astype", {"encode_dtype": "<i8", "decode_dtype": "<i4"}, "<i4"),
+    ("astype", {"encode_dtype": "<i2", "decode_dtype": "|b1"}, "|b1"),
+]  # fmt: skip
+LOSSY = [
+    ("delta", {"dtype": "<f4"}, "<f4"), ("delta", {"dtype": "<i4", "astype": "<i2"}, "<i4"),
+    ("delta", {"dtype": "<u4", "astype": "<i4"}, "<u4"), ("delta", {"dtype": "<i4", "astype": "<u8"}, "<i4"),
+    ("delta", {"dtype": "<i4", "astype": "<f8"}, "<i4"), ("delta", {"dtype": "<i4"}, "<f4"),
+    ("delta", {"dtype": ">i4"}, "<i4"), ("delta", {"dtype": "((" * 20}, "<i4"), ("delta", {}, "<i4"),
+    ("delta", {"dtype": "|b1", "astype": "|i1"}, "|b1"), ("astype", {"encode_dtype": "<f8", "decode_dtype": "<i8"}, "<i8"),
+    ("astype", {"encode_dtype": "<f8", "decode_dtype": "<f4"}, "<f4"), ("packbits", {}, "|u1"),
+    ("astype", {"encode_dtype": "<i2", "decode_dtype": "<i4"}, "<i4"), ("bitround", {"keepbits": 3}, "<f4"),
+    ("quantize", {"digits": 1, "dtype": "<f4"}, "<f4"), ("fixedscaleoffset", {"offset": 0, "scale": 10, "dtype": "<f4"}, "<f4"),
+]  # fmt: skip
+
+
+def _numbers(dtype):
+    """Every bit at random, and the ends of the type."""
+    dtype = np.dtype(dtype)
+    rng = np.random.default_rng(7)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, (6, 24)).astype(bool)
+    values = rng.integers(0, 256, (6, 24, dtype.itemsize), "u1").view(dtype)[..., 0]
+    if dtype.kind in "iu":
+        bounds = np.iinfo(dtype)
+        values[0, :4] = bounds.max, bounds.min, bounds.max, bounds.min
+    return values
+
+
+@pytest.mark.filterwarnings("ignore")  # those about codecs that the specification does not have
+@pytest.mark.parametrize(
+    ("version", "name", "fields", "dtype"),
+    [(2, *each) for each in LOSSLESS]
+    # There, zarr has no base64; and what it widens from one byte it cannot read back itself.
+    + [
+        (3, *each)
+        for each in LOSSLESS
+        if each[0] != "base64" and (each[0] == "packbits" or each[2] not in ("|b1", "|u1"))
+    ],
+)
+def test_codecs_that_lose_nothing_are_kept(revseq, folder, version, name, fields, dtype):
+    x = _numbers(dtype)
+    np.save(folder / "n.npy", np.random.default_rng(2).integers(0, 30, (6, 1)).astype("u4"))
+    moves = name in ("delta", "astype", "packbits")
+    if version == 2:
+        codec = numcodecs.get_codec({"id": name, **fields})
+        storage = {"filters": [codec], "compressors": [numcodecs.Zlib()]} if moves else {"compressors": [codec]}
+    else:
+        codec = {"name": f"numcodecs.{name}", "configuration": fields}
+        storage = {"filters": [codec]} if moves else {"compressors": [codec]}
+    make(folder, x, chunks=(4, 10), zarr_format=version, **storage)
+    revseq(*RUN, "--feature-level", "none").ok()
+    found = zarr.open_array(folder / "y.zarr", mode="r")[...]
+    assert (found == oracle.reverse(x, np.load(folder / "n.npy"), 1)).all()
+    meta = "zarr.json" if version == 3 else ".zarray"
+    assert name in (folder / "x.zarr" / meta).read_text()
+    assert (folder / "y.zarr" / meta).read_bytes() == (folder / "x.zarr" / meta).read_bytes()
+
+
+@pytest.mark.parametrize(("name", "fields", "dtype"), LOSSY)
+@pytest.mark.parametrize("version", [2, 3])
+def test_codecs_that_may_lose_something_are_refused(tmp_path, name, fields, dtype, version):
+    make(tmp_path, np.zeros((6, 24), dtype), chunks=(4, 10), zarr_format=version, compressors=None)
+    if version == 2:
+        edit(tmp_path / "x.zarr/.zarray", filters=[{"id": name, **fields}], codecs=[])
+    else:
+        codec = {"name": f"numcodecs.{name}", "configuration": fields}
+        for codecs in ([codec, {"name": "bytes"}], [shard := {"name": "sharding_indexed"}]):
+            inside = {"chunk_shape": [4, 10], "codecs": [codec, {"name": "bytes"}], "index_codecs": [{"name": "bytes"}]}
+            shard["configuration"] = inside
+            edit(tmp_path / "x.zarr/zarr.json", codecs=codecs)
+            refused_when_opened(tmp_path, f"x.zarr: has the codec numcodecs.{name}, which ")
+        return
+    refused_when_opened(tmp_path, f"x.zarr: has the codec {name}, which ")
+
+
+def test_a_codec_gets_what_the_one_before_it_makes(tmp_path):
+    make(tmp_path, np.zeros((6, 24), "i2"), chunks=(4, 10), zarr_format=2, compressors=None)
+    wide, delta = {"id": "astype", "encode_dtype": "<i4", "decode_dtype": "<i2"}, {"id": "delta", "dtype": "<i4"}
+    edit(tmp_path / "x.zarr/.zarray", filters=[wide, delta])
+    open_(tmp_path / "x.zarr")
+    edit(tmp_path / "x.zarr/.zarray", filters=[delta, wide])
+    refused_when_opened(tmp_path, "has the codec delta, which may lose something of int16")
+
+
+def test_every_codec_of_the_registries_is_decided():
+    """A codec that a new version of the packages brings is looked at by a person."""
+    known = zarr_codecs.NUMCODECS.keys() | zarr_codecs.REFUSED.keys()
+    assert not known & {"", None}
+    assert not zarr_codecs.NUMCODECS.keys() & zarr_codecs.REFUSED.keys()
+    assert set(numcodecs.registry.codec_registry) <= known
+    ours = {"bytes", "transpose", "gzip", "zstd", "blosc", "crc32c", "sharding_indexed"} | zarr_codecs.REFUSED.keys()
+    theirs = {name.removeprefix("numcodecs.") for name in zarr.registry.__dict__["__codec_registries"]}
+    assert theirs <= known | ours
+
+
+TWICE = {
+    "an array": (3, "zarr.json", '"zarr_format": 3', '"zarr_format": 3, "zarr_format": 3'),
+    "its attributes": (3, "zarr.json", '"attributes": {', '"attributes": {"a": 1, "a": 2, '),
+    "an array of version 2": (2, ".zarray", '"order":', '"order": "F", "order":'),
+    "attributes of version 2": (2, ".zattrs", "{", '{"a": 1, "a": 2, '),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", TWICE)
+def test_a_key_that_stands_twice(revseq, folder, where):
+    version, name, old, new = TWICE[where]
+    make(folder, zarr_format=version, attributes={"units": "m"})
+    path = folder / "x.zarr" / name
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    revseq("show", "x.zarr").refused(f"x.zarr/{name}: has a key twice: ")
+
+
+@pytest.mark.parametrize(("version", "name"), [(2, ".zgroup"), (2, ".zattrs"), (3, "zarr.json")])
+def test_a_key_that_stands_twice_in_a_group(revseq, folder, version, name):
+    zarr.open_group(folder / "x.zarr", mode="w", zarr_format=version, attributes={"title": "root"})
+    zarr.create_array(str(folder / "x.zarr"), name="a", data=X, zarr_format=version)
+    path = folder / "x.zarr" / name
+    path.write_text(path.read_text().replace("{", '{"a": 1, "a": 2, ', 1))
+    revseq("run", "x.zarr::a", *RUN[2:]).refused(f"x.zarr/{name}: has a key twice: a, a")
+
+
+def test_two_underscores_where_the_input_has_them(revseq, folder):
+    zarr.create_array(str(folder / "x.zarr"), name="__g/__x", data=X, zarr_format=2)
+    revseq("run", "x.zarr", *RUN[2:]).ok()
+    assert (zarr.open_group(folder / "y.zarr", mode="r")["__g/__x"][...] == EXPECTED).all()
+    revseq("convert", "x.zarr", "z.zarr::new/__x").ok()
+    assert (zarr.open_group(folder / "z.zarr", mode="r")["new/__x"][...] == X).all()
+    revseq("convert", "x.zarr", "w.zarr::__other").refused("'__other' is no array's name")
+    revseq("convert", "n.npy", "w.zarr::__x").refused("'__x' is no array's name")

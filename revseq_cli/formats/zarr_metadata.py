@@ -10,17 +10,15 @@ import functools
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from revseq_cli import literals
 from revseq_cli.errors import FormatError, RevseqError, listed
-from revseq_cli.formats import positioned
+from revseq_cli.formats import positioned, zarr_codecs
 from revseq_cli.formats.types import data_type_of, dtype_of, require_sizes
 from revseq_cli.spec import DataType, braced
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # The files that say what a folder is, and what people say of it, by the format's version.
 ARRAY_FILES = {2: (".zarray", ".zattrs"), 3: ("zarr.json",)}
@@ -28,16 +26,6 @@ GROUP_FILES = {2: (".zgroup", ".zattrs"), 3: ("zarr.json",)}
 _LARGEST = 1 << 24
 _LONGEST_TYPE = 16
 _TYPES = {str(dtype_of(each)): dtype_of(each) for each in DataType}
-_SHARDING = "sharding_indexed"
-# Codecs that give back every bit. Others of the package numcodecs round, or unpickle what they find.
-_NUMCODECS = (
-    "blosc", "bz2", "gzip", "zlib", "lz4", "lzma", "zstd", "shuffle", "crc32", "crc32c", "adler32", "fletcher32",
-    "jenkins_lookup3",
-)  # fmt: skip
-_CODECS = {
-    2: _NUMCODECS,
-    3: ("bytes", "transpose", "gzip", "zstd", "blosc", "crc32c", _SHARDING, *(f"numcodecs.{n}" for n in _NUMCODECS)),
-}
 Version = Literal[2, 3]
 NEWEST: Version = 3
 
@@ -133,7 +121,9 @@ def read_object(path: Path) -> dict[str, Any]:
             raise FormatError(f"has {size} bytes of metadata", f"at most {_LARGEST}", where=str(path))
         raw = positioned.read_some(fd, size, 0, str(path))
     try:
-        found = json.loads(raw)
+        found = json.loads(raw, object_pairs_hook=literals.unique)
+    except FormatError as e:
+        raise e.about(str(path)) from None
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
@@ -144,6 +134,8 @@ def read_object(path: Path) -> dict[str, Any]:
 def read(folder: str, where: str) -> Metadata:
     """The metadata of an array."""
     version, found = _array_in(Path(folder)) or (NEWEST, {})
+    for name in ARRAY_FILES[version]:
+        read_object(Path(folder, name))
     try:
         metadata = (_version_2 if version == 2 else _version_3)(found, where)
     except (KeyError, TypeError, AttributeError):
@@ -156,30 +148,33 @@ def read(folder: str, where: str) -> Metadata:
     if not fits or not all(0 < each < 1 << 63 for each in (*chunks, *shards)):
         problem = f"has the chunks {braced(chunks)[:200]}"
         raise FormatError(problem, "a size from 1 to 2^63 - 1 for each dimension", where=where)
-    known = _CODECS[version]
-    if unknown := [each for each in metadata.codecs if each not in known]:
-        problem = f"has the codec {unknown[0][:80]}"
-        raise FormatError(problem, f"codecs that lose nothing: {listed(known, len(known))}", where=where)
+    zarr_codecs.require_lossless(version, _codecs(version, found), metadata.dtype, where)
     return metadata
 
 
+def _codecs(version: Version, found: dict[str, Any]) -> list[dict[str, Any]]:
+    """In the order in which they encode."""
+    if version == 3:
+        return list(found["codecs"])
+    return [*(found["filters"] or []), *filter(None, [found["compressor"]])]
+
+
 def _version_2(found: dict[str, Any], where: str) -> Metadata:
-    codecs = [*(found["filters"] or []), *filter(None, [found["compressor"]])]
-    chunks = tuple(found["chunks"])
+    chunks, codecs = tuple(found["chunks"]), tuple(zarr_codecs.names(_codecs(2, found), "id"))
     return Metadata(
-        2, _dtype(found["dtype"], where), tuple(found["shape"]), chunks, chunks, tuple(_names(codecs, "id")),
+        2, _dtype(found["dtype"], where), tuple(found["shape"]), chunks, chunks, codecs,
         "", str(found.get("dimension_separator", ".")),
     )  # fmt: skip
 
 
 def _version_3(found: dict[str, Any], where: str) -> Metadata:
-    kind, grid, codecs = str(found["data_type"]), found["chunk_grid"], found["codecs"]
+    kind, grid, codecs = str(found["data_type"]), found["chunk_grid"], _codecs(3, found)
     if grid["name"] != "regular":
         raise FormatError(f"has the chunk grid {str(grid['name'])[:80]}", "regular", where=where)
     if kind not in _TYPES:
         raise FormatError(f"its data type is {kind[:80]}", f"one of {listed(_TYPES, len(_TYPES))}", where=where)
     shards = grid["configuration"]["chunk_shape"]
-    sharding = [each["configuration"] for each in codecs if each["name"] == _SHARDING]
+    sharding = [each["configuration"] for each in codecs if each["name"] == zarr_codecs.SHARDING]
     keys = found["chunk_key_encoding"]
     start, separator = ("", ".") if keys["name"] == "v2" else ("c", "/")
     separator = str(keys.get("configuration", {}).get("separator", separator))
@@ -189,7 +184,7 @@ def _version_3(found: dict[str, Any], where: str) -> Metadata:
         tuple(found["shape"]),
         tuple(*[each["chunk_shape"] for each in sharding] or [shards]),
         tuple(shards),
-        tuple(_names(codecs, "name")),
+        tuple(zarr_codecs.names(codecs, "name")),
         start and start + separator,
         separator,
         _index(sharding[0]) if sharding else None,
@@ -215,12 +210,3 @@ def _dtype(kind: object, where: str) -> np.dtype[Any]:
     except FormatError as e:
         raise FormatError(f"its data type is {str(kind)[:80]}", e.wanted, where=where) from None
     return dtype
-
-
-def _names(codecs: list[dict[str, Any]], key: str) -> Iterator[str]:
-    """The name of every codec, also of those inside a shard."""
-    for codec in codecs:
-        yield str(codec[key])
-        if codec[key] == _SHARDING:
-            inside = codec["configuration"]
-            yield from _names([*inside["codecs"], *inside["index_codecs"]], key)

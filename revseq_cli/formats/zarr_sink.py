@@ -39,7 +39,7 @@ class ZarrSink(FileSink):
     def __init__(self, file: NewFile, like: Source, inner: str) -> None:
         super().__init__(file)
         zarr.require_package(file.name)
-        self._inner = _checked(inner, file.name)
+        self._inner = _checked(inner, file.name, like.inner if isinstance(like, zarr.ZarrSource) else "")
         if isinstance(like, zarr.ZarrSource):
             self._version, self._shards = like.metadata.version, like.metadata.shards
             array = _copied(like)
@@ -104,14 +104,18 @@ class ZarrOutlet:
                 array[part] = np.asarray(values[own], array.dtype)
 
 
-def _checked(inner: str, where: str) -> str:
-    """The path of a new array; UsageError for a part that the format reserves, or that a folder cannot have."""
+def _checked(inner: str, where: str, old: str) -> str:
+    """The path of a new array; UsageError for a part that a folder cannot have, or that the format reserves.
+
+    Two underscores at its beginning are reserved, too, but where the input's own path, `old`, has such a part.
+    """
     parts = inner.strip("/").split("/") if inner.strip("/") else []
     reserved = {
         name for names in (*zarr_metadata.ARRAY_FILES.values(), *zarr_metadata.GROUP_FILES.values()) for name in names
     }
     for part in parts:
-        if not part.strip(".") or part.startswith("__") or part in reserved or {"\0", "\\"}.intersection(part):
+        is_reserved = part in reserved or (part.startswith("__") and part not in old.split("/"))
+        if not part.strip(".") or is_reserved or {"\0", "\\"}.intersection(part):
             raise UsageError(f"{inner[:80]!r} is no array's name", "a path such as group/name", where=where)
     return "/".join(parts)
 
