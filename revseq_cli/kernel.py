@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from revseq_cli import minifloats
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -229,16 +231,17 @@ def differences(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None, f
     bound in FLOAT64.
     """
     unequal = _bits(a) != _bits(b)
-    if tolerance and a.dtype.kind in "fc":
-        unequal |= np.isnan(a)  # which is no number's equal, its own neither
+    if tolerance and (numbers := minifloats.numbers(a)).dtype.kind in "fc":
+        unequal |= np.isnan(numbers)  # which is no number's equal, its own neither
     places = np.flatnonzero(unequal)
     a, b = (_native(values).reshape(-1)[places] for values in (a, b))
+    x, y = minifloats.numbers(a), minifloats.numbers(b)
     with np.errstate(all="ignore"):
-        far, size = _distance(a, b), np.abs(_wide(b))
+        far, size = _distance(x, y), np.abs(_wide(y))
         relative = np.where(far == 0, 0, far / size)
         absolute_most, relative_most = _largest(far), _largest(relative)
         if tolerance:
-            apart = ~_close(a, b, far, size, tolerance)
+            apart = ~_close(x, y, far, size, tolerance)
             places, a, b = places[apart], a[apart], b[apart]
     index = np.stack(np.unravel_index(places[:first], unequal.shape), axis=1)
     return Differences(len(places), index, a[:first], b[:first], absolute_most, relative_most)
@@ -348,6 +351,7 @@ class Statistics(NamedTuple):
 
 def statistics(values: NDArray[Any]) -> Statistics:
     """The statistics of a region, in any data type."""
+    values = minifloats.numbers(values)
     with np.errstate(all="ignore"):
         numbers = values[~np.isnan(values)] if values.dtype.kind in "fc" else values.ravel()
         nans = values.size - numbers.size

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from revseq_cli import minifloats
 from revseq_cli.errors import FormatError, listed
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def needs_care(text: str) -> bool:
 def from_json(numbers: list[Any], dtype: np.dtype[Any]) -> NDArray[Any] | None:
     """The same for what Python's reader of JSON made of them, where NaN and infinities are strings."""
     kinds = set(map(type, numbers))
-    if not kinds <= {int, float, str}:  # NumPy would take True for 1, and None for NaN
+    if not kinds <= {int, float, str} or dtype.kind not in "iuf":  # NumPy would take True for 1, and None for NaN
         return None
     try:
         if dtype.kind != "f":
@@ -208,8 +209,11 @@ def is_special(token: str) -> bool:
 def render(values: NDArray[Any]) -> list[str]:
     """Each value as the shortest text that `parse` reads back bit for bit, in C order.
 
-    Integral floats below 1e16 are written as integers (1, not 1.0), since every page does; -0.0 keeps its sign.
+    Integral floats below 1e16 are written as integers (1, not 1.0), since every page does; -0.0 keeps its sign. The
+    floats that NumPy lacks have a text for a person, which `parse` does not take.
     """
+    if minifloats.is_minifloat(values.dtype):
+        return minifloats.render(values)
     flat = values.ravel()
     if flat.dtype.kind != "f":
         return list(map(str, flat.tolist()))

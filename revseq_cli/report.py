@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli import literals, view
+from revseq_cli import literals, minifloats, view
 from revseq_cli.errors import RevseqError, printable
 from revseq_cli.spec import FeatureLevel, TensorDesc, braced, span, support
 
@@ -173,8 +173,9 @@ def _statistic(key: str, value: complex | None, source: Source) -> str:
     """As text; the ends as elements of the tensor are written."""
     if value is None:
         return "-"
-    ends = key in ("min", "max") and source.dtype.kind == "f"
-    return literals.render(np.array([value], source.dtype))[0] if ends else str(value)
+    dtype = minifloats.numbers(np.empty(0, source.dtype)).dtype
+    ends = key in ("min", "max") and dtype.kind == "f"
+    return literals.render(np.array([value], dtype))[0] if ends else str(value)
 
 
 def statistics_of(found: Statistics) -> dict[str, Any]:

@@ -20,7 +20,10 @@ INPUT, LENGTHS, OUTPUT = "InputTensor", "SequenceLengthsTensor", "OutputTensor"
 
 
 class DataType(Enum):
-    """DirectML's data types, each with its kind and its size in bytes; the last three only at level none."""
+    """DirectML's data types, each with its kind and its size in bytes; those from BOOL on only at level none.
+
+    The floats that NumPy lacks have their bits as well: those of the exponent and of the mantissa.
+    """
 
     FLOAT64 = ("float", 8)
     FLOAT32 = ("float", 4)
@@ -36,16 +39,24 @@ class DataType(Enum):
     BOOL = ("bool", 1)
     COMPLEX64 = ("complex", 8)
     COMPLEX128 = ("complex", 16)
+    BFLOAT16 = ("minifloat", 2, "E8M7")
+    FLOAT8_E4M3FN = ("minifloat", 1, "E4M3FN")
+    FLOAT8_E5M2 = ("minifloat", 1, "E5M2")
+    FLOAT8_E4M3FNUZ = ("minifloat", 1, "E4M3FNUZ")
+    FLOAT8_E5M2FNUZ = ("minifloat", 1, "E5M2FNUZ")
+    FLOAT8_E8M0FNU = ("minifloat", 1, "E8M0FNU")
 
     @property
     def kind(self) -> str:
-        """One of float, int, uint, bool, complex."""
-        return self.value[0]
+        """One of float, int, uint, bool, complex, minifloat."""
+        kind: str = self.value[0]
+        return kind
 
     @property
     def size(self) -> int:
         """Bytes of an element."""
-        return self.value[1]
+        size: int = self.value[1]
+        return size
 
     @classmethod
     def parse(cls, text: str) -> DataType:
@@ -53,7 +64,8 @@ class DataType(Enum):
         try:
             return cls[text.strip().upper()]
         except KeyError:
-            raise UsageError(f"{text[:40]!r} is not a data type", f"one of {listed(cls.__members__, 14)}") from None
+            known = listed(cls.__members__, len(cls))
+            raise UsageError(f"{text[:40]!r} is not a data type", f"one of {known}") from None
 
     @classmethod
     def parse_length(cls, text: str) -> DataType:

@@ -105,6 +105,7 @@ JSON = {
         "constraints": "a list of tensor, property, found, wanted, rule, ok and hint",
         "lowest_level": "the lowest feature level that accepts the tensors, or null",
         "lengths": "how many there are: total, clamped and unchanged; or null where no level accepts the tensors",
+        "notes": "a list of texts: how many chunks of an input are absent, and read as the fill value",
     },
     "verify": _SCHEMA | {
         "level": "the feature level",

@@ -547,7 +547,15 @@ def bash(line):
         ("revseq run --eng", ["--engine"]),
         ("revseq run --engine pr", ["processes"]),
         ("revseq check --feature-level 5", ["5_0", "5_1", "5_2"]),
-        ("revseq run --dtype float", ["FLOAT64", "FLOAT32", "FLOAT16"]),
+        (
+            "revseq run --dtype float",
+            [
+                "FLOAT64",
+                "FLOAT32",
+                "FLOAT16",
+                *(f"FLOAT8_{each}" for each in ("E4M3FN", "E5M2", "E4M3FNUZ", "E5M2FNUZ", "E8M0FNU")),
+            ],
+        ),
         ("revseq run sam", ["files"]),
         ("revseq run samples/example1.h5::", ["/input", "/lengths"]),
         ("revseq run samples/example1.h5::/in", ["/input"]),

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     "-f", "--format", "format_name", type=click.Choice(options.FORMAT_NAMES),
     help="The format of DST; or, where the suffix of SRC says nothing, of SRC.",
 )  # fmt: skip
-@click.option(
-    "--dtype", type=options.DATA_TYPE, help="The data type of a text SRC without a header.  [default: FLOAT32]"
-)
+@options.dtype_option
 @click.option("--overwrite", is_flag=True, help="Replace DST if it exists.")
 @options.full_option
 @click.option("--verify", is_flag=True, help="Read DST back before it gets its name: it has the bits of SRC.")

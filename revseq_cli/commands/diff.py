@@ -43,7 +43,7 @@ class _Tolerance(click.ParamType[float]):
     "--first", type=click.IntRange(0, _MOST_TOLD), default=10, show_default=True, metavar="N",
     help="How many differences to show.",
 )  # fmt: skip
-@click.option("--dtype", type=options.DATA_TYPE, help="The data type of a text without a header.  [default: FLOAT32]")
+@options.dtype_option
 @click.option(
     "-f", "--format", "format_name", type=click.Choice(options.FORMAT_NAMES),
     help="The format of a file whose suffix says nothing.",

@@ -121,7 +121,12 @@ _JOB = (
     click.argument("lengths", metavar="[LENGTHS]", required=False, type=Tensor()),
     click.option("--axis", type=int, metavar="N", help="The dimension to reverse along, counted from 0."),
     level_option,
-    click.option("--dtype", type=DATA_TYPE, help="The data type of a text INPUT without a header.  [default: FLOAT32]"),
+    click.option(
+        "--dtype",
+        type=DATA_TYPE,
+        help="The data type of a text INPUT without a header, or of bytes without a name, as |V2 in .npy.  "
+        "[default: FLOAT32]",
+    ),
     click.option(
         "--lengths-dtype",
         type=LENGTHS_TYPE,
@@ -190,6 +195,10 @@ _LAYOUT = (
     ),
 )  # fmt: skip
 
+dtype_option = click.option(
+    "--dtype", type=DATA_TYPE,
+    help="The data type of a text without a header, or of bytes without a name, as |V2 in .npy.  [default: FLOAT32]",
+)  # fmt: skip
 format_option = click.option(
     "-f", "--format", "format_name", type=click.Choice(FORMAT_NAMES),
     help="The format of files, whatever their suffix.",

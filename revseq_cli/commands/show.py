@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command("show", epilog="Example: revseq show samples/example1.h5::/lengths")
 @click.argument("tensors", metavar="TENSOR...", nargs=-1, required=True, type=options.Tensor())
-@click.option("--dtype", type=options.DATA_TYPE, help="The data type of a text without a header.  [default: FLOAT32]")
+@options.dtype_option
 @click.option("--stats", is_flag=True, help="Read every element: minimum, maximum, mean, and how many are NaN.")
 @options.format_option
 @options.json_option

@@ -101,18 +101,18 @@ class Format(NamedTuple):
     keeps_others: bool = False
 
 
-def _open_npy(reference: Reference, _: TextTypes) -> Source:
+def _open_npy(reference: Reference, types: TextTypes) -> Source:
     if reference.inner is not None:
         raise UsageError("a .npy file holds one tensor", "no name after ::", where=reference.path)
-    return npy.NpySource(reference.path)
+    return npy.NpySource(reference.path, asked=types.asked)
 
 
 def _create_npy(file: NewFile, like: Source, *_: object) -> FileSink:
     return npy.NpySink(file, like)
 
 
-def _open_npz(reference: Reference, _: TextTypes) -> Source:
-    return npz.open_member(reference.path, reference.inner)
+def _open_npz(reference: Reference, types: TextTypes) -> Source:
+    return npz.open_member(reference.path, reference.inner, asked=types.asked)
 
 
 def _create_npz(file: NewFile, like: Source, inner: str, _: Layout) -> FileSink:
@@ -127,10 +127,10 @@ def _create_safetensors(file: NewFile, like: Source, inner: str, _: Layout) -> F
     return safetensors.SafetensorsSink(file, like, inner)
 
 
-def _open_h5(reference: Reference, _: TextTypes) -> Source:
+def _open_h5(reference: Reference, types: TextTypes) -> Source:
     from revseq_cli.formats import hdf5  # h5py costs as much as NumPy
 
-    return hdf5.Hdf5Source(reference.path, reference.inner)
+    return hdf5.Hdf5Source(reference.path, reference.inner, asked=types.asked)
 
 
 def _names_in_h5(path: str) -> Iterable[str]:
@@ -145,10 +145,10 @@ def _create_h5(file: NewFile, like: Source, inner: str, layout: Layout) -> FileS
     return hdf5_sink.create(file, like, inner, layout)
 
 
-def _open_zarr(reference: Reference, _: TextTypes) -> Source:
+def _open_zarr(reference: Reference, types: TextTypes) -> Source:
     from revseq_cli.formats import zarr  # an extra, which takes a while to load
 
-    return zarr.ZarrSource(reference.path, reference.inner)
+    return zarr.ZarrSource(reference.path, reference.inner, asked=types.asked)
 
 
 def _create_zarr(file: NewFile, like: Source, inner: str, _: Layout) -> FileSink:
@@ -256,7 +256,7 @@ def load_text(reference: Reference) -> Text:
 
 
 @functools.cache
-def _stdin() -> bytes | Source:
+def _stdin() -> bytes | npy.Piped:
     """Standard input, whole, since it can be read only once: a tensor in .npy, or text."""
     stream = sys.stdin.buffer
     try:
@@ -287,7 +287,9 @@ def open_source(reference: Reference, types: TextTypes) -> Source:
             f".{reference.format} cannot be read from a pipe", "a real file", "save it to a file first", STDIN
         )
     found = _stdin()
-    return text.open_notation(load_text(reference), reference.inner, types) if isinstance(found, bytes) else found
+    if isinstance(found, npy.Piped):
+        return found.source(types.asked)
+    return text.open_notation(load_text(reference), reference.inner, types)
 
 
 def create_sink(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from revseq_cli.plan import Region
+    from revseq_cli.spec import DataType
 
 # What h5py raises for a file that is damaged, whatever it was asked for.
 _DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, UnicodeDecodeError)
@@ -93,9 +94,9 @@ def _check(dataset: h5py.Dataset, dtype: np.dtype[Any], where: str) -> None:
     refuse_bomb(declared, stored, "if it is what you want, write it anew without compression: h5repack -f NONE", where)
 
 
-def _dtype_of(dataset: h5py.Dataset, where: str) -> np.dtype[Any]:
+def _dtype_of(dataset: h5py.Dataset, asked: DataType | None, where: str) -> np.dtype[Any]:
     try:
-        return hdf5_types.dtype_of(dataset.id.get_type())
+        return hdf5_types.dtype_of(dataset.id.get_type(), asked)
     except FormatError as e:
         raise e.about(where) from None
 
@@ -130,9 +131,12 @@ def require_filters(dataset: h5py.Dataset, where: str) -> None:
 
 
 class Hdf5Source(Source):
-    """A dataset of an HDF5 file; `name` is what to call the file, where that is not its path."""
+    """A dataset of an HDF5 file; `name` is what to call the file, where that is not its path.
 
-    def __init__(self, path: str, inner: str | None, name: str = "") -> None:
+    `asked` is the data type of elements that have no name in the file.
+    """
+
+    def __init__(self, path: str, inner: str | None, name: str = "", asked: DataType | None = None) -> None:
         with positioned.opened(path) as fd:
             self.identity = positioned.identity(fd)
             head = positioned.read_some(fd, 64, 0, path)
@@ -143,7 +147,7 @@ class Hdf5Source(Source):
             dataset, own_name, self._place = hdf5_links.find(file, inner, path)
             self.inner = own_name.lstrip("/")
             self.name = f"{name or path}::{own_name}"
-            self.dtype = _dtype_of(dataset, self.name)
+            self.dtype = _dtype_of(dataset, asked, self.name)
             _check(dataset, self.dtype, self.name)
             self.sizes, self.chunks = dataset.shape, dataset.chunks
             self.encoded = bool(filters_of(dataset))

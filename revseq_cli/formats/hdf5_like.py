@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 
 from revseq_cli.errors import FormatError, UsageError, printable
-from revseq_cli.formats import hdf5, hdf5_filters, hdf5_scales, netcdf
+from revseq_cli.formats import hdf5, hdf5_filters, hdf5_scales, hdf5_types, netcdf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ def create_dataset(
     """A dataset of the sizes and data type of `like`, with all that can be carried over; and what could not be."""
     if not isinstance(like, hdf5.Hdf5Source):
         space = h5py.h5s.create_simple(like.sizes)
-        kind = h5py.h5t.py_create(like.dtype, logical=True)
+        kind = hdf5_types.kind_of(like.dtype)
         parent, _, own_name = name.rpartition("/")
         return _create(file.require_group(parent or "/"), own_name, (kind, space, properties), where), []
     with hdf5.opened(like.path, like.name) as old:

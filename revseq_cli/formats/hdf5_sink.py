@@ -73,6 +73,10 @@ class _Making:
     def prepare(self, file: NewFile) -> None:
         """What must be in the file before HDF5 opens it: nothing."""
 
+    def reopen(self, file: NewFile) -> Source:
+        """The dataset of the complete file, as an input."""
+        return hdf5.Hdf5Source(file.temporary, self.name, file.name, self.like.desc.data_type)
+
 
 class _Replacing(_Making):
     """It is there already, with old values, since the new file begins as a copy of the input's.
@@ -193,7 +197,7 @@ class Hdf5Sink(FileSink):
 
     def reopen(self) -> Source:
         """The complete file, as an input."""
-        return hdf5.Hdf5Source(self.file.temporary, self._making.name, self.file.name)
+        return self._making.reopen(self.file)
 
     def abandon(self) -> None:
         """Close the file before it is removed; what HDF5 still says of it is about a file that nobody keeps."""
@@ -318,4 +322,4 @@ class ContiguousSink(RawSink):
 
     def reopen(self) -> Source:
         """The complete file, as an input."""
-        return hdf5.Hdf5Source(self.file.temporary, self._making.name, self.file.name)
+        return self._making.reopen(self.file)

@@ -12,7 +12,11 @@ import h5py
 import numpy as np
 from h5py import h5s, h5t
 
+from revseq_cli import minifloats
 from revseq_cli.errors import FormatError, listed
+from revseq_cli.formats.types import data_type_of, is_big_endian, named
+from revseq_cli.formats.types import dtype_of as dtype_of_name
+from revseq_cli.spec import DataType
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,6 +43,12 @@ def _plain() -> list[tuple[h5t.TypeID, np.dtype[Any]]]:
 
 
 _PLAIN = _plain()
+# The floats without a NumPy type that HDF5 can say: where sign, exponent and mantissa are, how many bits the latter two
+# have, and the exponent's bias. It would take those without infinities for others; they are bytes, as h5py writes them.
+_MINIFLOATS = {
+    DataType.BFLOAT16: ((15, 7, 8, 0, 7), 127),
+    DataType.FLOAT8_E5M2: ((7, 2, 5, 0, 2), 15),
+}
 _BOOLEANS = {b"FALSE": 0, b"TRUE": 1}  # as h5py and netCDF write them
 # What to call the rest.
 _OTHERS = {
@@ -56,12 +66,34 @@ _OTHERS = {
 }
 
 
-def dtype_of(kind: h5t.TypeID) -> np.dtype[Any]:
-    """The dtype that has such elements, bit for bit; FormatError for what no tensor has."""
-    dtype = _number(kind) or _enumeration(kind) or _complex(kind)
+def dtype_of(kind: h5t.TypeID, asked: DataType | None = None) -> np.dtype[Any]:
+    """The dtype that has such elements, bit for bit; FormatError for what no tensor has.
+
+    `asked` is the data type of opaque elements, which have no name.
+    """
+    if isinstance(kind, h5t.TypeOpaqueID):
+        return named(np.dtype(f"V{kind.get_size()}"), asked, "")
+    dtype = _number(kind) or _minifloat(kind) or _enumeration(kind) or _complex(kind)
     if dtype is None:
         raise FormatError(f"its data type is {_named(kind)}", "numbers in whole bytes, as NumPy has them")
     return dtype
+
+
+def kind_of(dtype: np.dtype[Any]) -> h5t.TypeID:
+    """HDF5's type for elements of a dtype."""
+    if not minifloats.is_minifloat(dtype):
+        return h5t.py_create(dtype, logical=True)
+    data_type = data_type_of(dtype)
+    if data_type not in _MINIFLOATS:
+        return h5t.py_create(np.dtype(f"V{dtype.itemsize}"), logical=True)
+    fields, bias = _MINIFLOATS[data_type]
+    kind = h5t.IEEE_F16LE.copy()
+    kind.set_order(h5t.ORDER_BE if is_big_endian(dtype) else h5t.ORDER_LE)
+    kind.set_fields(*fields)
+    kind.set_ebias(bias)
+    kind.set_precision(8 * dtype.itemsize)
+    kind.set_size(dtype.itemsize)
+    return kind
 
 
 def meaning(kind: h5t.TypeID) -> str:
@@ -99,6 +131,14 @@ def _selected(dataset: h5py.Dataset, region: Region) -> h5s.SpaceID:
 
 def _number(kind: h5t.TypeID) -> np.dtype[Any] | None:
     return next((dtype for known, dtype in _PLAIN if kind.equal(known)), None)
+
+
+def _minifloat(kind: h5t.TypeID) -> np.dtype[Any] | None:
+    """A float that NumPy lacks."""
+    if not isinstance(kind, h5t.TypeFloatID):
+        return None
+    either = (dtype_of_name(each).newbyteorder(order) for each in _MINIFLOATS for order in ("<", ">"))
+    return next((dtype for dtype in either if kind.equal(kind_of(dtype))), None)
 
 
 def _enumeration(kind: h5t.TypeID) -> np.dtype[Any] | None:

@@ -12,7 +12,7 @@ from revseq_cli.errors import FormatError, UsageError, printable
 from revseq_cli.formats.base import HeldSource, Source, Storage
 from revseq_cli.formats.npy import NpySource
 from revseq_cli.formats.text import choose_type
-from revseq_cli.formats.types import dtype_of
+from revseq_cli.formats.types import dtype_of, is_big_endian
 
 if TYPE_CHECKING:
     from revseq_cli.formats.text import Text, TextTypes
@@ -76,7 +76,7 @@ def beside(folder: Path, name: str) -> str | None:
 
 def is_plain(source: Source, folder: Path) -> bool:
     """Whether DxDispatch and we can read the tensor where it lies: a .npy in that folder, C order, little-endian."""
-    if not isinstance(source, NpySource) or source.order != "C" or source.dtype.str.startswith(">"):
+    if not isinstance(source, NpySource) or source.order != "C" or is_big_endian(source.dtype):
         return False
     found = beside(folder, Path(source.path).name)
     return found is not None and os.path.realpath(found) == os.path.realpath(source.path)

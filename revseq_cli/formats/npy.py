@@ -11,18 +11,22 @@ import io
 import re
 import warnings
 from math import prod
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 from numpy.lib import format as npy_format
 
+from revseq_cli import minifloats
 from revseq_cli.errors import FormatError
 from revseq_cli.formats import positioned
 from revseq_cli.formats.base import NPY_MAGIC, HeldSource, Source, Storage, looks_like
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
-from revseq_cli.formats.types import data_type_of, require_sizes
+from revseq_cli.formats.types import data_type_of, dtype_of, is_big_endian, is_nameless, named, require_sizes
+from revseq_cli.spec import DataType
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from numpy.typing import NDArray
 
     from revseq_cli.formats.newfile import NewFile
@@ -33,6 +37,8 @@ _LONGEST_HEADER = 10_000
 HEAD_BYTES = _LONGEST_HEADER + 12
 _LENGTH_BYTES = {1: 2, 2: 4, 3: 4}
 _ENCODINGS = {1: "latin1", 2: "latin1", 3: "utf-8"}
+# What NumPy writes for FLOAT8_E5M2 of ml_dtypes, and does not read; others that it lacks become bytes without a name.
+_E5M2 = re.compile(r"[<>|=]f1")
 
 
 class Header:
@@ -60,6 +66,11 @@ class Header:
         self.sizes = self._sizes(fields["shape"])
         self.order = "F" if fields["fortran_order"] else "C"
         self.offset = start + length
+
+    def named(self, asked: DataType | None) -> Self:
+        """The same, but bytes without a name are elements of the data type that the user says they have."""
+        self.dtype = named(self.dtype, asked, self._name, big=self._is_big)
+        return self
 
     def tensor(self, path: str, start: int = 0) -> RawTensor:
         """Where the elements lie, if the header stands at `start` of that file."""
@@ -94,19 +105,23 @@ class Header:
         return fields
 
     def _dtype(self, descr: object) -> np.dtype[Any]:
+        self._is_big = str(descr).startswith(">")  # NumPy forgets it where there is no name
+        if isinstance(descr, str) and _E5M2.fullmatch(descr):
+            return dtype_of(DataType.FLOAT8_E5M2)
         try:
             dtype = npy_format.descr_to_dtype(cast("Any", descr))
         except (TypeError, ValueError, LookupError, RecursionError, SyntaxError):
             raise self._wrong(f"has the data type {str(descr)[:80]}", "a number's") from None
         if dtype.hasobject:
             raise self._wrong("has the data type object, Python's pickled objects", "numbers; a pickle is never loaded")
+        if dtype.names:
+            found = f"its data type is {str(dtype)[:80]}, which is structured"
+            raise self._wrong(found, "a number's", "save each field as a tensor")
         try:
-            data_type_of(dtype)
+            if not is_nameless(dtype):
+                data_type_of(dtype)
         except FormatError as e:
-            kind = "is structured" if dtype.names else "is not a number's"
-            raise self._wrong(
-                f"{e.found}, which {kind}", e.wanted, "save each field as a tensor" if dtype.names else ""
-            ) from None
+            raise self._wrong(f"{e.found}, which is not a number's", e.wanted) from None
         return dtype
 
     def _sizes(self, shape: object) -> tuple[int, ...]:
@@ -128,28 +143,41 @@ class Header:
 
 
 class NpySource(RawSource):
-    """A .npy file; `name` is what to call it, where that is not its path."""
+    """A .npy file; `name` is what to call it, where that is not its path.
 
-    def __init__(self, path: str, name: str = "") -> None:
+    `asked` is the data type of elements that have no name in the file.
+    """
+
+    def __init__(self, path: str, name: str = "", asked: DataType | None = None) -> None:
         name = name or path
         with positioned.opened(path, name=name) as fd:
             identity = positioned.identity(fd)
             head = positioned.read_some(fd, HEAD_BYTES, 0, name)
-        header = Header(head, identity.size, name)
+        header = Header(head, identity.size, name).named(asked)
         header.check_size(identity.size)
         super().__init__(header.tensor(path), identity, header.storage)
 
 
 def _byte_order(dtype: np.dtype[Any]) -> dict[str, str]:
-    return {} if dtype.itemsize == 1 else {"byte order": "big-endian" if _is_big(dtype) else "little-endian"}
+    return {} if dtype.itemsize == 1 else {"byte order": "big-endian" if is_big_endian(dtype) else "little-endian"}
 
 
-def _is_big(dtype: np.dtype[Any]) -> bool:
-    return dtype.str.startswith(">")
+class Piped(NamedTuple):
+    """A .npy that came through a pipe."""
+
+    name: str
+    header: Header
+    values: NDArray[Any]
+
+    def source(self, asked: DataType | None) -> Source:
+        """The tensor; `asked` is the data type of elements that have no name there."""
+        header = self.header.named(asked)
+        values = self.values.view(header.dtype).reshape(header.sizes, order="F" if header.order == "F" else "C")
+        return HeldSource(self.name, values, header.storage)
 
 
-def from_stream(name: str, stream: BinaryIO, head: bytes = b"") -> Source:
-    """A .npy that comes through a pipe, of which `head` has been read: its elements go straight to their place."""
+def from_stream(name: str, stream: BinaryIO, head: bytes = b"") -> Piped:
+    """The .npy that comes through a pipe, of which `head` has been read: its elements go straight to their place."""
     head += stream.read(HEAD_BYTES - len(head))
     header = Header(head, len(head), name)
     try:
@@ -163,12 +191,15 @@ def from_stream(name: str, stream: BinaryIO, head: bytes = b"") -> Source:
     while done < len(room) and (count := stream.readinto(room[done:])):  # type: ignore[attr-defined]
         done += count
     header.check_size(max(len(head), header.offset + done) + len(stream.read(1)))
-    return HeldSource(name, values.reshape(header.sizes, order="F" if header.order == "F" else "C"), header.storage)
+    return Piped(name, header, values)
 
 
 def header_bytes(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> bytes:
-    """A header of version 1, which holds every tensor of ours."""
-    fields = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": order == "F", "shape": sizes}
+    """A header of version 1, which holds every tensor of ours; the types that NumPy lacks as it writes them itself."""
+    descr: object = npy_format.dtype_to_descr(dtype)
+    if minifloats.is_minifloat(dtype):
+        descr = f"{'>' if is_big_endian(dtype) else '<'}V{dtype.itemsize}"
+    fields = {"descr": descr, "fortran_order": order == "F", "shape": sizes}
     stream = io.BytesIO()
     npy_format.write_array_header_1_0(stream, fields)
     return stream.getvalue()
@@ -185,7 +216,7 @@ class NpySink(RawSink):
 
     def __init__(self, file: NewFile, like: Source) -> None:
         super().__init__(file)
-        self._header = header_bytes(like.dtype, like.sizes, like.order)
+        self._header, self._data_type = header_bytes(like.dtype, like.sizes, like.order), like.desc.data_type
         self.tensor = RawTensor(file.temporary, file.name, len(self._header), like.dtype, like.sizes, like.order)
 
     def start(self) -> None:
@@ -196,4 +227,4 @@ class NpySink(RawSink):
 
     def reopen(self) -> Source:
         """The complete file, as an input."""
-        return NpySource(self.file.temporary, self.file.name)
+        return NpySource(self.file.temporary, self.file.name, self._data_type)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.base import Source
     from revseq_cli.formats.newfile import NewFile
     from revseq_cli.plan import Region
+    from revseq_cli.spec import DataType
 
 # A directory of some 200,000 members; its size is the file's own word.
 _LARGEST_DIRECTORY = 1 << 24
@@ -94,8 +95,11 @@ class _Bounded(io.FileIO):
         return super().read(_LARGEST_DIRECTORY if size is None or size < 0 else size) or b""
 
 
-def open_member(path: str, inner: str | None, name: str = "") -> Source:
-    """The tensor of that name, or the only one; `name` is what to call the file, where that is not its path."""
+def open_member(path: str, inner: str | None, name: str = "", asked: DataType | None = None) -> Source:
+    """The tensor of that name, or the only one; `name` is what to call the file, where that is not its path.
+
+    `asked` is the data type of elements that have no name in the file.
+    """
     with positioned.opened(path) as fd:
         identity = positioned.identity(fd)
         head = positioned.read_some(fd, 64, 0, path)
@@ -105,17 +109,17 @@ def open_member(path: str, inner: str | None, name: str = "") -> Source:
         member = _find(fd, inner, path, name or path)
         if member.info.compress_type == zipfile.ZIP_STORED:
             head = positioned.read_some(fd, min(npy.HEAD_BYTES, member.info.file_size), member.offset, path)
-            header = npy.Header(head, member.info.file_size, member.where)
+            header = npy.Header(head, member.info.file_size, member.where).named(asked)
             header.check_size(member.info.file_size)
             return StoredSource(header, path, identity, member)
         hint = "if it is what you want, unzip it"
         refuse_bomb(member.info.file_size, member.info.compress_size, hint, member.where)
         if member.info.file_size > _LARGEST_HELD:
-            header = npy.Header(_inflated_head(fd, member), member.info.file_size, member.where)
+            header = npy.Header(_inflated_head(fd, member), member.info.file_size, member.where).named(asked)
             header.check_size(member.info.file_size)
             return DeflatedSource(header, path, identity, member)
         data = bytearray().join(_inflated(fd, member))
-    header = npy.Header(bytes(data[: npy.HEAD_BYTES]), len(data), member.where)
+    header = npy.Header(bytes(data[: npy.HEAD_BYTES]), len(data), member.where).named(asked)
     header.check_size(len(data))
     values = np.frombuffer(data, header.dtype, offset=header.offset)
     values = values.reshape(header.sizes, order="F" if header.order == "F" else "C")
@@ -289,7 +293,7 @@ class DeflatedSource(RawSource):
                 for data in _inflated(archive, self._member):
                     positioned.write_all(fd, data, place, file.name)
                     place += len(data)
-            yield npy.NpySource(file.temporary, self.name)
+            yield npy.NpySource(file.temporary, self.name, self.desc.data_type)
 
     def ticket(self, region: Region) -> Ticket:
         """The right to read that region, alone; for several, put the tensor at hand first."""
@@ -315,6 +319,7 @@ class NpzSink(RawSink):
         self._key = inner.removesuffix(_SUFFIX)
         self._name = _member_name(self._key, file.name)
         self._header = npy.header_bytes(like.dtype, like.sizes, like.order)
+        self._data_type = like.desc.data_type
         self._size = len(self._header) + like.desc.total_bytes
         self._start = len(self._local(0))
         offset = self._start + len(self._header)
@@ -337,7 +342,7 @@ class NpzSink(RawSink):
 
     def reopen(self) -> Source:
         """The complete file, as an input."""
-        return open_member(self.file.temporary, self._key, self.file.name)
+        return open_member(self.file.temporary, self._key, self.file.name, self._data_type)
 
     @property
     def _wide(self) -> bool:

@@ -11,26 +11,30 @@ import re
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from revseq_cli import literals
 from revseq_cli.errors import FormatError, UsageError, listed
 from revseq_cli.formats import positioned
 from revseq_cli.formats.base import Storage, chosen, looks_like
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
-from revseq_cli.formats.types import require_sizes
-from revseq_cli.spec import MOST_DIMENSIONS
+from revseq_cli.formats.types import dtype_of, require_sizes
+from revseq_cli.spec import MOST_DIMENSIONS, DataType
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from revseq_cli.formats.base import Source
     from revseq_cli.formats.newfile import NewFile
 
-# The data types of the format that NumPy has, too.
-_DTYPES = {
-    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "|i1",
-    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1", "BOOL": "|b1", "C64": "<c8",
+# The data types of the format whose elements are whole bytes.
+_TYPES = {
+    "F64": DataType.FLOAT64, "F32": DataType.FLOAT32, "F16": DataType.FLOAT16, "BF16": DataType.BFLOAT16,
+    "I64": DataType.INT64, "I32": DataType.INT32, "I16": DataType.INT16, "I8": DataType.INT8,
+    "U64": DataType.UINT64, "U32": DataType.UINT32, "U16": DataType.UINT16, "U8": DataType.UINT8,
+    "F8_E4M3": DataType.FLOAT8_E4M3FN, "F8_E5M2": DataType.FLOAT8_E5M2, "F8_E4M3FNUZ": DataType.FLOAT8_E4M3FNUZ,
+    "F8_E5M2FNUZ": DataType.FLOAT8_E5M2FNUZ, "F8_E8M0": DataType.FLOAT8_E8M0FNU,
+    "BOOL": DataType.BOOL, "C64": DataType.COMPLEX64,
 }  # fmt: skip
-_NAMES = {np.dtype(text): name for name, text in _DTYPES.items()}
+_NAMES = {data_type: name for name, data_type in _TYPES.items()}
 # The reference reader's own bound.
 _LONGEST_HEADER = 100_000_000
 _LENGTH_BYTES = 8
@@ -61,14 +65,18 @@ class SafetensorsSource(RawSource):
         key = chosen(entries, inner, name)
         where = f"{name}::{key}"
         entry = entries[key]
-        if entry.dtype not in _DTYPES:
+        if entry.dtype not in _TYPES:
             raise FormatError(
-                f"its data type is {entry.dtype[:80]}", f"one of {listed(_DTYPES, len(_DTYPES))}", where=where
+                f"its data type is {entry.dtype[:80]}", f"one of {listed(_TYPES, len(_TYPES))}", where=where
             )
         require_sizes(entry.sizes, where)
-        tensor = RawTensor(path, where, offset + entry.start, np.dtype(_DTYPES[entry.dtype]), entry.sizes)
+        tensor = RawTensor(path, where, offset + entry.start, _dtype(_TYPES[entry.dtype]), entry.sizes)
         super().__init__(tensor, identity, Storage("safetensors", {"tensor": key, "dtype": entry.dtype}))
         self.inner = key
+
+
+def _dtype(data_type: DataType) -> np.dtype[Any]:
+    return dtype_of(data_type).newbyteorder("<")
 
 
 def names_in(path: str) -> list[str]:
@@ -140,8 +148,8 @@ def _entry(fields: object, where: str) -> _Entry:
     if len(sizes) > MOST_DIMENSIONS:
         raise FormatError(f"has dimension count {len(sizes)}", f"at most {MOST_DIMENSIONS}", where=where)
     entry = _Entry(fields["dtype"], tuple(sizes), *offsets)
-    if entry.dtype in _DTYPES:
-        wanted = prod(entry.sizes) * np.dtype(_DTYPES[entry.dtype]).itemsize
+    if entry.dtype in _TYPES:
+        wanted = prod(entry.sizes) * _TYPES[entry.dtype].size
         if entry.stop - entry.start != wanted:
             found = f"has {entry.stop - entry.start} bytes by its offsets, and {wanted} by its shape"
             raise FormatError(found, "the same", "fetch it again", where)
@@ -177,22 +185,22 @@ class SafetensorsSink(RawSink):
         self._key = inner
         if not self._key or self._key == _METADATA or not _is_text(self._key):
             raise UsageError(f"{self._key!r} is no tensor's name", "a name such as x", where=file.name)
-        dtype = like.dtype.newbyteorder("<")
-        if dtype not in _NAMES:
-            known = listed(_NAMES.values(), len(_NAMES))
+        data_type = like.desc.data_type
+        if data_type not in _NAMES:
+            known = listed(_TYPES, len(_TYPES))
             raise FormatError(
-                f"{like.desc.data_type.name} cannot be written as .safetensors",
+                f"{data_type.name} cannot be written as .safetensors",
                 f"one of {known}",
                 "write a binary format that has it, such as out.npy",
                 file.name,
             )
         header: dict[str, Any] = {
-            self._key: {"dtype": _NAMES[dtype], "shape": like.sizes, "data_offsets": (0, like.desc.total_bytes)}
+            self._key: {"dtype": _NAMES[data_type], "shape": like.sizes, "data_offsets": (0, like.desc.total_bytes)}
         }
         if isinstance(like, SafetensorsSource) and like.metadata:
             header = {_METADATA: like.metadata, **header}
         self._head = _header_bytes(header)
-        self.tensor = RawTensor(file.temporary, file.name, len(self._head), dtype, like.sizes)
+        self.tensor = RawTensor(file.temporary, file.name, len(self._head), _dtype(data_type), like.sizes)
 
     def start(self) -> None:
         """Write the header and reserve the bytes of all elements."""

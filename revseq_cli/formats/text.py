@@ -288,7 +288,7 @@ def write_notation(values: NDArray[Any], name: str = "OutputTensor") -> str:
 
 def require_text(desc: TensorDesc, where: str) -> None:
     """FormatError for a data type that the text formats do not have."""
-    if desc.data_type.kind in ("bool", "complex"):
+    if desc.data_type.kind not in ("float", "int", "uint"):
         raise FormatError(
             f"{desc.data_type.name} cannot be written as text",
             hint="write a binary format, such as out.npy",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from revseq_cli import minifloats
 from revseq_cli.errors import FormatError, listed
 from revseq_cli.spec import MOST_DIMENSIONS, DataType, TensorDesc, braced
 
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _DTYPES = {
-    data_type: np.dtype("?" if data_type.kind == "bool" else f"{data_type.kind[0]}{data_type.size}")
+    data_type: minifloats.DTYPES.get(data_type.name)
+    or np.dtype("?" if data_type.kind == "bool" else f"{data_type.kind[0]}{data_type.size}")
     for data_type in DataType
 }
 _DATA_TYPES = {dtype: data_type for data_type, dtype in _DTYPES.items()}
@@ -25,12 +27,46 @@ def dtype_of(data_type: DataType) -> np.dtype[Any]:
 
 
 def data_type_of(dtype: np.dtype[Any]) -> DataType:
-    """The data type of a dtype in either byte order; FormatError for a type that no tensor has."""
+    """The data type of a dtype in either byte order; FormatError for a type that no tensor has.
+
+    Those of the package ml_dtypes are known by their names.
+    """
     try:
-        return _DATA_TYPES[dtype.newbyteorder("=")]
+        return _DATA_TYPES.get(dtype.newbyteorder("=")) or DataType[dtype.name.upper()]
     except (KeyError, TypeError):
         known = listed((t.name for t in DataType), len(DataType))
         raise FormatError(f"its data type is {str(dtype)[:80]}", f"one of {known}") from None
+
+
+def is_big_endian(dtype: np.dtype[Any]) -> bool:
+    """Whether its words begin with their highest byte."""
+    return dtype.itemsize > 1 and dtype == dtype.newbyteorder(">")
+
+
+def is_nameless(dtype: np.dtype[Any]) -> bool:
+    """Whether it is NumPy's void: bytes, and no word on what they are."""
+    return dtype.type is np.void and not dtype.names and not dtype.subdtype
+
+
+def named(dtype: np.dtype[Any], asked: DataType | None, where: str, *, big: bool = False) -> np.dtype[Any]:
+    """The dtype; where it is bytes without a name, that of the data type that the user says they have.
+
+    They are little-endian, or `big`. FormatError where nobody says, or what is said has another size.
+    """
+    fitting = [data_type for data_type in DataType if data_type.size == dtype.itemsize]
+    if not is_nameless(dtype):
+        return dtype
+    if not fitting:
+        data_type_of(dtype)
+    if asked in fitting:
+        return dtype_of(asked).newbyteorder(">" if big else "<")
+    size = "1 byte" if dtype.itemsize == 1 else f"{dtype.itemsize} bytes"
+    likely = next((each for each in fitting if each.kind == "minifloat"), fitting[0])
+    raise FormatError(
+        f"its elements are {size} each, of a data type that it does not name",
+        f"their data type by --dtype: one of {listed((each.name for each in fitting), len(fitting))}",
+        f"if that is what they are, add --dtype {likely.name}", where,
+    )  # fmt: skip
 
 
 def require_sizes(sizes: tuple[int, ...], where: str) -> None:

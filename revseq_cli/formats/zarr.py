@@ -19,6 +19,7 @@ import numpy as np
 from revseq_cli.errors import FormatError, RevseqError, TensorIOError
 from revseq_cli.formats import positioned, zarr_chunks, zarr_metadata
 from revseq_cli.formats.base import Source, Storage, Ticket, chosen, looks_like, refuse_bomb
+from revseq_cli.formats.types import is_nameless
 from revseq_cli.plan import chunk_boxes
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.positioned import Identity
     from revseq_cli.plan import Region
+    from revseq_cli.spec import DataType
 
 _LINKS = "files in the store itself; links are not followed"
 
@@ -40,11 +42,14 @@ class _State(NamedTuple):
 
 
 class ZarrSource(Source):
-    """An array of a Zarr store; `name` is what to call the store, where that is not its path."""
+    """An array of a Zarr store; `name` is what to call the store, where that is not its path.
+
+    `asked` is the data type of elements that have no name in the store.
+    """
 
     encoded = True
 
-    def __init__(self, path: str, inner: str | None, name: str = "") -> None:
+    def __init__(self, path: str, inner: str | None, name: str = "", asked: DataType | None = None) -> None:
         name = name or path
         require_package(name)
         _require_folder(path, name)
@@ -56,7 +61,7 @@ class ZarrSource(Source):
         self.store, self.folder = path, str(Path(path, self.inner))
         _refuse_streams(path)
         self._state = _state(self.folder, self.name)
-        self.metadata = zarr_metadata.read(self.folder, self.name)
+        self.metadata = zarr_metadata.read(self.folder, self.name, asked)
         version, self.dtype, self.sizes, self.chunks = self.metadata[:4]
         declared = max(prod(self.sizes), prod(self.chunks)) * self.dtype.itemsize
         refuse_bomb(declared, self._state.stored, "if it is what you want, write it anew uncompressed", self.name)
@@ -106,7 +111,9 @@ class ZarrTicket:
     def _values(self, region: Region) -> NDArray[Any]:
         with errors_told(self.name, "read"):
             array = opened(os.path.dirname(self.path), self.metadata.version, self.unchanged)  # noqa: PTH120 - a string
-            return np.asarray(array[region], self.metadata.dtype)
+            values = np.asarray(array[region])
+            nameless = is_nameless(values.dtype)
+            return values.view(self.metadata.dtype) if nameless else np.asarray(values, self.metadata.dtype)
 
     def _blame_chunk(self) -> None:
         """FormatError with the first chunk of the region that cannot be read."""

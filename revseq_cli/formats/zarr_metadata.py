@@ -17,7 +17,7 @@ import numpy as np
 from revseq_cli import literals
 from revseq_cli.errors import FormatError, RevseqError, listed
 from revseq_cli.formats import positioned, zarr_codecs
-from revseq_cli.formats.types import data_type_of, dtype_of, require_sizes
+from revseq_cli.formats.types import data_type_of, dtype_of, is_nameless, named, require_sizes
 from revseq_cli.spec import DataType, braced
 
 # The files that say what a folder is, and what people say of it, by the format's version.
@@ -25,7 +25,9 @@ ARRAY_FILES = {2: (".zarray", ".zattrs"), 3: ("zarr.json",)}
 GROUP_FILES = {2: (".zgroup", ".zattrs"), 3: ("zarr.json",)}
 _LARGEST = 1 << 24
 _LONGEST_TYPE = 16
-_TYPES = {str(dtype_of(each)): dtype_of(each) for each in DataType}
+_TYPES = {str(dtype_of(each)): dtype_of(each) for each in DataType if each.kind != "minifloat"}
+# What the package zarr makes of NumPy's void: bytes, and no word on what they are.
+_TYPES |= {f"raw_bytes {size}": np.dtype(f"V{size}") for size in sorted({each.size for each in DataType})}
 Version = Literal[2, 3]
 NEWEST: Version = 3
 
@@ -131,13 +133,14 @@ def read_object(path: Path) -> dict[str, Any]:
     return found
 
 
-def read(folder: str, where: str) -> Metadata:
-    """The metadata of an array."""
+def read(folder: str, where: str, asked: DataType | None = None) -> Metadata:
+    """The metadata of an array; `asked` is the data type of elements that have no name there."""
     version, found = _array_in(Path(folder)) or (NEWEST, {})
     for name in ARRAY_FILES[version]:
         read_object(Path(folder, name))
     try:
         metadata = (_version_2 if version == 2 else _version_3)(found, where)
+        metadata = metadata._replace(dtype=named(metadata.dtype, asked, where))
     except (KeyError, TypeError, AttributeError):
         raise FormatError("has damaged metadata", "those of a Zarr array", "fetch it again", where) from None
     sizes, chunks, shards = metadata.sizes, metadata.chunks, metadata.shards
@@ -168,11 +171,13 @@ def _version_2(found: dict[str, Any], where: str) -> Metadata:
 
 
 def _version_3(found: dict[str, Any], where: str) -> Metadata:
-    kind, grid, codecs = str(found["data_type"]), found["chunk_grid"], _codecs(3, found)
+    kind, grid, codecs = found["data_type"], found["chunk_grid"], _codecs(3, found)
     if grid["name"] != "regular":
         raise FormatError(f"has the chunk grid {str(grid['name'])[:80]}", "regular", where=where)
-    if kind not in _TYPES:
-        raise FormatError(f"its data type is {kind[:80]}", f"one of {listed(_TYPES, len(_TYPES))}", where=where)
+    raw = isinstance(kind, dict) and f"{kind['name']} {kind.get('configuration', {}).get('length_bytes')}"
+    dtype = _TYPES.get(raw or str(kind))
+    if dtype is None:
+        raise FormatError(f"its data type is {str(kind)[:80]}", f"one of {listed(_TYPES, len(_TYPES))}", where=where)
     shards = grid["configuration"]["chunk_shape"]
     sharding = [each["configuration"] for each in codecs if each["name"] == zarr_codecs.SHARDING]
     keys = found["chunk_key_encoding"]
@@ -180,7 +185,7 @@ def _version_3(found: dict[str, Any], where: str) -> Metadata:
     separator = str(keys.get("configuration", {}).get("separator", separator))
     return Metadata(
         3,
-        np.dtype(kind),
+        dtype,
         tuple(found["shape"]),
         tuple(*[each["chunk_shape"] for each in sharding] or [shards]),
         tuple(shards),
@@ -206,7 +211,8 @@ def _dtype(kind: object, where: str) -> np.dtype[Any]:
     except (TypeError, ValueError, SyntaxError):
         dtype = np.dtype(object)
     try:
-        data_type_of(dtype)
+        if not is_nameless(dtype):
+            data_type_of(dtype)
     except FormatError as e:
         raise FormatError(f"its data type is {str(kind)[:80]}", e.wanted, where=where) from None
     return dtype

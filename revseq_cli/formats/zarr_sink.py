@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from revseq_cli import stopping
+from revseq_cli import minifloats, stopping
 from revseq_cli.errors import UsageError
 from revseq_cli.formats import positioned, zarr, zarr_metadata
 from revseq_cli.formats.base import FileSink, Outlet, Source
+from revseq_cli.formats.types import is_nameless
 from revseq_cli.plan import chunk_boxes
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ class ZarrSink(FileSink):
 
     def __init__(self, file: NewFile, like: Source, inner: str) -> None:
         super().__init__(file)
+        self._data_type = like.desc.data_type
         zarr.require_package(file.name)
         self._inner = _checked(inner, file.name, like.inner if isinstance(like, zarr.ZarrSource) else "")
         if isinstance(like, zarr.ZarrSource):
@@ -69,7 +72,7 @@ class ZarrSink(FileSink):
 
     def reopen(self) -> Source:
         """The complete store, as an input."""
-        return zarr.ZarrSource(self.file.temporary, self._inner, self.file.name)
+        return zarr.ZarrSource(self.file.temporary, self._inner, self.file.name, self._data_type)
 
     def digest(self) -> str:
         """SHA-256 of what sha256sum prints of all files, each with its path inside the store, in the order of these."""
@@ -101,7 +104,14 @@ class ZarrOutlet:
                 starts = [max(b.start, r.start) for b, r in zip(box, region, strict=True)]
                 part = tuple(slice(start, b.stop) for start, b in zip(starts, box, strict=True))
                 own = tuple(slice(p.start - r.start, p.stop - r.start) for p, r in zip(part, region, strict=True))
-                array[part] = np.asarray(values[own], array.dtype)
+                array[part] = _stored(values[own], array.dtype)
+
+
+def _stored(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The values as zarr takes them: a type that it lacks is bytes, little-endian."""
+    if is_nameless(dtype):
+        return np.ascontiguousarray(values, values.dtype.newbyteorder("<")).view(dtype)
+    return np.asarray(values, dtype)
 
 
 def _checked(inner: str, where: str, old: str) -> str:
@@ -131,8 +141,11 @@ def _made(like: Source, where: str) -> tuple[tuple[int, ...], dict[str, bytes]]:
     import zarr as package
 
     files: dict[str, Any] = {}
-    with zarr.errors_told(where, "write"):
+    with zarr.errors_told(where, "write"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the specification has no word for bytes
         dtype = like.dtype.newbyteorder("=")  # the format has a byte order for its codecs, and none for its types
+        if minifloats.is_minifloat(dtype):  # zarr has no word for them, but one for bytes
+            dtype = np.dtype(f"V{dtype.itemsize}")
         array = package.create_array(files, shape=like.sizes, dtype=dtype, zarr_format=zarr_metadata.NEWEST)
         return array.chunks, {name: data.to_bytes() for name, data in files.items()}
 
