@@ -92,10 +92,10 @@ def _repeated(value: NDArray[Any], count: int, _: str) -> NDArray[Any]:
 def _counted(ends: NDArray[Any], count: int, place: str) -> NDArray[Any]:
     """Start, then delta more each time: added up one by one in the data type itself, as DxDispatch does."""
     start, delta = ends.tolist()
-    if ends.dtype.kind in "iu":
-        bounds = np.iinfo(ends.dtype)
-        if not bounds.min <= start + delta * (count - 1) <= bounds.max:
-            raise FormatError(f"the sequence of {place} leaves its data type", f"{bounds.min} to {bounds.max}")
+    if ends.dtype.kind in "iub":
+        least, most = literals.bounds(ends.dtype)
+        if not least <= start + delta * (count - 1) <= most:
+            raise FormatError(f"the sequence of {place} leaves its data type", f"{least} to {most}")
     steps = np.full(count, ends[1])
     steps[0] = ends[0]
     with np.errstate(all="ignore"):
@@ -264,7 +264,7 @@ def _numbers(found: list[Any], data_type: DataType, dtype: np.dtype[Any], place:
     """JSON's numbers, and the strings for NaN and infinities, exactly."""
     if not found:
         raise FormatError(f"{place} has no values", "one or more")
-    flat = literals.from_json(found, dtype)
+    flat = literals.from_json(found, dtype, data_type.name)
     if flat is not None:
         return flat
     for i, each in enumerate(found):

@@ -1,7 +1,8 @@
 """Numbers as text: exact conversion to a data type, and the text that reads back bit for bit.
 
 An integral number (300, 1.0) must be held exactly by its data type. A fraction, or a number with an exponent, is
-rounded to nearest as NumPy parses it, through FLOAT64. Nothing is ever wrapped, truncated or turned to infinity.
+rounded to nearest. Nothing is ever wrapped, truncated or turned to infinity. BOOL takes 0 and 1 alone, and a complex
+type what each of its parts can hold; text has no word for the imaginary part, which is 0.
 """
 
 from __future__ import annotations
@@ -32,6 +33,14 @@ _SPECIAL = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE)
 _NAN_BITS = re.compile(r"nan\(0x([0-9a-f]{1,16})\)", re.IGNORECASE)
 # The floats at and above which not every integral number is exact, by item size.
 _EXACT_BELOW = {2: 2.0**11, 4: 2.0**24, 8: 2.0**53}
+# The data types whose values can be written as text, and what NumPy calls them; then those that can be read from it,
+# with what holds each number. A data type that is in neither has no text, whatever NumPy would make of its dtype.
+WRITTEN = {
+    "FLOAT64": "f8", "FLOAT32": "f4", "FLOAT16": "f2", "INT64": "i8", "INT32": "i4", "INT16": "i2", "INT8": "i1",
+    "UINT64": "u8", "UINT32": "u4", "UINT16": "u2", "UINT8": "u1",
+}  # fmt: skip
+_PARTS = {"BOOL": "?", "COMPLEX64": "f4", "COMPLEX128": "f8"}
+_READ = {name: np.dtype(code) for name, code in (WRITTEN | _PARTS).items()}
 _USUAL_NAN = {2: 0x7E00, 4: 0x7FC00000, 8: 0x7FF8000000000000}
 
 
@@ -59,14 +68,31 @@ def parse(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any
     if tokens and max(map(len, tokens)) > LONGEST:
         i = next(i for i, token in enumerate(tokens) if len(token) > LONGEST)
         raise LiteralError(i, f"a number of {len(tokens[i])} characters; {LONGEST} are the most")
-    if dtype.kind == "f":
-        return _parse_floats(tokens, dtype, name)
-    if dtype.kind in "iu":
-        return _parse_integers(tokens, dtype, name)
-    raise LiteralError(0, f"{name} cannot be written as text")
+    part = _READ.get(name)
+    if part is None:
+        raise LiteralError(0, f"{name} cannot be written as text")
+    parts = _parse_floats(tokens, part, name) if part.kind == "f" else _parse_integers(tokens, part, name)
+    return _whole(parts, dtype)
 
 
-def parse_plain(text: str, dtype: np.dtype[Any]) -> NDArray[Any] | None:
+def _whole(parts: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The numbers themselves, or as the real parts of complex ones; no bit of them changes."""
+    if dtype.kind != "c":
+        return parts.view(dtype)
+    values = np.zeros(parts.size, dtype)
+    values.real = parts
+    return values
+
+
+def bounds(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """The least and the greatest number that a type of integers, or BOOL, holds."""
+    if dtype.kind == "b":
+        return 0, 1
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def parse_plain(text: str, dtype: np.dtype[Any], name: str) -> NDArray[Any] | None:
     """What `parse` gives for numbers with commas between them, written as JSON has them; several times as fast.
 
     None where a number needs the care of `parse`, such as an integer written as 1.0, or one that may not fit.
@@ -76,7 +102,7 @@ def parse_plain(text: str, dtype: np.dtype[Any]) -> NDArray[Any] | None:
     if "n" in text:
         text = text.replace("nan", "NaN").replace("inf", "Infinity")
     try:
-        return from_json(json.loads(f"[{text}]", parse_constant=str), dtype)
+        return from_json(json.loads(f"[{text}]", parse_constant=str), dtype, name)
     except (ValueError, RecursionError):
         return None
 
@@ -87,17 +113,27 @@ def needs_care(text: str) -> bool:
     return bool(np.diff(commas, prepend=-1, append=len(text)).max() > LONGEST or _MINUS_ZERO.search(text))
 
 
-def from_json(numbers: list[Any], dtype: np.dtype[Any]) -> NDArray[Any] | None:
+def from_json(numbers: list[Any], dtype: np.dtype[Any], name: str) -> NDArray[Any] | None:
     """The same for what Python's reader of JSON made of them, where NaN and infinities are strings."""
+    part = _READ.get(name)
     kinds = set(map(type, numbers))
-    if not kinds <= {int, float, str} or dtype.kind not in "iuf":  # NumPy would take True for 1, and None for NaN
+    if part is None or not kinds <= {int, float, str}:  # NumPy would take True for 1, and None for NaN
+        return None
+    parts = _floats_of(numbers, part, str in kinds) if part.kind == "f" else _integers_of(numbers, part, kinds)
+    return None if parts is None else _whole(parts, dtype)
+
+
+def _integers_of(numbers: list[Any], dtype: np.dtype[Any], kinds: set[type]) -> NDArray[Any] | None:
+    least, most = bounds(dtype)
+    return np.array(numbers, dtype) if kinds == {int} and least <= min(numbers) and max(numbers) <= most else None
+
+
+def _floats_of(numbers: list[Any], dtype: np.dtype[Any], has_words: bool) -> NDArray[Any] | None:
+    """Those of which it is certain that FLOAT64 says the same as the text; None where one is not."""
+    words = [i for i, number in enumerate(numbers) if type(number) is str] if has_words else []
+    if not all(_SPECIAL.fullmatch(numbers[i]) for i in words):
         return None
     try:
-        if dtype.kind != "f":
-            return np.array(numbers, dtype) if kinds == {int} else None
-        words = [i for i, number in enumerate(numbers) if type(number) is str] if str in kinds else []
-        if not all(_SPECIAL.fullmatch(numbers[i]) for i in words):
-            return None
         wide = np.array(numbers, np.float64)  # it reads those words as we do
     except OverflowError:
         return None
@@ -106,7 +142,21 @@ def from_json(numbers: list[Any], dtype: np.dtype[Any]) -> NDArray[Any] | None:
     wide[words] = values[words] = 0
     certain = (np.abs(wide) < _EXACT_BELOW[8]) & ((values == wide) | (wide != np.trunc(wide))) & np.isfinite(values)
     values[words] = [float(numbers[i]) for i in words]
-    return values if certain.all() else None
+    return values if certain.all() and not _halfway(wide, values)[0].any() else None
+
+
+def _halfway(wide: NDArray[Any], values: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """Which FLOAT64 lie half-way between two values of a narrower type, and the neighbour that was not chosen.
+
+    A number that FLOAT64 has rounded to such a place belongs to one side of it.
+    """
+    if values.dtype.itemsize == wide.dtype.itemsize:
+        return np.zeros(wide.shape, np.bool_), values
+    with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinities are at no such place
+        beyond = np.ldexp(1.0, np.finfo(values.dtype).maxexp)  # what a type with one more exponent would have there
+        off = wide - np.where(np.isinf(values) & np.isfinite(wide), np.copysign(beyond, wide), values)
+        other = np.nextafter(values, np.copysign(np.inf, off).astype(values.dtype))
+        return (off != 0) & (other - wide == off), other
 
 
 def _is_plain(tokens: Sequence[str]) -> bool:
@@ -122,12 +172,11 @@ def _parse_integers(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> N
         numbers = None
     if numbers is None:
         numbers = [_integer(i, token, name) for i, token in enumerate(tokens)]
-    try:
-        return np.array(numbers, dtype=dtype)
-    except OverflowError:
-        bounds = np.iinfo(dtype)
-        i = next(i for i, n in enumerate(numbers) if not bounds.min <= n <= bounds.max)
-        raise LiteralError(i, f"{str(numbers[i])[:40]} does not fit {name} ({bounds.min} to {bounds.max})") from None
+    least, most = bounds(dtype)
+    if numbers and not least <= min(numbers) <= max(numbers) <= most:  # NumPy would take 2 for True
+        i = next(i for i, n in enumerate(numbers) if not least <= n <= most)
+        raise LiteralError(i, f"{str(numbers[i])[:40]} does not fit {name} ({least} to {most})")
+    return np.array(numbers, dtype=dtype)
 
 
 def _integer(i: int, token: str, name: str) -> int:
@@ -162,6 +211,7 @@ def _parse_floats(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDA
         special = {i for i, token in enumerate(tokens) if is_special(token)}
     with np.errstate(over="ignore"):
         values = wide.astype(dtype)
+    _round_halfway(tokens, wide, values)
     for i in map(int, np.flatnonzero(np.isinf(values))):
         if i not in special:
             raise LiteralError(i, f"{tokens[i][:40]} is too large for {name}")
@@ -174,6 +224,16 @@ def _parse_floats(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDA
     for i, pattern in patterns.items():
         bits[i] = pattern
     return values
+
+
+def _round_halfway(tokens: Sequence[str], wide: NDArray[Any], values: NDArray[Any]) -> None:
+    """Move to the other neighbour what FLOAT64 has rounded onto the middle between two of them."""
+    halfway, other = _halfway(wide, values)
+    for i in map(int, np.flatnonzero(halfway)):
+        number = _NUMBER.match(tokens[i])
+        exact, middle = Decimal(number[0] if number else 0), Decimal(float(wide[i]))
+        if exact != middle and (exact > middle) != (values[i] > wide[i]):
+            values[i] = other[i]
 
 
 def _float(i: int, token: str, dtype: np.dtype[Any], name: str, patterns: dict[int, int]) -> float:

@@ -112,7 +112,7 @@ class TensorText:
         if self.opened == self.stop:
             raise error_at(self.text, self.start, f"{self.name} has no values", "rows in brackets below the header")
         shape, numbers, places = _read_body(self)
-        flat = literals.parse_plain(numbers, dtype)
+        flat = literals.parse_plain(numbers, dtype, data_type.name)
         try:
             flat = literals.parse(numbers.replace(",", " ").split(), dtype, data_type.name) if flat is None else flat
         except literals.LiteralError as e:

@@ -499,3 +499,12 @@ def test_a_model_is_an_input_like_the_files_it_names(revseq, files):
     done = revseq("batch", "m.jsonl")
     assert done.status == 1
     assert "line 1: x.npy is the output of line 2" in done.err
+
+
+@pytest.mark.parametrize(
+    "initial", [[1, 2, 0], {"valueCount": 3, "value": 2}, {"valueCount": 3, "valueStart": 0, "valueDelta": 1}]
+)
+def test_no_number_becomes_true(initial):
+    tensor = dxdispatch.Tensor(TensorDesc(DataType.BOOL, (3,)), "x", initial)
+    with pytest.raises(FormatError, match=r"BOOL|leaves its data type"):
+        tensor.values(np.dtype("?"))

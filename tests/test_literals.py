@@ -1,5 +1,10 @@
 """Numbers as text: exact or refused, and back bit for bit."""
 
+import json
+from decimal import Decimal
+from fractions import Fraction
+from types import SimpleNamespace
+
 import numpy as np
 import oracle
 import pytest
@@ -7,6 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from revseq_cli import literals
+from revseq_cli.errors import FormatError
+from revseq_cli.formats.text import Text, TextTypes, open_json, open_notation, require_text
 from revseq_cli.formats.types import dtype_of
 from revseq_cli.spec import DataType
 
@@ -55,7 +62,7 @@ def read_with_care(tokens, data_type):
 
 
 @settings(max_examples=1000, deadline=None)
-@given(st.sampled_from(oracle.DATA_TYPES), _TOKENS)
+@given(st.sampled_from(DataType), _TOKENS)
 @example(DataType.INT8, ["1-2"])
 @example(DataType.INT8, ["1", "true"])
 @example(DataType.FLOAT32, ["nan", "-inf", "inf", "1"])
@@ -71,14 +78,14 @@ def read_with_care(tokens, data_type):
 @example(DataType.FLOAT32, ["0." + "1" * 1100])
 def test_the_fast_way_reads_what_the_careful_one_reads(data_type, tokens):
     careful = read_with_care(tokens, data_type)
-    plain = literals.parse_plain(", ".join(tokens), dtype_of(data_type))
+    plain = literals.parse_plain(", ".join(tokens), dtype_of(data_type), data_type.name)
     assert plain is None or oracle.same_bits(plain, careful)
 
 
 @pytest.mark.parametrize("name", ["INT32", "UINT64", "FLOAT32", "FLOAT64"])
 def test_usual_numbers_are_read_in_the_fast_way(name):
     expected = np.array([1, 200, 3], dtype_of(DataType[name]))
-    assert oracle.same_bits(literals.parse_plain("1, 200,\n 3", expected.dtype), expected)
+    assert oracle.same_bits(literals.parse_plain("1, 200,\n 3", expected.dtype, name), expected)
 
 
 def test_how_numbers_are_written():
@@ -94,7 +101,8 @@ def test_how_numbers_are_written():
         ("FLOAT32", "Infinity", np.inf), ("FLOAT32", "-inf", -np.inf), ("FLOAT16", "0.1", 0.1),
         ("FLOAT32", "1e-60", 0), ("INT8", "1.0", 1), ("INT8", "-128", -128), ("INT64", "1e3", 1000),
         ("UINT64", "18446744073709551615", 2**64 - 1), ("UINT8", "-0", 0), ("INT32", "2.0f", 2),
-        ("UINT64", "9007199254740993.0", 2**53 + 1),
+        ("UINT64", "9007199254740993.0", 2**53 + 1), ("BOOL", "1.0", 1), ("COMPLEX64", "1.5", 1.5),
+        ("COMPLEX64", "-0", complex(-0.0, 0)), ("COMPLEX128", "nan", complex(np.nan, 0)),
     ],
 )  # fmt: skip
 def test_accepted(name, token, value):
@@ -116,14 +124,18 @@ def test_accepted(name, token, value):
         ("FLOAT32", "abc", "not a number"), ("FLOAT32", "--1", "not a number"), ("FLOAT32", "1e", "not a number"),
         ("INT8", "0x10", "not a number"), ("FLOAT32", "nan(0x7f800000)", "not the bits of a NaN"),
         ("FLOAT32", "nan(0x1)", "not the bits"), ("FLOAT16", "nan(0x7fc00001)", "not the bits"),
-        ("FLOAT32", "1" * 5000, "5000 characters"), ("BOOL", "1", "cannot be written as text"),
+        ("FLOAT32", "1" * 5000, "5000 characters"), ("BOOL", "2", "2 does not fit BOOL (0 to 1)"),
+        ("BOOL", "-1", "does not fit BOOL"), ("BOOL", "0.5", "is a fraction, and BOOL holds integers"),
+        ("BOOL", "true", "not a number"), ("BOOL", "nan", "BOOL has no nan"),
+        ("COMPLEX64", "16777217", "not exact in COMPLEX64"), ("COMPLEX64", "1e39", "too large for COMPLEX64"),
+        ("COMPLEX128", "9007199254740993", "not exact"), ("COMPLEX64", "1j", "not a number"),
     ],
 )  # fmt: skip
 def test_refused(name, token, why):
     with pytest.raises(literals.LiteralError) as caught:
-        parse(name, "1", token) if name != "BOOL" else parse(name, token)
+        parse(name, "1", token)
     assert why in caught.value.problem
-    assert caught.value.index == (1 if name != "BOOL" else 0)
+    assert caught.value.index == 1
     assert len(caught.value.problem) < 200
 
 
@@ -132,3 +144,141 @@ def test_numpy_would_have_changed_these():
     assert parse("UINT64", str(2**63), "0").tolist() == [2**63, 0]
     with pytest.raises(literals.LiteralError):
         parse("INT64", str(2**63), "-1")
+
+
+_INTEGERS = {"BOOL": (0, 1)}
+for _bits in (8, 16, 32, 64):
+    _INTEGERS |= {f"UINT{_bits}": (0, 2**_bits - 1), f"INT{_bits}": (-(2 ** (_bits - 1)), 2 ** (_bits - 1) - 1)}
+_REAL = {"COMPLEX64": np.float32, "COMPLEX128": np.float64, "FLOAT16": np.float16, "FLOAT32": np.float32}
+
+
+def held(name, token):
+    """The number of a token as that data type holds it, found in fractions; None where it does not hold it."""
+    exact = Fraction(token)
+    if name in _INTEGERS:
+        least, most = _INTEGERS[name]
+        return exact if exact.denominator == 1 and least <= exact <= most else None
+    rounded = nearest(exact, _REAL.get(name, np.float64))
+    integral = exact.denominator == 1 and "e" not in token.lower()
+    if rounded is None or (integral and Fraction(float(rounded)) != exact):
+        return None
+    return -rounded if token.startswith("-") and rounded == 0 and not np.signbit(rounded) else rounded
+
+
+def nearest(exact, real):
+    """The nearest value of a float type, of two the even one; None for what is nearer to infinity."""
+    info = np.finfo(real)
+    top = Fraction(float(info.max))
+    if abs(exact) >= top + (Fraction(2) ** info.maxexp - top) / 2:
+        return None
+    about = real(float(min(max(exact, -top), top)))
+    with np.errstate(over="ignore", under="ignore"):
+        beside = [np.nextafter(about, real(np.inf)), np.nextafter(about, real(-np.inf))]
+    return min(
+        (each for each in (about, *beside) if np.isfinite(each)),
+        key=lambda each: (abs(Fraction(float(each)) - exact), int(each.view(f"u{each.itemsize}")) % 2),
+    )
+
+
+def _between(bits, dtype, tail):
+    """The decimal of a place half-way between two floats, or a little beside it."""
+    value = np.array([bits], f"u{dtype.itemsize}").view(dtype)[0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle = (float(value) + float(np.nextafter(value, dtype.type(np.inf)))) / 2
+    if not np.isfinite(middle):
+        return "65519.99999999999999999999"
+    written = f"{Decimal(middle):f}"
+    return (written if "." in written else f"{written}.0") + tail
+
+
+_MIDDLES = st.one_of(
+    st.builds(_between, st.integers(0, 2 ** (8 * dtype.itemsize) - 1), st.just(dtype), st.sampled_from(["", "1"]))
+    for dtype in (np.dtype("f2"), np.dtype("f4"))
+)
+_NEAR = [0, 1, 2, 255, 2**11, 2**24, 2**31, 2**53, 2**63, 2**64, 65504, 65520]
+_WRITTEN = st.one_of(
+    st.sampled_from([str(sign * n + d) for n in _NEAR for d in (-1, 0, 1) for sign in (1, -1)]),
+    st.sampled_from("-0 -0.0 0.0 1.0 2.0 0.5 1e3 1e39 1e400 1e-400 16777217e0 340282356779733661637539395458142568447.9 "
+                    "340282356779733661637539395458142568448.5 -65519.99999999999999999999".split()),
+    st.from_regex(r"-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?", fullmatch=True),
+    _MIDDLES.filter(lambda token: len(token) <= literals.LONGEST),
+)  # fmt: skip
+
+
+_TEXTS = {
+    "bare JSON": "[{row}]",
+    "rows": "[[{row}]]",
+    "JSON": '{{"DataType": "{name}", "Values": [[{row}]]}}',
+    "JSON with Sizes": '{{"DataType": "{name}", "Sizes": [1, {count}], "Values": [{row}]}}',
+    "notation": "T: (Sizes:{{1,{count}}}, DataType:{name})\n[[{row}]]",
+}
+
+
+def read(form, name, tokens):
+    """What a text of that form says; None where it is refused."""
+    written = _TEXTS[form].format(name=name, count=len(tokens), row=", ".join(tokens))
+    text, types = Text("the text", written), TextTypes(DataType[name], DataType.FLOAT32)
+    try:
+        return (open_json if form.endswith(("JSON", "Sizes")) else open_notation)(text, None, types).read().ravel()
+    except FormatError:
+        return None
+
+
+@settings(max_examples=3000, deadline=None)
+@given(st.sampled_from(DataType), st.sampled_from(list(_TEXTS)), st.lists(_WRITTEN, min_size=1, max_size=3))
+@example(DataType.BOOL, "bare JSON", ["2"])
+@example(DataType.BOOL, "JSON with Sizes", ["0", "255"])
+@example(DataType.BOOL, "notation", ["1", "0"])
+@example(DataType.COMPLEX64, "rows", ["16777217"])
+@example(DataType.COMPLEX64, "JSON", ["16777217", "1"])
+@example(DataType.FLOAT32, "rows", ["1.00000005960464478"])
+@example(DataType.FLOAT32, "JSON", ["1.00000005960464477"])
+@example(DataType.FLOAT16, "rows", ["65519.99999999999999999999"])
+@example(DataType.FLOAT32, "rows", ["-340282356779733661637539395458142568447.9"])
+def test_what_a_text_says_is_held_or_refused(data_type, form, tokens):
+    """Every data type and every form of text: integral numbers exactly, others as the nearest value, or not at all."""
+    wanted = [held(data_type.name, token) for token in tokens]
+    found = read(form, data_type.name, tokens)
+    if None in wanted:
+        assert found is None
+        return
+    assert found is not None
+    expected = np.zeros(len(tokens), dtype_of(data_type))
+    (expected.real if data_type.kind == "complex" else expected)[:] = [
+        int(each) if isinstance(each, Fraction) else each for each in wanted
+    ]
+    assert oracle.same_bits(found, expected)
+
+
+def test_a_data_type_that_text_does_not_know_is_refused():
+    """One that is added to the tables of DirectML has no text of its own before somebody says what that is."""
+    for dtype in map(np.dtype, ("u2", "i1", "f4", "?")):
+        with pytest.raises(literals.LiteralError, match="cannot be written as text"):
+            literals.parse(["1"], dtype, "NEW8")
+        assert literals.from_json([1], dtype, "NEW8") is None
+        assert literals.parse_plain("1", dtype, "NEW8") is None
+    desc = SimpleNamespace(data_type=SimpleNamespace(name="NEW8", kind="float"), sizes=(1,))
+    with pytest.raises(FormatError, match="NEW8 cannot be written as text"):
+        require_text(desc, "x.txt")
+
+
+def test_the_bits_of_a_nan_are_those_of_the_real_part():
+    found = literals.parse(["nan(0xffc00001)"], np.dtype("c8"), "COMPLEX64")
+    assert found.view("u4").tolist() == [0xFFC00001, 0]
+
+
+_REFUSED = [("BOOL", "[[2,3],[0,255]]", "2 does not fit BOOL (0 to 1)"), ("COMPLEX64", "[[16777217]]", "not exact")]
+
+
+@pytest.mark.parametrize(("name", "values", "why"), _REFUSED)
+def test_no_command_changes_what_a_text_says(revseq, tmp_path, name, values, why):
+    (tmp_path / "x.json").write_text(json.dumps({"DataType": name, "Values": json.loads(values)}))
+    (tmp_path / "x.txt").write_text(
+        f"InputTensor: (Sizes:{{{'2,2' if name == 'BOOL' else '1,1'}}}, DataType:{name})\n{values}"
+    )
+    for source in (["--dtype", name, values], ["x.json"], ["x.txt"]):
+        revseq("convert", *source, "o.npy").refused(why)
+        revseq("diff", *source, source[-1]).refused(why)
+        revseq("run", *source, "[[1],[1]]", "--axis", 1, "--feature-level", "none", "-o", "o.npy").refused(why)
+        revseq("show", *source).refused(why)
+    assert not (tmp_path / "o.npy").exists()

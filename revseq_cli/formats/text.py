@@ -220,7 +220,7 @@ def _json_values(nested: object, data_type: DataType, name: str) -> NDArray[Any]
         level = list(itertools.chain.from_iterable(level))
         if len(sizes) > 64:
             raise FormatError("is nested too deep", "at most 64 dimensions, and 8 in DirectML", where=name)
-    flat = literals.from_json(level, dtype_of(data_type))
+    flat = literals.from_json(level, dtype_of(data_type), data_type.name)
     if flat is not None:
         return flat.reshape(sizes)
     kinds = set(map(type, level))
@@ -288,7 +288,7 @@ def write_notation(values: NDArray[Any], name: str = "OutputTensor") -> str:
 
 def require_text(desc: TensorDesc, where: str) -> None:
     """FormatError for a data type that the text formats do not have."""
-    if desc.data_type.kind not in ("float", "int", "uint"):
+    if desc.data_type.name not in literals.WRITTEN:
         raise FormatError(
             f"{desc.data_type.name} cannot be written as text",
             hint="write a binary format, such as out.npy",
