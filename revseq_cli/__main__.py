@@ -34,7 +34,7 @@ def main() -> NoReturn:
 
 
 def _open_standard_streams() -> None:
-    """Fill what is closed of descriptors 0 to 2, so that no data file takes their place.
+    """Fill what is closed of descriptors 0 to 2, so that no data file takes their place, here or in a worker process.
 
     A closed input or output is opened the wrong way round, so that to use it is an error and not silence.
     """
@@ -42,7 +42,7 @@ def _open_standard_streams() -> None:
         try:
             os.fstat(fd)
         except OSError:
-            os.open(os.devnull, mode)  # the lowest free number, which is fd
+            os.set_inheritable(os.open(os.devnull, mode), True)  # the lowest free number, which is fd
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - they stay open
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115

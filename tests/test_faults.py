@@ -602,6 +602,28 @@ def test_h50_closed_streams(files):
     assert np.load(files / "y.npy").tobytes() == SMALL.tobytes()
 
 
+@pytest.mark.parametrize("redirection", ["<&- >&-", "<&- >&- 2>&-", ">&-"])
+def test_h50_closed_streams_and_worker_processes(tmp_path, redirection):
+    """A worker inherits the stand-ins, so no data file of its own takes their numbers."""
+    values, lengths = np.arange(1 << 14, dtype="f4").reshape(64, 256), np.full((64, 1), 200, "u4")
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f.create_dataset("x", data=values, chunks=(16, 256), compression="gzip")
+    np.save(tmp_path / "x.npy", values)
+    np.save(tmp_path / "n.npy", lengths)
+    expected = oracle.reverse(values, lengths, 1).tobytes()
+
+    def status(line):
+        line = f"exec {COMMAND} {line} --engine processes --jobs 2 {redirection}"
+        return run(tmp_path, "-c", line, command=("bash",)).returncode
+
+    for source, output in (("x.h5", "y.h5"), ("x.npy", "y.npy"), ("x.h5", "y.zarr")):
+        assert status(f"run {source} n.npy --axis 1 -o {output}") == 0
+        assert READERS[Path(output).suffix](tmp_path / output).tobytes() == expected
+    assert status("diff x.h5 y.npy") == 2  # what it says cannot be printed
+    assert status("convert y.zarr z.npy") == 0
+    assert np.load(tmp_path / "z.npy").tobytes() == expected
+
+
 # inputs that move
 
 
