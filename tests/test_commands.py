@@ -164,6 +164,9 @@ def test_batch_axis(revseq, files):
     done = revseq("run", "x.npy", "rank1.npy", "--axis", 1)
     done.refused("Hint: one length per index of axis 0? add --batch-axis 0", "add --lengths-dtype UINT32")
     revseq("run", "x.npy", "rank1.npy", "--axis", 1, "--batch-axis", 0, "--lengths-dtype", "uint32", "-o", "y.npy").ok()
+    for wrong in (-2, 1, 7, -1):  # counted from the end, the reversed axis, too large, the reversed axis from the end
+        done = revseq("run", "x.npy", "rank1.npy", "--axis", 1, "--batch-axis", wrong, "--lengths-dtype", "uint32")
+        done.refused(f"--batch-axis is {wrong}", "0 to 1, and not the reversed axis 1", "Hint: try --batch-axis 0\n")
     done = revseq("run", "x.npy", "rank1.npy", "--axis", 7, "--batch-axis", 0, "--lengths-dtype", "uint32")
     done.refused("Axis is 7")
     assert "dimension count is" not in done.err

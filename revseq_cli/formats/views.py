@@ -106,7 +106,8 @@ class WidenedSource(_View):
             raise FormatError(
                 f"--batch-axis is {batch_axis}",
                 f"0 to {rank - 1}, and not the reversed axis {axis}",
-                where=source.name,
+                _batch_axis_hint(source.sizes, sizes, axis, batch_axis),
+                source.name,
             )
         if source.sizes != (sizes[batch_axis],):
             wanted = f"{braced((sizes[batch_axis],))}: one length for each index of axis {batch_axis}"
@@ -134,6 +135,16 @@ class WidenedSource(_View):
     def ticket(self, region: Region) -> Ticket:
         """The right to read that region."""
         return _WidenedTicket(self._source.ticket((region[self._batch_axis],)), self._batch_axis, region)
+
+
+def _batch_axis_hint(lengths: tuple[int, ...], sizes: tuple[int, ...], axis: int, batch_axis: int) -> str:
+    """The axis that a negative number counts from the end, or else the first whose size is the lengths' own."""
+    rank = len(sizes)
+    fitting = [i for i, size in enumerate(sizes) if i != axis and lengths == (size,)]
+    meant = batch_axis + rank if batch_axis < 0 else axis
+    if 0 <= meant < rank and meant != axis:
+        return f"try --batch-axis {meant}"
+    return f"try --batch-axis {fitting[0]}" if fitting else ""
 
 
 @dataclass(frozen=True)
