@@ -80,12 +80,12 @@ def _run() -> int:
 
     from revseq_cli.commands.cli import cli
 
-    if instruction := os.environ.get("_REVSEQ_COMPLETE"):
-        from revseq_cli.commands.completion import answer
-
-        return answer(cli, instruction)
     verbose = 0
     try:
+        if instruction := os.environ.get("_REVSEQ_COMPLETE"):
+            from revseq_cli.commands.completion import answer
+
+            return answer(cli, instruction)
         with cli.make_context("revseq", sys.argv[1:]) as context:
             try:
                 return cli.invoke(context) or 0

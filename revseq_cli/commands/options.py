@@ -75,7 +75,10 @@ class Tensor(click.ParamType[Any]):
         except RevseqError:  # a completion has nowhere to say so; the command itself will
             return []
         words = (f"{path}::{name}" for name in names)
-        return [CompletionItem(word) for word in words if word.startswith(incomplete) and word.isprintable()]
+        # A control character, such as a line break, has no place in a line.
+        return [
+            CompletionItem(word, type="name") for word in words if word.startswith(incomplete) and word.isprintable()
+        ]
 
 
 def parse_bytes(text: str) -> int:
