@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import re
 from dataclasses import dataclass
 from math import prod
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
     from revseq_cli.plan import Region
     from revseq_cli.spec import DataType
 
-# What h5py raises for a file that is damaged, whatever it was asked for.
-_DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, UnicodeDecodeError)
+# What h5py raises, for HDF5 or of its own; after what was tried, HDF5 has in brackets the innermost of its reasons.
+_RAISED = (OSError, RuntimeError, KeyError, ValueError, TypeError)
+_INNERMOST = re.compile(r"^[A-Z][^(]* \((.+)\)$", re.DOTALL)
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 # HDF5's own filters, and those of its registry that hdf5plugin brings: what files say of them is long, or empty.
 _FILTERS = {
@@ -52,13 +54,35 @@ def opened(path: str, where: str = "") -> Iterator[h5py.File]:
             yield file
     except RevseqError:
         raise
-    except _DAMAGE as e:
-        if "unable to lock file" in str(e):
-            raise TensorIOError("is being written by another process", hint="try again later", where=path) from None
-        if "already open for" in str(e):  # a mark in the file itself, which a writer that died leaves behind
-            hint = f"try again later; if nobody writes it: h5clear -s {path}"
-            raise TensorIOError("is being written by another process", hint=hint, where=path) from None
-        raise TensorIOError("HDF5 cannot read it: truncated or damaged", "a whole file", where=where or path) from None
+    except _RAISED as e:
+        if not _is_of_h5py(e):
+            raise
+        raise _worded(e, path, where or path) from None
+
+
+def _is_of_h5py(error: Exception) -> bool:
+    """Whether h5py raised it, and not a mistake of ours."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    return trace is not None and str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0] == "h5py"
+
+
+def _worded(error: Exception, path: str, where: str) -> RevseqError:
+    """What h5py raised, in our form; only what HDF5 itself cannot read is called damaged."""
+    words = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    if "unable to lock file" in words:
+        return TensorIOError("is being written by another process", hint="try again later", where=path)
+    if "already open for" in words:  # a mark in the file itself, which a writer that died leaves behind
+        hint = f"try again later; if nobody writes it: h5clear -s {path}"
+        return TensorIOError("is being written by another process", hint=hint, where=path)
+    if number := error_number(error):
+        return positioned.failed(where, "read", OSError(number, os.strerror(number)))
+    if not (innermost := _INNERMOST.search(words)):  # h5py's own words, for what it does not know
+        return FormatError(f"h5py cannot read it: {words[:200]}", "what h5py knows", where=where)
+    reason = innermost[1][:200]
+    newer = f", or of a newer version than HDF5 {h5py.version.hdf5_version}" if "version" in reason else ""
+    return TensorIOError(f"HDF5 cannot read it: truncated or damaged{newer} ({reason})", "a whole file", where=where)
 
 
 def _open(path: str) -> h5py.File:
@@ -89,6 +113,8 @@ def _check(dataset: h5py.Dataset, dtype: np.dtype[Any], where: str) -> None:
         raise FormatError("has dimension count 0", "1 to 64, and at most 8 in DirectML", where=where)
     if min(dataset.shape) < 1:
         raise FormatError(f"has sizes {dataset.shape}", "sizes of at least 1", where=where)
+    if hdf5_types.lacks_values(dataset):
+        raise FormatError("none of its values was ever written, and it has no fill value", "values", where=where)
     require_filters(dataset, where)
     declared, stored = prod(dataset.shape) * dtype.itemsize, dataset.id.get_storage_size()
     refuse_bomb(declared, stored, "if it is what you want, write it anew without compression: h5repack -f NONE", where)
@@ -217,7 +243,7 @@ class Hdf5Ticket:
             require_filters(dataset, where)
             try:
                 return hdf5_types.read(dataset, self.region, self.dtype)
-            except _DAMAGE:
+            except _RAISED:
                 self._blame_chunk(dataset, where)
                 raise
 
@@ -227,8 +253,7 @@ class Hdf5Ticket:
             for box in chunk_boxes(self.region, dataset.chunks):
                 try:
                     hdf5_types.read(dataset, box, self.dtype)
-                except _DAMAGE:
-                    found = (
-                        f"the chunk at {[part.start for part in box]} is damaged: it fails its checksum or its filter"
-                    )
+                except _RAISED:
+                    place = [part.start for part in box]
+                    found = f"the chunk at {place} is damaged: it fails its checksum or its filter"
                     raise FormatError(found, "the whole file", "fetch it again", where) from None

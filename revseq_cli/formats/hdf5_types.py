@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
-from h5py import h5s, h5t
+from h5py import h5d, h5s, h5t
 
 from revseq_cli import minifloats
 from revseq_cli.errors import FormatError, listed
@@ -110,8 +110,8 @@ def meaning(kind: h5t.TypeID) -> str:
 
 
 def read(dataset: h5py.Dataset, region: Region, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The values of the region, of that dtype."""
-    values: NDArray[Any] = np.empty([part.stop - part.start for part in region], dtype)
+    """The values of the region, of that dtype; 0 for chunks that were never written, where there is no fill value."""
+    values: NDArray[Any] = np.zeros([part.stop - part.start for part in region], dtype)
     dataset.id.read(h5s.create_simple(values.shape), _selected(dataset, region), values, dataset.id.get_type())
     return values
 
@@ -120,6 +120,12 @@ def write(dataset: h5py.Dataset, region: Region, values: NDArray[Any]) -> None:
     """Store the values of the region."""
     whole = np.ascontiguousarray(values)
     dataset.id.write(h5s.create_simple(whole.shape), _selected(dataset, region), whole, dataset.id.get_type())
+
+
+def lacks_values(dataset: h5py.Dataset) -> bool:
+    """Whether there is nothing to read: no value was written, and none stands for those."""
+    fill = dataset.id.get_create_plist().fill_value_defined()
+    return bool(dataset.id.get_space_status() == h5d.SPACE_STATUS_NOT_ALLOCATED and fill == h5d.FILL_VALUE_UNDEFINED)
 
 
 def _selected(dataset: h5py.Dataset, region: Region) -> h5s.SpaceID:
