@@ -202,9 +202,16 @@ def _creation_orders(dataset: h5py.Dataset) -> list[int]:
 
 
 def _group_properties(group: h5py.Group) -> h5py.h5p.PropGCID:
-    """What to make a group like this one with; without times, so that the same job gives the same bytes."""
-    properties = group["/"].id.get_create_plist() if isinstance(group, h5py.File) else group.id.get_create_plist()
-    properties = properties.copy()
+    """What to make a group like this one with; without times, so that the same job gives the same bytes.
+
+    They are made anew: those of a large group hold the address of its links in the old file (HDF5 2.0), and a group
+    that is made with them is broken.
+    """
+    old = (group["/"] if isinstance(group, h5py.File) else group).id.get_create_plist()
+    properties = h5py.h5p.create(h5py.h5p.GROUP_CREATE)
+    properties.set_link_creation_order(old.get_link_creation_order())
+    properties.set_attr_creation_order(old.get_attr_creation_order())
+    properties.set_attr_phase_change(*old.get_attr_phase_change())
     properties.set_obj_track_times(False)
     return properties
 
