@@ -148,7 +148,7 @@ def _evenly(
     # A chunk that reaches beyond the block, or the tensor, is decoded whole.
     beyond = max([0, *(prod(each) - plan.block_elements for each in chunks)])
     needed = plan.block_elements * cost + beyond * source.dtype.itemsize
-    workers = min(workers, plan.block_count)
+    workers = max(1, min(workers, plan.block_count))
     return Arrangement(plan, engine, workers, needed * workers)
 
 

@@ -59,7 +59,7 @@ class Compare:
     def __call__(self, a: Ticket, b: Ticket) -> kernel.Differences:
         """The block's share, with indices of the whole tensor."""
         found = kernel.differences(a.read(), b.read(), self.tolerance, self.first)
-        return replace(found, places=found.places + [part.start for part in self.region])
+        return replace(found, places=found.places + np.array([part.start for part in self.region], np.intp))
 
 
 def compare(
@@ -115,7 +115,9 @@ def _compared(
             done(elements(region))
             yield share
 
-    found = functools.reduce(lambda x, y: _together(x, y, first), shares())
+    none = np.empty(0, a.dtype.newbyteorder("="))
+    nothing = kernel.Differences(0, np.empty((0, len(a.sizes)), np.intp), none, none, None, None)
+    found = functools.reduce(lambda x, y: _together(x, y, first), shares(), nothing)
     indices = map(tuple, found.places.tolist())
     told = map(Difference, indices, literals.render(found.a), literals.render(found.b))
     return Differences(found.count, tuple(told), found.absolute, found.relative)
@@ -124,7 +126,9 @@ def _compared(
 def _together(x: kernel.Differences, y: kernel.Differences, first: int) -> kernel.Differences:
     """Those of two parts together, with the `first` of both in C order; mostly x has them all."""
     places, a, b = x.places, x.a, x.b
-    if len(y.places) and (len(places) < first or tuple(y.places[0]) < tuple(places[-1])):
+    if not len(places):
+        places, a, b = y.places, y.a, y.b
+    elif len(y.places) and (len(places) < first or tuple(y.places[0]) < tuple(places[-1])):
         places = np.concatenate([places, y.places])
         order = np.lexsort(places.T[::-1])[:first]
         places, a, b = places[order], np.concatenate([a, y.a])[order], np.concatenate([b, y.b])[order]

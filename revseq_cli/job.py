@@ -294,7 +294,7 @@ def _is_integer(value: str) -> bool:
 
 
 def _axis(request: Request, whole: Whole | None, values: Source) -> int:
-    last = len(values.sizes) - 1
+    last = max(0, len(values.sizes) - 1)
     hint = f"add --axis {last}"
     axis = request.axis if request.axis is not None or not whole else whole.axis(hint)
     if axis is None:

@@ -188,7 +188,7 @@ def first_difference(a: NDArray[Any], b: NDArray[Any]) -> tuple[int, ...] | None
 
 def _bits(values: NDArray[Any]) -> Words:
     """The elements as words in this machine's byte order."""
-    return np.ascontiguousarray(_native(values)).view(_word(values.dtype))
+    return np.ascontiguousarray(_native(values)).view(_word(values.dtype)).reshape(values.shape)
 
 
 def _native(values: NDArray[Any]) -> NDArray[Any]:
@@ -243,7 +243,7 @@ def differences(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None, f
         if tolerance:
             apart = ~_close(x, y, far, size, tolerance)
             places, a, b = places[apart], a[apart], b[apart]
-    index = np.stack(np.unravel_index(places[:first], unequal.shape), axis=1)
+    index = np.stack(np.unravel_index(places[:first], unequal.shape or (1,)), axis=1)[:, : unequal.ndim]
     return Differences(len(places), index, a[:first], b[:first], absolute_most, relative_most)
 
 

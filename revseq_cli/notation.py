@@ -49,8 +49,7 @@ _BARE = re.compile(r"\s*\[[\s\[]*(?:[-+.\d\"]|(?:nan|inf|infinity)\b)", re.IGNOR
 _CONTROL = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]")
 _QUOTED_SPECIAL = re.compile(r'"([+-]?(?:nan|inf|infinity)|nan\(0x[0-9a-f]+\))"', re.IGNORECASE)
 
-# What nobody wrote by hand; a page of examples has some dozens.
-MOST_TENSORS = 10_000
+MOST_TENSORS = 10_000  # which nobody wrote by hand; a page of examples has some dozens
 
 _OPEN, _CLOSE, _COMMA, _NUMBER, _BLANK, _BAD = range(6)
 _KINDS = bytearray([_BAD] * 256)
@@ -65,7 +64,7 @@ for _kind, _characters in (
         _KINDS[_character] = _kind
 _OUT_OF_PLACE = {
     (_NUMBER, _NUMBER): "a comma is missing before this number",
-    (_OPEN, _CLOSE): "an empty row; every size is at least 1",
+    (_OPEN, _CLOSE): "an empty row; a tensor without elements needs a header that says its sizes",
     (_COMMA, _COMMA): "a number is missing before this comma",
     (_OPEN, _COMMA): "a number is missing before this comma",
     (_NUMBER, _OPEN): "a row starts beside a number",
@@ -111,6 +110,8 @@ class TensorText:
         desc = self.desc
         if self.opened == self.stop:
             raise error_at(self.text, self.start, f"{self.name} has no values", "rows in brackets below the header")
+        if desc and 0 in desc.sizes and not re.search(r"[^\[\],\s]", self.text[self.opened : self.stop]):
+            return np.empty(desc.sizes, dtype)
         shape, numbers, places = _read_body(self)
         flat = literals.parse_plain(numbers, dtype, data_type.name)
         try:
@@ -141,8 +142,7 @@ def error_at(text: str, offset: int, found: str, wanted: str = "") -> FormatErro
     """The error at that place of the text: with line and column, the line itself and a caret below it."""
     start = text.rfind("\n", 0, offset) + 1
     stop = text.find("\n", offset)
-    line = text[start : stop if stop >= 0 else len(text)].rstrip("\r")
-    column = offset - start
+    line, column = text[start : stop if stop >= 0 else len(text)].rstrip("\r"), offset - start
     shown = max(0, column - 40)
     before = printable(line[shown:column].replace("\t", " "))
     behind = line[column:].replace("\t", " ")
@@ -169,9 +169,11 @@ def parse(text: str) -> Iterator[TensorText | Attribute]:
         header = _HEADER.match(text, found.start())
         end = header.end() if header else found.end()
         opened = stop = end
-        bracket = re.compile(r"\S").search(text, end, limit)
+        bracket = re.compile(r"\[|\S[^\n]*").search(text, end, limit)
         if header and bracket and bracket[0] == "[":
             opened, stop = bracket.start(), _body_end(text, bracket.start(), limit)
+        elif header and bracket and not header["sizes"].strip() and bracket[0][0] in "+-.0123456789ni":
+            opened, stop = bracket.span()
         yield TensorText(found["name"], lines.of(found.start("name")), text, found.start(), opened, stop)
         end = max(stop, end)
     yield from _attributes(text, end, len(text), lines)
@@ -243,11 +245,11 @@ def _desc(text: str, start: int) -> TensorDesc:
         raise error_at(text, start, "no header of a tensor", "Name: (Sizes:{1,3}, DataType:FLOAT32)")
     name = found["name"]
     try:
-        sizes = tuple(int(size) for size in found["sizes"].split(","))
+        sizes = tuple(int(size) for size in found["sizes"].split(",")) if found["sizes"].strip() else ()
     except ValueError:
         raise error_at(text, found.start("sizes"), f"{name} has Sizes {{{found['sizes'][:40]}}}", "integers") from None
-    if min(sizes) < 1 or len(sizes) > MOST_DIMENSIONS:
-        wrong, wanted = f"{name} has Sizes {braced(sizes)[:200]}", f"1 to {MOST_DIMENSIONS} sizes of at least 1"
+    if min(sizes, default=0) < 0 or len(sizes) > MOST_DIMENSIONS:
+        wrong, wanted = f"{name} has Sizes {braced(sizes)[:200]}", f"at most {MOST_DIMENSIONS} sizes of at least 0"
         raise error_at(text, found.start("sizes"), wrong, wanted)
     try:
         return TensorDesc(DataType.parse(found["type"]), sizes)
@@ -255,14 +257,9 @@ def _desc(text: str, start: int) -> TensorDesc:
         raise error_at(text, found.start("type"), e.found, e.wanted) from None
 
 
-def _codes(text: str) -> NDArray[np.uint8]:
-    """One byte for each character, so that places agree; what is not ASCII becomes a question mark."""
-    return np.frombuffer(text.encode("ascii", "replace"), np.uint8)
-
-
 def _body_end(text: str, start: int, limit: int) -> int:
     """Behind the bracket that closes the one at `start`; `limit` where none does."""
-    codes = _codes(text[start:limit])
+    codes = np.frombuffer(text[start:limit].encode("ascii", "replace"), np.uint8)  # a byte for each character
     brackets = np.flatnonzero((codes == ord("[")) | (codes == ord("]")))
     depth = np.cumsum(np.where(codes[brackets] == ord("["), 1, -1))
     closed = np.flatnonzero(depth == 0)
@@ -281,8 +278,7 @@ def _read_body(tensor: TensorText) -> tuple[tuple[int, ...], str, NDArray[np.int
     kinds = np.frombuffer(body.encode("ascii", "replace").translate(_KINDS), np.uint8)
     bad = np.flatnonzero(kinds == _BAD)
     if bad.size:
-        i = int(bad[0])
-        raise error_at(tensor.text, tensor.opened + i, f"{body[i]!r} has no place in a tensor")
+        raise error_at(tensor.text, tensor.opened + int(bad[0]), f"{body[bad[0]]!r} has no place in a tensor")
     keep = kinds != _BLANK
     keep[1:] &= ~((kinds[1:] == _NUMBER) & (kinds[:-1] == _NUMBER))  # a number counts where it starts
     places = np.flatnonzero(keep)
@@ -300,6 +296,8 @@ def _shape(tensor: TensorText, kinds: NDArray[np.uint8], places: NDArray[np.intp
     depth = np.cumsum((kinds == _OPEN).view(np.int8) - (kinds == _CLOSE).view(np.int8), dtype=np.int32)
     numbers = np.flatnonzero(kinds == _NUMBER)
     rank = int(depth[numbers[0]])
+    if not rank:  # brackets are for tensors with dimensions
+        return () if numbers.size == 1 else (numbers.size,)
     if rank > 64:
         raise error_at(tensor.text, tensor.opened, f"{rank} brackets deep", "at most 64 dimensions, and 8 in DirectML")
     shallow = numbers[depth[numbers] != rank]
@@ -328,11 +326,13 @@ def header(name: str, desc: TensorDesc) -> str:
 
 
 def body(rows: Sequence[str], sizes: tuple[int, ...], gaps: Sequence[int] = ()) -> str:
-    """The rows of a tensor in their brackets.
+    """The rows of a tensor in their brackets; a number without dimensions has none, and a pair stands for no elements.
 
     Brackets run together; a row that opens k of them is indented by (rank - k) blanks. `gaps` has, for each dimension,
     after how many of its indices a "..." stands for what was left out, or 0.
     """
+    if not rows or not sizes:
+        return rows[0] if rows else "[]"
     rank = len(sizes)
     gaps = gaps or (0,) * rank
     # How many rows an index of each dimension holds, and all its indices, from the innermost out.
@@ -379,6 +379,8 @@ def aligned(texts: Sequence[str], width: int, gap: int = 0, mark: Callable[[int,
 
 def rows_of(values: NDArray[Any], render: Callable[[NDArray[Any]], list[str]] = literals.render) -> list[str]:
     """A tensor's aligned rows; integers need no `render`, since one template prints a row of them."""
+    if not values.ndim or not values.size:
+        return render(values)
     if values.dtype.kind not in "iu":
         return aligned(render(values), values.shape[-1])
     columns = values.reshape(-1, values.shape[-1])

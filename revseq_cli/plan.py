@@ -27,8 +27,10 @@ class Plan:
         return prod(map(len, self._cuts()))
 
     def __iter__(self) -> Iterator[Region]:
-        """The blocks in C order; together they cover every element exactly once."""
+        """The blocks in C order; together they cover every element exactly once. Without elements there is none."""
         starts = self._cuts()
+        if not all(starts):
+            return
         index = [0] * len(starts)
         while True:  # not itertools.product, which would first list every cut of every dimension
             yield tuple(
@@ -65,7 +67,7 @@ def make_plan(
     The axis comes last, whatever its speed: lines stay whole as long as one of them fits. `order` is the memory order,
     "C" or "F". A block of one grain in each dimension is the smallest; the plan says what it came to.
     """
-    extents = list(sizes)
+    extents = [max(1, size) for size in sizes]
     slowest_first = range(len(sizes)) if order == "C" else reversed(range(len(sizes)))
     for d in itertools.chain((d for d in slowest_first if d != axis), [] if axis is None else [axis]):
         others = prod(extents) // extents[d]

@@ -261,8 +261,8 @@ def print_check(check: Check, *, color: bool) -> None:
 def _axis_text(values: TensorDesc, axis: int) -> str:
     if not 0 <= axis < values.dimension_count:
         return str(axis)
-    size = values.sizes[axis]
-    return f"{axis}, {values.element_count // size:,} lines of {size:,} elements"
+    lines = prod((*values.sizes[:axis], *values.sizes[axis + 1 :]))
+    return f"{axis}, {lines:,} lines of {values.sizes[axis]:,} elements"
 
 
 def pages_json(found: dict[str, PageReport | RevseqError], level: FeatureLevel) -> str:

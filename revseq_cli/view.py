@@ -167,6 +167,8 @@ def _rows(source: Source, ends: Ends, more: str = "", dress: _Dress | None = Non
     """The rows of what is kept of each dimension; below them, if that is not all, how much it is, and `more`."""
     sizes = source.sizes
     with source.at_hand() as near:
+        if not prod(sizes) or not sizes:
+            return notation.body(notation.rows_of(near.read(), _texts), sizes)
         values = _gathered(lambda region: near.ticket(region).read(), ends)
     gaps = [parts[0].stop if len(parts) > 1 else 0 for parts in ends]
     if dress:

@@ -94,7 +94,7 @@ def test_leading_sizes_of_1_need_no_brackets():
         (HEADER + "[[1, 2, 3], [3, 4, 5]]", (2, 1), "Sizes {2,2}, and its body {2,3}"),
         (HEADER + "Axis: 1\n", (1, 1), "T has no values"),
         ("T: (Sizes:{2,x}, DataType:FLOAT32)\n[1]", (1, 12), "Sizes {2,x}"),
-        ("T: (Sizes:{2,0}, DataType:FLOAT32)\n[1]", (1, 12), "Sizes {2,0}"),
+        ("T: (Sizes:{2,-1}, DataType:FLOAT32)\n[1]", (1, 12), "Sizes {2,-1}"),
         ("T: (Sizes:{2}, DataType:FLOAT99)\n[1]", (1, 25), "'FLOAT99' is not a data type"),
         ("[" * 70 + "1" + "]" * 70, (1, 1), "70 brackets deep"), ("[1\f, 2]", (1, 3), "has no place"),
         ("[16777217]", (1, 2), "not exact"),

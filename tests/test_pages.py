@@ -162,7 +162,7 @@ def test_any_changed_digit_is_found():
     assert missed == 0
 
 
-TYPES = [t for t in DataType if t.kind not in ("bool", "complex")]
+TYPES = [t for t in DataType if t.kind in ("float", "int", "uint")]
 
 
 @settings(max_examples=200, deadline=None)

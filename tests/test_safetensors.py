@@ -112,13 +112,6 @@ def test_a_header_is_not_read_before_its_length_is_right(refused, tmp_path, leng
     refused("x.safetensors", "x.safetensors: ", f"a header of {length} bytes")
 
 
-def test_no_dimensions_and_no_elements(refused, tmp_path):
-    make(tmp_path, {"x": {"dtype": "F32", "shape": [], "data_offsets": [0, 4]}}, bytes(4))
-    refused("x.safetensors", "x.safetensors::x: has dimension count 0")
-    make(tmp_path, {"x": {"dtype": "F32", "shape": [3, 0], "data_offsets": [0, 0]}}, b"")
-    refused("x.safetensors", "x.safetensors::x: Sizes is {3,0}")
-
-
 def test_an_unknown_type_beside_does_no_harm(tmp_path):
     other = {"dtype": "F6_E2M3", "shape": [4], "data_offsets": [48, 52]}
     make(tmp_path, {"x": ENTRY, "y": other}, X.tobytes() + bytes(4))

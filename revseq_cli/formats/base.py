@@ -312,7 +312,7 @@ class HeldSource(Source):
 
     def ticket(self, region: Region) -> Ticket:
         """The values themselves."""
-        return HeldTicket(self._values[region])
+        return HeldTicket(np.asarray(self._values[region]))  # of no dimensions, NumPy gives the number itself
 
 
 class HeldSink(Sink):

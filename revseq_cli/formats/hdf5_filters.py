@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import h5py
 
-from revseq_cli.errors import FormatError
+from revseq_cli.errors import FormatError, UsageError
 from revseq_cli.formats import hdf5
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ def creation_properties(like: Source, layout: Layout, where: str) -> h5py.h5p.Pr
             properties = properties_of(file[like.inner])
     else:
         properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    if not like.sizes and layout.changes_storage:
+        raise UsageError("has no dimensions, and so no chunks", "neither --chunks nor --compression", where=like.name)
     if layout.compression != "keep":
         _compress(properties, layout.compression)
     chunks = layout.chunks
@@ -104,4 +106,4 @@ def _checked(chunks: Any, sizes: tuple[int, ...], where: str) -> tuple[int, ...]
         raise FormatError(
             found, f"{len(sizes)}, one for each dimension", f"--chunks {'x'.join(map(str, sizes))}", where
         )
-    return tuple(min(chunk, size) for chunk, size in zip(chunks, sizes, strict=True))
+    return tuple(min(chunk, max(1, size)) for chunk, size in zip(chunks, sizes, strict=True))

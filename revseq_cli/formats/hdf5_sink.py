@@ -7,6 +7,7 @@ import io
 import os
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import h5py
@@ -316,6 +317,8 @@ class ContiguousSink(RawSink):
                 dataset, notes = self._making.create(file)
                 offset = dataset.id.get_offset()
             self.notes = tuple(notes)
+            if offset is None:  # there are no elements, and so no place for them
+                offset = Path(self.file.temporary).stat().st_size
         self.tensor = RawTensor(self.file.temporary, self.file.name, offset, like.dtype, like.sizes)
         with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
             positioned.allocate(fd, self.tensor.end, self.file.name)

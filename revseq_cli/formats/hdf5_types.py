@@ -112,14 +112,13 @@ def meaning(kind: h5t.TypeID) -> str:
 def read(dataset: h5py.Dataset, region: Region, dtype: np.dtype[Any]) -> NDArray[Any]:
     """The values of the region, of that dtype; 0 for chunks that were never written, where there is no fill value."""
     values: NDArray[Any] = np.zeros([part.stop - part.start for part in region], dtype)
-    dataset.id.read(h5s.create_simple(values.shape), _selected(dataset, region), values, dataset.id.get_type())
+    dataset.id.read(*_spaces(dataset, region), values, dataset.id.get_type())
     return values
 
 
 def write(dataset: h5py.Dataset, region: Region, values: NDArray[Any]) -> None:
     """Store the values of the region."""
-    whole = np.ascontiguousarray(values)
-    dataset.id.write(h5s.create_simple(whole.shape), _selected(dataset, region), whole, dataset.id.get_type())
+    dataset.id.write(*_spaces(dataset, region), np.require(values, requirements="C"), dataset.id.get_type())
 
 
 def lacks_values(dataset: h5py.Dataset) -> bool:
@@ -128,11 +127,14 @@ def lacks_values(dataset: h5py.Dataset) -> bool:
     return bool(dataset.id.get_space_status() == h5d.SPACE_STATUS_NOT_ALLOCATED and fill == h5d.FILL_VALUE_UNDEFINED)
 
 
-def _selected(dataset: h5py.Dataset, region: Region) -> h5s.SpaceID:
+def _spaces(dataset: h5py.Dataset, region: Region) -> tuple[h5s.SpaceID, h5s.SpaceID]:
+    """The region in memory, and in the file."""
     space = dataset.id.get_space()
-    starts, counts = (tuple(each) for each in zip(*((p.start, p.stop - p.start) for p in region), strict=True))
-    space.select_hyperslab(starts, counts)
-    return space
+    if not region:  # a scalar
+        return space, space
+    sizes = tuple(part.stop - part.start for part in region)
+    space.select_hyperslab(tuple(part.start for part in region), sizes)
+    return h5s.create_simple(sizes), space
 
 
 def _number(kind: h5t.TypeID) -> np.dtype[Any] | None:

@@ -55,7 +55,8 @@ class RawTensor:
 
     def _along_fastest(self, run: int) -> tuple[int, ...]:
         elements, others = max(1, run // self.dtype.itemsize), (1,) * (len(self.sizes) - 1)
-        return (elements, *others) if self.order == "F" else (*others, elements)
+        grain = (elements, *others) if self.order == "F" else (*others, elements)
+        return grain[: len(self.sizes)]
 
     def read(self, fd: int, region: Region) -> NDArray[Any]:
         """The values of the region, in the file's memory order."""
@@ -85,6 +86,8 @@ class RawTensor:
 
     def _runs(self, sizes: tuple[int, ...], parts: Region, buffer: memoryview) -> Iterator[tuple[int, memoryview]]:
         """Each contiguous run of the region: its place in the file, and its part of the buffer."""
+        if not sizes or not buffer:  # one element, or none
+            return iter([(self.offset, buffer)][: len(buffer)])
         cut = len(sizes)  # dimensions from here on are whole, so that they run together
         while cut > 0 and parts[cut - 1] == slice(0, sizes[cut - 1]):
             cut -= 1

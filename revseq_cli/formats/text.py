@@ -196,31 +196,27 @@ def _constant(word: str) -> str:
 
 def _json_sizes(sizes: object, name: str) -> tuple[int, ...]:
     # 20 digits are more than any size has; int() refuses more than 4,300.
-    if (
-        isinstance(sizes, list)
-        and sizes
-        and all(isinstance(s, int | _Number) and str(s).isdecimal() and len(str(s)) < 20 for s in sizes)
+    if isinstance(sizes, list) and all(
+        isinstance(s, int | _Number) and str(s).isdecimal() and len(str(s)) < 20 for s in sizes
     ):
         found = tuple(map(int, sizes))
         require_sizes(found, name)
         return found
-    raise FormatError("Sizes is not a list of sizes", "integers of at least 1", where=name)
+    raise FormatError("Sizes is not a list of sizes", "integers of at least 0", where=name)
 
 
 def _json_values(nested: object, data_type: DataType, name: str) -> NDArray[Any]:
     """A nested list as an array; FormatError with the index of what does not fit."""
     level: Any = nested
     sizes: list[int] = []
-    if not isinstance(level, list):
-        raise FormatError("Values is not a list", "a nested list", where=name)
     level = [level]
-    while isinstance(level[0], list):
+    while level and isinstance(level[0], list):
         _check_row(level, sizes, name)
         sizes.append(len(level[0]))
         level = list(itertools.chain.from_iterable(level))
         if len(sizes) > 64:
             raise FormatError("is nested too deep", "at most 64 dimensions, and 8 in DirectML", where=name)
-    flat = literals.from_json(level, dtype_of(data_type), data_type.name)
+    flat = literals.from_json(level, dtype_of(data_type), data_type.name) if level else np.empty(0, dtype_of(data_type))
     if flat is not None:
         return flat.reshape(sizes)
     kinds = set(map(type, level))
@@ -246,8 +242,6 @@ def _check_row(level: list[list[object]], sizes: list[int], name: str) -> None:
     for i, row in enumerate(level):
         if not isinstance(row, list):
             raise FormatError(f"{_shown(row)} at {_index(i, sizes)} stands beside lists", where=name)
-        if not row:
-            raise FormatError(f"the list at {_index(i, sizes)} is empty", "sizes of at least 1", where=name)
         if len(row) != len(level[0]):
             found = f"the list at {_index(i, sizes)} has {len(row)} entries, and the first one {len(level[0])}"
             raise FormatError(found, "all lists of one depth as long as the first", where=name)

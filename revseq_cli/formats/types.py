@@ -56,27 +56,26 @@ def named(dtype: np.dtype[Any], asked: DataType | None, where: str, *, big: bool
     fitting = [data_type for data_type in DataType if data_type.size == dtype.itemsize]
     if not is_nameless(dtype):
         return dtype
-    if not fitting:
-        data_type_of(dtype)
     if asked in fitting:
         return dtype_of(asked).newbyteorder(">" if big else "<")
-    size = "1 byte" if dtype.itemsize == 1 else f"{dtype.itemsize} bytes"
+    found = f"its data type is {dtype.str}: bytes without a name"
+    if not fitting:
+        raise FormatError(found, "numbers of 1, 2, 4, 8 or 16 bytes", where=where)
     likely = next((each for each in fitting if each.kind == "minifloat"), fitting[0])
-    raise FormatError(
-        f"its elements are {size} each, of a data type that it does not name",
-        f"their data type by --dtype: one of {listed((each.name for each in fitting), len(fitting))}",
-        f"if that is what they are, add --dtype {likely.name}", where,
-    )  # fmt: skip
+    known = listed((each.name for each in fitting), len(fitting))
+    raise FormatError(found, f"--dtype with what they are: one of {known}", f"add --dtype {likely.name}", where)
 
 
 def require_sizes(sizes: tuple[int, ...], where: str) -> None:
-    """FormatError for sizes that no tensor has."""
-    if not 1 <= len(sizes) <= MOST_DIMENSIONS:
+    """FormatError for sizes that no tensor has. None at all, and 0 among them, are the operator's to refuse."""
+    if len(sizes) > MOST_DIMENSIONS:
         raise FormatError(
-            f"has dimension count {len(sizes)}", f"1 to {MOST_DIMENSIONS}, and at most 8 in DirectML", where=where
+            f"has dimension count {len(sizes)}",
+            f"at most {MOST_DIMENSIONS}, and at most 8 in DirectML",
+            where=where,
         )
-    if min(sizes) < 1 or max(sizes) >= 1 << 63:
-        raise FormatError(f"Sizes is {braced(sizes)[:200]}", "sizes of at least 1, and less than 2^63", where=where)
+    if sizes and not 0 <= min(sizes) <= max(sizes) < 1 << 63:
+        raise FormatError(f"Sizes is {braced(sizes)[:200]}", "sizes from 0 to 2^63 - 1", where=where)
 
 
 def describe(array: NDArray[Any]) -> TensorDesc:

@@ -34,7 +34,7 @@ def npy(data):
 
     if not data.startswith(b"\x93NUMPY"):
         data = _npy_around(data)
-    source = format_.from_stream("fuzz", io.BytesIO(data))
+    source = format_.from_stream("fuzz", io.BytesIO(data)).source(None)
     assert source.read().size == source.desc.element_count
 
 

@@ -1,0 +1,211 @@
+"""Scalars, and tensors without elements: every format that has them takes them, and the operator refuses them."""
+
+import itertools
+import json
+
+import h5py
+import numpy as np
+import oracle
+import pytest
+import safetensors.numpy
+import zarr
+
+from revseq_cli import formats
+
+SUFFIXES = [each.suffixes[0] for each in formats.FORMATS]
+SHAPES = [(), (0,), (0, 3), (3, 0, 2)]
+DTYPES = ["<f4", ">f8", "<i8", "|u1"]
+LOADERS = {
+    ".npy": np.load,
+    ".npz": lambda path: np.load(path)["tensor"],
+    ".h5": lambda path: np.asarray(h5py.File(path)["tensor"][()]),
+    ".safetensors": lambda path: safetensors.numpy.load_file(path)["tensor"],
+    ".zarr": lambda path: np.asarray(zarr.open_array(path, mode="r")[()]),
+    ".json": lambda path: np.array(json.loads(path.read_text())["Values"], np.float32),
+}
+every_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    def save(shape, dtype="<f4"):
+        values = np.full(shape, 7, dtype)
+        np.save(tmp_path / "x.npy", values)
+        return values
+
+    return save
+
+
+@every_shape
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_there_and_back_through_every_format(revseq, tmp_path, saved, shape, dtype):
+    values = saved(shape, dtype)
+    names = ["x.npy", *(f"y{suffix}" for suffix in SUFFIXES), "z.npy"]
+    for src, dst in itertools.pairwise(names):
+        revseq("convert", src, dst, "--verify").ok()
+        revseq("diff", "x.npy", dst).ok()
+        assert f"Sizes            {{{','.join(map(str, shape))}}}\n" in revseq("show", "--stats", dst).ok().out
+    assert oracle.same_bits(np.load(tmp_path / "z.npy"), values)
+
+
+@every_shape
+@pytest.mark.parametrize("suffix", LOADERS)
+def test_what_is_written_is_read_by_others(revseq, tmp_path, saved, shape, suffix):
+    values = saved(shape)
+    revseq("convert", "x.npy", f"y{suffix}", "--verify").ok()
+    found = LOADERS[suffix](tmp_path / f"y{suffix}")
+    assert found.size == values.size
+    assert found.tobytes() == values.tobytes()
+    if suffix != ".json":  # whose sizes stand beside the values
+        assert (found.shape, found.dtype) == (shape, values.dtype)
+
+
+@every_shape
+def test_what_others_write_is_read(revseq, tmp_path, shape):
+    values = np.full(shape, 7, np.float32)
+    np.savez(tmp_path / "x.npz", x=values)
+    np.savez_compressed(tmp_path / "deflated.npz", x=values)
+    safetensors.numpy.save_file({"x": values}, tmp_path / "x.safetensors")
+    zarr.create_array(tmp_path / "x.zarr", data=values)
+    zarr.create_array(tmp_path / "v2.zarr", data=values, zarr_format=2)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["x"] = values
+    with h5py.File(tmp_path / "chunks.h5", "w") as file:
+        if shape:
+            file.create_dataset(
+                "x", data=values, chunks=(2,) * len(shape), maxshape=(None,) * len(shape), compression="gzip"
+            )
+        else:
+            file["x"] = values
+    for name in ("x.npz", "deflated.npz", "x.safetensors", "x.zarr", "v2.zarr", "x.h5", "chunks.h5"):
+        revseq("convert", name, "y.npy", "--overwrite", "--verify").ok()
+        assert oracle.same_bits(np.load(tmp_path / "y.npy"), values), name
+    revseq("convert", "chunks.h5", "z.h5", "--verify").ok()
+    with h5py.File(tmp_path / "chunks.h5") as old, h5py.File(tmp_path / "z.h5") as new:
+        assert (new["x"].shape, new["x"].chunks, new["x"].maxshape) == (shape, old["x"].chunks, old["x"].maxshape)
+        assert new["x"].compression == old["x"].compression
+
+
+def test_hdf5_without_any_dataspace(revseq, tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["x"] = h5py.Empty("f4")
+    revseq("show", "x.h5").refused("x.h5::/x: has a null dataspace")
+
+
+def test_storage_that_needs_dimensions(revseq, tmp_path, saved):
+    saved(())
+    revseq("convert", "x.npy", "y.h5", "--compression", "gzip").refused("x.npy: has no dimensions, and so no chunks")
+    saved((0, 3))
+    revseq("convert", "x.npy", "y.h5", "--compression", "gzip", "--chunks", "2x2", "--verify").ok()
+    with h5py.File(tmp_path / "y.h5") as file:
+        assert (file["tensor"].shape, file["tensor"].compression) == ((0, 3), "gzip")
+
+
+def test_how_they_are_printed(revseq, saved):
+    saved(())
+    assert revseq("convert", "x.npy", "-").ok().out == "OutputTensor: (Sizes:{}, DataType:FLOAT32)\n7\n"
+    assert (
+        revseq("convert", "x.npy", "-", "-f", "json").ok().out == '{"DataType": "FLOAT32", "Sizes": [], "Values":\n7}\n'
+    )
+    shown = revseq("show", "--stats", "x.npy").ok().out
+    assert "dimension count  0\n  elements         1\n" in shown
+    assert "min              7\n" in shown
+    assert shown.endswith("\n\n  7\n")
+    saved((0, 3))
+    assert revseq("convert", "x.npy", "-").ok().out == "OutputTensor: (Sizes:{0,3}, DataType:FLOAT32)\n[]\n"
+    shown = revseq("show", "--stats", "x.npy").ok().out
+    assert "min              -\n  max              -\n  mean             -\n  NaN              0\n\n  []\n" in shown
+    found = json.loads(revseq("show", "--stats", "--json", "x.npy").ok().out)["tensors"][0]
+    assert (found["Sizes"], found["statistics"]["min"]) == ([0, 3], None)
+
+
+def test_diff_of_scalars(revseq, tmp_path):
+    for name, value in {"a": 1.0, "b": 1.5, "nan": np.nan}.items():
+        np.save(tmp_path / f"{name}.npy", np.array(value))
+    found = revseq("diff", "a.npy", "b.npy")
+    assert found.status == 1
+    assert "1 of 1 elements differ\n  []  1  1.5\nlargest |A - B|: 0.5\n" in found.out
+    assert revseq("diff", "a.npy", "b.npy", "--atol", 1).status == 0
+    assert revseq("diff", "nan.npy", "nan.npy", "--atol", 1).status == 1
+    np.save(tmp_path / "one.npy", np.array([1.0]))
+    assert "different Sizes" in revseq("diff", "a.npy", "one.npy").out
+
+
+@every_shape
+@pytest.mark.parametrize("level", ["5_0", "none"])
+def test_the_operator_refuses_them(revseq, tmp_path, saved, shape, level):
+    saved(shape)
+    lengths = tuple(1 if d == 0 else size for d, size in enumerate(shape))
+    np.save(tmp_path / "n.npy", np.ones(lengths, np.uint32))
+    job = ("x.npy", "n.npy", "--axis", 0, "--feature-level", level)
+    property_ = "dimension count is 0" if not shape else "Sizes is {"
+    revseq("run", *job, "-o", "y.npy").refused(f"x.npy: {property_}")
+    revseq("run", *job, "-o", "y.npy", "--dry-run").refused(f"x.npy: {property_}")
+    checked = revseq("check", *job)
+    assert checked.status == 1, checked.err
+    assert "FAIL" in checked.out
+    revseq("run", "x.npy", "n.npy").refused("no axis is given")
+    assert not (tmp_path / "y.npy").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("T: (Sizes:{}, DataType:INT32)\n-5\n", np.int32(-5)), ("T: (Sizes:{ }, DataType:FLOAT32) nan // none\n", np.float32("nan")),
+        ("T: (Sizes:{2,0}, DataType:UINT8)\n[[], []]\n", np.empty((2, 0), np.uint8)), ("T: (Sizes:{0}, DataType:FLOAT64)\n[]", np.empty(0)),
+    ],
+)  # fmt: skip
+def test_the_notation_of_them(revseq, tmp_path, text, values):
+    (tmp_path / "x.txt").write_text(text)
+    revseq("convert", "x.txt", "y.npy").ok()
+    assert oracle.same_bits(np.load(tmp_path / "y.npy"), np.asarray(values))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("T: (Sizes:{}, DataType:INT32)\n1, 2\n", "T has Sizes {}, and its body {2}"), ("T: (Sizes:{}, DataType:INT32)\n[1]", "its body {1}"),
+        ("T: (Sizes:{}, DataType:INT32)\n", "T has no values"), ("T: (Sizes:{}, DataType:INT32)\nAxis: 3\n", "T has no values"),
+        ("T: (Sizes:{0}, DataType:INT32)\n[1]\n", "its body {1}"), ("T: (Sizes:{0}, DataType:INT32)\n", "T has no values"),
+        ("T: (Sizes:{-1}, DataType:INT32)\n[1]\n", "T has Sizes {-1}"), ("T: (Sizes:{}, DataType:INT32)\n1 2\n", "comma is missing"),
+        ("[]", "needs a header that says its sizes"),
+    ],
+)  # fmt: skip
+def test_a_notation_that_does_not_fit(revseq, tmp_path, text, words):
+    (tmp_path / "x.txt").write_text(text)
+    revseq("show", "x.txt").refused(words)
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("[]", (0,)), ("[[], []]", (2, 0)), ('{"Values": 3}', ()), ('{"Sizes": [], "Values": [3]}', ()),
+        ('{"DataType": "INT64", "Sizes": [0, 4], "Values": []}', (0, 4)), ('{"Values": "nan"}', ()), ('{"Values": -0}', ()),
+    ],
+)  # fmt: skip
+def test_the_json_of_them(revseq, tmp_path, text, shape):
+    (tmp_path / "x.json").write_text(text)
+    revseq("convert", "x.json", "y.npy").ok()
+    assert np.load(tmp_path / "y.npy").shape == shape
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"Values": null}', "null at [] is not a number"), ('{"Values": {}}', "{} at [] is not a number"),
+        ('{"Values": true}', "true at [] is not a number"), ('{"Values": "x"}', "is not a number"), ("[[1], []]", "has 0 entries"),
+        ('{"Sizes": [0, 4], "Values": [1]}', "its Values have Sizes {1}"), ('{"Sizes": [-1], "Values": []}', "Sizes is not a list of sizes"),
+        ('{"Values": 300, "DataType": "UINT8"}', "300 does not fit UINT8"), ("[[], 1]", "stands beside lists"),
+    ],
+)  # fmt: skip
+def test_a_json_that_does_not_fit(revseq, tmp_path, text, words):
+    (tmp_path / "x.json").write_text(text)
+    revseq("show", "x.json").refused(words)
+
+
+def test_a_scalar_through_a_pipe(revseq, tmp_path, saved):
+    for shape in SHAPES:
+        values = saved(shape, ">f8")
+        piped = revseq("convert", "-", "-", "-f", "npy", stdin=(tmp_path / "x.npy").read_bytes()).ok()
+        (tmp_path / "y.npy").write_bytes(piped.raw)
+        assert oracle.same_bits(np.load(tmp_path / "y.npy"), values)
