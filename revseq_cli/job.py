@@ -62,7 +62,7 @@ class Job:
 class Request:
     """What the command line asks for; None where it does not say.
 
-    `format` is that of inputs whose suffix says nothing, or, with `override`, of all of them. With `absolute`, files
+    `format` is that of inputs which themselves do not say, or, with `override`, of all of them. With `absolute`, files
     are named from the root, since those who read them may work in another folder.
     """
 

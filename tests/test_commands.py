@@ -181,7 +181,7 @@ def test_batch_axis(revseq, files):
     [
         (("none.npy", "n.npy"), ("none.npy: no such file",)), ((".", "n.npy"), (".: is a directory",)), (("noext", "n.npy"), ("has no suffix", "add -f")),
         (("x.bin", "n.npy"), ("x.bin: has the unknown suffix .bin", "add -f npy|h5|npz|safetensors|zarr|json|text")),
-        (("text.npy", "n.npy"), ("text.npy: is not a .npy file: it looks like text",)),
+        (("text.npy", "n.npy"), ("n.npy: Sizes is {3,1}",)),
         (("cut.npy", "n.npy"), ("cut.npy: is truncated", "promises 176")),
         (("object.npy", "n.npy"), ("data type object", "never loaded")),
         (("struct.npy", "n.npy"), ("data type is [('a'", "is structured", "save each field")), (("x.npy", "i.npy"), ("i.npy: DataType is INT64", "--lengths-dtype UINT32")),
@@ -272,13 +272,15 @@ def test_no_axis(revseq, files):
 def test_format_overrides_the_suffix(revseq, files):
     revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.dat", "-f", "json").ok()
     assert json.loads((files / "y.dat").read_text())["Values"] == EXPECTED.tolist()
-    # -f is needed to read the input, so OUT's own suffix decides.
+    # -f may be about the input, so OUT's own suffix decides.
     revseq("run", "y.dat", "n.npy", "--axis", 1, "-f", "json", "-o", "z.npy").ok()
     assert (np.load(files / "z.npy") == INPUT).all()
-    assert revseq("run", "y.dat", "n.npy", "--axis", 1, "-f", "json").ok().out.startswith("OutputTensor: ")
+    assert json.loads(revseq("run", "y.dat", "n.npy", "--axis", 1, "-f", "json").ok().out)["Values"] == INPUT.tolist()
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "w.npy", "-f", "json").ok()
+    assert json.loads((files / "w.npy").read_text())["Values"] == EXPECTED.tolist()
     (files / "x.txt").write_bytes((files / "x.npy").read_bytes())
-    revseq("check", "x.txt", "n.npy", "--axis", 1).refused("it looks like a .npy file", "add -f npy")
-    revseq("show", "x.txt", "-f", "npy").ok()
+    revseq("check", "x.txt", "n.npy", "--axis", 1).ok()
+    revseq("show", "x.txt", "-f", "text").refused("it looks like a .npy file", "add -f npy")
 
 
 # run: printing

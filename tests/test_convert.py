@@ -196,9 +196,11 @@ def test_formats_by_suffix_and_by_option(revseq, files):
     assert (files / "y.dat").read_bytes() == (files / "x.npy").read_bytes()
     revseq("convert", "x.npy", "z.npy", "-f", "json").ok()
     assert json.loads((files / "z.npy").read_text())["Sizes"] == [3, 4]
-    printed = revseq("convert", "x.dat", "-", "-f", "npy").ok().out
-    assert printed == revseq("convert", "y.h5", "-").ok().out
-    revseq("convert", "x.dat", "y.npy").refused("unknown suffix .dat", "add -f npy")
+    assert (files / "y.h5").read_bytes().startswith(b"\x89HDF")
+    assert revseq("convert", "x.dat", "-").ok().out == revseq("convert", "y.h5", "-").ok().out
+    assert revseq("convert", "x.dat", "-", "-f", "npy").ok().raw == (files / "x.npy").read_bytes()
+    (files / "no.dat").write_bytes(b"nothing")
+    revseq("convert", "no.dat", "y.npy").refused("unknown suffix .dat", "add -f npy")
     revseq("convert", "x.npy", "y.dat").refused("unknown suffix .dat")
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("dst", metavar="DST", type=click.Path())
 @click.option(
     "-f", "--format", "format_name", type=click.Choice(options.FORMAT_NAMES),
-    help="The format of DST; or, where the suffix of SRC says nothing, of SRC.",
+    help="The format of DST; or of a SRC of which neither the first bytes nor the suffix say it.",
 )  # fmt: skip
 @options.dtype_option
 @click.option("--overwrite", is_flag=True, help="Replace DST if it exists.")

@@ -46,7 +46,7 @@ class _Tolerance(click.ParamType[float]):
 @options.dtype_option
 @click.option(
     "-f", "--format", "format_name", type=click.Choice(options.FORMAT_NAMES),
-    help="The format of a file whose suffix says nothing.",
+    help="The format of a file of which neither the first bytes nor the suffix say it.",
 )  # fmt: skip
 @options.resource_options
 @options.json_option

@@ -204,7 +204,7 @@ dtype_option = click.option(
 )  # fmt: skip
 format_option = click.option(
     "-f", "--format", "format_name", type=click.Choice(FORMAT_NAMES),
-    help="The format of files, whatever their suffix.",
+    help="The format of files, whatever their first bytes and their suffix say.",
 )  # fmt: skip
 full_option = click.option("--full", is_flag=True, help="Print every element on a terminal, too.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Report as one JSON object.")

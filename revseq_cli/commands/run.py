@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "-f", "--format", "format_name", type=click.Choice(options.FORMAT_NAMES),
-    help="The format of the output; or, where an input's suffix says nothing, of that input.",
+    help="The format of the output; or of an input of which neither the first bytes nor the suffix say it.",
 )  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
 @click.option("--example", is_flag=True, help="Print the whole docs-style example, not the OutputTensor alone.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -10,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli import dxdispatch
-from revseq_cli.errors import FormatError, TensorIOError, UsageError, listed
+from revseq_cli.errors import FormatError, RevseqError, TensorIOError, UsageError, listed
 from revseq_cli.formats import models, npy, npz, positioned, safetensors, text, zarr_metadata
-from revseq_cli.formats.base import HDF5_MAGIC, NPY_MAGIC, ZIP_MAGIC, Layout
+from revseq_cli.formats.base import HDF5_MAGIC, NPY_MAGIC, ZIP_MAGIC, Layout, format_by_bytes
 from revseq_cli.formats.newfile import NewFile, NewFolder, Scratch
 from revseq_cli.formats.text import Text, TextTypes
 
@@ -26,7 +27,7 @@ STDIN = "standard input"
 
 @dataclass(frozen=True)
 class Reference:
-    """What a user calls a tensor: `path::inner`, or the tensor itself as text; `format` overrides the suffix."""
+    """What a user calls a tensor: `path::inner`, or the tensor itself as text; `format` overrides bytes and suffix."""
 
     path: str
     inner: str | None = None
@@ -39,18 +40,19 @@ class Reference:
     ) -> Reference:
         """An input as it stands on the command line; `name` is what to call a tensor that stands there itself.
 
-        The format is that of a file whose suffix says nothing, or, with `override`, of any.
+        The format is that of a file whose bytes and suffix say nothing, or, with `override`, of any.
         """
         if text.lstrip().startswith("["):
             return cls(name, inline=text)
         found = cls.file(text)
-        return replace(found, format=format_name) if format_name and (override or not knows(found)) else found
+        meant = format_name and (override or is_about(format_name, found))
+        return replace(found, format=format_name) if meant else found
 
     @classmethod
     def output(cls, text: str, format_name: str | None, inputs: Iterable[Reference]) -> Reference:
-        """An output; the format is its own, unless an input needs it and the output's suffix says another."""
+        """An output; `format_name` is not about it if its suffix says its format, and it may be about an input."""
         found = cls.file(text)
-        if format_name and not all(map(knows, inputs)) and knows(found):
+        if format_name and _by_suffix(found) and any(is_about(format_name, each) for each in inputs):
             return found
         return replace(found, format=format_name)
 
@@ -180,19 +182,22 @@ def _create_notation(file: NewFile, like: Source, *_: object) -> FileSink:
     return text.TextSink(file, like, text.write_notation, text.open_notation)
 
 
+# The last ones are those of fields that have HDF5 under a name of their own: NetCDF, AnnData, Loom, NeXus, NWB, EMD and
+# HyperSpy. MATLAB's .mat is not among them, since it needs a header of its own to be read there.
+_HDF5_SUFFIXES = (
+    ".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4", ".h5ad", ".loom", ".nxs", ".nwb", ".emd", ".hspy",
+)  # fmt: skip
 FORMATS = (
     Format("npy", (".npy",), _open_npy, _create_npy),
-    Format(
-        "h5", (".h5", ".hdf5", ".hdf", ".he5", ".nc"), _open_h5, _create_h5, names=_names_in_h5,
-        has_layout=True, keeps_others=True,
-    ),
+    Format("h5", _HDF5_SUFFIXES, _open_h5, _create_h5, names=_names_in_h5, has_layout=True, keeps_others=True),
     Format("npz", (".npz",), _open_npz, _create_npz, names=npz.names_in),
     Format("safetensors", (".safetensors",), _open_safetensors, _create_safetensors, names=safetensors.names_in),
     # An array may be the store itself.
-    Format("zarr", (".zarr",), _open_zarr, _create_zarr, NewFolder, names=zarr_metadata.arrays_in, unnamed=""),
+    Format("zarr", (".zarr", ".zspy"), _open_zarr, _create_zarr, NewFolder, names=zarr_metadata.arrays_in, unnamed=""),
     Format("json", (".json",), _open_json, _create_json),
     Format("text", (".txt", ".md"), _open_notation, _create_notation),
-)  # fmt: skip
+)
+_TEXTS = ("json", "text")
 FORMAT_NAMES = tuple(each.name for each in FORMATS)
 
 
@@ -201,16 +206,34 @@ def _by_suffix(reference: Reference) -> Format | None:
     return next((each for each in FORMATS if suffix in each.suffixes), None)
 
 
+def _by_bytes(reference: Reference) -> Format | None:
+    """The format that the file itself says it is; of the texts, the suffix knows which."""
+    if os.path.isdir(reference.path):  # noqa: PTH112 - see Reference.file
+        return _named("zarr" if zarr_metadata.is_store(Path(reference.path)) else None)
+    found, by_suffix = _named(format_by_bytes(reference.path)), _by_suffix(reference)
+    return by_suffix if by_suffix and {found, by_suffix} == {*map(_named, _TEXTS)} else found
+
+
+def _named(name: str | None) -> Format | None:
+    return next((each for each in FORMATS if each.name == name), None)
+
+
 def format_of(reference: Reference) -> Format:
-    """The format by option, else by suffix; FormatError for a suffix that none has."""
-    name = "text" if reference.inline is not None else reference.format
-    found = next((each for each in FORMATS if each.name == name), None) or _by_suffix(reference)
+    """The format of an input: by option, else by its first bytes, else by its suffix; FormatError where none says."""
+    if reference.inline is not None:
+        reference = replace(reference, format="text")
+    return _named(reference.format) or _by_bytes(reference) or format_to_write(reference)
+
+
+def format_to_write(reference: Reference) -> Format:
+    """The format of an output: by option, else by its suffix; FormatError for a suffix that none has."""
+    found = _named(reference.format) or _by_suffix(reference)
     if found:
         return found
     if os.path.isdir(reference.path):  # noqa: PTH112 - see Reference.file
         raise TensorIOError("is a directory", "a tensor file", where=reference.path)
     suffix = Path(reference.path).suffix
-    known = listed((s for each in FORMATS for s in each.suffixes), 20)
+    known = listed((s for each in FORMATS for s in each.suffixes), 30)
     fact = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
     raise FormatError(fact, f"one of {known}", f"add -f {'|'.join(FORMAT_NAMES)}", reference.path)
 
@@ -221,9 +244,14 @@ def names_in(reference: Reference) -> Iterable[str]:
     return names(reference.path) if names else ()
 
 
-def knows(reference: Reference) -> bool:
-    """Whether the reference itself says what format it is."""
-    return reference.inline is not None or reference.is_stdin or _by_suffix(reference) is not None
+def is_about(format_name: str, reference: Reference) -> bool:
+    """Whether such an option may be about an input: its suffix says nothing, and its bytes say nothing else."""
+    if reference.inline is not None or reference.is_stdin or _by_suffix(reference):
+        return False
+    with contextlib.suppress(RevseqError):  # told when it is opened
+        found = _by_bytes(reference)
+        return found is None or found.name == format_name
+    return True
 
 
 def holds_text(reference: Reference) -> bool:
@@ -308,7 +336,7 @@ def create_sink(
             f"write to another file, and copy it in: new{Path(reference.path).suffix}::{reference.inner}",
             f"{reference.path}::{reference.inner}",
         )
-    wanted = format_of(reference)
+    wanted = format_to_write(reference)
     file = wanted.container(reference.path, overwrite=overwrite, inputs=inputs)
     if reference.inner is not None and not wanted.names:
         raise UsageError("holds one tensor", "no name after ::", where=file.name)

@@ -165,7 +165,7 @@ class Hdf5Source(Source):
             self.identity = positioned.identity(fd)
             head = positioned.read_some(fd, 64, 0, path)
         if not head.startswith(HDF5_MAGIC) and not h5py.is_hdf5(path):  # a user block may stand before it
-            seems, hint = looks_like(head)
+            seems, hint = looks_like(head, path)
             raise FormatError(f"is not an HDF5 file: it looks like {seems}", "an HDF5 file by its suffix", hint, path)
         with opened(path) as file:
             dataset, own_name, self._place = hdf5_links.find(file, inner, path)

@@ -48,7 +48,7 @@ class Header:
         """Parse the first bytes of a file of `total` bytes; FormatError for what cannot be a tensor of ours."""
         self._name = name
         if not head.startswith(NPY_MAGIC):
-            seems, hint = looks_like(head)
+            seems, hint = looks_like(head, name)
             raise FormatError(f"is not a .npy file: it looks like {seems}", "a .npy file by its suffix", hint, name)
         if total < 12:
             raise self._truncated(total, "a header")

@@ -104,7 +104,7 @@ def open_member(path: str, inner: str | None, name: str = "", asked: DataType | 
         identity = positioned.identity(fd)
         head = positioned.read_some(fd, 64, 0, path)
         if not head.startswith((ZIP_MAGIC, _END_MAGIC)):
-            seems, hint = looks_like(head)
+            seems, hint = looks_like(head, path)
             raise FormatError(f"is not a .npz file: it looks like {seems}", "a .npz file by its suffix", hint, path)
         member = _find(fd, inner, path, name or path)
         if member.info.compress_type == zipfile.ZIP_STORED:

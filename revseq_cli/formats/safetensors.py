@@ -96,7 +96,7 @@ def _read_header(fd: int, total: int, path: str, name: str) -> tuple[int, dict[s
     head = positioned.read_some(fd, 64, 0, path)
     length = int.from_bytes(head[:_LENGTH_BYTES], "little")
     if length > _LONGEST_HEADER:
-        seems, hint = looks_like(head)
+        seems, hint = looks_like(head, name)
         found = f"is not a .safetensors file: it looks like {seems}" if hint else f"has a header of {length} bytes"
         raise FormatError(found, f"a header of at most {_LONGEST_HEADER} bytes", hint, name)
     offset = _LENGTH_BYTES + length

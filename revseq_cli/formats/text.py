@@ -74,7 +74,7 @@ def decode(data: bytes, name: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as e:
-        seems, hint = looks_like(data[:64])
+        seems, hint = looks_like(data[:64], name)
         known = seems != "something else" and "text" not in seems
         seems = f"it looks like {seems}" if known else f"byte {e.start} is not UTF-8"
         raise FormatError(f"is not text: {seems}", "UTF-8", hint, name) from None

@@ -170,7 +170,7 @@ def _require_folder(path: str, name: str) -> None:
     if Path(path).is_dir():
         return
     with positioned.opened(path) as fd:
-        seems, hint = looks_like(positioned.read_some(fd, 64, 0, path))
+        seems, hint = looks_like(positioned.read_some(fd, 64, 0, path), path)
     raise FormatError(f"is not a Zarr store: it looks like {seems}", "a folder", hint, name)
 
 

@@ -83,6 +83,12 @@ def is_array(folder: Path) -> bool:
         return False
 
 
+def is_store(folder: Path) -> bool:
+    """Whether the folder has metadata of an array or a group."""
+    names = {files[0] for files in (*ARRAY_FILES.values(), *GROUP_FILES.values())}
+    return any((folder / name).exists() for name in names)
+
+
 def is_metadata(path: Path) -> bool:
     """Whether the file says what a folder is to Zarr."""
     names = {name for files in (ARRAY_FILES, GROUP_FILES) for names in files.values() for name in names}

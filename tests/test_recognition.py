@@ -1,0 +1,185 @@
+"""What a file is, is told by its first bytes, and by its suffix only where these say nothing."""
+
+import os
+import shutil
+import subprocess
+
+import h5py
+import netCDF4
+import numpy as np
+import oracle
+import pytest
+import safetensors.numpy
+import zarr
+from conftest import SAMPLES
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+N = np.array([[2], [4], [3]], np.uint32)
+EXPECTED = oracle.reverse(X, N, 1)
+
+
+def h5(path, **options):
+    with h5py.File(path, "w", **options) as file:
+        file["x"], file["chunks/x"] = X, X
+        file.create_dataset("n", data=N, chunks=(2, 1))
+
+
+def text(path):
+    path.write_text("[[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]\n")
+
+
+def save(path):
+    with open(path, "wb") as file:
+        np.save(file, X)
+
+
+def savez(path):
+    with open(path, "wb") as file:
+        np.savez(file, x=X)
+
+
+WRITERS = {
+    "npy": save,
+    "npz": savez,
+    "h5": lambda path: h5(path),
+    "safetensors": lambda path: safetensors.numpy.save_file({"x": X}, path),
+    "zarr": lambda path: zarr.create_array(path, data=X),
+    "text": text,
+    "json": lambda path: path.write_text('\ufeff \n{"Values": [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]}'),
+}
+
+
+@pytest.mark.parametrize("suffix", ["", ".dat", ".npy", ".h5", ".npz", ".safetensors", ".json", ".txt", ".h5ad"])
+@pytest.mark.parametrize("kind", WRITERS)
+def test_any_format_under_any_name(revseq, tmp_path, kind, suffix):
+    WRITERS[kind](tmp_path / f"x{suffix}")
+    np.save(tmp_path / "n.npy", N)
+    name = f"x{suffix}::x" if kind == "h5" else f"x{suffix}"
+    revseq("run", name, "n.npy", "--axis", 1, "-o", "y.npy").ok()
+    assert oracle.same_bits(np.load(tmp_path / "y.npy"), EXPECTED)
+
+
+@pytest.mark.parametrize("name", ["x.h5ad", "x.nxs", "x.emd", "x.nwb", "x.hspy", "x.loom", "x.mat", "x.nc4", "x"])
+def test_hdf5_under_the_names_of_its_fields(revseq, tmp_path, name):
+    h5(tmp_path / name)
+    revseq("run", f"{name}::x", f"{name}::n", "--axis", 1, "-o", "y.npy").ok()
+    assert oracle.same_bits(np.load(tmp_path / "y.npy"), EXPECTED)
+    if name not in ("x", "x.mat"):
+        revseq("run", f"{name}::x", f"{name}::n", "--axis", 1, "-o", f"y{name}").ok()
+        with h5py.File(tmp_path / f"y{name}") as file:
+            assert oracle.same_bits(file["x"][:], EXPECTED)
+
+
+@pytest.mark.parametrize("size", [512, 1024, 2048, 1 << 16])
+def test_a_user_block_before_hdf5(revseq, tmp_path, size):
+    """As MATLAB writes its files of version 7.3, with a block of 512 bytes."""
+    h5(tmp_path / "x.mat", userblock_size=size)
+    with open(tmp_path / "x.mat", "r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\x00\x02IM")
+    for dataset in ("x", "chunks/x"):
+        revseq("run", f"x.mat::{dataset}", "x.mat::n", "--axis", 1, "-o", "y.npy", "--overwrite").ok()
+        assert oracle.same_bits(np.load(tmp_path / "y.npy"), EXPECTED)
+    revseq("convert", "x.mat::x", "y.mat").refused("unknown suffix .mat", "-f")
+
+
+def test_hyperspys_folder_of_zarr(revseq, tmp_path):
+    zarr.create_array(tmp_path / "x.zspy", data=X)
+    zarr.create_array(tmp_path / "old", data=X, zarr_format=2)
+    for name in ("x.zspy", "old"):
+        revseq("convert", name, "y.zspy").ok()
+        assert oracle.same_bits(zarr.open_array(tmp_path / "y.zspy", mode="r")[:], X)
+        shutil.rmtree(tmp_path / "y.zspy")
+
+
+def test_two_inputs_of_two_formats_need_no_option(revseq, tmp_path):
+    save(tmp_path / "a")
+    h5(tmp_path / "b")
+    revseq("diff", "a", "b::x").ok()
+    shown = revseq("run", "a", "b::n", "--axis", 1, "-f", "json").ok().out
+    assert '"Values":\n[[' in shown
+    revseq("run", "a", "b::n", "--axis", 1, "-o", "out", "-f", "h5").ok()
+    with h5py.File(tmp_path / "out") as file:
+        assert oracle.same_bits(file["tensor"][:], EXPECTED)
+    revseq("show", "a", "b::x").ok()
+
+
+def test_the_option_overrides_the_bytes(revseq, tmp_path):
+    save(tmp_path / "x.npy")
+    revseq("show", "x.npy", "-f", "json").refused("x.npy: is not text: it looks like a .npy file", "add -f npy")
+    text(tmp_path / "t.npy")
+    revseq("show", "t.npy", "-f", "npy").refused("t.npy: is not a .npy file: it looks like text")
+
+
+def test_an_output_has_the_format_of_its_suffix(revseq, tmp_path):
+    """Not that of the file which it replaces."""
+    save(tmp_path / "x.npy")
+    h5(tmp_path / "y.npy")
+    revseq("convert", "x.npy", "y.npy", "--overwrite").ok()
+    assert (tmp_path / "y.npy").read_bytes() == (tmp_path / "x.npy").read_bytes()
+    save(tmp_path / "y")
+    revseq("convert", "x.npy", "y", "--overwrite").refused("y: has no suffix", "add -f")
+
+
+@pytest.mark.parametrize("form", ["NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"])
+def test_netcdf_3(revseq, tmp_path, form):
+    with netCDF4.Dataset(tmp_path / "x y.nc", "w", format=form) as file:
+        file.createDimension("d", 3)
+        file.createVariable("x", "f4", ("d",))[:] = 1
+    for options in ((), ("-f", "h5")):
+        done = revseq("show", "x y.nc", *options)
+        done.refused(
+            "x y.nc: ", "it looks like a NetCDF-3 file", "Hint: make it NetCDF-4: nccopy -k nc4 'x y.nc' out.nc\n"
+        )
+    if shutil.which("nccopy"):
+        subprocess.run(["nccopy", "-k", "nc4", "x y.nc", "out.nc"], cwd=tmp_path, check=True)
+        revseq("show", "out.nc::x").ok()
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        (b"\x0e\x03\x13\x01", ("it looks like an HDF4 file", "h4toh5 x.dat out.h5")), (b"\x1f\x8b\x08", ("a gzip file", "gunzip")),
+        (b"MATLAB 5.0 MAT-file, ", ("a MATLAB file of before 7.3", "save -v7.3")), (b"\x80\x04\x95", ("a Python pickle", "numpy.save")),
+        (b"what", ("unknown suffix .dat", "add -f")), (b"", ("unknown suffix .dat", "add -f")), (b"\x89HDF", ("unknown suffix",)),
+        (bytes(600) + b"\x89HDF\r\n\x1a\n", ("unknown suffix",)), (b"\x89HDF\r\n\x1a\n", ("truncated or damaged",)),
+    ],
+)  # fmt: skip
+def test_files_of_others(revseq, tmp_path, head, words):
+    (tmp_path / "x.dat").write_bytes(head + bytes(100))
+    if not head:
+        (tmp_path / "x.dat").write_bytes(b"")
+    revseq("show", "x.dat").refused("x.dat: ", *words)
+
+
+def test_a_header_of_128_bytes_is_no_pickle(revseq, tmp_path):
+    """Its length begins as a pickle does, and one of 91 as a text."""
+    for size in (128, 91):
+        header = '{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'.ljust(size).encode()
+        (tmp_path / "x").write_bytes(size.to_bytes(8, "little") + header + b"\x05")
+        assert "storage          safetensors" in revseq("show", "x").ok().out
+
+
+@pytest.mark.parametrize("name", ["x", "x.npy", "x.h5ad"])
+def test_a_pipe_is_refused_and_not_waited_for(revseq, tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    revseq("show", name).refused(f"{name}: is not a regular file")
+    revseq("show", "none").refused("none: no such file")
+
+
+@pytest.mark.parametrize(
+    ("word", "offered"),
+    [("x.h5ad::", ["x.h5ad::/chunks/x", "x.h5ad::/n", "x.h5ad::/x"]), ("s::", ["s::x"]), ("f::", [])],
+)
+def test_completion_of_names(revseq, tmp_path, word, offered):
+    h5(tmp_path / "x.h5ad")
+    safetensors.numpy.save_file({"x": X}, tmp_path / "s")
+    os.mkfifo(tmp_path / "f")
+    env = {"_REVSEQ_COMPLETE": "bash_complete", "COMP_LINE": f"revseq show {word}", "COMP_POINT": "99"}
+    found = revseq(env=env).out.split()
+    assert found == [f"plain,{each.rpartition(':')[2]}" for each in offered]
+
+
+def test_a_whole_job_without_a_suffix(revseq, tmp_path):
+    shutil.copy(SAMPLES / "example1.txt", tmp_path / "job")
+    revseq("run", "job").refused("job: has no suffix", "add -f")
+    revseq("run", "job", "-f", "text").ok()
