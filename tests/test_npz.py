@@ -17,10 +17,10 @@ import test_hazards
 from conftest import COMMAND, Result, environment
 from processes import peak, until
 from test_faults import limited
-from test_formats import held, open_, write
+from test_formats import open_, write
 
 from revseq_cli.errors import FormatError, RevseqError, UsageError
-from revseq_cli.formats import npz
+from revseq_cli.formats import npz, zip_headers
 
 refused = test_hazards.refused
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -109,7 +109,7 @@ def test_names_that_could_not_be_unpacked_are_not_written(tmp_path, name):
 
 def test_large_sizes_take_64_bits(tmp_path, monkeypatch):
     """As they do from 4 GiB on; the limit is lowered here."""
-    monkeypatch.setattr(npz.NpzSink, "_wide", True)
+    monkeypatch.setattr(zip_headers, "_LARGE", 10)
     write(tmp_path / "x.npz", X)
     assert b"PK\6\6" in (tmp_path / "x.npz").read_bytes()
     with np.load(tmp_path / "x.npz") as found:
@@ -117,17 +117,12 @@ def test_large_sizes_take_64_bits(tmp_path, monkeypatch):
     assert oracle.same_bits(open_(tmp_path / "x.npz").read(), X)
 
 
-def test_when_sizes_take_64_bits(tmp_path):
-    like = held(np.broadcast_to(np.uint8(0), (1 << 16, 1 << 16)))
-    for sizes, wide in (((1 << 32,), True), ((1 << 31,), False)):
-        like.sizes = sizes
-        assert npz.NpzSink(npz_file(tmp_path), like, "x")._wide is wide
-
-
-def npz_file(folder):
-    from revseq_cli.formats.newfile import NewFile
-
-    return NewFile(str(folder / "y.npz"), overwrite=False)
+def test_when_sizes_take_64_bits():
+    entry = zip_headers.Entry(b"x.npy", 0, 0, 33)
+    for size, wide in (((1 << 32) - 1, True), ((1 << 32) - 2, False)):
+        found = entry._replace(size=size, stored=size)
+        assert [b"\1\0\x10\0" in data for data in (found.local(), found.central())] == [wide, wide]
+        assert (b"PK\6\6" in zip_headers.directory([entry], size, b"")) is wide
 
 
 def test_pickles_are_never_loaded(refused, tmp_path):
@@ -326,7 +321,7 @@ def test_a_signal_while_a_large_deflated_member_is_inflated(tmp_path):
 
 
 def test_a_huge_directory_is_not_read(refused, tmp_path):
-    end = npz._END.pack(b"PK\5\6", 0, 0, 1, 1, 0xFFFFFF00, 4, 0)
+    end = zip_headers.END.pack(b"PK\5\6", 0, 0, 1, 1, 0xFFFFFF00, 4, 0)
     with open(tmp_path / "x.npz", "wb") as file:
         file.write(b"PK\3\4")
         file.truncate(4 + 0xFFFFFF00)

@@ -117,16 +117,16 @@ def _open_npz(reference: Reference, types: TextTypes) -> Source:
     return npz.open_member(reference.path, reference.inner, asked=types.asked)
 
 
-def _create_npz(file: NewFile, like: Source, inner: str, _: Layout) -> FileSink:
-    return npz.NpzSink(file, like, inner)
+def _create_npz(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:
+    return npz.NpzSink(file, like, inner, keep_others=layout.keep_others)
 
 
 def _open_safetensors(reference: Reference, _: TextTypes) -> Source:
     return safetensors.SafetensorsSource(reference.path, reference.inner)
 
 
-def _create_safetensors(file: NewFile, like: Source, inner: str, _: Layout) -> FileSink:
-    return safetensors.SafetensorsSink(file, like, inner)
+def _create_safetensors(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:
+    return safetensors.SafetensorsSink(file, like, inner, keep_others=layout.keep_others)
 
 
 def _open_h5(reference: Reference, types: TextTypes) -> Source:
@@ -153,10 +153,10 @@ def _open_zarr(reference: Reference, types: TextTypes) -> Source:
     return zarr.ZarrSource(reference.path, reference.inner, asked=types.asked)
 
 
-def _create_zarr(file: NewFile, like: Source, inner: str, _: Layout) -> FileSink:
+def _create_zarr(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:
     from revseq_cli.formats import zarr_sink
 
-    return zarr_sink.ZarrSink(file, like, inner)
+    return zarr_sink.ZarrSink(file, like, inner, keep_others=layout.keep_others)
 
 
 def _open_json(reference: Reference, types: TextTypes) -> Source:
@@ -190,13 +190,19 @@ _HDF5_SUFFIXES = (
 FORMATS = (
     Format("npy", (".npy",), _open_npy, _create_npy),
     Format("h5", _HDF5_SUFFIXES, _open_h5, _create_h5, names=_names_in_h5, has_layout=True, keeps_others=True),
-    Format("npz", (".npz",), _open_npz, _create_npz, names=npz.names_in),
-    Format("safetensors", (".safetensors",), _open_safetensors, _create_safetensors, names=safetensors.names_in),
+    Format("npz", (".npz",), _open_npz, _create_npz, names=npz.names_in, keeps_others=True),
+    Format(
+        "safetensors", (".safetensors",), _open_safetensors, _create_safetensors, names=safetensors.names_in,
+        keeps_others=True,
+    ),
     # An array may be the store itself.
-    Format("zarr", (".zarr", ".zspy"), _open_zarr, _create_zarr, NewFolder, names=zarr_metadata.arrays_in, unnamed=""),
+    Format(
+        "zarr", (".zarr", ".zspy"), _open_zarr, _create_zarr, NewFolder, names=zarr_metadata.arrays_in, unnamed="",
+        keeps_others=True,
+    ),
     Format("json", (".json",), _open_json, _create_json),
     Format("text", (".txt", ".md"), _open_notation, _create_notation),
-)
+)  # fmt: skip
 _TEXTS = ("json", "text")
 FORMAT_NAMES = tuple(each.name for each in FORMATS)
 
@@ -343,11 +349,21 @@ def create_sink(
     inner = reference.inner if reference.inner is not None else like.inner or wanted.unnamed
     _require_layout(layout, like, wanted, inner, file.name)
     try:
-        return wanted.create(file, like, inner, layout)
+        sink = wanted.create(file, like, inner, layout)
     except (FormatError, UsageError) as e:
         if reference.inner is None and e.found.startswith(repr(inner[:80])):  # nobody typed that name
             e.hint = f"give it another name: {reference.path}::tensor"
         raise
+    if wanted.keeps_others and like.storage.format == wanted.name and not layout.keep_others:
+        sink.notes += _left_behind(like)
+    return sink
+
+
+def _left_behind(like: Source) -> tuple[str, ...]:
+    """A note on the other tensors of an input's file, if there are any."""
+    count = like.others()
+    tensors = "tensor is" if count == 1 else "tensors are"
+    return (f"{count:,} other {tensors} not carried over: --keep-others keeps them",) if count else ()
 
 
 def _require_layout(layout: Layout, like: Source, wanted: Format, inner: str, where: str) -> None:

@@ -139,7 +139,8 @@ class Source(ABC):
     `name` is what the user called it, `inner` its name among the tensors of its file; `order` is "C" or "F"; `grain`
     has, for each dimension, the multiple of indices at which it is cheap to cut; `chunks` are the sizes of what can
     only be decoded whole, if there are such; `path` and `identity` tell which state of which file it is, and
-    `described` is the file that led there, where that is another one, such as a model.
+    `described` is the file that led there, where that is another one, such as a model; `siblings` is the number of
+    other tensors in its file, where that costs nothing to know.
     """
 
     name: str
@@ -153,6 +154,7 @@ class Source(ABC):
     identity: Identity | None = None
     described: Identity | None = None
     path = ""
+    siblings = 0
 
     # Whether threads can read it side by side; HDF5 has one lock for all.
     reads_in_parallel = True
@@ -201,6 +203,10 @@ class Source(ABC):
         if self.identity is not None and self.path:
             with positioned.opened(self.path, self.identity):
                 pass
+
+    def others(self) -> int:
+        """How many other tensors its file has."""
+        return self.siblings
 
     def gaps(self) -> tuple[str, ...]:
         """What is not stored of it and read as something else, in words: for those who ask how sure the values are."""

@@ -126,16 +126,19 @@ class NewFile:
         with positioned.opened_to_write(self.temporary, self.name) as fd:
             positioned.write_all(fd, data, 0, self.name)
 
-    def fill_from(self, path: str, unchanged: positioned.Identity) -> None:
-        """Copy the whole content of another file, which must be as it was at `unchanged`, into this entered one."""
+    def fill_from(
+        self, path: str, unchanged: positioned.Identity, parts: Iterable[tuple[int, int, int]] | None = None
+    ) -> None:
+        """Copy another file, which must be as it was at `unchanged`, into this entered one: whole, or parts of it.
+
+        Each part says from which offset, how many bytes, and to which offset.
+        """
         with (
             positioned.opened(path, unchanged) as source,
             positioned.opened_to_write(self.temporary, self.name) as target,
         ):
-            for place in range(0, unchanged.size, _COPIED_AT_ONCE):
-                stopping.check()
-                count = min(_COPIED_AT_ONCE, unchanged.size - place)
-                positioned.copy((source, path), (target, self.name), place, count)
+            for part in [(0, unchanged.size, 0)] if parts is None else parts:
+                _copy((source, path), (target, self.name), *part)
 
     def _create(self) -> None:
         self._make(0o600 if self._old else 0o666)  # what was private is at no time for all to read
@@ -225,6 +228,25 @@ class NewFolder(NewFile):
         if os.path.lexists(self._final):
             raise TensorIOError("was made by somebody else meanwhile", "a new one", "give it another name", self.name)
         Path(self.temporary).rename(self._final)
+
+
+def copy_file(path: str, new: str, name: str) -> None:
+    """A regular file into a new one, inside a folder that is entered; `name` is what to call that folder."""
+    with positioned.opened(path) as source:
+        try:
+            os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | positioned.BINARY, 0o666))
+        except OSError as e:
+            raise positioned.failed(name, "write", e) from None
+        with positioned.opened_to_write(new, name) as target:
+            _copy((source, path), (target, name), 0, positioned.identity(source).size, 0)
+
+
+def _copy(source: tuple[int, str], target: tuple[int, str], start: int, size: int, to: int) -> None:
+    """A part of one open file into another, from one offset to another; a signal is heard meanwhile."""
+    stopping.check()
+    for done in range(0, size, _COPIED_AT_ONCE):
+        stopping.check()
+        positioned.copy(source, target, start + done, min(_COPIED_AT_ONCE, size - done), to + done)
 
 
 class Scratch(NewFile):

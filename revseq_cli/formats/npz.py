@@ -20,7 +20,7 @@ import numpy as np
 
 from revseq_cli import stopping
 from revseq_cli.errors import FormatError, RevseqError, UsageError, listed
-from revseq_cli.formats import npy, positioned
+from revseq_cli.formats import npy, positioned, zip_headers
 from revseq_cli.formats.base import (
     ZIP_MAGIC,
     HeldSource,
@@ -58,27 +58,20 @@ _SUFFIX = ".npy"
 # What zipfile raises for a directory that is damaged.
 _DAMAGE = (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError, EOFError, OSError)
 
-# APPNOTE 4.3.7, 4.3.12, 4.3.14, 4.3.15, 4.3.16 and 4.5.3: headers, the ends of the directory, the field for sizes that
-# need 64 bits; and what stands instead of such a size.
-_LOCAL = struct.Struct("<4s5H3L2H")
-_CENTRAL = struct.Struct("<4s6H3L5H2L")
-_END_64 = struct.Struct("<4sQ2H2L4Q")
-_LOCATOR_64 = struct.Struct("<4sLQL")
-_END = struct.Struct("<4s4H2LH")
-_SIZES_64 = struct.Struct("<2H2Q")
-_CENTRAL_MAGIC, _END_64_MAGIC, _LOCATOR_64_MAGIC, _END_MAGIC = b"PK\1\2", b"PK\6\6", b"PK\6\7", b"PK\5\6"
-_TOO_LARGE = 0xFFFFFFFF
-_VERSION, _VERSION_64 = 20, 45
 _DATE = 0 << 9 | 1 << 5 | 1  # the earliest, so that the same values make the same file
 
 
 class _Member(NamedTuple):
-    """A member whose local header has been held against the directory: `offset` is that of its data."""
+    """A member whose local header has been held against the directory: `offset` is that of its data.
+
+    `others` says how many other tensors the archive holds.
+    """
 
     where: str
     key: str
     offset: int
     info: zipfile.ZipInfo
+    others: int
 
     def wrong(self, found: str, wanted: str = "the whole file", hint: str = "fetch it again") -> FormatError:
         """What is wrong with it."""
@@ -103,7 +96,7 @@ def open_member(path: str, inner: str | None, name: str = "", asked: DataType | 
     with positioned.opened(path) as fd:
         identity = positioned.identity(fd)
         head = positioned.read_some(fd, 64, 0, path)
-        if not head.startswith((ZIP_MAGIC, _END_MAGIC)):
+        if not head.startswith((ZIP_MAGIC, zip_headers.END_MAGIC)):
             seems, hint = looks_like(head, path)
             raise FormatError(f"is not a .npz file: it looks like {seems}", "a .npz file by its suffix", hint, path)
         member = _find(fd, inner, path, name or path)
@@ -124,7 +117,7 @@ def open_member(path: str, inner: str | None, name: str = "", asked: DataType | 
     values = np.frombuffer(data, header.dtype, offset=header.offset)
     values = values.reshape(header.sizes, order="F" if header.order == "F" else "C")
     source = HeldSource(member.where, values, _storage(header.storage, member), identity)
-    source.path, source.inner = path, member.key
+    source.path, source.inner, source.siblings = path, member.key, member.others
     return source
 
 
@@ -146,11 +139,17 @@ def _find(fd: int, inner: str | None, path: str, name: str) -> _Member:
     if inner is not None and inner not in found:
         inner = inner.removesuffix(_SUFFIX)
     key = chosen(found, inner, name)
-    return _checked(fd, found[key], end, path, f"{name}::{key}")
+    return _checked(fd, found[key], end, path, f"{name}::{key}", len(found) - 1)
 
 
 def _directory(fd: int, path: str, name: str) -> tuple[dict[str, zipfile.ZipInfo], int]:
     """The members that are tensors, and where the directory begins; FormatError for what is not a plain archive."""
+    infos, _, end = _archive(fd, path, name)
+    return {info.filename.removesuffix(_SUFFIX): info for info in infos if info.filename.endswith(_SUFFIX)}, end
+
+
+def _archive(fd: int, path: str, name: str) -> tuple[list[zipfile.ZipInfo], bytes, int]:
+    """All members, the archive's comment, and where the directory begins."""
     try:
         with _Bounded(fd, closefd=False) as file, zipfile.ZipFile(file) as archive:
             infos, comment, end = archive.infolist(), archive.comment, archive.start_dir
@@ -161,7 +160,7 @@ def _directory(fd: int, path: str, name: str) -> tuple[dict[str, zipfile.ZipInfo
             "has no whole zip directory: truncated or damaged", "the whole file", "fetch it again", name
         ) from None
     _require_alone(fd, infos, comment, path, name)
-    return {info.filename.removesuffix(_SUFFIX): info for info in infos if info.filename.endswith(_SUFFIX)}, end
+    return infos, comment, end
 
 
 def _require_alone(fd: int, infos: list[zipfile.ZipInfo], comment: bytes, path: str, name: str) -> None:
@@ -173,28 +172,27 @@ def _require_alone(fd: int, infos: list[zipfile.ZipInfo], comment: bytes, path: 
     if twice := [each for each, count in counts.items() if count > 1]:
         raise FormatError(f"has two members of one name: {listed(twice)}", "each name once", where=name)
     size = positioned.identity(fd).size
-    tail = positioned.read_some(fd, _END.size, size - _END.size - len(comment), path)
-    ends = tail.startswith(_END_MAGIC) and _END.unpack(tail)[-1] == len(comment)
+    tail = positioned.read_some(fd, zip_headers.END.size, size - zip_headers.END.size - len(comment), path)
+    ends = tail.startswith(zip_headers.END_MAGIC) and zip_headers.END.unpack(tail)[-1] == len(comment)
     if not ends or min((info.header_offset for info in infos), default=0):
         raise FormatError(
             "has bytes outside its archive", "one archive and nothing else", "were two files joined?", name
         )
 
 
-def _checked(fd: int, info: zipfile.ZipInfo, end: int, path: str, where: str) -> _Member:
+def _checked(fd: int, info: zipfile.ZipInfo, end: int, path: str, where: str, others: int) -> _Member:
     """The member, if its local header says what the directory says, and its data end before the directory."""
     damaged = FormatError("has a damaged local header", "what the directory says", "fetch it again", where)
-    local = positioned.read_some(fd, _LOCAL.size, info.header_offset, path)
-    if len(local) < _LOCAL.size:
+    local = positioned.read_some(fd, zip_headers.LOCAL.size, info.header_offset, path)
+    if len(local) < zip_headers.LOCAL.size:
         raise damaged
-    magic, _, flags, method, *_, name_length, extra_length = _LOCAL.unpack(local)
-    name = positioned.read_some(fd, name_length, info.header_offset + _LOCAL.size, path)
+    magic, _, flags, method, *_, name_length, extra_length = zip_headers.LOCAL.unpack(local)
+    name = positioned.read_some(fd, name_length, info.header_offset + zip_headers.LOCAL.size, path)
     expected = info.orig_filename.encode("utf-8" if flags & _UTF8_FLAG else "cp437", "replace")
     if magic != ZIP_MAGIC or method != info.compress_type or name != expected:
         raise damaged
-    member = _Member(
-        where, info.filename.removesuffix(_SUFFIX), info.header_offset + _LOCAL.size + name_length + extra_length, info
-    )
+    offset = info.header_offset + zip_headers.LOCAL.size + name_length + extra_length
+    member = _Member(where, info.filename.removesuffix(_SUFFIX), offset, info, others)
     if (flags | info.flag_bits) & _UNREADABLE_FLAGS:
         raise member.wrong("is encrypted", "plain members", "unpack the archive")
     if method not in _METHODS:
@@ -264,7 +262,7 @@ class StoredSource(RawSource):
 
     def __init__(self, header: npy.Header, path: str, identity: positioned.Identity, member: _Member) -> None:
         super().__init__(header.tensor(path, member.offset), identity, _storage(header.storage, member))
-        self.inner, self._member = member.key, member
+        self.inner, self.siblings, self._member = member.key, member.others, member
 
     def recheck(self) -> None:
         """Also FormatError if its CRC-32 is not right: regions came in any order, so that only now all are read."""
@@ -278,7 +276,7 @@ class DeflatedSource(RawSource):
 
     def __init__(self, header: npy.Header, path: str, identity: positioned.Identity, member: _Member) -> None:
         super().__init__(header.tensor(path, member.offset), identity, _storage(header.storage, member))
-        self.inner, self._member = member.key, member
+        self.inner, self.siblings, self._member = member.key, member.others, member
 
     @contextlib.contextmanager
     def at_hand(self, beside: str = "") -> Iterator[Source]:
@@ -312,23 +310,31 @@ class _DeflatedTicket:
 
 
 class NpzSink(RawSink):
-    """A new archive of one stored member, whose regions the workers write themselves."""
+    """A new archive whose workers write the regions of one stored member themselves.
 
-    def __init__(self, file: NewFile, like: Source, inner: str) -> None:
+    It is alone, or, with `keep_others`, in the place of the input, between the other members as they are.
+    """
+
+    def __init__(self, file: NewFile, like: Source, inner: str, *, keep_others: bool = False) -> None:
         super().__init__(file)
-        self._key = inner.removesuffix(_SUFFIX)
-        self._name = _member_name(self._key, file.name)
+        self._key, self._like = inner.removesuffix(_SUFFIX), like
         self._header = npy.header_bytes(like.dtype, like.sizes, like.order)
         self._data_type = like.desc.data_type
-        self._size = len(self._header) + like.desc.total_bytes
-        self._start = len(self._local(0))
+        size = len(self._header) + like.desc.total_bytes
+        self._around = _around(like) if keep_others else None
+        old = self._around.entry if self._around else _new_entry(_member_name(self._key, file.name))
+        self._entry = old._replace(flags=old.flags & _UTF8_FLAG, method=zipfile.ZIP_STORED, stored=size, size=size)
+        self._start = self._entry.offset + len(self._entry.local())
         offset = self._start + len(self._header)
         self.tensor = RawTensor(file.temporary, file.name, offset, like.dtype, like.sizes, like.order)
 
     def start(self) -> None:
-        """Reserve the bytes of the whole archive."""
+        """Reserve the bytes of the whole archive, and copy the other members."""
+        directory, data = self._directory(self._entry)
         with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
-            positioned.allocate(fd, self.tensor.end + len(self._directory(0)), self.file.name)
+            positioned.allocate(fd, directory + len(data), self.file.name)
+        if self._around and self._like.identity:
+            self.file.fill_from(self._like.path, self._like.identity, self._around.parts(self.tensor.end))
 
     def finish(self) -> None:
         """Write what stands around the elements; the CRC-32 is that of what has been written."""
@@ -336,42 +342,46 @@ class NpzSink(RawSink):
         with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
             positioned.write_all(fd, self._header, self._start, self.file.name)
             with positioned.opened(self.file.temporary, name=self.file.name) as written:
-                crc = _checksum(written, self._start, self._size, self.file.name)
-            positioned.write_all(fd, self._local(crc), 0, self.file.name)
-            positioned.write_all(fd, self._directory(crc), self.tensor.end, self.file.name)
+                entry = self._entry._replace(crc=_checksum(written, self._start, self._entry.size, self.file.name))
+            positioned.write_all(fd, entry.local(), entry.offset, self.file.name)
+            place, data = self._directory(entry)
+            positioned.write_all(fd, data, place, self.file.name)
 
     def reopen(self) -> Source:
         """The complete file, as an input."""
         return open_member(self.file.temporary, self._key, self.file.name, self._data_type)
 
-    @property
-    def _wide(self) -> bool:
-        """Whether sizes, and with them the place of the directory, need 64 bits: APPNOTE 4.3.9.2."""
-        return self._size + (1 << 17) >= _TOO_LARGE  # names and headers have less than that
+    def _directory(self, entry: zip_headers.Entry) -> tuple[int, bytes]:
+        """Where the directory begins, and its bytes."""
+        if self._around:
+            return self._around.directory(entry, self.tensor.end)
+        return self.tensor.end, zip_headers.directory([entry], self.tensor.end, b"")
 
-    def _common(self, crc: int) -> tuple[tuple[int, ...], bytes]:
-        """What both headers say alike, and the extra field of a large member."""
-        size = _TOO_LARGE if self._wide else self._size
-        extra = _SIZES_64.pack(1, 16, self._size, self._size) if self._wide else b""
-        version = _VERSION_64 if self._wide else _VERSION
-        fields = (version, _UTF8_FLAG, zipfile.ZIP_STORED, 0, _DATE, crc, size, size, len(self._name), len(extra))
-        return fields, extra
 
-    def _local(self, crc: int) -> bytes:
-        fields, extra = self._common(crc)
-        return _LOCAL.pack(ZIP_MAGIC, *fields) + self._name + extra
+def _around(like: Source) -> zip_headers.Around:
+    """The input's archive around the input; FormatError where members share bytes, which cannot all stay."""
+    with positioned.opened(like.path, like.identity) as fd:
+        infos, comment, end = _archive(fd, like.path, like.path)
+        try:
+            entries = zip_headers.parsed(positioned.read_some(fd, _LARGEST_DIRECTORY, end, like.path), len(infos))
+        except (ValueError, struct.error):
+            entries = []
+        if [each.offset for each in entries] != [info.header_offset for info in infos]:
+            raise FormatError("has a damaged directory", "the whole file", "fetch it again", like.path)
+        place = 0
+        for entry in sorted(entries, key=lambda each: each.offset):
+            local = positioned.read_some(fd, zip_headers.LOCAL.size, entry.offset, like.path)
+            if entry.offset < place or len(local) < zip_headers.LOCAL.size:
+                raise FormatError("has members that overlap", "each byte in one member", "fetch it again", like.path)
+            place = entry.offset + len(local) + sum(zip_headers.LOCAL.unpack(local)[-2:]) + entry.stored
+        if place > end:
+            raise FormatError("has members behind its directory", "the whole file", "fetch it again", like.path)
+    index = next(i for i, info in enumerate(infos) if info.filename == f"{like.inner}{_SUFFIX}")
+    return zip_headers.Around.of(entries, index, end, comment)
 
-    def _directory(self, crc: int) -> bytes:
-        """The directory of the one member, and its end."""
-        fields, extra = self._common(crc)
-        version, offset = fields[0], self.tensor.end
-        entry = _CENTRAL.pack(_CENTRAL_MAGIC, version, *fields, 0, 0, 0, 0, 0) + self._name + extra
-        end = b""
-        if self._wide:
-            end = _END_64.pack(_END_64_MAGIC, _END_64.size - 12, version, version, 0, 0, 1, 1, len(entry), offset)
-            end += _LOCATOR_64.pack(_LOCATOR_64_MAGIC, 0, offset + len(entry), 1)
-            offset = _TOO_LARGE
-        return entry + end + _END.pack(_END_MAGIC, 0, 0, 1, 1, len(entry), offset, 0)
+
+def _new_entry(name: bytes) -> zip_headers.Entry:
+    return zip_headers.Entry(name, _UTF8_FLAG, zipfile.ZIP_STORED, _DATE)
 
 
 def _member_name(key: str, where: str) -> bytes:

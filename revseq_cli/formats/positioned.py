@@ -239,28 +239,28 @@ def write_all(fd: int, buffer: memoryview | bytes, offset: int, path: str) -> No
             raise failed(path, "write", e) from None
 
 
-def copy(source: tuple[int, str], target: tuple[int, str], offset: int, count: int) -> None:
-    """Copy `count` bytes from one file to the same offset of another; each is a descriptor and a name for messages.
+def copy(source: tuple[int, str], target: tuple[int, str], offset: int, count: int, to: int) -> None:
+    """Copy `count` bytes from one file to the offset `to` of another; each is a descriptor and a name for messages.
 
     The system does it where it can, as it does for `cp`: some file systems then share the bytes and copy none.
     """
     done = 0
     while done < count:
-        moved = _copied_by_system(source[0], target[0], offset + done, count - done)
+        moved = _copied_by_system(source[0], target[0], offset + done, to + done, count - done)
         if not moved:  # also where the file ends before: to read there says so
             buffer = memoryview(bytearray(min(_BOUNCE_BYTES, count - done)))
             read_into(source[0], buffer, offset + done, source[1])
-            write_all(target[0], buffer, offset + done, target[1])
+            write_all(target[0], buffer, to + done, target[1])
             moved = len(buffer)
         done += moved
 
 
-def _copied_by_system(source: int, target: int, offset: int, count: int) -> int:
+def _copied_by_system(source: int, target: int, offset: int, to: int, count: int) -> int:
     """How many bytes the system has copied itself; 0 where it cannot, or where something is wrong."""
     if not hasattr(os, "copy_file_range"):
         return 0
     try:
-        return os.copy_file_range(source, target, count, offset, offset)
+        return os.copy_file_range(source, target, count, offset, to)
     except OSError:  # two file systems, or one without it; what is really wrong shows when the bytes are written
         return 0
 

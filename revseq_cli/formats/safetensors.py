@@ -72,7 +72,9 @@ class SafetensorsSource(RawSource):
         require_sizes(entry.sizes, where)
         tensor = RawTensor(path, where, offset + entry.start, _dtype(_TYPES[entry.dtype]), entry.sizes)
         super().__init__(tensor, identity, Storage("safetensors", {"tensor": key, "dtype": entry.dtype}))
-        self.inner = key
+        self.inner, self.siblings = key, len(entries) - 1
+        self.unchanged, self.size = identity, identity.size
+        self.start, self.stop = tensor.offset, tensor.end
 
 
 def _dtype(data_type: DataType) -> np.dtype[Any]:
@@ -178,11 +180,18 @@ def _require_no_gaps(entries: dict[str, _Entry], total: int, where: str) -> None
 
 
 class SafetensorsSink(RawSink):
-    """A new file of one tensor, whose regions the workers write themselves, in C order and little-endian."""
+    """A new file of one tensor, whose regions the workers write themselves, in C order and little-endian.
 
-    def __init__(self, file: NewFile, like: Source, inner: str) -> None:
+    With `keep_others` it is the input's file with other elements in the place of the input's.
+    """
+
+    def __init__(self, file: NewFile, like: Source, inner: str, *, keep_others: bool = False) -> None:
         super().__init__(file)
         self._key = inner
+        self._old = like if keep_others and isinstance(like, SafetensorsSource) else None
+        if self._old:
+            self.tensor = RawTensor(file.temporary, file.name, self._old.start, like.dtype, like.sizes)
+            return
         if not self._key or self._key == _METADATA or not _is_text(self._key):
             raise UsageError(f"{self._key!r} is no tensor's name", "a name such as x", where=file.name)
         data_type = like.desc.data_type
@@ -203,10 +212,16 @@ class SafetensorsSink(RawSink):
         self.tensor = RawTensor(file.temporary, file.name, len(self._head), _dtype(data_type), like.sizes)
 
     def start(self) -> None:
-        """Write the header and reserve the bytes of all elements."""
+        """Write the header, with all other tensors where they stay, and reserve the bytes of all elements."""
+        old = self._old
+        size = old.size if old else self.tensor.end
         with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
-            positioned.allocate(fd, self.tensor.end, self.file.name)
-            positioned.write_all(fd, self._head, 0, self.file.name)
+            positioned.allocate(fd, size, self.file.name)
+            if not old:
+                positioned.write_all(fd, self._head, 0, self.file.name)
+        if old:
+            parts = [(0, old.start, 0), (old.stop, size - old.stop, old.stop)]
+            self.file.fill_from(old.path, old.unchanged, parts)
 
     def reopen(self) -> Source:
         """The complete file, as an input."""

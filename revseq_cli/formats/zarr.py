@@ -60,7 +60,7 @@ class ZarrSource(Source):
         self.name = f"{name}::{self.inner}" if self.inner else name
         self.store, self.folder = path, str(Path(path, self.inner))
         _refuse_streams(path)
-        self._state = _state(self.folder, self.name)
+        self._state = state(self.folder, self.name)
         self.metadata = zarr_metadata.read(self.folder, self.name, asked)
         version, self.dtype, self.sizes, self.chunks = self.metadata[:4]
         declared = max(prod(self.sizes), prod(self.chunks)) * self.dtype.itemsize
@@ -75,8 +75,12 @@ class ZarrSource(Source):
 
     def recheck(self) -> None:
         """TensorIOError if any file of the array is not as it was."""
-        if _state(self.folder, self.name) != self._state:
+        if state(self.folder, self.name) != self._state:
             raise TensorIOError("changed while it was read", "a store that stands still", where=self.name)
+
+    def others(self) -> int:
+        """How many other arrays its store has, or as many as were looked for."""
+        return zarr_metadata.count_others(self.store, self.inner) if self.inner else 0
 
     def gaps(self) -> tuple[str, ...]:
         """How many chunks are absent: the format takes that for the fill value, lost or never written."""
@@ -189,7 +193,7 @@ def _refuse_streams(store: str) -> None:
                 positioned.refuse_stream(entry.stat(follow_symlinks=False), entry.path)
 
 
-def _state(folder: str, where: str) -> _State:
+def state(folder: str, where: str) -> _State:
     """What is in the folder; FormatError for links, and for what is neither a file nor a folder."""
     digest, stored, pending = hashlib.sha256(), 0, [folder]
     try:

@@ -15,7 +15,7 @@ from revseq_cli.errors import FormatError
 from revseq_cli.formats import positioned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from revseq_cli.formats.zarr_metadata import Metadata, ShardIndex
 
@@ -40,11 +40,23 @@ def absent(folder: str, metadata: Metadata) -> tuple[int, int]:
     return total - stored, total
 
 
-def _files(folder: str, metadata: Metadata) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Each file of a chunk or shard, with its place among them."""
+def places(metadata: Metadata) -> Callable[[str], tuple[int, ...] | None]:
+    """What tells the place of a chunk or shard from the name of its file in the array's folder; None for any other."""
     numbers = [r"(0|[1-9]\d{0,18})"] * len(metadata.sizes)
     name = re.compile(re.escape(metadata.key_start) + re.escape(metadata.separator).join(numbers), re.ASCII)
     counts = [-(-size // shard) for size, shard in zip(metadata.sizes, metadata.shards, strict=True)]
+
+    def place_of(key: str) -> tuple[int, ...] | None:
+        found = name.fullmatch(key)
+        place = tuple(map(int, found.groups())) if found else ()
+        return place if found and all(i < count for i, count in zip(place, counts, strict=True)) else None
+
+    return place_of
+
+
+def _files(folder: str, metadata: Metadata) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Each file of a chunk or shard, with its place among them."""
+    place_of = places(metadata)
     pending = [""]
     while pending:
         inner = pending.pop()
@@ -56,10 +68,8 @@ def _files(folder: str, metadata: Metadata) -> Iterator[tuple[str, tuple[int, ..
             key = f"{inner}/{entry.name}" if inner else entry.name
             if entry.is_dir(follow_symlinks=False):
                 pending.append(key)
-            elif found := name.fullmatch(key):
-                place = tuple(map(int, found.groups()))
-                if all(i < count for i, count in zip(place, counts, strict=True)):
-                    yield entry.path, place
+            elif place := place_of(key):
+                yield entry.path, place
 
 
 def _held(path: str, index: ShardIndex, per_shard: tuple[int, ...], counts: tuple[int, ...]) -> int:

@@ -7,10 +7,11 @@ followed. Source of the format: the specifications of versions 2 and 3 on zarr-s
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import os
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from revseq_cli.formats import positioned, zarr_codecs
 from revseq_cli.formats.types import data_type_of, dtype_of, is_nameless, named, require_sizes
 from revseq_cli.spec import DataType, braced
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 # The files that say what a folder is, and what people say of it, by the format's version.
 ARRAY_FILES = {2: (".zarray", ".zattrs"), 3: ("zarr.json",)}
 GROUP_FILES = {2: (".zgroup", ".zattrs"), 3: ("zarr.json",)}
@@ -28,6 +32,8 @@ _LONGEST_TYPE = 16
 _TYPES = {str(dtype_of(each)): dtype_of(each) for each in DataType if each.kind != "minifloat"}
 # What the package zarr makes of NumPy's void: bytes, and no word on what they are.
 _TYPES |= {f"raw_bytes {size}": np.dtype(f"V{size}") for size in sorted({each.size for each in DataType})}
+# Other arrays than the one that is asked for are counted up to here.
+MOST_OTHERS = 1000
 Version = Literal[2, 3]
 NEWEST: Version = 3
 
@@ -58,12 +64,27 @@ class Metadata(NamedTuple):
 
 def arrays_in(store: str) -> list[str]:
     """The path of every array inside the store, "" for the store itself."""
-    found, pending = [], [""]
+    return sorted(_walk(store))
+
+
+def count_others(store: str, inner: str) -> int:
+    """How many other arrays the store has; all together may take long to find, so that no more than some are."""
+    others = 0
+    try:
+        for _ in itertools.islice((each for each in _walk(store) if each != inner), MOST_OTHERS):
+            others += 1
+    except RevseqError:  # what is wrong with another array is of no concern to this one
+        others += 1
+    return others
+
+
+def _walk(store: str) -> Iterator[str]:
+    pending = [""]
     while pending:
         inner = pending.pop()
         folder = Path(store, inner)
         if _array_in(folder):
-            found.append(inner)
+            yield inner
             continue
         try:
             pending += [
@@ -71,7 +92,6 @@ def arrays_in(store: str) -> list[str]:
             ]
         except OSError as e:
             raise positioned.failed(folder, "read", e) from None
-    return sorted(found)
 
 
 @functools.cache  # the outputs of a batch have their folders in common

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -12,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from revseq_cli import minifloats, stopping
-from revseq_cli.errors import UsageError
-from revseq_cli.formats import positioned, zarr, zarr_metadata
+from revseq_cli.errors import TensorIOError, UsageError
+from revseq_cli.formats import positioned, zarr, zarr_chunks, zarr_metadata
 from revseq_cli.formats.base import FileSink, Outlet, Source
+from revseq_cli.formats.newfile import copy_file
 from revseq_cli.formats.types import is_nameless
 from revseq_cli.plan import chunk_boxes
 
@@ -34,11 +36,14 @@ _CONSOLIDATED = "consolidated_metadata"
 
 
 class ZarrSink(FileSink):
-    """A new store, in a folder that gets its name when it is complete."""
+    """A new store, in a folder that gets its name when it is complete.
+
+    With `keep_others` it is a copy of the input's store, in which only the chunks of the one array are new.
+    """
 
     encoded = True
 
-    def __init__(self, file: NewFile, like: Source, inner: str) -> None:
+    def __init__(self, file: NewFile, like: Source, inner: str, *, keep_others: bool = False) -> None:
         super().__init__(file)
         self._data_type = like.desc.data_type
         zarr.require_package(file.name)
@@ -52,17 +57,39 @@ class ZarrSink(FileSink):
         self.chunks = self._shards
         self._files = {PurePosixPath(self._inner, name): data for name, data in array.items()}
         self._files |= _groups(like, self._inner, self._version)
+        self._old = like if keep_others and isinstance(like, zarr.ZarrSource) else None
+        self._old_state = zarr.state(self._old.store, self._old.name) if self._old else None
 
     @property
     def _folder(self) -> Path:
         return Path(self.file.temporary, self._inner)
 
     def start(self) -> None:
-        """Write the metadata."""
+        """Write the metadata, or copy the store."""
+        if self._old:
+            self._copy(self._old)
+            return
         with zarr.errors_told(self.file.name, "write"):
             self._folder.mkdir(parents=True, exist_ok=True)
             for name, data in self._files.items():
                 Path(self.file.temporary, name).write_bytes(data)
+
+    def _copy(self, old: zarr.ZarrSource) -> None:
+        """Every file and folder but the array's chunks."""
+        place_of = zarr_chunks.places(old.metadata)
+        for folder, _, names in os.walk(old.store, onerror=_raise):  # it follows no links
+            target = Path(self.file.temporary, os.path.relpath(folder, old.store))
+            with zarr.errors_told(self.file.name, "write"):
+                target.mkdir(exist_ok=True)
+            for name in names:
+                path = Path(folder, name)
+                if not place_of(Path(os.path.relpath(path, old.folder)).as_posix()):
+                    copy_file(str(path), str(target / name), self.file.name)
+
+    def finish(self) -> None:
+        """The input's store must be as it was when it was copied."""
+        if self._old and zarr.state(self._old.store, self._old.name) != self._old_state:
+            raise TensorIOError("changed while it was read", "a store that stands still", where=self._old.store)
 
     def outlet(self) -> Outlet:
         """Chunks are encoded and written where they are computed."""
@@ -112,6 +139,10 @@ def _stored(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     if is_nameless(dtype):
         return np.ascontiguousarray(values, values.dtype.newbyteorder("<")).view(dtype)
     return np.asarray(values, dtype)
+
+
+def _raise(error: OSError) -> None:
+    raise positioned.failed(error.filename, "read", error)
 
 
 def _checked(inner: str, where: str, old: str) -> str:

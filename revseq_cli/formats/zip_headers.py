@@ -1,0 +1,161 @@
+"""The headers of zip archives: what stands before each member, and the directory at the end.
+
+Source of the format: PKWARE's APPNOTE.TXT 6.3.10, whose sections are named below.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+# APPNOTE 4.3.7, 4.3.12, 4.3.14, 4.3.15, 4.3.16 and 4.5.3: headers, the ends of the directory, the field for sizes that
+# need 64 bits; and what stands instead of such a size.
+LOCAL = struct.Struct("<4s5H3L2H")
+_CENTRAL = struct.Struct("<4s6H3L5H2L")
+_END_64 = struct.Struct("<4sQ2H2L4Q")
+_LOCATOR_64 = struct.Struct("<4sLQL")
+END = struct.Struct("<4s4H2LH")
+_FIELD = struct.Struct("<2H")
+LOCAL_MAGIC, END_MAGIC = b"PK\3\4", b"PK\5\6"
+_CENTRAL_MAGIC, _END_64_MAGIC, _LOCATOR_64_MAGIC = b"PK\1\2", b"PK\6\6", b"PK\6\7"
+_ELSEWHERE, _ELSEWHERE_16 = 0xFFFFFFFF, 0xFFFF
+# From here on, a size or a place needs 64 bits, and a count of members 32.
+_LARGE, _MANY = _ELSEWHERE, _ELSEWHERE_16
+_FIELD_64 = 1
+_VERSION_64 = 45
+
+
+class Entry(NamedTuple):
+    """What the directory says of one member; `extra` is without the field for sizes that need 64 bits."""
+
+    name: bytes
+    flags: int
+    method: int
+    date: int
+    time: int = 0
+    crc: int = 0
+    stored: int = 0
+    size: int = 0
+    offset: int = 0
+    version: int = 20
+    made_by: int = 20
+    disk: int = 0
+    internal: int = 0
+    external: int = 0
+    extra: bytes = b""
+    comment: bytes = b""
+
+    def local(self) -> bytes:
+        """The header before a member that is stored as it is, without extra fields of its own: APPNOTE 4.3.7."""
+        wide = self.size >= _LARGE
+        extra = _field_64([self.size, self.size]) if wide else b""
+        size = _ELSEWHERE if wide else self.size
+        fields = (self._needs(wide=wide), self.flags, self.method, self.time, self.date, self.crc, size, size)
+        return LOCAL.pack(LOCAL_MAGIC, *fields, len(self.name), len(extra)) + self.name + extra
+
+    def central(self) -> bytes:
+        """Its part of the directory: APPNOTE 4.3.12."""
+        values = (self.size, self.stored, self.offset)
+        wide = [value for value in values if value >= _LARGE]
+        size, stored, offset = (_ELSEWHERE if value >= _LARGE else value for value in values)
+        extra = (_field_64(wide) if wide else b"") + self.extra
+        fields = (self.made_by, self._needs(wide=bool(wide)), self.flags, self.method, self.time, self.date, self.crc)
+        lengths = (len(self.name), len(extra), len(self.comment))
+        others = (self.disk, self.internal, self.external, offset)
+        header = _CENTRAL.pack(_CENTRAL_MAGIC, *fields, stored, size, *lengths, *others)
+        return header + self.name + extra + self.comment
+
+    def _needs(self, *, wide: bool) -> int:
+        return max(self.version, _VERSION_64) if wide else self.version
+
+
+def _field_64(values: Sequence[int]) -> bytes:
+    return _FIELD.pack(_FIELD_64, 8 * len(values)) + struct.pack(f"<{len(values)}Q", *values)
+
+
+def parsed(data: bytes, count: int) -> list[Entry]:
+    """So many entries of a directory; ValueError or struct.error where there are fewer."""
+    entries, place = [], 0
+    for _ in range(count):
+        (magic, made_by, version, flags, method, time, date, crc, stored, size, *lengths, disk, internal, external,
+         offset) = _CENTRAL.unpack_from(data, place)  # fmt: skip
+        place += _CENTRAL.size
+        parts = []
+        for length in lengths:
+            parts.append(data[place : place + length])
+            place += length
+        if magic != _CENTRAL_MAGIC or place > len(data):
+            raise ValueError
+        name, extra, comment = parts
+        rest, wide = b"", b""
+        for kind, field in _fields(extra):
+            wide, rest = (field[_FIELD.size :], rest) if kind == _FIELD_64 else (wide, rest + field)
+        values = iter(struct.unpack_from(f"<{len(wide) // 8}Q", wide))
+        size, stored, offset = (next(values) if each == _ELSEWHERE else each for each in (size, stored, offset))
+        entries.append(
+            Entry(name, flags, method, date, time, crc, stored, size, offset, version, made_by, disk, internal,
+                  external, rest, comment)
+        )  # fmt: skip
+    return entries
+
+
+def _fields(extra: bytes) -> Iterator[tuple[int, bytes]]:
+    """Each extra field with its header: APPNOTE 4.5.1; what is no whole field at the end goes as one of kind -1."""
+    while extra:
+        kind, size = _FIELD.unpack_from(extra) if len(extra) >= _FIELD.size else (-1, len(extra))
+        yield kind, extra[: _FIELD.size + size]
+        extra = extra[_FIELD.size + size :]
+
+
+def directory(entries: Sequence[Entry], offset: int, comment: bytes) -> bytes:
+    """The directory that begins at that offset, with its end: APPNOTE 4.3.14 to 4.3.16."""
+    data = b"".join(entry.central() for entry in entries)
+    size, count, ends = len(data), len(entries), b""
+    if max(size, offset) >= _LARGE or count >= _MANY:
+        version = _VERSION_64
+        ends += _END_64.pack(_END_64_MAGIC, _END_64.size - 12, version, version, 0, 0, count, count, size, offset)
+        ends += _LOCATOR_64.pack(_LOCATOR_64_MAGIC, 0, offset + size, 1)
+    count, size, offset = (
+        count if count < _MANY else _ELSEWHERE_16,
+        *(each if each < _LARGE else _ELSEWHERE for each in (size, offset)),
+    )
+    return data + ends + END.pack(END_MAGIC, 0, 0, count, count, size, offset, len(comment)) + comment
+
+
+class Around(NamedTuple):
+    """An archive of which one member gives way to another: its directory, and what lies around that member.
+
+    `after` is where the next member begins, and `end` where the directory does.
+    """
+
+    entries: list[Entry]
+    ours: int
+    after: int
+    end: int
+    comment: bytes
+
+    @classmethod
+    def of(cls, entries: list[Entry], index: int, end: int, comment: bytes) -> Around:
+        """The one of that index gives way."""
+        place = entries[index].offset
+        after = min((each.offset for each in entries if each.offset > place), default=end)
+        return cls(entries, index, after, end, comment)
+
+    @property
+    def entry(self) -> Entry:
+        """The member that gives way."""
+        return self.entries[self.ours]
+
+    def parts(self, place: int) -> list[tuple[int, int, int]]:
+        """What stays, where the new member ends at that place: from where, how many bytes, and to where."""
+        return [(0, self.entry.offset, 0), (self.after, self.end - self.after, place)]
+
+    def directory(self, entry: Entry, place: int) -> tuple[int, bytes]:
+        """Where the new directory begins, and its bytes, with the new member that ends at that place."""
+        moved = place - self.after
+        entries = [each._replace(offset=each.offset + moved * (each.offset > entry.offset)) for each in self.entries]
+        entries[self.ours] = entry
+        return self.end + moved, directory(entries, self.end + moved, self.comment)

@@ -1,0 +1,376 @@
+"""--keep-others for .npz, .safetensors and Zarr: the output is the input, with one tensor replaced by the result."""
+
+import io
+import json
+import struct
+import subprocess
+import warnings
+import zipfile
+
+import numpy as np
+import oracle
+import pytest
+import zarr
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+from test_formats import open_
+
+from revseq_cli import formats
+from revseq_cli.formats import zip_headers
+from revseq_cli.formats.base import Layout
+
+X = np.random.default_rng(1).integers(-500, 500, (5, 30, 7)).astype("<f4")
+N = np.random.default_rng(2).integers(0, 35, (5, 1, 7)).astype("u4")
+EXPECTED = oracle.reverse(X, N, 1)
+WHOLE = tuple(slice(0, size) for size in X.shape)
+OTHERS = {
+    "a/first": np.arange(7), "odd": np.array([["x", "yy"]]), "n": N, "empty": np.zeros((0, 3)), "scalar": np.float64(3),
+    "big": np.random.default_rng(3).integers(0, 9, 1 << 19).astype(">i8"),
+}  # fmt: skip
+RUN = ("run", "x{0}::x", "x{0}::n", "--axis", 1, "-o", "y{0}", "--keep-others", "--verify")
+
+
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
+
+
+def command(suffix, *more):
+    return (*(each.format(suffix) if isinstance(each, str) else each for each in RUN), *more)
+
+
+def npy(values):
+    stream = io.BytesIO()
+    np.save(stream, values)
+    return stream.getvalue()
+
+
+def write_zip(path, method, place, last=(), comment=b"a comment"):
+    """An archive with members of other kinds, among which `x` is the one of that number."""
+    rng = np.random.default_rng(4)
+    members = [(f"{name}.npy", npy(values)) for name, values in OTHERS.items()]
+    members += [
+        ("readme.txt", b"text"),
+        ("folder/", b""),
+        ("naïve.bin", rng.bytes(999)),
+        ("pickle.npy", b"\x80 no array"),
+        *last,
+    ]
+    members.insert(place, ("x.npy", npy(X)))
+    with zipfile.ZipFile(path, "w") as archive:
+        for i, (name, data) in enumerate(members):
+            info = zipfile.ZipInfo(name, (2020, 1, 2, 3, 4, 2 * i))
+            info.compress_type = METHODS[i % 3] if info.filename not in ("x.npy", "n.npy") else method
+            info.comment, info.external_attr, info.extra = b"c%d" % i, i << 16, struct.pack("<2HL", 0x5455, 4, i)
+            with archive.open(info, "w", force_zip64=i % 2 == 1) as member:
+                member.write(data)
+        archive.comment = comment
+
+
+def raw_of(path):
+    """The compressed bytes of each member, by name in the order of the directory, and what the directory says of it."""
+    found = {}
+    with zipfile.ZipFile(path) as archive, open(path, "rb") as file:
+        assert archive.testzip() is None
+        for info in archive.infolist():
+            file.seek(info.header_offset + 26)
+            skipped = sum(struct.unpack("<2H", file.read(4)))
+            file.seek(info.header_offset + 30 + skipped)
+            facts = (info.date_time, info.compress_type, info.flag_bits, info.CRC, info.file_size, info.comment,
+                     info.external_attr, info.create_version, info.extract_version)  # fmt: skip
+            found[info.filename] = (file.read(info.compress_size), facts)
+        return found, archive.comment
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+@pytest.mark.parametrize("place", [0, 3, 10])
+def test_an_archive(revseq, tmp_path, method, place):
+    write_zip(tmp_path / "x.npz", method, place)
+    done = revseq(*command(".npz", "--json", "--sha256")).ok()
+    assert json.loads(done.out)["notes"] == []
+    printed = subprocess.run(["sha256sum", tmp_path / "y.npz"], capture_output=True, text=True, check=True).stdout
+    assert json.loads(done.out)["sha256"] == printed.split()[0]
+    (before, comment), (after, kept) = raw_of(tmp_path / "x.npz"), raw_of(tmp_path / "y.npz")
+    assert (list(before), comment) == (list(after), kept)
+    assert {name: each for name, each in before.items() if name != "x.npy"} == {
+        name: each for name, each in after.items() if name != "x.npy"
+    }
+    assert before["x.npy"][1][0] == after["x.npy"][1][0]  # its date
+    with np.load(tmp_path / "y.npz") as found:
+        assert oracle.same_bits(found["x"], EXPECTED)
+        assert all(oracle.same_bits(found[name], values) for name, values in OTHERS.items())
+    # Reversed once more, the tensor is what it was.
+    revseq("run", "y.npz::x", "y.npz::n", "--axis", 1, "-o", "z.npz", "--keep-others").ok()
+    revseq("diff", "x.npz::x", "z.npz::x").ok()
+    if method == zipfile.ZIP_STORED and place == 10:
+        assert (tmp_path / "y.npz").stat().st_size == (tmp_path / "z.npz").stat().st_size
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_what_numpy_saves(revseq, tmp_path, save):
+    save(tmp_path / "x.npz", x=X, **OTHERS)
+    revseq(*command(".npz")).ok()
+    with np.load(tmp_path / "x.npz") as x, np.load(tmp_path / "y.npz") as y:
+        assert list(x) == list(y)
+        assert oracle.same_bits(y["x"], EXPECTED)
+        assert all(oracle.same_bits(x[name], y[name]) for name in OTHERS)
+
+
+def test_members_that_nobody_can_read_are_kept(revseq, tmp_path):
+    """One whose flags say that it is encrypted, and one of an unknown method."""
+    last = [("secret.npy", b"s" * 40), ("strange.bin", b"t" * 40)]
+    write_zip(tmp_path / "x.npz", zipfile.ZIP_DEFLATED, 2, last)
+    data = bytearray((tmp_path / "x.npz").read_bytes())
+    for name, offset, value in ((b"secret.npy", -38, 1), (b"strange.bin", -36, 98)):
+        central = data.rindex(name)
+        struct.pack_into("<H", data, central + offset, value)
+        local = data.index(name)
+        struct.pack_into("<H", data, local + offset + 14, value)
+    (tmp_path / "x.npz").write_bytes(data)
+    revseq(*command(".npz")).ok()
+    after = (tmp_path / "y.npz").read_bytes()
+    with zipfile.ZipFile(tmp_path / "y.npz") as archive:
+        assert archive.getinfo("secret.npy").flag_bits & 1
+        assert archive.getinfo("strange.bin").compress_type == 98
+        for name in (b"secret.npy", b"strange.bin"):
+            begin = archive.getinfo(name.decode()).header_offset
+            old = zipfile.ZipFile(tmp_path / "x.npz").getinfo(name.decode()).header_offset
+            assert after[begin : begin + 80] == bytes(data[old : old + 80])
+
+
+def test_places_that_need_64_bits(tmp_path, monkeypatch):
+    """As from 4 GiB on, or from 65,535 members; the limits are lowered here."""
+    write_zip(tmp_path / "x.npz", zipfile.ZIP_STORED, 2)
+    entries = {}
+    for limit in (1 << 30, 3000, 100):
+        monkeypatch.setattr(zip_headers, "_LARGE", limit)
+        monkeypatch.setattr(zip_headers, "_MANY", limit // 100)
+        with zipfile.ZipFile(tmp_path / "x.npz") as archive:
+            data = (tmp_path / "x.npz").read_bytes()[archive.start_dir :]
+            found = zip_headers.parsed(data, len(archive.infolist()))
+        written = zip_headers.directory(found, 1000, b"comment")
+        again = zip_headers.parsed(written, len(found))  # the version may rise with the limit
+        assert [each._replace(version=0) for each in again] == [each._replace(version=0) for each in found]
+        assert (b"PK\6\6" in written) == (limit == 100)
+        entries[limit] = found
+    assert entries[100] == entries[3000] == entries[1 << 30]
+
+
+def test_more_than_65535_members(revseq, tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        for i in range(66_000):
+            archive.writestr(f"{i}.txt", b"%d" % i)
+            if i == 9:
+                archive.writestr("x.npy", npy(X))
+                archive.writestr("n.npy", npy(N))
+    revseq(*command(".npz")).ok()
+    with zipfile.ZipFile(tmp_path / "y.npz") as archive:
+        assert len(archive.infolist()) == 66_002
+        assert archive.read("65999.txt") == b"65999"
+
+
+@pytest.mark.parametrize("limit", [100, 3000, 30_000])
+def test_an_archive_behind_4_gib(tmp_path, monkeypatch, limit):
+    """The limit is lowered here."""
+    write_zip(tmp_path / "x.npz", zipfile.ZIP_STORED, 2)
+    monkeypatch.setattr(zip_headers, "_LARGE", limit)
+    like = open_(f"{tmp_path / 'x.npz'}::x")
+    reference = formats.Reference(str(tmp_path / "y.npz"))
+    with formats.create_sink(reference, like, overwrite=False, layout=Layout(keep_others=True)) as sink:
+        sink.receive(sink.outlet().deliver(WHOLE, EXPECTED))
+    (before, comment), (after, kept) = raw_of(tmp_path / "x.npz"), raw_of(tmp_path / "y.npz")
+    assert (list(before), comment) == (list(after), kept)
+    assert all(before[name][0] == after[name][0] for name in before if name != "x.npy")
+    assert b"PK\6\6" in (tmp_path / "y.npz").read_bytes()
+    with np.load(tmp_path / "y.npz") as found:
+        assert oracle.same_bits(found["x"], EXPECTED)
+
+
+def test_members_that_overlap(revseq, tmp_path):
+    write_zip(tmp_path / "x.npz", zipfile.ZIP_STORED, 2)
+    data = bytearray((tmp_path / "x.npz").read_bytes())
+    place = data.rindex(b"readme.txt") - 4
+    struct.pack_into("<L", data, place, zipfile.ZipFile(tmp_path / "x.npz").getinfo("x.npy").header_offset + 50)
+    (tmp_path / "x.npz").write_bytes(data)
+    revseq(*command(".npz")).refused("x.npz: has members that overlap")
+    assert not (tmp_path / "y.npz").exists()
+
+
+def test_a_note_names_the_option(revseq, tmp_path):
+    write_zip(tmp_path / "x.npz", zipfile.ZIP_STORED, 2)
+    save_file({"x": X, "n": N}, tmp_path / "x.safetensors")
+    for name in ("x", "n", "g/other"):
+        zarr.create_array(str(tmp_path / "x.zarr"), name=name, data=N if name == "n" else X)
+    for suffix, others in (
+        (".npz", "7 other tensors are"),
+        (".safetensors", "1 other tensor is"),
+        (".zarr", "2 other tensors are"),
+    ):
+        line = [each for each in command(suffix) if each != "--keep-others"]
+        note = f"{others} not carried over: --keep-others keeps them"
+        assert revseq(*line).ok().err == f"Note: {note}\n"
+        assert json.loads(revseq("convert", f"x{suffix}::x", f"z{suffix}", "--json").ok().out)["notes"] == [note]
+        assert revseq("convert", f"y{suffix}", f"w{suffix}").ok().err == ""
+        assert revseq("convert", f"x{suffix}::x", f"z{suffix}.npy").ok().err == ""
+    jobs = [
+        {"input": "x.npz::x", "lengths": "x.npz::n", "axis": 1, "output": "b.npz", "keep_others": keep}
+        for keep in (True, False)
+    ]
+    jobs[1]["output"] = "c.npz"
+    (tmp_path / "jobs.jsonl").write_text("\n".join(map(json.dumps, jobs)))
+    done = [json.loads(line) for line in revseq("batch", "jobs.jsonl", "--json").ok().out.splitlines()]
+    assert [each["notes"] for each in done] == [[], ["7 other tensors are not carried over: --keep-others keeps them"]]
+    assert len(np.load(tmp_path / "b.npz").files) == len(np.load(tmp_path / "x.npz").files)
+
+
+def test_safetensors(revseq, tmp_path):
+    others = {"n": N, "z": np.arange(9, dtype="i1"), "a": np.arange(1 << 18, dtype="f8"), "half": np.ones(3, "f2")}
+    save_file({"m": X[:1], "x": X, **others}, tmp_path / "x.safetensors", metadata={"format": "pt", "b": "ü"})
+    done = revseq(*command(".safetensors", "--json", "--sha256")).ok()
+    printed = subprocess.run(
+        ["sha256sum", tmp_path / "y.safetensors"], capture_output=True, text=True, check=True
+    ).stdout
+    assert json.loads(done.out)["sha256"] == printed.split()[0]
+    before, after = ((tmp_path / f"{name}.safetensors").read_bytes() for name in "xy")
+    start = before.index(X.tobytes())
+    assert after == before[:start] + EXPECTED.tobytes() + before[start + X.nbytes :]
+    found = load_file(tmp_path / "y.safetensors")
+    assert oracle.same_bits(found["x"], EXPECTED)
+    with safe_open(tmp_path / "y.safetensors", "np") as file:
+        assert file.metadata() == {"format": "pt", "b": "ü"}
+
+
+def test_safetensors_with_types_that_numpy_lacks(revseq, tmp_path):
+    """They are not looked at."""
+    header = {"e": {"dtype": "F8_E4M3", "shape": [3], "data_offsets": [0, 3]},
+              "x": {"dtype": "U8", "shape": [1, 4], "data_offsets": [3, 7]},
+              "w": {"dtype": "BF16", "shape": [2], "data_offsets": [7, 11]}}  # fmt: skip
+    text = json.dumps(header, indent=1).encode()
+    (tmp_path / "x.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + bytes(range(11)))
+    revseq("run", "x.safetensors::x", "[[3]]", "--axis", 1, "-o", "y.safetensors", "--keep-others").ok()
+    assert (tmp_path / "y.safetensors").read_bytes()[-11:] == bytes([0, 1, 2, 5, 4, 3, 6, 7, 8, 9, 10])
+    assert (tmp_path / "y.safetensors").read_bytes()[8:-11] == text
+
+
+def contents(store):
+    return {str(path.relative_to(store)): path.read_bytes() if path.is_file() else None for path in store.rglob("*")}
+
+
+def make_store(path, version, **options):
+    root = zarr.open_group(path, mode="w", zarr_format=version, attributes={"title": "root"})
+    group = root.create_group("g", attributes={"title": "group"})
+    group.create_group("empty")
+    options = {"chunks": (2, 8, 5)} | options
+    for name in ("x", "other"):
+        group.create_array(name, data=X, attributes={"name": name}, fill_value=7, **options)
+    root.create_array("n", data=N)
+    (path / "g/notes.txt").write_text("free text")
+    (path / "g/x/notes.txt").write_text("inside")
+    (path / "g/x/c").mkdir(exist_ok=True)
+    (path / "g/x/c/99").mkdir()
+    (path / "g/x/c/99/0").write_text("no chunk")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # version 3 has neither yet
+        root.create_array("text", data=np.array(["a", "bc"], "U2"))
+        zarr.consolidate_metadata(str(path))
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("name", ["x.zarr", "./x.zarr/", "../{0}/x.zarr"])
+def test_a_store(revseq, tmp_path, version, name):
+    make_store(tmp_path / "x.zarr", version)
+    name = name.format(tmp_path.name)
+    line = [
+        "run",
+        f"{name}::g/x",
+        f"{name}::n",
+        "--axis",
+        1,
+        "-o",
+        "y.zarr",
+        "--keep-others",
+        "--verify",
+        "--json",
+        "--sha256",
+    ]
+    done = json.loads(revseq(*line).ok().out)
+    code = "find . -type f -printf '%P\\n' | LC_ALL=C sort | xargs -d '\\n' sha256sum | sha256sum"
+    printed = subprocess.run(code, shell=True, cwd=tmp_path / "y.zarr", capture_output=True, text=True, check=True)
+    assert (done["notes"], done["sha256"]) == ([], printed.stdout.split()[0])
+    before, after = contents(tmp_path / "x.zarr"), contents(tmp_path / "y.zarr")
+    assert before.keys() == after.keys()
+    changed = {each for each in before if before[each] != after[each]}
+    assert changed
+    assert all(each.startswith("g/x/") and each[-1].isdecimal() and "99" not in each for each in changed), changed
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = zarr.open_consolidated(str(tmp_path / "y.zarr"), mode="r")
+        assert (found["g/x"][...] == EXPECTED).all()
+        assert (found["g/other"][...] == X).all()
+        assert found["text"][...].tolist() == ["a", "bc"]
+        assert found["g/x"].attrs["name"] == "x"
+
+
+def test_a_sharded_array_of_a_store_and_chunks_that_are_absent(revseq, tmp_path):
+    make_store(tmp_path / "x.zarr", 3, shards=(4, 8, 10))
+    (tmp_path / "x.zarr/g/x/c/0/0/0").unlink()
+    (tmp_path / "x.zarr/g/other/c/0/0/0").unlink()
+    x = zarr.open_array(tmp_path / "x.zarr/g/x", mode="r")[...]
+    done = revseq("run", "x.zarr::g/x", "x.zarr::n", "--axis", 1, "-o", "y.zarr", "--keep-others", "--verify").ok()
+    assert "are absent" in done.err
+    assert (zarr.open_array(tmp_path / "y.zarr/g/x", mode="r")[...] == oracle.reverse(x, N, 1)).all()
+    assert not (tmp_path / "y.zarr/g/other/c/0/0/0").exists()
+
+
+def test_an_array_that_is_the_store(revseq, tmp_path):
+    zarr.create_array(str(tmp_path / "x.zarr"), data=X, chunks=(2, 8, 5))
+    np.save(tmp_path / "n.npy", N)
+    revseq("run", "x.zarr", "n.npy", "--axis", 1, "-o", "y.zarr", "--keep-others", "--verify").ok()
+    assert (zarr.open_array(tmp_path / "y.zarr", mode="r")[...] == EXPECTED).all()
+    assert contents(tmp_path / "x.zarr").keys() == contents(tmp_path / "y.zarr").keys()
+
+
+def test_links_of_a_store_are_not_followed(revseq, tmp_path):
+    make_store(tmp_path / "x.zarr", 3)
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "x.zarr/g/other/link").symlink_to(tmp_path / "secret")
+    line = ["run", "x.zarr::g/x", "x.zarr::n", "--axis", 1, "-o", "y.zarr"]
+    revseq(*line, "--keep-others").refused("link is not a regular file", "links are not followed")
+    assert not (tmp_path / "y.zarr").exists()
+    revseq(*line).ok()
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors", ".zarr"])
+def test_another_name_is_refused(revseq, tmp_path, suffix):
+    np.savez(tmp_path / "x.npz", x=X, n=N)
+    save_file({"x": X, "n": N}, tmp_path / "x.safetensors")
+    for name, values in (("x", X), ("n", N)):
+        zarr.create_array(str(tmp_path / "x.zarr"), name=name, data=values)
+    line = [f"y{suffix}::new" if each == f"y{suffix}" else each for each in command(suffix)]
+    revseq(*line).refused("--keep-others puts the result in the place of x")
+    line[line.index(f"y{suffix}::new")] = "y.h5"
+    revseq(*line).refused("--keep-others copies the file of an input")
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors", ".zarr"])
+def test_an_input_that_changes_meanwhile(tmp_path, suffix):
+    """Also where what changes is another tensor than the one that is reversed."""
+    np.savez(tmp_path / "x.npz", x=X, n=N)
+    save_file({"x": X, "n": N}, tmp_path / "x.safetensors")
+    for name, values in (("x", X), ("n", N)):
+        zarr.create_array(str(tmp_path / "x.zarr"), name=name, data=values)
+    changed = tmp_path / f"x{suffix}" / ("n/c/0/0/0" if suffix == ".zarr" else "")
+    like = open_(f"{tmp_path / f'x{suffix}'}::x")
+    reference = formats.Reference(str(tmp_path / f"y{suffix}"))
+    sink = formats.create_sink(reference, like, overwrite=False, layout=Layout(keep_others=True))
+
+    def work():
+        with sink:
+            parcel = sink.outlet().deliver(WHOLE, EXPECTED)
+            if parcel is not None:
+                sink.receive(parcel)
+            with open(changed, "r+b") as file:
+                file.write(file.read(1))
+            like.recheck()
+
+    with pytest.raises(OSError, match="changed while it was read"):
+        work()
+    assert not (tmp_path / f"y{suffix}").exists()
