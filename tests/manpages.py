@@ -88,7 +88,7 @@ _WRITTEN = {
     "output": "the file's name",
     "bytes": "those of all elements",
     "verified": "whether it was read back",
-    "notes": "a list of what could not be carried over",
+    "notes": "a list of what could not be carried over, and with --verify of what is not stored of the inputs",
     "sha256": "the digest of the file, with --sha256",
 }
 JSON = {
@@ -104,8 +104,8 @@ JSON = {
         "BatchAxis": "the dimension of --batch-axis, or null",
         "constraints": "a list of tensor, property, found, wanted, rule, ok and hint",
         "lowest_level": "the lowest feature level that accepts the tensors, or null",
+        "notes": "a list of what is not stored of the tensors and read as something else",
         "lengths": "how many there are: total, clamped and unchanged; or null where no level accepts the tensors",
-        "notes": "a list of texts: how many chunks of an input are absent, and read as the fill value",
     },
     "verify": _SCHEMA | {
         "level": "the feature level",
@@ -113,7 +113,7 @@ JSON = {
         "number, line, right, problems, clamped and difference (null, or index, line, found, expected, count and total)",
     },
     "show": _SCHEMA | {
-        "tensors": "a list of name, DataType, Sizes, bytes, format, storage (words that depend on the format) and, with "
+        "tensors": "a list of name, DataType, Sizes, bytes, format, storage (words that depend on the format), notes and, with "
         "--stats, statistics: min, max, mean and NaN, where what is not finite is a string",
     },
     "levels": _SCHEMA | {

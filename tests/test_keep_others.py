@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import struct
 import subprocess
 import warnings
@@ -374,3 +375,13 @@ def test_an_input_that_changes_meanwhile(tmp_path, suffix):
     with pytest.raises(OSError, match="changed while it was read"):
         work()
     assert not (tmp_path / f"y{suffix}").exists()
+
+
+def test_very_many_others_are_not_all_counted(revseq, tmp_path):
+    zarr.create_array(str(tmp_path / "x.zarr"), name="x", data=X)
+    for i in range(120):
+        shutil.copytree(tmp_path / "x.zarr/x", tmp_path / f"x.zarr/{i}")
+    done = revseq("convert", "x.zarr::x", "y.zarr").ok()
+    assert done.err == "Note: 100 or more other tensors are not carried over: --keep-others keeps them\n"
+    (tmp_path / "x.zarr/0/zarr.json").write_text("{")  # what is wrong with another array is no concern of this one
+    revseq("convert", "x.zarr::x", "z.zarr").ok()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from revseq_cli import dxdispatch
 from revseq_cli.errors import FormatError, RevseqError, TensorIOError, UsageError, listed
 from revseq_cli.formats import models, npy, npz, positioned, safetensors, text, zarr_metadata
-from revseq_cli.formats.base import HDF5_MAGIC, NPY_MAGIC, ZIP_MAGIC, Layout, format_by_bytes
+from revseq_cli.formats.base import HDF5_MAGIC, MOST_OTHERS, NPY_MAGIC, ZIP_MAGIC, Layout, format_by_bytes
 from revseq_cli.formats.newfile import NewFile, NewFolder, Scratch
 from revseq_cli.formats.text import Text, TextTypes
 
@@ -363,7 +363,8 @@ def _left_behind(like: Source) -> tuple[str, ...]:
     """A note on the other tensors of an input's file, if there are any."""
     count = like.others()
     tensors = "tensor is" if count == 1 else "tensors are"
-    return (f"{count:,} other {tensors} not carried over: --keep-others keeps them",) if count else ()
+    more = " or more" if count == MOST_OTHERS else ""
+    return (f"{count:,}{more} other {tensors} not carried over: --keep-others keeps them",) if count else ()
 
 
 def _require_layout(layout: Layout, like: Source, wanted: Format, inner: str, where: str) -> None:

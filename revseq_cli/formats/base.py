@@ -34,6 +34,8 @@ Parcel = tuple[Region, "NDArray[Any]"]
 NPY_MAGIC = b"\x93NUMPY"
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 ZIP_MAGIC = b"PK\x03\x04"
+# Other tensors of a file are counted up to here, where to find them takes time.
+MOST_OTHERS = 100
 # What Keras holds for a decompression bomb: from this size on, more than so many times what is stored.
 _BOMB_BYTES, _BOMB_RATIO = 4 << 30, 1000
 
@@ -205,7 +207,7 @@ class Source(ABC):
                 pass
 
     def others(self) -> int:
-        """How many other tensors its file has."""
+        """How many other tensors its file has; MOST_OTHERS may stand for more."""
         return self.siblings
 
     def gaps(self) -> tuple[str, ...]:

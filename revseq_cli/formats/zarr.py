@@ -18,7 +18,7 @@ import numpy as np
 
 from revseq_cli.errors import FormatError, RevseqError, TensorIOError
 from revseq_cli.formats import positioned, zarr_chunks, zarr_metadata
-from revseq_cli.formats.base import Source, Storage, Ticket, chosen, looks_like, refuse_bomb
+from revseq_cli.formats.base import MOST_OTHERS, Source, Storage, Ticket, chosen, looks_like, refuse_bomb
 from revseq_cli.formats.types import is_nameless
 from revseq_cli.plan import chunk_boxes
 
@@ -80,7 +80,7 @@ class ZarrSource(Source):
 
     def others(self) -> int:
         """How many other arrays its store has, or as many as were looked for."""
-        return zarr_metadata.count_others(self.store, self.inner) if self.inner else 0
+        return zarr_metadata.count_others(self.store, self.inner, MOST_OTHERS) if self.inner else 0
 
     def gaps(self) -> tuple[str, ...]:
         """How many chunks are absent: the format takes that for the fill value, lost or never written."""

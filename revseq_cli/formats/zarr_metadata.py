@@ -32,8 +32,6 @@ _LONGEST_TYPE = 16
 _TYPES = {str(dtype_of(each)): dtype_of(each) for each in DataType if each.kind != "minifloat"}
 # What the package zarr makes of NumPy's void: bytes, and no word on what they are.
 _TYPES |= {f"raw_bytes {size}": np.dtype(f"V{size}") for size in sorted({each.size for each in DataType})}
-# Other arrays than the one that is asked for are counted up to here.
-MOST_OTHERS = 1000
 Version = Literal[2, 3]
 NEWEST: Version = 3
 
@@ -67,11 +65,11 @@ def arrays_in(store: str) -> list[str]:
     return sorted(_walk(store))
 
 
-def count_others(store: str, inner: str) -> int:
-    """How many other arrays the store has; all together may take long to find, so that no more than some are."""
+def count_others(store: str, inner: str, most: int) -> int:
+    """How many other arrays the store has, of which no more than so many are looked for."""
     others = 0
     try:
-        for _ in itertools.islice((each for each in _walk(store) if each != inner), MOST_OTHERS):
+        for _ in itertools.islice((each for each in _walk(store) if each != inner), most):
             others += 1
     except RevseqError:  # what is wrong with another array is of no concern to this one
         others += 1
