@@ -83,6 +83,12 @@ def test_only_one_module_knows_the_operating_system():
             assert not re.search(r"\bos\.(pread|pwrite|preadv|posix_\w+|ftruncate)\b", path.read_text()), path
 
 
+def test_only_one_module_imports_h5py():
+    """It is the one that looks at the environment first."""
+    found = [path.stem for path in PACKAGE.rglob("*.py") if "h5py" in set(imports(path))]
+    assert found == ["hdf5_library"]
+
+
 def test_every_file_says_what_lives_there():
     for path in [*PACKAGE.rglob("*.py"), *(ROOT / "tests").rglob("*.py")]:
         assert ast.get_docstring(ast.parse(path.read_text())), path

@@ -271,7 +271,11 @@ def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def command(quiet: bool, verbose: int, color: str, progress: bool = True, **parameters: Any) -> Any:
-        return function(voice=Voice(quiet, verbose, color, progress), **parameters)
+        voice = Voice(quiet, verbose, color, progress)
+        try:
+            return function(voice=voice, **parameters)
+        finally:
+            voice.environment()
 
     return _apply(_OUTPUT, command)
 
@@ -294,6 +298,12 @@ class Voice:
         """Tell a user what the result lacks."""
         if not self.quiet:
             click.echo(printable(f"Note: {text}"), file=sys.stderr)
+
+    def environment(self) -> None:
+        """Tell a user which variables of the environment were not heeded, where HDF5 was needed."""
+        library = sys.modules.get("revseq_cli.formats.hdf5_library")
+        for text in library.notes if library else ():
+            self.note(text)
 
     def workers(self, arrangement: Arrangement) -> None:
         """Tell a user who asked for it where workers that are not ours can be watched."""

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-import h5py
-
 from revseq_cli.errors import FormatError, RevseqError, TensorIOError
 from revseq_cli.formats import hdf5_links, hdf5_types, positioned
 from revseq_cli.formats.base import HDF5_MAGIC, Source, Storage, Ticket, looks_like, refuse_bomb
+from revseq_cli.formats.hdf5_library import h5py
 from revseq_cli.formats.raw import RawTensor, RawTicket
 from revseq_cli.plan import chunk_boxes
 
@@ -39,11 +38,6 @@ _FILTERS = {
 }  # fmt: skip
 
 _LAYOUTS = {h5py.h5d.COMPACT: "compact", h5py.h5d.CONTIGUOUS: "contiguous"}
-
-# No code is loaded from directories that the environment names, nor from HDF5's own: the only filters are those that
-# are built in, and those of the package hdf5plugin, which brings and registers its own.
-for _ in range(h5py.h5pl.size()):
-    h5py.h5pl.remove(0)
 
 
 @contextlib.contextmanager

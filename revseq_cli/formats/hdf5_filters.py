@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import h5py
-
 from revseq_cli.errors import FormatError, UsageError
 from revseq_cli.formats import hdf5
+from revseq_cli.formats.hdf5_library import h5py
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import h5py
 import numpy as np
 
 from revseq_cli.errors import FormatError, UsageError, printable
 from revseq_cli.formats import hdf5, hdf5_filters, hdf5_scales, hdf5_types, netcdf
+from revseq_cli.formats.hdf5_library import h5py
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

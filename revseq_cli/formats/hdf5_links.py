@@ -9,11 +9,9 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-import h5py
-from h5py import h5d, h5g, h5l, h5o
-
 from revseq_cli.errors import FormatError, listed
 from revseq_cli.formats import hdf5_scales
+from revseq_cli.formats.hdf5_library import h5py
 
 _MOST_SOFT_LINKS = 16  # on the way to one dataset, as HDF5 has it
 _WANTED = "a dataset inside the file"
@@ -47,29 +45,29 @@ class _Link(NamedTuple):
     file: str = ""
 
     @classmethod
-    def read(cls, group: h5g.GroupID, part: bytes) -> _Link | None:
+    def read(cls, group: h5py.h5g.GroupID, part: bytes) -> _Link | None:
         """The link of that name; None for a hard one."""
         kind = group.links.get_info(part).type
-        if kind == h5l.TYPE_HARD:
+        if kind == h5py.h5l.TYPE_HARD:
             return None
-        if kind == h5l.TYPE_SOFT:
+        if kind == h5py.h5l.TYPE_SOFT:
             return cls(kind, _text(group.links.get_val(part)))
-        if kind == h5l.TYPE_EXTERNAL:
+        if kind == h5py.h5l.TYPE_EXTERNAL:
             file, target = map(_text, group.links.get_val(part))
             return cls(kind, target, file)
         return cls(kind)
 
     def __str__(self) -> str:
-        if self.kind == h5l.TYPE_SOFT:
+        if self.kind == h5py.h5l.TYPE_SOFT:
             return f"a soft link to {self.target}"
-        if self.kind == h5l.TYPE_EXTERNAL:
+        if self.kind == h5py.h5l.TYPE_EXTERNAL:
             return f"an external link to {self.file}::{self.target}"
         return f"a user-defined link of class {self.kind}"
 
     def hint(self, path: str, rest: list[str]) -> str:
         """What to type for what stands behind an external link, if its file is there."""
         file = os.path.join(os.path.dirname(path), self.file)  # noqa: PTH118, PTH120 - any text, as the file has it
-        if self.kind != h5l.TYPE_EXTERNAL or not os.path.isfile(file):  # noqa: PTH113
+        if self.kind != h5py.h5l.TYPE_EXTERNAL or not os.path.isfile(file):  # noqa: PTH113
             return ""
         return f"try {file}::{'/'.join([self.target.rstrip('/'), *rest])}"
 
@@ -95,25 +93,27 @@ def find(file: h5py.File, inner: str | None, path: str) -> Found:
     if any("\udc80" <= c <= "\udcff" for c in name):
         raise FormatError("its name is not UTF-8", "a name that is; h5copy can give it one", where=where)
     item, place = _followed(file, parts, path, where)
-    if not isinstance(item, h5d.DatasetID):
+    if not isinstance(item, h5py.h5d.DatasetID):
         inside = [each for each in _listing(file).datasets if each.startswith(f"{place}/")]
         found = f"is a group with {listed(inside)}" if inside else "is a group"
         raise FormatError(found, "a dataset", f"try {path}::{inside[0]}" if inside else "", where)
     return Found(h5py.Dataset(item), name, place)
 
 
-def _followed(file: h5py.File, parts: list[str], path: str, where: str) -> tuple[h5g.GroupID | h5d.DatasetID, str]:
+def _followed(
+    file: h5py.File, parts: list[str], path: str, where: str
+) -> tuple[h5py.h5g.GroupID | h5py.h5d.DatasetID, str]:
     """What stands at the end of the way, and a name of hard links for it."""
-    root = h5g.open(file.id, b"/")
+    root = h5py.h5g.open(file.id, b"/")
     item, place, todo, followed = root, "", parts, list[str]()
     while todo:
         part, *todo = todo
-        if not isinstance(item, h5g.GroupID) or not item.links.exists(_bytes(part)):
+        if not isinstance(item, h5py.h5g.GroupID) or not item.links.exists(_bytes(part)):
             raise _nothing(file, followed, path, where)
         link = _Link.read(item, _bytes(part))
         if link is None:
             item, place = _open(item, _bytes(part), where), f"{place}/{part}"
-        elif link.kind == h5l.TYPE_SOFT:
+        elif link.kind == h5py.h5l.TYPE_SOFT:
             followed.append(f"{place}/{part} is {link}")
             if len(followed) > _MOST_SOFT_LINKS:
                 raise FormatError(
@@ -129,12 +129,12 @@ def _followed(file: h5py.File, parts: list[str], path: str, where: str) -> tuple
     return item, place
 
 
-def _open(group: h5g.GroupID, part: bytes, where: str) -> h5g.GroupID | h5d.DatasetID:
-    match h5o.get_info(group, part).type:
-        case h5o.TYPE_GROUP:
-            return h5g.open(group, part)
-        case h5o.TYPE_DATASET:
-            return h5d.open(group, part)
+def _open(group: h5py.h5g.GroupID, part: bytes, where: str) -> h5py.h5g.GroupID | h5py.h5d.DatasetID:
+    match h5py.h5o.get_info(group, part).type:
+        case h5py.h5o.TYPE_GROUP:
+            return h5py.h5g.open(group, part)
+        case h5py.h5o.TYPE_DATASET:
+            return h5py.h5d.open(group, part)
     raise FormatError("is a data type, or what h5py does not know", "a dataset", where=where)
 
 
@@ -166,8 +166,8 @@ def _listing(file: h5py.File) -> _Listing:
     """All that hard links lead to; what cannot be opened is among the datasets, and whoever names it is told why."""
     datasets: dict[str, bool] = {}
     links: dict[str, _Link] = {}
-    root = h5g.open(file.id, b"/")
-    pending, seen = [("", root)], {h5o.get_info(root).addr}
+    root = h5py.h5g.open(file.id, b"/")
+    pending, seen = [("", root)], {h5py.h5o.get_info(root).addr}
     while pending:
         prefix, group = pending.pop()
         for part in group:
@@ -176,14 +176,14 @@ def _listing(file: h5py.File) -> _Listing:
                 links[name] = link
                 continue
             try:
-                info = h5o.get_info(group, part)
+                info = h5py.h5o.get_info(group, part)
                 if info.addr in seen:  # an object may have several names, and a group may be a member of itself
                     continue
                 seen.add(info.addr)
-                if info.type == h5o.TYPE_GROUP:
-                    pending.append((name, h5g.open(group, part)))
-                elif info.type == h5o.TYPE_DATASET:
-                    datasets[name] = hdf5_scales.is_scale(h5py.Dataset(h5d.open(group, part)))
+                if info.type == h5py.h5o.TYPE_GROUP:
+                    pending.append((name, h5py.h5g.open(group, part)))
+                elif info.type == h5py.h5o.TYPE_DATASET:
+                    datasets[name] = hdf5_scales.is_scale(h5py.Dataset(h5py.h5d.open(group, part)))
             except (OSError, RuntimeError, KeyError, ValueError, TypeError):
                 datasets[name] = False
     return _Listing(dict(sorted(datasets.items())), dict(sorted(links.items())))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import h5py
 import numpy as np
+
+from revseq_cli.formats.hdf5_library import h5py
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

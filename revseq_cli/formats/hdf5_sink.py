@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-import h5py
 import numpy as np
 
 from revseq_cli.errors import FormatError, RevseqError, TensorIOError
 from revseq_cli.formats import hdf5, hdf5_filters, hdf5_like, hdf5_links, hdf5_types, positioned
 from revseq_cli.formats.base import FileSink, Handing, Layout, Outlet, Source
+from revseq_cli.formats.hdf5_library import h5py
 from revseq_cli.formats.raw import RawSink, RawTensor
 from revseq_cli.plan import chunk_boxes
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import h5py
 import numpy as np
-from h5py import h5d, h5s, h5t
 
 from revseq_cli import minifloats
 from revseq_cli.errors import FormatError, listed
+from revseq_cli.formats.hdf5_library import h5py
 from revseq_cli.formats.types import data_type_of, is_big_endian, named
 from revseq_cli.formats.types import dtype_of as dtype_of_name
 from revseq_cli.spec import DataType
@@ -29,14 +28,14 @@ _NUMBERS = [("STD_I", "i", (1, 2, 4, 8)), ("STD_U", "u", (1, 2, 4, 8)), ("STD_B"
             ("IEEE_F", "f", (2, 4, 8)), ("COMPLEX_IEEE_F", "c", (8, 16))]  # fmt: skip
 
 
-def _plain() -> list[tuple[h5t.TypeID, np.dtype[Any]]]:
+def _plain() -> list[tuple[h5py.h5t.TypeID, np.dtype[Any]]]:
     """The types that are numbers as they are, each with its dtype."""
     found = []
     for prefix, kind, sizes in _NUMBERS:
         for size in sizes:
             for suffix, order in _ORDERS.items():
                 bits = size * 8 // (2 if kind == "c" else 1)  # of one part
-                known = getattr(h5t, f"{prefix}{bits}{suffix}", None)  # HDF5 has complex numbers since 2.0
+                known = getattr(h5py.h5t, f"{prefix}{bits}{suffix}", None)  # HDF5 has complex numbers since 2.0
                 if known is not None:
                     found.append((known, np.dtype(f"{order}{kind}{size}")))
     return found
@@ -52,26 +51,26 @@ _MINIFLOATS = {
 _BOOLEANS = {b"FALSE": 0, b"TRUE": 1}  # as h5py and netCDF write them
 # What to call the rest.
 _OTHERS = {
-    h5t.INTEGER: "an integer of {precision} bits in {size} bytes",
-    h5t.FLOAT: "a float of {precision} bits in {size} bytes, in a layout of its own",
-    h5t.BITFIELD: "a bitfield in {size} bytes that are not all its own",
-    h5t.TIME: "a time",
-    h5t.STRING: "text",
-    h5t.OPAQUE: "opaque",
-    h5t.COMPOUND: "a compound of {members}",
-    h5t.REFERENCE: "a reference",
-    h5t.ENUM: "an enumeration of {size} bytes",
-    h5t.VLEN: "a list of any length",
-    h5t.ARRAY: "an array",
+    h5py.h5t.INTEGER: "an integer of {precision} bits in {size} bytes",
+    h5py.h5t.FLOAT: "a float of {precision} bits in {size} bytes, in a layout of its own",
+    h5py.h5t.BITFIELD: "a bitfield in {size} bytes that are not all its own",
+    h5py.h5t.TIME: "a time",
+    h5py.h5t.STRING: "text",
+    h5py.h5t.OPAQUE: "opaque",
+    h5py.h5t.COMPOUND: "a compound of {members}",
+    h5py.h5t.REFERENCE: "a reference",
+    h5py.h5t.ENUM: "an enumeration of {size} bytes",
+    h5py.h5t.VLEN: "a list of any length",
+    h5py.h5t.ARRAY: "an array",
 }
 
 
-def dtype_of(kind: h5t.TypeID, asked: DataType | None = None) -> np.dtype[Any]:
+def dtype_of(kind: h5py.h5t.TypeID, asked: DataType | None = None) -> np.dtype[Any]:
     """The dtype that has such elements, bit for bit; FormatError for what no tensor has.
 
     `asked` is the data type of opaque elements, which have no name.
     """
-    if isinstance(kind, h5t.TypeOpaqueID):
+    if isinstance(kind, h5py.h5t.TypeOpaqueID):
         return named(np.dtype(f"V{kind.get_size()}"), asked, "")
     dtype = _number(kind) or _minifloat(kind) or _enumeration(kind) or _complex(kind)
     if dtype is None:
@@ -79,16 +78,16 @@ def dtype_of(kind: h5t.TypeID, asked: DataType | None = None) -> np.dtype[Any]:
     return dtype
 
 
-def kind_of(dtype: np.dtype[Any]) -> h5t.TypeID:
+def kind_of(dtype: np.dtype[Any]) -> h5py.h5t.TypeID:
     """HDF5's type for elements of a dtype."""
     if not minifloats.is_minifloat(dtype):
-        return h5t.py_create(dtype, logical=True)
+        return h5py.h5t.py_create(dtype, logical=True)
     data_type = data_type_of(dtype)
     if data_type not in _MINIFLOATS:
-        return h5t.py_create(np.dtype(f"V{dtype.itemsize}"), logical=True)
+        return h5py.h5t.py_create(np.dtype(f"V{dtype.itemsize}"), logical=True)
     fields, bias = _MINIFLOATS[data_type]
-    kind = h5t.IEEE_F16LE.copy()
-    kind.set_order(h5t.ORDER_BE if is_big_endian(dtype) else h5t.ORDER_LE)
+    kind = h5py.h5t.IEEE_F16LE.copy()
+    kind.set_order(h5py.h5t.ORDER_BE if is_big_endian(dtype) else h5py.h5t.ORDER_LE)
     kind.set_fields(*fields)
     kind.set_ebias(bias)
     kind.set_precision(8 * dtype.itemsize)
@@ -96,15 +95,15 @@ def kind_of(dtype: np.dtype[Any]) -> h5t.TypeID:
     return kind
 
 
-def meaning(kind: h5t.TypeID) -> str:
+def meaning(kind: h5py.h5t.TypeID) -> str:
     """What the type says beyond its data type, for a person, or nothing."""
     match kind:
-        case h5t.TypeBitfieldID():
+        case h5py.h5t.TypeBitfieldID():
             return "bitfield"
-        case h5t.TypeEnumID():
+        case h5py.h5t.TypeEnumID():
             names = [kind.get_member_name(i).decode("utf-8", "replace") for i in range(kind.get_nmembers())]
             return f"enumeration of {listed(names, 5)}"
-        case h5t.TypeCompoundID():
+        case h5py.h5t.TypeCompoundID():
             return f"compound of {_members(kind)}"
     return ""
 
@@ -124,34 +123,36 @@ def write(dataset: h5py.Dataset, region: Region, values: NDArray[Any]) -> None:
 def lacks_values(dataset: h5py.Dataset) -> bool:
     """Whether there is nothing to read: no value was written, and none stands for those."""
     fill = dataset.id.get_create_plist().fill_value_defined()
-    return bool(dataset.id.get_space_status() == h5d.SPACE_STATUS_NOT_ALLOCATED and fill == h5d.FILL_VALUE_UNDEFINED)
+    return bool(
+        dataset.id.get_space_status() == h5py.h5d.SPACE_STATUS_NOT_ALLOCATED and fill == h5py.h5d.FILL_VALUE_UNDEFINED
+    )
 
 
-def _spaces(dataset: h5py.Dataset, region: Region) -> tuple[h5s.SpaceID, h5s.SpaceID]:
+def _spaces(dataset: h5py.Dataset, region: Region) -> tuple[h5py.h5s.SpaceID, h5py.h5s.SpaceID]:
     """The region in memory, and in the file."""
     space = dataset.id.get_space()
     if not region:  # a scalar
         return space, space
     sizes = tuple(part.stop - part.start for part in region)
     space.select_hyperslab(tuple(part.start for part in region), sizes)
-    return h5s.create_simple(sizes), space
+    return h5py.h5s.create_simple(sizes), space
 
 
-def _number(kind: h5t.TypeID) -> np.dtype[Any] | None:
+def _number(kind: h5py.h5t.TypeID) -> np.dtype[Any] | None:
     return next((dtype for known, dtype in _PLAIN if kind.equal(known)), None)
 
 
-def _minifloat(kind: h5t.TypeID) -> np.dtype[Any] | None:
+def _minifloat(kind: h5py.h5t.TypeID) -> np.dtype[Any] | None:
     """A float that NumPy lacks."""
-    if not isinstance(kind, h5t.TypeFloatID):
+    if not isinstance(kind, h5py.h5t.TypeFloatID):
         return None
     either = (dtype_of_name(each).newbyteorder(order) for each in _MINIFLOATS for order in ("<", ">"))
     return next((dtype for dtype in either if kind.equal(kind_of(dtype))), None)
 
 
-def _enumeration(kind: h5t.TypeID) -> np.dtype[Any] | None:
+def _enumeration(kind: h5py.h5t.TypeID) -> np.dtype[Any] | None:
     """Truth values as BOOL, other enumerations as the integers behind them."""
-    if not isinstance(kind, h5t.TypeEnumID):
+    if not isinstance(kind, h5py.h5t.TypeEnumID):
         return None
     dtype = _number(kind.get_super())
     if dtype and dtype.itemsize == 1 and kind.get_nmembers() == len(_BOOLEANS):
@@ -160,9 +161,9 @@ def _enumeration(kind: h5t.TypeID) -> np.dtype[Any] | None:
     return dtype
 
 
-def _complex(kind: h5t.TypeID) -> np.dtype[Any] | None:
+def _complex(kind: h5py.h5t.TypeID) -> np.dtype[Any] | None:
     """Two floats of one type, one behind the other, whatever their names are."""
-    if not isinstance(kind, h5t.TypeCompoundID) or kind.get_nmembers() != 2:
+    if not isinstance(kind, h5py.h5t.TypeCompoundID) or kind.get_nmembers() != 2:
         return None
     real, imaginary = kind.get_member_type(0), kind.get_member_type(1)
     part = _number(real)
@@ -173,13 +174,13 @@ def _complex(kind: h5t.TypeID) -> np.dtype[Any] | None:
     return np.dtype(f"{part.byteorder}c{2 * part.itemsize}") if part.itemsize > 2 else None
 
 
-def _members(kind: h5t.TypeCompoundID) -> str:
+def _members(kind: h5py.h5t.TypeCompoundID) -> str:
     return listed((kind.get_member_name(i).decode("utf-8", "replace") for i in range(kind.get_nmembers())), 5)
 
 
-def _named(kind: h5t.TypeID) -> str:
+def _named(kind: h5py.h5t.TypeID) -> str:
     """What to call a type that no tensor has."""
-    precision = kind.get_precision() if isinstance(kind, h5t.TypeAtomicID) else 0
-    members = _members(kind) if isinstance(kind, h5t.TypeCompoundID) else ""
+    precision = kind.get_precision() if isinstance(kind, h5py.h5t.TypeAtomicID) else 0
+    members = _members(kind) if isinstance(kind, h5py.h5t.TypeCompoundID) else ""
     name = _OTHERS.get(kind.get_class(), "none that h5py knows")
     return name.format(precision=precision, size=kind.get_size(), members=members)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import h5py
 import numpy as np
 
 from revseq_cli.errors import listed, printable
 from revseq_cli.formats import hdf5_scales
+from revseq_cli.formats.hdf5_library import h5py
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
