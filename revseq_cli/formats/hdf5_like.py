@@ -179,7 +179,11 @@ class _Copy:
                 seen.add(h5py.h5o.get_info(item.id).addr)
                 item = item.parent
         names: list[bytes] = []
-        h5py.h5o.visit(self._source.file.id, names.append)
+        try:
+            h5py.h5o.visit(self._source.file.id, names.append)
+        except (OSError, RuntimeError, KeyError, ValueError):  # what is damaged there is not asked for here
+            self._notes.append("some other objects cannot be read, and none is carried over")
+            return
         if others := len(names) - len(seen):
             objects = "object is" if others == 1 else "objects are"
             self._notes.append(f"{others} other {objects} not carried over: --keep-others keeps them")
