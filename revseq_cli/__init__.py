@@ -8,10 +8,11 @@ array([[3, 2, 1, 4],
 
 from __future__ import annotations
 
-import operator
-from typing import TYPE_CHECKING, Any
-
+# The command begins here, too: what is imported now is time in which Python answers a signal with a traceback.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -37,6 +38,8 @@ def reverse_subsequences(values: NDArray[Any], lengths: NDArray[np.unsignedinteg
     Source of the rules: Microsoft's reference page of DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC, its members and "Tensor
     constraints".
     """
+    import operator
+
     import numpy as np  # `--help` must not load NumPy
 
     from revseq_cli import kernel, spec
@@ -62,6 +65,8 @@ def violations(
     Source of the rules: Microsoft's reference page of DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC, "Tensor constraints" and
     "Tensor support".
     """
+    import operator
+
     import numpy as np
 
     from revseq_cli import spec

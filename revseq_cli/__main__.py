@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found, unused-ignore] # `signal` itself takes a while to import
+
+# Python would answer Ctrl-C with a traceback from whatever is imported below. Nothing is at stake yet: it ends the
+# process at once, until `stopping.watch` has better to do.
+if _signal.getsignal(_signal.SIGINT) is not _signal.SIG_IGN:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
 import io
 import os
 import sys
@@ -25,7 +32,7 @@ def main() -> NoReturn:
         os.environ.pop("PYTHONINSPECT", None)
         with stopping.ending:
             status = _flushed(_run())
-    except (stopping.Stopped, KeyboardInterrupt):  # the latter where our own handler was not yet in place
+    except stopping.Stopped:
         pass
     if status is None:
         stopping.die()

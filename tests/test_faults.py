@@ -355,6 +355,47 @@ def old_or_whole(path, whole, status):
     return found == whole or (status != 0 and found == old)
 
 
+# Starts the command as its script does, and acts whenever a module is imported.
+_STARTING = """
+import os, signal, sys
+wanted, before = sys.argv[1], []
+def hook(event, arguments):
+    if event != "import":
+        return
+    if arguments[0] == wanted:
+        os.kill(os.getpid(), signal.SIGINT)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        before.append(arguments[0])
+    elif wanted == "none":
+        os.write(1, " ".join(before).encode())
+        os._exit(0)
+sys.addaudithook(hook)
+sys.argv[1:] = ["levels"]
+from revseq_cli.__main__ import main
+main()
+"""
+
+
+def starting(wanted):
+    return subprocess.run([sys.executable, "-c", _STARTING, wanted], capture_output=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("module", ["revseq_cli.stopping", "gc", "click", "revseq_cli.commands.cli", "rich.table"])
+def test_h43_ctrl_c_while_the_command_starts(module):
+    done = starting(module)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
+
+
+def test_h43_nothing_of_ours_is_loaded_while_python_answers_signals():
+    """Python itself starts before that, and answers with a traceback; what of it is ours is as short as can be."""
+    assert set(starting("none").stdout.decode().split()) <= {
+        "revseq_cli",
+        "revseq_cli.__main__",
+        "__future__",
+        "_signal",
+    }
+
+
 @pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_h43_a_signal_leaves_the_old_output_and_nothing_else(large, engine, number):
