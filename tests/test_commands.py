@@ -1,5 +1,6 @@
 """The commands through their real entry point: statuses, streams, messages, and nothing written by mistake."""
 
+import importlib
 import io
 import json
 import os
@@ -661,3 +662,30 @@ def test_names_inside_files_are_completed(tmp_path, suffix):
     lead = "/" if suffix == ".h5" else ""
     assert found == [f"{path}::{lead}a", f"{path}::{lead}b"]
     assert Tensor().shell_complete(None, None, f"{tmp_path / 'absent'}{suffix}::") == []
+
+
+def single_options():
+    """Every option of every command that takes one value, with two values of its own."""
+    for name in COMMANDS:
+        for option in importlib.import_module(f"revseq_cli.commands.{name}").command.params:
+            if option.param_type_name == "option" and not (option.is_flag or option.count):
+                yield name, max(option.opts, key=len), "1"
+
+
+@pytest.mark.parametrize(("name", "option", "value"), list(single_options()))
+def test_an_option_that_stands_twice_is_refused(revseq, name, option, value):
+    revseq(name, option, value, f"{option}={value}", "x", "y").refused(
+        f"{option} is given twice", f"revseq {name} --help"
+    )
+
+
+def test_an_option_and_its_short_name_are_one(revseq, files):
+    job = ("run", "x.npy", "n.npy", "--axis", 1)
+    revseq(*job, "-o", "a.npy", "--output", "b.npy").refused("--output is given twice")
+    revseq(*job, "-o", "a.npy", "-vv", "-v", "-q", "-q").ok()  # what takes no value may stand more than once
+    assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy", "a.npy"}
+
+
+def test_help_without_docstrings(revseq):
+    for name in ([], *([each] for each in COMMANDS)):
+        assert revseq(*name, "--help", env={"PYTHONOPTIMIZE": "2"}).ok().out == revseq(*name, "--help").ok().out

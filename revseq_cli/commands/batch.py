@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from revseq_cli.commands import options, run
+from revseq_cli.commands import base, options, run
 from revseq_cli.errors import UsageError, printable, worded
 
 if TYPE_CHECKING:
@@ -40,7 +40,20 @@ _MOST_UNDER_WAY = 4 * _THREADS
 _MOST_SMALL, _MOST_HELD = 1 << 25, 1 << 20  # bytes of a job that may run beside others, and of one in memory
 
 
-@click.command("batch", params=[*_DEFAULTS], epilog="Example: revseq batch samples/batch.jsonl")
+@base.command(
+    "batch",
+    """Carry out every job of MANIFEST in one process.
+
+    MANIFEST is JSON lines or CSV, or - for standard input: a job a line, with input, lengths, axis, output, and any
+    option below by its long name. Options that are given here are the defaults for every job. Paths are relative to
+    the current folder. The suffix .jsonl, .json or .csv decides on the format, or else whether it begins with a brace.
+
+    The whole MANIFEST is checked before the first job begins. A job that fails does not stop the others, and makes the
+    exit status 1. With --json each job has schema, line, output, ok, error, bytes, verified and notes.
+    """,
+    params=[*_DEFAULTS],
+    epilog="Example: revseq batch samples/batch.jsonl",
+)
 @click.argument("manifest", metavar="MANIFEST", type=click.Path())
 @click.option("--fail-fast", is_flag=True, help="Begin no job any more once one has failed.")
 @click.option("--progress/--no-progress", default=True, help="A progress bar, if standard error is a terminal.")
@@ -53,15 +66,7 @@ def command(
     voice: options.Voice,
     **defaults: Any,
 ) -> int:
-    """Carry out every job of MANIFEST in one process.
-
-    MANIFEST is JSON lines or CSV, or - for standard input: a job a line, with input, lengths, axis, output, and any
-    option below by its long name. Options that are given here are the defaults for every job. Paths are relative to
-    the current folder. The suffix .jsonl, .json or .csv decides on the format, or else whether it begins with a brace.
-
-    The whole MANIFEST is checked before the first job begins. A job that fails does not stop the others, and makes the
-    exit status 1. With --json each job has schema, line, output, ok, error, bytes, verified and notes.
-    """
+    """Carry the command out."""
     from revseq_cli import formats, report, stopping  # --help must not load NumPy
     from revseq_cli.manifest import parse
     from revseq_cli.progress import Progress

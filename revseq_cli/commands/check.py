@@ -6,14 +6,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from revseq_cli.commands import options
+from revseq_cli.commands import base, options
 from revseq_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from revseq_cli.spec import FeatureLevel
 
 
-@click.command("check", epilog="Example: revseq check samples/example1.txt --feature-level 2_1")
+@base.command(
+    "check",
+    """Hold a job against every constraint of a feature level.
+
+    INPUT and LENGTHS are named as in revseq run; a docs-style text or a DxDispatch model is a whole job and needs no
+    LENGTHS.
+
+    Each constraint is shown with what was found and what is wanted, then the lowest feature level that accepts the
+    tensors, and what the lengths do: how many lie above the axis size and are clamped, how many change nothing.
+    The exit status is 0 if every constraint holds, and 1 if one does not.
+    """,
+    epilog="Example: revseq check samples/example1.txt --feature-level 2_1",
+)
 @options.job_options
 @click.option(
     "--example", is_flag=True, help="If every constraint holds, print the job as a whole docs-style example instead."
@@ -31,15 +43,7 @@ def command(
     voice: options.Voice,
     **job_options: Any,
 ) -> int:
-    """Hold a job against every constraint of a feature level.
-
-    INPUT and LENGTHS are named as in revseq run; a docs-style text or a DxDispatch model is a whole job and needs no
-    LENGTHS.
-
-    Each constraint is shown with what was found and what is wanted, then the lowest feature level that accepts the
-    tensors, and what the lengths do: how many lie above the axis size and are clamped, how many change nothing.
-    The exit status is 0 if every constraint holds, and 1 if one does not.
-    """
+    """Carry the command out."""
     from revseq_cli import engine, job, report, spec, view  # --help must not load NumPy
     from revseq_cli.arrangement import Resources
     from revseq_cli.formats import text

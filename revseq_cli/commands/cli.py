@@ -57,13 +57,14 @@ class LazyGroup(click.Group):
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Example: revseq run samples/example1.txt",
+    help="""DirectML's operator DML_REVERSE_SUBSEQUENCES on tensor files.
+
+    For each line of a tensor along an axis, the first LENGTH elements are reversed and the rest are copied.
+    """,  # no docstring, which python -OO would not have
 )
 @click.version_option(__version__, prog_name="revseq", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """DirectML's operator DML_REVERSE_SUBSEQUENCES on tensor files.
-
-    For each line of a tensor along an axis, the first LENGTH elements are reversed and the rest are copied.
-    """
+    """Show the help where no command is called."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

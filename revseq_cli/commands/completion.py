@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import click
 from click.shell_completion import BashComplete, CompletionItem, ShellComplete
 
+from revseq_cli.commands import base
 from revseq_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -298,14 +299,18 @@ Register-ArgumentCompleter -Native -CommandName %(prog_name)s -ScriptBlock {
 _SHELLS: dict[str, type[_Shell]] = {each.name: each for each in (_Bash, _Zsh, _Fish, _PowerShell)}
 
 
-@click.command("completion", epilog="Example: revseq completion bash")
-@click.argument("shell", type=click.Choice(list(_SHELLS)))
-def command(shell: str) -> None:
+@base.command(
+    "completion",
     """Print the script that lets a shell complete commands, options, levels, and the names inside files.
 
     bash: eval "$(revseq completion bash)" in ~/.bashrc. zsh: the same in ~/.zshrc. fish: revseq completion fish >
     ~/.config/fish/completions/revseq.fish. PowerShell: revseq completion powershell | Out-String | Invoke-Expression
-    """
+    """,
+    epilog="Example: revseq completion bash",
+)
+@click.argument("shell", type=click.Choice(list(_SHELLS)))
+def command(shell: str) -> None:
+    """Carry the command out."""
     click.echo(_SHELLS[shell](click.get_current_context().find_root().command, {}, "revseq", VARIABLE).source())
 
 

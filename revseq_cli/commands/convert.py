@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from revseq_cli.commands import options
+from revseq_cli.commands import base, options
 from revseq_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,7 +16,19 @@ if TYPE_CHECKING:
     from revseq_cli.spec import DataType
 
 
-@click.command("convert", epilog="Example: revseq convert samples/example1.h5::/input example1.json")
+@base.command(
+    "convert",
+    """Write the tensor SRC to the new file DST, in the format of its suffix.
+
+    SRC is named as in revseq run; one of several tensors in a text is x.txt::InputTensor. Data type, sizes and every
+    bit of every element stay as they are, the bits of a NaN among them; what DST's format cannot hold is refused. From
+    .npy to .npy memory order and byte order are kept, and from HDF5 to HDF5 everything about the dataset. Data go block
+    by block within --memory; only text is held whole.
+
+    DST is a file, or - for standard output: text, or with -f npy or -f json those, made in memory.
+    """,
+    epilog="Example: revseq convert samples/example1.h5::/input example1.json",
+)
 @click.argument("src", metavar="SRC", type=options.Tensor())
 @click.argument("dst", metavar="DST", type=click.Path())
 @click.option(
@@ -46,15 +58,7 @@ def command(
     as_json: bool,
     voice: options.Voice,
 ) -> None:
-    """Write the tensor SRC to the new file DST, in the format of its suffix.
-
-    SRC is named as in revseq run; one of several tensors in a text is x.txt::InputTensor. Data type, sizes and every
-    bit of every element stay as they are, the bits of a NaN among them; what DST's format cannot hold is refused. From
-    .npy to .npy memory order and byte order are kept, and from HDF5 to HDF5 everything about the dataset. Data go block
-    by block within --memory; only text is held whole.
-
-    DST is a file, or - for standard output: text, or with -f npy or -f json those, made in memory.
-    """
+    """Carry the command out."""
     from revseq_cli import formats, job  # --help must not load NumPy
 
     to_file = dst != "-"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from revseq_cli.commands import options
+from revseq_cli.commands import base, options
 from revseq_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,7 +33,21 @@ class _Tolerance(click.ParamType[float]):
         return number
 
 
-@click.command("diff", epilog="Example: revseq diff samples/example1.npy samples/example1.h5::/input")
+@base.command(
+    "diff",
+    """Compare two tensors, each in any format, and show where they differ.
+
+    A and B are named as in revseq run; one of several tensors in a text is x.txt::InputTensor. They are equal if data
+    type, sizes and every bit of every element are the same: a NaN equals only a NaN of the same bits, and -0.0 is not
+    0.0. Byte order and memory order do not matter.
+
+    With --atol, --rtol or --equal-nan, values are compared as numpy.isclose does it, floats in FLOAT64 and integers
+    exactly: -0.0 is 0.0, and a NaN equals nothing, or with --equal-nan every NaN. Data type and sizes must be the same.
+
+    The exit status is 0 if the tensors are equal, 1 if they differ, and 2 for what cannot be read.
+    """,
+    epilog="Example: revseq diff samples/example1.npy samples/example1.h5::/input",
+)
 @click.argument("a", metavar="A", type=options.Tensor())
 @click.argument("b", metavar="B", type=options.Tensor())
 @click.option("--atol", type=_Tolerance(), help="Equal is what is this close: |A - B| <= atol + rtol * |B|.")
@@ -64,17 +78,7 @@ def command(
     as_json: bool,
     voice: options.Voice,
 ) -> int:
-    """Compare two tensors, each in any format, and show where they differ.
-
-    A and B are named as in revseq run; one of several tensors in a text is x.txt::InputTensor. They are equal if data
-    type, sizes and every bit of every element are the same: a NaN equals only a NaN of the same bits, and -0.0 is not
-    0.0. Byte order and memory order do not matter.
-
-    With --atol, --rtol or --equal-nan, values are compared as numpy.isclose does it, floats in FLOAT64 and integers
-    exactly: -0.0 is 0.0, and a NaN equals nothing, or with --equal-nan every NaN. Data type and sizes must be the same.
-
-    The exit status is 0 if the tensors are equal, 1 if they differ, and 2 for what cannot be read.
-    """
+    """Carry the command out."""
     from revseq_cli import compare, job, report, stopping, view  # --help must not load NumPy
     from revseq_cli.kernel import Tolerance
     from revseq_cli.progress import Progress

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from revseq_cli.commands import options
+from revseq_cli.commands import base, options
 from revseq_cli.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
@@ -25,8 +25,15 @@ if TYPE_CHECKING:
 _MOST_INLINE = 1000
 
 
-@click.command(
+@base.command(
     "export",
+    """Write a job as a model of Microsoft's DxDispatch, which runs it on DirectML itself, on Windows.
+
+    The values stand in the model, or in .npy files that must stay beside it: an INPUT or LENGTHS that lies there
+    already is named, and others are written as model.InputTensor.npy and model.SequenceLengthsTensor.npy. The model
+    prints the result; where a tensor is in a file, it writes model.OutputTensor.npy. revseq run MODEL.json runs it
+    here, to the same bits.
+    """,
     epilog="Example: revseq export samples/example1.npy samples/example1-lengths.npy --axis 3 -o model.json",
 )
 @options.job_options
@@ -50,13 +57,7 @@ def command(
     voice: options.Voice,
     **job_options: Any,
 ) -> None:
-    """Write a job as a model of Microsoft's DxDispatch, which runs it on DirectML itself, on Windows.
-
-    The values stand in the model, or in .npy files that must stay beside it: an INPUT or LENGTHS that lies there
-    already is named, and others are written as model.InputTensor.npy and model.SequenceLengthsTensor.npy. The model
-    prints the result; where a tensor is in a file, it writes model.OutputTensor.npy. revseq run MODEL.json runs it
-    here, to the same bits.
-    """
+    """Carry the command out."""
     from revseq_cli import job, report  # --help must not load NumPy
     from revseq_cli.formats.newfile import NewFile
     from revseq_cli.spec import FeatureLevel

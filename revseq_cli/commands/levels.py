@@ -6,18 +6,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from revseq_cli.commands import options
+from revseq_cli.commands import base, options
 
 if TYPE_CHECKING:
     from revseq_cli.spec import FeatureLevel
 
 
-@click.command("levels", epilog="Example: revseq levels 4_0")
+@base.command(
+    "levels",
+    """Show what the operator accepts at each feature level, or at LEVEL.""",
+    epilog="Example: revseq levels 4_0",
+)
 @click.argument("level", type=options.LEVEL, required=False)
 @options.json_option
 @options.output_options
 def command(level: FeatureLevel | None, as_json: bool, voice: options.Voice) -> None:
-    """Show what the operator accepts at each feature level, or at LEVEL."""
+    """Carry the command out."""
     from revseq_cli import report
     from revseq_cli.spec import FeatureLevel
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from revseq_cli.commands import options
+from revseq_cli.commands import base, options
 from revseq_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,8 +24,15 @@ if TYPE_CHECKING:
     from revseq_cli.spec import FeatureLevel
 
 
-@click.command(
+@base.command(
     "run",
+    """Reverse the first LENGTH elements of every line of INPUT along an axis.
+
+    INPUT and LENGTHS are x.npy, x.h5, x.h5::/group/name, x.npz::name, x.safetensors::name, x.zarr::array, x.json,
+    x.txt, - for standard input, or the tensor itself as text that begins with a bracket. A docs-style text with
+    InputTensor, SequenceTensor and Axis is a whole job and needs no LENGTHS; page.md::2 is the second example of a
+    page, and model.json a model of DxDispatch. Without -o, the OutputTensor is printed.
+    """,
     epilog="Example: revseq run samples/example1.npy samples/example1-lengths.npy --axis 3 -o y.npy",
 )
 @options.job_options
@@ -73,13 +80,7 @@ def command(
     voice: options.Voice,
     **job_options: Any,
 ) -> None:
-    """Reverse the first LENGTH elements of every line of INPUT along an axis.
-
-    INPUT and LENGTHS are x.npy, x.h5, x.h5::/group/name, x.npz::name, x.safetensors::name, x.zarr::array, x.json,
-    x.txt, - for standard input, or the tensor itself as text that begins with a bracket. A docs-style text with
-    InputTensor, SequenceTensor and Axis is a whole job and needs no LENGTHS; page.md::2 is the second example of a
-    page, and model.json a model of DxDispatch. Without -o, the OutputTensor is printed.
-    """
+    """Carry the command out."""
     to_file = output not in (None, "-")
     if as_json and not to_file and not dry_run:
         raise UsageError("--json reports on a file", "-o or --dry-run with it", "-f json prints the tensor as JSON")

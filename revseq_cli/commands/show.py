@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from revseq_cli.commands import options
+from revseq_cli.commands import base, options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from revseq_cli.spec import DataType
 
 
-@click.command("show", epilog="Example: revseq show samples/example1.h5::/lengths")
+@base.command(
+    "show",
+    """Show data type, sizes, dimension count, bytes and storage of tensors, and a preview of their values.
+
+    TENSOR is named as in revseq run; page.md::2 is every tensor of the second example of a page, and model.json those
+    of a model of DxDispatch.
+    """,
+    epilog="Example: revseq show samples/example1.h5::/lengths",
+)
 @click.argument("tensors", metavar="TENSOR...", nargs=-1, required=True, type=options.Tensor())
 @options.dtype_option
 @click.option("--stats", is_flag=True, help="Read every element: minimum, maximum, mean, and how many are NaN.")
@@ -32,11 +40,7 @@ def command(
     as_json: bool,
     voice: options.Voice,
 ) -> None:
-    """Show data type, sizes, dimension count, bytes and storage of tensors, and a preview of their values.
-
-    TENSOR is named as in revseq run; page.md::2 is every tensor of the second example of a page, and model.json those
-    of a model of DxDispatch.
-    """
+    """Carry the command out."""
     from revseq_cli import engine, report  # --help must not load NumPy
     from revseq_cli.arrangement import Resources
     from revseq_cli.formats import Reference

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from revseq_cli.commands import options
+from revseq_cli.commands import base, options
 from revseq_cli.errors import RevseqError, UsageError
 
 if TYPE_CHECKING:
@@ -17,18 +17,22 @@ if TYPE_CHECKING:
 _WRONG, _FAILED = 1, 2
 
 
-@click.command("verify", epilog="Example: revseq verify samples/page.md")
-@click.argument("pages", metavar="PAGE...", nargs=-1, required=True, type=click.Path())
-@options.level_option
-@options.json_option
-@options.output_options
-def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, voice: options.Voice) -> int:
+@base.command(
+    "verify",
     """Recompute every example of the operator on docs pages, and compare bit for bit.
 
     PAGE is Markdown, HTML or plain text in any language, or - for standard input; page.md::2 is its second example
     alone. Examples of other operators are skipped and counted. The exit status is 0 if every example is right, 1 if
     one is wrong, and 2 for a page that cannot be read or has no example.
-    """
+    """,
+    epilog="Example: revseq verify samples/page.md",
+)
+@click.argument("pages", metavar="PAGE...", nargs=-1, required=True, type=click.Path())
+@options.level_option
+@options.json_option
+@options.output_options
+def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, voice: options.Voice) -> int:
+    """Carry the command out."""
     from revseq_cli import formats, report  # --help must not load NumPy
     from revseq_cli.pages import verify
 

@@ -1,0 +1,33 @@
+"""What every command is: its help is an argument, and an option with one value stands once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class _Command(click.Command):
+    """A command that takes each option with one value once: of two values, Click would drop the first in silence."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """What Click makes of them; BadOptionUsage for an option that stands twice."""
+        if not ctx.resilient_parsing:
+            _, _, found = self.make_parser(ctx).parse_args(list(args))
+            single = [each for each in found if isinstance(each, click.Option) and _takes_one_value(each)]
+            if twice := next((each for i, each in enumerate(single) if each in single[:i]), None):
+                name = max(twice.opts, key=len)
+                raise click.BadOptionUsage(name, f"{name} is given twice, and it takes one value.", ctx)
+        return super().parse_args(ctx, args)
+
+
+def _takes_one_value(option: click.Option) -> bool:
+    return not (option.is_flag or option.count or option.multiple)
+
+
+def command(name: str, text: str, **attributes: Any) -> Callable[[Callable[..., Any]], click.Command]:
+    """A command with its help, which is no docstring: python -OO has none."""
+    return click.command(name, cls=_Command, help=text, **attributes)
