@@ -508,3 +508,34 @@ def test_no_number_becomes_true(initial):
     tensor = dxdispatch.Tensor(TensorDesc(DataType.BOOL, (3,)), "x", initial)
     with pytest.raises(FormatError, match=r"BOOL|leaves its data type"):
         tensor.values(np.dtype("?"))
+
+
+def test_half_a_character_names_no_file(revseq, files):
+    revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", "m.json", "--files").ok()
+    model = files / "m.json"
+    model.write_text(model.read_text().replace('"x.npy"', '"x\\ud800.npy"'))
+    for command in (("run", "m.json"), ("show", "m.json"), ("check", "m.json")):
+        revseq(*command).refused("sourcePath is 'x\\ud800.npy'", "the plain name of a .npy file")
+
+
+@pytest.mark.parametrize("name", ["a:b", "a\\b"])
+def test_a_model_whose_files_nobody_could_read_is_not_written(revseq, files, name):
+    (files / f"{name}.npy").write_bytes((files / "x.npy").read_bytes())
+    job = (f"{name}.npy", "n.npy", "--axis", 1)
+    before = {path.name for path in files.iterdir()}
+    revseq("export", *job, "-o", f"{name}.json", "--files").refused("the model would name", "neither : nor", "--inline")
+    assert {path.name for path in files.iterdir()} == before
+    for model, way in (
+        (f"{name}.json", "--inline"),
+        ("m.json", "--files"),
+    ):  # no name of its own; its own names are plain
+        revseq("export", *job, "-o", model, way).ok()
+        assert revseq("run", model).ok().out == revseq("run", *job).ok().out
+
+
+def test_names_that_are_one_file_on_windows(revseq, files):
+    (files / "X.npy").write_bytes((files / "n.npy").read_bytes())
+    (files / "M.outputtensor.npy").write_bytes((files / "x.npy").read_bytes())
+    for pair in (("x.npy", "X.npy"), ("M.outputtensor.npy", "n.npy")):
+        revseq("export", *pair, "--axis", 1, "-o", "m.json", "--files").refused("one file on Windows", "--inline")
+        assert not (files / "m.json").exists()

@@ -71,7 +71,9 @@ def command(
     work.require(level)
     file = NewFile(output, overwrite=overwrite, inputs=work.inputs)
     places = list(_places(work, Path(output), inline, overwrite=overwrite))
-    _write(work, file, places, _target(Path(output), places))
+    target = _target(Path(output), places)
+    _refuse_names(Path(output), [place.content for place in places if isinstance(place.content, str)], target)
+    _write(work, file, places, target)
     written = [output, *(place.sink.file.name for place in places if place.sink)]
     for note in file.notes:
         voice.note(note)
@@ -111,6 +113,24 @@ def _places(work: Job, model: Path, inline: bool | None, *, overwrite: bool) -> 
             continue
         path = _beside(model, role)
         yield _Place(role, source, path.name, _sink(path, source, work, overwrite=overwrite))
+
+
+def _refuse_names(model: Path, names: list[str], target: str | None) -> None:
+    """Every file that the model names must be one that its reader takes, and on Windows, too, a file of its own."""
+    from revseq_cli.formats.models import beside
+
+    every = {*names, *([target] if target else [])}
+    for name in sorted(every):
+        if beside(model.parent, name) is None:
+            raise UsageError(
+                f"the model would name {name[:80]!r}", "a file of its own folder, whose name has neither : nor \\",
+                "add -o model.json, or --inline", str(model),
+            )  # fmt: skip
+        if other := next((each for each in every if each != name and each.casefold() == name.casefold()), None):
+            raise UsageError(
+                f"the model would name both {name[:80]} and {other[:80]}, which are one file on Windows",
+                "names that differ in more than case", "rename one, or add --inline", str(model),
+            )  # fmt: skip
 
 
 def _beside(model: Path, role: str) -> Path:

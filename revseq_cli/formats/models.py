@@ -68,10 +68,19 @@ class ModelText:
 
 def beside(folder: Path, name: str) -> str | None:
     """The path of a .npy file in that folder; None for a name that is not plain, or a link that leaves the folder."""
-    if set(name) & set("/\\:\0") or not name.lower().endswith(".npy"):
+    if set(name) & set("/\\:\0") or not name.lower().endswith(".npy") or not _names_a_file(name):
         return None
     path = os.path.realpath(folder / name)
     return str(folder / name) if os.path.dirname(path) == os.path.realpath(folder) else None  # noqa: PTH120
+
+
+def _names_a_file(name: str) -> bool:
+    """Whether a file can have that name: a text of JSON may hold half of a character."""
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def is_plain(source: Source, folder: Path) -> bool:
