@@ -86,6 +86,8 @@ def worded(error: Exception, where: str) -> RevseqError:
             return error
         case MemoryError():
             return RevseqError("out of memory", hint="use a binary format, or a smaller --memory")
+        case FileNotFoundError(filename=None):  # what asks for the current folder names no file
+            return RevseqError("the current folder is not there any more", "a folder that exists", "cd to one")
         case OSError():  # files have theirs worded where they are opened
             return RevseqError(f"cannot write: {error.strerror or error}", where=error.filename or where)
         case _:

@@ -162,6 +162,38 @@ def small_disk(tmp_path):
     subprocess.run(["umount", folder], check=True)
 
 
+def test_h38_a_read_only_file_system(small_disk, files):
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    done = run(files, *JOB, "-o", "disk/y.npy")
+    failed(done, "disk/y.npy: cannot write: Read-only file system")
+
+
+@pytest.mark.parametrize("output", ["y.npy/", "new/y.npy/", "y.h5/.", "y.json/"])
+def test_h38_a_file_is_not_called_like_a_folder(files, output):
+    (files / "new").mkdir()
+    done = run(files, *JOB, "-o", output)
+    failed(done, f"{output}: is the name of a folder", f"Hint: try {output.rstrip('/.')}")
+    assert names(files) == {"x.npy", "n.npy", "new"}
+    failed(run(files, *JOB, "-o", "new/", "-f", "npy"), "new/: is a directory")
+
+
+def test_h38_a_folder_may_be_called_like_one(files):
+    assert run(files, *JOB, "-o", "y.zarr/").returncode == 0
+    assert names(files) == {"x.npy", "n.npy", "y.zarr"}
+
+
+@pytest.mark.parametrize(
+    "command", ["run [1] [1] --axis 0 -o y.npy", "convert [1] y.zarr", "export [1] [1] --axis 0 -o m.json"]
+)
+def test_h38_a_current_folder_that_is_gone(tmp_path, command):
+    (tmp_path / "gone").mkdir()
+    script = f'rmdir ../gone && exec "$0" {command}'
+    done = subprocess.run(
+        ["sh", "-c", script, COMMAND], cwd=tmp_path / "gone", capture_output=True, text=True, check=False, timeout=60
+    )
+    failed(done, "Error: the current folder is not there any more", "Hint: cd to one")
+
+
 @pytest.mark.parametrize("suffix", ["npy", "h5", "json"])
 def test_h40_a_small_disk(small_disk, tmp_path, suffix):
     np.save(tmp_path / "x.npy", np.zeros((1000, 1000), np.float32))

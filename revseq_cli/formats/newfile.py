@@ -49,6 +49,12 @@ class NewFile:
         """Take the name together with another new file, just before it; that one is entered first."""
         self._leader = leader
 
+    def _refuse_folder(self) -> None:
+        """A name that ends like a folder's is no file's, whatever realpath makes of it."""
+        if os.path.basename(self.name) in ("", ".", "..") and not self._final.is_dir():  # noqa: PTH119 - a Path has no such end
+            hint = f"try {shlex.quote(os.path.normpath(self.name))}"
+            raise TensorIOError("is the name of a folder", "the name of a file to write", hint, self.name)
+
     def _refuse_arrays(self) -> None:
         """A file inside a Zarr array would be a part of it, and a group must keep what makes it one."""
         inside = next((folder for folder in self._final.parents if zarr_metadata.is_array(folder)), None)
@@ -58,6 +64,7 @@ class NewFile:
 
     def _check(self, inputs: Iterable[positioned.Identity]) -> None:
         """Refuse what could not be replaced, before any work."""
+        self._refuse_folder()
         self._refuse_arrays()
         try:
             status = self._final.stat()
@@ -91,8 +98,8 @@ class NewFile:
                 where=self.name,
             )
         if not os.access(folder, os.W_OK | os.X_OK):
-            error = OSError(errno.EACCES, os.strerror(errno.EACCES))
-            raise positioned.failed(self.name, "write", error)
+            number = errno.EROFS if positioned.is_read_only(folder) else errno.EACCES
+            raise positioned.failed(self.name, "write", OSError(number, os.strerror(number)))
 
     def __enter__(self) -> Self:
         """Create the temporary neighbour, empty."""
@@ -210,6 +217,9 @@ class NewFolder(NewFile):
             wanted = "a new one: a folder is never replaced, not even with --overwrite"
             raise TensorIOError("already exists", wanted, "give it another name", self.name)
         super()._check(inputs)
+
+    def _refuse_folder(self) -> None:
+        """It is one."""
 
     def _create(self) -> None:
         Path(self.temporary).mkdir()

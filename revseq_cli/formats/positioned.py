@@ -342,6 +342,11 @@ def _give_rights(fd: int, path: str, like: os.stat_result) -> None:
     os.fchmod(fd, mode)
 
 
+def is_read_only(folder: Path) -> bool:
+    """Whether the file system takes no changes, whoever asks."""
+    return hasattr(os, "statvfs") and bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+
+
 def flush_directory(path: Path) -> None:
     """Make a new name in a directory last; OSError where it may not."""
     if os.name != "posix":  # elsewhere a directory cannot be opened, and the system sees to it
