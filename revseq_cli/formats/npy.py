@@ -36,6 +36,7 @@ _LONGEST_HEADER = 10_000
 # The bytes that are enough to parse any header of ours.
 HEAD_BYTES = _LONGEST_HEADER + 12
 _LENGTH_BYTES = {1: 2, 2: 4, 3: 4}
+_FIELDS = {"descr", "fortran_order", "shape"}
 _ENCODINGS = {1: "latin1", 2: "latin1", 3: "utf-8"}
 # What NumPy writes for FLOAT8_E5M2 of ml_dtypes, and does not read; others that it lacks become bytes without a name.
 _E5M2 = re.compile(r"[<>|=]f1")
@@ -90,16 +91,20 @@ class Header:
         )
 
     def _fields(self, raw: bytes) -> dict[str, Any]:
+        node: ast.expr | None = None
         try:
             text = raw.decode(_ENCODINGS[self.version])
             text = re.sub(r"(?<=\d)L\b", "", text)  # Python 2 wrote sizes so
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the parser's remarks on a hostile header
-                fields = ast.literal_eval(text.strip())
+                node = ast.parse(text.strip(), mode="eval").body
+                fields = ast.literal_eval(node)
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             fields = None
-        if not isinstance(fields, dict) or set(fields) != {"descr", "fortran_order", "shape"}:
-            raise self._wrong("has a damaged header", "a dictionary of descr, fortran_order and shape")
+        # A key that stands twice is one reader's tensor by its first value, and another's by its last.
+        once = isinstance(node, ast.Dict) and len(node.keys) == len(_FIELDS)
+        if not isinstance(fields, dict) or set(fields) != _FIELDS or not once:
+            raise self._wrong("has a damaged header", "a dictionary of descr, fortran_order and shape, each once")
         if not isinstance(fields["fortran_order"], bool):
             raise self._wrong("has a damaged header", "fortran_order is True or False")
         return fields
