@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from revseq_cli.pages import Finding, PageReport
     from revseq_cli.spec import Constraint
 
-_PREVIEW_CHUNK = 1 << 28  # bytes; some chunks are decoded for a preview
+_PREVIEW_CHUNK = 1 << 28  # bytes; each chunk with something of the preview is decoded, once
 SCHEMA = 1
 
 

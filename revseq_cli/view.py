@@ -169,7 +169,7 @@ def _rows(source: Source, ends: Ends, more: str = "", dress: _Dress | None = Non
     with source.at_hand() as near:
         if not prod(sizes) or not sizes:
             return notation.body(notation.rows_of(near.read(), _texts), sizes)
-        values = _gathered(lambda region: near.ticket(region).read(), ends)
+        values = _gathered(lambda region: near.ticket(region).read(), ends, near.chunks)
     gaps = [parts[0].stop if len(parts) > 1 else 0 for parts in ends]
     if dress:
         dressed = _gathered(dress.mask, ends).ravel()
@@ -209,11 +209,29 @@ def _count(parts: list[slice]) -> int:
     return sum(part.stop - part.start for part in parts)
 
 
-def _gathered(read: Callable[[Region], NDArray[Any]], ends: Ends) -> NDArray[Any]:
-    pieces = np.empty([len(parts) for parts in ends], dtype=object)
-    for index, region in zip(np.ndindex(pieces.shape), itertools.product(*ends), strict=True):
-        pieces[index] = read(region)
+def _gathered(
+    read: Callable[[Region], NDArray[Any]], ends: Ends, chunks: tuple[int, ...] | None = None
+) -> NDArray[Any]:
+    """What is kept, side by side; of a tensor in chunks, each is read once, since it is decoded whole each time."""
+    groups = [[[part] for part in parts] for parts in ends]
+    if chunks:
+        groups = [_by_chunk(parts, size) for parts, size in zip(ends, chunks, strict=True)]
+    pieces = np.empty([len(parts) for parts in groups], dtype=object)
+    for place, parts in zip(np.ndindex(pieces.shape), itertools.product(*groups), strict=True):
+        found = read(tuple(slice(part[0].start, part[-1].stop) for part in parts))
+        kept = [np.concatenate([np.arange(each.start, each.stop) - part[0].start for each in part]) for part in parts]
+        pieces[place] = found[np.ix_(*kept)]
     return np.block(pieces.tolist())
+
+
+def _by_chunk(parts: list[slice], size: int) -> list[list[slice]]:
+    """Indices of a dimension, cut where its chunks of that size begin, and those of one chunk together."""
+    cuts = [
+        slice(max(part.start, start), min(part.stop, start + size))
+        for part in parts
+        for start in range(part.start // size * size, part.stop, size)
+    ]
+    return [list(group) for _, group in itertools.groupby(cuts, lambda cut: cut.start // size)]
 
 
 def _texts(values: NDArray[Any]) -> list[str]:
