@@ -113,25 +113,6 @@ def test_what_was_never_written_is_its_fill_value(folder, revseq, options):
         assert (g["x"][()] == options.get("fillvalue", 0)).all()
 
 
-@pytest.mark.parametrize("libver", ["earliest", "latest"])
-@pytest.mark.parametrize("track_order", [False, True])
-def test_a_group_of_many_links_and_attributes(folder, revseq, libver, track_order):
-    """HDF5 keeps them in another way than few, and h5py's creation properties of such a group cannot be used again."""
-    with h5py.File(folder / "x.h5", "w", libver=libver) as f:
-        group = f.create_group("large/inner", track_order=track_order)
-        for i in reversed(range(40)):
-            group.attrs[f"a{i}"] = i
-            group[f"other{i}"] = np.arange(i + 1)
-        group["x"] = VALUES
-    assert "40 other objects" in revseq("run", "x.h5::large/inner/x", *RUN[2:], "--verify").ok().err
-    with h5py.File(folder / "y.h5", "a") as g:
-        group = g["large/inner"]
-        assert oracle.same_bits(group["x"][()], RESULT)
-        names = [f"a{i}" for i in reversed(range(40))]
-        assert list(group.attrs) == (names if track_order else sorted(names))
-        group["another"] = 1
-
-
 @pytest.mark.parametrize("name", ["größe/ü", "a::b", "group/c::d::e", "with blank"])
 def test_unusual_names(folder, revseq, name):
     make(folder, name=name)

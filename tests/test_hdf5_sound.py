@@ -1,9 +1,9 @@
 """A sound HDF5 file is never called damaged: what h5py lacks, or what stands elsewhere in the file, stops nothing."""
 
 import ctypes
-from pathlib import Path
 
 import h5py
+import hdf5_files
 import numpy as np
 import oracle
 import pytest
@@ -26,16 +26,7 @@ def folder(tmp_path):
 
 @pytest.fixture(scope="module")
 def library():
-    """HDF5's own library, as h5py has loaded it: for what h5py has no call for."""
-    try:
-        maps = Path("/proc/self/maps").read_text()
-    except OSError:
-        pytest.skip("where a process has its libraries can only be told on Linux")
-    found = {line.split()[-1] for line in maps.splitlines() if "/libhdf5-" in line or line.endswith("/libhdf5.so")}
-    found = {path for path in found if "/h5py" in path} or found  # other packages bring one of their own
-    if len(found) != 1:
-        pytest.skip("which library of HDF5 is that of h5py cannot be told")
-    return ctypes.CDLL(found.pop())
+    return hdf5_files.library()
 
 
 def right(folder, name="x"):
