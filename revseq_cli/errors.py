@@ -88,6 +88,8 @@ def worded(error: Exception, where: str) -> RevseqError:
             return RevseqError("out of memory", hint="use a binary format, or a smaller --memory")
         case FileNotFoundError(filename=None):  # what asks for the current folder names no file
             return RevseqError("the current folder is not there any more", "a folder that exists", "cd to one")
+        case ImportError() if "failed to map segment" in str(error):  # the loader's word for no memory
+            return RevseqError("out of memory", "room for the libraries", "ulimit -v unlimited")
         case OSError():  # files have theirs worded where they are opened
             return RevseqError(f"cannot write: {error.strerror or error}", where=error.filename or where)
         case _:

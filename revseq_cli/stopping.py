@@ -1,5 +1,7 @@
 """An orderly stop on SIGINT, SIGTERM and SIGHUP: at once where nothing is at stake, and else at the next safe point.
 
+A second signal ends what takes longer than half a second.
+
 No handler raises an exception: out of nowhere it would leave locks held, h5py would swallow it, and an import would
 report it.
 """
@@ -13,12 +15,15 @@ import signal
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 PATIENCE = 0.1  # seconds after which whoever waits looks whether a signal came
 _received: list[int] = []
+_GRACE = 0.5  # seconds that a second signal leaves for what is being undone
+# What is done even then, in the order in which it came: it waits for nobody, as to kill a process or to remove a file.
+at_once: dict[object, Callable[[], object]] = {}
 # What outlives a pass, such as a connection, and must be closed before the process ends, however it ends.
 ending = contextlib.ExitStack()
 _deferring: list[None] = []  # one for each `deferred` under way; a list, since threads add and remove without a lock
@@ -39,6 +44,30 @@ def _handle(number: int, _: FrameType | None) -> None:
     if not _deferring:
         _end_by(number)
     _received.append(number)
+    if len(_received) > 1:
+        _hurry()
+
+
+def _hurry() -> None:
+    """Somebody is impatient, or has sent a signal to the process and to its group: it ends, but not within a moment."""
+    if not hasattr(signal, "setitimer"):
+        _end_at_once()
+    if len(_received) == 2:
+        _after(_GRACE, _end_at_once)
+
+
+def _after(seconds: float, function: Callable[[], object]) -> None:
+    signal.signal(signal.SIGALRM, lambda *_: function())
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def _end_at_once() -> NoReturn:
+    if hasattr(signal, "setitimer"):  # a folder may hold very many files
+        _after(_GRACE / 2, lambda: _end_by(_received[0]))
+    for each in reversed([*at_once.values()]):
+        with contextlib.suppress(Exception):  # there is no more time to say so
+            each()
+    _end_by(_received[0])
 
 
 @contextlib.contextmanager
@@ -92,5 +121,7 @@ def die() -> NoReturn:
 def _end_by(number: int) -> NoReturn:
     """End as the signal would have ended us, so that a shell's loop stops too."""
     signal.signal(number, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
     os.kill(os.getpid(), number)
     os._exit(128 + number)

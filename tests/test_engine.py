@@ -1,10 +1,11 @@
 """Every engine, on every format, in little memory, and what becomes of it when something dies."""
 
+import _thread
 import hashlib
 import json
+import multiprocessing
 import os
 import tempfile
-import threading
 from pathlib import Path
 
 import h5py
@@ -245,7 +246,8 @@ def test_a_system_that_starts_no_more_workers(monkeypatch, engine_name):
     def refuse(*_, **__):
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(_thread, "start_new_thread", refuse)
+    monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", refuse)
     arrangement = Arrangement(make_plan((4,), None, most_elements=1, grain=(1,)), engine_name, 2, 0)
     with pytest.raises(EngineError, match="cannot start a worker") as caught:
         list(workers.results([int] * 4, arrangement))

@@ -157,7 +157,7 @@ class _Batch:
         from concurrent.futures import ThreadPoolExecutor
 
         from revseq_cli import stopping
-        from revseq_cli.workers import starting
+        from revseq_cli.pools import starting
 
         under_way: deque[Future[Outcome | None]] = deque()
         pool = ThreadPoolExecutor(_THREADS)

@@ -111,6 +111,7 @@ class NewFile:
                 if not isinstance(e, FileExistsError):  # that one is not ours
                     self._remove()
                 raise positioned.failed(self.name, "write", e) from None
+            stopping.at_once[self] = self._remove
             self._deferred = stack.pop_all()
         return self
 
@@ -154,6 +155,7 @@ class NewFile:
         os.close(os.open(self.temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | positioned.BINARY, mode))
 
     def _remove(self) -> None:
+        stopping.at_once.pop(self, None)
         try:
             Path(self.temporary).unlink(missing_ok=True)
         except OSError as e:
@@ -225,6 +227,7 @@ class NewFolder(NewFile):
         Path(self.temporary).mkdir()
 
     def _remove(self) -> None:
+        stopping.at_once.pop(self, None)
         shutil.rmtree(self.temporary, ignore_errors=True)
 
     def _flush(self) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from revseq_cli import minifloats, stopping
 from revseq_cli.errors import TensorIOError, UsageError
-from revseq_cli.formats import positioned, zarr, zarr_chunks, zarr_metadata
+from revseq_cli.formats import positioned, zarr, zarr_chunks, zarr_here, zarr_metadata
 from revseq_cli.formats.base import FileSink, Outlet, Source
 from revseq_cli.formats.newfile import copy_file
 from revseq_cli.formats.types import is_nameless
@@ -169,7 +169,7 @@ def _copied(like: zarr.ZarrSource) -> dict[str, bytes]:
 
 def _made(like: Source, where: str) -> tuple[tuple[int, ...], dict[str, bytes]]:
     """Chunks and metadata file of a new array, as the package zarr chooses them."""
-    import zarr as package
+    from zarr.api import asynchronous
 
     files: dict[str, Any] = {}
     with zarr.errors_told(where, "write"), warnings.catch_warnings():
@@ -177,7 +177,9 @@ def _made(like: Source, where: str) -> tuple[tuple[int, ...], dict[str, bytes]]:
         dtype = like.dtype.newbyteorder("=")  # the format has a byte order for its codecs, and none for its types
         if minifloats.is_minifloat(dtype):  # zarr has no word for them, but one for bytes
             dtype = np.dtype(f"V{dtype.itemsize}")
-        array = package.create_array(files, shape=like.sizes, dtype=dtype, zarr_format=zarr_metadata.NEWEST)
+        array = zarr_here.done(
+            asynchronous.create_array(files, shape=like.sizes, dtype=dtype, zarr_format=zarr_metadata.NEWEST)
+        )
         return array.chunks, {name: data.to_bytes() for name, data in files.items()}
 
 

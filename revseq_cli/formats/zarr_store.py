@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import zarr
 from zarr.abc.store import RangeByteRequest, SuffixByteRequest
+from zarr.api import asynchronous
 from zarr.storage import LocalStore
 
 from revseq_cli.errors import FormatError
+from revseq_cli.formats import zarr_here
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,8 +42,8 @@ class StrictStore(LocalStore):
 def open_array(folder: str, version: Version, mode: Literal["r", "r+"]) -> Any:  # noqa: ANN401 - zarr's Array
     """The array; of one that exists, zarr itself ignores the wish that chunks equal to the fill value be stored."""
     store = StrictStore(folder, read_only=mode == "r")
-    array: Any = zarr.open_array(store, mode=mode, zarr_format=version)
-    return zarr.Array(zarr.AsyncArray(array.metadata, array.store_path, {"write_empty_chunks": True}))
+    array: Any = zarr_here.done(asynchronous.open_array(store=store, mode=mode, zarr_format=version))
+    return zarr_here.Array(zarr.AsyncArray(array.metadata, array.store_path, {"write_empty_chunks": True}))
 
 
 def _require_sound(path: Path, key: str, found: Any, byte_range: Any) -> None:  # noqa: ANN401 - zarr's

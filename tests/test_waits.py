@@ -1,0 +1,274 @@
+"""Every place where the command waits for somebody, with that somebody dead, stopped and starved; and two signals."""
+
+import _thread
+import contextlib
+import errno
+import functools
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import h5py
+import numpy as np
+import oracle
+import pytest
+import zarr
+from conftest import COMMAND
+from processes import gone, members, start, until, workers
+
+from revseq_cli import pools, stopping
+from revseq_cli.errors import EngineError, TensorIOError
+
+VALUES, LENGTHS = np.arange(1 << 16, dtype="f4").reshape(256, 256), np.full((256, 1), 200, "u4")
+EXPECTED = oracle.reverse(VALUES, LENGTHS, 1).tobytes()
+READERS = {
+    "y.npy": np.load,
+    "y.h5": lambda path: h5py.File(path)["x"][()],
+    "y.zarr": lambda path: next(iter(zarr.open(path, mode="r").arrays()))[1][...],
+}
+
+
+@pytest.fixture
+def job(tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f.create_dataset("x", data=VALUES, chunks=(32, 256), compression="gzip")
+    np.save(tmp_path / "n.npy", LENGTHS)
+    return tmp_path
+
+
+def names(folder):
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.fixture
+def large(tmp_path):
+    """64 MiB in lines of 1024, and their lengths."""
+    np.save(tmp_path / "x.npy", np.zeros((1 << 14, 1 << 10), np.uint32))
+    np.save(tmp_path / "n.npy", np.full((1 << 14, 1), 600, np.uint32))
+    return tmp_path
+
+
+def run(pool, *tasks):
+    """What they give, as a pass would get it."""
+    try:
+        pending = {pool.submit(task) for task in tasks}
+        while any(not future.done() for future in pending):
+            pool.attend(pending)
+        return [future.result() for future in pending]
+    finally:
+        pool.end()
+
+
+POOLS = [pools.Threads, pools.Processes]
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_what_is_given_is_done(pool):
+    pids = run(pool(3), *[os.getpid] * 40)
+    assert (set(pids) == {os.getpid()}) == (pool is pools.Threads)
+    assert run(pool(2), functools.partial(bytes, 10_000_000), int) in ([bytes(10_000_000), 0], [0, bytes(10_000_000)])
+    with pytest.raises(TypeError):
+        run(pool(2), functools.partial(int, []))
+
+
+def test_answers_that_do_not_pickle():
+    with pytest.raises(EngineError, match="a worker failed"):
+        run(pools.Processes(1), functools.partial(eval, "lambda: 0"))
+
+
+# dead
+
+
+def test_a_process_that_dies():
+    with pytest.raises(EngineError, match="a worker process died"):
+        run(pools.Processes(2), functools.partial(os._exit, 3), functools.partial(time.sleep, 60))
+    with pytest.raises(EngineError, match="a worker process died"):
+        run(pools.Processes(2), functools.partial(signal.raise_signal, signal.SIGSEGV))
+
+
+def test_a_thread_that_ends_before_it_has_begun(monkeypatch):
+    """As it does without memory for its first frame; nothing says so."""
+    monkeypatch.setattr(_thread, "start_new_thread", lambda *_: 1)
+    with pytest.raises(EngineError, match="a worker thread died"):
+        run(pools.Threads(2), int, int)
+
+
+# stopped
+
+
+def test_stopped_processes_are_gone_at_the_end():
+    pool = pools.Processes(2)
+    for future in (futures := {pool.submit(os.getpid) for _ in range(2)}):
+        while not future.done():
+            pool.attend(futures)
+    pids = [process._process.pid for process in pool._doing]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    pool.end()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_workers_that_are_stopped_at_work(large, number):
+    process = start(large, "--engine", "processes", "--memory", "300K", "--jobs", "2")
+    until(lambda: len(workers(process)) >= 2)
+    for pid in workers(process):
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.send_signal(number)
+    _, err = process.communicate(timeout=20)
+    gone(process)
+    assert (process.returncode, err) == (-number, b"")
+    assert names(large) == {"x.npy", "n.npy"}
+
+
+def test_workers_that_go_on_after_a_stop(large):
+    """As under Ctrl-Z and fg: nothing is lost, and nothing is an error."""
+    process = start(large, "--engine", "processes", "--memory", "300K", "--jobs", "2")
+    until(lambda: len(workers(process)) >= 2)
+    os.killpg(process.pid, signal.SIGSTOP)
+    time.sleep(0.3)
+    os.killpg(process.pid, signal.SIGCONT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, b"")
+
+
+# starved
+
+
+@pytest.mark.parametrize(("engine", "output"), [("processes", "y.h5"), ("threads", "y.npy"), ("serial", "y.zarr")])
+def test_little_address_space(job, engine, output):
+    """From where the libraries just fit: it ends, with the whole output, or with one message and none."""
+    statuses = set()
+    for kib in (*range(112_000, 160_000, 4_000), 400_000):
+        command = [COMMAND, "run", "x.h5", "n.npy", "--axis", "1", "-o", output, "--engine", engine, "--jobs", "2",
+                   "--memory", "1M"]  # fmt: skip
+        limit = functools.partial(resource.setrlimit, resource.RLIMIT_AS, (kib << 10, kib << 10))
+        done = subprocess.run(
+            command, cwd=job, capture_output=True, text=True, preexec_fn=limit, timeout=60, check=False
+        )
+        statuses.add(done.returncode)
+        if done.returncode:
+            assert done.returncode == 2
+            assert done.stderr.count("Error: ") == 1
+            assert "Traceback" not in done.stderr
+            assert "internal error" not in done.stderr
+            assert names(job) == {"x.h5", "n.npy"}
+        else:
+            assert READERS[output](job / output).tobytes() == EXPECTED
+            subprocess.run(["rm", "-r", job / output], check=True)
+    assert statuses == {0, 2}  # too little for the least of it, and enough
+
+
+FEW = """
+import errno, multiprocessing.process, _thread, sys
+from revseq_cli.__main__ import main
+left = [int(sys.argv.pop(1))]
+def few(real, error):
+    def begin(*args):
+        left[0] -= 1
+        if left[0] < 0:
+            raise error
+        return real(*args)
+    return begin
+_thread.start_new_thread = few(_thread.start_new_thread, RuntimeError("can't start new thread"))
+process = multiprocessing.process.BaseProcess
+process.start = few(process.start, OSError(errno.EAGAIN, "Resource temporarily unavailable"))
+main()
+"""
+
+
+@pytest.mark.parametrize("engine", ["threads", "processes"])
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_few_threads_and_processes(job, engine, count):
+    args = ["run", "x.h5", "n.npy", "--axis", "1", "-o", "y.npy", "--engine", engine, "--jobs", "2", "--memory", "1M"]
+    command = [sys.executable, "-c", FEW, str(count), *args]
+    done = subprocess.run(command, cwd=job, capture_output=True, text=True, timeout=60, check=False)
+    if count == 0 or (count == 1 and engine == "processes"):
+        assert done.returncode == 2
+        assert done.stderr.startswith("Error: cannot start a worker: ")
+        assert "Hint: add --engine serial" in done.stderr
+        assert names(job) == {"x.h5", "n.npy"}
+    else:
+        assert (done.returncode, done.stderr) == (0, "")
+        assert np.load(job / "y.npy").tobytes() == EXPECTED
+
+
+# two signals
+
+STUCK = """
+import os, signal, time
+from revseq_cli import pools, stopping
+from revseq_cli.formats.newfile import NewFile
+stopping.watch()
+pool = pools.Threads(1)
+try:
+    with NewFile("y.npy", overwrite=False) as file:
+        process = pools.Process(pools._do)
+        os.kill(process._process.pid, signal.SIGSTOP)
+        pending = {pool.submit(lambda: time.sleep(1000))}
+        print(flush=True)
+        try:
+            while True:
+                pool.attend(pending)
+                stopping.check()
+        finally:
+            pool.end()
+except stopping.Stopped:
+    stopping.die()
+"""
+
+
+@pytest.mark.parametrize("numbers", [[signal.SIGINT] * 2, [signal.SIGTERM, signal.SIGINT], [signal.SIGHUP] * 3])
+@pytest.mark.parametrize("pause", [0, 0.7])
+def test_a_second_signal_ends_whatever_waits(tmp_path, numbers, pause):
+    """By the first of them, without the temporary file, and without its processes."""
+    with subprocess.Popen(
+        [sys.executable, "-c", STUCK], cwd=tmp_path, stdout=-1, stderr=-1, start_new_session=True
+    ) as process:
+        process.stdout.readline()
+        assert len(names(tmp_path)) == 1
+        process.send_signal(numbers[0])
+        time.sleep(0.3)
+        assert process.poll() is None  # it waits for its thread, which would take 1000 s
+        for number in numbers[1:]:
+            time.sleep(pause)
+            process.send_signal(number)
+        _, err = process.communicate(timeout=30)
+        assert (process.returncode, err) == (-numbers[0], b"")
+    assert names(tmp_path) == set()
+    until(lambda: not members(process.pid))
+
+
+@pytest.mark.parametrize("engine", ["threads", "processes"])
+def test_two_signals_at_once_are_one(large, engine):
+    """As timeout sends them, to the process and to its group: there is time to undo."""
+    process = start(large, "--engine", engine, "--memory", "300K", "--jobs", "2")
+    until(lambda: any(name.startswith(".revseq-") for name in names(large)))
+    process.send_signal(signal.SIGTERM)
+    os.killpg(process.pid, signal.SIGTERM)
+    _, err = process.communicate(timeout=20)
+    gone(process)
+    assert (process.returncode, err) == (-signal.SIGTERM, b"")
+    assert names(large) == {"x.npy", "n.npy"}
+
+
+def test_nothing_is_left_to_be_done_at_once(large):
+    """What was undone in order is not undone again."""
+    before = dict(stopping.at_once)
+    run(pools.Processes(2), int, int)
+    with contextlib.suppress(TensorIOError):
+        from revseq_cli.formats.newfile import NewFile, NewFolder
+
+        for kind in (NewFile, NewFolder):
+            with kind(str(large / f"y{kind.__name__}"), overwrite=False):
+                assert len(stopping.at_once) == len(before) + 1
+                if kind is NewFolder:
+                    raise TensorIOError(os.strerror(errno.EIO))
+    assert stopping.at_once == before
