@@ -11,6 +11,7 @@ import contextlib
 import pickle
 import queue
 import selectors
+import signal
 import socket
 import struct
 import time
@@ -61,6 +62,8 @@ class Threads:
         if len(self._threads) < self._most:
             with starting():
                 self._start()
+        if not self._threads:
+            raise EngineError("cannot start a worker: there are to be none")
         future: Future[Any] = Future()
         self._given.put((future, task))
         return future
@@ -125,7 +128,7 @@ class Line:
     """A process's end of its connection to the one that started it: messages are what pickles."""
 
     def __init__(self, end: socket.socket) -> None:
-        self._end = end
+        self._end, self._sending = end, _thread.allocate_lock()
 
     def receive(self) -> Any:  # noqa: ANN401 - whatever is sent
         """The next message; EOFError when the other process is gone."""
@@ -134,8 +137,10 @@ class Line:
 
     def send(self, message: object) -> None:
         """Send a message; OSError when the other process is gone."""
-        for part in _framed(message):
-            self._end.sendall(part)
+        parts = _framed(message)
+        with self._sending:  # several threads may have something to say
+            for part in parts:
+                self._end.sendall(part)
 
     def _bytes(self, count: int) -> bytearray:
         data = bytearray(count)
@@ -223,9 +228,21 @@ class Process:
                     self._body = None
                     yield pickle.loads(into)  # noqa: S301 - of our own process
 
+    @property
+    def ended_by(self) -> str:
+        """What ended it, for a person."""
+        code = self._process.exitcode
+        if code is None or code >= 0:
+            return f"exit status {code}"
+        return next((each.name for each in signal.Signals if each == -code), f"signal {-code}")
+
     def terminate(self) -> None:
         """Ask it to end."""
         self._process.terminate()
+
+    def kill(self) -> None:
+        """End it."""
+        self._process.kill()
 
     def end(self) -> None:
         """Return when it is gone, or when the system does not end it; it is killed, since it may be stopped."""

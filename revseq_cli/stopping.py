@@ -26,6 +26,7 @@ _GRACE = 0.5  # seconds that a second signal leaves for what is being undone
 at_once: dict[object, Callable[[], object]] = {}
 # What outlives a pass, such as a connection, and must be closed before the process ends, however it ends.
 ending = contextlib.ExitStack()
+_parents: list[int] = []  # the process that is to be obeyed
 _deferring: list[None] = []  # one for each `deferred` under way; a list, since threads add and remove without a lock
 
 
@@ -106,9 +107,17 @@ def leave_to_parent() -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
 
+def obey_parent() -> None:
+    """In a process that has something to undo: stop in order on SIGTERM, which the parent sends, or when it is gone."""
+    for inherited in (_received, at_once, _parents):  # by a fork
+        inherited.clear()
+    _parents.append(os.getppid())
+    signal.signal(signal.SIGTERM, _handle)
+
+
 def check() -> None:
-    """Raise Stopped if a signal came."""
-    if _received:
+    """Raise Stopped if a signal came, or if nobody is left to obey."""
+    if _received or (_parents and os.getppid() != _parents[0]):
         raise Stopped
 
 

@@ -12,17 +12,18 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import h5py
 import numpy as np
 import oracle
 import pytest
 from conftest import COMMAND, SAMPLES
-from processes import until
+from processes import members, until
 
-from revseq_cli import job, manifest, stopping
+from revseq_cli import job, manifest, report, stopping
 from revseq_cli.arrangement import Resources
-from revseq_cli.commands import batch, run
+from revseq_cli.commands import batch, run, survival
 from revseq_cli.formats.base import Layout
 from revseq_cli.formats.text import Text
 from revseq_cli.spec import DataType
@@ -306,6 +307,7 @@ main.main()
         done = subprocess.run(
             [sys.executable, "-c", code, "batch", "-", "--overwrite", verbose],
             input=text, cwd=files, capture_output=True, text=True, check=False,
+            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},  # alone, it is forked, and the jobs' process has it too
         )  # fmt: skip
         assert done.returncode == 1
         assert "line 2: internal error: ZeroDivisionError: division by zero\nHint: report it, with -vv" in done.stderr
@@ -423,24 +425,187 @@ def test_what_runs_beside_others(files):
         assert batch._is_small(target.delivery(work, Resources(memory=memory)), memory) is expected
 
 
-def test_a_system_that_starts_no_more_threads(files):
-    """It stops, and every output that has its name is whole."""
-    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(60))))
-    code = """
-import threading, sys
-from revseq_cli.__main__ import main
-real, started = threading.Thread.start, []
-def start(self):
-    started.append(self)
-    if len(started) > 2:
+FEW = """
+import multiprocessing.process, _thread, sys
+real, started, most, processes = _thread.start_new_thread, [], *sys.argv[1:3]
+def start(*args):
+    started.append(args)
+    if len(started) > int(most):
         raise RuntimeError("can't start new thread")
-    real(self)
-threading.Thread.start = start
-sys.argv = ["revseq", "batch", "m.jsonl", "--no-progress"]
+    return real(*args)
+def refuse(*_):
+    raise OSError(11, "Resource temporarily unavailable")
+_thread.start_new_thread = start
+if processes == "no":
+    multiprocessing.process.BaseProcess.start = refuse
+sys.argv[1:3] = []
+from revseq_cli.__main__ import main
 main()
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=files, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.startswith("Error: cannot start a worker: can't start new thread")
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+@pytest.mark.parametrize("processes", ["no", "yes"])
+def test_a_system_that_starts_no_more_threads_or_processes(files, threads, processes):
+    """What can be done is done by those that there are."""
+    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(60))))
+    command = [sys.executable, "-c", FEW, str(threads), processes, "batch", "m.jsonl", "-q"]
+    done = subprocess.run(command, cwd=files, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert outputs(files) == {f"y{i}.npy" for i in range(60)}
     for name in outputs(files):
         assert oracle.same_bits(np.load(files / name), EXPECTED)
+
+
+# jobs that end their process
+
+DEADLY = """
+import os, signal, sys, time
+import revseq_cli.engine as engine
+from revseq_cli.__main__ import main
+real = engine.reverse
+def reverse(job, sink, *others):
+    if "die" in sink.file.name:
+        os.kill(os.getpid(), getattr(signal, sys.argv[0]))
+    if "slow" in sink.file.name:
+        time.sleep(0.3)
+    return real(job, sink, *others)
+engine.reverse = reverse
+sys.argv.pop(0)
+main()
+"""
+
+
+def deadly(folder, number, *args):
+    """The command, of which jobs whose outputs have "die" in their names end their process."""
+    alone = {"OPENBLAS_NUM_THREADS": "1"}  # so that it is forked, and the jobs' process does it too
+    code = DEADLY.replace("sys.argv[0]", repr(number)).replace("sys.argv.pop(0)\n", "")
+    return subprocess.run(
+        [sys.executable, "-c", code, "batch", *args],
+        cwd=folder, env=os.environ | alone, capture_output=True, text=True, check=False, timeout=100,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("number", ["SIGSEGV", "SIGKILL"])
+def test_h67_a_job_that_ends_its_process(files, number):
+    """It is told as failed, and all others are done: those beside it, before it and after it."""
+    names = [f"y{i}.npy" for i in range(60)]
+    for i in (0, 7, 8, 30, 59):
+        names[i] = f"y-die{i}.npy"
+    names[31] = "y-slow.npy"
+    for name in (names[5], names[7]):
+        (files / name).write_bytes(b"old")
+    (files / "m.jsonl").write_text(lines(*({"output": name, "overwrite": i in (5, 7)} for i, name in enumerate(names))))
+    done = deadly(files, number, "m.jsonl", "--json")
+    assert done.returncode == 1
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each["output"] for each in found] == names
+    for each in found:
+        assert each["ok"] == ("die" not in each["output"])
+    assert done.stderr.count("its process died: " + number) == 5
+    assert f"Error: m.jsonl: line 8: its process died: {number}" in done.stderr
+    assert outputs(files) == {name for name in names if "die" not in name} | {names[7]}
+    assert (files / names[7]).read_bytes() == b"old"
+    for name in outputs(files) - {names[7]}:
+        assert oracle.same_bits(np.load(files / name), EXPECTED)
+
+
+def test_h67_and_fail_fast(files):
+    names = ["y0.npy", "y-die.npy", *(f"y{i}.npy" for i in range(2, 400))]
+    (files / "m.jsonl").write_text(lines(*({"output": name} for name in names)))
+    done = deadly(files, "SIGSEGV", "m.jsonl", "--json", "--fail-fast")
+    assert done.returncode == 1
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each["output"] for each in found if not each["ok"]] == ["y-die.npy"]
+    assert len(found) < 60
+    assert outputs(files) == {each["output"] for each in found if each["ok"]}
+
+
+def test_h67_a_file_that_its_library_dies_of(files):
+    """Or not, where the library is sound, or guarded: the jobs beside it are done."""
+    with h5py.File(files / "bad.h5", "w") as file:
+        file["x"] = INPUT
+        file["x"].attrs["DIMENSION_LIST"] = np.arange(2)
+    (files / "m.jsonl").write_text(
+        lines({"output": "y0.npy"}, {"input": "bad.h5", "output": "y1.h5"}, {"output": "y2.npy"})
+    )
+    done = subprocess.run(
+        [COMMAND, "batch", "m.jsonl", "--json"], cwd=files, capture_output=True, text=True, check=False
+    )
+    assert done.returncode in (0, 1)
+    assert len(done.stdout.splitlines()) == 3
+    assert outputs(files) >= {"y0.npy", "y2.npy"}
+    assert not [name for name in outputs(files) if name.startswith(".revseq")]
+
+
+def test_what_was_written_before_its_process_died_is_told(tmp_path):
+    """Of a job that had but to report: it is not done again, which would find its own output."""
+    (tmp_path / "y.npy").write_bytes(b"whole")
+    known = survival.Survivor(None, None, [str(tmp_path / "y.npy")], fail_fast=False)
+    outcome = report.Outcome(1, "y.npy", None)
+    for temporary, named in (("gone", True), ("link", True), ("other", False)):
+        path = tmp_path / temporary
+        if temporary == "link":
+            os.link(tmp_path / "y.npy", path)
+        elif temporary == "other":
+            path.write_bytes(b"not yet")
+        assert survival._is_named(str(path), known._outputs[0]) is named
+    assert not survival._is_named(str(tmp_path / "gone"), str(tmp_path / "absent"))
+    assert outcome.error is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_signal_while_the_process_of_the_jobs_is_stopped(files, number, stopped):
+    """It cannot undo anything; a second signal ends it, and what it had begun is removed."""
+    np.save(files / "x.npy", np.zeros((1 << 12, 1 << 12), np.float32))
+    np.save(files / "n.npy", np.full((1 << 12, 1), 9, np.uint32))
+    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy", "memory": "1M"} for i in range(90))))
+    process = subprocess.Popen([COMMAND, "batch", "m.jsonl"], cwd=files, stdout=-1, stderr=-1, start_new_session=True)
+    until(lambda: any(name.startswith(".revseq") for name in outputs(files)))
+    (child,) = [pid for pid in members(process.pid) if pid != process.pid]
+    if stopped:
+        os.kill(child, signal.SIGSTOP)
+    process.send_signal(number)
+    if stopped:
+        time.sleep(0.7)
+        assert process.poll() is None
+        process.send_signal(number)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == -number
+    assert (b"Note: stopped when" in err) != stopped
+    until(lambda: not members(process.pid))
+    assert not [name for name in outputs(files) if name.startswith(".revseq")]
+
+
+def test_no_process_of_the_jobs_without_its_parent(files):
+    """It stops in order, as on a signal."""
+    np.save(files / "x.npy", np.zeros((1 << 12, 1 << 12), np.float32))
+    np.save(files / "n.npy", np.full((1 << 12, 1), 9, np.uint32))
+    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy", "memory": "1M"} for i in range(90))))
+    process = subprocess.Popen([COMMAND, "batch", "m.jsonl"], cwd=files, stdout=-1, stderr=-1, start_new_session=True)
+    until(lambda: any(name.startswith(".revseq") for name in outputs(files)))
+    process.kill()
+    process.communicate(timeout=20)
+    until(lambda: not members(process.pid))
+    assert not [name for name in outputs(files) if name.startswith(".revseq")]
+
+
+# standard output that fails
+
+
+@pytest.mark.parametrize("redirection", [">/dev/full", ">&-"])
+def test_a_standard_output_that_fails_leaves_no_job_undone(files, redirection):
+    """What it does not take is told on standard error."""
+    jobs = [{"output": f"y{i}.npy", "input": "absent.npy" if i == 3 else "x.npy"} for i in range(50)]
+    (files / "m.jsonl").write_text(lines(*jobs))
+    line = f"exec {COMMAND} batch m.jsonl --json {redirection}"
+    done = subprocess.run(["bash", "-c", line], cwd=files, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert len(outputs(files)) == 49
+    told = re.findall(r"^m\.jsonl: line (\d+): wrote y(\d+)\.npy$", done.stderr, re.MULTILINE)
+    assert [int(i) for _, i in told] == [i for i in range(50) if i != 3]
+    assert "Error: m.jsonl: line 4: absent.npy: no such file" in done.stderr
+    assert re.search(
+        r"^Error: standard output: cannot write: .*; 50 of the jobs are told above", done.stderr, re.MULTILINE
+    )

@@ -8,20 +8,22 @@ import os
 import sys
 import threading
 import time
-from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from revseq_cli.commands import base, options, run
-from revseq_cli.errors import UsageError, printable, worded
+from revseq_cli.errors import EngineError, TensorIOError, UsageError, printable, worded
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator
     from concurrent.futures import Future
 
+    from revseq_cli.commands.survival import Event, Order
+    from revseq_cli.errors import RevseqError
     from revseq_cli.job import Job
     from revseq_cli.manifest import Column, Entry
+    from revseq_cli.pools import Threads
     from revseq_cli.report import Outcome
     from revseq_cli.spec import FeatureLevel
 
@@ -78,20 +80,22 @@ def command(
     shown = voice.shows_progress and not (as_json and options.is_terminal())  # the lines go where the bar would be
     began = time.monotonic()
     outcomes: list[Outcome] = []
+    told = _Report(text.name, voice, as_json)
     with (
         stopping.deferred(),
         Progress(len(jobs), shown=shown, unit="jobs") as bar,
-        contextlib.closing(_Batch(jobs, fail_fast, voice.verbose).outcomes()) as ended,
+        contextlib.closing(_outcomes(jobs, fail_fast, voice.verbose)) as ended,
     ):
         try:
             for outcome in ended:
                 outcomes.append(outcome)
-                _tell(outcome, text.name, voice, as_json=as_json)
+                told.tell(outcome)
                 bar.advance(1)
         except stopping.Stopped:
             done = sum(not outcome.error for outcome in outcomes)
             voice.note(f"stopped when {done} of {len(jobs)} outputs were reported; with --overwrite all can run again")
             raise
+    told.require_all()
     if not (as_json or voice.quiet):
         report.print_batch(outcomes, len(jobs), time.monotonic() - began, color=voice.colored)
     return _FAILED if any(outcome.error for outcome in outcomes) else 0
@@ -121,20 +125,42 @@ def _columns() -> dict[str, Column]:
     }
 
 
-def _tell(outcome: Outcome, manifest: str, voice: options.Voice, *, as_json: bool) -> None:
-    """What became of a job."""
-    from revseq_cli import report
+class _Report:
+    """Tells what became of each job; where standard output fails, on standard error."""
 
-    where = f"{printable(manifest)}: line {outcome.line}"
-    if as_json:
-        click.echo(report.outcome_json(outcome))
-    for note in outcome.notes:
-        voice.note(f"{where}: {note}")
-    if outcome.error:
-        lines = str(outcome.error).split("\n")
-        click.echo("\n".join(_placed(line, where) for line in lines), file=sys.stderr)
-    else:
-        voice.detail(f"{where}: wrote {outcome.output}{', and verified it' if outcome.verified else ''}")
+    def __init__(self, manifest: str, voice: options.Voice, as_json: bool) -> None:
+        self._manifest, self._voice, self._as_json = manifest, voice, as_json
+        self._lost: list[OSError] = []
+
+    def tell(self, outcome: Outcome) -> None:
+        """What became of a job."""
+        where = f"{printable(self._manifest)}: line {outcome.line}"
+        if self._as_json:
+            self._print(outcome, where)
+        for note in outcome.notes:
+            self._voice.note(f"{where}: {note}")
+        if outcome.error:
+            lines = str(outcome.error).split("\n")
+            click.echo("\n".join(_placed(line, where) for line in lines), file=sys.stderr)
+        else:
+            verified = ", and verified it" if outcome.verified else ""
+            self._voice.detail(f"{where}: wrote {outcome.output}{verified}")
+
+    def _print(self, outcome: Outcome, where: str) -> None:
+        from revseq_cli import report
+
+        try:
+            click.echo(report.outcome_json(outcome))
+        except OSError as e:
+            self._lost.append(e)
+            if not outcome.error:  # an error is told there anyway
+                click.echo(f"{where}: wrote {printable(outcome.output)}", file=sys.stderr)
+
+    def require_all(self) -> None:
+        """TensorIOError if standard output has failed."""
+        if self._lost:
+            found = f"cannot write: {self._lost[0].strerror}; {len(self._lost)} of the jobs are told above instead"
+            raise TensorIOError(found, where="standard output")
 
 
 def _placed(line: str, where: str) -> str:
@@ -142,46 +168,90 @@ def _placed(line: str, where: str) -> str:
     return f"Error: {where}: {line.removeprefix('Error: ')}" if line.startswith("Error: ") else line
 
 
+class _Needed(NamedTuple):
+    """What the process of the jobs has to know: all of them, and the default scheduler with where it was said."""
+
+    jobs: list[Entry]
+    fail_fast: bool
+    verbose: int
+    scheduler: tuple[Any, Any]
+
+
+def _outcomes(jobs: list[Entry], fail_fast: bool, verbose: int) -> Generator[Outcome, None, None]:
+    """What became of each job that was begun, in the order of the manifest."""
+    from revseq_cli.commands.survival import Survivor
+    from revseq_cli.report import Outcome
+
+    context = click.get_current_context()
+    scheduler = context.params.get("scheduler"), context.get_parameter_source("scheduler")
+
+    def failed(job: int, error: RevseqError) -> Outcome:
+        return Outcome(jobs[job].line, jobs[job].options["output"], error)
+
+    needed = _Needed(jobs, fail_fast, verbose, scheduler)
+    return Survivor(_serve, needed, [job.output for job in jobs], fail_fast=fail_fast).outcomes(failed)
+
+
+def _serve(needed: _Needed, order: Order, tell: Callable[[Event], None]) -> None:
+    """Carry out what the order says, in the process that it is for."""
+    from revseq_cli.formats import newfile
+
+    newfile.tag = order.tag
+    context = click.Context(command, info_name="batch")
+    scheduler, source = needed.scheduler
+    context.params = {"scheduler": scheduler}
+    if source:
+        context.set_parameter_source("scheduler", source)
+    with context.scope():
+        _Batch(needed, order, tell).carry_out()
+
+
 class _Batch:
     """Carries jobs out: small ones on threads, the others one after another with the whole machine for each."""
 
-    def __init__(self, jobs: list[Entry], fail_fast: bool, verbose: int) -> None:
+    def __init__(self, needed: _Needed, order: Order, tell: Callable[[Event], None]) -> None:
         from revseq_cli.manifest import Writers
 
-        self._jobs, self._writers = jobs, Writers(jobs)
-        self._fail_fast, self._verbose = fail_fast, verbose
+        self._jobs, self._fail_fast, self._verbose, _ = needed
+        self._order, self._tell, self._writers = order, tell, Writers(needed.jobs)
         self._halted = threading.Event()  # no job is to begin any more
 
-    def outcomes(self) -> Generator[Outcome, None, None]:
-        """What became of each job that was begun, in the order of the manifest."""
-        from concurrent.futures import ThreadPoolExecutor
-
+    def carry_out(self) -> None:
+        """Begin each job in the order of the manifest; what becomes of it is told."""
         from revseq_cli import stopping
-        from revseq_cli.pools import starting
+        from revseq_cli.pools import Threads
 
-        under_way: deque[Future[Outcome | None]] = deque()
-        pool = ThreadPoolExecutor(_THREADS)
+        under_way: set[Future[Any]] = set()
+        pool = Threads(0 if self._order.alone else _THREADS)
         try:
-            for job in self._jobs:
+            for place in self._order.jobs:
                 stopping.check()
                 if self._halted.is_set():
                     break
-                try:  # headers are read one after another: so the threads need share no parser
-                    delivery = _delivery(**job.options)
-                    self._refuse_outputs(job.line, delivery.work)
-                except Exception as e:  # noqa: BLE001 - whatever it is, it is about this job alone
-                    under_way.append(_settled(self._failed(job, e)))
-                else:
-                    if _is_small(delivery, job.options["memory"]):
-                        with starting():
-                            under_way.append(pool.submit(self._carry_out, job, delivery))
-                    else:
-                        yield from _ended(under_way, 0)
-                        under_way.append(_settled(self._carry_out(job, delivery)))
-                yield from _ended(under_way, _MOST_UNDER_WAY)
-            yield from _ended(under_way, 0)
+                self._begin(place, pool, under_way)
+                _await(under_way, pool, _MOST_UNDER_WAY)
+            _await(under_way, pool, 0)
         finally:
-            pool.shutdown(cancel_futures=True)
+            pool.end()
+
+    def _begin(self, place: int, pool: Threads, under_way: set[Future[Any]]) -> None:
+        """Headers are read one after another: so the threads need share no parser."""
+        from revseq_cli.commands.survival import Event
+
+        job = self._jobs[place]
+        self._tell(Event("begun", place))
+        try:
+            delivery = _delivery(**job.options)
+            self._refuse_outputs(job.line, delivery.work)
+        except Exception as e:  # noqa: BLE001 - whatever it is, it is about this job alone
+            self._tell(Event("ended", place, self._failed(job, e)))
+            return
+        if _is_small(delivery, job.options["memory"]):
+            with contextlib.suppress(EngineError):  # where there are no threads it is done here
+                under_way.add(pool.submit(functools.partial(self._carry_out, place, delivery)))
+                return
+        _await(under_way, pool, 0)
+        self._carry_out(place, delivery)
 
     def _refuse_outputs(self, line: int, work: Job) -> None:
         """A manifest does not say which files a model names; now that it has been read, they are known."""
@@ -189,18 +259,26 @@ class _Batch:
             if source.described and (error := self._writers.refusal(source.name, os.path.realpath(source.path), line)):
                 raise error
 
-    def _carry_out(self, job: Entry, delivery: run.Delivery) -> Outcome | None:
-        """Write the output of a job; None if it is not to begin any more."""
+    def _carry_out(self, place: int, delivery: run.Delivery) -> None:
+        """Write the output of a job, if it is to begin."""
+        from revseq_cli.commands.survival import Event
         from revseq_cli.report import Outcome
 
-        if self._halted.is_set():
-            return None
-        try:
-            digest = delivery.carry_out(lambda _: None)
-        except Exception as e:  # noqa: BLE001 - see above
-            return self._failed(job, e)
-        size, notes = delivery.work.values.desc.total_bytes, delivery.sink.notes
-        return Outcome(job.line, job.options["output"], None, size, delivery.target.verify, notes, digest)
+        job, outcome = self._jobs[place], None
+
+        def done(digest: str | None) -> Outcome:
+            size, notes = delivery.work.values.desc.total_bytes, tuple(delivery.sink.notes)
+            return Outcome(job.line, job.options["output"], None, size, delivery.target.verify, notes, digest)
+
+        def complete(digest: str | None) -> None:
+            self._tell(Event("complete", place, done(digest), delivery.sink.file.temporary))
+
+        if not self._halted.is_set():
+            try:
+                outcome = done(delivery.carry_out(lambda _: None, complete=complete))
+            except Exception as e:  # noqa: BLE001 - see above
+                outcome = self._failed(job, e)
+        self._tell(Event("ended", place, outcome))
 
     def _failed(self, job: Entry, error: Exception) -> Outcome:
         from revseq_cli import stopping
@@ -216,21 +294,16 @@ class _Batch:
         return Outcome(job.line, job.options["output"], worded(error, job.options["output"]))
 
 
-def _ended(under_way: deque[Future[Outcome | None]], most: int) -> Iterator[Outcome]:
-    """The outcomes at the front that are known, and more until at most so many jobs are under way."""
-    while under_way and (len(under_way) > most or under_way[0].done()):
-        outcome = under_way.popleft().result()
-        if outcome:
-            yield outcome
+def _await(under_way: set[Future[Any]], pool: Threads, most: int) -> None:
+    """Return when at most so many are under way."""
+    from revseq_cli import stopping
 
-
-def _settled(outcome: Outcome | None) -> Future[Outcome | None]:
-    """What is known already, to be told in its turn."""
-    from concurrent.futures import Future
-
-    future: Future[Outcome | None] = Future()
-    future.set_result(outcome)
-    return future
+    while len(under_way) > most:
+        pool.attend(under_way)
+        stopping.check()
+        for future in [each for each in under_way if each.done()]:
+            under_way.remove(future)
+            future.result()
 
 
 def _is_small(delivery: run.Delivery, memory: int) -> bool:

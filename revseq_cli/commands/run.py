@@ -164,8 +164,16 @@ class Delivery:
         """Bytes of all passes."""
         return self.work.values.desc.total_bytes * (2 if self.target.verify else 1)
 
-    def carry_out(self, advance: Callable[[int], None], drawing: NewFile | None = None) -> str | None:
-        """Reverse into the new file; the digest, if it is asked for. `advance` hears of the bytes of each block."""
+    def carry_out(
+        self,
+        advance: Callable[[int], None],
+        drawing: NewFile | None = None,
+        complete: Callable[[str | None], None] = lambda _: None,
+    ) -> str | None:
+        """Reverse into the new file; the digest, if it is asked for.
+
+        `advance` hears of the bytes of each block, and `complete` of the digest when the file has but to get its name.
+        """
         from revseq_cli import engine
 
         item_size = self.work.values.dtype.itemsize
@@ -180,6 +188,7 @@ class Delivery:
             digest = self.sink.digest() if self.target.sha256 else None
             if drawing:
                 _draw(drawing, self.work, self.sink.written())
+            complete(digest)
         return digest
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 # What a killed run may leave behind; later runs ignore it, and it can be deleted.
 TEMPORARY_PREFIX = ".revseq-"
 _COPIED_AT_ONCE = 1 << 24  # bytes of a file that is copied whole
+# How the names of one process go on, where another cleans up after it.
+tag = ""
 
 
 class NewFile:
@@ -43,7 +45,7 @@ class NewFile:
         self._final = Path(os.path.realpath(path))  # a link stays a link; what it names is replaced
         self._old: os.stat_result | None = None  # of the file that is to be replaced
         self._check(inputs)
-        self.temporary = str(self._final.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}.tmp"))
+        self.temporary = str(self._final.with_name(f"{TEMPORARY_PREFIX}{tag}{secrets.token_hex(8)}.tmp"))
 
     def named_with(self, leader: NewFile) -> None:
         """Take the name together with another new file, just before it; that one is entered first."""

@@ -20,11 +20,12 @@ JOBS = 1000
 # The command itself, and its threads as they are or one alone, with so many seconds more for each flush.
 SLOWER = """
 import os, sys, time
-from concurrent import futures
 
-flush, pool, (seconds, threads) = os.fsync, futures.ThreadPoolExecutor, map(float, sys.argv[1:3])
+from revseq_cli import pools
+
+flush, pool, (seconds, threads) = os.fsync, pools.Threads, map(float, sys.argv[1:3])
 os.fsync = lambda fd: (flush(fd), time.sleep(seconds))
-futures.ThreadPoolExecutor = lambda workers: pool(int(threads) or workers)
+pools.Threads = lambda most: pool(int(threads) or most)
 sys.argv[1:3] = []
 from revseq_cli.__main__ import main
 
