@@ -25,6 +25,12 @@ def pytest_addoption(parser):
     parser.addoption("--rewrite-samples", action="store_true", help="write the golden samples anew, to be reviewed")
 
 
+def pytest_collection_finish():
+    """Forget what packages of the tests put into the environment when they are imported, as netCDF4 does."""
+    for name in [each for each in os.environ if each.startswith("HDF5_")]:
+        del os.environ[name]
+
+
 class Result:
     """What a run of the command left."""
 
@@ -57,7 +63,7 @@ def files(tmp_path):
 
 def environment(extra=()):
     """The environment without what would change the command's ways."""
-    ours = {k: v for k, v in os.environ.items() if not k.startswith(("REVSEQ_", "NO_COLOR", "FORCE_COLOR"))}
+    ours = {k: v for k, v in os.environ.items() if not k.startswith(("REVSEQ_", "HDF5_", "NO_COLOR", "FORCE_COLOR"))}
     return ours | dict(extra)
 
 
