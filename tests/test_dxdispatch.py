@@ -432,7 +432,8 @@ def test_a_model_through_a_pipe_and_in_a_text(revseq, tmp_path):
     (tmp_path / "model.txt").write_text(text)
     assert revseq("run", "model.txt").ok().out == expected
     (tmp_path / "model").write_text(text)
-    assert revseq("run", "model", "-f", "json").ok().out == expected
+    assert revseq("run", "model").ok().out == expected
+    assert json.loads(revseq("run", "model", "-f", "json").ok().out)["Values"] == [[2, 1, 3], [6, 5, 4]]
 
 
 def test_the_tensors_of_a_model(revseq, tmp_path):
