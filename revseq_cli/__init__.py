@@ -26,10 +26,10 @@ def reverse_subsequences(values: NDArray[Any], lengths: NDArray[np.unsignedinteg
     """A copy of `values` in which the first `length` elements of each line along `axis` are reversed.
 
     `values` has shape (d0, ..., dn), 1 to 64 dimensions, no size of 0, and any integer, float, complex or bool dtype in
-    either byte order, or bfloat16 and the floats of 8 bits of ml_dtypes. `lengths` is unsigned, with the same shape except 1 along `axis`: one length, counted in
-    elements, for every line. A length above the axis size acts as the axis size; 0 and 1 change nothing. `axis` is
-    counted from 0 and never negative. The result has the shape, dtype and memory order of `values`; elements are moved
-    as bytes, so every bit pattern survives.
+    either byte order, or bfloat16 and the floats of 8 bits of ml_dtypes. `lengths` is unsigned, with the same shape
+    except 1 along `axis`: one length, counted in elements, for every line. A length above the axis size acts as the
+    axis size; 0 and 1 change nothing. `axis` is counted from 0 and never negative. The result has the shape, dtype and
+    memory order of `values`; elements are moved as bytes, so every bit pattern survives.
 
     Raises SpecError (a ValueError) with every rule of the operator that the arrays break, FormatError (a ValueError)
     for a dtype that no tensor has, and TypeError for an axis that is no integer. DirectML's own limits on data types
