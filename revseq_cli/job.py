@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -158,7 +159,7 @@ class Example:
         """INPUT or LENGTHS, read in one of the types."""
         if role not in self.tensors:
             found, wanted, hint = _MISSING[role]
-            raise FormatError(found, wanted, hint.format(self.text.name), self.text.name)
+            raise FormatError(found, wanted, hint.format(shlex.quote(self.text.name)), self.text.name)
         return notation_source(self.text, self.tensors[role], types)
 
     def axis(self, hint: str) -> int | None:
@@ -257,7 +258,7 @@ def example_of(reference: formats.Reference) -> Example | None:
     if not examples and number is None:
         return None
     if number is None and len(examples) > 1:
-        hint = "try revseq run -- -::1" if reference.is_stdin else f"try {text.name}::1"
+        hint = "try revseq run -- -::1" if reference.is_stdin else f"try {shlex.quote(f'{text.name}::1')}"
         raise UsageError(f"holds {len(examples)} examples", "the number of one", hint, reference.name)
     if number is not None and not 1 <= number <= len(examples):
         raise UsageError(f"no example {number}", f"1 to {len(examples)}", where=reference.name)

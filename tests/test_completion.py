@@ -122,3 +122,16 @@ def test_a_word_that_the_shell_expands_is_not_looked_into(tmp_path, shell, typed
 @pytest.mark.parametrize("value", ["1", "bash_complete", "zsh_complete", "fish", "x" * 1000, "powershell_source"])
 def test_the_variable_of_the_scripts_set_by_itself(revseq, value):
     revseq("levels", env={"_REVSEQ_COMPLETE": value}).refused("_REVSEQ_COMPLETE is set", "Hint: unset _REVSEQ_COMPLETE")
+
+
+def test_a_hint_can_be_pasted_into_a_shell(revseq, tmp_path):
+    """What a hint names is one word to a shell, too."""
+    np.savez(tmp_path / "x y.npz", **{"$(touch PWNED)": np.arange(2), "b": np.arange(2)})
+    (tmp_path / "x;y.txt").write_text("a: (Sizes:{1}, DataType:INT8)\n[1]\n\nb: (Sizes:{1}, DataType:INT8)\n[1]\n")
+    for name, inner in (("x y.npz", "$(touch PWNED)"), ("x;y.txt", "a")):
+        hint = revseq("show", name).refused().err.split("Hint: try ")[1]
+        shown = subprocess.run(
+            ["sh", "-c", f"printf %s {hint}"], capture_output=True, text=True, cwd=tmp_path, check=True
+        )
+        assert shown.stdout == f"{name}::{inner}"
+    assert not (tmp_path / "PWNED").exists()

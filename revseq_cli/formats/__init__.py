@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import shlex
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -166,7 +167,9 @@ def _open_json(reference: Reference, types: TextTypes) -> Source:
         if reference.inner in model.model.tensors:
             return model.tensor(reference.inner, types)
         found, known = f"is a model: {listed(model.model.tensors)}", list(model.model.tensors)
-        raise FormatError(found, "the name of one", f"try {reference.path}::{known[0]}", reference.path)
+        raise FormatError(
+            found, "the name of one", f"try {shlex.quote(f'{reference.path}::{known[0]}')}", reference.path
+        )
     return text.open_json(loaded, reference.inner, types)
 
 
@@ -339,7 +342,8 @@ def create_sink(
         raise UsageError(
             "names a dataset inside an existing file as output",
             "a new file: its other datasets would be lost",
-            f"write to another file, and copy it in: new{Path(reference.path).suffix}::{reference.inner}",
+            "write to another file, and copy it in: "
+            + shlex.quote(f"new{Path(reference.path).suffix}::{reference.inner}"),
             f"{reference.path}::{reference.inner}",
         )
     wanted = format_to_write(reference)
@@ -352,7 +356,7 @@ def create_sink(
         sink = wanted.create(file, like, inner, layout)
     except (FormatError, UsageError) as e:
         if reference.inner is None and e.found.startswith(repr(inner[:80])):  # nobody typed that name
-            e.hint = f"give it another name: {reference.path}::tensor"
+            e.hint = f"give it another name: {shlex.quote(f'{reference.path}::tensor')}"
         raise
     if wanted.keeps_others and like.storage.format == wanted.name and not layout.keep_others:
         sink.notes += _left_behind(like)

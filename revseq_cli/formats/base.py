@@ -102,7 +102,7 @@ def format_by_bytes(path: str) -> str | None:
 def chosen(names: Collection[str], inner: str | None, path: str) -> str:
     """The tensor of a file that is named behind ::, or the only one; FormatError lists them."""
     known = listed(names)
-    hint = f"try {path}::{next(iter(names))}" if names else ""
+    hint = f"try {shlex.quote(f'{path}::{next(iter(names))}')}" if names else ""
     if inner is not None:
         if inner in names:
             return inner

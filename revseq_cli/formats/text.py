@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import itertools
 import json
+import shlex
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -119,7 +120,7 @@ def open_notation(text: Text, inner: str | None, types: TextTypes) -> Source:
     found = f"{len(named)} tensors" if named else f"no tensor named {inner}"
     counts = collections.Counter(item.name for item in items)
     unique = next((name for name, count in counts.items() if count == 1), None)
-    hint = f"try {text.name}::{unique}" if unique else "give each tensor a name of its own"
+    hint = f"try {shlex.quote(f'{text.name}::{unique}')}" if unique else "give each tensor a name of its own"
     raise FormatError(f"holds {found}: {listed(known)}", "the name of one", hint, text.name)
 
 
