@@ -377,6 +377,26 @@ def test_an_input_that_changes_meanwhile(tmp_path, suffix):
     assert not (tmp_path / f"y{suffix}").exists()
 
 
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("values", [np.float32(3), np.zeros((0, 4), "f4")])
+def test_scalars_and_tensors_without_elements(revseq, tmp_path, version, values):
+    """Their chunks have names of their own, or there are none."""
+    values = np.asarray(values)
+    for name in ("x", "other"):
+        zarr.create_array(str(tmp_path / "x.zarr"), name=name, data=values, zarr_format=version)
+    np.savez(tmp_path / "x.npz", x=values, other=values)
+    save_file({"x": values, "other": values}, tmp_path / "x.safetensors")
+    for suffix in (".zarr", ".npz", ".safetensors"):
+        line = ("convert", f"x{suffix}::x", f"y{suffix}", "--keep-others", "--verify")
+        assert revseq(*line).ok().err == ""
+        revseq("diff", f"x{suffix}::x", f"y{suffix}::x").ok()
+        revseq("diff", f"x{suffix}::other", f"y{suffix}::other").ok()
+    assert contents(tmp_path / "x.zarr") == contents(tmp_path / "y.zarr")
+    if values.ndim == 0:
+        (tmp_path / "x.zarr/x" / ("c" if version == 3 else "0")).unlink()
+        assert "1 of 1 chunks of x.zarr::x are absent" in revseq("show", "x.zarr::x").ok().out
+
+
 def test_very_many_others_are_not_all_counted(revseq, tmp_path):
     zarr.create_array(str(tmp_path / "x.zarr"), name="x", data=X)
     for i in range(120):

@@ -58,8 +58,6 @@ _SUFFIX = ".npy"
 # What zipfile raises for a directory that is damaged.
 _DAMAGE = (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError, EOFError, OSError)
 
-_DATE = 0 << 9 | 1 << 5 | 1  # the earliest, so that the same values make the same file
-
 
 class _Member(NamedTuple):
     """A member whose local header has been held against the directory: `offset` is that of its data.
@@ -322,7 +320,7 @@ class NpzSink(RawSink):
         self._data_type = like.desc.data_type
         size = len(self._header) + like.desc.total_bytes
         self._around = _around(like) if keep_others else None
-        old = self._around.entry if self._around else _new_entry(_member_name(self._key, file.name))
+        old = self._around.entry if self._around else zip_headers.Entry(_member_name(self._key, file.name), _UTF8_FLAG)
         self._entry = old._replace(flags=old.flags & _UTF8_FLAG, method=zipfile.ZIP_STORED, stored=size, size=size)
         self._start = self._entry.offset + len(self._entry.local())
         offset = self._start + len(self._header)
@@ -378,10 +376,6 @@ def _around(like: Source) -> zip_headers.Around:
             raise FormatError("has members behind its directory", "the whole file", "fetch it again", like.path)
     index = next(i for i, info in enumerate(infos) if info.filename == f"{like.inner}{_SUFFIX}")
     return zip_headers.Around.of(entries, index, end, comment)
-
-
-def _new_entry(name: bytes) -> zip_headers.Entry:
-    return zip_headers.Entry(name, _UTF8_FLAG, zipfile.ZIP_STORED, _DATE)
 
 
 def _member_name(key: str, where: str) -> bytes:

@@ -44,6 +44,8 @@ def places(metadata: Metadata) -> Callable[[str], tuple[int, ...] | None]:
     """What tells the place of a chunk or shard from the name of its file in the array's folder; None for any other."""
     numbers = [r"(0|[1-9]\d{0,18})"] * len(metadata.sizes)
     name = re.compile(re.escape(metadata.key_start) + re.escape(metadata.separator).join(numbers), re.ASCII)
+    if not numbers:  # a scalar
+        name = re.compile("c" if metadata.key_start else "0")
     counts = [-(-size // shard) for size, shard in zip(metadata.sizes, metadata.shards, strict=True)]
 
     def place_of(key: str) -> tuple[int, ...] | None:
@@ -68,7 +70,7 @@ def _files(folder: str, metadata: Metadata) -> Iterator[tuple[str, tuple[int, ..
             key = f"{inner}/{entry.name}" if inner else entry.name
             if entry.is_dir(follow_symlinks=False):
                 pending.append(key)
-            elif place := place_of(key):
+            elif (place := place_of(key)) is not None:
                 yield entry.path, place
 
 

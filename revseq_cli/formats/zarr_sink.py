@@ -83,7 +83,7 @@ class ZarrSink(FileSink):
                 target.mkdir(exist_ok=True)
             for name in names:
                 path = Path(folder, name)
-                if not place_of(Path(os.path.relpath(path, old.folder)).as_posix()):
+                if place_of(Path(os.path.relpath(path, old.folder)).as_posix()) is None:
                     copy_file(str(path), str(target / name), self.file.name)
 
     def finish(self) -> None:

@@ -26,6 +26,7 @@ _ELSEWHERE, _ELSEWHERE_16 = 0xFFFFFFFF, 0xFFFF
 _LARGE, _MANY = _ELSEWHERE, _ELSEWHERE_16
 _FIELD_64 = 1
 _VERSION_64 = 45
+_EARLIEST = 0 << 9 | 1 << 5 | 1  # so that the same values make the same file
 
 
 class Entry(NamedTuple):
@@ -33,8 +34,8 @@ class Entry(NamedTuple):
 
     name: bytes
     flags: int
-    method: int
-    date: int
+    method: int = 0
+    date: int = _EARLIEST
     time: int = 0
     crc: int = 0
     stored: int = 0
