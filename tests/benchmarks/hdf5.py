@@ -3,8 +3,9 @@
     python tests/benchmarks/hdf5.py [--folder DIR] [--gib 1] [--runs 3] [--jobs 2]
 
 The compressed case is int16, gzip 4 and shuffle, chunks (1, 256, 1024); the script keeps chunks and filters, works chunk by
-chunk, and so does h5repack, which only copies. The contiguous case is float32, against cp and sync of the file. Every
-output is flushed to disk. Memory is the anonymous memory of all processes together, sampled.
+chunk, and so does h5repack, which only copies. The contiguous case is float32, against cp and sync of the file. The case
+"others" is a NetCDF file of twice the size with one variable of 64 MiB that is reversed by --keep-others, against cp and
+sync of the file. Every output is flushed to disk. Memory is the anonymous memory of all processes together, sampled.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import time
 from pathlib import Path
 
 import h5py
+import netCDF4
 import numpy as np
 import throughput
 
@@ -55,15 +57,31 @@ def make_contiguous(path, gib):
     return (shape[0], 1)
 
 
+def make_others(path, gib):
+    """Variables of 64 MiB each, twice as many bytes as asked for; the first one is reversed."""
+    rng = np.random.default_rng(1)
+    with netCDF4.Dataset(path, "w") as f:
+        for name, size in {"time": 1024, "lat": 128, "lon": 128}.items():
+            f.createDimension(name, size)
+        for i in range(int(32 * gib)):
+            v = f.createVariable(
+                "x" if i == 0 else f"other{i}", "f4", ("time", "lat", "lon"), chunksizes=(16, 128, 128)
+            )
+            v[:] = rng.random(v.shape, np.float32)
+    return (1024, 1, 128)
+
+
 def cases(folder, gib, jobs):
     """Name -> commands by name, and the file that they write."""
     out = folder / "out.h5"
-    for name, make, size in (("gzip", make_compressed, 256), ("contiguous", make_contiguous, 128)):
+    made = (("gzip", make_compressed, 256), ("contiguous", make_contiguous, 128), ("others", make_others, 128))
+    for name, make, size in made:
         x, n = folder / f"{name}-{gib}.h5", folder / f"{name}-{gib}-lengths.npy"
         if not x.exists():
             lengths_shape = make(x, gib)
             np.save(n, np.random.default_rng(2).integers(1, size + 1, lengths_shape).astype(np.uint32))
-        ours = f"{throughput.COMMAND} run {x} {n} --axis 1 -o {out} --jobs"
+        what = f"{x}::x" if name != "others" else f"{x}::x --keep-others"
+        ours = f"{throughput.COMMAND} run {what} {n} --axis 1 -o {out} --jobs"
         commands = {"revseq": f"{ours} {jobs}", "revseq, 1 job": f"{ours} 1"}
         if name == "gzip":
             commands["h5py script"] = f"{sys.executable} -c '{SCRIPT}' {x} {n} {out} && sync {out}"
