@@ -20,7 +20,7 @@ from conftest import COMMAND, ROOT, SAMPLES
 import revseq_cli
 from revseq_cli.commands import options
 from revseq_cli.commands.cli import COMMANDS
-from revseq_cli.commands.options import Tensor
+from revseq_cli.commands.values import Tensor
 from revseq_cli.formats import FORMAT_NAMES
 from revseq_cli.formats.types import dtype_of
 from revseq_cli.spec import DataType

@@ -18,7 +18,7 @@ from processes import peak
 
 from revseq_cli import engine, formats, workers
 from revseq_cli.arrangement import DEFAULT_MEMORY, ENGINES, Arrangement, Resources, arrange
-from revseq_cli.commands import options
+from revseq_cli.commands import options, values
 from revseq_cli.errors import EngineError, TensorIOError, UsageError
 from revseq_cli.formats.base import HeldSink, HeldSource, Storage
 from revseq_cli.job import Job, Request, load
@@ -152,7 +152,7 @@ def test_an_error_in_a_worker_ends_the_others(tmp_path, name):
 
 def test_engines_and_memory_are_those_of_the_options():
     assert options.ENGINES == ENGINES
-    assert options.parse_bytes(options.DEFAULT_MEMORY) == DEFAULT_MEMORY
+    assert values.parse_bytes(options.DEFAULT_MEMORY) == DEFAULT_MEMORY
 
 
 @pytest.mark.parametrize(
@@ -161,13 +161,13 @@ def test_engines_and_memory_are_those_of_the_options():
      ("5TB", 5 * 10**12), ("7B", 7)],
 )  # fmt: skip
 def test_sizes(text, size):
-    assert options.parse_bytes(text) == size
+    assert values.parse_bytes(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5G", "G", "1X", "1KBB", "9" * 30])
 def test_what_is_no_size(text):
     with pytest.raises(UsageError, match="is not a size"):
-        options.parse_bytes(text)
+        values.parse_bytes(text)
 
 
 # Through the command

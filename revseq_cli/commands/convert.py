@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from revseq_cli.commands import base, options
+from revseq_cli.commands import base, options, values
 from revseq_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     """,
     epilog="Example: revseq convert samples/example1.h5::/input example1.json",
 )
-@click.argument("src", metavar="SRC", type=options.Tensor())
+@click.argument("src", metavar="SRC", type=values.Tensor())
 @click.argument("dst", metavar="DST", type=click.Path())
 @click.option(
     "-f", "--format", "format_name", type=click.Choice(options.FORMAT_NAMES),

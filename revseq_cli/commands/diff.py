@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from revseq_cli.commands import base, options
+from revseq_cli.commands import base, options, values
 from revseq_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class _Tolerance(click.ParamType[float]):
     """,
     epilog="Example: revseq diff samples/example1.npy samples/example1.h5::/input",
 )
-@click.argument("a", metavar="A", type=options.Tensor())
-@click.argument("b", metavar="B", type=options.Tensor())
+@click.argument("a", metavar="A", type=values.Tensor())
+@click.argument("b", metavar="B", type=values.Tensor())
 @click.option("--atol", type=_Tolerance(), help="Equal is what is this close: |A - B| <= atol + rtol * |B|.")
 @click.option("--rtol", type=_Tolerance(), help="The same as a part of |B|.")
 @click.option("--equal-nan", is_flag=True, help="Compare by value, and take every NaN for equal to every other.")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from revseq_cli.commands import base, options
+from revseq_cli.commands import base, options, values
 
 if TYPE_CHECKING:
     from revseq_cli.spec import FeatureLevel
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     """Show what the operator accepts at each feature level, or at LEVEL.""",
     epilog="Example: revseq levels 4_0",
 )
-@click.argument("level", type=options.LEVEL, required=False)
+@click.argument("level", type=values.LEVEL, required=False)
 @options.json_option
 @options.output_options
 def command(level: FeatureLevel | None, as_json: bool, voice: options.Voice) -> None:

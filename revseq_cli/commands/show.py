@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from revseq_cli.commands import base, options
+from revseq_cli.commands import base, options, values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     """,
     epilog="Example: revseq show samples/example1.h5::/lengths",
 )
-@click.argument("tensors", metavar="TENSOR...", nargs=-1, required=True, type=options.Tensor())
+@click.argument("tensors", metavar="TENSOR...", nargs=-1, required=True, type=values.Tensor())
 @options.dtype_option
 @click.option("--stats", is_flag=True, help="Read every element: minimum, maximum, mean, and how many are NaN.")
 @options.format_option

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from revseq_cli import dxdispatch
 from revseq_cli.errors import FormatError, RevseqError, TensorIOError, UsageError, listed
 from revseq_cli.formats import models, npy, npz, positioned, safetensors, text, zarr_metadata
-from revseq_cli.formats.base import HDF5_MAGIC, MOST_OTHERS, NPY_MAGIC, ZIP_MAGIC, Layout, format_by_bytes
+from revseq_cli.formats.base import MOST_OTHERS, Layout
 from revseq_cli.formats.newfile import NewFile, NewFolder, Scratch
+from revseq_cli.formats.recognition import HDF5_MAGIC, NPY_MAGIC, ZIP_MAGIC, format_by_bytes
 from revseq_cli.formats.text import Text, TextTypes
 
 if TYPE_CHECKING:

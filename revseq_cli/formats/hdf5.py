@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from revseq_cli.errors import FormatError, RevseqError, TensorIOError
 from revseq_cli.formats import hdf5_links, hdf5_types, positioned
-from revseq_cli.formats.base import HDF5_MAGIC, Source, Storage, Ticket, looks_like, refuse_bomb
+from revseq_cli.formats.base import Source, Storage, Ticket, refuse_bomb
 from revseq_cli.formats.hdf5_library import h5py
 from revseq_cli.formats.raw import RawTensor, RawTicket
+from revseq_cli.formats.recognition import HDF5_MAGIC, looks_like
 from revseq_cli.plan import chunk_boxes
 
 if TYPE_CHECKING:

@@ -19,8 +19,9 @@ from numpy.lib import format as npy_format
 from revseq_cli import minifloats
 from revseq_cli.errors import FormatError
 from revseq_cli.formats import positioned
-from revseq_cli.formats.base import NPY_MAGIC, HeldSource, Source, Storage, looks_like
+from revseq_cli.formats.base import HeldSource, Source, Storage
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
+from revseq_cli.formats.recognition import NPY_MAGIC, looks_like
 from revseq_cli.formats.types import data_type_of, dtype_of, is_big_endian, is_nameless, named, require_sizes
 from revseq_cli.spec import DataType
 

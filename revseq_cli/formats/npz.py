@@ -21,17 +21,10 @@ import numpy as np
 from revseq_cli import stopping
 from revseq_cli.errors import FormatError, RevseqError, UsageError, listed
 from revseq_cli.formats import npy, positioned, zip_headers
-from revseq_cli.formats.base import (
-    ZIP_MAGIC,
-    HeldSource,
-    Storage,
-    Ticket,
-    chosen,
-    looks_like,
-    refuse_bomb,
-)
+from revseq_cli.formats.base import HeldSource, Storage, Ticket, chosen, refuse_bomb
 from revseq_cli.formats.newfile import Scratch
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
+from revseq_cli.formats.recognition import ZIP_MAGIC, looks_like
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

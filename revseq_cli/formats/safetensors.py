@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from revseq_cli import literals
 from revseq_cli.errors import FormatError, UsageError, listed
 from revseq_cli.formats import positioned
-from revseq_cli.formats.base import Storage, chosen, looks_like
+from revseq_cli.formats.base import Storage, chosen
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
+from revseq_cli.formats.recognition import looks_like
 from revseq_cli.formats.types import dtype_of, require_sizes
 from revseq_cli.spec import MOST_DIMENSIONS, DataType
 

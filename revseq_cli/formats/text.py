@@ -15,7 +15,8 @@ import numpy as np
 from revseq_cli import literals, notation
 from revseq_cli.errors import FormatError, UsageError, listed
 from revseq_cli.formats import positioned
-from revseq_cli.formats.base import FileSink, Handing, HeldSource, Outlet, Source, Storage, looks_like
+from revseq_cli.formats.base import FileSink, Handing, HeldSource, Outlet, Source, Storage
+from revseq_cli.formats.recognition import looks_like
 from revseq_cli.formats.types import describe, dtype_of, require_sizes
 from revseq_cli.spec import DataType, TensorDesc, braced
 

@@ -18,7 +18,8 @@ import numpy as np
 
 from revseq_cli.errors import FormatError, RevseqError, TensorIOError
 from revseq_cli.formats import positioned, zarr_chunks, zarr_metadata
-from revseq_cli.formats.base import MOST_OTHERS, Source, Storage, Ticket, chosen, looks_like, refuse_bomb
+from revseq_cli.formats.base import MOST_OTHERS, Source, Storage, Ticket, chosen, refuse_bomb
+from revseq_cli.formats.recognition import looks_like
 from revseq_cli.formats.types import is_nameless
 from revseq_cli.plan import chunk_boxes
 

@@ -1,0 +1,96 @@
+"""What stands behind the options that commands share: Click's types of values, each with what completes it."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from revseq_cli.errors import UsageError
+from revseq_cli.spec import DataType, FeatureLevel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Parsed(click.ParamType[Any]):
+    """A value that a class of `spec` parses."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any], words: tuple[str, ...] = ()) -> None:
+        self.name, self._parse, self._words = name, parse, words
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        """The words that begin so, in any case."""
+        found = (word for word in self._words if word.lower().startswith(incomplete.lower()))
+        return [CompletionItem(word) for word in found]
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The parsed value, or Click's usage error with our words."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._parse(value)
+        except UsageError as e:
+            self.fail(f"{e.found}; {e.wanted}", param, ctx)
+
+
+class Tensor(click.ParamType[Any]):
+    """A tensor as it stands on the command line; completed with files, and behind :: with the tensors of one."""
+
+    name = "tensor"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        """Files, or the names inside a file."""
+        path, separator, _ = incomplete.rpartition("::")
+        if not separator:
+            return [CompletionItem(incomplete, type="file")]
+        from revseq_cli.errors import RevseqError
+        from revseq_cli.formats import Reference, names_in  # NumPy is for this word only
+
+        real = os.path.expanduser(path)  # noqa: PTH111 - the shell has not done it yet
+        try:
+            names = names_in(Reference(real))
+        except RevseqError:  # a completion has nowhere to say so; the command itself will
+            return []
+        words = (f"{path}::{name}" for name in names)
+        # A control character, such as a line break, has no place in a line.
+        return [
+            CompletionItem(word, type="name") for word in words if word.startswith(incomplete) and word.isprintable()
+        ]
+
+
+def parse_bytes(text: str) -> int:
+    """A number of bytes: 1GiB, 512M, 10KB, 4096; UsageError otherwise."""
+    match = re.fullmatch(r"(\d{1,18})\s*(?:([KMGT])(i?B)?|B?)", text.strip(), re.IGNORECASE | re.ASCII)
+    if not match or not int(match[1]):
+        raise UsageError(f"{text[:40]!r} is not a size", "a number of bytes, such as 1GiB, 512M or 100MB")
+    decimal = match[2] and (match[3] or "").upper() == "B"
+    base = 1000 if decimal else 1024
+    return int(match[1]) * int(base ** " KMGT".index((match[2] or " ").upper()))
+
+
+def parse_chunks(text: str) -> str | tuple[int, ...]:
+    """The sizes of a chunk, as 1x256x1024; or keep, or auto; UsageError otherwise."""
+    if text in ("keep", "auto"):
+        return text
+    if not re.fullmatch(r"[1-9]\d{0,17}(x[1-9]\d{0,17})*", text, re.ASCII):
+        raise UsageError(f"{text[:40]!r} is not a chunk", "keep, auto, or sizes such as 1x256x1024")
+    return tuple(map(int, text.split("x")))
+
+
+def parse_compression(text: str) -> str | int:
+    """The level of gzip; or keep, or none; UsageError otherwise."""
+    if text in ("keep", "none"):
+        return text
+    match = re.fullmatch(r"gzip(?::([0-9]))?", text, re.ASCII)
+    if not match:
+        raise UsageError(f"{text[:40]!r} is not a compression", "keep, none, gzip, or gzip:0 to gzip:9")
+    return int(match[1] or 4)
+
+
+LEVEL = Parsed("level", FeatureLevel.parse, tuple(level.short for level in FeatureLevel))
+DATA_TYPE = Parsed("type", DataType.parse, tuple(each.name for each in DataType))
+LENGTHS_TYPE = Parsed("type", DataType.parse_length, ("UINT32", "UINT64"))
