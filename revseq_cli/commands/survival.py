@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from revseq_cli.report import Outcome
 
+# Seconds between two looks at what jobs say: to be woken for each word took a tenth of the time of small jobs.
+_PAUSE = 0.005
 _LONGEST_STOP = 10.0  # seconds that the process has to undo what is under way, once a signal came
 
 
@@ -99,6 +101,7 @@ class Survivor:
                     self._note(event)
                 yield
                 stopping.check()
+                time.sleep(_PAUSE)
         except stopping.Stopped:
             self._stop(process)
             raise
