@@ -22,6 +22,8 @@ from revseq_cli.errors import EngineError, RevseqError, UsageError
 try:
     import dask
     import distributed
+    from distributed.comm.addressing import parse_address, parse_host_port
+    from distributed.comm.registry import get_backend
     from distributed.scheduler import KilledWorker
 except ImportError:
     raise EngineError("--engine dask needs dask", "dask.distributed", "pip install 'revseq-cli[dask]'") from None
@@ -85,6 +87,8 @@ def connected(scheduler: str, workers: int) -> Cluster:
     """
     logging.disable()  # what dask logs of trouble is worded here, once
     warnings.simplefilter("ignore")
+    if scheduler:
+        _require_address(scheduler)
     with contextlib.ExitStack() as stack:
         where = scheduler or stack.enter_context(_local(workers))
         client = stack.enter_context(_called(where))
@@ -108,16 +112,24 @@ def _called(where: str | distributed.LocalCluster) -> distributed.Client:
     deadline = time.monotonic() + _LONGEST_CALL + 1
     try:
         return _awaited(made, lambda: _require_time(deadline))
-    except OSError as e:
+    except RevseqError:
+        raise
+    except Exception as e:  # noqa: BLE001 - of any kind, where another program answers what dask then tries to read
+        why = str(e)[:100] if isinstance(e, OSError) else "what is there speaks another protocol"
         raise EngineError(
-            f"no dask scheduler answers: {str(e)[:100]}",
-            "one that runs, with the same dask",
-            "dask scheduler",
-            str(where),
+            f"no dask scheduler answers: {why}", "one that runs, with the same dask", "dask scheduler", str(where)
         ) from None
-    except (ValueError, TypeError) as e:  # of many kinds, for a protocol or a port that is none
+
+
+def _require_address(where: str) -> None:
+    """UsageError for what no scheduler can have."""
+    try:
+        scheme, place = parse_address(where, strict=True)
+        get_backend(scheme)
+        parse_host_port(place)
+    except (ValueError, TypeError) as e:  # for a protocol or a port that is none
         found, hint = f"is no address of a dask scheduler: {str(e)[:100]}", "add --scheduler tcp://host:8786"
-        raise UsageError(found, "as tcp://host:8786", hint, str(where)) from None
+        raise UsageError(found, "as tcp://host:8786", hint, where) from None
 
 
 def _require_time(deadline: float) -> None:

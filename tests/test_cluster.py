@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 
 import h5py
 import numpy as np
@@ -343,13 +344,55 @@ def test_options(revseq, files):
     revseq(*job, "--scheduler", "tcp://a:1", env={"REVSEQ_SCHEDULER": "tcp://a:1"}).refused("are about dask")
     revseq(*job, "--engine", "dask", "--scheduler", "").refused("--scheduler is empty", "is a variable unset?")
     revseq(*job, "--engine", "dask", "--scheduler", "tcp://a:1", "--scheduler-file", "b").refused("one of them")
-    revseq(*job, "--engine", "dask", "--scheduler-file", "none").refused("none: cannot read it")
+    revseq(*job, "--engine", "dask", "--scheduler-file", "none").refused("none: no such file")
     revseq(*job, "--engine", "dask", "--scheduler-file", "x.npy").refused("x.npy: has no address")
     done = revseq(*job, "--engine", "dask", "--scheduler", "tcp://nowhere:1", "--memory", "1G").ok()
     assert "dask, all workers of tcp://nowhere:1" in done.out
     assert "bytes of memory for each thread" in done.out
     done = revseq(*job, "--engine", "dask", "--json", env={"REVSEQ_SCHEDULER": "tcp://nowhere:1"}).ok()
     assert json.loads(done.out)["plan"]["scheduler"] == "tcp://nowhere:1"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [("fifo", "is not a regular file"), ("/dev/zero", "is not a regular file"), (".", "is a directory"),
+     (b"[" * 200_000, "has no address"), (b"{" + b" " * (1 << 20) + b"}", "has 1048578 bytes"), (b"\xff", "has no address"),
+     (b'{"address": ""}', "its address is empty"), (b'{"address": " "}', "its address is empty"), (b'{"address": {}}', "its address is empty"),
+     (b"[]", "has no address"), (b"{}", "has no address"), (b"", "has no address")],
+)  # fmt: skip
+def test_scheduler_files_that_are_none(revseq, files, content, words):
+    """Opened as any other input: it neither waits nor reads without end, and no job of a batch does."""
+    if content == "fifo":
+        os.mkfifo(files / "s.json")
+    elif isinstance(content, str):
+        (files / "s.json").symlink_to(content)
+    else:
+        (files / "s.json").write_bytes(content)
+    dask = ("--engine", "dask", "--scheduler-file", "s.json")
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", *dask).refused(f"Error: s.json: {words}")
+    (files / "m.csv").write_text("input,lengths,axis,output\nx.npy,n.npy,1,y.npy\n")
+    done = revseq("batch", "m.csv", *dask)
+    assert (done.status, f"Error: m.csv: line 2: s.json: {words}" in done.err) == (1, True)
+    assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy", "m.csv", "s.json"}
+
+
+@pytest.mark.parametrize("junk", [b"\xff" * 4096, b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0" * 4096])
+def test_what_answers_junk_is_no_scheduler(monkeypatch, junk):
+    def answer():
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(server.accept()[0])
+                taken[-1].sendall(junk)
+
+    monkeypatch.setattr(cluster, "_LONGEST_CALL", 2.0)
+    taken = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(EngineError, match="no dask scheduler answers"):
+            cluster.connected(f"tcp://127.0.0.1:{server.getsockname()[1]}", 1)
+        server.shutdown(socket.SHUT_RDWR)
+    for each in taken:
+        each.close()
 
 
 def test_without_dask_it_is_said(files):

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 FORMAT_NAMES = ("npy", "h5", "npz", "safetensors", "zarr", "json", "text")
 ENGINES = ("auto", "serial", "threads", "processes", "dask")
 DEFAULT_MEMORY = "1GiB"
+_LARGEST_FILE = 1 << 20  # of a dask scheduler, which has some thousand bytes
 
 
 level_option = click.option(
@@ -318,13 +319,26 @@ def _resources_of(
 
 def _address_in(path: str) -> str:
     """What dask's scheduler has written into its file."""
+    from revseq_cli.errors import TensorIOError
+    from revseq_cli.formats import positioned
+
+    wanted = "what dask scheduler --scheduler-file writes"
     try:
-        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - it says what the user called it
-            return str(json.load(file)["address"])
-    except OSError as e:
-        raise UsageError(f"cannot read it: {e.strerror}", "a dask scheduler's file", where=path) from None
-    except (ValueError, KeyError, TypeError):
-        raise UsageError("has no address", "what dask scheduler --scheduler-file writes", where=path) from None
+        with positioned.opened(path) as fd:
+            size = positioned.identity(fd).size
+            if size > _LARGEST_FILE:
+                raise UsageError(f"has {size} bytes", f"at most {_LARGEST_FILE}: {wanted}", where=path)
+            found = json.loads(positioned.read_some(fd, size, 0, path))
+        address = found["address"]
+    except TensorIOError as e:
+        raise UsageError(e.found, "a dask scheduler's file", where=path) from None
+    except (ValueError, KeyError, TypeError, RecursionError) as e:
+        if isinstance(e, UsageError):
+            raise
+        raise UsageError("has no address", wanted, where=path) from None
+    if not isinstance(address, str) or not address.strip():
+        raise UsageError("its address is empty", f"as tcp://host:8786: {wanted}", where=path)
+    return address
 
 
 def request_of(
