@@ -84,7 +84,7 @@ def command(
     with (
         stopping.deferred(),
         Progress(len(jobs), shown=shown, unit="jobs") as bar,
-        contextlib.closing(_outcomes(jobs, fail_fast, voice.verbose)) as ended,
+        contextlib.closing(_outcomes(jobs, fail_fast, voice)) as ended,
     ):
         try:
             for outcome in ended:
@@ -173,11 +173,11 @@ class _Needed(NamedTuple):
 
     jobs: list[Entry]
     fail_fast: bool
-    verbose: int
+    voice: options.Voice
     scheduler: tuple[Any, Any]
 
 
-def _outcomes(jobs: list[Entry], fail_fast: bool, verbose: int) -> Generator[Outcome, None, None]:
+def _outcomes(jobs: list[Entry], fail_fast: bool, voice: options.Voice) -> Generator[Outcome, None, None]:
     """What became of each job that was begun, in the order of the manifest."""
     from revseq_cli.commands.survival import Survivor
     from revseq_cli.report import Outcome
@@ -188,7 +188,7 @@ def _outcomes(jobs: list[Entry], fail_fast: bool, verbose: int) -> Generator[Out
     def failed(job: int, error: RevseqError) -> Outcome:
         return Outcome(jobs[job].line, jobs[job].options["output"], error)
 
-    needed = _Needed(jobs, fail_fast, verbose, scheduler)
+    needed = _Needed(jobs, fail_fast, voice, scheduler)
     return Survivor(_serve, needed, [job.output for job in jobs], fail_fast=fail_fast).outcomes(failed)
 
 
@@ -203,7 +203,10 @@ def _serve(needed: _Needed, order: Order, tell: Callable[[Event], None]) -> None
     if source:
         context.set_parameter_source("scheduler", source)
     with context.scope():
-        _Batch(needed, order, tell).carry_out()
+        try:
+            _Batch(needed, order, tell).carry_out()
+        finally:
+            needed.voice.environment()  # it is here that HDF5 is needed
 
 
 class _Batch:
@@ -212,7 +215,7 @@ class _Batch:
     def __init__(self, needed: _Needed, order: Order, tell: Callable[[Event], None]) -> None:
         from revseq_cli.manifest import Writers
 
-        self._jobs, self._fail_fast, self._verbose, _ = needed
+        self._jobs, self._fail_fast, self._verbose = needed.jobs, needed.fail_fast, needed.voice.verbose
         self._order, self._tell, self._writers = order, tell, Writers(needed.jobs)
         self._halted = threading.Event()  # no job is to begin any more
 
