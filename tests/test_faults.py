@@ -209,7 +209,7 @@ def test_h40_a_small_disk(small_disk, tmp_path, suffix):
 CALLS = [
     ("open", errno.EMFILE), ("fstat", errno.EIO), ("preadv", errno.EIO), ("posix_fallocate", errno.ENOSPC),
     ("pwrite", errno.ENOSPC), ("pwrite", errno.EDQUOT), ("write", errno.ENOSPC), ("fsync", errno.EIO), ("close", errno.EIO),
-    ("chmod", errno.EPERM), ("replace", errno.EIO), ("link", errno.EIO), ("unlink", errno.EIO),
+    ("fchmod", errno.EPERM), ("fchown", errno.EPERM), ("replace", errno.EIO), ("link", errno.EIO), ("unlink", errno.EIO),
 ]  # fmt: skip
 
 
@@ -327,6 +327,28 @@ def test_h42_a_folder_that_cannot_be_flushed_is_a_warning(faulty, files):
     assert "Note: y.npy is written, but its folder could not be flushed: Input/output error" in done["err"]
     assert "could not be flushed" in json.loads(done["out"])["notes"][0]
     assert np.load(files / "y.npy").tobytes() == SMALL.tobytes()
+
+
+def test_h42_a_temporary_file_that_cannot_be_removed(faulty, files):
+    """It is a second name of an output that is complete, and so a note; beside no output it is an error."""
+    done = faulty(files, "unlink", errno.EPERM, 1, *JOB, "-o", "y.npy", "--json")
+    (left,) = names(files) - {"x.npy", "n.npy", "y.npy"}
+    assert done["status"] == 0
+    assert "Note: y.npy is written, but " in done["err"]
+    assert f"{left} could not be removed: Operation not permitted" in done["err"]
+    assert "could not be removed" in json.loads(done["out"])["notes"][0]
+    assert np.load(files / "y.npy").tobytes() == SMALL.tobytes()
+
+
+def test_h61_a_mode_that_may_not_be_given(faulty, files):
+    """The new file is its maker's alone, as it was while it was written, and the output is replaced."""
+    (files / "y.npy").write_bytes(b"old")
+    (files / "y.npy").chmod(0o644)
+    done = faulty(files, "fchmod", errno.EPERM, 1, *JOB, "-o", "y.npy", "--overwrite")
+    assert (done["status"], done["err"]) == (0, "")
+    assert done["failed"]
+    assert np.load(files / "y.npy").tobytes() == SMALL.tobytes()
+    assert (files / "y.npy").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")

@@ -40,6 +40,7 @@ class NewFile:
         self.name = path
         self.notes: list[str] = []  # what to tell of a file that is complete
         self._overwrite = overwrite
+        self._named = False
         self._leader: NewFile | None = None
         self._waiting: list[NewFile] = []
         self._final = Path(os.path.realpath(path))  # a link stays a link; what it names is replaced
@@ -161,7 +162,10 @@ class NewFile:
         try:
             Path(self.temporary).unlink(missing_ok=True)
         except OSError as e:
-            raise positioned.failed(self.name, f"remove {self.temporary}", e) from None
+            if not self._named:
+                raise positioned.failed(self.name, f"remove {self.temporary}", e) from None
+            found = f"{self.name} is written, but {self.temporary} could not be removed: {e.strerror}"
+            (self._leader or self).notes.append(found)
 
     def _complete(self) -> None:
         """On the disk; and with its name, if it waits for no other."""
@@ -174,6 +178,7 @@ class NewFile:
         for i, file in enumerate(together):
             with file._told(together[:i]):  # noqa: SLF001 - one of us
                 file._take_name()  # noqa: SLF001
+                file._named = True  # noqa: SLF001
         for file in together:
             try:
                 positioned.flush_directory(file._final.parent)  # noqa: SLF001

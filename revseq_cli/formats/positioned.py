@@ -339,7 +339,8 @@ def _give_rights(fd: int, path: str, like: os.stat_result) -> None:
             break
     else:  # another group may do what all may
         mode = mode & ~0o070 | (mode & 0o007) << 3
-    os.fchmod(fd, mode)
+    with contextlib.suppress(PermissionError):  # some file systems have modes of their own, and others an owner
+        os.fchmod(fd, mode)
 
 
 def is_read_only(folder: Path) -> bool:
