@@ -49,16 +49,16 @@ class Identity:
     inode: int
     size: int
     changed: int
-    # The system's own time, which nobody can put back; and what else than content changes it: a link or other rights.
-    touched: int = field(repr=False)
-    rights: tuple[int, ...] = field(compare=False, repr=False)
+    # The system's own time, which nobody can put back. New rights or names change it, too, and nothing tells whether
+    # that was all.
+    touched: int
 
     def differs(self, other: Identity) -> str:
         """In what it is not the other, for a person."""
         words = {"it is another file": "inode", "its size": "size", "its time": "changed"}
         found = [word for word, name in words.items() if getattr(self, name) != getattr(other, name)]
-        if not found and self.touched != other.touched and self.rights == other.rights:
-            found = ["its status, though its time was put back"]
+        if not found and self.touched != other.touched:
+            found = ["its status: its rights or names, or content and the time was put back"]
         return " and ".join(found)
 
     def names(self, status: os.stat_result) -> bool:
@@ -73,8 +73,7 @@ def identity(fd: int) -> Identity:
 
 def identity_of(status: os.stat_result) -> Identity:
     """The identity of a file of that status."""
-    rights = (status.st_mode, status.st_nlink, status.st_uid, status.st_gid)
-    return Identity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, rights)
+    return Identity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def is_open(number: int, status: os.stat_result) -> bool:
