@@ -60,9 +60,14 @@ def _do(task: Callable[[], Any], versions: dict[str, str], address: str = "") ->
         return EngineError(f"the worker {address} failed: {type(e).__name__}: {str(e)[:200]}")
 
 
-def _rehearse(task: Callable[[], Any], versions: dict[str, str], dask_worker: distributed.Worker) -> RevseqError | None:
-    """On a worker, which dask puts in its place by that name: one block. Its result stays there; why not is told."""
-    done = _do(task, versions, dask_worker.address)
+async def _rehearse(
+    task: Callable[[], Any], versions: dict[str, str], dask_worker: distributed.Worker
+) -> RevseqError | None:
+    """On a worker, which dask puts in its place by that name: one block. Its result stays there; why not is told.
+
+    In a thread, since dask asks its workers in their event loop, and zarr needs one of its own.
+    """
+    done = await asyncio.to_thread(_do, task, versions, dask_worker.address)
     return done if isinstance(done, RevseqError) else None
 
 

@@ -39,4 +39,5 @@ def same_bits(a, b):
 
 def bits(values):
     """The bytes of an array in this machine's byte order and C order."""
+    values = np.asarray(values)  # NumPy does not swap the bytes of a single structure
     return values.tobytes() if values.dtype.isnative else values.byteswap().tobytes()

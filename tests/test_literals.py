@@ -155,6 +155,8 @@ _REAL = {"COMPLEX64": np.float32, "COMPLEX128": np.float64, "FLOAT16": np.float1
 def held(name, token):
     """The number of a token as that data type holds it, found in fractions; None where it does not hold it."""
     exact = Fraction(token)
+    if DataType[name].kind == "minifloat":  # a word, for which there is no text
+        return None
     if name in _INTEGERS:
         least, most = _INTEGERS[name]
         return exact if exact.denominator == 1 and least <= exact <= most else None

@@ -279,9 +279,8 @@ def test_diff_of_words(revseq, tmp_path):
     assert "[3]  nan  nan" in revseq(*pair, "--atol", "0.02").out
 
 
-@pytest.mark.parametrize("text", ['{"DataType": "BFLOAT16", "Values": [1, 2]}', '{"DataType": "BOOL", "Values": [2]}'])
-def test_text_is_never_taken_for_words(revseq, tmp_path, text):
-    (tmp_path / "x.json").write_text(text)
+def test_text_is_never_taken_for_words(revseq, tmp_path):
+    (tmp_path / "x.json").write_text('{"DataType": "BFLOAT16", "Values": [1, 2]}')
     revseq("show", "x.json").refused("cannot be written as text")
     (tmp_path / "x.txt").write_text("X: (Sizes:{2}, DataType:FLOAT8_E5M2)\n[1, 2]\n")
     revseq("show", "x.txt").refused("FLOAT8_E5M2 cannot be written as text")

@@ -174,7 +174,7 @@ def test_completion_of_names(revseq, tmp_path, word, offered):
     h5(tmp_path / "x.h5ad")
     safetensors.numpy.save_file({"x": X}, tmp_path / "s")
     os.mkfifo(tmp_path / "f")
-    env = {"_REVSEQ_COMPLETE": "bash_complete", "COMP_LINE": f"revseq show {word}", "COMP_POINT": "99"}
+    env = {"_REVSEQ_COMPLETE": "bash_complete", "COMP_LINE": f"revseq show {word}", "COMP_WORD": ""}
     found = revseq(env=env).out.split()
     assert found == [f"plain,{each.rpartition(':')[2]}" for each in offered]
 

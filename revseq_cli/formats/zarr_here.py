@@ -32,14 +32,9 @@ class _Here(asyncio.SelectorEventLoop):
 
 
 def done(work: Coroutine[Any, Any, _Result]) -> _Result:
-    """What the work gives."""
-    try:
-        loop = _Here()
-    except BaseException:
-        work.close()
-        raise
-    with contextlib.closing(loop):
-        return loop.run_until_complete(work)
+    """What the work gives; what it has left undone when it fails is cancelled."""
+    with contextlib.closing(work), asyncio.Runner(loop_factory=_Here) as runner:
+        return runner.run(work)
 
 
 class Array:
