@@ -56,8 +56,8 @@ def _submitted(tasks: Iterable[Callable[[], _Result]], crew: Crew) -> Generator[
             stopping.check()
             ended = {future for future in pending if future.done()}
             pending -= ended
-            for future in ended:
-                yield future.result()
+            while ended:  # none is held any longer, so that a scheduler forgets it before it hears of the next ones
+                yield ended.pop().result()
     finally:
         for future in pending:
             future.cancel()
