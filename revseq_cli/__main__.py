@@ -30,8 +30,10 @@ def main() -> NoReturn:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         os.environ["PYTHONSAFEPATH"] = "1"  # workers import nothing from the current folder
         os.environ.pop("PYTHONINSPECT", None)
-        with stopping.ending:
+        try:
             status = _flushed(_run())
+        finally:
+            stopping.close()
     except stopping.Stopped:
         pass
     if status is None:

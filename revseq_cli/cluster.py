@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import contextlib
 import functools
 import itertools
 import logging
+import multiprocessing
+import os
 import secrets
+import shutil
 import tempfile
-import threading
 import time
 import warnings
 from concurrent.futures import CancelledError, Future, InvalidStateError, wait
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from revseq_cli import memory, stopping
+from revseq_cli import memory, pools, stopping
 from revseq_cli.errors import EngineError, RevseqError, UsageError
 
 try:
@@ -35,6 +38,8 @@ _Result = TypeVar("_Result")
 _LOOK = 1.0  # seconds between two looks at which workers there are
 _LONGEST_ALONE = 20.0  # seconds without a worker; one that died has by then been started anew
 _LONGEST_CALL = 10.0
+_LONGEST_START = 60.0
+_LONGEST_FAREWELL = 5.0  # seconds; who is asked to end, and does not, is killed
 _MOST_UNDER_WAY = 4096  # blocks that the scheduler ever knows, however many workers it has
 # What must be the same everywhere, as attributes of modules: a name that every worker can look up, ours or not.
 _PACKAGES = {"revseq": "revseq_cli:__version__", "NumPy": "numpy:__version__"}
@@ -65,7 +70,7 @@ async def _rehearse(
 ) -> RevseqError | None:
     """On a worker, which dask puts in its place by that name: one block. Its result stays there; why not is told.
 
-    In a thread, since dask asks its workers in their event loop, and zarr needs one of its own.
+    On a thread: dask would run it in its event loop, where neither the worker nor zarr could go on meanwhile.
     """
     done = await asyncio.to_thread(_do, task, versions, dask_worker.address)
     return done if isinstance(done, RevseqError) else None
@@ -98,25 +103,29 @@ def connected(scheduler: str, workers: int) -> Cluster:
         where = scheduler or stack.enter_context(_local(workers))
         client = stack.enter_context(_called(where))
         if not scheduler:
-            client.run(memory.keep_freed)  # the processes are ours
+            _waited(lambda: client.run(memory.keep_freed))  # the processes are ours
         stopping.ending.push(stack.pop_all())
     return Cluster(client, scheduler)
 
 
-def _called(where: str | distributed.LocalCluster) -> distributed.Client:
-    """The connection; made on a thread of its own, since it never ends where something listens that is not dask."""
-    made: Future[distributed.Client] = Future()
+def _apart(function: Callable[[], _Result]) -> Future[_Result]:
+    """Its result, on a thread of its own, since dask waits for others in ways that no signal ends.
 
-    def make() -> None:
-        try:
-            made.set_result(distributed.Client(where, timeout=_LONGEST_CALL, set_as_default=False))
-        except BaseException as e:  # noqa: BLE001 - it is told below
-            made.set_exception(e)
+    The thread, and the processes that it starts, hear no signals: those of a terminal are for us to act on.
+    """
+    future: Future[_Result] = Future()
+    with pools.starting(), stopping.masked():
+        _thread.start_new_thread(pools.settle, (future, function))
+    return future
 
-    threading.Thread(target=make, daemon=True).start()
+
+@contextlib.contextmanager
+def _called(where: str | distributed.LocalCluster) -> Iterator[distributed.Client]:
+    """The connection; it never comes about where something listens that is not dask."""
+    made = _apart(lambda: distributed.Client(where, timeout=_LONGEST_CALL, set_as_default=False))
     deadline = time.monotonic() + _LONGEST_CALL + 1
     try:
-        return _awaited(made, lambda: _require_time(deadline))
+        client = _awaited(made, lambda: _require_time(deadline))
     except RevseqError:
         raise
     except Exception as e:  # noqa: BLE001 - of any kind, where another program answers what dask then tries to read
@@ -124,6 +133,10 @@ def _called(where: str | distributed.LocalCluster) -> distributed.Client:
         raise EngineError(
             f"no dask scheduler answers: {why}", "one that runs, with the same dask", "dask scheduler", str(where)
         ) from None
+    try:
+        yield client
+    finally:
+        wait([_apart(lambda: client.close(_LONGEST_FAREWELL))], _LONGEST_FAREWELL)
 
 
 def _require_address(where: str) -> None:
@@ -150,20 +163,50 @@ def _awaited(future: Future[_Result], look: Callable[[], object]) -> _Result:
     return future.result()
 
 
+def _waited(function: Callable[[], _Result]) -> _Result:
+    """What dask answers, with an eye on signals."""
+    return _awaited(_apart(function), lambda: None)
+
+
 @contextlib.contextmanager
 def _local(workers: int) -> Iterator[distributed.LocalCluster]:
     """A scheduler here, and processes of one thread each; they listen on this machine alone."""
-    with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="revseq-"))
-        stack.enter_context(dask.config.set({"temporary-directory": folder}))
-        with stopping.shielded():  # workers inherit it: a terminal's signals are for the client to act on
-            local = distributed.LocalCluster(
-                n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1",
-                dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL + 1,
-                memory_limit=0,  # the plan is the bound
+    # Python's tracker removes the semaphores of what had to be killed; it need not say so.
+    filters = os.environ.get("PYTHONWARNINGS"), "ignore::UserWarning:multiprocessing.resource_tracker"
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, filters))
+    folder = tempfile.mkdtemp(prefix="revseq-")
+    stopping.at_once[folder] = lambda: _end_processes(folder)
+    try:
+        with dask.config.set({"temporary-directory": folder}):
+            made = _apart(
+                lambda: distributed.LocalCluster(
+                    n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1",
+                    dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL + 1,
+                    memory_limit=0,  # the plan is the bound
+                )
             )  # fmt: skip
-            stack.enter_context(local)
-        yield local
+            deadline = time.monotonic() + _LONGEST_START
+            try:
+                local = _awaited(made, lambda: _require_time(deadline))
+            except (OSError, RuntimeError) as e:
+                found = f"the workers of dask do not start: {str(e)[:100]}"
+                raise EngineError(found, "processes that start", "add --engine processes") from None
+            try:
+                yield local
+            finally:
+                wait([_apart(local.close)], _LONGEST_FAREWELL)
+    finally:
+        stopping.at_once.pop(folder, None)
+        _end_processes(folder)
+
+
+def _end_processes(folder: str) -> None:
+    """Whatever is left of them, such as one that is stopped; and their folder, which they write to until then."""
+    for each in (found := multiprocessing.active_children()):
+        each.kill()
+    for each in found:
+        each.join(1)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 class Cluster:
@@ -179,7 +222,7 @@ class Cluster:
     @property
     def dashboard(self) -> str:
         """The address where to watch it, or none."""
-        found = self.client.scheduler_info()["services"]
+        found = _waited(self.client.scheduler_info)["services"]
         return str(self.client.dashboard_link) if "dashboard" in found else "none"
 
     def threads(self) -> int:
@@ -188,7 +231,7 @@ class Cluster:
         if now - self._looked >= _LOOK:
             self._looked = now
             with self._worded():
-                self._threads = sum(self.client.nthreads().values())
+                self._threads = sum(_waited(self.client.nthreads).values())
             if self._threads:
                 self._seen = now
             elif now - self._seen > _LONGEST_ALONE:

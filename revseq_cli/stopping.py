@@ -9,7 +9,6 @@ report it.
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import signal
 from typing import TYPE_CHECKING, NoReturn
@@ -85,15 +84,21 @@ def deferred() -> Iterator[None]:
 @contextlib.contextmanager
 def shielded() -> Iterator[None]:
     """The same, and processes that start meanwhile hear nothing before they can ignore it: they inherit the mask."""
-    with deferred():
-        if not hasattr(signal, "pthread_sigmask"):
-            yield
-            return
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-        try:
-            yield
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with deferred(), masked():
+        yield
+
+
+@contextlib.contextmanager
+def masked() -> Iterator[None]:
+    """What this thread starts meanwhile, processes and threads, hears no signals; what comes is heard at the end."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def leave_to_parent() -> None:
@@ -105,6 +110,12 @@ def leave_to_parent() -> None:
         signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+
+
+def close() -> None:
+    """Close what outlives a pass; a signal that comes meanwhile counts afterwards."""
+    with deferred():
+        ending.close()
 
 
 def obey_parent() -> None:
@@ -123,7 +134,6 @@ def check() -> None:
 
 def die() -> NoReturn:
     """End by the signal that came."""
-    gc.collect()  # semaphores of a process pool, which would be reported as leaked
     _end_by(_received[0] if _received else signal.SIGINT)
 
 

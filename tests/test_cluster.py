@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 import pytest
 from conftest import COMMAND
-from processes import gone, start, until
+from processes import gone, start, until, workers
 
 distributed = pytest.importorskip("distributed", reason="distributed, the extra dask, is not installed")
 
@@ -233,6 +233,63 @@ def test_a_local_cluster_leaves_nothing(tmp_path, job):
     assert np.array_equal(np.load(tmp_path / "y.npy"), job)
     assert not list((tmp_path / "tmp").iterdir())
     gone(process)
+
+
+def local(folder, *args):
+    """A run on a cluster of its own, whose files lie in the folder tmp."""
+    (folder / "tmp").mkdir(exist_ok=True)
+    env = {"TMPDIR": str(folder / "tmp")}
+    return start(folder, "--engine", "dask", "--jobs", "2", "--memory", "4M", *args, env=env)
+
+
+def leaves_nothing(process, folder, number, err=b""):
+    """It ended by that signal, and said no more than that."""
+    found = process.communicate(timeout=60)[1]
+    assert (process.returncode, found) == (-number, err)
+    gone(process)
+    assert not list((folder / "tmp").iterdir())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_local_cluster_closes(tmp_path, job, number):
+    process = local(tmp_path)
+    until(lambda: (tmp_path / "y.npy").read_bytes() != b"old", 60)
+    process.send_signal(number)
+    leaves_nothing(process, tmp_path, number)
+    assert np.array_equal(np.load(tmp_path / "y.npy"), job)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_local_cluster_starts(tmp_path, job, number):
+    process = local(tmp_path)
+    until(lambda: list((tmp_path / "tmp").glob("revseq-*")), 60)
+    process.send_signal(number)
+    leaves_nothing(process, tmp_path, number)
+    assert (tmp_path / "y.npy").read_bytes() == b"old"
+
+
+def test_local_workers_that_are_stopped(tmp_path, job):
+    """One signal is enough: they are killed when they do not end."""
+    process = local(tmp_path)
+    until(lambda: len(workers(process)) >= 2, 60)
+    for pid in workers(process):
+        os.kill(pid, signal.SIGSTOP)
+    process.send_signal(signal.SIGTERM)
+    leaves_nothing(process, tmp_path, signal.SIGTERM)
+    assert (tmp_path / "y.npy").read_bytes() == b"old"
+
+
+def test_a_scheduler_that_is_stopped(tmp_path, site, job):
+    """The command waits, since it may go on, and looks at signals."""
+    site.worker(SLOW)
+    process = under_way(site.ready(1))
+    site.scheduler.send_signal(signal.SIGSTOP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(3)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (-signal.SIGTERM, b"")
+    left_old(tmp_path)
 
 
 def test_a_worker_that_dies_is_replaced(tmp_path, site, job):

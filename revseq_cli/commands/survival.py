@@ -189,7 +189,7 @@ def _begin(line: pools.Line) -> None:
                 line.send(None)
                 status = 0
             finally:
-                stopping.ending.close()
+                stopping.close()
     except (stopping.Stopped, OSError):
         pass
     except Exception as e:  # noqa: BLE001 - it is raised where the events are asked for
