@@ -11,6 +11,7 @@ if _signal.getsignal(_signal.SIGINT) is not _signal.SIG_IGN:
 
 import io
 import os
+import stat
 import sys
 from typing import Any, NoReturn
 
@@ -65,10 +66,24 @@ class _Patient(io.FileIO):
         super().__init__(number, "w", closefd=False)
         # There is nowhere else to say what is wrong with standard error.
         self._borne = OSError if number == _STDERR else BrokenPipeError
+        kind = os.fstat(number).st_mode
+        self._awaits_reader = os.name == "posix" and not (stat.S_ISREG(kind) or stat.S_ISBLK(kind))
+
+    def _fitting(self, data: Any) -> memoryview:  # noqa: ANN401 - any buffer
+        """As much of it as the system takes at once; its reader may be slow, or stopped, and a signal comes first."""
+        import select  # a part of what few need
+
+        ready = select.poll()
+        ready.register(self, select.POLLOUT)
+        while not ready.poll(1000 * stopping.PATIENCE):
+            stopping.check()
+        return memoryview(data).cast("B")[: select.PIPE_BUF]
 
     def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
         """How many bytes are done with."""
         try:
+            if self._awaits_reader and stopping.is_deferred():
+                data = self._fitting(data)
             return super().write(data)
         except self._borne:
             return memoryview(data).nbytes

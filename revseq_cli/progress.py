@@ -13,10 +13,12 @@ class Progress:
     """A bar on standard error with what is done of all bytes or jobs; it appears only when the work lasts."""
 
     _PATIENCE = 0.5  # seconds
+    _PAUSE = 0.1  # seconds between two drawings
 
     def __init__(self, total: int, *, shown: bool, unit: str = "bytes") -> None:
         self._total, self._shown, self._unit, self._done = total, shown, unit, 0
         self._bar: Any = None
+        self._drawn = 0.0
 
     def __enter__(self) -> Self:
         self._began = time.monotonic()
@@ -25,10 +27,14 @@ class Progress:
     def advance(self, count: int) -> None:
         """So many more are done."""
         self._done += count
+        now = time.monotonic()
         if self._bar:
-            self._bar.update(self._task, completed=self._done)
-        elif self._shown and time.monotonic() - self._began > self._PATIENCE:
+            due = now - self._drawn >= self._PAUSE
+            self._bar.update(self._task, completed=self._done, refresh=due)
+            self._drawn = now if due else self._drawn
+        elif self._shown and now - self._began > self._PATIENCE:
             self._start()
+            self._drawn = now
 
     def _start(self) -> None:
         from rich import progress
@@ -40,7 +46,10 @@ class Progress:
         }
         columns = (progress.BarColumn(), *counts[self._unit], progress.TimeRemainingColumn())
         # Standard error comes out above the bar; standard output, of which rich would make the same, stays what it is.
-        self._bar = progress.Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
+        # It is drawn here and not by a thread, which might not start, and would have to be waited for.
+        self._bar = progress.Progress(
+            *columns, console=Console(stderr=True), transient=True, redirect_stdout=False, auto_refresh=False
+        )
         self._task = self._bar.add_task("", total=self._total, completed=self._done)
         self._bar.start()
 

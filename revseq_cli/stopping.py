@@ -81,6 +81,11 @@ def deferred() -> Iterator[None]:
     check()
 
 
+def is_deferred() -> bool:
+    """Whether a signal is only noted, so that whoever waits has to look at it."""
+    return bool(_deferring)
+
+
 @contextlib.contextmanager
 def shielded() -> Iterator[None]:
     """The same, and processes that start meanwhile hear nothing before they can ignore it: they inherit the mask."""

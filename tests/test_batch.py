@@ -578,6 +578,27 @@ def test_a_signal_while_the_process_of_the_jobs_is_stopped(files, number, stoppe
     assert not [name for name in outputs(files) if name.startswith(".revseq")]
 
 
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_signal_while_nobody_reads_what_is_said(files, stream):
+    """The pipe is full, and its reader is stopped; one signal is enough."""
+    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(2000))))
+    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: subprocess.PIPE}
+    command = [COMMAND, "batch", "m.jsonl", "--json", "-v"]
+    with subprocess.Popen(command, cwd=files, start_new_session=True, **streams) as process:
+        seen = []
+
+        def is_full():
+            seen.append(len(outputs(files)))
+            return seen[-1] and len(seen) > 200 and len(set(seen[-200:])) == 1
+
+        until(is_full, 60)
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == -signal.SIGTERM
+        until(lambda: not members(process.pid))
+    assert not [name for name in outputs(files) if name.startswith(".revseq")]
+
+
 def test_no_process_of_the_jobs_without_its_parent(files):
     """It stops in order, as on a signal."""
     np.save(files / "x.npy", np.zeros((1 << 12, 1 << 12), np.float32))
