@@ -51,7 +51,9 @@ _MOST_SMALL, _MOST_HELD = 1 << 25, 1 << 20  # bytes of a job that may run beside
     the current folder. The suffix .jsonl, .json or .csv decides on the format, or else whether it begins with a brace.
 
     The whole MANIFEST is checked before the first job begins. A job that fails does not stop the others, and makes the
-    exit status 1. With --json each job has schema, line, output, ok, error, bytes, verified and notes.
+    exit status 1; nor does one whose process dies, as over a crafted file. What standard output does not take is told
+    on standard error, and makes the exit status 2. With --json each job has schema, line, output, ok, error, bytes,
+    verified and notes.
     """,
     params=[*_DEFAULTS],
     epilog="Example: revseq batch samples/batch.jsonl",
