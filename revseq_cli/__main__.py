@@ -36,7 +36,7 @@ def main() -> NoReturn:
         finally:
             stopping.close()
     except stopping.Stopped:
-        pass
+        status = None
     if status is None:
         stopping.die()
     # Nothing is left to flush or to close, and libraries' own leave-taking could only spoil the status.
@@ -66,7 +66,10 @@ class _Patient(io.FileIO):
         super().__init__(number, "w", closefd=False)
         # There is nowhere else to say what is wrong with standard error.
         self._borne = OSError if number == _STDERR else BrokenPipeError
-        kind = os.fstat(number).st_mode
+        try:
+            kind = os.fstat(number).st_mode
+        except OSError:  # what is wrong with the stream shows when it is written to
+            kind = 0
         self._awaits_reader = os.name == "posix" and not (stat.S_ISREG(kind) or stat.S_ISBLK(kind))
 
     def _fitting(self, data: Any) -> memoryview:  # noqa: ANN401 - any buffer

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 PATIENCE = 0.1  # seconds after which whoever waits looks whether a signal came
 _received: list[int] = []
+_hurried: list[None] = []  # one, once a second signal came
 _GRACE = 0.5  # seconds that a second signal leaves for what is being undone
 # What is done even then, in the order in which it came: it waits for nobody, as to kill a process or to remove a file.
 at_once: dict[object, Callable[[], object]] = {}
@@ -52,7 +53,8 @@ def _hurry() -> None:
     """Somebody is impatient, or has sent a signal to the process and to its group: it ends, but not within a moment."""
     if not hasattr(signal, "setitimer"):
         _end_at_once()
-    if len(_received) == 2:
+    if not _hurried:  # not by the number of signals: two of them may come before the first of their handlers gets here
+        _hurried.append(None)
         _after(_GRACE, _end_at_once)
 
 
@@ -125,7 +127,7 @@ def close() -> None:
 
 def obey_parent() -> None:
     """In a process that has something to undo: stop in order on SIGTERM, which the parent sends, or when it is gone."""
-    for inherited in (_received, at_once, _parents):  # by a fork
+    for inherited in (_received, _hurried, at_once, _parents):  # by a fork
         inherited.clear()
     _parents.append(os.getppid())
     signal.signal(signal.SIGTERM, _handle)

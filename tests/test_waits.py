@@ -153,6 +153,11 @@ def test_little_address_space(job, engine, output):
         done = subprocess.run(
             command, cwd=job, capture_output=True, text=True, preexec_fn=limit, timeout=60, check=False
         )
+        if done.returncode == -signal.SIGSEGV:  # HDF5 itself, whose memory ends while it opens a file, as README says
+            assert not (job / output).exists()
+            for path in job.glob(".revseq-*.tmp"):
+                subprocess.run(["rm", "-r", path], check=True)
+            continue
         statuses.add(done.returncode)
         if done.returncode:
             assert done.returncode == 2
@@ -232,16 +237,21 @@ def test_a_second_signal_ends_whatever_waits(tmp_path, numbers, pause):
     with subprocess.Popen(
         [sys.executable, "-c", STUCK], cwd=tmp_path, stdout=-1, stderr=-1, start_new_session=True
     ) as process:
-        process.stdout.readline()
-        assert len(names(tmp_path)) == 1
-        process.send_signal(numbers[0])
-        time.sleep(0.3)
-        assert process.poll() is None  # it waits for its thread, which would take 1000 s
-        for number in numbers[1:]:
-            time.sleep(pause)
-            process.send_signal(number)
-        _, err = process.communicate(timeout=30)
-        assert (process.returncode, err) == (-numbers[0], b"")
+        try:
+            process.stdout.readline()
+            assert len(names(tmp_path)) == 1
+            process.send_signal(numbers[0])
+            time.sleep(0.3)
+            assert process.poll() is None  # it waits for its thread, which would take 1000 s
+            for number in numbers[1:]:
+                time.sleep(pause)
+                process.send_signal(number)
+            # On a busy machine the first signal may not have been looked at when the second comes: that is one.
+            until(lambda: process.poll() is not None or process.send_signal(numbers[-1]))
+            _, err = process.communicate(timeout=30)
+            assert (process.returncode, err) == (-numbers[0], b"")
+        finally:
+            process.kill()
     assert names(tmp_path) == set()
     until(lambda: not members(process.pid))
 

@@ -143,7 +143,7 @@ def require_filters(dataset: h5py.Dataset, where: str) -> None:
         hint = "write it anew without that filter, where it is known"
         try:
             import hdf5plugin  # noqa: F401 - an extra; importing it registers its filters
-        except ImportError:
+        except ModuleNotFoundError:
             hint = "pip install 'revseq-cli[filters]'"
         if not h5py.h5z.filter_avail(code):
             raise FormatError(f"needs the filter {code} ({name})", "a filter that is installed", hint, where)

@@ -166,7 +166,7 @@ def require_package(where: str) -> None:
     """FormatError where the extra is not installed."""
     try:
         import zarr  # noqa: F401 - an extra
-    except ImportError:
+    except ModuleNotFoundError:
         raise FormatError("is a Zarr store", "the package zarr", "pip install 'revseq-cli[zarr]'", where) from None
 
 
