@@ -66,11 +66,7 @@ class _Patient(io.FileIO):
         super().__init__(number, "w", closefd=False)
         # There is nowhere else to say what is wrong with standard error.
         self._borne = OSError if number == _STDERR else BrokenPipeError
-        try:
-            kind = os.fstat(number).st_mode
-        except OSError:  # what is wrong with the stream shows when it is written to
-            kind = 0
-        self._awaits_reader = os.name == "posix" and not (stat.S_ISREG(kind) or stat.S_ISBLK(kind))
+        self._awaits_reader = os.name == "posix" and _has_reader(number)
 
     def _fitting(self, data: Any) -> memoryview:  # noqa: ANN401 - any buffer
         """As much of it as the system takes at once; its reader may be slow, or stopped, and a signal comes first."""
@@ -90,6 +86,15 @@ class _Patient(io.FileIO):
             return super().write(data)
         except self._borne:
             return memoryview(data).nbytes
+
+
+def _has_reader(number: int) -> bool:
+    """Whether somebody reads what is written, and may be slow; what cannot be told is told by the write itself."""
+    try:
+        kind = os.fstat(number).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(kind) or stat.S_ISBLK(kind))
 
 
 def _patient(stream: Any) -> io.TextIOWrapper:  # noqa: ANN401 - what Python has opened
