@@ -34,7 +34,8 @@ def main() -> NoReturn:
         try:
             status = _flushed(_run())
         finally:
-            stopping.close()
+            closed = _closed()
+        status = max(status, closed)
     except stopping.Stopped:
         status = None
     if status is None:
@@ -150,6 +151,15 @@ def _fail(error: Exception, verbose: int) -> int:
         traceback.print_exception(error)
     print(_worded(error), file=sys.stderr, flush=True)
     return _FAILED
+
+
+def _closed() -> int:
+    """Close what outlives a pass; what is wrong with that is told like anything else."""
+    try:
+        stopping.close()
+    except Exception as e:  # noqa: BLE001 - this is the boundary, too
+        return _fail(e, 0)
+    return 0
 
 
 def _flushed(status: int) -> int:

@@ -114,6 +114,7 @@ def _apart(function: Callable[[], _Result]) -> Future[_Result]:
     The thread, and the processes that it starts, hear no signals: those of a terminal are for us to act on.
     """
     future: Future[_Result] = Future()
+    pools.start_tracker()
     with pools.starting(), stopping.masked():
         _thread.start_new_thread(pools.settle, (future, function))
     return future
@@ -123,9 +124,8 @@ def _apart(function: Callable[[], _Result]) -> Future[_Result]:
 def _called(where: str | distributed.LocalCluster) -> Iterator[distributed.Client]:
     """The connection; it never comes about where something listens that is not dask."""
     made = _apart(lambda: distributed.Client(where, timeout=_LONGEST_CALL, set_as_default=False))
-    deadline = time.monotonic() + _LONGEST_CALL + 1
     try:
-        client = _awaited(made, lambda: _require_time(deadline))
+        client = _awaited(made, _within(_LONGEST_CALL + 1))
     except RevseqError:
         raise
     except Exception as e:  # noqa: BLE001 - of any kind, where another program answers what dask then tries to read
@@ -136,7 +136,8 @@ def _called(where: str | distributed.LocalCluster) -> Iterator[distributed.Clien
     try:
         yield client
     finally:
-        wait([_apart(lambda: client.close(_LONGEST_FAREWELL))], _LONGEST_FAREWELL)
+        with contextlib.suppress(EngineError):  # where there is no thread for it, the scheduler notices the end
+            wait([_apart(lambda: client.close(_LONGEST_FAREWELL))], _LONGEST_FAREWELL)
 
 
 def _require_address(where: str) -> None:
@@ -150,9 +151,15 @@ def _require_address(where: str) -> None:
         raise UsageError(found, "as tcp://host:8786", hint, where) from None
 
 
-def _require_time(deadline: float) -> None:
-    if time.monotonic() > deadline:
-        raise TimeoutError(f"silent for {_LONGEST_CALL:.0f} s")
+def _within(seconds: float) -> Callable[[], None]:
+    """What raises TimeoutError once so many seconds have gone."""
+    deadline = time.monotonic() + seconds
+
+    def look() -> None:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"silent for {seconds:.0f} s")
+
+    return look
 
 
 def _awaited(future: Future[_Result], look: Callable[[], object]) -> _Result:
@@ -164,8 +171,8 @@ def _awaited(future: Future[_Result], look: Callable[[], object]) -> _Result:
 
 
 def _waited(function: Callable[[], _Result]) -> _Result:
-    """What dask answers, with an eye on signals."""
-    return _awaited(_apart(function), lambda: None)
+    """What dask answers, with an eye on signals; TimeoutError where it is silent."""
+    return _awaited(_apart(function), _within(_LONGEST_START))
 
 
 @contextlib.contextmanager
@@ -185,16 +192,16 @@ def _local(workers: int) -> Iterator[distributed.LocalCluster]:
                     memory_limit=0,  # the plan is the bound
                 )
             )  # fmt: skip
-            deadline = time.monotonic() + _LONGEST_START
             try:
-                local = _awaited(made, lambda: _require_time(deadline))
+                local = _awaited(made, _within(_LONGEST_START))
             except (OSError, RuntimeError) as e:
                 found = f"the workers of dask do not start: {str(e)[:100]}"
                 raise EngineError(found, "processes that start", "add --engine processes") from None
             try:
                 yield local
             finally:
-                wait([_apart(local.close)], _LONGEST_FAREWELL)
+                with contextlib.suppress(EngineError):  # where there is no thread for it, its processes are ended below
+                    wait([_apart(local.close)], _LONGEST_FAREWELL)
     finally:
         stopping.at_once.pop(folder, None)
         _end_processes(folder)
@@ -206,7 +213,11 @@ def _end_processes(folder: str) -> None:
         each.kill()
     for each in found:
         each.join(1)
-    shutil.rmtree(folder, ignore_errors=True)
+    for _ in range(3):  # a thread of dask's may still write there
+        shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.lexists(folder):
+            break
+        time.sleep(stopping.PATIENCE)
 
 
 class Cluster:

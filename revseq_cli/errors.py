@@ -85,7 +85,7 @@ def worded(error: Exception, where: str) -> RevseqError:
         case RevseqError():
             return error
         case MemoryError():
-            return RevseqError("out of memory", hint="use a binary format, or a smaller --memory")
+            return RevseqError("out of memory", hint="try a smaller --memory; text needs more than a binary format")
         case FileNotFoundError(filename=None):  # what asks for the current folder names no file
             return RevseqError("the current folder is not there any more", "a folder that exists", "cd to one")
         case ImportError() if "failed to map segment" in str(error):  # the loader's word for no memory

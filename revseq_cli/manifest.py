@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from revseq_cli.errors import FormatError, ManifestError, RevseqError, UsageError, listed
-from revseq_cli.formats import Reference
+from revseq_cli.formats import Reference, positioned
 from revseq_cli.formats.text import LARGEST
 
 if TYPE_CHECKING:
@@ -41,6 +41,19 @@ class Entry(NamedTuple):
     options: dict[str, Any]
     output: str
     inputs: dict[str, str]
+
+
+def refuse_streams(entries: list[Entry]) -> None:
+    """TensorIOError if standard output or standard error goes to an input of a job, or into a store that is one."""
+    if not positioned.stream_inodes():
+        return
+    for path in {path for entry in entries for path in entry.inputs.values()}:
+        if os.path.isdir(path):  # noqa: PTH112 - any text may stand in a manifest
+            from revseq_cli.formats import zarr
+
+            zarr.refuse_streams(path)
+        elif os.path.exists(path):  # noqa: PTH110
+            positioned.refuse_stream(os.stat(path), path)  # noqa: PTH116
 
 
 def parse(text: Text, columns: Mapping[str, Column]) -> list[Entry]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import os
 import pickle
 import queue
 import selectors
 import signal
 import socket
 import struct
+import sys
 import time
 import traceback
 import weakref
@@ -160,6 +162,18 @@ def _framed(message: object) -> list[bytes]:
     return [length + data] if len(data) < _SMALL else [length, data]
 
 
+def start_tracker() -> None:
+    """Start Python's tracker of semaphores, which comes with the first process.
+
+    Whoever starts it hears signals again afterwards, whatever was set before: so it comes before that is set.
+    """
+    if sys.platform != "win32":
+        from multiprocessing import resource_tracker
+
+        with starting(), stopping.masked():
+            resource_tracker.ensure_running()
+
+
 class Process:
     """A process that runs `serve` with its line to us; it hears no signal but SIGTERM, and SIGKILL at the end.
 
@@ -175,6 +189,8 @@ class Process:
         # A copy of our end, which a fork has, would keep a process from noticing that we are gone.
         entry = (serve, theirs, ours if method == "fork" else None, args)
         context: Any = multiprocessing.get_context(method)
+        if method == "spawn":
+            start_tracker()
         self._process: BaseProcess = context.Process(target=_begin, args=entry)
         try:
             with starting(), stopping.shielded(), theirs:
@@ -239,8 +255,11 @@ class Process:
         return next((each.name for each in signal.Signals if each == -code), f"signal {-code}")
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Ask it to end, also where it is stopped."""
         self._process.terminate()
+        if hasattr(signal, "SIGCONT") and self._process.pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._process.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         """End it."""
@@ -288,9 +307,14 @@ class Processes:
         self._doing: dict[Process, Future[Any] | None] = {}
 
     def submit(self, task: Callable[[], Any]) -> Future[Any]:
-        """Let a process do it; EngineError where none can be started."""
+        """Let a process do it; EngineError where none can be started, and with fewer than wished for it goes on."""
         if len(self._doing) < self._most and all(self._doing.values()):
-            self._doing[Process(_do)] = None
+            try:
+                self._doing[Process(_do)] = None
+            except EngineError:
+                if not self._doing:
+                    raise
+                self._most = len(self._doing)
         future: Future[Any] = Future()
         self._waiting.append((future, task))
         self._hand_out()

@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -630,3 +631,12 @@ def test_a_standard_output_that_fails_leaves_no_job_undone(files, redirection):
     assert re.search(
         r"^Error: standard output: cannot write: .*; 50 of the jobs are told above", done.stderr, re.MULTILINE
     )
+
+
+def test_standard_error_that_goes_to_an_input_gets_nothing(files, revseq):
+    before = (files / "x.npy").read_bytes()
+    (files / "m.jsonl").write_text('{"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}')
+    command = f"{shlex.quote(str(COMMAND))} batch m.jsonl 2>> x.npy"
+    done = subprocess.run(command, shell=True, cwd=files, capture_output=True, text=True, check=False)
+    assert (done.returncode, "is what standard error goes to" in done.stdout) == (2, True)
+    assert (files / "x.npy").read_bytes() == before

@@ -460,3 +460,18 @@ def test_without_dask_it_is_said(files):
     assert done.stderr.startswith("Error: --engine dask needs dask")
     assert "pip install 'revseq-cli[dask]'" in done.stderr
     assert COMMAND.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ["has no address"]),
+        ('{"address": 5}', ["its address is 5"]),
+        ('{"address": "a", "address": "b"}', ["twice"]),
+    ],
+)
+def test_scheduler_files_that_say_nothing_or_too_much(files, revseq, text, words):
+    (files / "s.json").write_text(text)
+    job = ("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--engine", "dask", "--scheduler-file")
+    revseq(*job, "s.json").refused(*words)
+    revseq(*job, "").refused("--scheduler-file is empty", "is a variable unset?")

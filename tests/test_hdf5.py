@@ -172,7 +172,7 @@ def test_references_are_reported(folder, revseq):
         f["x"].attrs["see\x1b"] = f["other"].ref
         f["x"].attrs["kept"] = 1
     done = revseq("run", "x.h5::x", *RUN[2:], "--json").ok()
-    note = r"/x: the attribute see\x1b refers to what is not carried over"
+    note = r"/x: the attribute see\x1b holds references into its file, and is not carried over"
     other = "1 other object is not carried over: --keep-others keeps them"
     assert done.err == f"Note: {note}\nNote: {other}\n"
     assert json.loads(done.out)["notes"] == [note, other]
@@ -491,3 +491,45 @@ def test_attributes_follow_the_groups_of_the_input(folder, revseq):
         assert (dict(g["g2"].attrs), dict(g.attrs)) == ({"own": 1}, {"root": 3})
     done = revseq("run", "x.h5::/g1/v", "n.npy", "--axis", AXIS, "-o", "z.h5::/v").ok()
     assert "the attributes of 1 groups above /g1/v are not carried over" in done.err
+
+
+def test_attributes_of_any_length_and_byte_order(folder, revseq):
+    """Through NumPy's objects the bytes of a list came out turned, and some types were refused."""
+    with h5py.File(folder / "x.h5", "w") as f:
+        x = f.create_dataset("x", data=VALUES)
+        lists = np.empty(2, object)
+        lists[0], lists[1] = np.array([1, 2], ">f4"), np.array([3], ">f4")
+        x.attrs.create("lists", lists, dtype=h5py.vlen_dtype(np.dtype(">f4")))
+        x.attrs["texts"] = ["a", "bé", ""]
+        text = h5py.h5t.C_S1.copy()
+        text.set_size(h5py.h5t.VARIABLE)
+        scalar = h5py.h5s.create(h5py.h5s.SCALAR)
+        for name, kind in {
+            "array of texts": h5py.h5t.array_create(text, (2,)), "list of times": h5py.h5t.vlen_create(h5py.h5t.UNIX_D32LE),
+            "list of arrays": h5py.h5t.vlen_create(h5py.h5t.array_create(h5py.h5t.STD_I32BE, (2,))),
+        }.items():  # fmt: skip
+            h5py.h5a.create(x.id, name.encode(), kind, scalar)
+    assert revseq(*RUN, "--verify").ok().err == ""
+    with h5py.File(folder / "x.h5") as f, h5py.File(folder / "y.h5") as g:
+        assert [each.tolist() for each in g["x"].attrs["lists"]] == [[1, 2], [3]]
+        assert list(g["x"].attrs["texts"]) == ["a", "bé", ""]
+        for name in f["x"].attrs:
+            old, new = (h5py.h5a.open(each["x"].id, name.encode()).get_type() for each in (f, g))
+            assert old.equal(new)
+
+
+def test_a_compression_that_was_asked_for_is_no_note(folder, revseq):
+    make(folder, chunks=CHUNKS, compression="gzip", compression_opts=9)
+    assert revseq(*RUN, "--compression", "gzip:1").ok().err == ""
+
+
+def test_hints_are_quoted_and_name_what_can_be_a_tensor(folder, revseq):
+    with h5py.File(folder / "x.h5", "w") as f:
+        f["a text"], f["b c"], f["d"] = "text", VALUES, VALUES
+    revseq("show", "x.h5").refused("has 3 datasets", "Hint: try 'x.h5::/b c'\n")
+    revseq("show", "x.h5::/none").refused("Hint: try 'x.h5::/b c'\n")
+
+
+def test_complex_numbers_with_the_imaginary_part_first_are_no_complex_numbers(folder, revseq):
+    make(folder, np.zeros((5, 30, 17), [("imag", "f4"), ("real", "f4")]))
+    revseq("show", "x.h5").refused("a compound of imag, real")

@@ -10,6 +10,7 @@ import numpy as np
 import oracle
 import pytest
 import xarray
+from processes import peak
 from test_engine import expected
 
 VALUES = np.random.default_rng(1).random((5, 4, 6)).astype("f4")
@@ -250,3 +251,39 @@ def test_keep_others_in_a_manifest(folder, revseq):
     (folder / "jobs.jsonl").write_text(json.dumps(job))
     revseq("batch", "jobs.jsonl").ok()
     assert dumped(folder / "y.nc") == dumped(folder / "x.nc")
+
+
+def test_names_under_which_netcdf_would_not_find_the_dimensions(tmp_path, revseq):
+    with netCDF4.Dataset(tmp_path / "x.nc", "w") as f:
+        f.createDimension("lat", 4)
+        f.createVariable("x", "f4", ("lat", "lat"))[:] = 0
+        f["x"].setncattr_string("coordinates", "other ../other")
+        f.createVariable("other", "f4", ())[...] = 1
+        group = f.createGroup("g")
+        group.createDimension("z", 6)
+        group.createVariable("y", "f4", ("lat", "z"))[:] = 0
+    np.save(tmp_path / "n.npy", np.full((4, 1), 3, "u4"))
+    job = ("n.npy", "--axis", 1, "-o")
+    revseq("run", "x.nc::g/y", *job, "y.nc::/y").refused(
+        "the dimension /g/z would be out of sight", "add -o y.nc::/g/y"
+    )
+    done = revseq("run", "x.nc::x", *job, "y.nc::/new/x").ok()
+    assert "the attribute coordinates names other" in done.err
+    with netCDF4.Dataset(tmp_path / "y.nc", "a") as g:
+        assert g["new/x"].dimensions == ("lat", "lat")
+    make(tmp_path / "c.nc", format="NETCDF4_CLASSIC")
+    np.save(tmp_path / "m.npy", LENGTHS)
+    revseq("run", "c.nc::v", "m.npy", *job[1:], "z.nc::/new/v").refused("knows no groups", "add -o z.nc::/v")
+
+
+def test_keep_others_within_the_memory_for_what_was_never_written(tmp_path, revseq):
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f.create_dataset("x", (1 << 13, 1 << 13), "f4", fillvalue=2)
+    np.save(tmp_path / "n.npy", np.full((1 << 13, 1), 5, "u4"))
+    _, memory, status = peak(
+        tmp_path, "run", "x.h5", "n.npy", "--axis", 1, "-o", "y.h5", "--memory", "32MiB", "--keep-others"
+    )
+    assert status == 0
+    assert memory < 200 << 10  # KiB; the tensor has 256 MiB
+    with h5py.File(tmp_path / "y.h5") as g:
+        assert (g["x"][::1000] == 2).all()

@@ -183,3 +183,12 @@ def test_a_whole_job_without_a_suffix(revseq, tmp_path):
     shutil.copy(SAMPLES / "example1.txt", tmp_path / "job")
     revseq("run", "job").refused("job: has no suffix", "add -f")
     revseq("run", "job", "-f", "text").ok()
+
+
+@pytest.mark.parametrize("block", [b'{"made by": "me"}', b"[", b"PK\3\4", b"\x80\4", b"\x1f\x8b", b"hello"])
+def test_hdf5_behind_a_block_that_looks_like_something_else(revseq, tmp_path, block):
+    with h5py.File(tmp_path / "x.h5", "w", userblock_size=512) as f:
+        f["x"] = X
+    with (tmp_path / "x.h5").open("r+b") as file:
+        file.write(block)
+    revseq("show", "x.h5").ok()

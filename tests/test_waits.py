@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from unittest import mock
 
 import h5py
 import numpy as np
@@ -282,3 +283,31 @@ def test_nothing_is_left_to_be_done_at_once(large):
                 if kind is NewFolder:
                     raise TensorIOError(os.strerror(errno.EIO))
     assert stopping.at_once == before
+
+
+def test_a_process_that_starts_leaves_the_mask_of_signals(tmp_path):
+    """Python's tracker, which comes with the first process, lets signals in again; a worker would answer Ctrl-C."""
+    script = """
+import signal
+from revseq_cli import pools, stopping
+stopping.watch()
+pools.start_tracker()
+with stopping.masked():
+    from multiprocessing import resource_tracker
+    resource_tracker.ensure_running()
+    assert {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} <= signal.pthread_sigmask(signal.SIG_BLOCK, [])
+process = pools.Process(pools._do)
+process.end()
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_job_goes_on_with_the_processes_that_could_be_started(monkeypatch):
+    pool = pools.Processes(3)
+    first = pool.submit(os.getpid)
+    monkeypatch.setattr(pools, "Process", mock.Mock(side_effect=EngineError("no more")))
+    others = [pool.submit(os.getpid) for _ in range(3)]
+    until(lambda: pool.attend({first, *others}) or all(each.done() for each in (first, *others)))
+    assert len({each.result() for each in (first, *others)}) == 1
+    pool.end()

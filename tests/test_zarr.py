@@ -673,3 +673,19 @@ def test_two_underscores_where_the_input_has_them(revseq, folder):
     assert (zarr.open_group(folder / "z.zarr", mode="r")["new/__x"][...] == X).all()
     revseq("convert", "x.zarr", "w.zarr::__other").refused("'__other' is no array's name")
     revseq("convert", "n.npy", "w.zarr::__x").refused("'__x' is no array's name")
+
+
+@pytest.mark.parametrize("command", [("show", "x.zarr"), ("check", "x.zarr", "n.npy", "--axis", 1)])
+@pytest.mark.parametrize("place", ["c", "c/0", "c/0/0"])
+def test_damage_is_not_counted_as_absence(tmp_path, revseq, command, place):
+    zarr.create_array(str(tmp_path / "x.zarr"), data=np.ones((4, 4), "f4"), chunks=(2, 2))
+    np.save(tmp_path / "n.npy", np.ones((4, 1), "u4"))
+    path = tmp_path / "x.zarr" / place
+    if path.is_dir():
+        shutil.rmtree(path)
+        path.write_bytes(b"junk")
+    else:
+        path.unlink()
+        path.mkdir()
+    done = revseq(*command)
+    assert (done.status, "absent" in done.out + done.err) == (2, False)

@@ -72,13 +72,14 @@ def command(
 ) -> int:
     """Carry the command out."""
     from revseq_cli import formats, report, stopping  # --help must not load NumPy
-    from revseq_cli.manifest import parse
+    from revseq_cli.manifest import parse, refuse_streams
     from revseq_cli.progress import Progress
 
     text = formats.load_text(formats.Reference(manifest))
     jobs = [job._replace(options=_defaults_of(job, defaults) | job.options) for job in parse(text, _columns())]
     if not as_json and any(job.options["sha256"] for job in jobs):
         raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
+    refuse_streams(jobs)  # before anything about them is told there
     shown = voice.shows_progress and not (as_json and options.is_terminal())  # the lines go where the bar would be
     began = time.monotonic()
     outcomes: list[Outcome] = []

@@ -307,6 +307,10 @@ def _resources_of(
     said = typed and scheduler is not None
     if said and not str(scheduler).strip():
         raise UsageError("--scheduler is empty", "tcp://host:8786", "is a variable unset?")
+    if scheduler_file is not None and not scheduler_file.strip():
+        raise UsageError(
+            "--scheduler-file is empty", "the file that dask's scheduler has written", "is a variable unset?"
+        )
     if said and scheduler_file:
         raise UsageError("--scheduler and --scheduler-file are one thing said twice", "one of them")
     if engine != "dask":
@@ -319,7 +323,8 @@ def _resources_of(
 
 def _address_in(path: str) -> str:
     """What dask's scheduler has written into its file."""
-    from revseq_cli.errors import TensorIOError
+    from revseq_cli import literals
+    from revseq_cli.errors import FormatError, TensorIOError
     from revseq_cli.formats import positioned
 
     wanted = "what dask scheduler --scheduler-file writes"
@@ -328,16 +333,16 @@ def _address_in(path: str) -> str:
             size = positioned.identity(fd).size
             if size > _LARGEST_FILE:
                 raise UsageError(f"has {size} bytes", f"at most {_LARGEST_FILE}: {wanted}", where=path)
-            found = json.loads(positioned.read_some(fd, size, 0, path))
+            found = json.loads(positioned.read_some(fd, size, 0, path), object_pairs_hook=literals.unique)
         address = found["address"]
-    except TensorIOError as e:
+    except (TensorIOError, FormatError) as e:
         raise UsageError(e.found, "a dask scheduler's file", where=path) from None
     except (ValueError, KeyError, TypeError, RecursionError) as e:
         if isinstance(e, UsageError):
             raise
         raise UsageError("has no address", wanted, where=path) from None
     if not isinstance(address, str) or not address.strip():
-        raise UsageError("its address is empty", f"as tcp://host:8786: {wanted}", where=path)
+        raise UsageError(f"its address is {json.dumps(address)[:40]}", f"as tcp://host:8786: {wanted}", where=path)
     return address
 
 

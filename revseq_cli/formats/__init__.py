@@ -381,13 +381,14 @@ def _require_layout(layout: Layout, like: Source, wanted: Format, inner: str, wh
     if not wanted.keeps_others or like.storage.format != wanted.name:
         known = listed(each.name for each in FORMATS if each.keeps_others)
         found = f"--keep-others copies the file of an input, and {like.name} is {like.storage.format}"
-        hint = f"leave out --keep-others, or give the output the suffix of {like.name}"
+        fitting = next((each for each in FORMATS if each.keeps_others and each.name == like.storage.format), None)
+        hint = "leave out --keep-others" + (f", or add -f {fitting.name}" if fitting else "")
         raise UsageError(found, f"input and output of one format, which is one of {known}", hint, where)
     if layout.changes_storage:
         found = "--keep-others keeps the storage of every tensor as it is"
         raise UsageError(found, "neither --chunks nor --compression with it", "leave out --keep-others", where)
     if inner.strip("/") != like.inner.strip("/"):
-        found = f"--keep-others puts the result in the place of {like.inner}, and the output is named {inner}"
+        found = f"--keep-others puts the result in the place of {like.name}, and the output is named {inner}"
         raise UsageError(found, "no other name after ::", f"add -o {where}", where)
 
 

@@ -36,10 +36,15 @@ MOST_OTHERS = 100
 _BOMB_BYTES, _BOMB_RATIO = 4 << 30, 1000
 
 
+def try_hint(path: str, inner: str = "") -> str:
+    """A hint to name that tensor of a file, quoted for a shell."""
+    return f"try {shlex.quote(f'{path}::{inner}' if inner else path)}"
+
+
 def chosen(names: Collection[str], inner: str | None, path: str) -> str:
     """The tensor of a file that is named behind ::, or the only one; FormatError lists them."""
     known = listed(names)
-    hint = f"try {shlex.quote(f'{path}::{next(iter(names))}')}" if names else ""
+    hint = try_hint(path, next(iter(names))) if names else ""
     if inner is not None:
         if inner in names:
             return inner

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import re
+import shlex
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -69,7 +70,7 @@ def _worded(error: Exception, path: str, where: str) -> RevseqError:
     if "unable to lock file" in words:
         return TensorIOError("is being written by another process", hint="try again later", where=path)
     if "already open for" in words:  # a mark in the file itself, which a writer that died leaves behind
-        hint = f"try again later; if nobody writes it: h5clear -s {path}"
+        hint = f"try again later; if nobody writes it: h5clear -s {shlex.quote(path)}"
         return TensorIOError("is being written by another process", hint=hint, where=path)
     if number := error_number(error):
         return positioned.failed(where, "read", OSError(number, os.strerror(number)))

@@ -63,14 +63,16 @@ def properties_of(dataset: h5py.Dataset) -> h5py.h5p.PropDCID:
     return properties
 
 
-def changed_filters(made: h5py.Dataset, like: h5py.Dataset) -> list[str]:
-    """A note for each filter of both datasets whose parameters differ, as those of two versions of it may."""
-    wanted = {code: stored for code, _, stored in _filters(like.id.get_create_plist())}
+def changed_filters(made: h5py.Dataset, like: h5py.Dataset, asked: h5py.h5p.PropDCID) -> list[str]:
+    """A note for each filter whose parameters differ although the same ones were asked for, as of another version."""
+    kept = set(_filters(properties_of(like))) & set(_filters(asked))
+    codes = {code for code, _, _ in kept}
+    wanted = {code: stored for code, _, stored in _filters(like.id.get_create_plist()) if code in codes}
     found = {code: stored for code, _, stored in _filters(made.id.get_create_plist())}
     return [
         f"the filter {name} had the parameters {wanted[code]}, and has {found[code]} here"
         for code, name in hdf5.filters_of(like).items()
-        if code in found and found[code] != wanted[code]
+        if code in wanted and found[code] != wanted[code]
     ]
 
 

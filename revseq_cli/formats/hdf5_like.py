@@ -59,6 +59,11 @@ def refuse_clashes(like: Source, name: str, where: str) -> None:
     with hdf5.opened(like.path, like.name) as file:
         source = file[like.inner]
         scales = [scale.name for d in range(source.ndim) for scale in hdf5_scales.scales_of(source, d)]
+        problem = netcdf.misplaced(source, [scale for scale in scales if scale], name)
+    if problem:
+        raise UsageError(
+            problem, "a name where NetCDF looks for its dimensions", f"add -o {where}::/{like.inner}", where
+        )
     for scale in filter(None, scales):
         if f"{name}/".startswith(f"{scale}/") or f"{scale}/".startswith(f"{name}/"):
             raise UsageError(
@@ -96,8 +101,9 @@ class _Copy:
             if scale.name and scale.name in self._file:
                 hdf5_scales.attach(made, d, self._file[scale.name])
         if (above := self._source.name.count("/") - self._name.count("/")) > 0:
-            self._notes.append(f"the attributes of {above} groups above {self._source.name} are not carried over")
-        self._notes += hdf5_filters.changed_filters(made, self._source)
+            groups = "group" if above == 1 else "groups"
+            self._notes.append(f"the attributes of {above} {groups} above {self._source.name} are not carried over")
+        self._notes += hdf5_filters.changed_filters(made, self._source, properties)
         self._notes += netcdf.dangling(carried)
         self._count_others(carried)
         return made, self._notes
@@ -118,7 +124,7 @@ class _Copy:
         parent = self._group(path.rpartition("/")[0], like.rpartition("/")[0])
         name = path.rpartition("/")[2].encode()
         if not like:
-            return h5py.Group(h5py.h5g.create(parent.id, name))
+            return h5py.Group(h5py.h5g.create(parent.id, name, gcpl=_group_properties(parent)))
         source = self._source.file[like]
         group = h5py.Group(h5py.h5g.create(parent.id, name, gcpl=_group_properties(source)))
         self._copy_attributes(source, group)
@@ -153,20 +159,21 @@ class _Copy:
         """
         for attribute in _attributes(source):
             name = attribute.get_name().decode("utf-8", "surrogateescape")
-            kind = attribute.get_type()
+            kind = attribute.get_type().copy()
             if kind.detect_class(h5py.h5t.REFERENCE):
                 if name in _SCALE_REFERENCES:
                     continue
                 self._notes.append(
-                    f"{printable(source.name)}: the attribute {printable(name)} refers to what is not carried over"
+                    f"{printable(source.name)}: the attribute {printable(name)} holds references into its file, "
+                    "and is not carried over"
                 )
                 continue
-            values, memory_type = _values(attribute, kind)
+            values, memory_type = _values(attribute, kind), kind
             if ids and name in netcdf.ID_ATTRIBUTES:
                 values, memory_type = netcdf.renumbered(np.asarray(source.attrs[name]), ids), None
                 if values is None:
                     continue
-            new = h5py.h5a.create(target.id, attribute.get_name(), kind.copy(), attribute.get_space())
+            new = h5py.h5a.create(target.id, attribute.get_name(), kind, attribute.get_space())
             if values is not None:
                 new.write(values, mtype=memory_type)
 
@@ -229,28 +236,13 @@ def _attributes(item: h5py.HLObject) -> Iterator[h5py.h5a.AttrID]:
         yield h5py.h5a.open(item.id, index=i, index_type=order)
 
 
-def _values(attribute: h5py.h5a.AttrID, kind: h5py.h5t.TypeID) -> tuple[NDArray[Any] | None, h5py.h5t.TypeID | None]:
-    """An attribute's values and their type in memory; no values where it is empty.
+def _values(attribute: h5py.h5a.AttrID, kind: h5py.h5t.TypeID) -> NDArray[Any] | None:
+    """An attribute's values as bytes, with the file's own type, so that nothing is converted; None where it is empty.
 
-    As bytes, so that nothing is converted on the way, but where they point to others, as strings of any length do.
+    Of what has any length, such as a text, they hold the place in memory.
     """
     if attribute.get_space().get_simple_extent_type() == h5py.h5s.NULL:
-        return None, None
-    variable = _has_variable_parts(kind)
-    values = np.empty(attribute.shape, attribute.dtype if variable else f"V{kind.get_size()}")
-    memory_type = None if variable else kind
-    attribute.read(values, mtype=memory_type)
-    return values, memory_type
-
-
-def _has_variable_parts(kind: h5py.h5t.TypeID) -> bool:
-    """Whether values of that type point to others, as strings of any length do."""
-    return bool(
-        kind.detect_class(h5py.h5t.VLEN)
-        or (isinstance(kind, h5py.h5t.TypeStringID) and kind.is_variable_str())
-        or (
-            isinstance(kind, h5py.h5t.TypeCompoundID)
-            and any(_has_variable_parts(kind.get_member_type(i)) for i in range(kind.get_nmembers()))
-        )
-        or (isinstance(kind, h5py.h5t.TypeArrayID) and _has_variable_parts(kind.get_super()))
-    )
+        return None
+    values = np.zeros(attribute.shape, f"V{kind.get_size()}")
+    attribute.read(values, mtype=kind)
+    return values

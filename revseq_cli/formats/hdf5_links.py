@@ -10,10 +10,12 @@ import os
 from typing import NamedTuple
 
 from revseq_cli.errors import FormatError, listed
-from revseq_cli.formats import hdf5_scales
+from revseq_cli.formats import hdf5_scales, hdf5_types
+from revseq_cli.formats.base import try_hint
 from revseq_cli.formats.hdf5_library import h5py
 
 _MOST_SOFT_LINKS = 16  # on the way to one dataset, as HDF5 has it
+_MOST_LOOKED_AT = 100
 _WANTED = "a dataset inside the file"
 
 
@@ -69,7 +71,7 @@ class _Link(NamedTuple):
         file = os.path.join(os.path.dirname(path), self.file)  # noqa: PTH118, PTH120 - any text, as the file has it
         if self.kind != h5py.h5l.TYPE_EXTERNAL or not os.path.isfile(file):  # noqa: PTH113
             return ""
-        return f"try {file}::{'/'.join([self.target.rstrip('/'), *rest])}"
+        return try_hint(file, "/".join([self.target.rstrip("/"), *rest]))
 
 
 def parts_of(inner: str, path: str) -> list[str]:
@@ -96,7 +98,7 @@ def find(file: h5py.File, inner: str | None, path: str) -> Found:
     if not isinstance(item, h5py.h5d.DatasetID):
         inside = [each for each in _listing(file).datasets if each.startswith(f"{place}/")]
         found = f"is a group with {listed(inside)}" if inside else "is a group"
-        raise FormatError(found, "a dataset", f"try {path}::{inside[0]}" if inside else "", where)
+        raise FormatError(found, "a dataset", _hint(file, path, inside), where)
     return Found(h5py.Dataset(item), name, place)
 
 
@@ -141,7 +143,7 @@ def _open(group: h5py.h5g.GroupID, part: bytes, where: str) -> h5py.h5g.GroupID 
 def _nothing(file: h5py.File, followed: list[str], path: str, where: str) -> FormatError:
     """The error for a way that ends too early."""
     names = names_in(file)
-    hint = f"try {path}::{names[0]}" if names else ""
+    hint = _hint(file, path, names)
     found = f"{', and '.join(followed)}, where nothing is" if followed else "no such dataset"
     return FormatError(found, f"one of {listed(names)}" if names else "", hint, where)
 
@@ -157,9 +159,23 @@ def _only(file: h5py.File, path: str) -> str:
     if not names:
         raise FormatError("has no dataset", "a tensor", where=path)
     if len(names) > 1:
-        hint = f"try {path}::{names[0]}"
+        hint = _hint(file, path, names)
         raise FormatError(f"has {len(names)} datasets: {listed(names)}", "the name of one", hint, path)
     return names[0]
+
+
+def _hint(file: h5py.File, path: str, names: list[str]) -> str:
+    """A hint to name the first dataset of a type that a tensor may have, or the first; few are looked at."""
+    tensor = next((name for name in names[:_MOST_LOOKED_AT] if _may_be_tensor(file, name)), names[0] if names else "")
+    return try_hint(path, tensor) if names else ""
+
+
+def _may_be_tensor(file: h5py.File, name: str) -> bool:
+    try:
+        hdf5_types.dtype_of(h5py.h5d.open(file.id, _bytes(name)).get_type())
+    except (FormatError, OSError, RuntimeError, KeyError, ValueError, TypeError):  # also what h5py does not know
+        return False
+    return True
 
 
 def _listing(file: h5py.File) -> _Listing:

@@ -94,9 +94,9 @@ class _Replacing(_Making):
         """The dataset, and no notes."""
         dataset = file[self.name]
         if dataset.chunks is None and dataset.id.get_offset() is None:
-            # Never written, so that it has no place in the file yet: it gets one with its first values.
-            whole = tuple(slice(0, size) for size in dataset.shape)
-            hdf5_types.write(dataset, whole, hdf5_types.read(dataset, whole, self.like.dtype))
+            # Never written, so that it has no place in the file yet: it gets one with its first element.
+            first = tuple(slice(0, min(1, size)) for size in dataset.shape)
+            hdf5_types.write(dataset, first, hdf5_types.read(dataset, first, self.like.dtype))
         return dataset, []
 
     def prepare(self, file: NewFile) -> None:
@@ -274,6 +274,8 @@ class ChunkOutlet:
         except (OSError, RuntimeError, ValueError) as e:
             if isinstance(e, FormatError):
                 raise
+            if "memory allocation failed" in str(e):
+                raise MemoryError from None
             raise FormatError(
                 f"its filters cannot encode: {str(e)[:200]}", "filters that can", "add --compression none", self.name
             ) from None

@@ -6,6 +6,7 @@ enumerations and the names in a complex number are to the rest only words of the
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,6 +50,7 @@ _MINIFLOATS = {
     DataType.FLOAT8_E5M2: ((7, 2, 5, 0, 2), 15),
 }
 _BOOLEANS = {b"FALSE": 0, b"TRUE": 1}  # as h5py and netCDF write them
+_IMAGINARY = re.compile(r"i$|im", re.IGNORECASE)  # what the names of imaginary parts are, or begin with
 # What to call the rest.
 _OTHERS = {
     h5py.h5t.INTEGER: "an integer of {precision} bits in {size} bytes",
@@ -170,6 +172,8 @@ def _complex(kind: h5py.h5t.TypeID) -> np.dtype[Any] | None:
     if part is None or part.kind != "f" or not imaginary.equal(real):
         return None
     if (kind.get_member_offset(0), kind.get_member_offset(1), kind.get_size()) != (0, part.itemsize, 2 * part.itemsize):
+        return None
+    if _IMAGINARY.match(kind.get_member_name(0).decode("utf-8", "replace")):  # NumPy has the real part first
         return None
     return np.dtype(f"{part.byteorder}c{2 * part.itemsize}") if part.itemsize > 2 else None
 

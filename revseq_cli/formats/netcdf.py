@@ -35,6 +35,20 @@ def new_dimension_ids(datasets: Iterable[h5py.Dataset]) -> dict[int, int]:
     return {old: new for new, old in enumerate(found)}
 
 
+def misplaced(dataset: h5py.Dataset, scales: Iterable[str], name: str) -> str:
+    """Why NetCDF's library would not find a variable's dimensions if it had that name, or nothing.
+
+    It looks for them in the variable's own group and above; and files of its classic model have no groups.
+    """
+    if not any(_numbers(dataset.file[scale], _OWN_ID) for scale in scales):
+        return ""
+    group = name.rpartition("/")[0]
+    if group and "_nc3_strict" in dataset.file.attrs:
+        return f"NetCDF's classic model, which this file has, knows no groups, such as {group}"
+    above = [scale for scale in scales if not f"{group}/".startswith(f"{scale.rpartition('/')[0]}/")]
+    return f"the dimension {above[0]} would be out of sight of {name}" if above else ""
+
+
 def renumbered(values: NDArray[Any], ids: dict[int, int]) -> NDArray[Any] | None:
     """An attribute's numbers of dimensions with their new values; None where one of them has none."""
     if values.dtype.kind not in "iu" or any(number not in ids for number in values.reshape(-1).tolist()):
@@ -84,10 +98,11 @@ def _numbers(dataset: h5py.Dataset, key: str) -> list[int]:
 
 def _words(dataset: h5py.Dataset, key: str) -> list[str]:
     """The names in an attribute of text; none where it does not exist, or holds something else."""
-    value = dataset.attrs.get(key)
-    if isinstance(value, bytes):
-        value = value.decode("utf-8", "replace")
-    return [word for word in value.split() if not word.endswith(":")] if isinstance(value, str) else []
+    found: list[str] = []
+    for value in np.asarray(dataset.attrs.get(key, ()), object).reshape(-1):  # one text, or a list of them
+        text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        found += text.split() if isinstance(text, str) else []
+    return [word for word in found if not word.endswith(":")]
 
 
 def _named(dataset: h5py.Dataset, word: str) -> h5py.Dataset | None:
@@ -103,6 +118,9 @@ def _named(dataset: h5py.Dataset, word: str) -> h5py.Dataset | None:
 def _by_hard_links(group: h5py.Group, word: str) -> h5py.Dataset | None:
     item = group
     for part in word.strip("/").split("/"):
+        if part == "..":
+            item = item.parent
+            continue
         if not isinstance(item, h5py.Group) or not isinstance(item.get(part, getlink=True), h5py.HardLink):
             return None
         item = item[part]

@@ -62,12 +62,17 @@ def format_by_bytes(path: str) -> str | None:
         head = positioned.read_some(fd, 64, 0, path)
         if head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= size - 8:
             return "safetensors"  # the length of a header, and the header
-        if look := _look_of(head):
+        look = _look_of(head)
+        if look and look.format == "npy":
+            return look.format
+        # HDF5 may begin with a block of the user's own, of 512 bytes or twice as many, again and again; it may look
+        # like anything, also like a text.
+        places = itertools.takewhile(lambda place: place < size, (512 << i for i in itertools.count()))
+        if any(positioned.read_some(fd, len(HDF5_MAGIC), place, path) == HDF5_MAGIC for place in places):
+            return "h5"
+        if look:
             if not look.format:
                 name, hint = looks_like(head, path)
                 raise FormatError(f"is no tensor file: it looks like {name}", "a tensor file", hint, path)
             return look.format
-        # HDF5 may begin with a block of the user's own, of 512 bytes or twice as many, again and again.
-        places = itertools.takewhile(lambda place: place < size, (512 << i for i in itertools.count()))
-        magics = (positioned.read_some(fd, len(HDF5_MAGIC), place, path) for place in places)
-        return "h5" if HDF5_MAGIC in magics else None
+        return None

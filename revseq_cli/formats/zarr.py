@@ -54,13 +54,13 @@ class ZarrSource(Source):
         name = name or path
         require_package(name)
         _require_folder(path, name)
+        refuse_streams(path)
         inner = inner and inner.strip("/")
         if inner is None or not zarr_metadata.holds(path, inner):  # a store may have very many arrays
             inner = chosen(zarr_metadata.arrays_in(path), inner, name)
         self.inner = inner
         self.name = f"{name}::{self.inner}" if self.inner else name
         self.store, self.folder = path, str(Path(path, self.inner))
-        _refuse_streams(path)
         self._state = state(self.folder, self.name)
         self.metadata = zarr_metadata.read(self.folder, self.name, asked)
         version, self.dtype, self.sizes, self.chunks = self.metadata[:4]
@@ -179,7 +179,7 @@ def _require_folder(path: str, name: str) -> None:
     raise FormatError(f"is not a Zarr store: it looks like {seems}", "a folder", hint, name)
 
 
-def _refuse_streams(store: str) -> None:
+def refuse_streams(store: str) -> None:
     """TensorIOError if standard output or standard error goes to any file of the store, also of another array."""
     inodes = positioned.stream_inodes()
     pending = [store] if inodes else []

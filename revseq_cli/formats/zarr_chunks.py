@@ -56,9 +56,20 @@ def places(metadata: Metadata) -> Callable[[str], tuple[int, ...] | None]:
     return place_of
 
 
+def _folders(metadata: Metadata) -> Callable[[str], bool]:
+    """What tells whether chunks lie below a name, in the array's folder, that is no chunk's own."""
+    start = [re.escape(metadata.key_start.rstrip("/"))] if metadata.key_start.endswith("/") else []
+    deep = len(metadata.sizes) - 1 if metadata.separator == "/" else 0
+    numbers = [r"(?:0|[1-9]\d{0,18})"] * deep
+    parts = start + numbers
+    names = ["/".join(parts[: i + 1]) for i in range(len(parts))]
+    name = re.compile("|".join(names) or r"(?!)", re.ASCII)
+    return lambda key: name.fullmatch(key) is not None
+
+
 def _files(folder: str, metadata: Metadata) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Each file of a chunk or shard, with its place among them."""
-    place_of = places(metadata)
+    place_of, is_folder = places(metadata), _folders(metadata)
     pending = [""]
     while pending:
         inner = pending.pop()
@@ -68,10 +79,17 @@ def _files(folder: str, metadata: Metadata) -> Iterator[tuple[str, tuple[int, ..
             raise positioned.failed(Path(folder, inner), "read", e) from None
         for entry in entries:
             key = f"{inner}/{entry.name}" if inner else entry.name
+            place = place_of(key)
             if entry.is_dir(follow_symlinks=False):
+                if place is not None:
+                    raise FormatError("is a folder in the place of a chunk", "a chunk", "fetch it again", entry.path)
                 pending.append(key)
-            elif (place := place_of(key)) is not None:
+            elif place is not None:
                 yield entry.path, place
+            elif is_folder(key):
+                raise FormatError(
+                    "is a file in the place of a folder of chunks", "a folder", "fetch it again", entry.path
+                )
 
 
 def _held(path: str, index: ShardIndex, per_shard: tuple[int, ...], counts: tuple[int, ...]) -> int:
