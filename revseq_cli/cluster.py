@@ -125,7 +125,7 @@ def _called(where: str | distributed.LocalCluster) -> Iterator[distributed.Clien
     """The connection; it never comes about where something listens that is not dask."""
     made = _apart(lambda: distributed.Client(where, timeout=_LONGEST_CALL, set_as_default=False))
     try:
-        client = _awaited(made, _within(_LONGEST_CALL + 1))
+        client = _awaited(made, _within(_LONGEST_CALL))
     except RevseqError:
         raise
     except Exception as e:  # noqa: BLE001 - of any kind, where another program answers what dask then tries to read
@@ -152,8 +152,8 @@ def _require_address(where: str) -> None:
 
 
 def _within(seconds: float) -> Callable[[], None]:
-    """What raises TimeoutError once so many seconds have gone."""
-    deadline = time.monotonic() + seconds
+    """What raises TimeoutError a moment after so many seconds, which dask itself may have been told to wait."""
+    deadline = time.monotonic() + seconds + 1
 
     def look() -> None:
         if time.monotonic() > deadline:

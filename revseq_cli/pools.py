@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import _thread
 import contextlib
-import os
 import pickle
 import queue
 import selectors
@@ -255,11 +254,8 @@ class Process:
         return next((each.name for each in signal.Signals if each == -code), f"signal {-code}")
 
     def terminate(self) -> None:
-        """Ask it to end, also where it is stopped."""
+        """Ask it to end."""
         self._process.terminate()
-        if hasattr(signal, "SIGCONT") and self._process.pid:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._process.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         """End it."""

@@ -490,7 +490,7 @@ def test_attributes_follow_the_groups_of_the_input(folder, revseq):
     with h5py.File(folder / "y.h5") as g:
         assert (dict(g["g2"].attrs), dict(g.attrs)) == ({"own": 1}, {"root": 3})
     done = revseq("run", "x.h5::/g1/v", "n.npy", "--axis", AXIS, "-o", "z.h5::/v").ok()
-    assert "the attributes of 1 groups above /g1/v are not carried over" in done.err
+    assert "the attributes of 1 group above /g1/v are not carried over" in done.err
 
 
 def test_attributes_of_any_length_and_byte_order(folder, revseq):
@@ -511,7 +511,8 @@ def test_attributes_of_any_length_and_byte_order(folder, revseq):
             h5py.h5a.create(x.id, name.encode(), kind, scalar)
     assert revseq(*RUN, "--verify").ok().err == ""
     with h5py.File(folder / "x.h5") as f, h5py.File(folder / "y.h5") as g:
-        assert [each.tolist() for each in g["x"].attrs["lists"]] == [[1, 2], [3]]
+        old, new = ([each.tobytes() for each in each_file["x"].attrs["lists"]] for each_file in (f, g))
+        assert new == old
         assert list(g["x"].attrs["texts"]) == ["a", "bé", ""]
         for name in f["x"].attrs:
             old, new = (h5py.h5a.open(each["x"].id, name.encode()).get_type() for each in (f, g))

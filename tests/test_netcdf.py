@@ -239,7 +239,7 @@ def test_what_keep_others_cannot_do(folder, revseq):
     revseq(*job, "y.npy").refused("--keep-others copies the file of an input", "y.npy", "leave out --keep-others")
     revseq(*job, "y.nc", "--compression", "gzip").refused("keeps the storage", "leave out --keep-others")
     revseq(*job, "y.nc", "--chunks", "auto").refused("keeps the storage", "leave out --keep-others")
-    revseq(*job, "y.nc::/w").refused("puts the result in the place of v", "add -o y.nc")
+    revseq(*job, "y.nc::/w").refused("puts the result in the place of x.nc::/v", "add -o y.nc")
     revseq(*job[:-1]).refused("about a file", "add -o out.h5")
     revseq("convert", "x.nc::/v", "-", "--keep-others").refused("about a file")
     revseq("run", "[[1]]", "[[1]]", "--axis", 1, "--keep-others", "-o", "y.h5").refused("copies the file of an input")

@@ -162,7 +162,8 @@ def test_little_address_space(job, engine, output):
         statuses.add(done.returncode)
         if done.returncode:
             assert done.returncode == 2
-            assert done.stderr.count("Error: ") == 1
+            # Python itself may say more where memory ends in a thread.
+            assert [line.startswith("Error: ") for line in done.stderr.splitlines()].count(True) == 1
             assert "Traceback" not in done.stderr
             assert "internal error" not in done.stderr
             assert names(job) == {"x.h5", "n.npy"}
@@ -196,7 +197,7 @@ def test_few_threads_and_processes(job, engine, count):
     args = ["run", "x.h5", "n.npy", "--axis", "1", "-o", "y.npy", "--engine", engine, "--jobs", "2", "--memory", "1M"]
     command = [sys.executable, "-c", FEW, str(count), *args]
     done = subprocess.run(command, cwd=job, capture_output=True, text=True, timeout=60, check=False)
-    if count == 0 or (count == 1 and engine == "processes"):
+    if count == 0:
         assert done.returncode == 2
         assert done.stderr.startswith("Error: cannot start a worker: ")
         assert "Hint: add --engine serial" in done.stderr

@@ -342,7 +342,11 @@ def _address_in(path: str) -> str:
             raise
         raise UsageError("has no address", wanted, where=path) from None
     if not isinstance(address, str) or not address.strip():
-        raise UsageError(f"its address is {json.dumps(address)[:40]}", f"as tcp://host:8786: {wanted}", where=path)
+        raise UsageError(
+            f"its address is {json.dumps(address)[:40] if address and str(address).strip() else 'empty'}",
+            f"as tcp://host:8786: {wanted}",
+            where=path,
+        )
     return address
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from revseq_cli.errors import FormatError, RevseqError, TensorIOError
+from revseq_cli.errors import FormatError, RevseqError, TensorIOError, worded
 from revseq_cli.formats import hdf5_links, hdf5_types, positioned
 from revseq_cli.formats.base import Source, Storage, Ticket, refuse_bomb
 from revseq_cli.formats.hdf5_library import h5py
@@ -67,6 +67,8 @@ def _is_of_h5py(error: Exception) -> bool:
 def _worded(error: Exception, path: str, where: str) -> RevseqError:
     """What h5py raised, in our form; only what HDF5 itself cannot read is called damaged."""
     words = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    if "memory allocation failed" in words:
+        return worded(MemoryError(), where)
     if "unable to lock file" in words:
         return TensorIOError("is being written by another process", hint="try again later", where=path)
     if "already open for" in words:  # a mark in the file itself, which a writer that died leaves behind

@@ -57,14 +57,21 @@ def places(metadata: Metadata) -> Callable[[str], tuple[int, ...] | None]:
 
 
 def _folders(metadata: Metadata) -> Callable[[str], bool]:
-    """What tells whether chunks lie below a name, in the array's folder, that is no chunk's own."""
-    start = [re.escape(metadata.key_start.rstrip("/"))] if metadata.key_start.endswith("/") else []
-    deep = len(metadata.sizes) - 1 if metadata.separator == "/" else 0
-    numbers = [r"(?:0|[1-9]\d{0,18})"] * deep
-    parts = start + numbers
-    names = ["/".join(parts[: i + 1]) for i in range(len(parts))]
-    name = re.compile("|".join(names) or r"(?!)", re.ASCII)
-    return lambda key: name.fullmatch(key) is not None
+    """What tells whether chunks lie below a name in the array's folder, and so a folder must stand there."""
+    start = [metadata.key_start.rstrip("/")] if metadata.key_start.endswith("/") else []
+    counts = [-(-size // shard) for size, shard in zip(metadata.sizes, metadata.shards, strict=True)]
+    counts = counts[:-1] if metadata.separator == "/" else []
+
+    def is_folder(key: str) -> bool:
+        parts = key.split("/")
+        numbers = parts[len(start) :]
+        return (
+            parts[: len(start)] == start
+            and len(numbers) <= len(counts)
+            and all(each.isdecimal() and int(each) < most for each, most in zip(numbers, counts, strict=False))
+        )
+
+    return is_folder
 
 
 def _files(folder: str, metadata: Metadata) -> Iterator[tuple[str, tuple[int, ...]]]:
