@@ -579,6 +579,7 @@ def test_a_signal_while_the_process_of_the_jobs_is_stopped(files, number, stoppe
     assert not [name for name in outputs(files) if name.startswith(".revseq")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_a_signal_while_nobody_reads_what_is_said(files, stream):
     """The pipe is full, and its reader is stopped; one signal is enough."""

@@ -212,6 +212,7 @@ def test_every_command_with_passes(revseq, tmp_path, site, job):
     assert site.tasks() == []
 
 
+@pytest.mark.long
 def test_a_local_cluster_leaves_nothing(tmp_path, job):
     (tmp_path / "tmp").mkdir()
     process = start(
@@ -250,6 +251,7 @@ def leaves_nothing(process, folder, number, err=b""):
     assert not list((folder / "tmp").iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_the_local_cluster_closes(tmp_path, job, number):
     process = local(tmp_path)
@@ -279,6 +281,7 @@ def test_local_workers_that_are_stopped(tmp_path, job):
     assert (tmp_path / "y.npy").read_bytes() == b"old"
 
 
+@pytest.mark.long
 def test_a_scheduler_that_is_stopped(tmp_path, site, job):
     """The command waits, since it may go on, and looks at signals."""
     site.worker(SLOW)
@@ -303,6 +306,7 @@ def test_a_worker_that_dies_is_replaced(tmp_path, site, job):
     assert site.tasks() == []
 
 
+@pytest.mark.long
 def test_workers_that_die_with_the_same_block(tmp_path, strict, site, job):
     site.worker(DEADLY)
     process = many(site.ready(1))
@@ -321,6 +325,7 @@ def test_few_tasks_are_known_at_once(tmp_path, site, job):
     until(lambda: site.tasks() == [])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("preload", "words"),
     [(OLD, ["has revseq 0.0.9", "as here"]), (BARE, ["has revseq missing"]), (BLIND, ["x.npy: no such file", "on the worker"]),
@@ -335,6 +340,7 @@ def test_workers_that_differ(tmp_path, site, job, preload, words):
     assert site.tasks() == []
 
 
+@pytest.mark.long
 def test_a_late_worker_is_asked_too(tmp_path, site, job):
     site.worker(STUCK)
     process = under_way(site.ready(1))
@@ -342,6 +348,7 @@ def test_a_late_worker_is_asked_too(tmp_path, site, job):
     ended(process, tmp_path, "the worker tcp://", "has revseq 0.0.9")
 
 
+@pytest.mark.long
 def test_a_scheduler_that_goes_away(tmp_path, site, job):
     site.worker(SLOW)
     process = under_way(site.ready(1))
@@ -349,6 +356,7 @@ def test_a_scheduler_that_goes_away(tmp_path, site, job):
     ended(process, tmp_path, "the scheduler went away")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interruption(tmp_path, site, job, number):
     site.worker(SLOW)
@@ -378,6 +386,7 @@ def test_nobody_there(monkeypatch, site):
         logging.disable(logging.NOTSET)
 
 
+@pytest.mark.long
 def test_something_else_listens_there(monkeypatch, tmp_path, job):
     """It takes the connection, and says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as silent:

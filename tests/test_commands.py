@@ -630,6 +630,7 @@ def test_completion_in_zsh_keeps_the_option():
     assert "--feature-level=4_0" in done.stdout.splitlines()
 
 
+@pytest.mark.long
 def test_h53_standard_input_without_end(revseq):
     with open("/dev/zero", "rb") as zero:
         done = subprocess.run([COMMAND, "verify", "-"], stdin=zero, capture_output=True, text=True, check=False)

@@ -697,6 +697,7 @@ def test_h50_closed_streams(files):
     assert np.load(files / "y.npy").tobytes() == SMALL.tobytes()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("redirection", ["<&- >&-", "<&- >&- 2>&-", ">&-"])
 def test_h50_closed_streams_and_worker_processes(tmp_path, redirection):
     """A worker inherits the stand-ins, so no data file of its own takes their numbers."""
@@ -823,6 +824,7 @@ def test_h59_nothing_is_made_in_tmpdir(large, chunked):
         assert (process.returncode, err) == (0, b"")
 
 
+@pytest.mark.long
 def test_h60_little_memory(files):
     np.save(files / "x.npy", np.zeros((1000, 30_000), np.float32))
     np.save(files / "n.npy", np.ones((1000, 1), np.uint32))

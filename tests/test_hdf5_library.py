@@ -82,6 +82,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("variable", ["HDF5_VOL_CONNECTOR", "HDF5_DRIVER"])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_code_is_loaded_when_the_library_starts(folder, revseq, plugins, command, variable):
@@ -98,6 +99,7 @@ def test_no_code_is_loaded_when_the_library_starts(folder, revseq, plugins, comm
         right(folder / "y.h5")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("env", GARBAGE, ids=lambda env: "-".join(env))
 @pytest.mark.parametrize("command", ["show", "processes"])
 def test_garbage_in_the_environment(folder, revseq, env, command):

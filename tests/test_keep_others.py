@@ -155,6 +155,7 @@ def test_places_that_need_64_bits(tmp_path, monkeypatch):
     assert entries[100] == entries[3000] == entries[1 << 30]
 
 
+@pytest.mark.long
 def test_more_than_65535_members(revseq, tmp_path):
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
         for i in range(66_000):

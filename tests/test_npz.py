@@ -263,6 +263,7 @@ def test_a_large_deflated_member(streamed, tmp_path, engine):
     streamed("diff", "y.npy", "z.h5").ok()
 
 
+@pytest.mark.long
 def test_a_large_deflated_member_in_every_command(streamed, tmp_path):
     np.savez_compressed(tmp_path / "x.npz", x=X, n=N)
     assert "9, 10, 11]" in streamed("run", "x.npz::x", "[[0], [0], [0]]", "--axis", 1).ok().out

@@ -143,6 +143,7 @@ def test_workers_that_go_on_after_a_stop(large):
 # starved
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("engine", "output"), [("processes", "y.h5"), ("threads", "y.npy"), ("serial", "y.zarr")])
 def test_little_address_space(job, engine, output):
     """From where the libraries just fit: it ends, with the whole output, or with one message and none."""
