@@ -528,7 +528,8 @@ def kill(folder, args, whole, engine, number, delay, group):
         if not name.endswith(".zarr"):  # a folder is never replaced
             (folder / name).write_bytes(b"old")
     before = names(folder)
-    command = [COMMAND, args[0], "--engine", engine, "--memory", "1M", "--jobs", "2", *args[1:]]
+    memory = () if "--memory" in args else ("--memory", "1M")
+    command = [COMMAND, args[0], "--engine", engine, *memory, "--jobs", "2", *args[1:]]
     process = subprocess.Popen(command, cwd=folder, stdout=-1, stderr=-1, start_new_session=True)
     until(lambda: handles_signals(process.pid))
     time.sleep(delay)

@@ -122,6 +122,7 @@ class Survivor:
         self, process: pools.Process, left: Sequence[int], alone: bool, failed: Callable[[int, EngineError], Outcome]
     ) -> None:
         """Tell whose work it was, or find it out; the rest is for other processes."""
+        stopping.check()  # a signal to the whole group ends it, and is for us to act on
         process.end()
         for event in [*self._under_way.values()]:
             if event.kind == "complete" and _is_named(event.temporary, self._outputs[event.job]):
