@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # What a killed run may leave behind; later runs ignore it, and it can be deleted.
 TEMPORARY_PREFIX = ".revseq-"
-_COPIED_AT_ONCE = 1 << 24  # bytes of a file that is copied whole
+_COPIED_AT_ONCE = 1 << 26  # bytes of a file that is copied whole
 # How the names of one process go on, where another cleans up after it.
 tag = ""
 
