@@ -9,7 +9,7 @@ import pytest
 DONT_FILTER_PARTIAL_CHUNKS = 2
 
 
-def library():
+def loaded_hdf5():
     """The HDF5 library that h5py has loaded in this process; the test is skipped where that cannot be found."""
     maps = Path("/proc/self/maps")
     if not maps.exists():
@@ -24,13 +24,13 @@ def library():
 
 def set_chunk_options(properties, options):
     """H5Pset_chunk_opts, which h5py lacks."""
-    assert library().H5Pset_chunk_opts(ctypes.c_int64(properties.id), ctypes.c_uint(options)) >= 0
+    assert loaded_hdf5().H5Pset_chunk_opts(ctypes.c_int64(properties.id), ctypes.c_uint(options)) >= 0
 
 
 def chunk_options(properties):
     """H5Pget_chunk_opts, which h5py lacks."""
     found = ctypes.c_uint()
-    assert library().H5Pget_chunk_opts(ctypes.c_int64(properties.id), ctypes.byref(found)) >= 0
+    assert loaded_hdf5().H5Pget_chunk_opts(ctypes.c_int64(properties.id), ctypes.byref(found)) >= 0
     return found.value
 
 

@@ -26,7 +26,7 @@ def folder(tmp_path):
 
 @pytest.fixture(scope="module")
 def library():
-    return hdf5_files.library()
+    return hdf5_files.loaded_hdf5()
 
 
 def right(folder, name="x"):
