@@ -32,7 +32,6 @@ def shell(request, tmp_path):
         yield started
 
 
-@pytest.mark.long
 def test_a_completed_name_is_that_name_and_runs_nothing(shell, tmp_path):
     for name in NAMES:
         np.savez(tmp_path / "work" / "x.npz", **{name: np.arange(2)})
