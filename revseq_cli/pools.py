@@ -184,17 +184,17 @@ class Process:
     def __init__(self, serve: Callable[..., None], *args: object, method: str = "spawn") -> None:
         import multiprocessing
 
+        if method == "spawn":
+            start_tracker()
         ours, theirs = socket.socketpair()
         # A copy of our end, which a fork has, would keep a process from noticing that we are gone.
         entry = (serve, theirs, ours if method == "fork" else None, args)
         context: Any = multiprocessing.get_context(method)
-        if method == "spawn":
-            start_tracker()
         self._process: BaseProcess = context.Process(target=_begin, args=entry)
         try:
             with starting(), stopping.shielded(), theirs:
                 self._process.start()
-        except BaseException:
+        except BaseException:  # whatever it is, it goes on; only our end must not stay open
             ours.close()
             raise
         stopping.at_once[self] = self._process.kill

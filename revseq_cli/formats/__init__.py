@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from revseq_cli import dxdispatch
 from revseq_cli.errors import FormatError, RevseqError, TensorIOError, UsageError, listed
 from revseq_cli.formats import models, npy, npz, positioned, safetensors, text, zarr_metadata
-from revseq_cli.formats.base import MOST_OTHERS, Layout
+from revseq_cli.formats.base import MOST_OTHERS, Layout, try_hint
 from revseq_cli.formats.newfile import NewFile, NewFolder, Scratch
 from revseq_cli.formats.recognition import HDF5_MAGIC, NPY_MAGIC, ZIP_MAGIC, format_by_bytes
 from revseq_cli.formats.text import Text, TextTypes
@@ -168,9 +168,7 @@ def _open_json(reference: Reference, types: TextTypes) -> Source:
         if reference.inner in model.model.tensors:
             return model.tensor(reference.inner, types)
         found, known = f"is a model: {listed(model.model.tensors)}", list(model.model.tensors)
-        raise FormatError(
-            found, "the name of one", f"try {shlex.quote(f'{reference.path}::{known[0]}')}", reference.path
-        )
+        raise FormatError(found, "the name of one", try_hint(reference.path, known[0]), reference.path)
     return text.open_json(loaded, reference.inner, types)
 
 
