@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from revseq_cli.spec import Constraint
+    from revseq_cli.operator.spec import Constraint
 
 __version__ = "0.1.0"
 __all__ = ["reverse_subsequences", "violations"]
@@ -42,8 +42,8 @@ def reverse_subsequences(values: NDArray[Any], lengths: NDArray[np.unsignedinteg
 
     import numpy as np  # `--help` must not load NumPy
 
-    from revseq_cli import kernel, spec
-    from revseq_cli.formats.types import describe
+    from revseq_cli.ground.dtypes import describe
+    from revseq_cli.operator import kernel, spec
 
     values, lengths, axis = np.asarray(values), np.asarray(lengths), operator.index(axis)
     spec.require(describe(values), describe(lengths), axis, spec.FeatureLevel.NONE)
@@ -69,8 +69,8 @@ def violations(
 
     import numpy as np
 
-    from revseq_cli import spec
-    from revseq_cli.formats.types import describe
+    from revseq_cli.ground.dtypes import describe
+    from revseq_cli.operator import spec
 
     return spec.violations(
         describe(np.asarray(values)),

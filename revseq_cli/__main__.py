@@ -15,7 +15,7 @@ import stat
 import sys
 from typing import Any, NoReturn
 
-from revseq_cli import stopping
+from revseq_cli.ground import stopping
 
 _FAILED = 2  # anything that stopped the work
 _STDERR = 2
@@ -135,7 +135,7 @@ def _worded(error: Exception) -> Exception:
     """An error of any kind in our form."""
     import click
 
-    from revseq_cli.errors import RevseqError, worded
+    from revseq_cli.ground.errors import RevseqError, worded
 
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else "revseq"

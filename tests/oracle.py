@@ -4,8 +4,8 @@ import itertools
 
 import numpy as np
 
-from revseq_cli.formats.types import dtype_of
-from revseq_cli.spec import DataType
+from revseq_cli.ground.dtypes import dtype_of
+from revseq_cli.ground.tensors import DataType
 
 DATA_TYPES = [t for t in DataType if t.kind in ("float", "int", "uint")]
 

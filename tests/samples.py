@@ -7,9 +7,9 @@ import h5py
 import numpy as np
 import oracle
 
-from revseq_cli import notation
-from revseq_cli.formats.types import describe, dtype_of
-from revseq_cli.spec import DataType
+from revseq_cli.ground.dtypes import describe, dtype_of
+from revseq_cli.ground.tensors import DataType
+from revseq_cli.texts import notation
 
 # The reference page's two examples: input, lengths, axis.
 INPUT = np.arange(1, 13, dtype=np.float32).reshape(1, 1, 3, 4)

@@ -22,12 +22,14 @@ import pytest
 from conftest import COMMAND, SAMPLES
 from processes import members, until
 
-from revseq_cli import job, manifest, report, stopping
-from revseq_cli.arrangement import Resources
-from revseq_cli.commands import batch, run, survival
-from revseq_cli.formats.base import Layout
+from revseq_cli.commands import batch, manifest, run, survival
+from revseq_cli.formats.contract import Layout
 from revseq_cli.formats.text import Text
-from revseq_cli.spec import DataType
+from revseq_cli.ground import stopping
+from revseq_cli.ground.tensors import DataType
+from revseq_cli.passes import jobs
+from revseq_cli.passes.arrangement import Resources
+from revseq_cli.report.reports import Outcome
 
 INPUT = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
 LENGTHS = np.array([[2], [4], [3]], np.uint32)
@@ -294,10 +296,10 @@ def test_fail_fast(revseq, files):
 def test_any_exception_is_its_jobs(files):
     """Worded, and with -vv shown; never out of the one process that all jobs share."""
     code = """
-import sys, revseq_cli.__main__ as main, revseq_cli.engine as engine
+import sys, revseq_cli.__main__ as main, revseq_cli.passes.engine as engine
 real = engine.reverse
 def reverse(job, *others):
-    return real(job, *others) if job.axis else 1 / 0
+    return real(job, *others) if jobs.axis else 1 / 0
 engine.reverse = reverse
 main.main()
 """
@@ -419,9 +421,9 @@ def test_what_runs_beside_others(files):
     ):
         np.save(files / "x.npy", np.zeros(sizes, np.float32))
         np.save(files / "n.npy", np.ones((sizes[0], 1), np.uint32))
-        work = job.load(job.Request(str(files / "x.npy"), str(files / "n.npy"), 1))
+        work = jobs.load(jobs.Request(str(files / "x.npy"), str(files / "n.npy"), 1))
         target = run.Target.of(
-            str(files / output), None, job.Request("x.npy"), Layout(), overwrite=False, verify=False, sha256=False
+            str(files / output), None, jobs.Request("x.npy"), Layout(), overwrite=False, verify=False, sha256=False
         )
         assert batch._is_small(target.delivery(work, Resources(memory=memory)), memory) is expected
 
@@ -462,7 +464,7 @@ def test_a_system_that_starts_no_more_threads_or_processes(files, threads, proce
 
 DEADLY = """
 import os, signal, sys, time
-import revseq_cli.engine as engine
+import revseq_cli.passes.engine as engine
 from revseq_cli.__main__ import main
 real = engine.reverse
 def reverse(job, sink, *others):
@@ -543,7 +545,7 @@ def test_what_was_written_before_its_process_died_is_told(tmp_path):
     """Of a job that had but to report: it is not done again, which would find its own output."""
     (tmp_path / "y.npy").write_bytes(b"whole")
     known = survival.Survivor(None, None, [str(tmp_path / "y.npy")], fail_fast=False)
-    outcome = report.Outcome(1, "y.npy", None)
+    outcome = Outcome(1, "y.npy", None)
     for temporary, named in (("gone", True), ("link", True), ("other", False)):
         path = tmp_path / temporary
         if temporary == "link":

@@ -18,20 +18,21 @@ from processes import gone, start, until, workers
 
 distributed = pytest.importorskip("distributed", reason="distributed, the extra dask, is not installed")
 
-from revseq_cli import cluster, stopping  # noqa: E402 - it cannot be imported without dask
-from revseq_cli.errors import EngineError, UsageError  # noqa: E402
+from revseq_cli.ground import stopping  # noqa: E402 - it cannot be imported without dask
+from revseq_cli.ground.errors import EngineError, UsageError  # noqa: E402
+from revseq_cli.passes import cluster  # noqa: E402 - it cannot be imported without dask
 
 JOB = ("run", "x.npy", "n.npy", "--axis", "1", "--engine", "dask", "--scheduler-file", "s.json")
 # What a worker loads before its first block; dask may load it twice.
-SLOW = "import time, revseq_cli.kernel as k; k.reverse = lambda *a, r=k.reverse: (time.sleep(0.2), r(*a))[1]"
+SLOW = "import time, revseq_cli.operator.kernel as k; k.reverse = lambda *a, r=k.reverse: (time.sleep(0.2), r(*a))[1]"
 # After the rehearsal, a block that does not end.
 STUCK = """
-import time, revseq_cli.kernel as k
+import time, revseq_cli.operator.kernel as k
 calls = []
 k.reverse = lambda *a, r=k.reverse: (calls.append(a), time.sleep(60 if len(calls) > 2 else 0), r(*a))[2]
 """
 DEADLY = """
-import os, revseq_cli.kernel as k
+import os, revseq_cli.operator.kernel as k
 calls = []
 def deadly(*args, real=k.reverse):
     calls.append(args)
@@ -41,14 +42,14 @@ k.reverse = deadly
 OLD = "import revseq_cli; revseq_cli.__version__ = '0.0.9'"
 BARE = "import sys; sys.modules['revseq_cli'] = None"
 BLIND = """
-import revseq_cli.formats.positioned as p
-from revseq_cli.errors import TensorIOError
+import revseq_cli.formats.storage.positioned as p
+from revseq_cli.ground.errors import TensorIOError
 def closed(path, name):
     raise TensorIOError('no such file', where=name)
 p._open_regular = closed
 """
 UNLIKE = """
-import dataclasses, revseq_cli.formats.positioned as p
+import dataclasses, revseq_cli.formats.storage.positioned as p
 p.identity = lambda fd, real=p.identity: dataclasses.replace(real(fd), size=1)
 """
 DEVICE = UNLIKE.replace("size=1", "device=1")

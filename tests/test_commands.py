@@ -21,9 +21,9 @@ import revseq_cli
 from revseq_cli.commands import options
 from revseq_cli.commands.cli import COMMANDS
 from revseq_cli.commands.values import Tensor
-from revseq_cli.formats import FORMAT_NAMES
-from revseq_cli.formats.types import dtype_of
-from revseq_cli.spec import DataType
+from revseq_cli.formats.registry import FORMAT_NAMES
+from revseq_cli.ground.dtypes import dtype_of
+from revseq_cli.ground.tensors import DataType
 
 INPUT = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
 LENGTHS = np.array([[2], [4], [3]], np.uint32)

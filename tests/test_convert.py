@@ -17,27 +17,29 @@ from conftest import SAMPLES
 from processes import peak
 from test_commands import on_terminal, unchanged
 
-from revseq_cli import compare, engine, formats, job, minifloats
-from revseq_cli.arrangement import Resources, arrange_copy
-from revseq_cli.errors import EngineError, FormatError, TensorIOError
-from revseq_cli.spec import DataType
+from revseq_cli.formats import registry
+from revseq_cli.ground import minifloats
+from revseq_cli.ground.errors import EngineError, FormatError, TensorIOError
+from revseq_cli.ground.tensors import DataType
+from revseq_cli.passes import comparison, engine, jobs
+from revseq_cli.passes.arrangement import Resources, arrange_copy
 
 NO_TEXT = [each for each in DataType if each not in oracle.DATA_TYPES]
-SUFFIXES = [each.suffixes[0] for each in formats.FORMATS]
+SUFFIXES = [each.suffixes[0] for each in registry.FORMATS]
 SERIAL = Resources("serial", 1)
 
 
 def opened(path, data_type=None):
-    return job.load_tensor(str(path), "x", data_type, None)
+    return jobs.load_tensor(str(path), "x", data_type, None)
 
 
 def converted(source, path, resources=SERIAL):
     """The passes of the command, without it; the arrangement."""
-    sink = formats.create_sink(formats.Reference.file(str(path)), source, overwrite=True)
+    sink = registry.create_sink(registry.Reference.file(str(path)), source, overwrite=True)
     arrangement = arrange_copy(source, resources, sink)
     with sink:
         engine.copy(source, sink, arrangement)
-        compare.verify_copy(source, sink, arrangement)
+        comparison.verify_copy(source, sink, arrangement)
     return arrangement
 
 
@@ -139,15 +141,15 @@ def test_chunks_that_do_not_fit_together(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f.create_dataset("x", data=values, chunks=(11, 12, 13), compression="gzip")
     source = opened(tmp_path / "x.h5")
-    layout = formats.Layout((17, 19, 23), 1)
-    sink = formats.create_sink(formats.Reference.file(str(tmp_path / "y.h5")), source, overwrite=False, layout=layout)
+    layout = registry.Layout((17, 19, 23), 1)
+    sink = registry.create_sink(registry.Reference.file(str(tmp_path / "y.h5")), source, overwrite=False, layout=layout)
     resources = Resources("serial", 1, 17 * 19 * 23 * 4 * 4 + 1)
     arrangement = arrange_copy(source, resources, sink)
     assert arrangement.memory <= resources.memory
     assert arrangement.plan.block_count > 60
     with sink:
         engine.copy(source, sink, arrangement)
-        compare.verify_copy(source, sink, arrangement)
+        comparison.verify_copy(source, sink, arrangement)
     assert oracle.same_bits(opened(tmp_path / "y.h5").read(), values)
     assert {path.name for path in tmp_path.iterdir()} == {"x.h5", "y.h5"}
 
@@ -163,7 +165,7 @@ def test_a_chunk_larger_than_the_memory(revseq, tmp_path):
 
 def test_verify_finds_a_single_bit(tmp_path):
     source = opened(saved(tmp_path / "x.npy", np.zeros((30, 40), np.uint16)))
-    sink = formats.create_sink(formats.Reference.file(str(tmp_path / "y.npy")), source, overwrite=False)
+    sink = registry.create_sink(registry.Reference.file(str(tmp_path / "y.npy")), source, overwrite=False)
     arrangement = arrange_copy(source, SERIAL, sink)
     with sink:
         engine.copy(source, sink, arrangement)
@@ -171,12 +173,12 @@ def test_verify_finds_a_single_bit(tmp_path):
             f.seek(-1, os.SEEK_END)
             f.write(b"\x80")
         with pytest.raises(EngineError, match=r"differs from the input at \[29, 39\]"):
-            compare.verify_copy(source, sink, arrangement)
+            comparison.verify_copy(source, sink, arrangement)
 
 
 def test_an_input_that_changes_while_it_is_read(tmp_path):
     source = opened(saved(tmp_path / "x.npy", np.zeros((100, 40))))
-    sink = formats.create_sink(formats.Reference.file(str(tmp_path / "y.npy")), source, overwrite=False)
+    sink = registry.create_sink(registry.Reference.file(str(tmp_path / "y.npy")), source, overwrite=False)
     arrangement = arrange_copy(source, Resources("serial", 1, 40_000), sink)
     with pytest.raises(TensorIOError, match="changed while it was read"), sink:
         engine.copy(source, sink, arrangement, lambda _: os.utime(tmp_path / "x.npy", ns=(5, 5)))

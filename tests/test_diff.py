@@ -12,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import peak
 
-from revseq_cli import compare, formats, job, kernel
-from revseq_cli.arrangement import Resources
-from revseq_cli.spec import DataType
+from revseq_cli.formats import registry
+from revseq_cli.ground.tensors import DataType
+from revseq_cli.operator import kernel
+from revseq_cli.passes import comparison, jobs
+from revseq_cli.passes.arrangement import Resources
 
-SUFFIXES = [each.suffixes[0] for each in formats.FORMATS]
+SUFFIXES = [each.suffixes[0] for each in registry.FORMATS]
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
@@ -241,10 +243,10 @@ def test_any_blocks_give_the_same(data):
     shape = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
     rng = np.random.default_rng(data.draw(st.integers(0, 999)))
     a, b = (rng.integers(0, 3, shape, np.int16).copy(data.draw(st.sampled_from("CF"))) for _ in range(2))
-    sources = [formats.base.HeldSource("held", each, formats.base.Storage("held", {})) for each in (a, b)]
+    sources = [registry.base.HeldSource("held", each, registry.base.Storage("held", {})) for each in (a, b)]
     first = data.draw(st.integers(0, 20))
     memory = data.draw(st.integers(80, 9999))
-    found = [compare.compare(*sources, None, first, Resources("serial", 1, most)) for most in (memory, 1 << 30)]
+    found = [comparison.compare(*sources, None, first, Resources("serial", 1, most)) for most in (memory, 1 << 30)]
     assert found[0] == found[1]
     assert [each.place for each in found[0].first] == list(map(tuple, np.argwhere(a != b).tolist()))[:first]
 
@@ -300,10 +302,10 @@ def test_names_and_pipes(revseq, pair):
 
 def test_a_file_that_changes_while_it_is_read(pair):
     folder = pair(np.zeros((64, 64)), np.zeros((64, 64)))
-    sources = [job.load_tensor(str(folder / name), name, None, None) for name in ("a.npy", "b.npy")]
+    sources = [jobs.load_tensor(str(folder / name), name, None, None) for name in ("a.npy", "b.npy")]
     changed = Resources("serial", 1, 60_000)
-    with pytest.raises(formats.TensorIOError, match="changed while it was read"):
-        compare.compare(*sources, None, 1, changed, lambda _: os.utime(folder / "b.npy", ns=(5, 5)))
+    with pytest.raises(registry.TensorIOError, match="changed while it was read"):
+        comparison.compare(*sources, None, 1, changed, lambda _: os.utime(folder / "b.npy", ns=(5, 5)))
 
 
 @pytest.mark.parametrize(

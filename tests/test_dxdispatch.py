@@ -10,9 +10,11 @@ import oracle
 import pytest
 from conftest import SAMPLES
 
-from revseq_cli import dxdispatch, job
-from revseq_cli.errors import FormatError, RevseqError
-from revseq_cli.spec import DataType, FeatureLevel, TensorDesc
+from revseq_cli.ground.errors import FormatError, RevseqError
+from revseq_cli.ground.tensors import DataType, TensorDesc
+from revseq_cli.operator.spec import FeatureLevel
+from revseq_cli.passes import jobs
+from revseq_cli.texts import dxdispatch
 
 ROLES = ("InputTensor", "SequenceLengthsTensor")
 FILES = {"model.json", *(f"model.{role}.npy" for role in ROLES)}
@@ -365,7 +367,7 @@ def test_models_that_are_refused(tmp_path, monkeypatch, change, words):
     changed = change(model)
     (tmp_path / "model.json").write_text(changed if isinstance(changed, str) else json.dumps(model))
     with pytest.raises(RevseqError) as error:
-        job.load(job.Request("model.json")).require(FeatureLevel.V5_0)
+        jobs.load(jobs.Request("model.json")).require(FeatureLevel.V5_0)
     message = str(error.value)
     assert message.startswith("Error: model.json: ")
     assert len(message) < 1000

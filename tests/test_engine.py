@@ -16,13 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import peak
 
-from revseq_cli import engine, formats, workers
-from revseq_cli.arrangement import DEFAULT_MEMORY, ENGINES, Arrangement, Resources, arrange
 from revseq_cli.commands import options, values
-from revseq_cli.errors import EngineError, TensorIOError, UsageError
-from revseq_cli.formats.base import HeldSink, HeldSource, Storage
-from revseq_cli.job import Job, Request, load
-from revseq_cli.plan import make_plan
+from revseq_cli.formats import registry
+from revseq_cli.formats.contract import HeldSink, HeldSource, Storage
+from revseq_cli.ground.errors import EngineError, TensorIOError, UsageError
+from revseq_cli.passes import engine, workers
+from revseq_cli.passes.arrangement import DEFAULT_MEMORY, ENGINES, Arrangement, Resources, arrange
+from revseq_cli.passes.jobs import Job, Request, load
+from revseq_cli.passes.plan import make_plan
 
 REAL = ["serial", "threads", "processes"]
 
@@ -50,7 +51,7 @@ def make_job(tmp_path, shape, axis, *, order="C", dtype="f4", suffix=".npy", see
 
 def run(job, path, resources):
     """The reversal into a file; its arrangement."""
-    sink = formats.create_sink(formats.Reference.file(str(path)), job.values, overwrite=True)
+    sink = registry.create_sink(registry.Reference.file(str(path)), job.values, overwrite=True)
     arrangement = arrange(job, resources, sink)
     with sink:
         engine.reverse(job, sink, arrangement)
@@ -132,7 +133,7 @@ def test_an_input_that_changes_while_it_is_read(tmp_path):
     job, _, _ = make_job(tmp_path, (100, 40), 1)
     arrangement = arrange(job, Resources("serial", 1, 40_000))
     changes = iter([lambda: os.utime(tmp_path / "x.npy", ns=(5, 5))])
-    sink = formats.create_sink(formats.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=False)
+    sink = registry.create_sink(registry.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=False)
     with pytest.raises(TensorIOError, match="changed while it was read"), sink:
         engine.reverse(job, sink, arrangement, lambda _: next(changes, lambda: None)())
     assert not (tmp_path / "y.npy").exists()
@@ -144,7 +145,7 @@ def test_an_error_in_a_worker_ends_the_others(tmp_path, name):
     arrangement = arrange(job, Resources(name, 2, 400_000))
     with open(tmp_path / "x.npy", "r+b") as f:
         f.truncate(1000)
-    sink = formats.create_sink(formats.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=False)
+    sink = registry.create_sink(registry.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=False)
     with pytest.raises(TensorIOError, match="changed while it was read"), sink:
         engine.reverse(job, sink, arrangement)
     assert {path.name for path in tmp_path.iterdir()} == {"x.npy", "n.npy"}

@@ -434,7 +434,7 @@ def starting(wanted):
     return subprocess.run([sys.executable, "-c", _STARTING, wanted], capture_output=True, check=False, timeout=60)
 
 
-@pytest.mark.parametrize("module", ["revseq_cli.stopping", "click", "revseq_cli.commands.cli", "rich.table"])
+@pytest.mark.parametrize("module", ["revseq_cli.ground.stopping", "click", "revseq_cli.commands.cli", "rich.table"])
 def test_h43_ctrl_c_while_the_command_starts(module):
     done = starting(module)
     assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
@@ -504,7 +504,7 @@ def test_h43_a_signal_under_hdf5(chunked, engine, number):
 
 def test_h43_an_error_that_a_signal_caused_is_not_told(tmp_path):
     code = (
-        "import sys, signal, revseq_cli.__main__ as main, revseq_cli.stopping as stopping;"
+        "import sys, signal, revseq_cli.__main__ as main, revseq_cli.ground.stopping as stopping;"
         "stopping._received.append(signal.SIGTERM); sys.argv = ['revseq', 'show', 'absent.npy']; main.main()"
     )
     done = run(tmp_path, "-c", code, command=(sys.executable,))

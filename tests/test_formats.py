@@ -17,17 +17,18 @@ import oracle
 import pytest
 import safetensors.numpy
 
-from revseq_cli import formats, minifloats
-from revseq_cli.errors import FormatError, RevseqError, TensorIOError
-from revseq_cli.formats import positioned
-from revseq_cli.formats.base import HeldSource, Storage
+from revseq_cli.formats import registry
+from revseq_cli.formats.contract import HeldSource, Storage
+from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.text import TextTypes
-from revseq_cli.formats.views import CastSource, WidenedSource
-from revseq_cli.spec import DataType
+from revseq_cli.ground import minifloats
+from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError
+from revseq_cli.ground.tensors import DataType
+from revseq_cli.passes.lengths import CastSource, WidenedSource
 
 
 def open_(path, asked=None):
-    return formats.open_source(formats.Reference.input(str(path)), TextTypes(asked, DataType.FLOAT32))
+    return registry.open_source(registry.Reference.input(str(path)), TextTypes(asked, DataType.FLOAT32))
 
 
 def held(values):
@@ -37,7 +38,7 @@ def held(values):
 def write(path, values, **options):
     """Through the format's own sink, in two blocks where there are two indices."""
     like = held(values)
-    sink = formats.create_sink(formats.Reference.file(str(path)), like, overwrite=False, **options)
+    sink = registry.create_sink(registry.Reference.file(str(path)), like, overwrite=False, **options)
     middle = max(1, len(values) // 2)
     with sink:
         outlet = pickle.loads(pickle.dumps(sink.outlet()))
@@ -100,8 +101,8 @@ class Contract:
         assert path.read_bytes() == before
 
     def test_a_failed_write_leaves_nothing(self, tmp_path):
-        sink = formats.create_sink(
-            formats.Reference.file(str(tmp_path / f"x{self.suffix}")), held(np.zeros((2, 2))), overwrite=False
+        sink = registry.create_sink(
+            registry.Reference.file(str(tmp_path / f"x{self.suffix}")), held(np.zeros((2, 2))), overwrite=False
         )
         with pytest.raises(RuntimeError), sink:
             raise RuntimeError
@@ -314,8 +315,8 @@ class TestHdf5(Contract):
         with pytest.raises(FormatError, match="no dataset's name"):
             open_(f"{path}::{name}")
         with pytest.raises(FormatError, match="no dataset's name"):
-            formats.create_sink(
-                formats.Reference.file(f"{tmp_path / 'y.h5'}::{name}"), held(np.zeros(3)), overwrite=False
+            registry.create_sink(
+                registry.Reference.file(f"{tmp_path / 'y.h5'}::{name}"), held(np.zeros(3)), overwrite=False
             )
         assert not (tmp_path / "y.h5").exists()
 
@@ -358,7 +359,7 @@ class TestHdf5(Contract):
     def test_naming_a_dataset_in_an_existing_file_as_output(self, tmp_path):
         path = self.make(tmp_path, np.zeros(3))
         with pytest.raises(RevseqError, match="inside an existing file"):
-            formats.create_sink(formats.Reference.file(f"{path}::new"), held(np.zeros(3)), overwrite=True)
+            registry.create_sink(registry.Reference.file(f"{path}::new"), held(np.zeros(3)), overwrite=True)
 
     def test_the_output_takes_the_dataset_that_is_named(self, tmp_path):
         write(f"{tmp_path / 'y.h5'}::/g/values", np.arange(3.0))
@@ -415,7 +416,7 @@ class TestZarr(Contract):
         before = {each: each.read_bytes() for each in path.rglob("*") if each.is_file()}
         for overwrite in (False, True):
             with pytest.raises(TensorIOError, match="already exists") as caught:
-                formats.create_sink(formats.Reference.file(str(path)), held(np.ones(3)), overwrite=overwrite)
+                registry.create_sink(registry.Reference.file(str(path)), held(np.ones(3)), overwrite=overwrite)
             assert "not even with --overwrite" in str(caught.value)
         assert before == {each: each.read_bytes() for each in path.rglob("*") if each.is_file()}
 
@@ -492,8 +493,8 @@ class TestJson(Contract):
 
     def test_lengths_keep_their_type_to_be_cast(self, tmp_path):
         (tmp_path / "x.json").write_text('{"DataType":"INT64","Values":[1]}')
-        reference = formats.Reference.input(str(tmp_path / "x.json"))
-        source = formats.open_source(reference, TextTypes(DataType.UINT32, DataType.UINT32, cast_later=True))
+        reference = registry.Reference.input(str(tmp_path / "x.json"))
+        source = registry.open_source(reference, TextTypes(DataType.UINT32, DataType.UINT32, cast_later=True))
         assert source.desc.data_type is DataType.INT64
 
     def test_the_type_that_is_asked_for_must_agree(self, tmp_path):
@@ -536,7 +537,7 @@ def test_suffixes(tmp_path):
     for name in ("x.bin", "x"):
         with pytest.raises(FormatError, match="suffix") as caught:
             open_(tmp_path / name)
-        assert f"add -f {'|'.join(formats.FORMAT_NAMES)}" in str(caught.value)
+        assert f"add -f {'|'.join(registry.FORMAT_NAMES)}" in str(caught.value)
 
 
 def test_a_name_that_holds_two_colons(tmp_path):

@@ -16,7 +16,7 @@ import numpy as np
 import oracle
 import pytest
 
-from revseq_cli.errors import printable
+from revseq_cli.ground.errors import printable
 
 F4 = np.arange(12, dtype=np.float32).reshape(3, 4)
 

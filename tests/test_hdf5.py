@@ -14,10 +14,10 @@ import pytest
 from processes import peak
 from test_engine import expected
 
-from revseq_cli import formats
-from revseq_cli.formats import hdf5
+from revseq_cli.formats import registry
+from revseq_cli.formats.hdf5 import files
 from revseq_cli.formats.text import TextTypes
-from revseq_cli.spec import DataType
+from revseq_cli.ground.tensors import DataType
 
 SHAPE, CHUNKS, AXIS = (5, 30, 17), (2, 8, 5), 1
 VALUES = np.random.default_rng(1).integers(-500, 500, SHAPE).astype("<i2")
@@ -294,8 +294,8 @@ def test_a_file_system_without_locks(folder, monkeypatch):
             )
         return opened(path, mode, **options)
 
-    monkeypatch.setattr(hdf5.h5py, "File", without_locks)
-    source = formats.open_source(formats.Reference.input(str(folder / "x.h5")), TextTypes(None, DataType.FLOAT32))
+    monkeypatch.setattr(files.h5py, "File", without_locks)
+    source = registry.open_source(registry.Reference.input(str(folder / "x.h5")), TextTypes(None, DataType.FLOAT32))
     assert source.sizes == SHAPE
     assert modes == [{}, {"locking": False}]
 

@@ -10,8 +10,8 @@ import pytest
 from h5py import h5a, h5d, h5g, h5p, h5s, h5t
 from test_engine import expected
 
-from revseq_cli.errors import RevseqError
-from revseq_cli.formats import hdf5
+from revseq_cli.formats.hdf5 import source
+from revseq_cli.ground.errors import RevseqError
 
 VALUES = np.arange(12.0).reshape(3, 4)
 LENGTHS = np.array([[2], [0], [9]], "u4")
@@ -196,7 +196,7 @@ def test_damage_elsewhere_in_the_file(folder, revseq):
 def test_a_mistake_of_ours_is_no_damage(folder):
     h5py.File(folder / "x.h5", "w").close()
     for mistake in (TypeError, KeyError, ValueError):
-        with pytest.raises(mistake, match="ours"), hdf5.opened(str(folder / "x.h5")):
+        with pytest.raises(mistake, match="ours"), source.opened(str(folder / "x.h5")):
             raise mistake("ours")
 
 
@@ -213,8 +213,8 @@ def test_what_h5py_raises_is_told_as_what_it_is(folder, monkeypatch, raised, tol
     h5py.File(folder / "x.h5", "w").close()
     of_h5py = {"__name__": "h5py.anything", "raised": raised}
     exec("def fail(*_, **__):\n    raise raised", of_h5py)
-    monkeypatch.setattr(hdf5.h5py, "File", of_h5py["fail"])
-    with pytest.raises(RevseqError) as caught, hdf5.opened(str(folder / "x.h5")):
+    monkeypatch.setattr(source.h5py, "File", of_h5py["fail"])
+    with pytest.raises(RevseqError) as caught, source.opened(str(folder / "x.h5")):
         pass
     assert told in str(caught.value)
 

@@ -16,9 +16,9 @@ import zarr
 from conftest import COMMAND
 from safetensors.numpy import save_file
 
-from revseq_cli.errors import TensorIOError
-from revseq_cli.formats import positioned
-from revseq_cli.formats.newfile import NewFile
+from revseq_cli.formats.storage import positioned
+from revseq_cli.formats.storage.newfile import NewFile
+from revseq_cli.ground.errors import TensorIOError
 
 X = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
 

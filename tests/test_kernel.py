@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import revseq_cli
-from revseq_cli import kernel
-from revseq_cli.errors import FormatError, SpecError
-from revseq_cli.spec import DataType
+from revseq_cli.ground.errors import FormatError
+from revseq_cli.ground.tensors import DataType
+from revseq_cli.operator import kernel
+from revseq_cli.operator.spec import SpecError
 
 
 @st.composite

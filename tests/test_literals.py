@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from revseq_cli import literals
-from revseq_cli.errors import FormatError
 from revseq_cli.formats.text import Text, TextTypes, open_json, open_notation, require_text
-from revseq_cli.formats.types import dtype_of
-from revseq_cli.spec import DataType
+from revseq_cli.ground.dtypes import dtype_of
+from revseq_cli.ground.errors import FormatError
+from revseq_cli.ground.tensors import DataType
+from revseq_cli.texts import literals
 
 
 def parse(name, *tokens):

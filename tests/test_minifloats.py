@@ -13,9 +13,10 @@ from safetensors import deserialize
 from test_formats import open_
 
 import revseq_cli
-from revseq_cli import literals, minifloats
-from revseq_cli.formats.types import data_type_of
-from revseq_cli.spec import DataType
+from revseq_cli.ground import minifloats
+from revseq_cli.ground.dtypes import data_type_of
+from revseq_cli.ground.tensors import DataType
+from revseq_cli.texts import literals
 
 # ONNX's name of each type, ml_dtypes' type, and the name that safetensors has for it.
 TYPES = {

@@ -10,10 +10,10 @@ from conftest import SAMPLES
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from revseq_cli import notation
-from revseq_cli.errors import FormatError
-from revseq_cli.formats.types import dtype_of
-from revseq_cli.spec import DataType, TensorDesc
+from revseq_cli.ground.dtypes import dtype_of
+from revseq_cli.ground.errors import FormatError
+from revseq_cli.ground.tensors import DataType, TensorDesc
+from revseq_cli.texts import notation
 
 
 def tensors(text):

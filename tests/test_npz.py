@@ -19,8 +19,8 @@ from processes import peak, until
 from test_faults import limited
 from test_formats import open_, write
 
-from revseq_cli.errors import FormatError, RevseqError, UsageError
 from revseq_cli.formats import npz, zip_headers
+from revseq_cli.ground.errors import FormatError, RevseqError, UsageError
 
 refused = test_hazards.refused
 X = np.arange(12, dtype=np.float32).reshape(3, 4)

@@ -12,12 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_engine import expected
 
-from revseq_cli import job, pages, view
-from revseq_cli.errors import FormatError
-from revseq_cli.formats.base import HeldSource, Storage
+from revseq_cli.formats.contract import HeldSource, Storage
 from revseq_cli.formats.text import Text
-from revseq_cli.formats.types import dtype_of
-from revseq_cli.spec import DataType, FeatureLevel
+from revseq_cli.ground.dtypes import dtype_of
+from revseq_cli.ground.errors import FormatError
+from revseq_cli.ground.tensors import DataType
+from revseq_cli.operator.spec import FeatureLevel
+from revseq_cli.passes import jobs, pages
+from revseq_cli.report import view
 
 PAGE = (SAMPLES / "page.md").read_text()
 
@@ -128,11 +130,11 @@ def test_control_characters_do_not_pass(revseq):
 def still_right(text):
     """Whether each example of a text is right, by the slow definition and not by ours; None where it cannot be read."""
     found = []
-    for example in job.find_examples(Text("x", text)):
+    for example in jobs.find_examples(Text("x", text)):
         if not example.is_ours:
             continue
         try:
-            work = job.load_example(example)
+            work = jobs.load_example(example)
             desc = example.tensors["OutputTensor"].desc
             if desc is None:  # its header is wrong
                 return False
@@ -183,8 +185,8 @@ def test_a_printed_example_is_the_same_job_and_right(data):
     )
     source, source_lengths, result = held
     text = view.example_text(source, source_lengths, axis, result)
-    (example,) = job.find_examples(Text("x", text))
-    work = job.load_example(example)
+    (example,) = jobs.find_examples(Text("x", text))
+    work = jobs.load_example(example)
     assert oracle.same_bits(work.values.read(), values)
     assert oracle.same_bits(work.lengths.read(), lengths)
     assert work.axis == axis

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from revseq_cli.plan import make_plan, mirrored
+from revseq_cli.operator.kernel import mirrored
+from revseq_cli.passes.plan import make_plan
 
 
 @st.composite

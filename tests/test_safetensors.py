@@ -10,7 +10,7 @@ import safetensors.numpy
 import test_hazards
 from test_formats import open_, write
 
-from revseq_cli.errors import FormatError, RevseqError, UsageError
+from revseq_cli.ground.errors import FormatError, RevseqError, UsageError
 
 refused = test_hazards.refused
 X = np.arange(12, dtype=np.float32).reshape(3, 4)

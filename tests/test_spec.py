@@ -4,14 +4,14 @@ import itertools
 
 import pytest
 
-from revseq_cli.errors import SpecError, UsageError
-from revseq_cli.spec import (
+from revseq_cli.ground.errors import UsageError
+from revseq_cli.ground.tensors import DataType, TensorDesc
+from revseq_cli.operator.spec import (
     INPUT,
     LENGTHS,
     OUTPUT,
-    DataType,
     FeatureLevel,
-    TensorDesc,
+    SpecError,
     constraints,
     lowest_level,
     require,

@@ -8,8 +8,9 @@ import oracle
 import pytest
 
 import revseq_cli
-from revseq_cli.formats.types import dtype_of
-from revseq_cli.spec import DataType, FeatureLevel, TensorDesc, lowest_level
+from revseq_cli.ground.dtypes import dtype_of
+from revseq_cli.ground.tensors import DataType, TensorDesc
+from revseq_cli.operator.spec import FeatureLevel, lowest_level
 
 VECTORS = json.loads((Path(__file__).parent / "vectors.json").read_text())
 

@@ -20,8 +20,9 @@ import zarr
 from conftest import COMMAND
 from processes import gone, members, start, until, workers
 
-from revseq_cli import pools, stopping
-from revseq_cli.errors import EngineError, TensorIOError
+from revseq_cli.ground import stopping
+from revseq_cli.ground.errors import EngineError, TensorIOError
+from revseq_cli.passes import pools
 
 VALUES, LENGTHS = np.arange(1 << 16, dtype="f4").reshape(256, 256), np.full((256, 1), 200, "u4")
 EXPECTED = oracle.reverse(VALUES, LENGTHS, 1).tobytes()
@@ -214,7 +215,7 @@ def test_few_threads_and_processes(job, engine, count):
 STUCK = """
 import os, signal, time
 from revseq_cli import pools, stopping
-from revseq_cli.formats.newfile import NewFile
+from revseq_cli.formats.storage.newfile import NewFile
 stopping.watch()
 pool = pools.Threads(1)
 try:
@@ -278,7 +279,7 @@ def test_nothing_is_left_to_be_done_at_once(large):
     before = dict(stopping.at_once)
     run(pools.Processes(2), int, int)
     with contextlib.suppress(TensorIOError):
-        from revseq_cli.formats.newfile import NewFile, NewFolder
+        from revseq_cli.formats.storage.newfile import NewFile, NewFolder
 
         for kind in (NewFile, NewFolder):
             with kind(str(large / f"y{kind.__name__}"), overwrite=False):

@@ -16,12 +16,13 @@ import zarr
 from conftest import COMMAND, ROOT
 from test_formats import open_, write
 
-from revseq_cli import engine as engine_
-from revseq_cli import formats, job
-from revseq_cli.arrangement import Resources, arrange
-from revseq_cli.errors import FormatError, RevseqError, UsageError
-from revseq_cli.formats import zarr_codecs, zarr_metadata
-from revseq_cli.formats.zarr import ZarrTicket
+from revseq_cli.formats import registry
+from revseq_cli.formats.zarr import codecs, metadata
+from revseq_cli.formats.zarr.source import ZarrTicket
+from revseq_cli.ground.errors import FormatError, RevseqError, UsageError
+from revseq_cli.passes import engine as engine_
+from revseq_cli.passes import jobs
+from revseq_cli.passes.arrangement import Resources, arrange
 
 done, refused = test_hazards.done, test_hazards.refused
 X = np.random.default_rng(1).integers(-500, 500, (5, 30, 17)).astype("<i2")
@@ -160,7 +161,7 @@ def test_no_run_without_the_package(tmp_path):
 
 
 def test_it_is_loaded_only_when_it_is_used():
-    code = "import revseq_cli.job, revseq_cli.engine, sys; print('zarr' in sys.modules, 'numcodecs' in sys.modules)"
+    code = "import revseq_cli.passes.jobs, revseq_cli.passes.engine, sys; print('zarr' in sys.modules, 'numcodecs' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "False False\n"
 
@@ -339,9 +340,9 @@ def test_lengths_are_decoded_once(folder, monkeypatch):
     make(folder, np.ones((400, 1), "u4"), chunks=(400, 1))
     reads = []
     monkeypatch.setattr(ZarrTicket, "read", lambda self, real=ZarrTicket.read: reads.append(self) or real(self))
-    work = job.load(job.Request(str(folder / "x.npy"), str(folder / "x.zarr"), 1))
+    work = jobs.load(jobs.Request(str(folder / "x.npy"), str(folder / "x.zarr"), 1))
     resources = Resources("serial", 1, 40_000)
-    with formats.create_sink(formats.Reference(str(folder / "y.npy")), work.values, overwrite=False) as sink:
+    with registry.create_sink(registry.Reference(str(folder / "y.npy")), work.values, overwrite=False) as sink:
         arrangement = arrange(work, resources, sink)
         engine_.reverse(work, sink, arrangement)
     assert arrangement.plan.block_count > 1
@@ -376,7 +377,7 @@ def test_groups_behind_a_link_are_not_copied(revseq, folder):
 def test_an_array_is_looked_up_by_its_name(folder, monkeypatch):
     for name in ("a", "b/c"):
         zarr.create_array(str(folder / "x.zarr"), name=name, data=X)
-    monkeypatch.setattr(zarr_metadata, "arrays_in", lambda _: pytest.fail("the whole store is searched"))
+    monkeypatch.setattr(metadata, "arrays_in", lambda _: pytest.fail("the whole store is searched"))
     assert open_(f"{folder / 'x.zarr'}::b/c").inner == "b/c"
 
 
@@ -628,11 +629,11 @@ def test_a_codec_gets_what_the_one_before_it_makes(tmp_path):
 
 def test_every_codec_of_the_registries_is_decided():
     """A codec that a new version of the packages brings is looked at by a person."""
-    known = zarr_codecs.NUMCODECS.keys() | zarr_codecs.REFUSED.keys()
+    known = codecs.NUMCODECS.keys() | codecs.REFUSED.keys()
     assert not known & {"", None}
-    assert not zarr_codecs.NUMCODECS.keys() & zarr_codecs.REFUSED.keys()
+    assert not codecs.NUMCODECS.keys() & codecs.REFUSED.keys()
     assert set(numcodecs.registry.codec_registry) <= known
-    ours = {"bytes", "transpose", "gzip", "zstd", "blosc", "crc32c", "sharding_indexed"} | zarr_codecs.REFUSED.keys()
+    ours = {"bytes", "transpose", "gzip", "zstd", "blosc", "crc32c", "sharding_indexed"} | codecs.REFUSED.keys()
     theirs = {name.removeprefix("numcodecs.") for name in zarr.registry.__dict__["__codec_registries"]}
     assert theirs <= known | ours
 

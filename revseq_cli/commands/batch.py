@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from revseq_cli.commands import base, options, run
-from revseq_cli.errors import EngineError, TensorIOError, UsageError, printable, worded
+from revseq_cli.ground.errors import EngineError, TensorIOError, UsageError, printable, worded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from concurrent.futures import Future
 
+    from revseq_cli.commands.manifest import Column, Entry
     from revseq_cli.commands.survival import Event, Order
-    from revseq_cli.errors import RevseqError
-    from revseq_cli.job import Job
-    from revseq_cli.manifest import Column, Entry
-    from revseq_cli.pools import Threads
-    from revseq_cli.report import Outcome
-    from revseq_cli.spec import FeatureLevel
+    from revseq_cli.ground.errors import RevseqError
+    from revseq_cli.operator.spec import FeatureLevel
+    from revseq_cli.passes.jobs import Job
+    from revseq_cli.passes.pools import Threads
+    from revseq_cli.report.reports import Outcome
 
 _FAILED = 1
 
@@ -71,11 +71,13 @@ def command(
     **defaults: Any,
 ) -> int:
     """Carry the command out."""
-    from revseq_cli import formats, report, stopping  # --help must not load NumPy
-    from revseq_cli.manifest import parse, refuse_streams
-    from revseq_cli.progress import Progress
+    from revseq_cli.commands.manifest import parse, refuse_streams
+    from revseq_cli.formats import registry  # --help must not load NumPy
+    from revseq_cli.ground import stopping  # --help must not load NumPy
+    from revseq_cli.report import reports  # --help must not load NumPy
+    from revseq_cli.report.progress import Progress
 
-    text = formats.load_text(formats.Reference(manifest))
+    text = registry.load_text(registry.Reference(manifest))
     jobs = [job._replace(options=_defaults_of(job, defaults) | job.options) for job in parse(text, _columns())]
     if not as_json and any(job.options["sha256"] for job in jobs):
         raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
@@ -100,7 +102,7 @@ def command(
             raise
     told.require_all()
     if not (as_json or voice.quiet):
-        report.print_batch(outcomes, len(jobs), time.monotonic() - began, color=voice.colored)
+        reports.print_batch(outcomes, len(jobs), time.monotonic() - began, color=voice.colored)
     return _FAILED if any(outcome.error for outcome in outcomes) else 0
 
 
@@ -112,7 +114,7 @@ def _defaults_of(job: Entry, defaults: dict[str, Any]) -> dict[str, Any]:
 
 def _columns() -> dict[str, Column]:
     """What a job may say: the options of `run` by their long names, and what parses them there."""
-    from revseq_cli.manifest import Column
+    from revseq_cli.commands.manifest import Column
 
     context = click.get_current_context()
 
@@ -150,10 +152,10 @@ class _Report:
             self._voice.detail(f"{where}: wrote {outcome.output}{verified}")
 
     def _print(self, outcome: Outcome, where: str) -> None:
-        from revseq_cli import report
+        from revseq_cli.report import reports
 
         try:
-            click.echo(report.outcome_json(outcome))
+            click.echo(reports.outcome_json(outcome))
         except OSError as e:
             self._lost.append(e)
             if not outcome.error:  # an error is told there anyway
@@ -183,7 +185,7 @@ class _Needed(NamedTuple):
 def _outcomes(jobs: list[Entry], fail_fast: bool, voice: options.Voice) -> Generator[Outcome, None, None]:
     """What became of each job that was begun, in the order of the manifest."""
     from revseq_cli.commands.survival import Survivor
-    from revseq_cli.report import Outcome
+    from revseq_cli.report.reports import Outcome
 
     context = click.get_current_context()
     scheduler = context.params.get("scheduler"), context.get_parameter_source("scheduler")
@@ -197,7 +199,7 @@ def _outcomes(jobs: list[Entry], fail_fast: bool, voice: options.Voice) -> Gener
 
 def _serve(needed: _Needed, order: Order, tell: Callable[[Event], None]) -> None:
     """Carry out what the order says, in the process that it is for."""
-    from revseq_cli.formats import newfile
+    from revseq_cli.formats.storage import newfile
 
     newfile.tag = order.tag
     context = click.Context(command, info_name="batch")
@@ -216,7 +218,7 @@ class _Batch:
     """Carries jobs out: small ones on threads, the others one after another with the whole machine for each."""
 
     def __init__(self, needed: _Needed, order: Order, tell: Callable[[Event], None]) -> None:
-        from revseq_cli.manifest import Writers
+        from revseq_cli.commands.manifest import Writers
 
         self._jobs, self._fail_fast, self._verbose = needed.jobs, needed.fail_fast, needed.voice.verbose
         self._order, self._tell, self._writers = order, tell, Writers(needed.jobs)
@@ -224,8 +226,8 @@ class _Batch:
 
     def carry_out(self) -> None:
         """Begin each job in the order of the manifest; what becomes of it is told."""
-        from revseq_cli import stopping
-        from revseq_cli.pools import Threads
+        from revseq_cli.ground import stopping
+        from revseq_cli.passes.pools import Threads
 
         under_way: set[Future[Any]] = set()
         pool = Threads(0 if self._order.alone else _THREADS)
@@ -268,7 +270,7 @@ class _Batch:
     def _carry_out(self, place: int, delivery: run.Delivery) -> None:
         """Write the output of a job, if it is to begin."""
         from revseq_cli.commands.survival import Event
-        from revseq_cli.report import Outcome
+        from revseq_cli.report.reports import Outcome
 
         job, outcome = self._jobs[place], None
 
@@ -287,8 +289,8 @@ class _Batch:
         self._tell(Event("ended", place, outcome))
 
     def _failed(self, job: Entry, error: Exception) -> Outcome:
-        from revseq_cli import stopping
-        from revseq_cli.report import Outcome
+        from revseq_cli.ground import stopping
+        from revseq_cli.report.reports import Outcome
 
         stopping.check()  # what failed after a signal came may have failed because of it
         if self._fail_fast:
@@ -302,7 +304,7 @@ class _Batch:
 
 def _await(under_way: set[Future[Any]], pool: Threads, most: int) -> None:
     """Return when at most so many are under way."""
-    from revseq_cli import stopping
+    from revseq_cli.ground import stopping
 
     while len(under_way) > most:
         pool.attend(under_way)
@@ -314,7 +316,7 @@ def _await(under_way: set[Future[Any]], pool: Threads, most: int) -> None:
 
 def _is_small(delivery: run.Delivery, memory: int) -> bool:
     """Whether the engine has no use for more than one core, and the memory is enough for one such job a thread."""
-    from revseq_cli.formats.base import HeldSource
+    from revseq_cli.formats.contract import HeldSource
     from revseq_cli.formats.text import TextSink
 
     work, arrangement = delivery.work, delivery.arrangement
@@ -338,12 +340,12 @@ def _delivery(
     **others: Any,
 ) -> run.Delivery:
     """The job that options ask for, with headers read and nothing written."""
-    from revseq_cli import job
+    from revseq_cli.passes import jobs
 
     resources = options.take_resources(others)
     layout = options.take_layout(others)
     request = options.request_of(lengths=lengths, format_name=format_name, absolute=resources.elsewhere, **others)
     target = run.Target.of(output, format_name, request, layout, overwrite=overwrite, verify=verify, sha256=sha256)
-    work = job.load(request)
+    work = jobs.load(request)
     work.require(level)
     return target.delivery(work, resources)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import base, options
-from revseq_cli.errors import UsageError
+from revseq_cli.ground.errors import UsageError
 
 if TYPE_CHECKING:
-    from revseq_cli.spec import FeatureLevel
+    from revseq_cli.operator.spec import FeatureLevel
 
 
 @base.command(
@@ -44,13 +44,15 @@ def command(
     **job_options: Any,
 ) -> int:
     """Carry the command out."""
-    from revseq_cli import engine, job, report, spec, view  # --help must not load NumPy
-    from revseq_cli.arrangement import Resources
     from revseq_cli.formats import text
+    from revseq_cli.operator import spec  # --help must not load NumPy
+    from revseq_cli.passes import engine, jobs  # --help must not load NumPy
+    from revseq_cli.passes.arrangement import Resources
+    from revseq_cli.report import reports, view  # --help must not load NumPy
 
     if example and as_json:
         raise UsageError("--example prints text", "no --json with it", "leave out --json")
-    work = job.load(options.request_of(format_name=format_name, override=True, **job_options))
+    work = jobs.load(options.request_of(format_name=format_name, override=True, **job_options))
     values, lengths = work.values.desc, work.lengths.desc
     found = spec.constraints(values, lengths, work.axis, level)
     holds = all(constraint.ok for constraint in found)
@@ -63,11 +65,11 @@ def command(
     lowest = spec.lowest_level(values, lengths, work.axis)
     # Lengths that the operator could not use at any level have no effect to count.
     counts = engine.count_lengths(work, Resources()) if lowest is not None else None
-    checked = report.Check(
+    checked = reports.Check(
         work.names, values, lengths, work.axis, level, found, lowest, counts, work.batch_axis, work.gaps()
     )
     if as_json:
-        click.echo(report.check_json(checked))
+        click.echo(reports.check_json(checked))
     elif not voice.quiet:
-        report.print_check(checked, color=voice.colored)
+        reports.print_check(checked, color=voice.colored)
     return 0 if holds else 1

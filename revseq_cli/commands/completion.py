@@ -15,7 +15,7 @@ import click
 from click.shell_completion import BashComplete, CompletionItem, ShellComplete
 
 from revseq_cli.commands import base
-from revseq_cli.errors import UsageError
+from revseq_cli.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from revseq_cli.commands import base, options, values
-from revseq_cli.errors import UsageError
+from revseq_cli.ground.errors import UsageError
 
 if TYPE_CHECKING:
-    from revseq_cli.arrangement import Resources
-    from revseq_cli.formats.base import FileSink, Layout, Source
-    from revseq_cli.spec import DataType
+    from revseq_cli.formats.contract import FileSink, Layout, Source
+    from revseq_cli.ground.tensors import DataType
+    from revseq_cli.passes.arrangement import Resources
 
 
 @base.command(
@@ -59,7 +59,8 @@ def command(
     voice: options.Voice,
 ) -> None:
     """Carry the command out."""
-    from revseq_cli import formats, job  # --help must not load NumPy
+    from revseq_cli.formats import registry  # --help must not load NumPy
+    from revseq_cli.passes import jobs  # --help must not load NumPy
 
     to_file = dst != "-"
     if not to_file and (as_json or verify or layout != type(layout)()):
@@ -69,26 +70,27 @@ def command(
         )  # fmt: skip
     if sha256 and not as_json:
         raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
-    source = job.load_tensor(src, "SRC", dtype, format_name, absolute=resources.elsewhere)
-    reference = formats.Reference.output(dst, format_name, [formats.Reference.input(src)])
+    source = jobs.load_tensor(src, "SRC", dtype, format_name, absolute=resources.elsewhere)
+    reference = registry.Reference.output(dst, format_name, [registry.Reference.input(src)])
     if not to_file:
         _print(source, options.require_printable(reference.format, "give DST a name"), full=full)
         return
-    sink = formats.create_sink(reference, source, overwrite=overwrite, inputs=source.files, layout=layout)
+    sink = registry.create_sink(reference, source, overwrite=overwrite, inputs=source.files, layout=layout)
     digest = _write(source, sink, resources, voice, verify=verify, sha256=sha256)
     if as_json:
-        from revseq_cli import report
+        from revseq_cli.report import reports
 
-        click.echo(report.convert_json(source, reference.path, sink.notes, verified=verify, sha256=digest))
+        click.echo(reports.convert_json(source, reference.path, sink.notes, verified=verify, sha256=digest))
 
 
 def _write(
     source: Source, sink: FileSink, resources: Resources, voice: options.Voice, *, verify: bool, sha256: bool
 ) -> str | None:
     """Copy into the new file; its digest, if that is asked for."""
-    from revseq_cli import compare, engine, stopping
-    from revseq_cli.arrangement import arrange_copy
-    from revseq_cli.progress import Progress
+    from revseq_cli.ground import stopping
+    from revseq_cli.passes import comparison, engine
+    from revseq_cli.passes.arrangement import arrange_copy
+    from revseq_cli.report.progress import Progress
 
     arrangement = arrange_copy(source, resources, sink)
     voice.detail(f"{arrangement.plan.block_count:,} blocks; {arrangement.means}")
@@ -101,7 +103,7 @@ def _write(
         voice.workers(arrangement)
         engine.copy(source, sink, arrangement, done)
         if verify:
-            compare.verify_copy(source, sink, arrangement, done)
+            comparison.verify_copy(source, sink, arrangement, done)
             sink.notes += source.gaps()
         source.recheck()
         digest = sink.digest() if sha256 else None
@@ -113,8 +115,9 @@ def _write(
 
 def _print(source: Source, format_name: str, *, full: bool) -> None:
     """Print the whole tensor; on a terminal a long text is shortened."""
-    from revseq_cli import notation, view
     from revseq_cli.formats import npy, text
+    from revseq_cli.report import view
+    from revseq_cli.texts import notation
 
     if format_name == "npy":
         values = source.read()

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from revseq_cli.commands import base, options, values
-from revseq_cli.errors import UsageError
+from revseq_cli.ground.errors import UsageError
 
 if TYPE_CHECKING:
-    from revseq_cli.arrangement import Resources
-    from revseq_cli.spec import DataType
+    from revseq_cli.ground.tensors import DataType
+    from revseq_cli.passes.arrangement import Resources
 
 _MOST_TOLD = 100_000
 
@@ -79,14 +79,16 @@ def command(
     voice: options.Voice,
 ) -> int:
     """Carry the command out."""
-    from revseq_cli import compare, job, report, stopping, view  # --help must not load NumPy
-    from revseq_cli.kernel import Tolerance
-    from revseq_cli.progress import Progress
+    from revseq_cli.ground import stopping  # --help must not load NumPy
+    from revseq_cli.operator.kernel import Tolerance
+    from revseq_cli.passes import comparison, jobs  # --help must not load NumPy
+    from revseq_cli.report import reports, view  # --help must not load NumPy
+    from revseq_cli.report.progress import Progress
 
     if a == b == "-":
         raise UsageError("A and B are both standard input", "one of them", "save one to a file")
     sources = [
-        job.load_tensor(text, name, dtype, format_name, absolute=resources.elsewhere)
+        jobs.load_tensor(text, name, dtype, format_name, absolute=resources.elsewhere)
         for text, name in ((a, "A"), (b, "B"))
     ]
     by_value = equal_nan or atol is not None or rtol is not None
@@ -96,14 +98,14 @@ def command(
         desc = sources[0].desc
         bar = Progress(desc.total_bytes, shown=voice.shows_progress)
         with stopping.deferred(), bar:
-            found = compare.compare(
+            found = comparison.compare(
                 sources[0], sources[1], tolerance, first, resources,
                 lambda elements: bar.advance(elements * desc.data_type.size),
             )  # fmt: skip
         for source in sources:
             source.recheck()
     if as_json:
-        click.echo(report.diff_json(sources[0], sources[1], found))
+        click.echo(reports.diff_json(sources[0], sources[1], found))
     elif not voice.quiet:
         click.echo(view.differences(sources[0], sources[1], found))
     return 0 if found and not found.count else 1

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from revseq_cli.commands import base, options
-from revseq_cli.errors import FormatError, UsageError
+from revseq_cli.ground.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.base import FileSink, Source
-    from revseq_cli.formats.newfile import NewFile
-    from revseq_cli.job import Job
-    from revseq_cli.spec import FeatureLevel
+    from revseq_cli.formats.contract import FileSink, Source
+    from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.operator.spec import FeatureLevel
+    from revseq_cli.passes.jobs import Job
 
 # Up to so many elements stand in the model itself, where nothing else is asked for.
 _MOST_INLINE = 1000
@@ -58,16 +58,17 @@ def command(
     **job_options: Any,
 ) -> None:
     """Carry the command out."""
-    from revseq_cli import job, report  # --help must not load NumPy
-    from revseq_cli.formats.newfile import NewFile
-    from revseq_cli.spec import FeatureLevel
+    from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.operator.spec import FeatureLevel
+    from revseq_cli.passes import jobs  # --help must not load NumPy
+    from revseq_cli.report import reports  # --help must not load NumPy
 
     if not output.lower().endswith(".json"):
         raise UsageError("a model is JSON", "a name that ends in .json", "add -o model.json", output)
     if level is FeatureLevel.NONE:
         wanted = "a level of DirectML's, since the model is for it"
         raise UsageError("--feature-level none lifts DirectML's limits", wanted, "leave it out")
-    work = job.load(options.request_of(format_name=format_name, override=True, **job_options))
+    work = jobs.load(options.request_of(format_name=format_name, override=True, **job_options))
     work.require(level)
     file = NewFile(output, overwrite=overwrite, inputs=work.inputs)
     places = list(_places(work, Path(output), inline, overwrite=overwrite))
@@ -79,7 +80,7 @@ def command(
         voice.note(note)
     voice.detail(f"wrote {', '.join(written)}")
     if as_json:
-        click.echo(report.export_json(work.values.desc, work.lengths.desc, work.axis, written))
+        click.echo(reports.export_json(work.values.desc, work.lengths.desc, work.axis, written))
 
 
 class _Place(NamedTuple):
@@ -93,9 +94,9 @@ class _Place(NamedTuple):
 
 def _places(work: Job, model: Path, inline: bool | None, *, overwrite: bool) -> Iterator[_Place]:
     """For each tensor; every reason to refuse a file shows now."""
-    from revseq_cli import dxdispatch
     from revseq_cli.formats.models import is_plain
-    from revseq_cli.spec import INPUT, LENGTHS
+    from revseq_cli.operator.spec import INPUT, LENGTHS
+    from revseq_cli.texts import dxdispatch
 
     for role, source in ((INPUT, work.values), (LENGTHS, work.lengths)):
         if inline or (inline is None and source.desc.element_count <= _MOST_INLINE):
@@ -141,17 +142,17 @@ def _sink(path: Path, source: Source, work: Job, *, overwrite: bool) -> FileSink
     """A new .npy in C order and little-endian, whatever the source's are: DxDispatch reads no other right."""
     import numpy as np
 
-    from revseq_cli import formats
-    from revseq_cli.formats.base import HeldSource
+    from revseq_cli.formats import registry
+    from revseq_cli.formats.contract import HeldSource
 
     like = np.broadcast_to(np.zeros((), source.dtype.newbyteorder("<")), source.sizes)  # it takes no memory
     described = HeldSource(source.name, like, source.storage)
-    return formats.create_sink(formats.Reference(str(path)), described, overwrite=overwrite, inputs=work.inputs)
+    return registry.create_sink(registry.Reference(str(path)), described, overwrite=overwrite, inputs=work.inputs)
 
 
 def _target(model: Path, places: list[_Place]) -> str | None:
     """The file that the model writes the result to, where it does not print it."""
-    from revseq_cli.spec import OUTPUT
+    from revseq_cli.operator.spec import OUTPUT
 
     files = [place.content for place in places if isinstance(place.content, str)]
     target = _beside(model, OUTPUT).name
@@ -162,8 +163,9 @@ def _target(model: Path, places: list[_Place]) -> str | None:
 
 def _write(work: Job, file: NewFile, places: list[_Place], target: str | None) -> None:
     """The .npy files get their names together with the model and just before it: it names no file that is not there."""
-    from revseq_cli import dxdispatch, engine
-    from revseq_cli.arrangement import Resources, arrange_copy
+    from revseq_cli.passes import engine
+    from revseq_cli.passes.arrangement import Resources, arrange_copy
+    from revseq_cli.texts import dxdispatch
 
     contents = {place.role: (place.source.desc, place.content) for place in places}
     with file, contextlib.ExitStack() as stack:

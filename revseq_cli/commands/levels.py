@@ -9,7 +9,7 @@ import click
 from revseq_cli.commands import base, options, values
 
 if TYPE_CHECKING:
-    from revseq_cli.spec import FeatureLevel
+    from revseq_cli.operator.spec import FeatureLevel
 
 
 @base.command(
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 @options.output_options
 def command(level: FeatureLevel | None, as_json: bool, voice: options.Voice) -> None:
     """Carry the command out."""
-    from revseq_cli import report
-    from revseq_cli.spec import FeatureLevel
+    from revseq_cli.operator.spec import FeatureLevel
+    from revseq_cli.report import reports
 
     levels = [level] if level is not None else list(FeatureLevel)
     if as_json:
-        click.echo(report.levels_json(levels))
+        click.echo(reports.levels_json(levels))
     else:
-        report.print_levels(levels, color=voice.colored)
+        reports.print_levels(levels, color=voice.colored)

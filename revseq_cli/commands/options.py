@@ -26,16 +26,16 @@ from revseq_cli.commands.values import (
     parse_chunks,
     parse_compression,
 )
-from revseq_cli.errors import UsageError, printable
+from revseq_cli.ground.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from revseq_cli.arrangement import Arrangement, Resources
-    from revseq_cli.formats.base import Layout
-    from revseq_cli.job import Request
-    from revseq_cli.spec import DataType
-    from revseq_cli.view import Marks
+    from revseq_cli.formats.contract import Layout
+    from revseq_cli.ground.tensors import DataType
+    from revseq_cli.passes.arrangement import Arrangement, Resources
+    from revseq_cli.passes.jobs import Request
+    from revseq_cli.report.view import Marks
 
 # Spelt out, since what they come from would load NumPy for --help; a test holds them together.
 FORMAT_NAMES = ("npy", "h5", "npz", "safetensors", "zarr", "json", "text")
@@ -191,7 +191,7 @@ def layout_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def take_layout(parameters: dict[str, Any]) -> Layout:
     """The layout options, taken out of all."""
-    from revseq_cli.formats.base import Layout
+    from revseq_cli.formats.contract import Layout
 
     return Layout(**{name: parameters.pop(name) for name in Layout._fields})
 
@@ -231,14 +231,14 @@ class Voice:
 
     def environment(self) -> None:
         """Tell a user which variables of the environment were not heeded, where HDF5 was needed."""
-        library = sys.modules.get("revseq_cli.formats.hdf5_library")
+        library = sys.modules.get("revseq_cli.formats.hdf5.library")
         for text in library.notes if library else ():
             self.note(text)
 
     def workers(self, arrangement: Arrangement) -> None:
         """Tell a user who asked for it where workers that are not ours can be watched."""
         if self.verbose and arrangement.engine == "dask":
-            from revseq_cli import cluster
+            from revseq_cli.passes import cluster
 
             self.detail(
                 f"dashboard              {cluster.connected(arrangement.scheduler, arrangement.workers).dashboard}"
@@ -252,7 +252,7 @@ class Voice:
     @property
     def marks(self) -> Marks | None:
         """How elements are set apart in printed tensors: not at all where a program may read them."""
-        from revseq_cli import view
+        from revseq_cli.report import view
 
         if self.color == "always":
             return view.COLORED
@@ -298,7 +298,7 @@ def _resources_of(
     engine: str, jobs: int | None, memory: int, scheduler: str | None, scheduler_file: str | None
 ) -> Resources:
     """The resource options together."""
-    from revseq_cli.arrangement import Resources  # it loads NumPy
+    from revseq_cli.passes.arrangement import Resources  # it loads NumPy
 
     context = click.get_current_context()
     source = context.get_parameter_source("scheduler")
@@ -323,9 +323,9 @@ def _resources_of(
 
 def _address_in(path: str) -> str:
     """What dask's scheduler has written into its file."""
-    from revseq_cli import literals
-    from revseq_cli.errors import FormatError, TensorIOError
-    from revseq_cli.formats import positioned
+    from revseq_cli.formats.storage import positioned
+    from revseq_cli.ground.errors import FormatError, TensorIOError
+    from revseq_cli.texts import literals
 
     wanted = "what dask scheduler --scheduler-file writes"
     try:
@@ -365,6 +365,6 @@ def request_of(
 
     With `override`, the format counts whatever the suffixes are; `absolute` names files from the root.
     """
-    from revseq_cli.job import Request  # it loads NumPy
+    from revseq_cli.passes.jobs import Request  # it loads NumPy
 
     return Request(input, lengths, axis, dtype, lengths_dtype, batch_axis, format_name, override, absolute)

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import base, options
-from revseq_cli.errors import UsageError
+from revseq_cli.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from revseq_cli.arrangement import Arrangement, Resources
-    from revseq_cli.formats import Reference
-    from revseq_cli.formats.base import FileSink, Layout, Source
-    from revseq_cli.formats.newfile import NewFile
-    from revseq_cli.job import Job, Request
-    from revseq_cli.spec import FeatureLevel
+    from revseq_cli.formats.contract import FileSink, Layout, Source
+    from revseq_cli.formats.registry import Reference
+    from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.operator.spec import FeatureLevel
+    from revseq_cli.passes.arrangement import Arrangement, Resources
+    from revseq_cli.passes.jobs import Job, Request
 
 
 @base.command(
@@ -91,7 +91,8 @@ def command(
     if example and (to_file or format_name not in (None, "text")):
         raise UsageError("--example prints text", "neither -o nor -f with it", "add > example.txt instead")
 
-    from revseq_cli import formats, job  # --help must not load NumPy
+    from revseq_cli.formats import registry  # --help must not load NumPy
+    from revseq_cli.passes import jobs  # --help must not load NumPy
 
     request = options.request_of(format_name=format_name, absolute=resources.elsewhere, **job_options)
     target = None
@@ -100,9 +101,9 @@ def command(
     else:
         _refuse_layout(layout)
     if target is None and not dry_run:
-        printed = formats.Reference.output("-", format_name, filter(None, request.references())).format
+        printed = registry.Reference.output("-", format_name, filter(None, request.references())).format
         format_name = options.require_printable(printed, f"add -o out.{printed or 'npy'}")
-    work = job.load(request)
+    work = jobs.load(request)
     work.require(level)
     drawing = _drawing(picture, work, target, overwrite=overwrite) if picture is not None else None
     if dry_run:
@@ -129,22 +130,22 @@ class Target:
         overwrite: bool, verify: bool, sha256: bool,
     ) -> Target:  # fmt: skip
         """The file of that name."""
-        from revseq_cli import formats
+        from revseq_cli.formats import registry
 
-        reference = formats.Reference.output(output, format_name, filter(None, request.references()))
+        reference = registry.Reference.output(output, format_name, filter(None, request.references()))
         return cls(reference, layout, overwrite, verify, sha256)
 
     def sink(self, work: Job) -> FileSink:
         """The file's sink; every reason to refuse it shows now."""
-        from revseq_cli import formats
+        from revseq_cli.formats import registry
 
-        return formats.create_sink(
+        return registry.create_sink(
             self.reference, work.values, overwrite=self.overwrite, inputs=work.inputs, layout=self.layout
         )
 
     def delivery(self, work: Job, resources: Resources) -> Delivery:
         """The job, ready to be carried out; every reason to refuse it shows now."""
-        from revseq_cli.arrangement import arrange
+        from revseq_cli.passes.arrangement import arrange
 
         sink = self.sink(work)
         return Delivery(work, self, sink, arrange(work, resources, sink))
@@ -174,7 +175,7 @@ class Delivery:
 
         `advance` hears of the bytes of each block, and `complete` of the digest when the file has but to get its name.
         """
-        from revseq_cli import engine
+        from revseq_cli.passes import engine
 
         item_size = self.work.values.dtype.itemsize
         if drawing:
@@ -199,21 +200,22 @@ def _refuse_layout(layout: Layout) -> None:
 
 def _dry_run(work: Job, target: Target | None, resources: Resources, *, as_json: bool) -> None:
     """Everything but the work."""
-    from revseq_cli import report
-    from revseq_cli.arrangement import arrange
+    from revseq_cli.passes.arrangement import arrange
+    from revseq_cli.report import reports
 
     arrangement = arrange(work, resources, target.sink(work) if target else None)
-    describe = report.plan_json if as_json else report.plan_text
+    describe = reports.plan_json if as_json else reports.plan_text
     click.echo(describe(work.values.desc, work.lengths.desc, work.axis, arrangement))
 
 
 def _write(delivery: Delivery, voice: options.Voice, drawing: NewFile | None, *, as_json: bool) -> None:
     """Reverse into a new file."""
-    from revseq_cli import report, stopping
-    from revseq_cli.progress import Progress
+    from revseq_cli.ground import stopping
+    from revseq_cli.report import reports
+    from revseq_cli.report.progress import Progress
 
     values, lengths, axis = delivery.work.values.desc, delivery.work.lengths.desc, delivery.work.axis
-    voice.detail(report.plan_text(values, lengths, axis, delivery.arrangement))
+    voice.detail(reports.plan_text(values, lengths, axis, delivery.arrangement))
     with stopping.deferred(), Progress(delivery.total_bytes, shown=voice.shows_progress) as bar:
         voice.workers(delivery.arrangement)
         digest = delivery.carry_out(bar.advance, drawing)
@@ -223,7 +225,7 @@ def _write(delivery: Delivery, voice: options.Voice, drawing: NewFile | None, *,
     path, verify = delivery.target.reference.path, delivery.target.verify
     voice.detail(f"wrote {path}{', and verified it' if verify else ''}")
     if as_json:
-        click.echo(report.run_json(values, lengths, axis, path, notes, verified=verify, sha256=digest))
+        click.echo(reports.run_json(values, lengths, axis, path, notes, verified=verify, sha256=digest))
 
 
 def _print(
@@ -237,8 +239,9 @@ def _print(
     full: bool,
 ) -> None:
     """Reverse in memory, and print."""
-    from revseq_cli import engine, view
     from revseq_cli.formats import npy, text
+    from revseq_cli.passes import engine
+    from revseq_cli.report import view
 
     if format_name != "npy":
         text.require_text(work.values.desc, work.values.name)
@@ -260,17 +263,17 @@ def _print(
 
 def _drawing(path: str, work: Job, target: Target | None, *, overwrite: bool) -> NewFile:
     """The file of the picture; every reason to refuse it shows now."""
-    from revseq_cli.formats.newfile import NewFile
+    from revseq_cli.formats.storage.newfile import NewFile
 
     if not path.lower().endswith(".svg"):
-        raise UsageError("--picture writes SVG", "a name that ends in .svg", "add --picture job.svg", path)
+        raise UsageError("--picture writes SVG", "a name that ends in .svg", "add --picture jobs.svg", path)
     if target and os.path.realpath(target.reference.path) == os.path.realpath(path):
         raise UsageError("-o and --picture are one file", "two names", where=path)
     return NewFile(path, overwrite=overwrite, inputs=work.inputs)
 
 
 def _draw(drawing: NewFile, work: Job, result: Source) -> None:
-    from revseq_cli import view
+    from revseq_cli.report import view
 
     with work.lengths.at_hand() as lengths:
         drawing.write(view.picture(work.values, lengths, work.axis, result).encode())

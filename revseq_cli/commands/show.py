@@ -11,10 +11,10 @@ from revseq_cli.commands import base, options, values
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from revseq_cli.formats import Reference
-    from revseq_cli.formats.base import Source
+    from revseq_cli.formats.contract import Source
+    from revseq_cli.formats.registry import Reference
     from revseq_cli.formats.text import TextTypes
-    from revseq_cli.spec import DataType
+    from revseq_cli.ground.tensors import DataType
 
 
 @base.command(
@@ -41,11 +41,12 @@ def command(
     voice: options.Voice,
 ) -> None:
     """Carry the command out."""
-    from revseq_cli import engine, report  # --help must not load NumPy
-    from revseq_cli.arrangement import Resources
-    from revseq_cli.formats import Reference
+    from revseq_cli.formats.registry import Reference
     from revseq_cli.formats.text import TextTypes
-    from revseq_cli.spec import DataType
+    from revseq_cli.ground.tensors import DataType
+    from revseq_cli.passes import engine  # --help must not load NumPy
+    from revseq_cli.passes.arrangement import Resources
+    from revseq_cli.report import reports  # --help must not load NumPy
 
     types = TextTypes(dtype, DataType.FLOAT32)
     sources = [
@@ -53,21 +54,22 @@ def command(
     ]
     found = [engine.statistics(source, Resources()) if stats else None for source in sources]
     if as_json:
-        click.echo(report.show_json(sources, found))
+        click.echo(reports.show_json(sources, found))
         return
     for i, (source, statistics) in enumerate(zip(sources, found, strict=True)):
-        click.echo("\n" * (i > 0) + report.show_text(source, statistics, preview=not voice.quiet))
+        click.echo("\n" * (i > 0) + reports.show_text(source, statistics, preview=not voice.quiet))
 
 
 def _sources(reference: Reference, types: TextTypes) -> Iterator[Source]:
     """The tensor of that name, or the tensors of the example of that number, or of a model."""
-    from revseq_cli import job
-    from revseq_cli.formats import model_of, open_source, text
+    from revseq_cli.formats import text
+    from revseq_cli.formats.registry import model_of, open_source
+    from revseq_cli.passes import jobs
 
     if model := model_of(reference):
         yield from (model.tensor(role, types) for role in model.model.tensors)
         return
-    example = job.example_of(reference) if reference.inner and reference.inner.isdecimal() else None
+    example = jobs.example_of(reference) if reference.inner and reference.inner.isdecimal() else None
     if not example:
         yield open_source(reference, types)
         return

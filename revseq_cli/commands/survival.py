@@ -16,13 +16,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli import pools, stopping
-from revseq_cli.errors import EngineError
+from revseq_cli.ground import stopping
+from revseq_cli.ground.errors import EngineError
+from revseq_cli.passes import pools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
-    from revseq_cli.report import Outcome
+    from revseq_cli.report.reports import Outcome
 
 # Seconds between two looks at what jobs say: to be woken for each word took a tenth of the time of small jobs.
 _PAUSE = 0.005

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from revseq_cli.errors import UsageError
-from revseq_cli.spec import DataType, FeatureLevel
+from revseq_cli.ground.errors import UsageError
+from revseq_cli.ground.tensors import DataType
+from revseq_cli.operator.spec import FeatureLevel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,8 +48,8 @@ class Tensor(click.ParamType[Any]):
         path, separator, _ = incomplete.rpartition("::")
         if not separator:
             return [CompletionItem(incomplete, type="file")]
-        from revseq_cli.errors import RevseqError
-        from revseq_cli.formats import Reference, names_in  # NumPy is for this word only
+        from revseq_cli.formats.registry import Reference, names_in  # NumPy is for this word only
+        from revseq_cli.ground.errors import RevseqError
 
         real = os.path.expanduser(path)  # noqa: PTH111 - the shell has not done it yet
         try:

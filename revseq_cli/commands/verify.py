@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from revseq_cli.commands import base, options
-from revseq_cli.errors import RevseqError, UsageError
+from revseq_cli.ground.errors import RevseqError, UsageError
 
 if TYPE_CHECKING:
-    from revseq_cli.formats import Reference
-    from revseq_cli.pages import PageReport
-    from revseq_cli.spec import FeatureLevel
+    from revseq_cli.formats.registry import Reference
+    from revseq_cli.operator.spec import FeatureLevel
+    from revseq_cli.passes.pages import PageReport
 
 _WRONG, _FAILED = 1, 2
 
@@ -33,28 +33,31 @@ _WRONG, _FAILED = 1, 2
 @options.output_options
 def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, voice: options.Voice) -> int:
     """Carry the command out."""
-    from revseq_cli import formats, report  # --help must not load NumPy
-    from revseq_cli.pages import verify
+    from revseq_cli.formats import registry  # --help must not load NumPy
+    from revseq_cli.passes.pages import verify
+    from revseq_cli.report import reports  # --help must not load NumPy
 
     found: dict[str, PageReport | RevseqError] = {}
     for page in pages:
-        reference = formats.Reference.file(page, "text")
+        reference = registry.Reference.file(page, "text")
         try:
-            found[reference.name] = verify(formats.load_text(reference), level, _number(reference))
+            found[reference.name] = verify(registry.load_text(reference), level, _number(reference))
         except RevseqError as e:
             e.hint = ""  # hints are about options that other commands have
             found[reference.name] = e.about(reference.name)
     if as_json:
-        click.echo(report.pages_json(found, level))
+        click.echo(reports.pages_json(found, level))
     for each in found.values():
         if isinstance(each, RevseqError):
             click.echo(each, err=True)
     if not (as_json or voice.quiet):
-        report.print_pages(found, color=voice.colored)
-    reports = list(found.values())
-    if any(isinstance(each, RevseqError) for each in reports):
+        reports.print_pages(found, color=voice.colored)
+    pages_read = list(found.values())
+    if any(isinstance(each, RevseqError) for each in pages_read):
         return _FAILED
-    return 0 if all(f.right for each in reports if not isinstance(each, RevseqError) for f in each.findings) else _WRONG
+    return (
+        0 if all(f.right for each in pages_read if not isinstance(each, RevseqError) for f in each.findings) else _WRONG
+    )
 
 
 def _number(reference: Reference) -> int | None:

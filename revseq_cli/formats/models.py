@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from revseq_cli import dxdispatch
-from revseq_cli.errors import FormatError, UsageError, printable
-from revseq_cli.formats.base import HeldSource, Source, Storage
+from revseq_cli.formats.contract import HeldSource, Source, Storage
 from revseq_cli.formats.npy import NpySource
 from revseq_cli.formats.text import choose_type
-from revseq_cli.formats.types import dtype_of, is_big_endian
+from revseq_cli.ground.dtypes import dtype_of, is_big_endian
+from revseq_cli.ground.errors import FormatError, UsageError, printable
+from revseq_cli.texts import dxdispatch
 
 if TYPE_CHECKING:
     from revseq_cli.formats.text import Text, TextTypes

@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 import numpy as np
 from numpy.lib import format as npy_format
 
-from revseq_cli import minifloats
-from revseq_cli.errors import FormatError
-from revseq_cli.formats import positioned
-from revseq_cli.formats.base import HeldSource, Source, Storage
-from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
+from revseq_cli.formats.contract import HeldSource, Source, Storage
 from revseq_cli.formats.recognition import NPY_MAGIC, looks_like
-from revseq_cli.formats.types import data_type_of, dtype_of, is_big_endian, is_nameless, named, require_sizes
-from revseq_cli.spec import DataType
+from revseq_cli.formats.storage import positioned
+from revseq_cli.formats.storage.raw import RawSink, RawSource, RawTensor
+from revseq_cli.ground import minifloats
+from revseq_cli.ground.dtypes import data_type_of, dtype_of, is_big_endian, is_nameless, named, require_sizes
+from revseq_cli.ground.errors import FormatError
+from revseq_cli.ground.tensors import DataType
 
 if TYPE_CHECKING:
     from typing import Self
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.newfile import NewFile
+    from revseq_cli.formats.storage.newfile import NewFile
 
 # NumPy's own bound; a header of 64 dimensions takes less than 1,500 bytes.
 _LONGEST_HEADER = 10_000

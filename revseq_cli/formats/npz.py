@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from revseq_cli import stopping
-from revseq_cli.errors import FormatError, RevseqError, UsageError, listed
-from revseq_cli.formats import npy, positioned, zip_headers
-from revseq_cli.formats.base import HeldSource, Storage, Ticket, chosen, refuse_bomb
-from revseq_cli.formats.newfile import Scratch
-from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
+from revseq_cli.formats import npy, zip_headers
+from revseq_cli.formats.contract import HeldSource, Storage, Ticket, chosen, refuse_bomb
 from revseq_cli.formats.recognition import ZIP_MAGIC, looks_like
+from revseq_cli.formats.storage import positioned
+from revseq_cli.formats.storage.newfile import Scratch
+from revseq_cli.formats.storage.raw import RawSink, RawSource, RawTensor
+from revseq_cli.ground import stopping
+from revseq_cli.ground.errors import FormatError, RevseqError, UsageError, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.base import Source
-    from revseq_cli.formats.newfile import NewFile
-    from revseq_cli.plan import Region
-    from revseq_cli.spec import DataType
+    from revseq_cli.formats.contract import Source
+    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.ground.tensors import DataType
 
 # A directory of some 200,000 members; its size is the file's own word.
 _LARGEST_DIRECTORY = 1 << 24

@@ -6,8 +6,8 @@ import itertools
 import shlex
 from typing import NamedTuple
 
-from revseq_cli.errors import FormatError
-from revseq_cli.formats import positioned
+from revseq_cli.formats.storage import positioned
+from revseq_cli.ground.errors import FormatError
 
 NPY_MAGIC = b"\x93NUMPY"
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"

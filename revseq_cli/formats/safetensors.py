@@ -11,20 +11,20 @@ import re
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from revseq_cli import literals
-from revseq_cli.errors import FormatError, UsageError, listed
-from revseq_cli.formats import positioned
-from revseq_cli.formats.base import Storage, chosen
-from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
+from revseq_cli.formats.contract import Storage, chosen
 from revseq_cli.formats.recognition import looks_like
-from revseq_cli.formats.types import dtype_of, require_sizes
-from revseq_cli.spec import MOST_DIMENSIONS, DataType
+from revseq_cli.formats.storage import positioned
+from revseq_cli.formats.storage.raw import RawSink, RawSource, RawTensor
+from revseq_cli.ground.dtypes import dtype_of, require_sizes
+from revseq_cli.ground.errors import FormatError, UsageError, listed
+from revseq_cli.ground.tensors import MOST_DIMENSIONS, DataType
+from revseq_cli.texts import literals
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from revseq_cli.formats.base import Source
-    from revseq_cli.formats.newfile import NewFile
+    from revseq_cli.formats.contract import Source
+    from revseq_cli.formats.storage.newfile import NewFile
 
 # The data types of the format whose elements are whole bytes.
 _TYPES = {

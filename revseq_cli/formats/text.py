@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from revseq_cli import literals, notation
-from revseq_cli.errors import FormatError, UsageError, listed
-from revseq_cli.formats import positioned
-from revseq_cli.formats.base import FileSink, Handing, HeldSource, Outlet, Source, Storage
+from revseq_cli.formats.contract import FileSink, Handing, HeldSource, Outlet, Source, Storage
 from revseq_cli.formats.recognition import looks_like
-from revseq_cli.formats.types import describe, dtype_of, require_sizes
-from revseq_cli.spec import DataType, TensorDesc, braced
+from revseq_cli.formats.storage import positioned
+from revseq_cli.ground.dtypes import describe, dtype_of, require_sizes
+from revseq_cli.ground.errors import FormatError, UsageError, listed
+from revseq_cli.ground.tensors import DataType, TensorDesc, braced
+from revseq_cli.texts import literals, notation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.base import Parcel
-    from revseq_cli.formats.newfile import NewFile
-    from revseq_cli.formats.positioned import Identity
+    from revseq_cli.formats.contract import Parcel
+    from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.formats.storage.positioned import Identity
 
 # Text is parsed whole, at about a hundred bytes of memory a number; what is larger belongs in a binary format.
 LARGEST = 1 << 30

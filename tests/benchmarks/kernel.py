@@ -11,7 +11,8 @@ from math import prod
 
 import numpy as np
 
-from revseq_cli import kernel, memory
+from revseq_cli.ground import allocator
+from revseq_cli.operator import kernel
 
 TYPES = ("u1", "f2", "f4", "f8")
 N = 1 << 22
@@ -60,7 +61,7 @@ def onnxruntime_session(values):
 
 
 def main():
-    memory.keep_freed()
+    allocator.keep_freed()
     print("ns an element         " + "".join(f"{dtype:>8}" for dtype in TYPES))
     for shape, constant in LAYOUTS:
         row = []

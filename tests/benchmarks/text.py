@@ -14,7 +14,7 @@ import numpy as np
 
 from revseq_cli.formats import text
 from revseq_cli.formats.text import Text, TextTypes
-from revseq_cli.spec import DataType
+from revseq_cli.ground.tensors import DataType
 
 
 def seconds(work, runs):

@@ -53,9 +53,9 @@ def json(data):
 @reader
 def pages(data):
     """A page with examples."""
-    from revseq_cli import pages as pages_
     from revseq_cli.formats.text import Text, decode
-    from revseq_cli.spec import FeatureLevel
+    from revseq_cli.operator.spec import FeatureLevel
+    from revseq_cli.passes import pages as pages_
 
     pages_.verify(Text("fuzz", decode(data, "fuzz")), FeatureLevel.parse("5_0"))
 
@@ -63,10 +63,10 @@ def pages(data):
 @reader
 def models(data):
     """A model of DxDispatch that holds its values itself; what is written of them is read again."""
-    from revseq_cli import dxdispatch
     from revseq_cli.formats.models import ModelText
     from revseq_cli.formats.text import Text, TextTypes, decode
-    from revseq_cli.spec import DataType
+    from revseq_cli.ground.tensors import DataType
+    from revseq_cli.texts import dxdispatch
 
     def tensors(text):
         read = ModelText.read(Text("fuzz", text))
@@ -109,7 +109,7 @@ def safetensors(data):
 @reader
 def zarr(data):
     """The metadata of an array of version 3, or else 2, and behind a NUL the chunk that is first in any rank."""
-    from revseq_cli.formats.zarr import ZarrSource
+    from revseq_cli.formats.zarr.source import ZarrSource
 
     metadata, _, chunk = data.partition(b"\0")
     name, chunks = ("zarr.json", ("c/0", "c/0/0")) if b"node_type" in metadata else (".zarray", ("0", "0.0"))
@@ -139,7 +139,7 @@ def _file(source, files, name):
 def _text(data, read, write):
     from revseq_cli.formats import text
     from revseq_cli.formats.text import Text, TextTypes
-    from revseq_cli.spec import DataType
+    from revseq_cli.ground.tensors import DataType
 
     types = list(DataType)[:11]
     default = types[data[0] % len(types)] if data else types[0]
@@ -154,7 +154,7 @@ def _text(data, read, write):
 
 def check(name, data):
     """One input: an error of another kind, an endless one or a hang is a find."""
-    from revseq_cli.errors import RevseqError
+    from revseq_cli.ground.errors import RevseqError
 
     began = time.process_time()
     try:
@@ -177,8 +177,8 @@ def main():
         import revseq_cli.formats.npz
         import revseq_cli.formats.safetensors
         import revseq_cli.formats.text
-        import revseq_cli.formats.zarr
-        import revseq_cli.pages  # noqa: F401
+        import revseq_cli.formats.zarr.source
+        import revseq_cli.passes.pages  # noqa: F401
 
     atheris.Setup(sys.argv, lambda data: check(name, data))
     atheris.Fuzz()

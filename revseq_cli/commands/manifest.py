@@ -1,0 +1,251 @@
+"""The manifest of a batch: JSON lines or CSV, parsed and held against all rules before any job runs."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import io
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from revseq_cli.formats.registry import Reference
+from revseq_cli.formats.storage import positioned
+from revseq_cli.formats.text import LARGEST
+from revseq_cli.ground.errors import FormatError, RevseqError, UsageError, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from revseq_cli.formats.storage.positioned import Identity
+    from revseq_cli.formats.text import Text
+
+_EXAMPLE = '{"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}'
+_TENSORS = ("input", "lengths")
+_MOST_PROBLEMS = 20  # of a manifest that are told
+
+# The names and texts of one job, as they stand in the manifest.
+Pairs = list[tuple[str, str]]
+
+
+class ManifestError(RevseqError, ValueError):
+    """A manifest of which no job is run; `problems` has everything that is wrong with it."""
+
+    def __init__(self, problems: tuple[RevseqError, ...]) -> None:
+        super().__init__(f"{len(problems)} problems")
+        self.problems = problems
+
+    def __str__(self) -> str:
+        more = len(self.problems) - _MOST_PROBLEMS
+        rest = [f"Error: and {more} more"] if more > 0 else []
+        return "\n".join([*map(str, self.problems[:_MOST_PROBLEMS]), *rest])
+
+
+class Column(NamedTuple):
+    """What an option is called in a job, and what makes its value of text; UsageError for what does not parse."""
+
+    key: str
+    parse: Callable[[str], Any]
+
+
+class Entry(NamedTuple):
+    """One job: the line it stands in, its options, and the real paths of its files."""
+
+    line: int
+    options: dict[str, Any]
+    output: str
+    inputs: dict[str, str]
+
+
+def refuse_streams(entries: list[Entry]) -> None:
+    """TensorIOError if standard output or standard error goes to an input of a job, or into a store that is one."""
+    if not positioned.stream_inodes():
+        return
+    for path in {path for entry in entries for path in entry.inputs.values()}:
+        if os.path.isdir(path):  # noqa: PTH112 - any text may stand in a manifest
+            from revseq_cli.formats.zarr import source
+
+            source.refuse_streams(path)
+        elif os.path.exists(path):  # noqa: PTH110
+            positioned.refuse_stream(os.stat(path), path)  # noqa: PTH116
+
+
+def parse(text: Text, columns: Mapping[str, Column]) -> list[Entry]:
+    """The jobs of a manifest; ManifestError with everything that is wrong with them."""
+    entries: list[Entry] = []
+    problems: list[RevseqError] = []
+    for line, row in _rows(text, columns):
+        try:
+            entries.append(_entry(line, _options(row(), columns)))
+        except (FormatError, UsageError) as e:
+            problems.append(FormatError(f"line {line}: {e.found}", e.wanted, e.hint))
+    problems += _conflicts(entries, text)
+    if not entries and not problems:
+        problems.append(FormatError("holds no job", f"a job a line, such as {_EXAMPLE}"))
+    if problems:
+        raise ManifestError(tuple(each.about(text.name) for each in problems))
+    return entries
+
+
+def _rows(text: Text, columns: Mapping[str, Column]) -> Iterator[tuple[int, Callable[[], Pairs]]]:
+    """Each job's line, and what reads it. The suffix decides on the format, or else the first character."""
+    suffix = Path(text.name).suffix.lower()
+    if suffix == ".csv" or (suffix not in (".jsonl", ".json") and not text.text.lstrip().startswith("{")):
+        return _csv_rows(text, columns)
+    lines = enumerate(text.text.split("\n"), 1)  # not splitlines, which also cuts inside of strings
+    return ((line, functools.partial(_json_row, raw)) for line, raw in lines if raw.strip())
+
+
+def _json_row(raw: str) -> Pairs:
+    """Numbers stay as they are written, so that both formats are parsed by the same rules."""
+    try:
+        found = json.loads(raw, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=tuple)
+    except json.JSONDecodeError as e:
+        raise FormatError(f"is not JSON: {e.msg}, column {e.colno}", f"a job a line, such as {_EXAMPLE}") from None
+    except RecursionError:
+        found = None
+    if not isinstance(found, tuple):
+        raise FormatError("is not a JSON object", f"a job a line, such as {_EXAMPLE}")
+    return [(name, _word(name, value)) for name, value in found if value is not None]
+
+
+def _word(name: str, value: object) -> str:
+    match value:
+        case str():
+            return value
+        case bool():
+            return str(value).lower()
+        case _:
+            kind = "a list" if isinstance(value, list) else "an object"
+            raise FormatError(f"{name} is {kind}", "text, a number, true or false", 'a tensor is text: "[[2], [4]]"')
+
+
+def _csv_rows(text: Text, columns: Mapping[str, Column]) -> Iterator[tuple[int, Callable[[], Pairs]]]:
+    """What is wrong with the header, or the quotes, is wrong with all that follows, and ends it."""
+    csv.field_size_limit(LARGEST)  # a cell may be a whole tensor
+    rows = csv.reader(io.StringIO(text.text, newline=""), strict=True)
+    header: list[str] = []
+    line = 1
+    try:
+        for cells in rows:
+            if header and cells:
+                yield line, functools.partial(_csv_row, header, cells)
+            elif cells:
+                header = [cell.strip() for cell in cells]
+                _check(header, columns)
+            line = rows.line_num + 1  # a cell may hold line breaks
+    except (csv.Error, FormatError) as e:
+        found, wanted = (e.found, e.wanted) if isinstance(e, FormatError) else (f"is not CSV: {e}", "")
+        raise FormatError(f"line {line}: {found}", wanted, where=text.name) from None
+
+
+def _csv_row(header: list[str], cells: list[str]) -> Pairs:
+    """An empty cell says nothing."""
+    if len(cells) != len(header):
+        raise FormatError(f"has {len(cells)} cells", f"{len(header)}, as the first line has")
+    return [(name, cell) for name, cell in zip(header, cells, strict=True) if cell]
+
+
+def _options(pairs: Pairs, columns: Mapping[str, Column]) -> dict[str, Any]:
+    """The options of one job, by their keys."""
+    options: dict[str, Any] = {}
+    _check([name for name, _ in pairs], columns)
+    for name, word in pairs:
+        if not _can_be_argument(word):
+            raise FormatError(f"{name}: {word[:40]!r} holds what is no text")
+        column = columns[_plain(name)]
+        try:
+            options[column.key] = column.parse(word)
+        except UsageError as e:
+            raise UsageError(f"{name}: {e.found}", e.wanted, e.hint) from None
+    return options
+
+
+def _check(names: list[str], columns: Mapping[str, Column]) -> None:
+    """Hold the names of a job's columns against the table."""
+    plain = [_plain(name) for name in names]
+    for i, name in enumerate(plain):
+        if name not in columns:
+            raise FormatError(f"unknown column {names[i][:40]!r}", f"one of {listed(columns, 99)}")
+        if name in plain[:i]:
+            raise FormatError(f"column {name} stands there twice", "each column once")
+    for name in ("input", "output"):
+        if name not in plain:
+            raise FormatError(f"no {name}", "an input and an output for every job")
+
+
+def _plain(name: str) -> str:
+    """The name as it is in the table; feature_level is feature-level."""
+    return name.strip().replace("_", "-")
+
+
+def _entry(line: int, options: dict[str, Any]) -> Entry:
+    output = Reference.file(options["output"])
+    inputs = {name: Reference.input(options[name]) for name in _TENSORS if name in options}
+    for name, reference in {**inputs, "output": output}.items():
+        if reference.is_stdin:
+            raise UsageError(f"{name} is -", "a file: the jobs of a batch share no pipe")
+    paths = {name: os.path.realpath(reference.path) for name, reference in inputs.items() if reference.inline is None}
+    return Entry(line, options, os.path.realpath(output.path), paths)
+
+
+def _can_be_argument(word: str) -> bool:
+    """Whether the system could hand it to a command, which is what all options expect."""
+    try:
+        return b"\0" not in os.fsencode(word)
+    except UnicodeEncodeError:
+        return False
+
+
+class Writers:
+    """Which job writes what: an output may be a folder, and so hold other files."""
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self._entries: dict[str, Entry] = {}
+        for entry in entries:
+            self._entries.setdefault(entry.output, entry)
+
+    def of(self, path: str) -> Entry | None:
+        """The job whose output is at that real path, or around it."""
+        while path not in self._entries:
+            path, below = os.path.dirname(path), path  # noqa: PTH120 - many, as strings
+            if path == below:
+                return None
+        return self._entries[path]
+
+    def refusal(self, what: str, path: str, line: int) -> FormatError | None:
+        """What to say of an input of that line that a job writes, since jobs run in no set order."""
+        writer = self.of(path)
+        if not writer:
+            return None
+        if writer.line == line:
+            wanted = "another file: there is no in-place execution, as in DirectML"
+            return FormatError(f"line {line}: {what} is its output, too", wanted, "give the output another name")
+        found, hint = f"{what} is the output of line {writer.line}", "put the later job into a second manifest"
+        return FormatError(f"line {line}: {found}", "inputs that no job of the batch writes", hint)
+
+
+def _conflicts(entries: list[Entry], manifest: Text) -> Iterator[RevseqError]:
+    """Files that jobs would take away from each other."""
+    writers = Writers(entries)
+    for entry in entries:
+        output, above = entry.options["output"], os.path.dirname(entry.output)  # noqa: PTH120 - a string
+        if _is_at(entry.output, manifest.identity):
+            yield FormatError(f"line {entry.line}: its output {output} is the manifest itself", "another name")
+        for other in (writers.of(entry.output), writers.of(above)):
+            if other not in (None, entry):
+                found = f"line {entry.line}: its output {output} is that of line {other.line}"
+                yield FormatError(found, "an output of its own for every job")
+                break
+    for entry in entries:
+        for name, path in entry.inputs.items():
+            if error := writers.refusal(f"its {name} {entry.options[name]}", path, entry.line):
+                yield error
+
+
+def _is_at(path: str, identity: Identity | None) -> bool:
+    try:
+        return identity is not None and identity.names(os.stat(path))  # noqa: PTH116 - it may be too long for a path
+    except OSError:  # there is nothing
+        return False

@@ -1,0 +1,343 @@
+"""The contract between stored tensors and the rest: sources and their tickets, sinks and their outlets."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+
+import numpy as np
+
+from revseq_cli.formats.regions import Region
+from revseq_cli.formats.storage import positioned
+from revseq_cli.ground import stopping
+from revseq_cli.ground.dtypes import data_type_of
+from revseq_cli.ground.errors import FormatError, listed
+from revseq_cli.ground.tensors import TensorDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from types import TracebackType
+    from typing import Self
+
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.formats.storage.positioned import Identity
+
+Parcel = tuple[Region, "NDArray[Any]"]
+
+# Other tensors of a file are counted up to here, where to find them takes time.
+MOST_OTHERS = 100
+# What Keras holds for a decompression bomb: from this size on, more than so many times what is stored.
+_BOMB_BYTES, _BOMB_RATIO = 4 << 30, 1000
+
+
+def try_hint(path: str, inner: str = "") -> str:
+    """A hint to name that tensor of a file, quoted for a shell."""
+    return f"try {shlex.quote(f'{path}::{inner}' if inner else path)}"
+
+
+def chosen(names: Collection[str], inner: str | None, path: str) -> str:
+    """The tensor of a file that is named behind ::, or the only one; FormatError lists them."""
+    known = listed(names)
+    hint = try_hint(path, next(iter(names))) if names else ""
+    if inner is not None:
+        if inner in names:
+            return inner
+        raise FormatError("no such tensor", f"one of {known}" if names else "", hint, f"{path}::{inner}")
+    if not names:
+        raise FormatError("has no tensor", "a tensor", where=path)
+    if len(names) > 1:
+        raise FormatError(f"has {len(names)} tensors: {known}", "the name of one", hint, path)
+    return next(iter(names))
+
+
+def refuse_bomb(declared: int, stored: int, hint: str, where: str) -> None:
+    """FormatError for what would unpack to far more bytes than are stored."""
+    if declared > _BOMB_BYTES and declared > _BOMB_RATIO * stored:
+        found = f"declares {declared} bytes and stores {stored}"
+        raise FormatError(found, f"at most {_BOMB_RATIO} times what is stored", hint, where)
+
+
+class Storage(NamedTuple):
+    """How a tensor lies in its file, for a person: a word or two for each property."""
+
+    format: str
+    details: dict[str, str]
+
+
+class Ticket(Protocol):
+    """The right to read one region, wherever it is computed: small, frozen, and it pickles."""
+
+    def read(self) -> NDArray[Any]:
+        """The values of the region."""
+
+
+class Source(ABC):
+    """An input tensor whose header has been read and whose values have not.
+
+    `name` is what the user called it, `inner` its name among the tensors of its file; `order` is "C" or "F"; `grain`
+    has, for each dimension, the multiple of indices at which it is cheap to cut; `chunks` are the sizes of what can
+    only be decoded whole, if there are such; `path` and `identity` tell which state of which file it is, and
+    `described` is the file that led there, where that is another one, such as a model; `siblings` is the number of
+    other tensors in its file, where that costs nothing to know.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    sizes: tuple[int, ...]
+    storage: Storage
+    inner = ""
+    order: str = "C"
+    chunks: tuple[int, ...] | None = None
+    encoded = False
+    identity: Identity | None = None
+    described: Identity | None = None
+    path = ""
+    siblings = 0
+
+    # Whether threads can read it side by side; HDF5 has one lock for all.
+    reads_in_parallel = True
+
+    @property
+    def desc(self) -> TensorDesc:
+        """Data type and sizes."""
+        return TensorDesc(data_type_of(self.dtype), self.sizes)
+
+    @property
+    def files(self) -> list[Identity]:
+        """The files that must not be written."""
+        return [each for each in (self.identity, self.described) if each]
+
+    @property
+    def each_once(self) -> Source:
+        """The same without repetitions, where an element stands for several."""
+        return self
+
+    @property
+    def reads_anywhere(self) -> bool:
+        """Whether any region is cheap to read, by any thread: nothing of it is decoded, and no lock is in the way."""
+        return self.chunks is None and self.reads_in_parallel
+
+    @property
+    def grain(self) -> tuple[int, ...]:
+        """The chunk's sizes, so that no chunk is decoded twice; anywhere where there is none."""
+        return self.chunks or (1,) * len(self.sizes)
+
+    @property
+    def finest_grain(self) -> tuple[int, ...]:
+        """The smallest multiple that makes sense where memory is short."""
+        return self.grain
+
+    @abstractmethod
+    def ticket(self, region: Region) -> Ticket:
+        """The right to read that region."""
+
+    @contextlib.contextmanager
+    def at_hand(self, beside: str = "") -> Iterator[Source]:  # noqa: ARG002 - most sources are
+        """The tensor where regions can be read in any order; what is unpacked for that lies near the file `beside`."""
+        yield self
+
+    def recheck(self) -> None:
+        """TensorIOError if its file is not as it was."""
+        if self.identity is not None and self.path:
+            with positioned.opened(self.path, self.identity):
+                pass
+
+    def others(self) -> int:
+        """How many other tensors its file has; MOST_OTHERS may stand for more."""
+        return self.siblings
+
+    def gaps(self) -> tuple[str, ...]:
+        """What is not stored of it and read as something else, in words: for those who ask how sure the values are."""
+        return ()
+
+    def read(self) -> NDArray[Any]:
+        """The whole tensor."""
+        return self.ticket(tuple(slice(0, size) for size in self.sizes)).read()
+
+
+class Outlet(Protocol):
+    """The half of a sink that works where a block was computed; it pickles."""
+
+    def deliver(self, region: Region, values: NDArray[Any]) -> object:
+        """Store the values; what is left for the parent to do is returned."""
+
+
+class Layout(NamedTuple):
+    """How an output is to be stored, where the formats' own defaults are not wanted.
+
+    `chunks` is "keep", "auto" or sizes, and `compression` is "keep", "none" or gzip's level from 0 to 9: both are about
+    HDF5 alone. `keep_others` asks for a copy of the input's whole file, in which only this tensor is new.
+    """
+
+    chunks: str | tuple[int, ...] = "keep"
+    compression: str | int = "keep"
+    keep_others: bool = False
+
+    @property
+    def changes_storage(self) -> bool:
+        """Whether it asks for other chunks or another compression than the input has."""
+        return (self.chunks, self.compression) != ("keep", "keep")
+
+
+class Sink(ABC):
+    """An output tensor under way: entered before the first block, and complete when left without an error.
+
+    `chunks` are the sizes of what can only be encoded whole, if there are such, and `encoded` whether filters do it;
+    `notes` says what of the input's file could not be carried over; `beside` is the file near which there is room.
+    """
+
+    chunks: tuple[int, ...] | None = None
+    encoded = False
+    notes: tuple[str, ...] = ()
+    beside = ""
+
+    @abstractmethod
+    def outlet(self) -> Outlet:
+        """The half for the workers."""
+
+    @abstractmethod
+    def written(self) -> Source:
+        """What was written, complete and open for reading, before it gets its name."""
+
+    def receive(self, parcel: object) -> None:  # noqa: B027 - most sinks have nothing left to do
+        """Finish what an outlet left to do; called in the parent, in no set order."""
+
+    @abstractmethod
+    def __enter__(self) -> Self: ...
+
+    @abstractmethod
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class FileSink(Sink):
+    """A sink that is one new file: its steps work on the temporary neighbour."""
+
+    def __init__(self, file: NewFile) -> None:
+        self.file, self.beside = file, file.name
+        self._finished = False
+
+    @abstractmethod
+    def start(self) -> None:
+        """Make the file ready for blocks."""
+
+    def finish(self) -> None:
+        """Complete the file after the last block."""
+
+    def abandon(self) -> None:
+        """Let go of the file, which will be removed."""
+
+    @abstractmethod
+    def reopen(self) -> Source:
+        """The complete file, as an input."""
+
+    def written(self) -> Source:
+        """What was written, complete and open for reading, before it gets its name."""
+        self._finish()
+        return self.reopen()
+
+    def digest(self) -> str:
+        """SHA-256 of the complete file's bytes, before it gets its name."""
+        import hashlib  # seldom asked for
+
+        self._finish()
+        digest = hashlib.sha256()
+        with Path(self.file.temporary).open("rb") as file:
+            while data := file.read(1 << 20):
+                stopping.check()
+                digest.update(data)
+        return digest.hexdigest()
+
+    def _finish(self) -> None:
+        if not self._finished:
+            self.finish()
+            self._finished = True
+
+    def __enter__(self) -> Self:
+        self.file.__enter__()
+        try:
+            self.start()
+        except BaseException as e:
+            self.__exit__(type(e), e, e.__traceback__)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._finish()
+            else:
+                self.abandon()
+        except BaseException as e:
+            self.file.__exit__(type(e), e, e.__traceback__)
+            raise
+        self.file.__exit__(kind, error, trace)
+        self.notes += tuple(self.file.notes)
+
+
+@dataclass(frozen=True)
+class HeldTicket:
+    """A region that travels with its values."""
+
+    values: NDArray[Any]
+
+    def read(self) -> NDArray[Any]:
+        """The values of the region."""
+        return self.values
+
+
+class HeldSource(Source):
+    """A tensor that is in memory: text, standard input, an argument."""
+
+    def __init__(self, name: str, values: NDArray[Any], storage: Storage, identity: Identity | None = None) -> None:
+        self.name, self._values, self.storage, self.identity = name, values, storage, identity
+        self.dtype, self.sizes = values.dtype, values.shape
+        self.order = "F" if values.flags.f_contiguous and not values.flags.c_contiguous else "C"
+
+    def ticket(self, region: Region) -> Ticket:
+        """The values themselves."""
+        return HeldTicket(np.asarray(self._values[region]))  # of no dimensions, NumPy gives the number itself
+
+
+class HeldSink(Sink):
+    """A tensor gathered in memory, for what is written or printed whole."""
+
+    def __init__(self, desc: TensorDesc, dtype: np.dtype[Any]) -> None:
+        self.desc, self._dtype = desc, dtype
+
+    def outlet(self) -> Outlet:
+        """Values go back to the parent."""
+        return Handing()
+
+    def receive(self, parcel: object) -> None:
+        """Put a block in its place."""
+        region, values = cast("Parcel", parcel)
+        self.values[region] = values
+
+    def __enter__(self) -> Self:
+        self.values: NDArray[Any] = np.empty(self.desc.sizes, self._dtype)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def written(self) -> Source:
+        """The values."""
+        return HeldSource("the result", self.values, Storage("memory", {}))
+
+
+class Handing:
+    """An outlet that hands every block to the parent."""
+
+    def deliver(self, region: Region, values: NDArray[Any]) -> object:
+        """The block itself."""
+        return region, values

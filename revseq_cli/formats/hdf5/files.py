@@ -1,0 +1,78 @@
+"""HDF5 files opened for reading, and the errors that HDF5 and h5py raise meanwhile, worded as ours."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import shlex
+from typing import TYPE_CHECKING
+
+from revseq_cli.formats.hdf5.library import h5py
+from revseq_cli.formats.storage import positioned
+from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, worded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# What h5py raises, for HDF5 or of its own; after what was tried, HDF5 has in brackets the innermost of its reasons.
+RAISED = (OSError, RuntimeError, KeyError, ValueError, TypeError)
+_INNERMOST = re.compile(r"^[A-Z][^(]* \((.+)\)$", re.DOTALL)
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+@contextlib.contextmanager
+def opened(path: str, where: str = "") -> Iterator[h5py.File]:
+    """The file, for reading; what h5py raises while it is open is told in our form."""
+    try:
+        with _open(path) as file:
+            yield file
+    except RevseqError:
+        raise
+    except RAISED as e:
+        if not _is_of_h5py(e):
+            raise
+        raise _worded(e, path, where or path) from None
+
+
+def _is_of_h5py(error: Exception) -> bool:
+    """Whether h5py raised it, and not a mistake of ours."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    return trace is not None and str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0] == "h5py"
+
+
+def _worded(error: Exception, path: str, where: str) -> RevseqError:
+    """What h5py raised, in our form; only what HDF5 itself cannot read is called damaged."""
+    words = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    if "memory allocation failed" in words:
+        return worded(MemoryError(), where)
+    if "unable to lock file" in words:
+        return TensorIOError("is being written by another process", hint="try again later", where=path)
+    if "already open for" in words:  # a mark in the file itself, which a writer that died leaves behind
+        hint = f"try again later; if nobody writes it: h5clear -s {shlex.quote(path)}"
+        return TensorIOError("is being written by another process", hint=hint, where=path)
+    if number := error_number(error):
+        return positioned.failed(where, "read", OSError(number, os.strerror(number)))
+    if not (innermost := _INNERMOST.search(words)):  # h5py's own words, for what it does not know
+        return FormatError(f"h5py cannot read it: {words[:200]}", "what h5py knows", where=where)
+    reason = innermost[1][:200]
+    newer = f", or of a newer version than HDF5 {h5py.version.hdf5_version}" if "version" in reason else ""
+    return TensorIOError(f"HDF5 cannot read it: truncated or damaged{newer} ({reason})", "a whole file", where=where)
+
+
+def _open(path: str) -> h5py.File:
+    try:
+        return h5py.File(path, "r")
+    except OSError as e:
+        if error_number(e) not in _NO_LOCKS:
+            raise
+        return h5py.File(path, "r", locking=False)  # a network file system without locks
+
+
+def error_number(error: Exception) -> int:
+    """The system's error number that HDF5 has in its message, or 0."""
+    found = re.search(r"errno = (\d+)", str(error))
+    return getattr(error, "errno", None) or (int(found[1]) if found else 0)

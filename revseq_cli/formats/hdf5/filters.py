@@ -1,0 +1,83 @@
+"""The filters of HDF5 datasets: which ones a dataset has, whether they are installed, and how to ask for the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from revseq_cli.formats.hdf5.library import h5py
+from revseq_cli.ground.errors import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+# HDF5's own filters, and those of its registry that hdf5plugin brings: what files say of them is long, or empty.
+_NAMES = {
+    1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset", 307: "bzip2", 32000: "lzf",
+    32001: "blosc", 32004: "lz4", 32008: "bitshuffle", 32013: "zfp", 32015: "zstd", 32017: "sz", 32018: "fcidecomp",
+    32024: "sz3", 32026: "blosc2", 32028: "sperr",
+}  # fmt: skip
+# A filter may complete its parameters when a dataset is made: a dataset then has more of them than were asked for, and
+# asking for those again would complete them twice. These are the filters that do it in a way of their own, and what
+# was asked for, in terms of what the dataset has: bitshuffle puts three numbers first, SZ and SZ3 the sizes of a chunk,
+# JPEG-LS and HTJ2K need none, and SPERR packs its second one into the first.
+_ASKED_FOR: dict[int, Callable[[tuple[int, ...]], tuple[int, ...]]] = {
+    32008: lambda stored: stored[3:],
+    32017: lambda stored: stored[-9:],
+    32018: lambda _: (),
+    32024: lambda stored: stored[-9:],
+    32028: lambda stored: (stored[1], stored[0] >> 6 & 15),
+    32033: lambda _: (),
+}
+
+_Filter = tuple[int, int, tuple[int, ...]]
+
+
+def filters_of(dataset: h5py.Dataset) -> dict[int, str]:
+    """The filters that a chunk passes through, by HDF5's registered number."""
+    properties = dataset.id.get_create_plist()
+    found = (properties.get_filter(i) for i in range(properties.get_nfilters()))
+    return {code: _NAMES.get(code) or name.decode("utf-8", "replace")[:40] for code, _, _, name in found}
+
+
+def require_filters(dataset: h5py.Dataset, where: str) -> None:
+    """FormatError for a filter that neither HDF5 nor the package hdf5plugin brings."""
+    for code, name in filters_of(dataset).items():
+        if h5py.h5z.filter_avail(code):
+            continue
+        hint = "write it anew without that filter, where it is known"
+        try:
+            import hdf5plugin  # noqa: F401 - an extra; importing it registers its filters
+        except ModuleNotFoundError:
+            hint = "pip install 'revseq-cli[filters]'"
+        if not h5py.h5z.filter_avail(code):
+            raise FormatError(f"needs the filter {code} ({name})", "a filter that is installed", hint, where)
+
+
+def properties_of(dataset: h5py.Dataset) -> h5py.h5p.PropDCID:
+    """What to ask for, to get a dataset with the storage of this one."""
+    properties = dataset.id.get_create_plist().copy()
+    filters = pipeline(properties)
+    if filters:
+        properties.remove_filter(h5py.h5z.FILTER_ALL)
+    for code, flags, stored in filters:
+        properties.set_filter(code, flags, _ASKED_FOR.get(code, tuple)(stored))
+    return properties
+
+
+def changed_filters(made: h5py.Dataset, like: h5py.Dataset, asked: h5py.h5p.PropDCID) -> list[str]:
+    """A note for each filter whose parameters differ although the same ones were asked for, as of another version."""
+    kept = set(pipeline(properties_of(like))) & set(pipeline(asked))
+    codes = {code for code, _, _ in kept}
+    wanted = {code: stored for code, _, stored in pipeline(like.id.get_create_plist()) if code in codes}
+    found = {code: stored for code, _, stored in pipeline(made.id.get_create_plist())}
+    return [
+        f"the filter {name} had the parameters {wanted[code]}, and has {found[code]} here"
+        for code, name in filters_of(like).items()
+        if code in wanted and found[code] != wanted[code]
+    ]
+
+
+def pipeline(properties: h5py.h5p.PropDCID) -> list[_Filter]:
+    """Each filter's registered number, its flags and its parameters, in the order in which chunks pass them."""
+    return [properties.get_filter(i)[:3] for i in range(properties.get_nfilters())]

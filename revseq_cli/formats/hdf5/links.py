@@ -1,0 +1,213 @@
+"""The ways from the root of an HDF5 file to its datasets; every link is looked at before it is taken.
+
+A hard link is a name. A soft link is followed by hand, as long as it stays in the file. External and user-defined links
+lead to other files or run code, and are never followed.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from revseq_cli.formats.contract import try_hint
+from revseq_cli.formats.hdf5 import scales, types
+from revseq_cli.formats.hdf5.library import h5py
+from revseq_cli.ground.errors import FormatError, listed
+
+_MOST_SOFT_LINKS = 16  # on the way to one dataset, as HDF5 has it
+_MOST_LOOKED_AT = 100
+_WANTED = "a dataset inside the file"
+
+
+class Found(NamedTuple):
+    """A dataset: its name as it was typed, and its place, which is a name of hard links alone."""
+
+    dataset: h5py.Dataset
+    name: str
+    place: str
+
+
+class _Listing(NamedTuple):
+    """Every dataset by its first hard name, with whether it is a scale; and where the other links say they lead."""
+
+    datasets: dict[str, bool]
+    links: dict[str, _Link]
+
+    @property
+    def only(self) -> list[str]:
+        """Those that can be meant where nobody says which: all but the scales, unless there are only scales."""
+        return [name for name, scale in self.datasets.items() if not scale] or list(self.datasets)
+
+
+class _Link(NamedTuple):
+    """A link that is no hard one: HDF5's number of its kind, and what it names, in which file."""
+
+    kind: int
+    target: str = ""
+    file: str = ""
+
+    @classmethod
+    def read(cls, group: h5py.h5g.GroupID, part: bytes) -> _Link | None:
+        """The link of that name; None for a hard one."""
+        kind = group.links.get_info(part).type
+        if kind == h5py.h5l.TYPE_HARD:
+            return None
+        if kind == h5py.h5l.TYPE_SOFT:
+            return cls(kind, _text(group.links.get_val(part)))
+        if kind == h5py.h5l.TYPE_EXTERNAL:
+            file, target = map(_text, group.links.get_val(part))
+            return cls(kind, target, file)
+        return cls(kind)
+
+    def __str__(self) -> str:
+        if self.kind == h5py.h5l.TYPE_SOFT:
+            return f"a soft link to {self.target}"
+        if self.kind == h5py.h5l.TYPE_EXTERNAL:
+            return f"an external link to {self.file}::{self.target}"
+        return f"a user-defined link of class {self.kind}"
+
+    def hint(self, path: str, rest: list[str]) -> str:
+        """What to type for what stands behind an external link, if its file is there."""
+        file = os.path.join(os.path.dirname(path), self.file)  # noqa: PTH118, PTH120 - any text, as the file has it
+        if self.kind != h5py.h5l.TYPE_EXTERNAL or not os.path.isfile(file):  # noqa: PTH113
+            return ""
+        return try_hint(file, "/".join([self.target.rstrip("/"), *rest]))
+
+
+def parts_of(inner: str, path: str) -> list[str]:
+    """The steps of a dataset's path; FormatError for one that HDF5 would read in another way than it looks."""
+    parts = inner.strip("/").split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        raise FormatError(f"{inner!r} is no dataset's name", "a path such as /group/name", where=path)
+    return parts
+
+
+def names_in(file: h5py.File) -> list[str]:
+    """The name of every dataset; one that has several is named once."""
+    return list(_listing(file).datasets)
+
+
+def find(file: h5py.File, inner: str | None, path: str) -> Found:
+    """The named dataset, or the only one."""
+    parts = parts_of(_only(file, path) if inner is None else inner, path)
+    name = "/" + "/".join(parts)
+    where = f"{path}::{name}"
+    if any("\udc80" <= c <= "\udcff" for c in name):
+        raise FormatError("its name is not UTF-8", "a name that is; h5copy can give it one", where=where)
+    item, place = _followed(file, parts, path, where)
+    if not isinstance(item, h5py.h5d.DatasetID):
+        inside = [each for each in _listing(file).datasets if each.startswith(f"{place}/")]
+        found = f"is a group with {listed(inside)}" if inside else "is a group"
+        raise FormatError(found, "a dataset", _hint(file, path, inside), where)
+    return Found(h5py.Dataset(item), name, place)
+
+
+def _followed(
+    file: h5py.File, parts: list[str], path: str, where: str
+) -> tuple[h5py.h5g.GroupID | h5py.h5d.DatasetID, str]:
+    """What stands at the end of the way, and a name of hard links for it."""
+    root = h5py.h5g.open(file.id, b"/")
+    item, place, todo, followed = root, "", parts, list[str]()
+    while todo:
+        part, *todo = todo
+        if not isinstance(item, h5py.h5g.GroupID) or not item.links.exists(_bytes(part)):
+            raise _nothing(file, followed, path, where)
+        link = _Link.read(item, _bytes(part))
+        if link is None:
+            item, place = _open(item, _bytes(part), where), f"{place}/{part}"
+        elif link.kind == h5py.h5l.TYPE_SOFT:
+            followed.append(f"{place}/{part} is {link}")
+            if len(followed) > _MOST_SOFT_LINKS:
+                raise FormatError(
+                    f"has more than {_MOST_SOFT_LINKS} soft links on its way: {followed[0]}", _WANTED, where=where
+                )
+            if link.target.startswith("/"):
+                item, place = root, ""
+            todo = [step for step in link.target.split("/") if step not in ("", ".")] + todo
+        else:
+            ways = "".join(f"{each}, and " for each in followed)
+            found = f"{ways}{place}/{part} is {link}"
+            raise FormatError(found, f"{_WANTED}; other files are not opened", link.hint(path, todo), where)
+    return item, place
+
+
+def _open(group: h5py.h5g.GroupID, part: bytes, where: str) -> h5py.h5g.GroupID | h5py.h5d.DatasetID:
+    match h5py.h5o.get_info(group, part).type:
+        case h5py.h5o.TYPE_GROUP:
+            return h5py.h5g.open(group, part)
+        case h5py.h5o.TYPE_DATASET:
+            return h5py.h5d.open(group, part)
+    raise FormatError("is a data type, or what h5py does not know", "a dataset", where=where)
+
+
+def _nothing(file: h5py.File, followed: list[str], path: str, where: str) -> FormatError:
+    """The error for a way that ends too early."""
+    names = names_in(file)
+    hint = _hint(file, path, names)
+    found = f"{', and '.join(followed)}, where nothing is" if followed else "no such dataset"
+    return FormatError(found, f"one of {listed(names)}" if names else "", hint, where)
+
+
+def _only(file: h5py.File, path: str) -> str:
+    """The one dataset, or the one beside its dimensions' scales."""
+    listing = _listing(file)
+    names = listing.only
+    if not names and listing.links:
+        found = f"has no dataset, only links: {listed(f'{name} is {link}' for name, link in listing.links.items())}"
+        hints = (link.hint(path, []) for link in listing.links.values())
+        raise FormatError(found, _WANTED, next(filter(None, hints), ""), path)
+    if not names:
+        raise FormatError("has no dataset", "a tensor", where=path)
+    if len(names) > 1:
+        hint = _hint(file, path, names)
+        raise FormatError(f"has {len(names)} datasets: {listed(names)}", "the name of one", hint, path)
+    return names[0]
+
+
+def _hint(file: h5py.File, path: str, names: list[str]) -> str:
+    """A hint to name the first dataset of a type that a tensor may have, or the first; few are looked at."""
+    tensor = next((name for name in names[:_MOST_LOOKED_AT] if _may_be_tensor(file, name)), names[0] if names else "")
+    return try_hint(path, tensor) if names else ""
+
+
+def _may_be_tensor(file: h5py.File, name: str) -> bool:
+    try:
+        types.dtype_of(h5py.h5d.open(file.id, _bytes(name)).get_type())
+    except (FormatError, OSError, RuntimeError, KeyError, ValueError, TypeError):  # also what h5py does not know
+        return False
+    return True
+
+
+def _listing(file: h5py.File) -> _Listing:
+    """All that hard links lead to; what cannot be opened is among the datasets, and whoever names it is told why."""
+    datasets: dict[str, bool] = {}
+    links: dict[str, _Link] = {}
+    root = h5py.h5g.open(file.id, b"/")
+    pending, seen = [("", root)], {h5py.h5o.get_info(root).addr}
+    while pending:
+        prefix, group = pending.pop()
+        for part in group:
+            name = f"{prefix}/{_text(part)}"
+            if link := _Link.read(group, part):
+                links[name] = link
+                continue
+            try:
+                info = h5py.h5o.get_info(group, part)
+                if info.addr in seen:  # an object may have several names, and a group may be a member of itself
+                    continue
+                seen.add(info.addr)
+                if info.type == h5py.h5o.TYPE_GROUP:
+                    pending.append((name, h5py.h5g.open(group, part)))
+                elif info.type == h5py.h5o.TYPE_DATASET:
+                    datasets[name] = scales.is_scale(h5py.Dataset(h5py.h5d.open(group, part)))
+            except (OSError, RuntimeError, KeyError, ValueError, TypeError):
+                datasets[name] = False
+    return _Listing(dict(sorted(datasets.items())), dict(sorted(links.items())))
+
+
+def _bytes(part: str) -> bytes:
+    return part.encode("utf-8", "surrogateescape")
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")

@@ -1,0 +1,132 @@
+"""Attributes of an HDF5 dataset that name others by number or by word, as NetCDF-4 and the CF conventions have them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from revseq_cli.formats.hdf5.library import h5py
+from revseq_cli.formats.hdf5.scales import is_scale
+from revseq_cli.ground.errors import listed, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+# NetCDF-4 numbers the dimensions of a file from 0 on: a dimension's scale has its own number, and a variable the
+# numbers of its dimensions. Its library reads no file whose numbers have gaps ("Invalid dimension ID or name").
+_OWN_ID, _IDS = "_Netcdf4Dimid", "_Netcdf4Coordinates"
+ID_ATTRIBUTES = (_OWN_ID, _IDS)
+
+# Attributes whose words are names of variables, by the CF conventions 1.11, appendix A. A word that ends with a colon
+# says what the next one is.
+_NAMING = (
+    "ancillary_variables", "bounds", "cell_measures", "climatology", "coordinates", "formula_terms", "geometry",
+    "grid_mapping", "instance_dimension", "interior_ring", "node_coordinates", "node_count", "part_node_count",
+    "sample_dimension",
+)  # fmt: skip
+
+
+def new_dimension_ids(datasets: Iterable[h5py.Dataset]) -> dict[int, int]:
+    """For the number of each dimension whose scale is among the datasets, its number where there are no others."""
+    found = sorted({number for each in datasets if is_scale(each) for number in _numbers(each, _OWN_ID)})
+    return {old: new for new, old in enumerate(found)}
+
+
+def misplaced(dataset: h5py.Dataset, scales: Iterable[str], name: str) -> str:
+    """Why NetCDF's library would not find a variable's dimensions if it had that name, or nothing.
+
+    It looks for them in the variable's own group and above; and files of its classic model have no groups.
+    """
+    if not any(_numbers(dataset.file[scale], _OWN_ID) for scale in scales):
+        return ""
+    group = name.rpartition("/")[0]
+    if group and "_nc3_strict" in dataset.file.attrs:
+        return f"NetCDF's classic model, which this file has, knows no groups, such as {group}"
+    above = [scale for scale in scales if not f"{group}/".startswith(f"{scale.rpartition('/')[0]}/")]
+    return f"the dimension {above[0]} would be out of sight of {name}" if above else ""
+
+
+def renumbered(values: NDArray[Any], ids: dict[int, int]) -> NDArray[Any] | None:
+    """An attribute's numbers of dimensions with their new values; None where one of them has none."""
+    if values.dtype.kind not in "iu" or any(number not in ids for number in values.reshape(-1).tolist()):
+        return None
+    return np.array([ids[number] for number in values.reshape(-1).tolist()], values.dtype).reshape(values.shape)
+
+
+def dimensions_by_number(dataset: h5py.Dataset, known: Iterable[h5py.Dataset]) -> Iterator[h5py.Dataset]:
+    """The scales of dimensions that the dataset names by number only, and that are not among the known ones.
+
+    A coordinate variable of two dimensions does so: it is the scale of its first one, and a scale has no scales.
+    """
+    wanted = set(_numbers(dataset, _IDS)) - {number for each in known for number in _numbers(each, _OWN_ID)}
+    if not wanted:
+        return
+    file = dataset.file
+    names: list[bytes] = []
+    h5py.h5o.visit(file.id, names.append)
+    for name in names:
+        if h5py.h5a.exists(file.id, _OWN_ID.encode(), obj_name=name):
+            item = file[name]
+            if isinstance(item, h5py.Dataset) and is_scale(item) and wanted & {*_numbers(item, _OWN_ID)}:
+                yield item
+
+
+def dangling(carried: Iterable[tuple[h5py.Dataset, str]]) -> list[str]:
+    """A note for each attribute of a dataset that is carried over, with its new path, which names one that is not."""
+    carried = list(carried)
+    addresses = {_address(dataset) for dataset, _ in carried}
+    notes = []
+    for dataset, path in carried:
+        for key in _NAMING:
+            named = ((word, _named(dataset, word)) for word in _words(dataset, key))
+            left = [word for word, item in named if item is not None and _address(item) not in addresses]
+            if left:
+                notes.append(f"{printable(path)}: the attribute {key} names {listed(left)}, not carried over")
+    return notes
+
+
+def _numbers(dataset: h5py.Dataset, key: str) -> list[int]:
+    """The integers of an attribute; none where it does not exist, or holds something else."""
+    if key not in dataset.attrs:
+        return []
+    values = np.asarray(dataset.attrs[key])
+    return values.reshape(-1).tolist() if values.dtype.kind in "iu" else []
+
+
+def _words(dataset: h5py.Dataset, key: str) -> list[str]:
+    """The names in an attribute of text; none where it does not exist, or holds something else."""
+    found: list[str] = []
+    for value in np.asarray(dataset.attrs.get(key, ()), object).reshape(-1):  # one text, or a list of them
+        text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        found += text.split() if isinstance(text, str) else []
+    return [word for word in found if not word.endswith(":")]
+
+
+def _named(dataset: h5py.Dataset, word: str) -> h5py.Dataset | None:
+    """The dataset that a word in an attribute means: in the dataset's own group, or else in one above it."""
+    group = dataset.parent
+    while True:
+        found = _by_hard_links(dataset.file if word.startswith("/") else group, word)
+        if found is not None or group.name == "/":
+            return found
+        group = group.parent
+
+
+def _by_hard_links(group: h5py.Group, word: str) -> h5py.Dataset | None:
+    item = group
+    for part in word.strip("/").split("/"):
+        if part == "..":
+            item = item.parent
+            continue
+        if not isinstance(item, h5py.Group) or not isinstance(item.get(part, getlink=True), h5py.HardLink):
+            return None
+        item = item[part]
+    return item if isinstance(item, h5py.Dataset) else None
+
+
+def _address(item: h5py.HLObject) -> int:
+    address: int = h5py.h5o.get_info(item.id).addr
+    return address

@@ -1,0 +1,98 @@
+"""Dimension scales of HDF5 datasets, read and written as the plain attributes that they are.
+
+HDF5's own functions for them stand behind h5py's `dims` and `is_scale`. They take the types of these attributes for
+granted: one of another type crashes the process, and a `CLASS` beside a scale makes them fail.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from revseq_cli.formats.hdf5.library import h5py
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# The scales of each dimension, on a dataset; the datasets and dimensions that use it, on a scale.
+_SCALES, _USES = b"DIMENSION_LIST", b"REFERENCE_LIST"
+_REFERENCES = h5py.vlen_dtype(h5py.ref_dtype)
+_USE = np.dtype(
+    {"names": ["dataset", "dimension"], "formats": [h5py.ref_dtype, "u4"], "offsets": [0, 8], "itemsize": 16}
+)
+
+
+def is_scale(dataset: h5py.Dataset) -> bool:
+    """Whether the dataset says of itself that it is a dimension's scale."""
+    if not h5py.h5a.exists(dataset.id, b"CLASS"):
+        return False
+    attribute = h5py.h5a.open(dataset.id, b"CLASS")
+    if not isinstance(attribute.get_type(), h5py.h5t.TypeStringID):
+        return False
+    if attribute.get_space().get_simple_extent_npoints() != 1:
+        return False
+    return bytes(_values(attribute).reshape(-1)[0]).rstrip(b"\0 ") == b"DIMENSION_SCALE"
+
+
+def scales_of(dataset: h5py.Dataset, dimension: int) -> list[h5py.Dataset]:
+    """The scales of that dimension, in their order; references to no other dataset of the file are skipped."""
+    found = (_dataset(reference, dataset) for reference in _references(dataset)[dimension])
+    return [scale for scale in found if scale is not None and scale != dataset]
+
+
+def attach(dataset: h5py.Dataset, dimension: int, scale: h5py.Dataset) -> None:
+    """Write on both sides that this is a scale of that dimension; neither may be there in another sense."""
+    references = _references(dataset)
+    references[dimension] = np.append(references[dimension], np.array([scale.ref], h5py.ref_dtype))
+    kind = h5py.h5t.vlen_create(h5py.h5t.STD_REF_OBJ)
+    _write(dataset, _SCALES, kind, references)
+    uses = np.zeros(1, _USE)
+    uses[0] = (dataset.ref, dimension)
+    uses = np.append(_uses(scale), uses)
+    _write(scale, _USES, h5py.h5t.py_create(_USE, logical=True), uses)
+
+
+def _references(dataset: h5py.Dataset) -> NDArray[Any]:
+    """For each dimension, the references to its scales; none where they are not written in HDF5's way."""
+    none = np.empty(len(dataset.shape or ()), _REFERENCES)
+    for i in range(len(none)):
+        none[i] = np.empty(0, h5py.ref_dtype)
+    if not h5py.h5a.exists(dataset.id, _SCALES):
+        return none
+    attribute = h5py.h5a.open(dataset.id, _SCALES)
+    kind = attribute.get_type()
+    if not isinstance(kind, h5py.h5t.TypeVlenID) or attribute.shape != none.shape:
+        return none
+    return _values(attribute) if kind.get_super().equal(h5py.h5t.STD_REF_OBJ) else none
+
+
+def _uses(scale: h5py.Dataset) -> NDArray[Any]:
+    """Who uses the scale, as far as it says so in HDF5's way."""
+    if not h5py.h5a.exists(scale.id, _USES):
+        return np.zeros(0, _USE)
+    attribute = h5py.h5a.open(scale.id, _USES)
+    known = attribute.get_type().equal(h5py.h5t.py_create(_USE, logical=True)) and len(attribute.shape or ()) == 1
+    return _values(attribute) if known else np.zeros(0, _USE)
+
+
+def _dataset(reference: h5py.Reference, holder: h5py.Dataset) -> h5py.Dataset | None:
+    if not reference:
+        return None
+    try:
+        found = h5py.h5r.dereference(reference, holder.id)
+    except (OSError, RuntimeError, ValueError, KeyError):  # what it stood for was deleted
+        return None
+    return h5py.Dataset(found) if isinstance(found, h5py.h5d.DatasetID) else None
+
+
+def _values(attribute: h5py.h5a.AttrID) -> NDArray[Any]:
+    values: NDArray[Any] = np.empty(attribute.shape, attribute.dtype)
+    attribute.read(values)
+    return values
+
+
+def _write(holder: h5py.Dataset, name: bytes, kind: h5py.h5t.TypeID, values: NDArray[Any]) -> None:
+    if h5py.h5a.exists(holder.id, name):
+        h5py.h5a.delete(holder.id, name)
+    h5py.h5a.create(holder.id, name, kind, h5py.h5s.create_simple(values.shape)).write(values)

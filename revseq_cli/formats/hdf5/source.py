@@ -1,0 +1,163 @@
+"""HDF5 datasets as inputs: `file.h5::/group/name`, or the file's only dataset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from revseq_cli.formats.contract import Source, Storage, Ticket, refuse_bomb
+from revseq_cli.formats.hdf5 import links, types
+from revseq_cli.formats.hdf5.files import RAISED, opened
+from revseq_cli.formats.hdf5.filters import filters_of, require_filters
+from revseq_cli.formats.hdf5.library import h5py
+from revseq_cli.formats.recognition import HDF5_MAGIC, looks_like
+from revseq_cli.formats.regions import chunk_boxes
+from revseq_cli.formats.storage import positioned
+from revseq_cli.formats.storage.raw import RawTensor, RawTicket
+from revseq_cli.ground.errors import FormatError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.regions import Region
+    from revseq_cli.ground.tensors import DataType
+
+_LAYOUTS = {h5py.h5d.COMPACT: "compact", h5py.h5d.CONTIGUOUS: "contiguous"}
+
+
+def names_in(path: str) -> list[str]:
+    """The name of every dataset that hard links lead to."""
+    with positioned.opened(path), opened(path) as file:
+        return links.names_in(file)
+
+
+def _check(dataset: h5py.Dataset, dtype: np.dtype[Any], where: str) -> None:
+    """Refuse what is not a plain tensor of that dtype, by what it is and not by what it is not."""
+    refuse_other_files(dataset, where)
+    if dataset.shape is None:
+        raise FormatError("has a null dataspace: neither sizes nor elements", "a tensor", where=where)
+    if types.lacks_values(dataset):
+        raise FormatError("none of its values was ever written, and it has no fill value", "values", where=where)
+    require_filters(dataset, where)
+    declared, stored = prod(dataset.shape) * dtype.itemsize, dataset.id.get_storage_size()
+    refuse_bomb(declared, stored, "if it is what you want, write it anew without compression: h5repack -f NONE", where)
+
+
+def _dtype_of(dataset: h5py.Dataset, asked: DataType | None, where: str) -> np.dtype[Any]:
+    try:
+        return types.dtype_of(dataset.id.get_type(), asked)
+    except FormatError as e:
+        raise e.about(where) from None
+
+
+def refuse_other_files(dataset: h5py.Dataset, where: str) -> None:
+    """FormatError for a dataset whose values stand in other files."""
+    if dataset.is_virtual:
+        raise FormatError("is a virtual dataset, made of other files", "values in the file itself", where=where)
+    if dataset.id.get_create_plist().get_external_count():
+        raise FormatError("keeps its values in another file", "values in the file itself", where=where)
+
+
+class Hdf5Source(Source):
+    """A dataset of an HDF5 file; `name` is what to call the file, where that is not its path.
+
+    `asked` is the data type of elements that have no name in the file.
+    """
+
+    def __init__(self, path: str, inner: str | None, name: str = "", asked: DataType | None = None) -> None:
+        with positioned.opened(path) as fd:
+            self.identity = positioned.identity(fd)
+            head = positioned.read_some(fd, 64, 0, path)
+        if not head.startswith(HDF5_MAGIC) and not h5py.is_hdf5(path):  # a user block may stand before it
+            seems, hint = looks_like(head, path)
+            raise FormatError(f"is not an HDF5 file: it looks like {seems}", "an HDF5 file by its suffix", hint, path)
+        with opened(path) as file:
+            dataset, own_name, self._place = links.find(file, inner, path)
+            self.inner = own_name.lstrip("/")
+            self.name = f"{name or path}::{own_name}"
+            self.dtype = _dtype_of(dataset, asked, self.name)
+            _check(dataset, self.dtype, self.name)
+            self.sizes, self.chunks = dataset.shape, dataset.chunks
+            self.encoded = bool(filters_of(dataset))
+            self._raw = self._as_raw(dataset, path)
+            self.storage = self._describe(dataset)
+        self.path, self._unchanged = path, self.identity
+        self.reads_in_parallel = self._raw is not None  # HDF5 itself has one lock for all threads
+
+    def _as_raw(self, dataset: h5py.Dataset, path: str) -> RawTensor | None:
+        """A contiguous dataset's bytes in the file; None for one of chunks, or without bytes of its own."""
+        offset = None if self.chunks else dataset.id.get_offset()
+        if offset is None:
+            return None
+        end = offset + prod(self.sizes) * self.dtype.itemsize
+        if self.identity and end > self.identity.size:
+            found = f"is truncated: {self.identity.size} bytes, and its values end at {end}"
+            raise FormatError(found, "the whole file", "fetch it again", self.name)
+        return RawTensor(path, self.name, offset, self.dtype, self.sizes)
+
+    def _describe(self, dataset: h5py.Dataset) -> Storage:
+        details = {"dataset": f"/{self.inner}"}
+        if self._place != details["dataset"]:
+            details["link to"] = self._place
+        if meaning := types.meaning(dataset.id.get_type()):
+            details["stored as"] = meaning
+        details |= (
+            {"chunks": str(self.chunks)}
+            if self.chunks
+            else {"layout": _LAYOUTS[dataset.id.get_create_plist().get_layout()]}
+        )
+        if self.encoded:
+            details["filters"] = ", ".join(filters_of(dataset).values())
+        return Storage("h5", details)
+
+    @property
+    def grain(self) -> tuple[int, ...]:
+        """The chunk's sizes, so that no chunk is decoded twice; bytes that lie together otherwise."""
+        return self.chunks or (self._raw.grain if self._raw else super().grain)
+
+    @property
+    def finest_grain(self) -> tuple[int, ...]:
+        """The chunk's sizes, or the processor's cache line."""
+        return self.chunks or (self._raw.finest_grain if self._raw else super().finest_grain)
+
+    def ticket(self, region: Region) -> Ticket:
+        """The right to read that region."""
+        if self._raw:
+            return RawTicket(self._raw, self._unchanged, region)
+        return Hdf5Ticket(self.path, self._place, self.dtype, self._unchanged, region)
+
+
+@dataclass(frozen=True)
+class Hdf5Ticket:
+    """One region of a dataset of a file that must be as it was when its header was read."""
+
+    path: str
+    dataset: str
+    dtype: np.dtype[Any]
+    unchanged: positioned.Identity
+    region: Region
+
+    def read(self) -> NDArray[Any]:
+        """The values of the region."""
+        where = f"{self.path}::{self.dataset}"
+        with positioned.opened(self.path, self.unchanged), opened(self.path, where) as file:
+            dataset = file[self.dataset]
+            require_filters(dataset, where)
+            try:
+                return types.read(dataset, self.region, self.dtype)
+            except RAISED:
+                self._blame_chunk(dataset, where)
+                raise
+
+    def _blame_chunk(self, dataset: h5py.Dataset, where: str) -> None:
+        """FormatError with the first chunk of the region that cannot be read."""
+        if dataset.chunks:
+            for box in chunk_boxes(self.region, dataset.chunks):
+                try:
+                    types.read(dataset, box, self.dtype)
+                except RAISED:
+                    place = [part.start for part in box]
+                    found = f"the chunk at {place} is damaged: it fails its checksum or its filter"
+                    raise FormatError(found, "the whole file", "fetch it again", where) from None

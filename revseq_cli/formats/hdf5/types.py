@@ -1,0 +1,190 @@
+"""HDF5's data types as those of tensors: what an element is, and how its bytes move without a conversion.
+
+What is read or written passes HDF5 with the file's own type as the type in memory. So no bit changes, and bitfields,
+enumerations and the names in a complex number are to the rest only words of their size.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from revseq_cli.formats.hdf5.library import h5py
+from revseq_cli.ground import minifloats
+from revseq_cli.ground.dtypes import data_type_of, is_big_endian, named
+from revseq_cli.ground.dtypes import dtype_of as dtype_of_name
+from revseq_cli.ground.errors import FormatError, listed
+from revseq_cli.ground.tensors import DataType
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.regions import Region
+
+_ORDERS = {"LE": "<", "BE": ">"}
+# Bitfields have no sign and no other meaning that would say more than their bits do.
+_NUMBERS = [("STD_I", "i", (1, 2, 4, 8)), ("STD_U", "u", (1, 2, 4, 8)), ("STD_B", "u", (1, 2, 4, 8)),
+            ("IEEE_F", "f", (2, 4, 8)), ("COMPLEX_IEEE_F", "c", (8, 16))]  # fmt: skip
+
+
+def _plain() -> list[tuple[h5py.h5t.TypeID, np.dtype[Any]]]:
+    """The types that are numbers as they are, each with its dtype."""
+    found = []
+    for prefix, kind, sizes in _NUMBERS:
+        for size in sizes:
+            for suffix, order in _ORDERS.items():
+                bits = size * 8 // (2 if kind == "c" else 1)  # of one part
+                known = getattr(h5py.h5t, f"{prefix}{bits}{suffix}", None)  # HDF5 has complex numbers since 2.0
+                if known is not None:
+                    found.append((known, np.dtype(f"{order}{kind}{size}")))
+    return found
+
+
+_PLAIN = _plain()
+# The floats without a NumPy type that HDF5 can say: where sign, exponent and mantissa are, how many bits the latter two
+# have, and the exponent's bias. It would take those without infinities for others; they are bytes, as h5py writes them.
+_MINIFLOATS = {
+    DataType.BFLOAT16: ((15, 7, 8, 0, 7), 127),
+    DataType.FLOAT8_E5M2: ((7, 2, 5, 0, 2), 15),
+}
+_BOOLEANS = {b"FALSE": 0, b"TRUE": 1}  # as h5py and netCDF write them
+_IMAGINARY = re.compile(r"i$|im", re.IGNORECASE)  # what the names of imaginary parts are, or begin with
+# What to call the rest.
+_OTHERS = {
+    h5py.h5t.INTEGER: "an integer of {precision} bits in {size} bytes",
+    h5py.h5t.FLOAT: "a float of {precision} bits in {size} bytes, in a layout of its own",
+    h5py.h5t.BITFIELD: "a bitfield in {size} bytes that are not all its own",
+    h5py.h5t.TIME: "a time",
+    h5py.h5t.STRING: "text",
+    h5py.h5t.OPAQUE: "opaque",
+    h5py.h5t.COMPOUND: "a compound of {members}",
+    h5py.h5t.REFERENCE: "a reference",
+    h5py.h5t.ENUM: "an enumeration of {size} bytes",
+    h5py.h5t.VLEN: "a list of any length",
+    h5py.h5t.ARRAY: "an array",
+}
+
+
+def dtype_of(kind: h5py.h5t.TypeID, asked: DataType | None = None) -> np.dtype[Any]:
+    """The dtype that has such elements, bit for bit; FormatError for what no tensor has.
+
+    `asked` is the data type of opaque elements, which have no name.
+    """
+    if isinstance(kind, h5py.h5t.TypeOpaqueID):
+        return named(np.dtype(f"V{kind.get_size()}"), asked, "")
+    dtype = _number(kind) or _minifloat(kind) or _enumeration(kind) or _complex(kind)
+    if dtype is None:
+        raise FormatError(f"its data type is {_named(kind)}", "numbers in whole bytes, as NumPy has them")
+    return dtype
+
+
+def kind_of(dtype: np.dtype[Any]) -> h5py.h5t.TypeID:
+    """HDF5's type for elements of a dtype."""
+    if not minifloats.is_minifloat(dtype):
+        return h5py.h5t.py_create(dtype, logical=True)
+    data_type = data_type_of(dtype)
+    if data_type not in _MINIFLOATS:
+        return h5py.h5t.py_create(np.dtype(f"V{dtype.itemsize}"), logical=True)
+    fields, bias = _MINIFLOATS[data_type]
+    kind = h5py.h5t.IEEE_F16LE.copy()
+    kind.set_order(h5py.h5t.ORDER_BE if is_big_endian(dtype) else h5py.h5t.ORDER_LE)
+    kind.set_fields(*fields)
+    kind.set_ebias(bias)
+    kind.set_precision(8 * dtype.itemsize)
+    kind.set_size(dtype.itemsize)
+    return kind
+
+
+def meaning(kind: h5py.h5t.TypeID) -> str:
+    """What the type says beyond its data type, for a person, or nothing."""
+    match kind:
+        case h5py.h5t.TypeBitfieldID():
+            return "bitfield"
+        case h5py.h5t.TypeEnumID():
+            names = [kind.get_member_name(i).decode("utf-8", "replace") for i in range(kind.get_nmembers())]
+            return f"enumeration of {listed(names, 5)}"
+        case h5py.h5t.TypeCompoundID():
+            return f"compound of {_members(kind)}"
+    return ""
+
+
+def read(dataset: h5py.Dataset, region: Region, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The values of the region, of that dtype; 0 for chunks that were never written, where there is no fill value."""
+    values: NDArray[Any] = np.zeros([part.stop - part.start for part in region], dtype)
+    dataset.id.read(*_spaces(dataset, region), values, dataset.id.get_type())
+    return values
+
+
+def write(dataset: h5py.Dataset, region: Region, values: NDArray[Any]) -> None:
+    """Store the values of the region."""
+    dataset.id.write(*_spaces(dataset, region), np.require(values, requirements="C"), dataset.id.get_type())
+
+
+def lacks_values(dataset: h5py.Dataset) -> bool:
+    """Whether there is nothing to read: no value was written, and none stands for those."""
+    fill = dataset.id.get_create_plist().fill_value_defined()
+    return bool(
+        dataset.id.get_space_status() == h5py.h5d.SPACE_STATUS_NOT_ALLOCATED and fill == h5py.h5d.FILL_VALUE_UNDEFINED
+    )
+
+
+def _spaces(dataset: h5py.Dataset, region: Region) -> tuple[h5py.h5s.SpaceID, h5py.h5s.SpaceID]:
+    """The region in memory, and in the file."""
+    space = dataset.id.get_space()
+    if not region:  # a scalar
+        return space, space
+    sizes = tuple(part.stop - part.start for part in region)
+    space.select_hyperslab(tuple(part.start for part in region), sizes)
+    return h5py.h5s.create_simple(sizes), space
+
+
+def _number(kind: h5py.h5t.TypeID) -> np.dtype[Any] | None:
+    return next((dtype for known, dtype in _PLAIN if kind.equal(known)), None)
+
+
+def _minifloat(kind: h5py.h5t.TypeID) -> np.dtype[Any] | None:
+    """A float that NumPy lacks."""
+    if not isinstance(kind, h5py.h5t.TypeFloatID):
+        return None
+    either = (dtype_of_name(each).newbyteorder(order) for each in _MINIFLOATS for order in ("<", ">"))
+    return next((dtype for dtype in either if kind.equal(kind_of(dtype))), None)
+
+
+def _enumeration(kind: h5py.h5t.TypeID) -> np.dtype[Any] | None:
+    """Truth values as BOOL, other enumerations as the integers behind them."""
+    if not isinstance(kind, h5py.h5t.TypeEnumID):
+        return None
+    dtype = _number(kind.get_super())
+    if dtype and dtype.itemsize == 1 and kind.get_nmembers() == len(_BOOLEANS):
+        members = {kind.get_member_name(i): kind.get_member_value(i) for i in range(len(_BOOLEANS))}
+        return np.dtype("?") if members == _BOOLEANS else dtype
+    return dtype
+
+
+def _complex(kind: h5py.h5t.TypeID) -> np.dtype[Any] | None:
+    """Two floats of one type, one behind the other, whatever their names are."""
+    if not isinstance(kind, h5py.h5t.TypeCompoundID) or kind.get_nmembers() != 2:
+        return None
+    real, imaginary = kind.get_member_type(0), kind.get_member_type(1)
+    part = _number(real)
+    if part is None or part.kind != "f" or not imaginary.equal(real):
+        return None
+    if (kind.get_member_offset(0), kind.get_member_offset(1), kind.get_size()) != (0, part.itemsize, 2 * part.itemsize):
+        return None
+    if _IMAGINARY.match(kind.get_member_name(0).decode("utf-8", "replace")):  # NumPy has the real part first
+        return None
+    return np.dtype(f"{part.byteorder}c{2 * part.itemsize}") if part.itemsize > 2 else None
+
+
+def _members(kind: h5py.h5t.TypeCompoundID) -> str:
+    return listed((kind.get_member_name(i).decode("utf-8", "replace") for i in range(kind.get_nmembers())), 5)
+
+
+def _named(kind: h5py.h5t.TypeID) -> str:
+    """What to call a type that no tensor has."""
+    precision = kind.get_precision() if isinstance(kind, h5py.h5t.TypeAtomicID) else 0
+    members = _members(kind) if isinstance(kind, h5py.h5t.TypeCompoundID) else ""
+    name = _OTHERS.get(kind.get_class(), "none that h5py knows")
+    return name.format(precision=precision, size=kind.get_size(), members=members)

@@ -1,0 +1,20 @@
+"""Regions of a tensor: a slice for each dimension, with a start and a stop and no step."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Region = tuple[slice, ...]
+
+
+def chunk_boxes(region: Region, chunks: tuple[int, ...]) -> Iterator[Region]:
+    """Each chunk that reaches into a region, up to the region's end."""
+    cuts = (
+        [slice(start, min(start + chunk, part.stop)) for start in range(part.start // chunk * chunk, part.stop, chunk)]
+        for part, chunk in zip(region, chunks, strict=True)
+    )
+    return itertools.product(*cuts)

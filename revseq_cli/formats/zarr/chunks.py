@@ -1,0 +1,113 @@
+"""Which chunks of a Zarr array are stored: those that are not are read as its fill value."""
+
+from __future__ import annotations
+
+import os
+import re
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from revseq_cli.formats.storage import positioned
+from revseq_cli.ground import stopping
+from revseq_cli.ground.errors import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from revseq_cli.formats.zarr.metadata import Metadata, ShardIndex
+
+_ENTRY_BYTES = 16  # place and size of a chunk in its shard
+_NONE = (1 << 64) - 1  # both, of a chunk that the shard does not hold
+
+
+def absent(folder: str, metadata: Metadata) -> tuple[int, int]:
+    """How many chunks are not stored, in files or in shards, and how many there are in all."""
+    sizes, chunks, shards, index = metadata.sizes, metadata.chunks, metadata.shards, metadata.shard_index
+    per_shard = tuple(shard // chunk for shard, chunk in zip(shards, chunks, strict=True))
+    stored = 0
+    for path, place in _files(folder, metadata):
+        stopping.check()
+        # A shard at the far end has fewer chunks with elements.
+        counts = tuple(
+            -(-min(shard, size - i * shard) // chunk)
+            for i, shard, size, chunk in zip(place, shards, sizes, chunks, strict=True)
+        )
+        stored += _held(path, index, per_shard, counts) if index else prod(counts)
+    total = prod(-(-size // chunk) for size, chunk in zip(sizes, chunks, strict=True))
+    return total - stored, total
+
+
+def places(metadata: Metadata) -> Callable[[str], tuple[int, ...] | None]:
+    """What tells the place of a chunk or shard from the name of its file in the array's folder; None for any other."""
+    numbers = [r"(0|[1-9]\d{0,18})"] * len(metadata.sizes)
+    name = re.compile(re.escape(metadata.key_start) + re.escape(metadata.separator).join(numbers), re.ASCII)
+    if not numbers:  # a scalar
+        name = re.compile("c" if metadata.key_start else "0")
+    counts = [-(-size // shard) for size, shard in zip(metadata.sizes, metadata.shards, strict=True)]
+
+    def place_of(key: str) -> tuple[int, ...] | None:
+        found = name.fullmatch(key)
+        place = tuple(map(int, found.groups())) if found else ()
+        return place if found and all(i < count for i, count in zip(place, counts, strict=True)) else None
+
+    return place_of
+
+
+def _folders(metadata: Metadata) -> Callable[[str], bool]:
+    """What tells whether chunks lie below a name in the array's folder, and so a folder must stand there."""
+    start = [metadata.key_start.rstrip("/")] if metadata.key_start.endswith("/") else []
+    counts = [-(-size // shard) for size, shard in zip(metadata.sizes, metadata.shards, strict=True)]
+    counts = counts[:-1] if metadata.separator == "/" else []
+
+    def is_folder(key: str) -> bool:
+        parts = key.split("/")
+        numbers = parts[len(start) :]
+        return (
+            parts[: len(start)] == start
+            and len(numbers) <= len(counts)
+            and all(each.isdecimal() and int(each) < most for each, most in zip(numbers, counts, strict=False))
+        )
+
+    return is_folder
+
+
+def _files(folder: str, metadata: Metadata) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Each file of a chunk or shard, with its place among them."""
+    place_of, is_folder = places(metadata), _folders(metadata)
+    pending = [""]
+    while pending:
+        inner = pending.pop()
+        try:
+            entries = list(os.scandir(Path(folder, inner)))
+        except OSError as e:
+            raise positioned.failed(Path(folder, inner), "read", e) from None
+        for entry in entries:
+            key = f"{inner}/{entry.name}" if inner else entry.name
+            place = place_of(key)
+            if entry.is_dir(follow_symlinks=False):
+                if place is not None:
+                    raise FormatError("is a folder in the place of a chunk", "a chunk", "fetch it again", entry.path)
+                pending.append(key)
+            elif place is not None:
+                yield entry.path, place
+            elif is_folder(key):
+                raise FormatError(
+                    "is a file in the place of a folder of chunks", "a folder", "fetch it again", entry.path
+                )
+
+
+def _held(path: str, index: ShardIndex, per_shard: tuple[int, ...], counts: tuple[int, ...]) -> int:
+    """How many of its first chunks, so many in each dimension, a shard holds."""
+    wanted = prod(per_shard) * _ENTRY_BYTES
+    with positioned.opened(path) as fd:
+        size = positioned.identity(fd).size
+        offset = 0 if index.at_start else size - wanted - index.checksum_bytes
+        if offset < 0 or size < wanted:
+            raise FormatError(f"is truncated: {size} bytes, and its index has {wanted}", "the whole file", where=path)
+        data = positioned.read_some(fd, wanted, offset, path)
+    entries = np.frombuffer(data, f"{index.byte_order}u8").reshape(*per_shard, 2)
+    held = (entries != _NONE).any(axis=-1)
+    return int(held[tuple(map(slice, counts))].sum())

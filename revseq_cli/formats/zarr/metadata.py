@@ -1,0 +1,243 @@
+"""The metadata of Zarr stores, versions 2 and 3, read without the package zarr: where arrays are, and what they hold.
+
+Only plain numbers pass, in regular chunks, through codecs that lose nothing and unpickle nothing; and no link is
+followed. Source of the format: the specifications of versions 2 and 3 on zarr-specs.readthedocs.io.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from revseq_cli.formats.storage import positioned
+from revseq_cli.formats.zarr.codecs import SHARDING, codec_names, require_lossless
+from revseq_cli.ground.dtypes import data_type_of, dtype_of, is_nameless, named, require_sizes
+from revseq_cli.ground.errors import FormatError, RevseqError, listed
+from revseq_cli.ground.tensors import DataType, braced
+from revseq_cli.texts import literals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# The files that say what a folder is, and what people say of it, by the format's version.
+ARRAY_FILES = {2: (".zarray", ".zattrs"), 3: ("zarr.json",)}
+GROUP_FILES = {2: (".zgroup", ".zattrs"), 3: ("zarr.json",)}
+_LARGEST = 1 << 24
+_LONGEST_TYPE = 16
+_TYPES = {str(dtype_of(each)): dtype_of(each) for each in DataType if each.kind != "minifloat"}
+# What the package zarr makes of NumPy's void: bytes, and no word on what they are.
+_TYPES |= {f"raw_bytes {size}": np.dtype(f"V{size}") for size in sorted({each.size for each in DataType})}
+Version = Literal[2, 3]
+NEWEST: Version = 3
+
+
+class ShardIndex(NamedTuple):
+    """Where in a shard its index lies, and how: two numbers of 8 bytes for each chunk, perhaps a checksum."""
+
+    at_start: bool
+    byte_order: str
+    checksum_bytes: int
+
+
+class Metadata(NamedTuple):
+    """An array's: `chunks` are what can be read alone, `shards` what can be written alone."""
+
+    version: Version
+    dtype: np.dtype[Any]
+    sizes: tuple[int, ...]
+    chunks: tuple[int, ...]
+    shards: tuple[int, ...]
+    codecs: tuple[str, ...]
+    # What chunks' files are called, in the folder of the array: what their names begin with, and what parts them.
+    key_start: str
+    separator: str
+    # How a shard says what it holds: None where there are no shards, or where it says so in an unusual way.
+    shard_index: ShardIndex | None = None
+
+
+def arrays_in(store: str) -> list[str]:
+    """The path of every array inside the store, "" for the store itself."""
+    return sorted(_walk(store))
+
+
+def count_others(store: str, inner: str, most: int) -> int:
+    """How many other arrays the store has, of which no more than so many are looked for."""
+    others = 0
+    try:
+        for _ in itertools.islice((each for each in _walk(store) if each != inner), most):
+            others += 1
+    except RevseqError:  # what is wrong with another array is of no concern to this one
+        others += 1
+    return others
+
+
+def _walk(store: str) -> Iterator[str]:
+    pending = [""]
+    while pending:
+        inner = pending.pop()
+        folder = Path(store, inner)
+        if _array_in(folder):
+            yield inner
+            continue
+        try:
+            pending += [
+                f"{inner}/{each.name}".lstrip("/") for each in os.scandir(folder) if each.is_dir(follow_symlinks=False)
+            ]
+        except OSError as e:
+            raise positioned.failed(folder, "read", e) from None
+
+
+@functools.cache  # the outputs of a batch have their folders in common
+def is_array(folder: Path) -> bool:
+    """Whether the folder is an array; one that cannot be read is none."""
+    try:
+        return _array_in(folder) is not None
+    except RevseqError:
+        return False
+
+
+def is_store(folder: Path) -> bool:
+    """Whether the folder has metadata of an array or a group."""
+    names = {files[0] for files in (*ARRAY_FILES.values(), *GROUP_FILES.values())}
+    return any((folder / name).exists() for name in names)
+
+
+def is_metadata(path: Path) -> bool:
+    """Whether the file says what a folder is to Zarr."""
+    names = {name for files in (ARRAY_FILES, GROUP_FILES) for names in files.values() for name in names}
+    try:
+        return path.name in names and "zarr_format" in read_object(path)
+    except RevseqError:
+        return False
+
+
+def holds(store: str, inner: str) -> bool:
+    """Whether an array is at that path inside the store, and no link on the way."""
+    folder = Path(store)
+    for part in filter(None, inner.split("/")):
+        folder /= part
+        if part in (".", "..") or folder.is_symlink():
+            return False
+    return _array_in(folder) is not None
+
+
+def _array_in(folder: Path) -> tuple[Version, dict[str, Any]] | None:
+    """The array that a folder is, with the version of the format; None for a group, or any other folder."""
+    found = read_object(folder / "zarr.json")
+    if found.get("node_type") == "array":
+        return 3, found
+    found = read_object(folder / ".zarray")
+    return (2, found) if found else None
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """What a metadata file holds, nothing where there is none; FormatError for a link, and for what is no object."""
+    if path.is_symlink():
+        raise FormatError("is a link", "a file in the store itself; links are not followed", where=str(path))
+    if not path.exists():
+        return {}
+    with positioned.opened(str(path)) as fd:
+        size = positioned.identity(fd).size
+        if size > _LARGEST:
+            raise FormatError(f"has {size} bytes of metadata", f"at most {_LARGEST}", where=str(path))
+        raw = positioned.read_some(fd, size, 0, str(path))
+    try:
+        found = json.loads(raw, object_pairs_hook=literals.unique)
+    except FormatError as e:
+        raise e.about(str(path)) from None
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise FormatError("has damaged metadata", "an object of JSON", "fetch it again", str(path))
+    return found
+
+
+def read(folder: str, where: str, asked: DataType | None = None) -> Metadata:
+    """The metadata of an array; `asked` is the data type of elements that have no name there."""
+    version, found = _array_in(Path(folder)) or (NEWEST, {})
+    for name in ARRAY_FILES[version]:
+        read_object(Path(folder, name))
+    try:
+        metadata = (_version_2 if version == 2 else _version_3)(found, where)
+        metadata = metadata._replace(dtype=named(metadata.dtype, asked, where))
+    except (KeyError, TypeError, AttributeError):
+        raise FormatError("has damaged metadata", "those of a Zarr array", "fetch it again", where) from None
+    sizes, chunks, shards = metadata.sizes, metadata.chunks, metadata.shards
+    if not all(type(each) is int for each in (*sizes, *chunks, *shards)):
+        raise FormatError("has damaged metadata", "integers for sizes and chunks", "fetch it again", where)
+    require_sizes(sizes, where)
+    fits = len(sizes) == len(chunks) == len(shards)
+    if not fits or not all(0 < each < 1 << 63 for each in (*chunks, *shards)):
+        problem = f"has the chunks {braced(chunks)[:200]}"
+        raise FormatError(problem, "a size from 1 to 2^63 - 1 for each dimension", where=where)
+    require_lossless(version, _codecs(version, found), metadata.dtype, where)
+    return metadata
+
+
+def _codecs(version: Version, found: dict[str, Any]) -> list[dict[str, Any]]:
+    """In the order in which they encode."""
+    if version == 3:
+        return list(found["codecs"])
+    return [*(found["filters"] or []), *filter(None, [found["compressor"]])]
+
+
+def _version_2(found: dict[str, Any], where: str) -> Metadata:
+    chunks, codecs = tuple(found["chunks"]), tuple(codec_names(_codecs(2, found), "id"))
+    return Metadata(
+        2, _dtype(found["dtype"], where), tuple(found["shape"]), chunks, chunks, codecs,
+        "", str(found.get("dimension_separator", ".")),
+    )  # fmt: skip
+
+
+def _version_3(found: dict[str, Any], where: str) -> Metadata:
+    kind, grid, codecs = found["data_type"], found["chunk_grid"], _codecs(3, found)
+    if grid["name"] != "regular":
+        raise FormatError(f"has the chunk grid {str(grid['name'])[:80]}", "regular", where=where)
+    raw = isinstance(kind, dict) and f"{kind['name']} {kind.get('configuration', {}).get('length_bytes')}"
+    dtype = _TYPES.get(raw or str(kind))
+    if dtype is None:
+        raise FormatError(f"its data type is {str(kind)[:80]}", f"one of {listed(_TYPES, len(_TYPES))}", where=where)
+    shards = grid["configuration"]["chunk_shape"]
+    sharding = [each["configuration"] for each in codecs if each["name"] == SHARDING]
+    keys = found["chunk_key_encoding"]
+    start, separator = ("", ".") if keys["name"] == "v2" else ("c", "/")
+    separator = str(keys.get("configuration", {}).get("separator", separator))
+    return Metadata(
+        3,
+        dtype,
+        tuple(found["shape"]),
+        tuple(*[each["chunk_shape"] for each in sharding] or [shards]),
+        tuple(shards),
+        tuple(codec_names(codecs, "name")),
+        start and start + separator,
+        separator,
+        _index(sharding[0]) if sharding else None,
+    )
+
+
+def _index(sharding: dict[str, Any]) -> ShardIndex | None:
+    """How shards say what they hold, where it is the usual way."""
+    first, *others = sharding["index_codecs"] or [{"name": ""}]
+    if first["name"] != "bytes" or any(each["name"] != "crc32c" for each in others):
+        return None
+    byte_order = {"little": "<", "big": ">"}[first.get("configuration", {}).get("endian", "little")]
+    return ShardIndex(sharding.get("index_location") == "start", byte_order, 4 * len(others))
+
+
+def _dtype(kind: object, where: str) -> np.dtype[Any]:
+    try:
+        dtype = np.dtype(kind if isinstance(kind, str) and len(kind) < _LONGEST_TYPE else object)
+    except (TypeError, ValueError, SyntaxError):
+        dtype = np.dtype(object)
+    try:
+        if not is_nameless(dtype):
+            data_type_of(dtype)
+    except FormatError as e:
+        raise FormatError(f"its data type is {str(kind)[:80]}", e.wanted, where=where) from None
+    return dtype

@@ -1,0 +1,203 @@
+"""New Zarr stores: one array, whose chunks the workers encode and write; from Zarr to Zarr with the same metadata."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from revseq_cli.formats.contract import FileSink, Outlet, Source
+from revseq_cli.formats.regions import chunk_boxes
+from revseq_cli.formats.storage import positioned
+from revseq_cli.formats.storage.newfile import copy_file
+from revseq_cli.formats.zarr import chunks, metadata, source, threadless
+from revseq_cli.ground import minifloats, stopping
+from revseq_cli.ground.dtypes import is_nameless
+from revseq_cli.ground.errors import TensorIOError, UsageError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.formats.storage.positioned import Identity
+
+_GROUPS: dict[metadata.Version, dict[str, Any]] = {
+    2: {"zarr_format": 2},
+    3: {"zarr_format": 3, "node_type": "group", "attributes": {}},
+}
+# What a group of version 3 may have: a copy of the metadata of arrays that are not carried over.
+_CONSOLIDATED = "consolidated_metadata"
+
+
+class ZarrSink(FileSink):
+    """A new store, in a folder that gets its name when it is complete.
+
+    With `keep_others` it is a copy of the input's store, in which only the chunks of the one array are new.
+    """
+
+    encoded = True
+
+    def __init__(self, file: NewFile, like: Source, inner: str, *, keep_others: bool = False) -> None:
+        super().__init__(file)
+        self._data_type = like.desc.data_type
+        source.require_package(file.name)
+        self._inner = _checked(inner, file.name, like.inner if isinstance(like, source.ZarrSource) else "")
+        if isinstance(like, source.ZarrSource):
+            self._version, self._shards = like.metadata.version, like.metadata.shards
+            array = _copied(like)
+        else:
+            self._version = metadata.NEWEST
+            self._shards, array = _made(like, file.name)
+        self.chunks = self._shards
+        self._files = {PurePosixPath(self._inner, name): data for name, data in array.items()}
+        self._files |= _groups(like, self._inner, self._version)
+        self._old = like if keep_others and isinstance(like, source.ZarrSource) else None
+        self._old_state = source.state(self._old.store, self._old.name) if self._old else None
+
+    @property
+    def _folder(self) -> Path:
+        return Path(self.file.temporary, self._inner)
+
+    def start(self) -> None:
+        """Write the metadata, or copy the store."""
+        if self._old:
+            self._copy(self._old)
+            return
+        with source.errors_told(self.file.name, "write"):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for name, data in self._files.items():
+                Path(self.file.temporary, name).write_bytes(data)
+
+    def _copy(self, old: source.ZarrSource) -> None:
+        """Every file and folder but the array's chunks."""
+        place_of = chunks.places(old.metadata)
+        for folder, _, names in os.walk(old.store, onerror=_raise):  # it follows no links
+            target = Path(self.file.temporary, os.path.relpath(folder, old.store))
+            with source.errors_told(self.file.name, "write"):
+                target.mkdir(exist_ok=True)
+            for name in names:
+                path = Path(folder, name)
+                if place_of(Path(os.path.relpath(path, old.folder)).as_posix()) is None:
+                    copy_file(str(path), str(target / name), self.file.name)
+
+    def finish(self) -> None:
+        """The input's store must be as it was when it was copied."""
+        if self._old and source.state(self._old.store, self._old.name) != self._old_state:
+            raise TensorIOError("changed while it was read", "a store that stands still", where=self._old.store)
+
+    def outlet(self) -> Outlet:
+        """Chunks are encoded and written where they are computed."""
+        path = self._folder / metadata.ARRAY_FILES[self._version][0]
+        with positioned.opened(str(path), name=self.file.name) as fd:
+            return ZarrOutlet(str(self._folder), self.file.name, self._version, self._shards, positioned.identity(fd))
+
+    def reopen(self) -> Source:
+        """The complete store, as an input."""
+        return source.ZarrSource(self.file.temporary, self._inner, self.file.name, self._data_type)
+
+    def digest(self) -> str:
+        """SHA-256 of what sha256sum prints of all files, each with its path inside the store, in the order of these."""
+        self._finish()
+        found = []
+        for path in Path(self.file.temporary).rglob("*"):
+            if path.is_file():
+                stopping.check()
+                name = path.relative_to(self.file.temporary).as_posix()
+                found.append((name, hashlib.sha256(path.read_bytes()).hexdigest()))
+        return hashlib.sha256("".join(f"{digest}  {name}\n" for name, digest in sorted(found)).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class ZarrOutlet:
+    """Encodes and writes the chunks of a block, which no other block shares."""
+
+    folder: str
+    name: str
+    version: metadata.Version
+    chunks: tuple[int, ...]
+    identity: Identity
+
+    def deliver(self, region: Region, values: NDArray[Any]) -> None:
+        """Store the values chunk by chunk: of several, zarr would go on with the others when one has failed."""
+        with source.errors_told(self.name, "write"):
+            array = source.opened(self.folder, self.version, self.identity, "r+")
+            for box in chunk_boxes(region, self.chunks):
+                starts = [max(b.start, r.start) for b, r in zip(box, region, strict=True)]
+                part = tuple(slice(start, b.stop) for start, b in zip(starts, box, strict=True))
+                own = tuple(slice(p.start - r.start, p.stop - r.start) for p, r in zip(part, region, strict=True))
+                array[part] = _stored(values[own], array.dtype)
+
+
+def _stored(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The values as zarr takes them: a type that it lacks is bytes, little-endian."""
+    if is_nameless(dtype):
+        return np.ascontiguousarray(values, values.dtype.newbyteorder("<")).view(dtype)
+    return np.asarray(values, dtype)
+
+
+def _raise(error: OSError) -> None:
+    raise positioned.failed(error.filename, "read", error)
+
+
+def _checked(inner: str, where: str, old: str) -> str:
+    """The path of a new array; UsageError for a part that a folder cannot have, or that the format reserves.
+
+    Two underscores at its beginning are reserved, too, but where the input's own path, `old`, has such a part.
+    """
+    parts = inner.strip("/").split("/") if inner.strip("/") else []
+    reserved = {name for names in (*metadata.ARRAY_FILES.values(), *metadata.GROUP_FILES.values()) for name in names}
+    for part in parts:
+        is_reserved = part in reserved or (part.startswith("__") and part not in old.split("/"))
+        if not part.strip(".") or is_reserved or {"\0", "\\"}.intersection(part):
+            raise UsageError(f"{inner[:80]!r} is no array's name", "a path such as group/name", where=where)
+    return "/".join(parts)
+
+
+def _copied(like: source.ZarrSource) -> dict[str, bytes]:
+    """The metadata files of an array, so that chunks, codecs, fill value and attributes are the same."""
+    paths = [Path(like.folder, name) for name in metadata.ARRAY_FILES[like.metadata.version]]
+    return {path.name: path.read_bytes() for path in paths if path.exists()}
+
+
+def _made(like: Source, where: str) -> tuple[tuple[int, ...], dict[str, bytes]]:
+    """Chunks and metadata file of a new array, as the package zarr chooses them."""
+    from zarr.api import asynchronous
+
+    files: dict[str, Any] = {}
+    with source.errors_told(where, "write"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the specification has no word for bytes
+        dtype = like.dtype.newbyteorder("=")  # the format has a byte order for its codecs, and none for its types
+        if minifloats.is_minifloat(dtype):  # zarr has no word for them, but one for bytes
+            dtype = np.dtype(f"V{dtype.itemsize}")
+        array = threadless.done(
+            asynchronous.create_array(files, shape=like.sizes, dtype=dtype, zarr_format=metadata.NEWEST)
+        )
+        return array.chunks, {name: data.to_bytes() for name, data in files.items()}
+
+
+def _groups(like: Source, inner: str, version: metadata.Version) -> dict[PurePosixPath, bytes]:
+    """The metadata files of every group on the way, with the attributes of its counterpart on the old way.
+
+    Counterparts are the two stores, and from the arrays upwards the groups that are as far from them.
+    """
+    files = {}
+    main, *others = metadata.GROUP_FILES[version]
+    parents = [*PurePosixPath(inner).parents]
+    old: dict[PurePosixPath, Path] = {}
+    if isinstance(like, source.ZarrSource) and like.inner:
+        ways = parents, [*PurePosixPath(like.inner).parents]
+        pairs = [*zip(*(way[:-1] for way in ways), strict=False), *zip(*(way[-1:] for way in ways), strict=False)]
+        old = {parent: Path(like.store, counterpart) for parent, counterpart in pairs}
+    for parent in parents:
+        found = {name: metadata.read_object(old[parent] / name) for name in (main, *others) if parent in old}
+        found.get(main, {}).pop(_CONSOLIDATED, None)
+        files[parent / main] = found.get(main) or _GROUPS[version]
+        files |= {parent / name: found[name] for name in others if found.get(name)}
+    return {path: json.dumps(fields).encode() for path, fields in files.items()}

@@ -1,0 +1,220 @@
+"""Zarr stores as inputs: `store.zarr::array/path`, or the only array of the store; the package zarr decodes chunks."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import hashlib
+import os
+import stat
+import warnings
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from revseq_cli.formats.contract import MOST_OTHERS, Source, Storage, Ticket, chosen, refuse_bomb
+from revseq_cli.formats.recognition import looks_like
+from revseq_cli.formats.regions import chunk_boxes
+from revseq_cli.formats.storage import positioned
+from revseq_cli.formats.zarr import chunks, metadata
+from revseq_cli.ground.dtypes import is_nameless
+from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.storage.positioned import Identity
+    from revseq_cli.formats.zarr.metadata import Metadata, Version
+    from revseq_cli.ground.tensors import DataType
+
+_LINKS = "files in the store itself; links are not followed"
+
+
+class _State(NamedTuple):
+    """The content of a folder: a digest of all names, sizes and times, and the bytes in all."""
+
+    digest: str
+    stored: int
+
+
+class ZarrSource(Source):
+    """An array of a Zarr store; `name` is what to call the store, where that is not its path.
+
+    `asked` is the data type of elements that have no name in the store.
+    """
+
+    encoded = True
+
+    def __init__(self, path: str, inner: str | None, name: str = "", asked: DataType | None = None) -> None:
+        name = name or path
+        require_package(name)
+        _require_folder(path, name)
+        refuse_streams(path)
+        inner = inner and inner.strip("/")
+        if inner is None or not metadata.holds(path, inner):  # a store may have very many arrays
+            inner = chosen(metadata.arrays_in(path), inner, name)
+        self.inner = inner
+        self.name = f"{name}::{self.inner}" if self.inner else name
+        self.store, self.folder = path, str(Path(path, self.inner))
+        self._state = state(self.folder, self.name)
+        self.metadata = metadata.read(self.folder, self.name, asked)
+        version, self.dtype, self.sizes, self.chunks = self.metadata[:4]
+        declared = max(prod(self.sizes), prod(self.chunks)) * self.dtype.itemsize
+        refuse_bomb(declared, self._state.stored, "if it is what you want, write it anew uncompressed", self.name)
+        self.path = str(Path(self.folder, metadata.ARRAY_FILES[version][0]))
+        with positioned.opened(self.path) as fd:
+            self.identity = self._unchanged = positioned.identity(fd)
+        with errors_told(self.name, "read"):
+            opened(self.folder, version, self._unchanged)
+        details = {"version": str(version), "array": f"/{self.inner}", "chunks": str(self.chunks)}
+        self.storage = Storage("zarr", details | {"codecs": ", ".join(self.metadata.codecs)})
+
+    def recheck(self) -> None:
+        """TensorIOError if any file of the array is not as it was."""
+        if state(self.folder, self.name) != self._state:
+            raise TensorIOError("changed while it was read", "a store that stands still", where=self.name)
+
+    def others(self) -> int:
+        """How many other arrays its store has, or as many as were looked for."""
+        return metadata.count_others(self.store, self.inner, MOST_OTHERS) if self.inner else 0
+
+    def gaps(self) -> tuple[str, ...]:
+        """How many chunks are absent: the format takes that for the fill value, lost or never written."""
+        absent, total = chunks.absent(self.folder, self.metadata)
+        found = f"{absent:,} of {total:,} chunks of {self.name} are absent, and read as the fill value"
+        return (found,) if absent else ()
+
+    def ticket(self, region: Region) -> Ticket:
+        """The right to read that region."""
+        return ZarrTicket(self.path, self.name, self.metadata, self._unchanged, region)
+
+
+@dataclass(frozen=True)
+class ZarrTicket:
+    """One region of an array whose metadata, in the file `path`, must be as they were when they were read."""
+
+    path: str
+    name: str
+    metadata: Metadata
+    unchanged: Identity
+    region: Region
+
+    def read(self) -> NDArray[Any]:
+        """The values of the region."""
+        with positioned.opened(self.path, self.unchanged):
+            try:
+                return self._values(self.region)
+            except (FormatError, MemoryError):
+                self._blame_chunk()
+                raise
+
+    def _values(self, region: Region) -> NDArray[Any]:
+        with errors_told(self.name, "read"):
+            array = opened(os.path.dirname(self.path), self.metadata.version, self.unchanged)  # noqa: PTH120 - a string
+            values = np.asarray(array[region])
+            nameless = is_nameless(values.dtype)
+            return values.view(self.metadata.dtype) if nameless else np.asarray(values, self.metadata.dtype)
+
+    def _blame_chunk(self) -> None:
+        """FormatError with the first chunk of the region that cannot be read."""
+        for box in chunk_boxes(self.region, self.metadata.chunks):
+            try:
+                self._values(box)
+            except (FormatError, MemoryError) as e:
+                place = f"the chunk at {[part.start for part in box]}"
+                if isinstance(e, MemoryError):  # the index of a damaged shard asks for any number of bytes
+                    found = f"{place} is damaged, or takes more memory than there is"
+                else:
+                    found = f"{place} is damaged: {e.found}"
+                raise FormatError(found, "the whole store", "fetch it again", self.name) from None
+
+
+@functools.lru_cache(maxsize=8)
+def opened(folder: str, version: Version, _: Identity, mode: Literal["r", "r+"] = "r") -> Any:  # noqa: ANN401 - zarr's Array
+    """The array as the package zarr has it, once in each process for each state of its metadata.
+
+    What is written is stored even where zarr holds it for nothing but the fill value: every NaN is the same to it.
+    """
+    from revseq_cli.formats.zarr import store  # the package takes a while to load
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those about codecs that the specification does not have
+        return store.open_array(folder, version, mode)
+
+
+@contextlib.contextmanager
+def errors_told(where: str, doing: str) -> Iterator[None]:
+    """The errors of zarr, and of the codecs behind it, in our form."""
+    try:
+        yield
+    except (RevseqError, MemoryError):
+        raise
+    except Exception as e:  # noqa: BLE001 - codecs raise what they like
+        # The index of a damaged shard has places that no file has.
+        if isinstance(e, OSError) and e.errno not in (None, errno.EINVAL):
+            raise positioned.failed(where, doing, e) from None
+        found = f"zarr cannot {doing} it: {str(e)[:200] or type(e).__name__}"
+        raise FormatError(found, "a whole store" if doing == "read" else "", where=where) from None
+
+
+def require_package(where: str) -> None:
+    """FormatError where the extra is not installed."""
+    try:
+        import zarr  # noqa: F401 - an extra
+    except ModuleNotFoundError:
+        raise FormatError("is a Zarr store", "the package zarr", "pip install 'revseq-cli[zarr]'", where) from None
+
+
+def _require_folder(path: str, name: str) -> None:
+    """TensorIOError for a store that is not there, FormatError for a file."""
+    if Path(path).is_dir():
+        return
+    with positioned.opened(path) as fd:
+        seems, hint = looks_like(positioned.read_some(fd, 64, 0, path), path)
+    raise FormatError(f"is not a Zarr store: it looks like {seems}", "a folder", hint, name)
+
+
+def refuse_streams(store: str) -> None:
+    """TensorIOError if standard output or standard error goes to any file of the store, also of another array."""
+    inodes = positioned.stream_inodes()
+    pending = [store] if inodes else []
+    while pending:
+        try:
+            entries = list(os.scandir(pending.pop()))
+        except OSError as e:
+            raise positioned.failed(store, "read", e) from None
+        pending += [each.path for each in entries if each.is_dir(follow_symlinks=False)]
+        for entry in entries:
+            if entry.inode() in inodes:  # which costs nothing, unlike its status
+                positioned.refuse_stream(entry.stat(follow_symlinks=False), entry.path)
+
+
+def state(folder: str, where: str) -> _State:
+    """What is in the folder; FormatError for links, and for what is neither a file nor a folder."""
+    digest, stored, pending = hashlib.sha256(), 0, [folder]
+    try:
+        while pending:
+            for entry in sorted(os.scandir(pending.pop()), key=lambda each: each.name):
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode):
+                    pending.append(entry.path)
+                elif stat.S_ISREG(status.st_mode):
+                    positioned.refuse_stream(status, entry.path)
+                    stored += status.st_size
+                else:
+                    raise FormatError(f"{entry.name} is not a regular file", _LINKS, where=where)
+                digest.update(f"{entry.path!r} {positioned.identity_of(status)}".encode("utf-8", "surrogateescape"))
+    except FileNotFoundError:
+        raise TensorIOError("changed while it was read", "a store that stands still", where=where) from None
+    except RevseqError:
+        raise
+    except OSError as e:
+        raise positioned.failed(where, "read", e) from None
+    return _State(digest.hexdigest(), stored)

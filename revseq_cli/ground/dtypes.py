@@ -1,0 +1,83 @@
+"""DirectML's data types as NumPy dtypes, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from revseq_cli.ground import minifloats
+from revseq_cli.ground.errors import FormatError, listed
+from revseq_cli.ground.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_DTYPES = {
+    data_type: minifloats.DTYPES.get(data_type.name)
+    or np.dtype("?" if data_type.kind == "bool" else f"{data_type.kind[0]}{data_type.size}")
+    for data_type in DataType
+}
+_DATA_TYPES = {dtype: data_type for data_type, dtype in _DTYPES.items()}
+
+
+def dtype_of(data_type: DataType) -> np.dtype[Any]:
+    """The dtype of that data type, in this machine's byte order."""
+    return _DTYPES[data_type]
+
+
+def data_type_of(dtype: np.dtype[Any]) -> DataType:
+    """The data type of a dtype in either byte order; FormatError for a type that no tensor has.
+
+    Those of the package ml_dtypes are known by their names.
+    """
+    try:
+        return _DATA_TYPES.get(dtype.newbyteorder("=")) or DataType[dtype.name.upper()]
+    except (KeyError, TypeError):
+        known = listed((t.name for t in DataType), len(DataType))
+        raise FormatError(f"its data type is {str(dtype)[:80]}", f"one of {known}") from None
+
+
+def is_big_endian(dtype: np.dtype[Any]) -> bool:
+    """Whether its words begin with their highest byte."""
+    return dtype.itemsize > 1 and dtype == dtype.newbyteorder(">")
+
+
+def is_nameless(dtype: np.dtype[Any]) -> bool:
+    """Whether it is NumPy's void: bytes, and no word on what they are."""
+    return dtype.type is np.void and not dtype.names and not dtype.subdtype
+
+
+def named(dtype: np.dtype[Any], asked: DataType | None, where: str, *, big: bool = False) -> np.dtype[Any]:
+    """The dtype; where it is bytes without a name, that of the data type that the user says they have.
+
+    They are little-endian, or `big`. FormatError where nobody says, or what is said has another size.
+    """
+    fitting = [data_type for data_type in DataType if data_type.size == dtype.itemsize]
+    if not is_nameless(dtype):
+        return dtype
+    if asked in fitting:
+        return dtype_of(asked).newbyteorder(">" if big else "<")
+    found = f"its data type is {dtype.str}: bytes without a name"
+    if not fitting:
+        raise FormatError(found, "numbers of 1, 2, 4, 8 or 16 bytes", where=where)
+    likely = next((each for each in fitting if each.kind == "minifloat"), fitting[0])
+    known = listed((each.name for each in fitting), len(fitting))
+    raise FormatError(found, f"--dtype with what they are: one of {known}", f"add --dtype {likely.name}", where)
+
+
+def require_sizes(sizes: tuple[int, ...], where: str) -> None:
+    """FormatError for sizes that no tensor has. None at all, and 0 among them, are the operator's to refuse."""
+    if len(sizes) > MOST_DIMENSIONS:
+        raise FormatError(
+            f"has dimension count {len(sizes)}",
+            f"at most {MOST_DIMENSIONS}, and at most 8 in DirectML",
+            where=where,
+        )
+    if sizes and not 0 <= min(sizes) <= max(sizes) < 1 << 63:
+        raise FormatError(f"Sizes is {braced(sizes)[:200]}", "sizes from 0 to 2^63 - 1", where=where)
+
+
+def describe(array: NDArray[Any]) -> TensorDesc:
+    """An array's data type and sizes."""
+    return TensorDesc(data_type_of(array.dtype), array.shape)

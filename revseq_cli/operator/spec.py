@@ -1,0 +1,274 @@
+"""What DirectML accepts, as data: data types, feature levels, the support table, the constraints.
+
+Source of every rule: Microsoft's reference page of DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC, sections "Tensor
+constraints" and "Tensor support", and DirectML's general limits on tensors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from revseq_cli.ground.errors import RevseqError, UsageError, listed
+from revseq_cli.ground.tensors import DataType, TensorDesc, braced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+INPUT, LENGTHS, OUTPUT = "InputTensor", "SequenceLengthsTensor", "OutputTensor"
+
+
+class FeatureLevel(IntEnum):
+    """DML_FEATURE_LEVEL_x_y with DirectML's own numbers; NONE, above them all, lifts DirectML's limits.
+
+    Every level accepts all that the levels below it accept.
+    """
+
+    V1_0 = 0x1000
+    V2_0 = 0x2000
+    V2_1 = 0x2100
+    V3_0 = 0x3000
+    V3_1 = 0x3100
+    V4_0 = 0x4000
+    V4_1 = 0x4100
+    V5_0 = 0x5000
+    V5_1 = 0x5100
+    V5_2 = 0x5200
+    V6_0 = 0x6000
+    V6_1 = 0x6100
+    V6_2 = 0x6200
+    V6_3 = 0x6300
+    V6_4 = 0x6400
+    NONE = 0xFFFF
+
+    @property
+    def short(self) -> str:
+        """As it is typed: 5_0, or none."""
+        return self.name.removeprefix("V").lower()
+
+    def __str__(self) -> str:
+        return "feature level none" if self is FeatureLevel.NONE else f"DML_FEATURE_LEVEL_{self.short}"
+
+    @classmethod
+    def parse(cls, text: str) -> FeatureLevel:
+        """The level written as 5_0, 5.0, DML_FEATURE_LEVEL_5_0 or none; UsageError otherwise."""
+        key = text.strip().upper().removeprefix("DML_FEATURE_LEVEL_").replace(".", "_")
+        for level in cls:
+            if level.short.upper() == key:
+                return level
+        known = listed((level.short for level in cls), len(cls))
+        raise UsageError(f"{text[:40]!r} is not a feature level", f"one of {known}", "try --feature-level 5_0")
+
+
+@dataclass(frozen=True)
+class Support:
+    """One row of the support table: what the operator takes from level `since` on."""
+
+    since: FeatureLevel
+    dimension_counts: range
+    values: tuple[DataType, ...]
+    lengths: tuple[DataType, ...]
+    most_elements: int | None = 2**32 - 1
+
+    def data_types(self, tensor: str) -> tuple[DataType, ...]:
+        """The data types that it allows for that tensor."""
+        return self.lengths if tensor == LENGTHS else self.values
+
+
+_D = DataType
+_FIRST = (_D.FLOAT32, _D.FLOAT16, _D.INT32, _D.INT16, _D.INT8, _D.UINT32, _D.UINT16, _D.UINT8)
+_ALL = tuple(data_type for data_type in _D if data_type.kind in ("float", "int", "uint"))
+
+SUPPORT = (
+    Support(FeatureLevel.V2_1, range(4, 5), _FIRST, (_D.UINT32,)),
+    Support(FeatureLevel.V3_0, range(4, 6), _FIRST, (_D.UINT32,)),
+    Support(FeatureLevel.V4_0, range(1, 9), _FIRST, (_D.UINT32,)),
+    Support(FeatureLevel.V5_0, range(1, 9), _ALL, (_D.UINT64, _D.UINT32)),
+    # Not DirectML's: the operator's own rules, within what NumPy can hold.
+    Support(FeatureLevel.NONE, range(1, 65), tuple(_D), tuple(t for t in _D if t.kind == "uint"), None),
+)
+
+
+def support(level: FeatureLevel) -> Support | None:
+    """The row in force at that level: the newest that is not above it; None before the operator exists."""
+    return max((row for row in SUPPORT if row.since <= level), key=lambda row: row.since, default=None)
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """One rule held against the tensors: the property that it is about, found, wanted, and whether it holds.
+
+    `tensor` is INPUT, LENGTHS or OUTPUT, or "" where it is about the job. A violation is a constraint that is not ok.
+    """
+
+    tensor: str
+    property: str
+    found: str
+    wanted: str
+    rule: str
+    ok: bool
+    hint: str = ""
+
+
+class SpecError(RevseqError, ValueError):
+    """Tensors that break rules of the operator or of the feature level; `violations` has all of them."""
+
+    def __init__(self, violations: tuple[Constraint, ...], names: dict[str, str]) -> None:
+        super().__init__(f"{len(violations)} violations")
+        self.violations, self.names = violations, names
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """For workers."""
+        return type(self), (self.violations, self.names)
+
+    def __str__(self) -> str:
+        return "\n".join(
+            str(RevseqError(f"{v.property} is {v.found}", f"{v.wanted} ({v.rule})", v.hint, self.names[v.tensor]))
+            for v in self.violations
+        )
+
+
+def constraints(
+    values: TensorDesc, lengths: TensorDesc, axis: int, level: FeatureLevel, output: TensorDesc | None = None
+) -> list[Constraint]:
+    """Every constraint of the operator and of the feature level, passed or failed, in the order of the page.
+
+    `output` is given where somebody states what the OutputTensor is; without it, it is like the input.
+    """
+    tensors = {INPUT: values, LENGTHS: lengths, OUTPUT: output or values}
+    shown = tensors if output else {INPUT: values, LENGTHS: lengths}
+    found = [*_level_constraints(shown, level)]
+    for tensor, desc in shown.items():
+        wanted = "sizes of at least 1"
+        ok = all(size >= 1 for size in desc.sizes)
+        found.append(Constraint(tensor, "Sizes", braced(desc.sizes), wanted, "DirectML tensors", ok))
+    found += _operator_constraints(tensors, axis, output is not None)
+    return found
+
+
+def violations(
+    values: TensorDesc,
+    lengths: TensorDesc,
+    axis: int,
+    level: FeatureLevel = FeatureLevel.V5_0,
+    output: TensorDesc | None = None,
+) -> tuple[Constraint, ...]:
+    """The constraints that do not hold, all of them; empty for tensors that the level accepts."""
+    return tuple(c for c in constraints(values, lengths, axis, level, output) if not c.ok)
+
+
+def lowest_level(values: TensorDesc, lengths: TensorDesc, axis: int) -> FeatureLevel | None:
+    """The lowest level that accepts these tensors, computed from the table; None if no level does."""
+    return next((level for level in FeatureLevel if not violations(values, lengths, axis, level)), None)
+
+
+def require(
+    values: TensorDesc,
+    lengths: TensorDesc,
+    axis: int,
+    level: FeatureLevel,
+    names: dict[str, str] | None = None,
+) -> None:
+    """Raise SpecError with every violation; `names` says what to call each tensor in the message."""
+    broken = violations(values, lengths, axis, level)
+    if broken:
+        raise SpecError(broken, {INPUT: INPUT, LENGTHS: LENGTHS, OUTPUT: OUTPUT, "": ""} | (names or {}))
+
+
+def _level_constraints(tensors: dict[str, TensorDesc], level: FeatureLevel) -> Iterator[Constraint]:
+    """What the support table says at this level."""
+    row = support(level)
+    introduced = SUPPORT[0].since
+    yield Constraint(
+        "", "feature level", level.short, f"{introduced.short} or above", f"introduced in {introduced}",
+        row is not None, f"try --feature-level {introduced.short}",
+    )  # fmt: skip
+    if row is None:
+        return
+    rule = "operator's rules" if row.since is FeatureLevel.NONE else f"tensor support, {row.since} and above"
+    for tensor, desc in tensors.items():
+        counts = row.dimension_counts
+        yield Constraint(
+            tensor, "dimension count", str(desc.dimension_count), span(counts), rule,
+            desc.dimension_count in counts, _dimension_hint(desc, counts),
+        )  # fmt: skip
+        types = row.data_types(tensor)
+        yield Constraint(
+            tensor, "DataType", desc.data_type.name, listed((t.name for t in types), len(types)), rule,
+            desc.data_type in types, _data_type_hint(tensor, desc.data_type),
+        )  # fmt: skip
+        if row.most_elements is not None:
+            yield Constraint(
+                tensor, "element count", str(desc.element_count), f"at most {row.most_elements}", "DirectML tensors",
+                desc.element_count <= row.most_elements, f"try --feature-level {FeatureLevel.NONE.short}",
+            )  # fmt: skip
+
+
+def _operator_constraints(tensors: dict[str, TensorDesc], axis: int, output: bool) -> Iterator[Constraint]:
+    """What the operator itself asks, at every level."""
+    values, lengths = tensors[INPUT], tensors[LENGTHS]
+    rank = values.dimension_count
+    rule = "tensor constraints"
+    others = (LENGTHS, OUTPUT) if output else (LENGTHS,)
+    for tensor in others:
+        count = tensors[tensor].dimension_count
+        hint = _batch_hint(values, lengths, axis) if tensor == LENGTHS else ""
+        yield Constraint(tensor, "dimension count", str(count), f"{rank}, as {INPUT} has", rule, count == rank, hint)
+    in_range = 0 <= axis < rank
+    wanted = f"0 to {rank - 1}, unsigned and less than the dimension count" if rank else "a tensor with dimensions"
+    hint = f"try --axis {axis + rank if -rank <= axis < 0 else rank - 1}" if rank else ""
+    yield Constraint("", "Axis", str(axis)[:40], wanted, "Axis", in_range, hint)
+    if in_range and lengths.dimension_count == rank:
+        want = (*values.sizes[:axis], 1, *values.sizes[axis + 1 :])
+        wanted = f"{braced(want)}: as {INPUT}, and 1 along axis {axis}"
+        hint = _axis_hint(values, lengths)
+        yield Constraint(LENGTHS, "Sizes", braced(lengths.sizes), wanted, LENGTHS, lengths.sizes == want, hint)
+    if output:
+        out = tensors[OUTPUT]
+        wanted = f"{braced(values.sizes)}, as {INPUT} has"
+        yield Constraint(OUTPUT, "Sizes", braced(out.sizes), wanted, OUTPUT, out.sizes == values.sizes)
+        name, want_name = out.data_type.name, values.data_type.name
+        yield Constraint(OUTPUT, "DataType", name, f"{want_name}, as {INPUT} has", rule, name == want_name)
+
+
+def span(counts: range) -> str:
+    """Dimension counts as the reference page writes them: 4, or 1 to 8."""
+    return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+
+
+def _dimension_hint(desc: TensorDesc, counts: range) -> str:
+    missing = counts[0] - desc.dimension_count
+    level = _first_level(lambda row: desc.dimension_count in row.dimension_counts)
+    if missing <= 0 or not desc.dimension_count:
+        return level
+    return f"{level}, or add leading sizes of 1: {braced((1,) * missing + desc.sizes)}"
+
+
+def _data_type_hint(tensor: str, data_type: DataType) -> str:
+    if tensor == LENGTHS and data_type.kind == "int":
+        return f"add --lengths-dtype {DataType.UINT32.name}"
+    return _first_level(lambda row: data_type in row.data_types(tensor))
+
+
+def _first_level(accepts: Callable[[Support], bool]) -> str:
+    row = next((row for row in SUPPORT if accepts(row)), None)
+    if row is None:
+        return ""
+    if row.since is FeatureLevel.NONE:
+        return f"DirectML does not have it; try --feature-level {row.since.short}"
+    return f"{row.since} and above has it: try --feature-level {row.since.short}"
+
+
+def _batch_hint(values: TensorDesc, lengths: TensorDesc, axis: int) -> str:
+    """Lengths of rank 1, as ONNX and TensorFlow have them: the axes that they could belong to."""
+    if lengths.dimension_count != 1:
+        return ""
+    fits = [i for i, size in enumerate(values.sizes) if i != axis and size == lengths.sizes[0]]
+    return f"one length per index of axis {fits[0]}? add --batch-axis {fits[0]}" if fits else ""
+
+
+def _axis_hint(values: TensorDesc, lengths: TensorDesc) -> str:
+    """The axis that these lengths would fit, where there is just one."""
+    differ = [i for i, (a, b) in enumerate(zip(values.sizes, lengths.sizes, strict=True)) if a != b]
+    return f"try --axis {differ[0]}" if len(differ) == 1 and lengths.sizes[differ[0]] == 1 else ""

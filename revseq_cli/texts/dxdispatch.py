@@ -1,0 +1,352 @@
+"""DxDispatch's JSON models: the text of a model from a job's facts, and a job's facts from the text of a model.
+
+Source of the format: DxDispatch's own guide and schema (doc/Guide.md and models/_schema.json in Microsoft's repository
+DirectML), and what its reader takes beyond them: comments, trailing commas, and enumerations without their prefix.
+Field names are case sensitive.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from revseq_cli.ground.errors import FormatError, listed
+from revseq_cli.ground.tensors import MOST_DIMENSIONS, DataType, TensorDesc
+from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
+from revseq_cli.texts import literals, notation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+OPERATOR = "DML_OPERATOR_REVERSE_SUBSEQUENCES"
+TENSORS = (INPUT, LENGTHS, OUTPUT)
+# A model of a hundred bytes may ask for any number of generated values.
+_MOST_GENERATED = 1 << 32
+_DISPATCHABLE = "reverse"
+_SIZE_LIMIT = 1 << 32  # sizes and the axis are UINT32
+# Strings are found first, since what is in them is no comment; what never ends goes on to the end, so time is linear.
+_STRING = r'("(?:[^"\\]++|\\.)*+"?)'
+_COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[\]}}])", re.DOTALL)
+_KINDS = {dict: "an object", list: "a list", str: "a string", int: "an integer"}
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor of a model: what its desc says, the name of its resource, and that resource's `initialValues`."""
+
+    desc: TensorDesc
+    resource: str
+    initial: Any
+
+    @property
+    def path(self) -> str | None:
+        """The file that holds the values, if they are not in the model itself."""
+        if not isinstance(self.initial, dict) or "sourcePath" not in self.initial:
+            return None
+        return str(_entry(self.initial, f"resource {self.resource}", "sourcePath", str))
+
+    def values(self, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """The values that stand in the model; FormatError for what the data type cannot hold exactly."""
+        place = f"resource {self.resource}"
+        if isinstance(self.initial, list):
+            flat = _numbers(self.initial, self.desc.data_type, dtype, place)
+        else:
+            flat = self._generated(dtype, place)
+        self._require(flat.size, place)
+        return flat.reshape(self.desc.sizes)
+
+    def _require(self, count: int, place: str) -> None:
+        if count != self.desc.element_count:
+            wanted = f"{str(self.desc.element_count)[:40]} values for {self.desc}"
+            raise FormatError(f"{place} has {str(count)[:40]} values", wanted)
+
+    def _generated(self, dtype: np.dtype[Any], place: str) -> NDArray[Any]:
+        key = next((key for key in _GENERATORS if isinstance(self.initial, dict) and key in self.initial), None)
+        if key is None:
+            wanted = f"a list, or an object with sourcePath, {' or '.join(_GENERATORS)}"
+            raise FormatError(f"initialValues of {place} is {_shown(self.initial)}", wanted)
+        count = _entry(self.initial, place, "valueCount", int)
+        self._require(count, place)
+        if self.desc.total_bytes > _MOST_GENERATED:
+            found = f"{place} asks for {self.desc.total_bytes} bytes of generated values"
+            raise FormatError(found, f"at most {_MOST_GENERATED}", "keep large tensors in .npy files")
+        names, generate = _GENERATORS[key]
+        for name in names:
+            if name not in self.initial:
+                raise FormatError(f"{place} has no {name}", "a number")
+        given = _numbers([self.initial[name] for name in names], self.desc.data_type, dtype, place)
+        return generate(given, count, place)
+
+
+def _repeated(value: NDArray[Any], count: int, _: str) -> NDArray[Any]:
+    return np.broadcast_to(value, count)
+
+
+def _counted(ends: NDArray[Any], count: int, place: str) -> NDArray[Any]:
+    """Start, then delta more each time: added up one by one in the data type itself, as DxDispatch does."""
+    start, delta = ends.tolist()
+    if ends.dtype.kind in "iub":
+        least, most = literals.bounds(ends.dtype)
+        if not least <= start + delta * (count - 1) <= most:
+            raise FormatError(f"the sequence of {place} leaves its data type", f"{least} to {most}")
+    steps = np.full(count, ends[1])
+    steps[0] = ends[0]
+    with np.errstate(all="ignore"):
+        return np.add.accumulate(steps, dtype=ends.dtype)
+
+
+_GENERATORS: Mapping[str, tuple[tuple[str, ...], Callable[[NDArray[Any], int, str], NDArray[Any]]]] = {
+    "value": (("value",), _repeated),
+    "valueStart": (("valueStart", "valueDelta"), _counted),
+}
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a model says of its one job: INPUT and LENGTHS by their names in the operator, and the axis."""
+
+    tensors: dict[str, Tensor]
+    axis: int
+
+
+def is_model(text: str) -> bool:
+    """Whether a text is a model and not a tensor; no JSON tensor has these words, so nothing is parsed."""
+    begins = text[:1000].lstrip().startswith(("{", "//", "/*"))
+    return begins and '"dispatchables"' in text and '"resources"' in text
+
+
+def parse(text: str) -> Model:
+    """The job of a model that dispatches this operator once, and nothing else; FormatError otherwise."""
+    root = _loaded(text)
+    if not isinstance(root, dict):
+        raise FormatError("is JSON, but not a model", "an object of resources, dispatchables and commands")
+    name, dispatchable = _the_dispatchable(_entry(root, "the model", "dispatchables", dict))
+    place = f"dispatchable {name}"
+    desc = _entry(dispatchable, place, "Desc" if "Desc" in dispatchable else "desc", dict)
+    descs = {tensor: _tensor_desc(_entry(desc, place, tensor, dict), tensor) for tensor in TENSORS}
+    if descs[OUTPUT] != descs[INPUT]:
+        raise FormatError(f"{OUTPUT} of {place} is {descs[OUTPUT]}", f"{descs[INPUT]}, as {INPUT} is")
+    bindings = _bindings(_entry(root, "the model", "commands", list), name)
+    resources = _entry(root, "the model", "resources", dict)
+    tensors = {tensor: _tensor(resources, bindings, tensor, descs[tensor]) for tensor in (INPUT, LENGTHS)}
+    target = _bound(bindings, OUTPUT)
+    _entry(resources, "resources", target, dict)
+    if target in {tensor.resource for tensor in tensors.values()}:
+        wanted = "a resource of its own: the operator does not execute in place"
+        raise FormatError(f"{OUTPUT} is bound to {target}, which is an input", wanted)
+    return Model(tensors, _uint32(_entry(desc, place, "Axis", int), f"Axis of {place}", 0))
+
+
+def _loaded(text: str) -> object:
+    """The JSON of a text with comments and trailing commas, each replaced by blanks: places in messages stay right."""
+
+    def blank(found: re.Match[str]) -> str:
+        return found[1] or re.sub(r"[^\n]", " ", found[0])
+
+    plain = _LAST_COMMA.sub(blank, _COMMENT.sub(blank, text))
+    try:
+        return json.loads(
+            plain, parse_int=_integer, parse_float=_float, parse_constant=_constant, object_pairs_hook=literals.unique
+        )
+    except json.JSONDecodeError as e:
+        raise notation.error_at(text, e.pos, f"is not JSON: {e.msg}") from None
+    except RecursionError:
+        raise FormatError("is nested too deep", "a model of DxDispatch") from None
+
+
+def _integer(word: str) -> int:
+    if len(word) > literals.LONGEST:  # Python's int() refuses thousands of digits in its own words
+        raise FormatError(f"has a number of {len(word)} digits", f"at most {literals.LONGEST}")
+    return int(word)
+
+
+def _float(word: str) -> float:
+    number = float(word)
+    if math.isinf(number):
+        raise FormatError(f"has the number {word[:40]}, which is too large", 'at most 1.8e308, or "inf"')
+    return number
+
+
+def _constant(word: str) -> object:
+    raise FormatError(f"has the bare word {word}", 'the strings "nan", "inf" and "-inf"')
+
+
+def _shown(value: object) -> str:
+    return json.dumps(value)[:40]
+
+
+def _entry(holder: dict[str, Any], place: str, key: str, kind: type) -> Any:  # noqa: ANN401 - it is of that kind
+    """What stands under a key; FormatError where there is nothing, or something else."""
+    if key not in holder:
+        raise FormatError(f"{place} has no {key}", f"{key}, {_KINDS[kind]}; names are case sensitive")
+    if type(holder[key]) is not kind:
+        raise FormatError(f"{key} of {place} is {_shown(holder[key])}", _KINDS[kind])
+    return holder[key]
+
+
+def _the_dispatchable(dispatchables: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The only one, of this operator: with others beside it, a tensor could come from one of them."""
+    types = {name: str(each.get("type")) if isinstance(each, dict) else "?" for name, each in dispatchables.items()}
+    if len(types) == 1 and {*types.values()} <= {OPERATOR, OPERATOR.removeprefix("DML_OPERATOR_")}:
+        return next(iter(dispatchables.items()))
+    held = listed(f"{name[:40]} ({kind[:60]})" for name, kind in types.items()) or "none"
+    raise FormatError(f"holds other work than one {OPERATOR}; its dispatchables: {held}", f"one, of type {OPERATOR}")
+
+
+def _tensor_desc(written: dict[str, Any], tensor: str) -> TensorDesc:
+    """A DML_TENSOR_DESC, whose fields may stand one level deeper, in `Desc`."""
+    written = _entry(written, tensor, "Desc", dict) if "Desc" in written else written
+    sizes = tuple(_uint32(size, f"a size of {tensor}", 1) for size in _entry(written, tensor, "Sizes", list))
+    count = written.get("DimensionCount", len(sizes))
+    if len(sizes) > MOST_DIMENSIONS:
+        raise FormatError(f"{tensor} has {len(sizes)} Sizes", f"at most {MOST_DIMENSIONS}, and 8 in DirectML")
+    if not sizes or count != len(sizes):
+        raise FormatError(f"{tensor} has {len(sizes)} Sizes, and DimensionCount {_shown(count)}", "as many of both")
+    packed = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
+    if written.get("Strides") not in (None, packed):
+        raise FormatError(f"Strides of {tensor} is {_shown(written['Strides'])}", f"packed tensors: {packed}, or none")
+    name = _entry(written, tensor, "DataType", str)
+    return TensorDesc(DataType.parse(name.removeprefix("DML_TENSOR_DATA_TYPE_")), sizes)
+
+
+def _uint32(number: Any, place: str, least: int) -> int:  # noqa: ANN401 - anything that JSON has
+    if type(number) is not int or not least <= number < _SIZE_LIMIT:
+        raise FormatError(f"{place} is {_shown(number)}", f"{least} to {_SIZE_LIMIT - 1}, a UINT")
+    return number
+
+
+def _bindings(commands: list[Any], name: str) -> dict[str, Any]:
+    """Which resource is which tensor, from the one command that dispatches it."""
+    found = [each for each in commands if isinstance(each, dict) and str(each.get("type")).lower() == "dispatch"]
+    if len(found) != 1 or found[0].get("dispatchable") != name:
+        raise FormatError(f"its commands dispatch {len(found)} times", f"once, the dispatchable {name}")
+    bindings: dict[str, Any] = _entry(found[0], "the dispatch command", "bindings", dict)
+    return bindings
+
+
+def _bound(bindings: dict[str, Any], tensor: str) -> str:
+    """The name of a tensor's resource."""
+    bound = bindings.get(tensor)
+    if isinstance(bound, dict) and set(bound) == {"name"}:
+        bound = bound["name"]
+    if not isinstance(bound, str):
+        raise FormatError(f"{tensor} is bound to {_shown(bound)}", "the name of a resource, whole")
+    return bound
+
+
+def _tensor(resources: dict[str, Any], bindings: dict[str, Any], tensor: str, desc: TensorDesc) -> Tensor:
+    """A tensor with what its resource says; the bytes of a resource are never taken for another data type."""
+    bound = _bound(bindings, tensor)
+    place = f"resource {bound}"
+    resource = _entry(resources, "resources", bound, dict)
+    if "initialValues" not in resource:
+        raise FormatError(f"{place} has no initialValues", "a list, or an object")
+    if resource.get("initialValuesOffsetInBytes", 0) != 0:
+        raise FormatError(f"{place} has an initialValuesOffsetInBytes", "values from the start")
+    found = Tensor(desc, bound, resource["initialValues"])
+    stated = resource.get("initialValuesDataType", desc.data_type.name if found.path is not None else None)
+    if str(stated).removeprefix("DML_TENSOR_DATA_TYPE_") != desc.data_type.name:
+        raise FormatError(
+            f"initialValuesDataType of {place} is {_shown(stated)}",
+            f"{desc.data_type.name}, as {tensor}: bytes are not taken for another data type",
+        )
+    return found
+
+
+def _numbers(found: list[Any], data_type: DataType, dtype: np.dtype[Any], place: str) -> NDArray[Any]:
+    """JSON's numbers, and the strings for NaN and infinities, exactly."""
+    if not found:
+        raise FormatError(f"{place} has no values", "one or more")
+    flat = literals.from_json(found, dtype, data_type.name)
+    if flat is not None:
+        return flat
+    for i, each in enumerate(found):
+        if type(each) not in (int, float) and not (isinstance(each, str) and literals.is_special(each)):
+            raise FormatError(f"{_shown(each)} at [{i}] of {place} is not a number")
+    try:
+        return literals.parse(list(map(str, found)), dtype, data_type.name)
+    except literals.LiteralError as e:
+        raise FormatError(f"at [{e.index}] of {place}: {e.problem}") from None
+
+
+def fits_inline(values: NDArray[Any]) -> bool:
+    """Whether a model can hold the values themselves: its word for NaN says nothing of a NaN's bits."""
+    if values.dtype.kind != "f":
+        return True
+    return not any(text.startswith("nan(") for text in literals.render(values[np.isnan(values)]))
+
+
+def model_text(
+    contents: Mapping[str, tuple[TensorDesc, NDArray[Any] | str]], axis: int, target: str | None = None
+) -> str:
+    """The model of a job: INPUT and LENGTHS with their values or the name of a file; the result is printed.
+
+    With `target`, the result is written to a file of that name instead.
+    """
+    descs = {name: desc for name, (desc, _) in contents.items()}
+    descs[OUTPUT] = descs[INPUT]
+    resources = {name: _resource(*content) for name, content in contents.items()}
+    blank = {"valueCount": descs[OUTPUT].element_count, "value": 0}
+    resources[OUTPUT] = _resource_of(descs[OUTPUT], blank)
+    result: dict[str, Any] = {"type": "print", "resource": OUTPUT}
+    if target is not None:
+        result = {"type": "writeFile", "resource": OUTPUT, "targetPath": target}
+        result["dimensions"] = list(descs[OUTPUT].sizes)
+    bindings = {name: name for name in TENSORS}
+    model = {
+        "resources": resources,
+        "dispatchables": {
+            _DISPATCHABLE: {
+                "type": OPERATOR,
+                "desc": {name: _written_desc(descs[name]) for name in TENSORS} | {"Axis": axis},
+            }
+        },
+        "commands": [{"type": "dispatch", "dispatchable": _DISPATCHABLE, "bindings": bindings}, result],
+    }
+    return _spread(model, 4) + "\n"
+
+
+def _written_desc(desc: TensorDesc) -> dict[str, Any]:
+    return {"DataType": desc.data_type.name, "Sizes": list(desc.sizes)}
+
+
+def _resource(desc: TensorDesc, values: NDArray[Any] | str) -> dict[str, Any]:
+    return _resource_of(desc, {"sourcePath": values} if isinstance(values, str) else _written(values))
+
+
+def _resource_of(desc: TensorDesc, initial: object) -> dict[str, Any]:
+    """The data type is stated for files, too, since not every version of DxDispatch takes it from them."""
+    # DirectML wants buffers of whole 4 bytes, and DxDispatch rounds up only what it computes itself.
+    size = -(-desc.total_bytes // 4) * 4
+    return {"initialValuesDataType": desc.data_type.name, "initialValues": initial, "sizeInBytes": size}
+
+
+def _written(values: NDArray[Any]) -> list[int | float | str]:
+    """Floats through FLOAT64, whose shortest text is exact for the narrower types however a reader rounds."""
+    flat = values.ravel()
+    if flat.dtype.kind != "f":
+        return flat.tolist()
+    return [each if math.isfinite(each) else str(each) for each in flat.astype(np.float64).tolist()]
+
+
+def _spread(value: object, levels: int, indent: str = "") -> str:
+    """JSON with the entries of the outer levels on lines of their own, and all below on one line."""
+    if not levels or not isinstance(value, dict | list) or not any(isinstance(v, dict | list) for v in _of(value)):
+        return json.dumps(value)
+    inner = f"{indent}  "
+    keys = [f"{json.dumps(key)}: " for key in value] if isinstance(value, dict) else [""] * len(value)
+    rows = [f"{inner}{key}{_spread(each, levels - 1, inner)}" for key, each in zip(keys, _of(value), strict=True)]
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    return f"{opening}\n" + ",\n".join(rows) + f"\n{indent}{closing}"
+
+
+def _of(value: dict[str, Any] | list[Any]) -> list[Any]:
+    return list(value.values()) if isinstance(value, dict) else value

@@ -1,0 +1,297 @@
+"""Numbers as text: exact conversion to a data type, and the text that reads back bit for bit.
+
+An integral number (300, 1.0) must be held exactly by its data type. A fraction, or a number with an exponent, is
+rounded to nearest. Nothing is ever wrapped, truncated or turned to infinity. BOOL takes 0 and 1 alone, and a complex
+type what each of its parts can hold; text has no word for the imaginary part, which is 0.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from revseq_cli.ground import minifloats
+from revseq_cli.ground.errors import FormatError, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+# The longest exact decimal of a FLOAT64 has 1,077 characters; what is longer is not a number that anyone wrote.
+LONGEST = 1100
+_PLAIN = b"0123456789eE.,+-"
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?=f?$)", re.ASCII)
+_INTEGRAL = re.compile(r"([+-]?\d+)(?:\.0*)?f?", re.ASCII)
+# In a float type, -0 keeps its sign.
+_MINUS_ZERO = re.compile(r"-0(?![\d.eE])")
+_SPECIAL = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE)
+_NAN_BITS = re.compile(r"nan\(0x([0-9a-f]{1,16})\)", re.IGNORECASE)
+# The floats at and above which not every integral number is exact, by item size.
+_EXACT_BELOW = {2: 2.0**11, 4: 2.0**24, 8: 2.0**53}
+# The data types whose values can be written as text, and what NumPy calls them; then those that can be read from it,
+# with what holds each number. A data type that is in neither has no text, whatever NumPy would make of its dtype.
+WRITTEN = {
+    "FLOAT64": "f8", "FLOAT32": "f4", "FLOAT16": "f2", "INT64": "i8", "INT32": "i4", "INT16": "i2", "INT8": "i1",
+    "UINT64": "u8", "UINT32": "u4", "UINT16": "u2", "UINT8": "u1",
+}  # fmt: skip
+_PARTS = {"BOOL": "?", "COMPLEX64": "f4", "COMPLEX128": "f8"}
+_READ = {name: np.dtype(code) for name, code in (WRITTEN | _PARTS).items()}
+_USUAL_NAN = {2: 0x7E00, 4: 0x7FC00000, 8: 0x7FF8000000000000}
+
+
+class LiteralError(ValueError):
+    """The number at `index` that its data type cannot hold, and why."""
+
+    def __init__(self, index: int, problem: str) -> None:
+        super().__init__(index, problem)
+        self.index, self.problem = index, problem
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; FormatError where a key stands twice, of which readers take one or the other."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise FormatError(f"has a key twice: {listed(key for key, _ in pairs)}", "each key once")
+    return found
+
+
+def parse(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+    """The numbers as an array of shape (len(tokens),); LiteralError for the first that `dtype` cannot hold.
+
+    `name` is the data type's, for messages.
+    """
+    if tokens and max(map(len, tokens)) > LONGEST:
+        i = next(i for i, token in enumerate(tokens) if len(token) > LONGEST)
+        raise LiteralError(i, f"a number of {len(tokens[i])} characters; {LONGEST} are the most")
+    part = _READ.get(name)
+    if part is None:
+        raise LiteralError(0, f"{name} cannot be written as text")
+    parts = _parse_floats(tokens, part, name) if part.kind == "f" else _parse_integers(tokens, part, name)
+    return _whole(parts, dtype)
+
+
+def _whole(parts: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The numbers themselves, or as the real parts of complex ones; no bit of them changes."""
+    if dtype.kind != "c":
+        return parts.view(dtype)
+    values = np.zeros(parts.size, dtype)
+    values.real = parts
+    return values
+
+
+def bounds(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """The least and the greatest number that a type of integers, or BOOL, holds."""
+    if dtype.kind == "b":
+        return 0, 1
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def parse_plain(text: str, dtype: np.dtype[Any], name: str) -> NDArray[Any] | None:
+    """What `parse` gives for numbers with commas between them, written as JSON has them; several times as fast.
+
+    None where a number needs the care of `parse`, such as an integer written as 1.0, or one that may not fit.
+    """
+    if needs_care(text):
+        return None
+    if "n" in text:
+        text = text.replace("nan", "NaN").replace("inf", "Infinity")
+    try:
+        return from_json(json.loads(f"[{text}]", parse_constant=str), dtype, name)
+    except (ValueError, RecursionError):
+        return None
+
+
+def needs_care(text: str) -> bool:
+    """Whether Python's own reader of JSON would lose how a number is written: -0, or very long."""
+    commas = np.flatnonzero(np.frombuffer(text.encode("ascii", "replace"), np.uint8) == ord(","))
+    return bool(np.diff(commas, prepend=-1, append=len(text)).max() > LONGEST or _MINUS_ZERO.search(text))
+
+
+def from_json(numbers: list[Any], dtype: np.dtype[Any], name: str) -> NDArray[Any] | None:
+    """The same for what Python's reader of JSON made of them, where NaN and infinities are strings."""
+    part = _READ.get(name)
+    kinds = set(map(type, numbers))
+    if part is None or not kinds <= {int, float, str}:  # NumPy would take True for 1, and None for NaN
+        return None
+    parts = _floats_of(numbers, part, str in kinds) if part.kind == "f" else _integers_of(numbers, part, kinds)
+    return None if parts is None else _whole(parts, dtype)
+
+
+def _integers_of(numbers: list[Any], dtype: np.dtype[Any], kinds: set[type]) -> NDArray[Any] | None:
+    least, most = bounds(dtype)
+    return np.array(numbers, dtype) if kinds == {int} and least <= min(numbers) and max(numbers) <= most else None
+
+
+def _floats_of(numbers: list[Any], dtype: np.dtype[Any], has_words: bool) -> NDArray[Any] | None:
+    """Those of which it is certain that FLOAT64 says the same as the text; None where one is not."""
+    words = [i for i, number in enumerate(numbers) if type(number) is str] if has_words else []
+    if not all(_SPECIAL.fullmatch(numbers[i]) for i in words):
+        return None
+    try:
+        wide = np.array(numbers, np.float64)  # it reads those words as we do
+    except OverflowError:
+        return None
+    with np.errstate(over="ignore"):
+        values = wide.astype(dtype)
+    wide[words] = values[words] = 0
+    certain = (np.abs(wide) < _EXACT_BELOW[8]) & ((values == wide) | (wide != np.trunc(wide))) & np.isfinite(values)
+    values[words] = [float(numbers[i]) for i in words]
+    return values if certain.all() and not _halfway(wide, values)[0].any() else None
+
+
+def _halfway(wide: NDArray[Any], values: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """Which FLOAT64 lie half-way between two values of a narrower type, and the neighbour that was not chosen.
+
+    A number that FLOAT64 has rounded to such a place belongs to one side of it.
+    """
+    if values.dtype.itemsize == wide.dtype.itemsize:
+        return np.zeros(wide.shape, np.bool_), values
+    with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinities are at no such place
+        beyond = np.ldexp(1.0, np.finfo(values.dtype).maxexp)  # what a type with one more exponent would have there
+        off = wide - np.where(np.isinf(values) & np.isfinite(wide), np.copysign(beyond, wide), values)
+        other = np.nextafter(values, np.copysign(np.inf, off).astype(values.dtype))
+        return (off != 0) & (other - wide == off), other
+
+
+def _is_plain(tokens: Sequence[str]) -> bool:
+    """Whether int() and float() take the tokens for nothing else than we do: no names, no underscores, no blanks."""
+    joined = ",".join(tokens)
+    return joined.isascii() and not joined.encode().translate(None, _PLAIN)
+
+
+def _parse_integers(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+    try:
+        numbers = list(map(int, tokens)) if _is_plain(tokens) else None
+    except ValueError:
+        numbers = None
+    if numbers is None:
+        numbers = [_integer(i, token, name) for i, token in enumerate(tokens)]
+    least, most = bounds(dtype)
+    if numbers and not least <= min(numbers) <= max(numbers) <= most:  # NumPy would take 2 for True
+        i = next(i for i, n in enumerate(numbers) if not least <= n <= most)
+        raise LiteralError(i, f"{str(numbers[i])[:40]} does not fit {name} ({least} to {most})")
+    return np.array(numbers, dtype=dtype)
+
+
+def _integer(i: int, token: str, name: str) -> int:
+    """One integer, exactly; it may be written as 1.0 or 1e3."""
+    number = _NUMBER.match(token)
+    if not number:
+        why = f"{name} has no {token[:40]}" if is_special(token) else f"{token[:40]!r} is not a number"
+        raise LiteralError(i, why)
+    try:
+        exact = Decimal(number[0])
+    except InvalidOperation:  # its exponent has more digits than Decimal counts
+        raise LiteralError(i, f"{token[:40]} does not fit {name}") from None
+    if not exact:
+        return 0
+    if not -LONGEST < exact.adjusted() < 20:  # 2^64 has 20 digits; and 1e-999999999 has no ratio worth computing
+        raise LiteralError(i, f"{token[:40]} does not fit {name}")
+    numerator, denominator = exact.as_integer_ratio()
+    if denominator != 1:
+        raise LiteralError(i, f"{token[:40]} is a fraction, and {name} holds integers")
+    return numerator
+
+
+def _parse_floats(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+    patterns: dict[int, int] = {}  # NaN bits, by index
+    special: set[int] = set()
+    try:
+        wide = np.array(list(map(float, tokens)) if _is_plain(tokens) else None, np.float64)
+    except ValueError:
+        wide = np.array(None, np.float64)
+    if wide.ndim == 0:
+        wide = np.array([_float(i, token, dtype, name, patterns) for i, token in enumerate(tokens)], np.float64)
+        special = {i for i, token in enumerate(tokens) if is_special(token)}
+    with np.errstate(over="ignore"):
+        values = wide.astype(dtype)
+    _round_halfway(tokens, wide, values)
+    for i in map(int, np.flatnonzero(np.isinf(values))):
+        if i not in special:
+            raise LiteralError(i, f"{tokens[i][:40]} is too large for {name}")
+    for i in map(int, np.flatnonzero(np.abs(wide) >= _EXACT_BELOW[dtype.itemsize])):
+        integral = _INTEGRAL.fullmatch(tokens[i])
+        # int() on both sides: NumPy would compare 2^53+1 with 2^53 as floats, and find them equal.
+        if integral and int(integral[1]) != int(values[i]):
+            raise LiteralError(i, f"{tokens[i][:40]} is not exact in {name}, which would hold {int(values[i])}")
+    bits = values.view(f"u{dtype.itemsize}")
+    for i, pattern in patterns.items():
+        bits[i] = pattern
+    return values
+
+
+def _round_halfway(tokens: Sequence[str], wide: NDArray[Any], values: NDArray[Any]) -> None:
+    """Move to the other neighbour what FLOAT64 has rounded onto the middle between two of them."""
+    halfway, other = _halfway(wide, values)
+    for i in map(int, np.flatnonzero(halfway)):
+        number = _NUMBER.match(tokens[i])
+        exact, middle = Decimal(number[0] if number else 0), Decimal(float(wide[i]))
+        if exact != middle and (exact > middle) != (values[i] > wide[i]):
+            values[i] = other[i]
+
+
+def _float(i: int, token: str, dtype: np.dtype[Any], name: str, patterns: dict[int, int]) -> float:
+    """One float in FLOAT64; the bits of a NaN are left in `patterns`."""
+    if number := _NUMBER.match(token):
+        return float(number[0])
+    if written := _NAN_BITS.fullmatch(token):
+        patterns[i] = int(written[1], 16)
+        usual = _USUAL_NAN[dtype.itemsize]
+        quiet = 1 << (_MANTISSA[dtype.itemsize] - 1)
+        exponent = usual & ~quiet
+        # All exponent bits, at least one mantissa bit, nothing above the sign.
+        if (
+            patterns[i] & exponent != exponent
+            or not patterns[i] & (2 * quiet - 1)
+            or patterns[i] >> (8 * dtype.itemsize)
+        ):
+            raise LiteralError(i, f"{token[:40]} is not the bits of a NaN in {name}")
+        return float("nan")
+    if _SPECIAL.fullmatch(token):
+        return float(token)
+    raise LiteralError(i, f"{token[:40]!r} is not a number")
+
+
+_MANTISSA = {2: 10, 4: 23, 8: 52}
+
+
+def is_special(token: str) -> bool:
+    """Whether it is written as a NaN or an infinity."""
+    return bool(_SPECIAL.fullmatch(token) or _NAN_BITS.fullmatch(token))
+
+
+def render(values: NDArray[Any]) -> list[str]:
+    """Each value as the shortest text that `parse` reads back bit for bit, in C order.
+
+    Integral floats below 1e16 are written as integers (1, not 1.0), since every page does; -0.0 keeps its sign. The
+    floats that NumPy lacks have a text for a person, which `parse` does not take.
+    """
+    if minifloats.is_minifloat(values.dtype):
+        return minifloats.render(values)
+    flat = values.ravel()
+    if flat.dtype.kind != "f":
+        return list(map(str, flat.tolist()))
+    with np.errstate(invalid="ignore"):  # signaling NaNs
+        wide = flat.astype(np.float64)
+        integral = (wide == np.trunc(wide)) & (np.abs(wide) < 1e16) & ~((wide == 0) & np.signbit(wide))
+    texts = np.empty(flat.size, dtype=object)
+    texts[integral] = list(map(str, wide[integral].astype(np.int64).tolist()))
+    texts[~integral] = _render_floats(flat[~integral])
+    return texts.tolist()
+
+
+def _render_floats(flat: NDArray[Any]) -> list[str]:
+    """The text of floats that have a fraction, an exponent, a sign on zero, or no finite value."""
+    # repr of a Python float is FLOAT64's shortest text; the narrower types have theirs in NumPy's str.
+    texts = list(map(repr, flat.tolist())) if flat.dtype.itemsize == 8 else list(map(str, flat))
+    native = flat.astype(flat.dtype.newbyteorder("="), copy=False)
+    bits = native.view(f"u{flat.dtype.itemsize}")
+    for i in np.flatnonzero(np.isnan(native) & (bits != _USUAL_NAN[flat.dtype.itemsize])):
+        texts[i] = f"nan({int(bits[i]):#x})"
+    return texts

@@ -1,0 +1,400 @@
+"""The bracket notation of Microsoft's reference pages: parse it to tensors and attributes, and print it.
+
+    Name: (Sizes:{1,1,3,4}, DataType:FLOAT32)
+    [[[[1,  2,  3,  4],
+       [5,  6,  7,  8],
+       [9, 10, 11, 12]]]]
+
+    Axis: 3
+
+Comments run from // to the end of the line. Nothing here knows which labels an operator uses.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from revseq_cli.ground.errors import FormatError, UsageError, printable
+from revseq_cli.ground.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
+from revseq_cli.texts import literals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+_COMMENT = re.compile(r"//[^\n]*")
+# What pages dress their examples in. It is blanked out, one blank for each character, so that places stay.
+_TAG = re.compile(r"<[/!a-zA-Z][^<>]{0,1000}>")
+_QUOTE = re.compile(r"^[ \t]*>[> \t]*", re.MULTILINE)
+_DRESS = {"\r": "\n", "\xa0": " ", "\u3000": " ", "`": " ", "**": "  ", "&nbsp;": " " * 6}
+# Possessive: two runs of blanks side by side would take time that is quadratic in them.
+_NAME = r"^[ \t]*+(?:[-*+][ \t]++)?(?P<name>[A-Za-z_]\w*+(?:\[\d++\])?)[ \t]*+[:=][ \t]*+"
+# What begins like a header; one that does not go on like one is an error for whoever asks for that tensor.
+_HEADER_START = re.compile(_NAME + r"\(?\s*+Sizes\s*+[:=]", re.MULTILINE)
+_HEADER = re.compile(
+    _NAME + r"\(\s*+Sizes\s*+[:=]\s*+\{(?P<sizes>[^{}]*+)\}[\s,]*+DataType\s*+[:=]\s*+(?P<type>\w++)\s*+\)",
+    re.MULTILINE,
+)
+_ATTRIBUTE = re.compile(_NAME + r"(?P<value>\S[^\n]*)", re.MULTILINE)
+# A text that begins so is a tensor; one that begins with [Home](index.md) is a page.
+_BARE = re.compile(r"\s*\[[\s\[]*(?:[-+.\d\"]|(?:nan|inf|infinity)\b)", re.IGNORECASE)
+_CONTROL = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]")
+_QUOTED_SPECIAL = re.compile(r'"([+-]?(?:nan|inf|infinity)|nan\(0x[0-9a-f]+\))"', re.IGNORECASE)
+
+MOST_TENSORS = 10_000  # which nobody wrote by hand; a page of examples has some dozens
+
+_OPEN, _CLOSE, _COMMA, _NUMBER, _BLANK, _BAD = range(6)
+_KINDS = bytearray([_BAD] * 256)
+for _kind, _characters in (
+    (_OPEN, b"["),
+    (_CLOSE, b"]"),
+    (_COMMA, b","),
+    (_NUMBER, b"0123456789+-.()abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"),
+    (_BLANK, b" \t\r\n"),
+):
+    for _character in _characters:
+        _KINDS[_character] = _kind
+_OUT_OF_PLACE = {
+    (_NUMBER, _NUMBER): "a comma is missing before this number",
+    (_OPEN, _CLOSE): "an empty row; a tensor without elements needs a header that says its sizes",
+    (_COMMA, _COMMA): "a number is missing before this comma",
+    (_OPEN, _COMMA): "a number is missing before this comma",
+    (_NUMBER, _OPEN): "a row starts beside a number",
+    (_CLOSE, _NUMBER): "a number stands beside a row",
+}
+# Anything else may follow anything: a comma may be missing between two rows, and may trail before a bracket.
+_MAY_FOLLOW = np.ones((4, 4), dtype=bool)
+_MAY_FOLLOW[tuple(zip(*_OUT_OF_PLACE, strict=True))] = False
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A line such as `Axis: 3`; `line` counts from 1."""
+
+    name: str
+    value: str
+    line: int
+
+
+@dataclass(frozen=True)
+class TensorText:
+    """One tensor as it stands in a text: its header, where it has one, and the place of its body.
+
+    `text` is the whole text with its comments and its dress blanked out. The header begins at `start`; the body is
+    text[opened:stop], which is empty where a header stands alone. What is wrong with either is an error only for
+    whoever asks: pages have examples of other operators, too.
+    """
+
+    name: str
+    line: int
+    text: str
+    start: int
+    opened: int
+    stop: int
+
+    @functools.cached_property
+    def desc(self) -> TensorDesc | None:
+        """What the header says, None without one; FormatError for what cannot be a tensor's."""
+        return _desc(self.text, self.start) if self.name else None
+
+    def values(self, data_type: DataType, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """The values in their sizes, as `dtype`; FormatError with line, column and a caret."""
+        desc = self.desc
+        if self.opened == self.stop:
+            raise error_at(self.text, self.start, f"{self.name} has no values", "rows in brackets below the header")
+        if desc and 0 in desc.sizes and not re.search(r"[^\[\],\s]", self.text[self.opened : self.stop]):
+            return np.empty(desc.sizes, dtype)
+        shape, numbers, places = _read_body(self)
+        flat = literals.parse_plain(numbers, dtype, data_type.name)
+        try:
+            flat = literals.parse(numbers.replace(",", " ").split(), dtype, data_type.name) if flat is None else flat
+        except literals.LiteralError as e:
+            raise error_at(self.text, self.opened + places[e.index], e.problem) from None
+        return flat.reshape(self._sizes(desc, shape))
+
+    def line_of(self, element: int) -> int:
+        """The line on which that element stands, counted in C order."""
+        _, _, places = _read_body(self)
+        return self.text.count("\n", 0, self.opened + int(places[element])) + 1
+
+    def _sizes(self, desc: TensorDesc | None, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The header's sizes, where the body fits them; leading sizes of 1 need no brackets."""
+        if desc is None:
+            return shape
+        sizes, rank = desc.sizes, len(shape)
+        if sizes[-rank:] == shape and prod(sizes[:-rank]) == 1:
+            return sizes
+        raise error_at(
+            self.text, self.opened, f"{self.name} has Sizes {braced(sizes)}, and its body {braced(shape)}",
+            "the sizes in the header are those of the body",
+        )  # fmt: skip
+
+
+def error_at(text: str, offset: int, found: str, wanted: str = "") -> FormatError:
+    """The error at that place of the text: with line and column, the line itself and a caret below it."""
+    start = text.rfind("\n", 0, offset) + 1
+    stop = text.find("\n", offset)
+    line, column = text[start : stop if stop >= 0 else len(text)].rstrip("\r"), offset - start
+    shown = max(0, column - 40)
+    before = printable(line[shown:column].replace("\t", " "))
+    behind = line[column:].replace("\t", " ")
+    context = before + printable(behind[:60]) + "..." * (len(behind) > 60)
+    caret = " " * len(before) + "^"
+    place = f"line {text.count(chr(10), 0, offset) + 1}, column {column + 1}: {found}"
+    return FormatError(place, wanted, context=f"{context}\n{caret}")
+
+
+def parse(text: str) -> Iterator[TensorText | Attribute]:
+    """Every tensor and attribute line of a text, in order; a text that begins with a bracket is one tensor."""
+    text = _undressed(text)
+    headers = list(itertools.islice(_headers(text), MOST_TENSORS + 1))
+    if _BARE.match(text) or (not headers and text.lstrip()[:1] == "["):
+        yield _bare(text)
+        return
+    if len(headers) > MOST_TENSORS:
+        raise FormatError(f"holds more than {MOST_TENSORS} tensors", "a page with some examples")
+    lines = _Lines(text)
+    end = 0
+    for i, found in enumerate(headers):
+        yield from _attributes(text, end, found.start(), lines)
+        limit = headers[i + 1].start() if i + 1 < len(headers) else len(text)
+        header = _HEADER.match(text, found.start())
+        end = header.end() if header else found.end()
+        opened = stop = end
+        bracket = re.compile(r"\[|\S[^\n]*").search(text, end, limit)
+        if header and bracket and bracket[0] == "[":
+            opened, stop = bracket.start(), _body_end(text, bracket.start(), limit)
+        elif header and bracket and not header["sizes"].strip() and bracket[0][0] in "+-.0123456789ni":
+            opened, stop = bracket.span()
+        yield TensorText(found["name"], lines.of(found.start("name")), text, found.start(), opened, stop)
+        end = max(stop, end)
+    yield from _attributes(text, end, len(text), lines)
+
+
+def _blanks(match: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", match[0])
+
+
+def _headers(text: str) -> Iterator[re.Match[str]]:
+    """What begins like a header: the line of its name is looked for from its first word, since bodies are long."""
+    line, behind, stop = -1, 0, 0
+    for found in re.finditer("Sizes", text):
+        end = found.start()
+        while end and text[end - 1].isspace():
+            end -= 1
+        if end and text[end - 1] == "(":
+            end -= 1
+        begins = text.rfind("\n", behind, end) + 1 or max(line, 0)  # from the last one on, so that time is linear
+        if begins > line and begins >= stop and (header := _HEADER_START.match(text, begins)):
+            yield header
+            stop = header.end()
+        line, behind = begins, end
+
+
+class _Lines:
+    """The number of the line of each place, asked for in order: counted once, not from the top for every item."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._place, self._line = text, 0, 1
+
+    def of(self, place: int) -> int:
+        """Counted from 1."""
+        self._line += self._text.count("\n", self._place, place)
+        self._place = place
+        return self._line
+
+
+def _undressed(text: str) -> str:
+    """The text without its dress and its comments; a character tells at once that a long text has none of it."""
+    if "\r" in text:
+        text = text.replace("\r\n", " \n")
+    for dress, plain in _DRESS.items():
+        if dress[0] in text:
+            text = text.replace(dress, plain)
+    if "<" in text or ">" in text:
+        text = _QUOTE.sub(_blanks, _TAG.sub(_blanks, text))
+    return _COMMENT.sub(_blanks, text) if "/" in text else text
+
+
+def _bare(text: str) -> TensorText:
+    """The tensor that the whole text is."""
+    start = len(text) - len(text.lstrip())
+    stop = _body_end(text, start, len(text))
+    if rest := re.search(r"\S", text[stop:]):
+        raise error_at(text, stop + rest.start(), "something stands behind the last bracket")
+    return TensorText("", 1, text, start, start, stop)
+
+
+def _attributes(text: str, start: int, stop: int, lines: _Lines) -> Iterator[Attribute]:
+    for found in _ATTRIBUTE.finditer(text, start, stop):
+        yield Attribute(found["name"], found["value"].rstrip(), lines.of(found.start("name")))
+
+
+def _desc(text: str, start: int) -> TensorDesc:
+    """What the header that begins there says."""
+    found = _HEADER.match(text, start)
+    if not found:
+        raise error_at(text, start, "no header of a tensor", "Name: (Sizes:{1,3}, DataType:FLOAT32)")
+    name = found["name"]
+    try:
+        sizes = tuple(int(size) for size in found["sizes"].split(",")) if found["sizes"].strip() else ()
+    except ValueError:
+        raise error_at(text, found.start("sizes"), f"{name} has Sizes {{{found['sizes'][:40]}}}", "integers") from None
+    if min(sizes, default=0) < 0 or len(sizes) > MOST_DIMENSIONS:
+        wrong, wanted = f"{name} has Sizes {braced(sizes)[:200]}", f"at most {MOST_DIMENSIONS} sizes of at least 0"
+        raise error_at(text, found.start("sizes"), wrong, wanted)
+    try:
+        return TensorDesc(DataType.parse(found["type"]), sizes)
+    except UsageError as e:
+        raise error_at(text, found.start("type"), e.found, e.wanted) from None
+
+
+def _body_end(text: str, start: int, limit: int) -> int:
+    """Behind the bracket that closes the one at `start`; `limit` where none does."""
+    codes = np.frombuffer(text[start:limit].encode("ascii", "replace"), np.uint8)  # a byte for each character
+    brackets = np.flatnonzero((codes == ord("[")) | (codes == ord("]")))
+    depth = np.cumsum(np.where(codes[brackets] == ord("["), 1, -1))
+    closed = np.flatnonzero(depth == 0)
+    return start + int(brackets[closed[0]]) + 1 if closed.size else limit
+
+
+def _read_body(tensor: TensorText) -> tuple[tuple[int, ...], str, NDArray[np.intp]]:
+    """A body's shape, its numbers without the brackets, and where each stands."""
+    body = tensor.text[tensor.opened : tensor.stop]
+    if body.count("[") != body.count("]"):
+        if control := _CONTROL.search(body):  # its bracket, as in ESC [ 31 m, was taken for one
+            raise error_at(tensor.text, tensor.opened + control.start(), f"{control[0]!r} has no place in a tensor")
+        raise error_at(tensor.text, tensor.opened, "this bracket is never closed")
+    if '"' in body:  # JSON writes "nan" in quotes
+        body = _QUOTED_SPECIAL.sub(lambda special: f" {special[1]} ", body)
+    kinds = np.frombuffer(body.encode("ascii", "replace").translate(_KINDS), np.uint8)
+    bad = np.flatnonzero(kinds == _BAD)
+    if bad.size:
+        raise error_at(tensor.text, tensor.opened + int(bad[0]), f"{body[bad[0]]!r} has no place in a tensor")
+    keep = kinds != _BLANK
+    keep[1:] &= ~((kinds[1:] == _NUMBER) & (kinds[:-1] == _NUMBER))  # a number counts where it starts
+    places = np.flatnonzero(keep)
+    kinds = kinds[places]
+    wrong = np.flatnonzero(~_MAY_FOLLOW[kinds[:-1], kinds[1:]])
+    if wrong.size:
+        i = int(wrong[0])
+        raise error_at(tensor.text, tensor.opened + int(places[i + 1]), _OUT_OF_PLACE[int(kinds[i]), int(kinds[i + 1])])
+    shape = _shape(tensor, kinds, places)
+    return shape, body.replace("[", " ").replace("]", " "), places[kinds == _NUMBER]
+
+
+def _shape(tensor: TensorText, kinds: NDArray[np.uint8], places: NDArray[np.intp]) -> tuple[int, ...]:
+    """The body's shape; FormatError where rows of one depth differ in length, or numbers stand at two depths."""
+    depth = np.cumsum((kinds == _OPEN).view(np.int8) - (kinds == _CLOSE).view(np.int8), dtype=np.int32)
+    numbers = np.flatnonzero(kinds == _NUMBER)
+    rank = int(depth[numbers[0]])
+    if not rank:  # brackets are for tensors with dimensions
+        return () if numbers.size == 1 else (numbers.size,)
+    if rank > 64:
+        raise error_at(tensor.text, tensor.opened, f"{rank} brackets deep", "at most 64 dimensions, and 8 in DirectML")
+    shallow = numbers[depth[numbers] != rank]
+    if shallow.size:
+        raise error_at(
+            tensor.text, tensor.opened + int(places[shallow[0]]),
+            f"a number {depth[shallow[0]]} brackets deep, and the first one is {rank} deep",
+        )  # fmt: skip
+    rows = [np.flatnonzero((kinds == _OPEN) & (depth == d)) for d in range(1, rank + 1)]
+    shape = []
+    for parents, children in zip(rows, [*rows[1:], numbers], strict=True):
+        counts = np.bincount(np.searchsorted(parents, children) - 1, minlength=parents.size)
+        odd = np.flatnonzero(counts != counts[0])
+        if odd.size:
+            raise error_at(
+                tensor.text, tensor.opened + int(places[parents[odd[0]]]),
+                f"a row of {counts[odd[0]]}, and the first one has {counts[0]}", "all rows of one length",
+            )  # fmt: skip
+        shape.append(int(counts[0]))
+    return tuple(shape)
+
+
+def header(name: str, desc: TensorDesc) -> str:
+    """The line above a body: `Name: (Sizes:{1,1,3,4}, DataType:FLOAT32)`."""
+    return f"{name}: {desc}"
+
+
+def body(rows: Sequence[str], sizes: tuple[int, ...], gaps: Sequence[int] = ()) -> str:
+    """The rows of a tensor in their brackets; a number without dimensions has none, and a pair stands for no elements.
+
+    Brackets run together; a row that opens k of them is indented by (rank - k) blanks. `gaps` has, for each dimension,
+    after how many of its indices a "..." stands for what was left out, or 0.
+    """
+    if not rows or not sizes:
+        return rows[0] if rows else "[]"
+    rank = len(sizes)
+    gaps = gaps or (0,) * rank
+    # How many rows an index of each dimension holds, and all its indices, from the innermost out.
+    spans = [prod(sizes[d + 1 : -1]) for d in range(rank - 2, -1, -1)]
+    blocks = [prod(sizes[d:-1]) for d in range(rank - 2, -1, -1)]
+    starts = np.arange(len(rows) + 1)
+    opened = (1 + sum(((starts % block == 0) for block in blocks), np.zeros(starts.size, int))).tolist()
+    before = [" " * (rank - count) + "[" * count for count in range(rank + 1)]
+    after = ["]" * count + "," for count in range(rank + 1)]
+    lines = [before[o] + row + after[c] for row, o, c in zip(rows, opened, opened[1:], strict=False)]
+    lines[-1] = lines[-1][:-1]
+    for d, (span, block) in enumerate(zip(spans, blocks, strict=True)):
+        if gap := gaps[rank - 2 - d]:
+            for i in range(gap * span - 1, len(rows), block):
+                lines[i] += "\n" + " " * (rank - 1 - d) + "..."
+    return "\n".join(lines)
+
+
+def aligned(texts: Sequence[str], width: int, gap: int = 0, mark: Callable[[int, str], str] | None = None) -> list[str]:
+    """Rows of `width` elements whose texts, in C order, are given; `mark` may dress an element, by its number.
+
+    The first column has a width of its own and all others share one. That rule gives the tensors of the reference page
+    to the letter. A "..." stands after `gap` elements, unless that is 0.
+    """
+    starts = range(0, len(texts), width)
+    first = max(map(len, texts[::width]))
+    if width == 1 and not mark:
+        return [text.rjust(first) for text in texts]
+    other = max(max(map(len, texts[start + 1 : start + width]), default=0) for start in starts)
+    rows = []
+    for start in starts:
+        stop = start + width
+        cells = [texts[start].rjust(first), *map(str.rjust, texts[start + 1 : stop], itertools.repeat(other))]
+        if mark:
+            cells = [
+                cell[: -len(text)] + mark(i, text)
+                for i, (cell, text) in enumerate(zip(cells, texts[start:stop], strict=True), start)
+            ]
+        if gap:
+            cells.insert(gap, "...")
+        rows.append(", ".join(cells))
+    return rows
+
+
+def rows_of(values: NDArray[Any], render: Callable[[NDArray[Any]], list[str]] = literals.render) -> list[str]:
+    """A tensor's aligned rows; integers need no `render`, since one template prints a row of them."""
+    if not values.ndim or not values.size:
+        return render(values)
+    if values.dtype.kind not in "iu":
+        return aligned(render(values), values.shape[-1])
+    columns = values.reshape(-1, values.shape[-1])
+
+    def longest(part: NDArray[Any]) -> int:
+        return max(len(str(part.min())), len(str(part.max()))) if part.size else 0
+
+    first, other = longest(columns[:, :1]), longest(columns[:, 1:])
+    template = f"%{first}d" + f", %{other}d" * (columns.shape[1] - 1)
+    if columns.shape[1] == 1:
+        return list(map(template.__mod__, columns.ravel().tolist()))
+    return [template % tuple(row) for row in columns.tolist()]
+
+
+def tensor_text(name: str, desc: TensorDesc, values: NDArray[Any]) -> str:
+    """Header and body, as a page shows a tensor; no line break at the end."""
+    return f"{header(name, desc)}\n{body(rows_of(values), desc.sizes)}"
