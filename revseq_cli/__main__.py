@@ -13,9 +13,12 @@ import io
 import os
 import stat
 import sys
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from revseq_cli.ground import stopping
+
+if TYPE_CHECKING:
+    from revseq_cli.ground.errors import RevseqError
 
 _FAILED = 2  # anything that stopped the work
 _STDERR = 2
@@ -131,7 +134,7 @@ def _run() -> int:
         return _fail(e, verbose)
 
 
-def _worded(error: Exception) -> Exception:
+def _worded(error: Exception) -> RevseqError:
     """An error of any kind in our form."""
     import click
 
@@ -149,7 +152,9 @@ def _fail(error: Exception, verbose: int) -> int:
         import traceback
 
         traceback.print_exception(error)
-    print(_worded(error), file=sys.stderr, flush=True)
+    from revseq_cli.report.words import message
+
+    print(message(_worded(error)), file=sys.stderr, flush=True)
     return _FAILED
 
 

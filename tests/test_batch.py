@@ -106,7 +106,7 @@ def test_options_are_defaults_for_every_job(revseq, files):
     done = revseq("batch", "-", "--overwrite", "--json", stdin=text.encode())
     assert [each["ok"] for each in reports(done)] == [True, False, False]
     assert "line 2: y2.npy: already exists" in done.err
-    assert "line 3: x.npy: DataType is FLOAT32, and --dtype says INT8" in done.err
+    assert "line 3: x.npy: DataType is FLOAT32, and INT8 is asked for" in done.err
     assert (files / "y2.npy").read_bytes() == b"old"
 
 
@@ -180,7 +180,7 @@ def test_larger_jobs_have_the_engine_to_themselves(revseq, files):
             {"output": "y2.npy"}, job | {"output": "y3.npy", "memory": "1MiB"}, job | {"output": "y4.npy", "memory": 9}]  # fmt: skip
     done = revseq("batch", "-", "--json", stdin=lines(*jobs).encode())
     assert [each["ok"] for each in reports(done)] == [True] * 4 + [False]
-    assert "line 5: large.npy: --memory is 9 bytes" in done.err
+    assert "line 5: large.npy: the memory is 9 bytes" in done.err
     for name in ("y1.npy", "y3.npy"):
         assert oracle.same_bits(np.load(files / name), oracle.reverse(large, lengths, 1))
 
@@ -299,7 +299,7 @@ def test_any_exception_is_its_jobs(files):
 import sys, revseq_cli.__main__ as main, revseq_cli.passes.engine as engine
 real = engine.reverse
 def reverse(job, *others):
-    return real(job, *others) if jobs.axis else 1 / 0
+    return real(job, *others) if job.axis else 1 / 0
 engine.reverse = reverse
 main.main()
 """

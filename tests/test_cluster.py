@@ -21,6 +21,7 @@ distributed = pytest.importorskip("distributed", reason="distributed, the extra 
 from revseq_cli.ground import stopping  # noqa: E402 - it cannot be imported without dask
 from revseq_cli.ground.errors import EngineError, UsageError  # noqa: E402
 from revseq_cli.passes import cluster  # noqa: E402 - it cannot be imported without dask
+from revseq_cli.report.words import spelled
 
 JOB = ("run", "x.npy", "n.npy", "--axis", "1", "--engine", "dask", "--scheduler-file", "s.json")
 # What a worker loads before its first block; dask may load it twice.
@@ -376,7 +377,7 @@ def test_nobody_there(monkeypatch, site):
     for address in ("nonsense://a", "127.0.0.1", "inproc://x"):
         with pytest.raises(UsageError, match="is no address") as caught:
             cluster.connected(address, 1)
-        assert caught.value.hint == "add --scheduler tcp://host:8786"
+        assert spelled(caught.value.hint) == "add --scheduler tcp://host:8786"
     monkeypatch.setattr(cluster, "_LONGEST_ALONE", 0.5)
     until(site.file.exists)
     try:
@@ -467,7 +468,7 @@ def test_without_dask_it_is_said(files):
     command = [sys.executable, "-c", code, "run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy", "--engine", "dask"]
     done = subprocess.run(command, cwd=files, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("Error: --engine dask needs dask")
+    assert done.stderr.startswith("Error: the engine dask needs the package dask")
     assert "pip install 'revseq-cli[dask]'" in done.stderr
     assert COMMAND.exists()
 

@@ -167,7 +167,7 @@ def test_batch_axis(revseq, files):
     revseq("run", "x.npy", "rank1.npy", "--axis", 1, "--batch-axis", 0, "--lengths-dtype", "uint32", "-o", "y.npy").ok()
     for wrong in (-2, 1, 7, -1):  # counted from the end, the reversed axis, too large, the reversed axis from the end
         done = revseq("run", "x.npy", "rank1.npy", "--axis", 1, "--batch-axis", wrong, "--lengths-dtype", "uint32")
-        done.refused(f"--batch-axis is {wrong}", "0 to 1, and not the reversed axis 1", "Hint: try --batch-axis 0\n")
+        done.refused(f"the batch axis is {wrong}", "0 to 1, and not the reversed axis 1", "Hint: try --batch-axis 0\n")
     done = revseq("run", "x.npy", "rank1.npy", "--axis", 7, "--batch-axis", 0, "--lengths-dtype", "uint32")
     done.refused("Axis is 7")
     assert "dimension count is" not in done.err
@@ -190,7 +190,7 @@ def test_batch_axis(revseq, files):
         (("x.npy::a", "n.npy"), ("a .npy file holds one tensor",)), (("x.npy",), ("no lengths are given",)),
         (("x.npy", "[[2], [4]]"), ("Sizes is {2,1}", "{3,1}")), (("x.npy", "[[2], [4], [3.5]]"), ("3.5 is a fraction",)),
         (("x.npy", "[[2], [4], [-3]]"), ("-3 does not fit UINT32",)), (("x.npy", "[[2, 4, 3]"), ("never closed",)),
-        (("x.npy", "n.npy", "--dtype", "INT8"), ("DataType is FLOAT32, and --dtype says INT8",)),
+        (("x.npy", "n.npy", "--dtype", "INT8"), ("DataType is FLOAT32, and INT8 is asked for",)),
         (("x.npy", "n.npy", "--dtype", "FLOAT99"), ("'FLOAT99' is not a data type",)),
         (("x.npy", "n.npy", "--feature-level", "7_0"), ("'7_0' is not a feature level",)),
         (("x.npy", "n.npy", "--feature-level", "1_0"), ("feature level is 1_0",)),

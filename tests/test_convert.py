@@ -158,7 +158,7 @@ def test_a_chunk_larger_than_the_memory(revseq, tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f.create_dataset("x", data=np.zeros((500, 500)), chunks=(500, 500))
     few = ("--memory", "1MB", "--engine", "serial")
-    revseq("convert", "x.h5", "y.npy", *few).refused("--memory is 1000000 bytes", "add --memory 8000000")
+    revseq("convert", "x.h5", "y.npy", *few).refused("the memory is 1000000 bytes", "add --memory 8000000")
     assert not (tmp_path / "y.npy").exists()
     revseq("convert", "x.h5", "y.npy", "--engine", "serial", "--memory", 8_000_000).ok()
 
@@ -212,7 +212,7 @@ def test_text_without_a_header(revseq, tmp_path):
     revseq("convert", "[1.5]", "y.npy").ok()
     assert np.load(tmp_path / "y.npy").dtype == np.float32
     revseq("convert", "[300]", "z.npy", "--dtype", "uint8").refused("SRC", "300 does not fit UINT8")
-    revseq("convert", "x.npy", "z.npy", "--dtype", "int8").refused("DataType is UINT8, and --dtype says INT8")
+    revseq("convert", "x.npy", "z.npy", "--dtype", "int8").refused("DataType is UINT8, and INT8 is asked for")
     assert not (tmp_path / "z.npy").exists()
 
 
@@ -277,7 +277,7 @@ def test_reports(revseq, files):
         (("x.npy", "-", "--verify"), ["a DST that is one"]),
         (("x.npy", "-", "--chunks", "auto"), ["a DST that is one"]),
         (("x.npy", "y.npy", "--sha256"), ["add --json"]),
-        (("x.npy", "y.npy", "--compression", "gzip"), ["are about HDF5"]),
+        (("x.npy", "y.npy", "--compression", "gzip"), ["only HDF5 has chunks"]),
         (("x.npy", "y.h5", "--chunks", "2"), ["--chunks has 1 sizes"]),
         (("x.npy", "y.npy::/name"), ["no name after ::"]),
         (("x.npy",), ["Missing argument 'DST'"]),

@@ -277,7 +277,7 @@ def test_a_large_file_in_little_memory(tmp_path):
         (("a.npy", "b.npy", "--rtol", "inf"), ["'inf' is not a number of at least 0"]),
         (("a.npy", "b.npy", "--rtol", "x"), ["'x' is not a number of at least 0"]),
         (("a.npy", "b.npy", "--first", "-1"), ["--first"]),
-        (("a.npy", "b.npy", "--dtype", "INT8"), ["DataType is FLOAT32, and --dtype says INT8"]),
+        (("a.npy", "b.npy", "--dtype", "INT8"), ["DataType is FLOAT32, and INT8 is asked for"]),
         (("big.h5", "big.h5", "--memory", "1MB", "--engine", "serial"), ["add --memory"]),
     ],
 )

@@ -255,9 +255,9 @@ def test_other_formats_become_contiguous_unless_asked(folder, revseq):
         with h5py.File(folder / f"{name}.h5") as g:
             assert (g[dataset].chunks, g[dataset].compression) == (chunks, compression)
             assert oracle.same_bits(g[dataset][()], RESULT)
-    revseq(*job, "d.npy", "--chunks", "auto").refused("about HDF5")
+    revseq(*job, "d.npy", "--chunks", "auto").refused("only HDF5 has chunks")
     revseq(*job[:-1], "--compression", "gzip").refused("about a file", "add -o out.h5")
-    revseq(*job, "d.h5", "--chunks", "3x3").refused("--chunks has 2 sizes", "3, one for each dimension")
+    revseq(*job, "d.h5", "--chunks", "3x3").refused("the chunks have 2 sizes", "3, one for each dimension")
     for wrong in ("0x1x1", "x", "1,2,3", "-1"):
         revseq(*job, "d.h5", "--chunks", wrong).refused("keep, auto, or sizes")
     for wrong in ("gzip:10", "lzma", "9"):
@@ -341,7 +341,7 @@ def test_chunks_across_more_lines_than_fit(tmp_path, revseq, chunks, suffix):
 
 def test_a_chunk_larger_than_the_memory_names_what_it_takes(folder, revseq):
     make(folder, chunks=SHAPE, compression="gzip")
-    done = revseq(*RUN, "--memory", "10K", "--jobs", 1).refused("--memory is 10240 bytes", "Hint: add --memory ")
+    done = revseq(*RUN, "--memory", "10K", "--jobs", 1).refused("the memory is 10240 bytes", "Hint: add --memory ")
     needed = done.err.split("add --memory ")[1].strip()
     revseq(*RUN, "--memory", needed, "--jobs", 1, "--verify").ok()
 
@@ -410,7 +410,7 @@ def test_memory_is_for_fewer_workers_where_not_for_all(folder, revseq):
 
 def test_a_chunk_larger_than_its_dataset_counts_whole(folder, revseq):
     make(folder, chunks=(5, 30, 100_000), maxshape=(None, None, None))
-    revseq(*RUN, "--memory", "1M").refused("--memory is 1048576 bytes")
+    revseq(*RUN, "--memory", "1M").refused("the memory is 1048576 bytes")
 
 
 @pytest.mark.parametrize("memory", ["2M", "150K"])

@@ -41,7 +41,7 @@ def test_input_and_lengths_in_one_file(revseq, tmp_path):
     with np.load(tmp_path / "z.npz") as found:
         assert oracle.same_bits(found["x"], EXPECTED)
     revseq("run", *job, "-f", "safetensors").refused(".safetensors cannot be written to a pipe")
-    revseq("run", *job, "-o", "w.safetensors", "--chunks", "auto").refused("are about HDF5")
+    revseq("run", *job, "-o", "w.safetensors", "--chunks", "auto").refused("only HDF5 has chunks")
 
 
 def test_a_big_endian_input_keeps_every_bit(revseq, tmp_path):

@@ -139,13 +139,15 @@ class _Report:
 
     def tell(self, outcome: Outcome) -> None:
         """What became of a job."""
+        from revseq_cli.report.words import message
+
         where = f"{printable(self._manifest)}: line {outcome.line}"
         if self._as_json:
             self._print(outcome, where)
         for note in outcome.notes:
             self._voice.note(f"{where}: {note}")
         if outcome.error:
-            lines = str(outcome.error).split("\n")
+            lines = message(outcome.error).split("\n")
             click.echo("\n".join(_placed(line, where) for line in lines), file=sys.stderr)
         else:
             verified = ", and verified it" if outcome.verified else ""

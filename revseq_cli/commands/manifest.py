@@ -16,7 +16,7 @@ from revseq_cli.formats.text import LARGEST
 from revseq_cli.ground.errors import FormatError, RevseqError, UsageError, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from revseq_cli.formats.storage.positioned import Identity
     from revseq_cli.formats.text import Text
@@ -36,10 +36,11 @@ class ManifestError(RevseqError, ValueError):
         super().__init__(f"{len(problems)} problems")
         self.problems = problems
 
-    def __str__(self) -> str:
+    def parts(self) -> Sequence[RevseqError]:
+        """The first problems, and how many more there are."""
         more = len(self.problems) - _MOST_PROBLEMS
-        rest = [f"Error: and {more} more"] if more > 0 else []
-        return "\n".join([*map(str, self.problems[:_MOST_PROBLEMS]), *rest])
+        rest = [RevseqError(f"and {more} more")] if more > 0 else []
+        return [*self.problems[:_MOST_PROBLEMS], *rest]
 
 
 class Column(NamedTuple):

@@ -27,11 +27,13 @@ from revseq_cli.commands.values import (
     parse_compression,
 )
 from revseq_cli.ground.errors import UsageError, printable
+from revseq_cli.report.words import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from revseq_cli.formats.contract import Layout
+    from revseq_cli.ground.errors import Words
     from revseq_cli.ground.tensors import DataType
     from revseq_cli.passes.arrangement import Arrangement, Resources
     from revseq_cli.passes.jobs import Request
@@ -224,10 +226,10 @@ class Voice:
         if self.verbose and not self.quiet:
             click.echo("\n".join(map(printable, text.split("\n"))), file=sys.stderr)
 
-    def note(self, text: str) -> None:
+    def note(self, text: str | Words) -> None:
         """Tell a user what the result lacks."""
         if not self.quiet:
-            click.echo(printable(f"Note: {text}"), file=sys.stderr)
+            click.echo(printable(f"Note: {spelled(text)}"), file=sys.stderr)
 
     def environment(self) -> None:
         """Tell a user which variables of the environment were not heeded, where HDF5 was needed."""

@@ -36,6 +36,7 @@ def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, voice: o
     from revseq_cli.formats import registry  # --help must not load NumPy
     from revseq_cli.passes.pages import verify
     from revseq_cli.report import reports  # --help must not load NumPy
+    from revseq_cli.report.words import message
 
     found: dict[str, PageReport | RevseqError] = {}
     for page in pages:
@@ -49,7 +50,7 @@ def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, voice: o
         click.echo(reports.pages_json(found, level))
     for each in found.values():
         if isinstance(each, RevseqError):
-            click.echo(each, err=True)
+            click.echo(message(each), err=True)
     if not (as_json or voice.quiet):
         reports.print_pages(found, color=voice.colored)
     pages_read = list(found.values())

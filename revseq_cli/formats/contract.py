@@ -15,7 +15,7 @@ from revseq_cli.formats.regions import Region
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground import stopping
 from revseq_cli.ground.dtypes import data_type_of
-from revseq_cli.ground.errors import FormatError, listed
+from revseq_cli.ground.errors import FormatError, Words, listed
 from revseq_cli.ground.tensors import TensorDesc
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class Sink(ABC):
 
     chunks: tuple[int, ...] | None = None
     encoded = False
-    notes: tuple[str, ...] = ()
+    notes: tuple[str | Words, ...] = ()
     beside = ""
 
     @abstractmethod

@@ -50,7 +50,7 @@ class ModelText:
             raise FormatError(f"holds {source.desc}", wanted, "export the model again", source.name)
         return source
 
-    def axis(self, _: str) -> int:
+    def axis(self, _: object) -> int:
         """The axis that the operator's desc has."""
         return self.model.axis
 

@@ -7,7 +7,7 @@ import shlex
 from typing import NamedTuple
 
 from revseq_cli.formats.storage import positioned
-from revseq_cli.ground.errors import FormatError
+from revseq_cli.ground.errors import FormatError, Words
 
 NPY_MAGIC = b"\x93NUMPY"
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
@@ -15,18 +15,22 @@ ZIP_MAGIC = b"PK\x03\x04"
 
 
 class _Look(NamedTuple):
-    """What a file begins with, what that is, what to type, and the format that reads it, where one does."""
+    """What a file begins with, what that is, and the format that reads it, or else what to do with it."""
 
     magic: bytes
     name: str
-    hint: str
+    advice: str = ""
     format: str = ""
+
+    def hint(self, path: str) -> str | Words:
+        """What to do with the file at that path."""
+        return Words.of("add {}", format=self.format) if self.format else self.advice.format(shlex.quote(path))
 
 
 _LOOKS = (
-    _Look(NPY_MAGIC, "a .npy file", "add -f npy", "npy"),
-    _Look(HDF5_MAGIC, "an HDF5 file", "add -f h5", "h5"),
-    _Look(ZIP_MAGIC, "a zip archive, perhaps .npz", "add -f npz", "npz"),
+    _Look(NPY_MAGIC, "a .npy file", format="npy"),
+    _Look(HDF5_MAGIC, "an HDF5 file", format="h5"),
+    _Look(ZIP_MAGIC, "a zip archive, perhaps .npz", format="npz"),
     *(
         _Look(b"CDF" + version, "a NetCDF-3 file, which is not HDF5", "make it NetCDF-4: nccopy -k nc4 {} out.nc")
         for version in (b"\x01", b"\x02", b"\x05")
@@ -37,7 +41,7 @@ _LOOKS = (
     _Look(b"\x1f\x8b", "a gzip file", "gunzip it first"),
     _Look(b"\x80", "a Python pickle", "save it again with numpy.save"),
 )
-_TEXTS = (_Look(b"[", "text", "add -f text", "text"), _Look(b"{", "JSON text", "add -f json", "json"))
+_TEXTS = (_Look(b"[", "text", format="text"), _Look(b"{", "JSON text", format="json"))
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -47,12 +51,12 @@ def _look_of(head: bytes) -> _Look | None:
     return next(found, None)
 
 
-def looks_like(head: bytes, path: str) -> tuple[str, str]:
+def looks_like(head: bytes, path: str) -> tuple[str, str | Words]:
     """What the file seems to be that begins so, and a hint; for messages only."""
     if not head:
         return "an empty file", ""
     look = _look_of(head)
-    return (look.name, look.hint.format(shlex.quote(path))) if look else ("something else", "")
+    return (look.name, look.hint(path)) if look else ("something else", "")
 
 
 def format_by_bytes(path: str) -> str | None:

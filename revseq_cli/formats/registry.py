@@ -18,7 +18,7 @@ from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.newfile import NewFile, NewFolder, Scratch
 from revseq_cli.formats.text import Text, TextTypes
 from revseq_cli.formats.zarr import metadata
-from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, UsageError, listed
+from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, UsageError, Words, listed
 from revseq_cli.texts import dxdispatch
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ class Format(NamedTuple):
     """How one format is read and written.
 
     `names` lists the tensors of a file, where they have names; `unnamed` is what a new one is called where nobody says.
-    `has_layout` says whether --chunks and --compression apply, and `keeps_others` whether --keep-others does.
+    `has_layout` says whether chunks and a compression can be chosen, and `keeps_others` whether a new file can be the
+    input's with one tensor replaced.
     """
 
     name: str
@@ -245,7 +246,7 @@ def format_to_write(reference: Reference) -> Format:
     suffix = Path(reference.path).suffix
     known = listed((s for each in FORMATS for s in each.suffixes), 30)
     fact = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
-    raise FormatError(fact, f"one of {known}", f"add -f {'|'.join(FORMAT_NAMES)}", reference.path)
+    raise FormatError(fact, f"one of {known}", Words.of("add {}", format="|".join(FORMAT_NAMES)), reference.path)
 
 
 def names_in(reference: Reference) -> Iterable[str]:
@@ -364,32 +365,37 @@ def create_sink(
     return sink
 
 
-def _left_behind(like: Source) -> tuple[str, ...]:
+def _left_behind(like: Source) -> tuple[Words, ...]:
     """A note on the other tensors of an input's file, if there are any."""
     count = like.others()
     tensors = "tensor is" if count == 1 else "tensors are"
     more = " or more" if count == MOST_OTHERS else ""
-    return (f"{count:,}{more} other {tensors} not carried over: --keep-others keeps them",) if count else ()
+    text = f"{count:,}{more} other {tensors} not carried over: {{}} keeps them"
+    return (Words.of(text, keep_others=""),) if count else ()
 
 
 def _require_layout(layout: Layout, like: Source, wanted: Format, inner: str, where: str) -> None:
     """UsageError for a layout that the output's format does not have, or that fits neither input nor output."""
     if layout.changes_storage and not wanted.has_layout:
-        raise UsageError("--chunks and --compression are about HDF5", "an output such as out.h5", where=where)
+        raise UsageError("only HDF5 has chunks and a compression to choose", "an output such as out.h5", where=where)
     if not layout.keep_others:
         return
     if not wanted.keeps_others or like.storage.format != wanted.name:
         known = listed(each.name for each in FORMATS if each.keeps_others)
-        found = f"--keep-others copies the file of an input, and {like.name} is {like.storage.format}"
+        found = f"the other tensors are kept by a copy of the input's file, and {like.name} is {like.storage.format}"
         fitting = next((each for each in FORMATS if each.keeps_others and each.name == like.storage.format), None)
-        hint = "leave out --keep-others" + (f", or add -f {fitting.name}" if fitting else "")
+        hint = Words.of("leave out {}", keep_others="")
+        if fitting:
+            hint = Words.of("leave out {}, or add {}", keep_others="", format=fitting.name)
         raise UsageError(found, f"input and output of one format, which is one of {known}", hint, where)
     if layout.changes_storage:
-        found = "--keep-others keeps the storage of every tensor as it is"
-        raise UsageError(found, "neither --chunks nor --compression with it", "leave out --keep-others", where)
+        found = "to keep the other tensors keeps the storage of every tensor as it is"
+        raise UsageError(
+            found, "neither chunks nor a compression with it", Words.of("leave out {}", keep_others=""), where
+        )
     if inner.strip("/") != like.inner.strip("/"):
-        found = f"--keep-others puts the result in the place of {like.name}, and the output is named {inner}"
-        raise UsageError(found, "no other name after ::", f"add -o {where}", where)
+        found = f"the result takes the place of {like.name} among the others, and the output is named {inner}"
+        raise UsageError(found, "no other name after ::", Words.of("add {}", output=where), where)
 
 
 def create_scratch(beside: str, like: Source) -> FileSink:

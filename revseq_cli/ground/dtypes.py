@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from revseq_cli.ground import minifloats
-from revseq_cli.ground.errors import FormatError, listed
+from revseq_cli.ground.errors import FormatError, Words, listed
 from revseq_cli.ground.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
 
 if TYPE_CHECKING:
@@ -63,7 +63,9 @@ def named(dtype: np.dtype[Any], asked: DataType | None, where: str, *, big: bool
         raise FormatError(found, "numbers of 1, 2, 4, 8 or 16 bytes", where=where)
     likely = next((each for each in fitting if each.kind == "minifloat"), fitting[0])
     known = listed((each.name for each in fitting), len(fitting))
-    raise FormatError(found, f"--dtype with what they are: one of {known}", f"add --dtype {likely.name}", where)
+    raise FormatError(
+        found, f"the data type that they have: one of {known}", Words.of("add {}", dtype=likely.name), where
+    )
 
 
 def require_sizes(sizes: tuple[int, ...], where: str) -> None:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from revseq_cli.ground.errors import RevseqError, UsageError, listed
+from revseq_cli.ground.errors import RevseqError, UsageError, Words, listed
 from revseq_cli.ground.tensors import DataType, TensorDesc, braced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 INPUT, LENGTHS, OUTPUT = "InputTensor", "SequenceLengthsTensor", "OutputTensor"
 
@@ -58,7 +58,9 @@ class FeatureLevel(IntEnum):
             if level.short.upper() == key:
                 return level
         known = listed((level.short for level in cls), len(cls))
-        raise UsageError(f"{text[:40]!r} is not a feature level", f"one of {known}", "try --feature-level 5_0")
+        raise UsageError(
+            f"{text[:40]!r} is not a feature level", f"one of {known}", Words.of("try {}", feature_level="5_0")
+        )
 
 
 @dataclass(frozen=True)
@@ -108,25 +110,29 @@ class Constraint:
     wanted: str
     rule: str
     ok: bool
-    hint: str = ""
+    hint: str | Words = ""
 
 
 class SpecError(RevseqError, ValueError):
-    """Tensors that break rules of the operator or of the feature level; `violations` has all of them."""
+    """Tensors that break rules of the operator or of the feature level; `violations` has every broken rule.
+
+    `names` says what the user called each tensor.
+    """
 
     def __init__(self, violations: tuple[Constraint, ...], names: dict[str, str]) -> None:
         super().__init__(f"{len(violations)} violations")
         self.violations, self.names = violations, names
 
     def __reduce__(self) -> tuple[object, ...]:
-        """For workers."""
+        """How a worker sends it."""
         return type(self), (self.violations, self.names)
 
-    def __str__(self) -> str:
-        return "\n".join(
-            str(RevseqError(f"{v.property} is {v.found}", f"{v.wanted} ({v.rule})", v.hint, self.names[v.tensor]))
+    def parts(self) -> Sequence[RevseqError]:
+        """An error for each violation."""
+        return [
+            RevseqError(f"{v.property} is {v.found}", f"{v.wanted} ({v.rule})", v.hint, self.names[v.tensor])
             for v in self.violations
-        )
+        ]
 
 
 def constraints(
@@ -182,7 +188,7 @@ def _level_constraints(tensors: dict[str, TensorDesc], level: FeatureLevel) -> I
     introduced = SUPPORT[0].since
     yield Constraint(
         "", "feature level", level.short, f"{introduced.short} or above", f"introduced in {introduced}",
-        row is not None, f"try --feature-level {introduced.short}",
+        row is not None, Words.of("try {}", feature_level=introduced.short),
     )  # fmt: skip
     if row is None:
         return
@@ -201,7 +207,7 @@ def _level_constraints(tensors: dict[str, TensorDesc], level: FeatureLevel) -> I
         if row.most_elements is not None:
             yield Constraint(
                 tensor, "element count", str(desc.element_count), f"at most {row.most_elements}", "DirectML tensors",
-                desc.element_count <= row.most_elements, f"try --feature-level {FeatureLevel.NONE.short}",
+                desc.element_count <= row.most_elements, Words.of("try {}", feature_level=FeatureLevel.NONE.short),
             )  # fmt: skip
 
 
@@ -211,13 +217,14 @@ def _operator_constraints(tensors: dict[str, TensorDesc], axis: int, output: boo
     rank = values.dimension_count
     rule = "tensor constraints"
     others = (LENGTHS, OUTPUT) if output else (LENGTHS,)
+    hint: str | Words
     for tensor in others:
         count = tensors[tensor].dimension_count
         hint = _batch_hint(values, lengths, axis) if tensor == LENGTHS else ""
         yield Constraint(tensor, "dimension count", str(count), f"{rank}, as {INPUT} has", rule, count == rank, hint)
     in_range = 0 <= axis < rank
     wanted = f"0 to {rank - 1}, unsigned and less than the dimension count" if rank else "a tensor with dimensions"
-    hint = f"try --axis {axis + rank if -rank <= axis < 0 else rank - 1}" if rank else ""
+    hint = Words.of("try {}", axis=axis + rank if -rank <= axis < 0 else rank - 1) if rank else ""
     yield Constraint("", "Axis", str(axis)[:40], wanted, "Axis", in_range, hint)
     if in_range and lengths.dimension_count == rank:
         want = (*values.sizes[:axis], 1, *values.sizes[axis + 1 :])
@@ -237,38 +244,39 @@ def span(counts: range) -> str:
     return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
 
 
-def _dimension_hint(desc: TensorDesc, counts: range) -> str:
+def _dimension_hint(desc: TensorDesc, counts: range) -> str | Words:
     missing = counts[0] - desc.dimension_count
     level = _first_level(lambda row: desc.dimension_count in row.dimension_counts)
-    if missing <= 0 or not desc.dimension_count:
-        return level
-    return f"{level}, or add leading sizes of 1: {braced((1,) * missing + desc.sizes)}"
+    if missing <= 0 or not desc.dimension_count or not level:
+        return level or ""
+    return Words(f"{level.text}, or add leading sizes of 1: {braced((1,) * missing + desc.sizes)}", level.settings)
 
 
-def _data_type_hint(tensor: str, data_type: DataType) -> str:
+def _data_type_hint(tensor: str, data_type: DataType) -> str | Words:
     if tensor == LENGTHS and data_type.kind == "int":
-        return f"add --lengths-dtype {DataType.UINT32.name}"
-    return _first_level(lambda row: data_type in row.data_types(tensor))
+        return Words.of("add {}", lengths_dtype=DataType.UINT32.name)
+    return _first_level(lambda row: data_type in row.data_types(tensor)) or ""
 
 
-def _first_level(accepts: Callable[[Support], bool]) -> str:
+def _first_level(accepts: Callable[[Support], bool]) -> Words | None:
+    """The lowest level whose row of the table accepts it; None where no level does."""
     row = next((row for row in SUPPORT if accepts(row)), None)
     if row is None:
-        return ""
+        return None
     if row.since is FeatureLevel.NONE:
-        return f"DirectML does not have it; try --feature-level {row.since.short}"
-    return f"{row.since} and above has it: try --feature-level {row.since.short}"
+        return Words.of("DirectML does not have it; try {}", feature_level=row.since.short)
+    return Words.of(f"{row.since} and above has it: try {{}}", feature_level=row.since.short)
 
 
-def _batch_hint(values: TensorDesc, lengths: TensorDesc, axis: int) -> str:
-    """Lengths of rank 1, as ONNX and TensorFlow have them: the axes that they could belong to."""
+def _batch_hint(values: TensorDesc, lengths: TensorDesc, axis: int) -> str | Words:
+    """The axis that lengths of dimension count 1, as ONNX and TensorFlow have them, could belong to."""
     if lengths.dimension_count != 1:
         return ""
     fits = [i for i, size in enumerate(values.sizes) if i != axis and size == lengths.sizes[0]]
-    return f"one length per index of axis {fits[0]}? add --batch-axis {fits[0]}" if fits else ""
+    return Words.of(f"one length per index of axis {fits[0]}? add {{}}", batch_axis=fits[0]) if fits else ""
 
 
-def _axis_hint(values: TensorDesc, lengths: TensorDesc) -> str:
-    """The axis that these lengths would fit, where there is just one."""
+def _axis_hint(values: TensorDesc, lengths: TensorDesc) -> str | Words:
+    """The axis that these lengths fit, where there is just one."""
     differ = [i for i, (a, b) in enumerate(zip(values.sizes, lengths.sizes, strict=True)) if a != b]
-    return f"try --axis {differ[0]}" if len(differ) == 1 and lengths.sizes[differ[0]] == 1 else ""
+    return Words.of("try {}", axis=differ[0]) if len(differ) == 1 and lengths.sizes[differ[0]] == 1 else ""

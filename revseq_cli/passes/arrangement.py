@@ -7,7 +7,7 @@ from math import lcm, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli.formats.storage.raw import RawTensor
-from revseq_cli.ground.errors import EngineError
+from revseq_cli.ground.errors import EngineError, Words
 from revseq_cli.passes.plan import Plan, make_plan
 
 if TYPE_CHECKING:
@@ -112,8 +112,8 @@ def _within(
         found = fitted(engine, workers, resources.memory // workers)
     if found.memory > resources.memory:
         raise EngineError(
-            f"--memory is {resources.memory} bytes, and a block takes {found.memory}",
-            f"at least {found.memory} bytes", f"add --memory {found.memory}", name,
+            f"the memory is {resources.memory} bytes, and a block takes {found.memory}",
+            f"at least {found.memory} bytes", Words.of("add {}", memory=found.memory), name,
         )  # fmt: skip
     if found.workers == 1 and resources.engine == "auto":
         return found._replace(engine="serial")

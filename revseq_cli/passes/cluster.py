@@ -20,7 +20,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from revseq_cli.ground import allocator, stopping
-from revseq_cli.ground.errors import EngineError, RevseqError, UsageError
+from revseq_cli.ground.errors import EngineError, RevseqError, UsageError, Words
 from revseq_cli.passes import pools
 
 try:
@@ -30,7 +30,9 @@ try:
     from distributed.comm.registry import get_backend
     from distributed.scheduler import KilledWorker
 except ImportError:
-    raise EngineError("--engine dask needs dask", "dask.distributed", "pip install 'revseq-cli[dask]'") from None
+    raise EngineError(
+        "the engine dask needs the package dask", "dask.distributed", "pip install 'revseq-cli[dask]'"
+    ) from None
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -148,7 +150,10 @@ def _require_address(where: str) -> None:
         get_backend(scheme)
         parse_host_port(place)
     except (ValueError, TypeError) as e:  # for a protocol or a port that is none
-        found, hint = f"is no address of a dask scheduler: {str(e)[:100]}", "add --scheduler tcp://host:8786"
+        found, hint = (
+            f"is no address of a dask scheduler: {str(e)[:100]}",
+            Words.of("add {}", scheduler="tcp://host:8786"),
+        )
         raise UsageError(found, "as tcp://host:8786", hint, where) from None
 
 
@@ -197,7 +202,7 @@ def _local(workers: int) -> Iterator[distributed.LocalCluster]:
                 local = _awaited(made, _within(_LONGEST_START))
             except (OSError, RuntimeError) as e:
                 found = f"the workers of dask do not start: {str(e)[:100]}"
-                raise EngineError(found, "processes that start", "add --engine processes") from None
+                raise EngineError(found, "processes that start", Words.of("add {}", engine="processes")) from None
             try:
                 yield local
             finally:
@@ -268,7 +273,7 @@ class Cluster:
         except KilledWorker as e:
             raise EngineError(
                 f"{e.allowed_failures + 1} workers died with the same block", "workers that live; out of memory?",
-                "try a smaller --memory",
+                Words.of("try a smaller {}", memory=""),
             ) from None  # fmt: skip
         except (Exception, CancelledError) as e:
             stopping.check()

@@ -11,7 +11,6 @@ import numpy as np
 
 from revseq_cli.formats import registry
 from revseq_cli.formats.contract import HeldSink, HeldSource
-from revseq_cli.formats.regions import Region
 from revseq_cli.ground.errors import EngineError
 from revseq_cli.operator import kernel
 from revseq_cli.operator.kernel import mirrored
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import Outlet, Sink, Source, Ticket
+    from revseq_cli.formats.regions import Region
     from revseq_cli.passes.jobs import Job
 
 

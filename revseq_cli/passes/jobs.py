@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from revseq_cli.formats import registry
 from revseq_cli.formats.text import Text, TextTypes, notation_source
-from revseq_cli.ground.errors import FormatError, UsageError
+from revseq_cli.ground.errors import FormatError, UsageError, Words
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT, FeatureLevel, require
 from revseq_cli.passes.lengths import CastSource, WidenedSource
@@ -102,7 +102,7 @@ class Whole(Protocol):
     def tensor(self, role: str, types: TextTypes) -> Source:
         """INPUT or LENGTHS; FormatError where it lacks that one."""
 
-    def axis(self, hint: str) -> int | None:
+    def axis(self, hint: Words) -> int | None:
         """What it says, if it does; `hint` is what to type where that is no axis."""
 
 
@@ -164,7 +164,7 @@ class Example:
             raise FormatError(found, wanted, hint.format(shlex.quote(self.text.name)), self.text.name)
         return notation_source(self.text, self.tensors[role], types)
 
-    def axis(self, hint: str) -> int | None:
+    def axis(self, hint: Words) -> int | None:
         """The axis of its only Axis line."""
         if len(self.axes) > 1:
             raise FormatError(
@@ -243,8 +243,8 @@ def _require_type(source: Source, dtype: DataType | None) -> None:
     """UsageError for a tensor that has another data type than the one that is asked for."""
     if dtype and source.desc.data_type is not dtype:
         raise UsageError(
-            f"DataType is {source.desc.data_type.name}, and --dtype says {dtype.name}",
-            "types are never changed silently", "leave out --dtype", source.name,
+            f"DataType is {source.desc.data_type.name}, and {dtype.name} is asked for",
+            "types are never changed silently", Words.of("leave out {}", dtype=""), source.name,
         )  # fmt: skip
 
 
@@ -298,7 +298,7 @@ def _is_integer(value: str) -> bool:
 
 def _axis(request: Request, whole: Whole | None, values: Source) -> int:
     last = max(0, len(values.sizes) - 1)
-    hint = f"add --axis {last}"
+    hint = Words.of("add {}", axis=last)
     axis = request.axis if request.axis is not None or not whole else whole.axis(hint)
     if axis is None:
         wanted = f"the dimension to reverse along, 0 to {last}"
@@ -318,7 +318,7 @@ def _lengths(
     else:
         raise UsageError(
             "no lengths are given", "a tensor of lengths, or an INPUT that is a whole docs-style job or a model",
-            "revseq run INPUT LENGTHS --axis N", values.name,
+            Words.of("revseq run INPUT LENGTHS {}", axis="N"), values.name,
         )  # fmt: skip
     if request.lengths_dtype and lengths.desc.data_type is not request.lengths_dtype:
         lengths = CastSource(lengths, request.lengths_dtype)

@@ -11,7 +11,7 @@ import numpy as np
 
 from revseq_cli.formats.contract import HeldSource, Source, Ticket
 from revseq_cli.ground.dtypes import data_type_of, dtype_of
-from revseq_cli.ground.errors import FormatError
+from revseq_cli.ground.errors import FormatError, Words
 from revseq_cli.ground.tensors import braced
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class WidenedSource(_View):
         rank = len(sizes)
         if not 0 <= batch_axis < rank or batch_axis == axis:
             raise FormatError(
-                f"--batch-axis is {batch_axis}",
+                f"the batch axis is {batch_axis}",
                 f"0 to {rank - 1}, and not the reversed axis {axis}",
                 _batch_axis_hint(source.sizes, sizes, axis, batch_axis),
                 source.name,
@@ -137,14 +137,14 @@ class WidenedSource(_View):
         return _WidenedTicket(self._source.ticket((region[self._batch_axis],)), self._batch_axis, region)
 
 
-def _batch_axis_hint(lengths: tuple[int, ...], sizes: tuple[int, ...], axis: int, batch_axis: int) -> str:
+def _batch_axis_hint(lengths: tuple[int, ...], sizes: tuple[int, ...], axis: int, batch_axis: int) -> str | Words:
     """The axis that a negative number counts from the end, or else the first whose size is the lengths' own."""
     rank = len(sizes)
     fitting = [i for i, size in enumerate(sizes) if i != axis and lengths == (size,)]
     meant = batch_axis + rank if batch_axis < 0 else axis
     if 0 <= meant < rank and meant != axis:
-        return f"try --batch-axis {meant}"
-    return f"try --batch-axis {fitting[0]}" if fitting else ""
+        return Words.of("try {}", batch_axis=meant)
+    return Words.of("try {}", batch_axis=fitting[0]) if fitting else ""
 
 
 @dataclass(frozen=True)

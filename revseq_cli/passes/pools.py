@@ -23,13 +23,14 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import TYPE_CHECKING, Any
 
 from revseq_cli.ground import allocator, stopping
-from revseq_cli.ground.errors import EngineError
+from revseq_cli.ground.errors import EngineError, Words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from multiprocessing.process import BaseProcess
 
 _LENGTH = struct.Struct("<Q")  # the bytes of a message, before it
+_SMALLER = Words.of("try a smaller {}, or {}", memory="", engine="serial")
 _SMALL = 1 << 14  # bytes that are copied sooner than sent apart
 _LONGEST_END = 5.0  # seconds until the system has ended a process that was killed
 
@@ -41,7 +42,7 @@ def starting() -> Iterator[None]:
         yield
     except (RuntimeError, OSError) as e:
         found, wanted = f"cannot start a worker: {e}", "threads and processes, as ulimit -u allows them"
-        raise EngineError(found, wanted, "add --engine serial") from None
+        raise EngineError(found, wanted, Words.of("add {}", engine="serial")) from None
 
 
 class _Life:
@@ -84,8 +85,7 @@ class Threads:
     def attend(self, pending: set[Future[Any]]) -> None:
         """Wait a moment, or until one of them is done; EngineError if a thread is gone, for want of memory."""
         if not wait(pending, stopping.PATIENCE, FIRST_COMPLETED).done and self._living() < len(self._threads):
-            hint = "try a smaller --memory, or --engine serial"
-            raise EngineError("a worker thread died", "memory for it", hint)
+            raise EngineError("a worker thread died", "memory for it", _SMALLER)
 
     def end(self) -> None:
         """Return when each has done what it had begun; a second signal ends the process meanwhile."""
@@ -331,7 +331,7 @@ class Processes:
             if future is None or isinstance(answer, EOFError):
                 raise EngineError(
                     "a worker process died", "workers that live; was one killed, or out of memory?",
-                    "try a smaller --memory, or --engine serial",
+                    _SMALLER,
                 )  # fmt: skip
             self._doing[process] = None
             result, error, trace = answer

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from revseq_cli.ground import minifloats
-from revseq_cli.ground.errors import RevseqError, printable
+from revseq_cli.ground.errors import RevseqError, Words, printable
 from revseq_cli.ground.tensors import TensorDesc, braced
 from revseq_cli.operator.spec import FeatureLevel, span, support
 from revseq_cli.report import view
+from revseq_cli.report.words import message, spelled
 from revseq_cli.texts import literals
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Check(NamedTuple):
     lowest: FeatureLevel | None
     counts: LengthCounts | None
     batch_axis: int | None = None
-    notes: Sequence[str] = ()
+    notes: Sequence[str | Words] = ()
 
 
 class Outcome(NamedTuple):
@@ -54,7 +55,7 @@ class Outcome(NamedTuple):
     error: RevseqError | None
     bytes: int = 0
     verified: bool = False
-    notes: Sequence[str] = ()
+    notes: Sequence[str | Words] = ()
     sha256: str | None = None
 
 
@@ -102,13 +103,13 @@ def run_json(
     lengths: TensorDesc,
     axis: int,
     output: str,
-    notes: Sequence[str],
+    notes: Sequence[str | Words],
     *,
     verified: bool,
     sha256: str | None,
 ) -> str:
     """What `run` did; the digest only where it was asked for."""
-    done = {"output": output, "bytes": values.total_bytes, "verified": verified, "notes": list(notes)}
+    done = {"output": output, "bytes": values.total_bytes, "verified": verified, "notes": [*map(spelled, notes)]}
     digest = {"sha256": sha256} if sha256 else {}
     return _as_json({**_job_json(values, lengths, axis), **done, **digest})
 
@@ -156,9 +157,11 @@ def _tensor_json(source: Source) -> dict[str, Any]:
     return {"name": source.name, **_desc_json(source.desc)}
 
 
-def convert_json(source: Source, output: str, notes: Sequence[str], *, verified: bool, sha256: str | None) -> str:
+def convert_json(
+    source: Source, output: str, notes: Sequence[str | Words], *, verified: bool, sha256: str | None
+) -> str:
     """What `convert` did; the digest only where it was asked for."""
-    done = {"output": output, "bytes": source.desc.total_bytes, "verified": verified, "notes": list(notes)}
+    done = {"output": output, "bytes": source.desc.total_bytes, "verified": verified, "notes": [*map(spelled, notes)]}
     return _as_json({"input": _tensor_json(source), **done, **({"sha256": sha256} if sha256 else {})})
 
 
@@ -221,10 +224,10 @@ def check_json(check: Check) -> str:
             "valid": all(c.ok for c in check.constraints),
             **_job_json(check.values, check.lengths, check.axis),
             "BatchAxis": check.batch_axis,
-            "constraints": [c.__dict__ for c in check.constraints],
+            "constraints": [c.__dict__ | {"hint": spelled(c.hint)} for c in check.constraints],
             "lowest_level": check.lowest.short if check.lowest is not None else None,
             "lengths": check.counts._asdict() if check.counts is not None else None,
-            "notes": list(check.notes),
+            "notes": [*map(spelled, check.notes)],
         }
     )
 
@@ -248,7 +251,7 @@ def print_check(check: Check, *, color: bool) -> None:
         mark = Text("pass", "green") if c.ok else Text("FAIL", "bold red")
         table.add_row(mark, Text(f"{c.tensor} {c.property}".strip()), Text(c.found), Text(c.wanted), Text(c.rule))
     console.print(table)
-    for hint in dict.fromkeys(c.hint for c in check.constraints if not c.ok and c.hint):
+    for hint in dict.fromkeys(spelled(c.hint) for c in check.constraints if not c.ok and c.hint):
         console.print(Text(f"Hint: {hint}"))
     lowest = f"{check.lowest} is the lowest that accepts" if check.lowest is not None else "no feature level accepts"
     console.print(Text(f"{lowest} these tensors"))
@@ -258,7 +261,7 @@ def print_check(check: Check, *, color: bool) -> None:
         effects = f"{clamped:,} above {size} and clamped, {unchanged:,} change nothing"
         console.print(Text(f"lengths: {total:,} in all, {effects}"))
     for note in check.notes:
-        console.print(Text(printable(f"Note: {note}")))
+        console.print(Text(printable(f"Note: {spelled(note)}")))
 
 
 def _axis_text(values: TensorDesc, axis: int) -> str:
@@ -273,7 +276,7 @@ def pages_json(found: dict[str, PageReport | RevseqError], level: FeatureLevel) 
     pages = []
     for name, page in found.items():
         if isinstance(page, RevseqError):
-            pages.append({"page": name, "error": str(page), "examples": [], "skipped": 0})
+            pages.append({"page": name, "error": message(page), "examples": [], "skipped": 0})
             continue
         examples = [
             {
@@ -327,9 +330,9 @@ def _wrongs(finding: Finding) -> list[str]:
 def outcome_json(outcome: Outcome) -> str:
     """What became of one job; the digest only where it was asked for."""
     line, output, error, size, verified, notes, sha256 = outcome
-    found = {"line": line, "output": output, "ok": error is None, "error": str(error) if error else None}
+    found = {"line": line, "output": output, "ok": error is None, "error": message(error) if error else None}
     digest = {"sha256": sha256} if sha256 else {}
-    return _as_json({**found, "bytes": size, "verified": verified, "notes": list(notes), **digest})
+    return _as_json({**found, "bytes": size, "verified": verified, "notes": [*map(spelled, notes)], **digest})
 
 
 def print_batch(outcomes: Sequence[Outcome], jobs: int, seconds: float, *, color: bool) -> None:

@@ -1,1 +1,1 @@
-"""Tensors and jobs as text: numbers, the bracket notation, examples, models. It imports ground and operator, and knows no file."""
+"""Tensors and jobs as text: numbers, the bracket notation, examples, models. It imports ground and operator."""

@@ -8,11 +8,11 @@ import numpy as np
 
 from revseq_cli.formats.hdf5 import netcdf, types
 from revseq_cli.formats.hdf5.files import opened
-from revseq_cli.formats.hdf5.filters import changed_filters
+from revseq_cli.formats.hdf5.filters import UNCOMPRESSED, changed_filters
 from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.hdf5.scales import attach, scales_of
 from revseq_cli.formats.hdf5.source import Hdf5Source, refuse_other_files
-from revseq_cli.ground.errors import FormatError, UsageError, printable
+from revseq_cli.ground.errors import FormatError, UsageError, Words, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ class _Carried(NamedTuple):
 
 def create_dataset(
     file: h5py.File, name: str, like: Source, properties: h5py.h5p.PropDCID, where: str
-) -> tuple[h5py.Dataset, list[str]]:
+) -> tuple[h5py.Dataset, list[str | Words]]:
     """A dataset of the sizes and data type of `like`, with all that can be carried over; and what could not be."""
     if not isinstance(like, Hdf5Source):
         space = h5py.h5s.create_simple(like.sizes)
@@ -65,17 +65,20 @@ def refuse_clashes(like: Source, name: str, where: str) -> None:
         scales = [scale.name for d in range(source.ndim) for scale in scales_of(source, d)]
         problem = netcdf.misplaced(source, [scale for scale in scales if scale], name)
     if problem:
-        raise UsageError(
-            problem, "a name where NetCDF looks for its dimensions", f"add -o {where}::/{like.inner}", where
-        )
+        raise UsageError(problem, "a name where NetCDF looks for its dimensions", _own_name(where, like), where)
     for scale in filter(None, scales):
         if f"{name}/".startswith(f"{scale}/") or f"{scale}/".startswith(f"{name}/"):
             raise UsageError(
                 f"{name} is where the scale {scale} will stand",
                 "another name",
-                f"add -o {where}::/{like.inner}",
+                _own_name(where, like),
                 where,
             )
+
+
+def _own_name(where: str, like: Source) -> Words:
+    """A hint to give the output the name that its input has."""
+    return Words.of("add {}", output=f"{where}::/{like.inner}")
 
 
 class _Copy:
@@ -86,9 +89,9 @@ class _Copy:
 
     def __init__(self, source: h5py.Dataset, file: h5py.File, name: str) -> None:
         self._source, self._file, self._name = source, file, name
-        self._notes: list[str] = []
+        self._notes: list[str | Words] = []
 
-    def carried_out(self, properties: h5py.h5p.PropDCID, where: str) -> tuple[h5py.Dataset, list[str]]:
+    def carried_out(self, properties: h5py.h5p.PropDCID, where: str) -> tuple[h5py.Dataset, list[str | Words]]:
         """The new dataset, without its values, and notes on what could not be carried over."""
         carried = [_Carried(self._source, self._name), *(_Carried(each, each.name) for each in self._scales())]
         ids = netcdf.new_dimension_ids(each.source for each in carried)
@@ -197,7 +200,7 @@ class _Copy:
             return
         if others := len(names) - len(seen):
             objects = "object is" if others == 1 else "objects are"
-            self._notes.append(f"{others} other {objects} not carried over: --keep-others keeps them")
+            self._notes.append(Words.of(f"{others} other {objects} not carried over: {{}} keeps them", keep_others=""))
 
 
 def _create(group: h5py.Group, name: str, made_of: tuple[Any, ...], where: str) -> h5py.Dataset:
@@ -205,7 +208,7 @@ def _create(group: h5py.Group, name: str, made_of: tuple[Any, ...], where: str) 
         return h5py.Dataset(h5py.h5d.create(group.id, name.encode(), *made_of))
     except (OSError, RuntimeError, ValueError) as e:
         found = f"cannot be stored with these chunks and filters: {str(e)[:200]}"
-        raise FormatError(found, "chunks and filters that HDF5 accepts", "add --compression none", where) from None
+        raise FormatError(found, "chunks and filters that HDF5 accepts", UNCOMPRESSED, where) from None
 
 
 def _creation_orders(dataset: h5py.Dataset) -> list[int]:

@@ -1,4 +1,4 @@
-"""The storage of a new HDF5 dataset: layout, chunks and filters, from those of the input and from the layout asked for."""
+"""The storage of a new HDF5 dataset: layout, chunks and filters, as the input has them or as the user asks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from revseq_cli.formats.hdf5.files import opened
 from revseq_cli.formats.hdf5.filters import pipeline, properties_of
 from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.hdf5.source import Hdf5Source
-from revseq_cli.ground.errors import FormatError, UsageError
+from revseq_cli.ground.errors import FormatError, UsageError, Words
 
 if TYPE_CHECKING:
     from revseq_cli.formats.contract import Layout, Source
@@ -24,7 +24,9 @@ def creation_properties(like: Source, layout: Layout, where: str) -> h5py.h5p.Pr
     else:
         properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     if not like.sizes and layout.changes_storage:
-        raise UsageError("has no dimensions, and so no chunks", "neither --chunks nor --compression", where=like.name)
+        raise UsageError(
+            "has no dimensions, and so no chunks", "neither chunks nor a compression for it", where=like.name
+        )
     if layout.compression != "keep":
         _compress(properties, layout.compression)
     chunks = layout.chunks
@@ -59,8 +61,8 @@ def _guessed_chunks(like: Source) -> tuple[int, ...]:
 
 def _checked(chunks: Any, sizes: tuple[int, ...], where: str) -> tuple[int, ...]:  # noqa: ANN401 - h5py's or the user's
     if len(chunks) != len(sizes):
-        found = f"--chunks has {len(chunks)} sizes"
+        found = f"the chunks have {len(chunks)} sizes"
         raise FormatError(
-            found, f"{len(sizes)}, one for each dimension", f"--chunks {'x'.join(map(str, sizes))}", where
+            found, f"{len(sizes)}, one for each dimension", Words.of("{}", chunks="x".join(map(str, sizes))), where
         )
     return tuple(min(chunk, max(1, size)) for chunk, size in zip(chunks, sizes, strict=True))

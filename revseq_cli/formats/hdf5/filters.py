@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from revseq_cli.formats.hdf5.library import h5py
-from revseq_cli.ground.errors import FormatError
+from revseq_cli.ground.errors import FormatError, Words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +31,10 @@ _ASKED_FOR: dict[int, Callable[[tuple[int, ...]], tuple[int, ...]]] = {
 }
 
 _Filter = tuple[int, int, tuple[int, ...]]
+
+
+# A hint for filters that do not fit.
+UNCOMPRESSED = Words.of("add {}", compression="none")
 
 
 def filters_of(dataset: h5py.Dataset) -> dict[int, str]:

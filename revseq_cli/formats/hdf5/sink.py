@@ -16,7 +16,7 @@ from revseq_cli.formats.contract import FileSink, Handing, Layout, Outlet, Sourc
 from revseq_cli.formats.hdf5 import copying, types
 from revseq_cli.formats.hdf5.creation import creation_properties
 from revseq_cli.formats.hdf5.files import error_number
-from revseq_cli.formats.hdf5.filters import filters_of, require_filters
+from revseq_cli.formats.hdf5.filters import UNCOMPRESSED, filters_of, require_filters
 from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.hdf5.links import parts_of
 from revseq_cli.formats.hdf5.source import Hdf5Source
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Parcel
     from revseq_cli.formats.regions import Region
     from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.ground.errors import Words
 
 # Filters that give back what they took, whatever it was; any other is asked, chunk by chunk.
 _LOSSLESS = frozenset({1, 2, 3, 4, 32000})
@@ -71,7 +72,7 @@ class _Making:
         """The new file."""
         return h5py.File(recorder, "w", libver=_VERSIONS, track_order=copying.keeps_order(self.like) or None, **options)
 
-    def create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
+    def create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str | Words]]:
         """The dataset, without its values, and notes on what could not be carried over."""
         return copying.create_dataset(file, self.name, self.like, self.properties, self.where)
 
@@ -94,7 +95,7 @@ class _Replacing(_Making):
         """The copy, for reading and writing."""
         return h5py.File(recorder, "r+")
 
-    def create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
+    def create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str | Words]]:
         """The dataset, and no notes."""
         dataset = file[self.name]
         if dataset.chunks is None and dataset.id.get_offset() is None:
@@ -273,7 +274,7 @@ class ChunkOutlet:
                 if found.tobytes() != part.tobytes():
                     raise FormatError(
                         "its filters do not give back what they took", "filters without loss",
-                        "add --compression none", self.name,
+                        UNCOMPRESSED, self.name,
                     )  # fmt: skip
         except (OSError, RuntimeError, ValueError) as e:
             if isinstance(e, FormatError):
@@ -281,7 +282,7 @@ class ChunkOutlet:
             if "memory allocation failed" in str(e):
                 raise MemoryError from None
             raise FormatError(
-                f"its filters cannot encode: {str(e)[:200]}", "filters that can", "add --compression none", self.name
+                f"its filters cannot encode: {str(e)[:200]}", "filters that can", UNCOMPRESSED, self.name
             ) from None
         return mask, data
 

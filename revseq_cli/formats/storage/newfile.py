@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.ground import stopping
-from revseq_cli.ground.errors import TensorIOError, listed
+from revseq_cli.ground.errors import TensorIOError, Words, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 # What a killed run may leave behind; later runs ignore it, and it can be deleted.
 TEMPORARY_PREFIX = ".revseq-"
 _COPIED_AT_ONCE = 1 << 26  # bytes of a file that is copied whole
+_REPLACE = Words.of("add {} to replace it", overwrite="")
 # How the names of one process go on, where another cleans up after it.
 tag = ""
 
@@ -89,7 +90,7 @@ class NewFile:
         if stream := positioned.stream_to(status):
             raise TensorIOError(f"is what {stream} goes to", "another file", "redirect to another name", self.name)
         if not self._overwrite:
-            raise TensorIOError("already exists", "a new file", "add --overwrite to replace it", self.name)
+            raise TensorIOError("already exists", "a new file", _REPLACE, self.name)
         self._check_folder()
         self._old = status
 
@@ -208,7 +209,7 @@ class NewFile:
                 raise TensorIOError(
                     "was made by somebody else meanwhile",
                     "a new file",
-                    "add --overwrite to replace it",
+                    _REPLACE,
                     self.name,
                 ) from None
             except OSError:  # a file system without hard links
@@ -224,7 +225,7 @@ class NewFolder(NewFile):
 
     def _check(self, inputs: Iterable[positioned.Identity]) -> None:
         if os.path.lexists(self._final):
-            wanted = "a new one: a folder is never replaced, not even with --overwrite"
+            wanted = "a new one: a folder is never replaced"
             raise TensorIOError("already exists", wanted, "give it another name", self.name)
         super()._check(inputs)
 
