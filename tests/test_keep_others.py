@@ -346,9 +346,9 @@ def test_another_name_is_refused(revseq, tmp_path, suffix):
     for name, values in (("x", X), ("n", N)):
         zarr.create_array(str(tmp_path / "x.zarr"), name=name, data=values)
     line = [f"y{suffix}::new" if each == f"y{suffix}" else each for each in command(suffix)]
-    revseq(*line).refused("--keep-others puts the result in the place of x")
+    revseq(*line).refused(f"the result takes the place of x{suffix}::x")
     line[line.index(f"y{suffix}::new")] = "y.h5"
-    revseq(*line).refused("--keep-others copies the file of an input")
+    revseq(*line).refused("the other tensors are kept by a copy")
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".safetensors", ".zarr"])
