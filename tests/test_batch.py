@@ -296,11 +296,11 @@ def test_fail_fast(revseq, files):
 def test_any_exception_is_its_jobs(files):
     """Worded, and with -vv shown; never out of the one process that all jobs share."""
     code = """
-import sys, revseq_cli.__main__ as main, revseq_cli.passes.engine as engine
-real = engine.reverse
+import sys, revseq_cli.__main__ as main, revseq_cli.passes.reversal as reversal
+real = reversal.reverse
 def reverse(job, *others):
     return real(job, *others) if job.axis else 1 / 0
-engine.reverse = reverse
+reversal.reverse = reverse
 main.main()
 """
     text = lines(
@@ -464,16 +464,16 @@ def test_a_system_that_starts_no_more_threads_or_processes(files, threads, proce
 
 DEADLY = """
 import os, signal, sys, time
-import revseq_cli.passes.engine as engine
+import revseq_cli.passes.reversal as reversal
 from revseq_cli.__main__ import main
-real = engine.reverse
+real = reversal.reverse
 def reverse(job, sink, *others):
     if "die" in sink.file.name:
         os.kill(os.getpid(), getattr(signal, sys.argv[0]))
     if "slow" in sink.file.name:
         time.sleep(0.3)
     return real(job, sink, *others)
-engine.reverse = reverse
+reversal.reverse = reverse
 sys.argv.pop(0)
 main()
 """

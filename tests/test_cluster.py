@@ -20,8 +20,8 @@ distributed = pytest.importorskip("distributed", reason="distributed, the extra 
 
 from revseq_cli.ground import stopping  # noqa: E402 - it cannot be imported without dask
 from revseq_cli.ground.errors import EngineError, UsageError  # noqa: E402
-from revseq_cli.passes import cluster  # noqa: E402 - it cannot be imported without dask
-from revseq_cli.report.words import spelled
+from revseq_cli.passes.engines import cluster  # noqa: E402
+from revseq_cli.report.words import spelled  # noqa: E402
 
 JOB = ("run", "x.npy", "n.npy", "--axis", "1", "--engine", "dask", "--scheduler-file", "s.json")
 # What a worker loads before its first block; dask may load it twice.

@@ -21,7 +21,7 @@ from revseq_cli.formats import registry
 from revseq_cli.ground import minifloats
 from revseq_cli.ground.errors import EngineError, FormatError, TensorIOError
 from revseq_cli.ground.tensors import DataType
-from revseq_cli.passes import comparison, engine, jobs
+from revseq_cli.passes import comparison, copying, jobs
 from revseq_cli.passes.arrangement import Resources, arrange_copy
 
 NO_TEXT = [each for each in DataType if each not in oracle.DATA_TYPES]
@@ -38,7 +38,7 @@ def converted(source, path, resources=SERIAL):
     sink = registry.create_sink(registry.Reference.file(str(path)), source, overwrite=True)
     arrangement = arrange_copy(source, resources, sink)
     with sink:
-        engine.copy(source, sink, arrangement)
+        copying.copy(source, sink, arrangement)
         comparison.verify_copy(source, sink, arrangement)
     return arrangement
 
@@ -145,10 +145,10 @@ def test_chunks_that_do_not_fit_together(tmp_path):
     sink = registry.create_sink(registry.Reference.file(str(tmp_path / "y.h5")), source, overwrite=False, layout=layout)
     resources = Resources("serial", 1, 17 * 19 * 23 * 4 * 4 + 1)
     arrangement = arrange_copy(source, resources, sink)
-    assert arrangement.memory <= resources.memory
+    assert arrangement.need <= resources.memory
     assert arrangement.plan.block_count > 60
     with sink:
-        engine.copy(source, sink, arrangement)
+        copying.copy(source, sink, arrangement)
         comparison.verify_copy(source, sink, arrangement)
     assert oracle.same_bits(opened(tmp_path / "y.h5").read(), values)
     assert {path.name for path in tmp_path.iterdir()} == {"x.h5", "y.h5"}
@@ -168,7 +168,7 @@ def test_verify_finds_a_single_bit(tmp_path):
     sink = registry.create_sink(registry.Reference.file(str(tmp_path / "y.npy")), source, overwrite=False)
     arrangement = arrange_copy(source, SERIAL, sink)
     with sink:
-        engine.copy(source, sink, arrangement)
+        copying.copy(source, sink, arrangement)
         with open(sink.file.temporary, "r+b") as f:
             f.seek(-1, os.SEEK_END)
             f.write(b"\x80")
@@ -181,7 +181,7 @@ def test_an_input_that_changes_while_it_is_read(tmp_path):
     sink = registry.create_sink(registry.Reference.file(str(tmp_path / "y.npy")), source, overwrite=False)
     arrangement = arrange_copy(source, Resources("serial", 1, 40_000), sink)
     with pytest.raises(TensorIOError, match="changed while it was read"), sink:
-        engine.copy(source, sink, arrangement, lambda _: os.utime(tmp_path / "x.npy", ns=(5, 5)))
+        copying.copy(source, sink, arrangement, lambda _: os.utime(tmp_path / "x.npy", ns=(5, 5)))
     assert {path.name for path in tmp_path.iterdir()} == {"x.npy"}
 
 
@@ -278,7 +278,7 @@ def test_reports(revseq, files):
         (("x.npy", "-", "--chunks", "auto"), ["a DST that is one"]),
         (("x.npy", "y.npy", "--sha256"), ["add --json"]),
         (("x.npy", "y.npy", "--compression", "gzip"), ["only HDF5 has chunks"]),
-        (("x.npy", "y.h5", "--chunks", "2"), ["--chunks has 1 sizes"]),
+        (("x.npy", "y.h5", "--chunks", "2"), ["the chunks have 1 sizes"]),
         (("x.npy", "y.npy::/name"), ["no name after ::"]),
         (("x.npy",), ["Missing argument 'DST'"]),
         (("cut.npy", "y.h5"), ["is truncated"]),

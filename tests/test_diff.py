@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from processes import peak
 
 from revseq_cli.formats import registry
+from revseq_cli.formats.contract import HeldSource, Storage
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator import kernel
 from revseq_cli.passes import comparison, jobs
@@ -243,7 +244,7 @@ def test_any_blocks_give_the_same(data):
     shape = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
     rng = np.random.default_rng(data.draw(st.integers(0, 999)))
     a, b = (rng.integers(0, 3, shape, np.int16).copy(data.draw(st.sampled_from("CF"))) for _ in range(2))
-    sources = [registry.base.HeldSource("held", each, registry.base.Storage("held", {})) for each in (a, b)]
+    sources = [HeldSource("held", each, Storage("held", {})) for each in (a, b)]
     first = data.draw(st.integers(0, 20))
     memory = data.draw(st.integers(80, 9999))
     found = [comparison.compare(*sources, None, first, Resources("serial", 1, most)) for most in (memory, 1 << 30)]

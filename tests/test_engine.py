@@ -16,12 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import peak
 
-from revseq_cli.commands import options, values
+from revseq_cli.commands import values
+from revseq_cli.commands.run import command as run_command
 from revseq_cli.formats import registry
 from revseq_cli.formats.contract import HeldSink, HeldSource, Storage
 from revseq_cli.ground.errors import EngineError, TensorIOError, UsageError
-from revseq_cli.passes import engine, workers
-from revseq_cli.passes.arrangement import DEFAULT_MEMORY, ENGINES, Arrangement, Resources, arrange
+from revseq_cli.passes import reversal
+from revseq_cli.passes.arrangement import Arrangement, Resources, arrange
+from revseq_cli.passes.engines.crew import results
+from revseq_cli.passes.engines.table import DEFAULT_MEMORY, ENGINES, NAMES, SERIAL
 from revseq_cli.passes.jobs import Job, Request, load
 from revseq_cli.passes.plan import make_plan
 from revseq_cli.report.words import message, spelled
@@ -55,8 +58,8 @@ def run(job, path, resources):
     sink = registry.create_sink(registry.Reference.file(str(path)), job.values, overwrite=True)
     arrangement = arrange(job, resources, sink)
     with sink:
-        engine.reverse(job, sink, arrangement)
-        engine.verify(job, sink, arrangement)
+        reversal.reverse(job, sink, arrangement)
+        reversal.verify(job, sink, arrangement)
     return arrangement
 
 
@@ -74,7 +77,7 @@ def test_formats_and_engines(tmp_path, name, suffix, source):
     job, values, lengths = make_job(tmp_path, (9, 40, 11), 1, suffix=source, dtype="i4")
     arrangement = run(job, tmp_path / f"y{suffix}", Resources(name, 2, 20_000 if name == "serial" else 40_000))
     assert arrangement.plan.block_count > 2
-    assert arrangement.engine == name
+    assert arrangement.engine.name == name
     back = load(Request(str(tmp_path / f"y{suffix}"), str(tmp_path / "n.npy"), 1)).values.read()
     assert oracle.same_bits(back, expected(values, lengths, 1))
 
@@ -87,7 +90,7 @@ def test_formats_and_engines(tmp_path, name, suffix, source):
 def test_lines_larger_than_the_memory(tmp_path, shape, axis, order, memory):
     job, values, lengths = make_job(tmp_path, shape, axis, order=order, dtype="f8")
     arrangement = run(job, tmp_path / "y.npy", Resources("serial", 1, memory))
-    assert arrangement.memory <= memory
+    assert arrangement.need <= memory
     assert arrangement.plan.block_count > 1
     assert oracle.same_bits(np.load(tmp_path / "y.npy"), expected(values, lengths, axis))
 
@@ -102,13 +105,13 @@ def test_any_plan_gives_the_same(data):
     values = rng.integers(0, 1000, shape, np.int16).copy(data.draw(st.sampled_from("CF")))
     lengths = rng.integers(0, shape[axis] + 2, (*shape[:axis], 1, *shape[axis + 1 :])).astype(np.uint64)
     job = Job(held(values), held(lengths), axis)
-    plan = engine.make_plan(
+    plan = make_plan(
         shape, axis, most_elements=data.draw(st.integers(1, 60)), grain=(1,) * len(shape), order=job.values.order
     )
     with HeldSink(job.values.desc, values.dtype) as sink:
-        engine.reverse(job, sink, Arrangement(plan, "serial", 1, 0))
+        reversal.reverse(job, sink, Arrangement(plan, SERIAL, 1, 0))
     assert oracle.same_bits(sink.values, oracle.reverse(values, lengths, axis))
-    engine.verify(job, sink, Arrangement(plan, "serial", 1, 0))
+    reversal.verify(job, sink, Arrangement(plan, SERIAL, 1, 0))
 
 
 def test_too_little_memory_is_said_with_what_it_takes(tmp_path):
@@ -116,17 +119,17 @@ def test_too_little_memory_is_said_with_what_it_takes(tmp_path):
     with pytest.raises(EngineError, match="a block takes") as caught:
         arrange(job, Resources("threads", 2, 100))
     needed = int(message(caught.value).split("--memory ")[-1])
-    assert arrange(job, Resources("threads", 2, needed)).memory <= needed
+    assert arrange(job, Resources("threads", 2, needed)).need <= needed
 
 
 def test_verify_finds_a_single_bit(tmp_path):
     job, values, _ = make_job(tmp_path, (30, 40), 1, dtype="u2")
     arrangement = arrange(job, Resources("serial", 1, 20_000))
     with HeldSink(job.values.desc, values.dtype) as sink:
-        engine.reverse(job, sink, arrangement)
+        reversal.reverse(job, sink, arrangement)
     sink.values[17, 39] ^= 1
     with pytest.raises(EngineError, match=r"does not reverse to the input at \[17, ") as caught:
-        engine.verify(job, sink, arrangement)
+        reversal.verify(job, sink, arrangement)
     assert "at the same place" in caught.value.hint  # not the disk or the memory alone are to blame
 
 
@@ -136,7 +139,7 @@ def test_an_input_that_changes_while_it_is_read(tmp_path):
     changes = iter([lambda: os.utime(tmp_path / "x.npy", ns=(5, 5))])
     sink = registry.create_sink(registry.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=False)
     with pytest.raises(TensorIOError, match="changed while it was read"), sink:
-        engine.reverse(job, sink, arrangement, lambda _: next(changes, lambda: None)())
+        reversal.reverse(job, sink, arrangement, lambda _: next(changes, lambda: None)())
     assert not (tmp_path / "y.npy").exists()
 
 
@@ -148,13 +151,14 @@ def test_an_error_in_a_worker_ends_the_others(tmp_path, name):
         f.truncate(1000)
     sink = registry.create_sink(registry.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=False)
     with pytest.raises(TensorIOError, match="changed while it was read"), sink:
-        engine.reverse(job, sink, arrangement)
+        reversal.reverse(job, sink, arrangement)
     assert {path.name for path in tmp_path.iterdir()} == {"x.npy", "n.npy"}
 
 
 def test_engines_and_memory_are_those_of_the_options():
-    assert options.ENGINES == ENGINES
-    assert values.parse_bytes(options.DEFAULT_MEMORY) == DEFAULT_MEMORY
+    options_of_run = {each.name: each for each in run_command.params}
+    assert tuple(options_of_run["engine"].type.choices) == NAMES
+    assert values.parse_bytes(options_of_run["memory"].default) == DEFAULT_MEMORY
 
 
 @pytest.mark.parametrize(
@@ -250,7 +254,7 @@ def test_a_system_that_starts_no_more_workers(monkeypatch, engine_name):
 
     monkeypatch.setattr(_thread, "start_new_thread", refuse)
     monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", refuse)
-    arrangement = Arrangement(make_plan((4,), None, most_elements=1, grain=(1,)), engine_name, 2, 0)
+    arrangement = Arrangement(make_plan((4,), None, most_elements=1, grain=(1,)), ENGINES[engine_name], 2, 0)
     with pytest.raises(EngineError, match="cannot start a worker") as caught:
-        list(workers.results([int] * 4, arrangement))
+        list(results([int] * 4, arrangement))
     assert spelled(caught.value.hint) == "add --engine serial"

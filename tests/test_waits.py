@@ -22,7 +22,9 @@ from processes import gone, members, start, until, workers
 
 from revseq_cli.ground import stopping
 from revseq_cli.ground.errors import EngineError, TensorIOError
-from revseq_cli.passes import pools
+from revseq_cli.passes.engines import processes
+from revseq_cli.passes.engines.processes import Processes
+from revseq_cli.passes.engines.threads import Threads
 
 VALUES, LENGTHS = np.arange(1 << 16, dtype="f4").reshape(256, 256), np.full((256, 1), 200, "u4")
 EXPECTED = oracle.reverse(VALUES, LENGTHS, 1).tobytes()
@@ -64,13 +66,13 @@ def run(pool, *tasks):
         pool.end()
 
 
-POOLS = [pools.Threads, pools.Processes]
+POOLS = [Threads, Processes]
 
 
 @pytest.mark.parametrize("pool", POOLS)
 def test_what_is_given_is_done(pool):
     pids = run(pool(3), *[os.getpid] * 40)
-    assert (set(pids) == {os.getpid()}) == (pool is pools.Threads)
+    assert (set(pids) == {os.getpid()}) == (pool is Threads)
     assert run(pool(2), functools.partial(bytes, 10_000_000), int) in ([bytes(10_000_000), 0], [0, bytes(10_000_000)])
     with pytest.raises(TypeError):
         run(pool(2), functools.partial(int, []))
@@ -78,7 +80,7 @@ def test_what_is_given_is_done(pool):
 
 def test_answers_that_do_not_pickle():
     with pytest.raises(EngineError, match="a worker failed"):
-        run(pools.Processes(1), functools.partial(eval, "lambda: 0"))
+        run(Processes(1), functools.partial(eval, "lambda: 0"))
 
 
 # dead
@@ -86,23 +88,23 @@ def test_answers_that_do_not_pickle():
 
 def test_a_process_that_dies():
     with pytest.raises(EngineError, match="a worker process died"):
-        run(pools.Processes(2), functools.partial(os._exit, 3), functools.partial(time.sleep, 60))
+        run(Processes(2), functools.partial(os._exit, 3), functools.partial(time.sleep, 60))
     with pytest.raises(EngineError, match="a worker process died"):
-        run(pools.Processes(2), functools.partial(signal.raise_signal, signal.SIGSEGV))
+        run(Processes(2), functools.partial(signal.raise_signal, signal.SIGSEGV))
 
 
 def test_a_thread_that_ends_before_it_has_begun(monkeypatch):
     """As it does without memory for its first frame; nothing says so."""
     monkeypatch.setattr(_thread, "start_new_thread", lambda *_: 1)
     with pytest.raises(EngineError, match="a worker thread died"):
-        run(pools.Threads(2), int, int)
+        run(Threads(2), int, int)
 
 
 # stopped
 
 
 def test_stopped_processes_are_gone_at_the_end():
-    pool = pools.Processes(2)
+    pool = Processes(2)
     for future in (futures := {pool.submit(os.getpid) for _ in range(2)}):
         while not future.done():
             pool.attend(futures)
@@ -214,13 +216,16 @@ def test_few_threads_and_processes(job, engine, count):
 
 STUCK = """
 import os, signal, time
-from revseq_cli import pools, stopping
+from revseq_cli.ground import stopping
+from revseq_cli.ground.processes import Process, start_tracker
+from revseq_cli.passes.engines.processes import _do
+from revseq_cli.passes.engines.threads import Threads
 from revseq_cli.formats.storage.newfile import NewFile
 stopping.watch()
-pool = pools.Threads(1)
+pool = Threads(1)
 try:
     with NewFile("y.npy", overwrite=False) as file:
-        process = pools.Process(pools._do)
+        process = Process(_do)
         os.kill(process._process.pid, signal.SIGSTOP)
         pending = {pool.submit(lambda: time.sleep(1000))}
         print(flush=True)
@@ -277,7 +282,7 @@ def test_two_signals_at_once_are_one(large, engine):
 def test_nothing_is_left_to_be_done_at_once(large):
     """What was undone in order is not undone again."""
     before = dict(stopping.at_once)
-    run(pools.Processes(2), int, int)
+    run(Processes(2), int, int)
     with contextlib.suppress(TensorIOError):
         from revseq_cli.formats.storage.newfile import NewFile, NewFolder
 
@@ -293,14 +298,17 @@ def test_a_process_that_starts_leaves_the_mask_of_signals(tmp_path):
     """Python's tracker, which comes with the first process, lets signals in again; a worker would answer Ctrl-C."""
     script = """
 import signal
-from revseq_cli import pools, stopping
+from revseq_cli.ground import stopping
+from revseq_cli.ground.processes import Process, start_tracker
+from revseq_cli.passes.engines.processes import _do
+from revseq_cli.passes.engines.threads import Threads
 stopping.watch()
-pools.start_tracker()
+start_tracker()
 with stopping.masked():
     from multiprocessing import resource_tracker
     resource_tracker.ensure_running()
     assert {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} <= signal.pthread_sigmask(signal.SIG_BLOCK, [])
-process = pools.Process(pools._do)
+process = Process(_do)
 process.end()
 """
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -308,9 +316,9 @@ process.end()
 
 
 def test_a_job_goes_on_with_the_processes_that_could_be_started(monkeypatch):
-    pool = pools.Processes(3)
+    pool = Processes(3)
     first = pool.submit(os.getpid)
-    monkeypatch.setattr(pools, "Process", mock.Mock(side_effect=EngineError("no more")))
+    monkeypatch.setattr(processes, "Process", mock.Mock(side_effect=EngineError("no more")))
     others = [pool.submit(os.getpid) for _ in range(3)]
     until(lambda: pool.attend({first, *others}) or all(each.done() for each in (first, *others)))
     assert len({each.result() for each in (first, *others)}) == 1

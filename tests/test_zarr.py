@@ -20,8 +20,7 @@ from revseq_cli.formats import registry
 from revseq_cli.formats.zarr import codecs, metadata
 from revseq_cli.formats.zarr.source import ZarrTicket
 from revseq_cli.ground.errors import FormatError, RevseqError, UsageError
-from revseq_cli.passes import engine as engine_
-from revseq_cli.passes import jobs
+from revseq_cli.passes import jobs, reversal
 from revseq_cli.passes.arrangement import Resources, arrange
 
 done, refused = test_hazards.done, test_hazards.refused
@@ -161,7 +160,7 @@ def test_no_run_without_the_package(tmp_path):
 
 
 def test_it_is_loaded_only_when_it_is_used():
-    code = "import revseq_cli.passes.jobs, revseq_cli.passes.engine, sys; print('zarr' in sys.modules, 'numcodecs' in sys.modules)"
+    code = "import revseq_cli.passes.jobs, revseq_cli.passes.reversal, sys; print('zarr' in sys.modules, 'numcodecs' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "False False\n"
 
@@ -344,7 +343,7 @@ def test_lengths_are_decoded_once(folder, monkeypatch):
     resources = Resources("serial", 1, 40_000)
     with registry.create_sink(registry.Reference(str(folder / "y.npy")), work.values, overwrite=False) as sink:
         arrangement = arrange(work, resources, sink)
-        engine_.reverse(work, sink, arrangement)
+        reversal.reverse(work, sink, arrangement)
     assert arrangement.plan.block_count > 1
     assert len(reads) == 1
 

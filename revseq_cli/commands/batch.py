@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from revseq_cli.commands.survival import Event, Order
     from revseq_cli.ground.errors import RevseqError
     from revseq_cli.operator.spec import FeatureLevel
+    from revseq_cli.passes.engines.threads import Threads
     from revseq_cli.passes.jobs import Job
-    from revseq_cli.passes.pools import Threads
     from revseq_cli.report.reports import Outcome
 
 _FAILED = 1
@@ -229,7 +229,7 @@ class _Batch:
     def carry_out(self) -> None:
         """Begin each job in the order of the manifest; what becomes of it is told."""
         from revseq_cli.ground import stopping
-        from revseq_cli.passes.pools import Threads
+        from revseq_cli.passes.engines.threads import Threads
 
         under_way: set[Future[Any]] = set()
         pool = Threads(0 if self._order.alone else _THREADS)
@@ -320,9 +320,10 @@ def _is_small(delivery: run.Delivery, memory: int) -> bool:
     """Whether the engine has no use for more than one core, and the memory is enough for one such job a thread."""
     from revseq_cli.formats.contract import HeldSource
     from revseq_cli.formats.text import TextSink
+    from revseq_cli.passes.engines.table import SERIAL
 
     work, arrangement = delivery.work, delivery.arrangement
-    if arrangement.engine != "serial" or arrangement.memory * _THREADS > memory:
+    if arrangement.engine is not SERIAL or arrangement.need * _THREADS > memory:
         return False
     # What is held whole is no part of that memory, and text takes many times the bytes of its numbers.
     held = isinstance(delivery.sink, TextSink) or any(

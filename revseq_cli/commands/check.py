@@ -46,7 +46,7 @@ def command(
     """Carry the command out."""
     from revseq_cli.formats import text
     from revseq_cli.operator import spec  # --help must not load NumPy
-    from revseq_cli.passes import engine, jobs  # --help must not load NumPy
+    from revseq_cli.passes import folds, jobs, reversal  # --help must not load NumPy
     from revseq_cli.passes.arrangement import Resources
     from revseq_cli.report import reports, view  # --help must not load NumPy
 
@@ -58,13 +58,13 @@ def command(
     holds = all(constraint.ok for constraint in found)
     if example and holds:
         text.require_text(values, work.values.name)
-        result = engine.reversed_in_memory(work, Resources())
+        result = reversal.reversed_in_memory(work, Resources())
         most = view.MOST_ON_TERMINAL if options.is_terminal() and not full else None
         click.echo(view.example_text(work.values, work.lengths, work.axis, result, most, voice.marks), color=True)
         return 0
     lowest = spec.lowest_level(values, lengths, work.axis)
     # Lengths that the operator could not use at any level have no effect to count.
-    counts = engine.count_lengths(work, Resources()) if lowest is not None else None
+    counts = folds.count_lengths(work, Resources()) if lowest is not None else None
     checked = reports.Check(
         work.names, values, lengths, work.axis, level, found, lowest, counts, work.batch_axis, work.gaps()
     )

@@ -88,8 +88,9 @@ def _write(
 ) -> str | None:
     """Copy into the new file; its digest, if that is asked for."""
     from revseq_cli.ground import stopping
-    from revseq_cli.passes import comparison, engine
     from revseq_cli.passes.arrangement import arrange_copy
+    from revseq_cli.passes.comparison import verify_copy
+    from revseq_cli.passes.copying import copy
     from revseq_cli.report.progress import Progress
 
     arrangement = arrange_copy(source, resources, sink)
@@ -101,9 +102,9 @@ def _write(
 
     with stopping.deferred(), bar, sink:
         voice.workers(arrangement)
-        engine.copy(source, sink, arrangement, done)
+        copy(source, sink, arrangement, done)
         if verify:
-            comparison.verify_copy(source, sink, arrangement, done)
+            verify_copy(source, sink, arrangement, done)
             sink.notes += source.gaps()
         source.recheck()
         digest = sink.digest() if sha256 else None

@@ -163,8 +163,8 @@ def _target(model: Path, places: list[_Place]) -> str | None:
 
 def _write(work: Job, file: NewFile, places: list[_Place], target: str | None) -> None:
     """The .npy files get their names together with the model and just before it: it names no file that is not there."""
-    from revseq_cli.passes import engine
     from revseq_cli.passes.arrangement import Resources, arrange_copy
+    from revseq_cli.passes.copying import copy
     from revseq_cli.texts import dxdispatch
 
     contents = {place.role: (place.source.desc, place.content) for place in places}
@@ -173,6 +173,6 @@ def _write(work: Job, file: NewFile, places: list[_Place], target: str | None) -
             if place.sink:
                 place.sink.file.named_with(file)
                 sink = stack.enter_context(place.sink)
-                engine.copy(place.source, sink, arrange_copy(place.source, Resources(), sink))
+                copy(place.source, sink, arrange_copy(place.source, Resources(), sink))
         work.recheck()
         file.write(dxdispatch.model_text(contents, work.axis, target).encode())

@@ -22,11 +22,13 @@ from revseq_cli.commands.values import (
     LEVEL,
     Parsed,
     Tensor,
+    bytes_text,
     parse_bytes,
     parse_chunks,
     parse_compression,
 )
 from revseq_cli.ground.errors import UsageError, printable
+from revseq_cli.passes.engines.table import AUTO, DEFAULT_MEMORY, ENGINES, NAMES
 from revseq_cli.report.words import spelled
 
 if TYPE_CHECKING:
@@ -41,8 +43,6 @@ if TYPE_CHECKING:
 
 # Spelt out, since what they come from would load NumPy for --help; a test holds them together.
 FORMAT_NAMES = ("npy", "h5", "npz", "safetensors", "zarr", "json", "text")
-ENGINES = ("auto", "serial", "threads", "processes", "dask")
-DEFAULT_MEMORY = "1GiB"
 _LARGEST_FILE = 1 << 20  # of a dask scheduler, which has some thousand bytes
 
 
@@ -77,9 +77,7 @@ _JOB = (
 
 
 _RESOURCES = (
-    click.option(
-        "--engine", type=click.Choice(ENGINES), default="auto", show_default=True, help="What carries it out."
-    ),
+    click.option("--engine", type=click.Choice(NAMES), default=AUTO, show_default=True, help="What carries it out."),
     click.option(
         "--jobs",
         type=click.IntRange(min=1, max=1024),
@@ -91,7 +89,7 @@ _RESOURCES = (
     click.option(
         "--memory",
         type=Parsed("size", parse_bytes),
-        default=DEFAULT_MEMORY,
+        default=bytes_text(DEFAULT_MEMORY),
         show_default=True,
         envvar="REVSEQ_MEMORY",
         show_envvar=True,
@@ -239,12 +237,8 @@ class Voice:
 
     def workers(self, arrangement: Arrangement) -> None:
         """Tell a user who asked for it where workers that are not ours can be watched."""
-        if self.verbose and arrangement.engine == "dask":
-            from revseq_cli.passes import cluster
-
-            self.detail(
-                f"dashboard              {cluster.connected(arrangement.scheduler, arrangement.workers).dashboard}"
-            )
+        if self.verbose and arrangement.engine.remote:
+            self.detail(f"dashboard              {arrangement.engine.load().watched(arrangement)}")
 
     @property
     def shows_progress(self) -> bool:
@@ -315,9 +309,12 @@ def _resources_of(
         )
     if said and scheduler_file:
         raise UsageError("--scheduler and --scheduler-file are one thing said twice", "one of them")
-    if engine != "dask":
+    if engine == AUTO or not ENGINES[engine].remote:
         if said or scheduler_file:
-            raise UsageError("--scheduler and --scheduler-file are about dask", "--engine dask", "add --engine dask")
+            remote = " or ".join(each.name for each in ENGINES.values() if each.remote)
+            raise UsageError(
+                f"--scheduler and --scheduler-file are about {remote}", f"--engine {remote}", f"add --engine {remote}"
+            )
         return Resources(engine, jobs or 0, memory)
     address = _address_in(scheduler_file) if scheduler_file else scheduler
     return Resources(engine, jobs or 0, memory, address or "")

@@ -175,15 +175,15 @@ class Delivery:
 
         `advance` hears of the bytes of each block, and `complete` of the digest when the file has but to get its name.
         """
-        from revseq_cli.passes import engine
+        from revseq_cli.passes import reversal
 
         item_size = self.work.values.dtype.itemsize
         if drawing:
             self.sink.file.named_with(drawing)
         with drawing or contextlib.nullcontext(), self.sink:
-            engine.reverse(self.work, self.sink, self.arrangement, lambda elements: advance(elements * item_size))
+            reversal.reverse(self.work, self.sink, self.arrangement, lambda elements: advance(elements * item_size))
             if self.target.verify:
-                engine.verify(self.work, self.sink, self.arrangement, lambda elements: advance(elements * item_size))
+                reversal.verify(self.work, self.sink, self.arrangement, lambda elements: advance(elements * item_size))
                 self.sink.notes += self.work.gaps()
             self.work.recheck()
             digest = self.sink.digest() if self.target.sha256 else None
@@ -240,12 +240,12 @@ def _print(
 ) -> None:
     """Reverse in memory, and print."""
     from revseq_cli.formats import npy, text
-    from revseq_cli.passes import engine
+    from revseq_cli.passes import reversal
     from revseq_cli.report import view
 
     if format_name != "npy":
         text.require_text(work.values.desc, work.values.name)
-    result = engine.reversed_in_memory(work, resources)
+    result = reversal.reversed_in_memory(work, resources)
     most = view.MOST_ON_TERMINAL if options.is_terminal() and not full else None
     if format_name == "npy":
         npy.to_stream(sys.stdout.buffer, result.read(), work.values.order)

@@ -44,7 +44,7 @@ def command(
     from revseq_cli.formats.registry import Reference
     from revseq_cli.formats.text import TextTypes
     from revseq_cli.ground.tensors import DataType
-    from revseq_cli.passes import engine  # --help must not load NumPy
+    from revseq_cli.passes import folds  # --help must not load NumPy
     from revseq_cli.passes.arrangement import Resources
     from revseq_cli.report import reports  # --help must not load NumPy
 
@@ -52,7 +52,7 @@ def command(
     sources = [
         source for name in tensors for source in _sources(Reference.input(name, format_name, override=True), types)
     ]
-    found = [engine.statistics(source, Resources()) if stats else None for source in sources]
+    found = [folds.statistics(source, Resources()) if stats else None for source in sources]
     if as_json:
         click.echo(reports.show_json(sources, found))
         return

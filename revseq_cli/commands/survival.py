@@ -16,9 +16,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.ground import stopping
+from revseq_cli.ground import processes, stopping
 from revseq_cli.ground.errors import EngineError
-from revseq_cli.passes import pools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -81,7 +80,7 @@ class Survivor:
         self._tag = secrets.token_hex(4)
         order = Order(jobs, alone, self._tag)
         try:
-            process = pools.Process(_begin, method=_method())
+            process = processes.Process(_begin, method=_method())
         except EngineError:  # what can be done is done, if only here
             self._serve(self._needed, order, self._note)
             yield
@@ -90,7 +89,7 @@ class Survivor:
         stopping.at_once[self] = lambda: self._clean(process)
         try:
             while True:
-                for _, event in pools.exchange([process], stopping.PATIENCE):
+                for _, event in processes.exchange([process], stopping.PATIENCE):
                     if isinstance(event, EOFError):
                         self._died(process, [job for job in jobs if job not in self._known], alone, failed)
                         yield
@@ -120,7 +119,11 @@ class Survivor:
         self._failed |= bool(event.outcome and event.outcome.error)
 
     def _died(
-        self, process: pools.Process, left: Sequence[int], alone: bool, failed: Callable[[int, EngineError], Outcome]
+        self,
+        process: processes.Process,
+        left: Sequence[int],
+        alone: bool,
+        failed: Callable[[int, EngineError], Outcome],
     ) -> None:
         """Tell whose work it was, or find it out; the rest is for other processes."""
         stopping.check()  # a signal to the whole group ends it, and is for us to act on
@@ -142,16 +145,16 @@ class Survivor:
         again = [job for job in suspects if job not in self._known]
         self._rounds = [each for each in ((again, True), (rest, alone)) if each[0]] + self._rounds
 
-    def _stop(self, process: pools.Process) -> None:
+    def _stop(self, process: processes.Process) -> None:
         """Let it undo what is under way; one that is stopped, or takes too long, is killed after that."""
         process.terminate()
         deadline = time.monotonic() + _LONGEST_STOP
         while time.monotonic() < deadline:
-            for _, event in pools.exchange([process], stopping.PATIENCE):
+            for _, event in processes.exchange([process], stopping.PATIENCE):
                 if event is None or isinstance(event, BaseException):
                     return
 
-    def _clean(self, process: pools.Process) -> None:
+    def _clean(self, process: processes.Process) -> None:
         """Remove what a process that was killed has left; the jobs that it had begun say where."""
         process.kill()
         for folder in {os.path.dirname(self._outputs[job]) for job in self._under_way}:  # noqa: PTH120 - a string
@@ -179,7 +182,7 @@ def _method() -> str:
     return "fork" if simple else "spawn"
 
 
-def _begin(line: pools.Line) -> None:
+def _begin(line: processes.Line) -> None:
     """In the process of the jobs: it stops in order on SIGTERM, and when its parent is gone."""
     stopping.obey_parent()
     serve, needed, order = line.receive()

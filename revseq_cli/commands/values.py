@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+_UNITS = " KMGT"  # powers of 1024
+
+
 class Parsed(click.ParamType[Any]):
     """A value that a class of `spec` parses."""
 
@@ -70,7 +73,13 @@ def parse_bytes(text: str) -> int:
         raise UsageError(f"{text[:40]!r} is not a size", "a number of bytes, such as 1GiB, 512M or 100MB")
     decimal = match[2] and (match[3] or "").upper() == "B"
     base = 1000 if decimal else 1024
-    return int(match[1]) * int(base ** " KMGT".index((match[2] or " ").upper()))
+    return int(match[1]) * int(base ** _UNITS.index((match[2] or " ").upper()))
+
+
+def bytes_text(number: int) -> str:
+    """The number of bytes as `parse_bytes` reads it, with the largest unit that gives a whole number: 1GiB."""
+    units = [unit for unit in range(len(_UNITS)) if number % 1024**unit == 0]
+    return f"{number // 1024 ** units[-1]}{_UNITS[units[-1]]}{'iB' if units[-1] else ''}"
 
 
 def parse_chunks(text: str) -> str | tuple[int, ...]:

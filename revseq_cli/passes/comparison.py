@@ -11,8 +11,8 @@ import numpy as np
 from revseq_cli.ground.errors import EngineError
 from revseq_cli.operator import kernel
 from revseq_cli.passes.arrangement import arrange_pair
-from revseq_cli.passes.engine import UNTRUE_HINT, Task, elements
-from revseq_cli.passes.workers import results
+from revseq_cli.passes.engines.crew import results
+from revseq_cli.passes.tasks import UNTRUE_HINT, Task, elements
 from revseq_cli.texts import literals
 
 if TYPE_CHECKING:

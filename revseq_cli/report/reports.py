@@ -126,9 +126,9 @@ def plan_json(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: A
         "block_bytes": arrangement.plan.block_elements * values.data_type.size,
         "read_bytes": values.total_bytes + lengths.total_bytes,
         "write_bytes": values.total_bytes,
-        "engine": arrangement.engine,
+        "engine": arrangement.engine.name,
         "workers": None if arrangement.scheduler else arrangement.workers,
-        "memory": arrangement.memory,
+        "memory": arrangement.need,
         "spooled": arrangement.spooled,
         **({"scheduler": arrangement.scheduler} if arrangement.scheduler else {}),
     }

@@ -21,11 +21,11 @@ JOBS = 1000
 SLOWER = """
 import os, sys, time
 
-from revseq_cli import pools
+import revseq_cli.passes.engines.threads as threads_
 
-flush, pool, (seconds, threads) = os.fsync, pools.Threads, map(float, sys.argv[1:3])
+flush, pool, (seconds, threads) = os.fsync, threads_.Threads, map(float, sys.argv[1:3])
 os.fsync = lambda fd: (flush(fd), time.sleep(seconds))
-pools.Threads = lambda most: pool(int(threads) or most)
+threads_.Threads = lambda most: pool(int(threads) or most)
 sys.argv[1:3] = []
 from revseq_cli.__main__ import main
 

@@ -27,6 +27,16 @@ _CHEAP_RUN, _CACHE_LINE = 1 << 14, 64  # bytes
 _EDGES = 1 << 10  # as many are gathered, each of less than a page
 
 
+def grains_of(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str = "C") -> list[tuple[int, ...]]:
+    """At which multiples of indices to cut elements that lie in a file as they are, the best first.
+
+    A run along the fastest dimension for which a call of its own is no great cost; then a line of the CPU's cache.
+    """
+    others = (1,) * (len(sizes) - 1)
+    runs = [max(1, run // dtype.itemsize) for run in (_CHEAP_RUN, _CACHE_LINE)]
+    return [((run, *others) if order == "F" else (*others, run))[: len(sizes)] for run in runs]
+
+
 @dataclass(frozen=True)
 class RawTensor:
     """Where the elements of a tensor lie: `offset` in bytes, `order` "C" or "F"; `name` is for messages."""
@@ -46,17 +56,12 @@ class RawTensor:
     @property
     def grain(self) -> tuple[int, ...]:
         """A run along the fastest dimension for which a call of its own is no great cost."""
-        return self._along_fastest(_CHEAP_RUN)
+        return grains_of(self.dtype, self.sizes, self.order)[0]
 
     @property
     def finest_grain(self) -> tuple[int, ...]:
         """A line of the processor's cache."""
-        return self._along_fastest(_CACHE_LINE)
-
-    def _along_fastest(self, run: int) -> tuple[int, ...]:
-        elements, others = max(1, run // self.dtype.itemsize), (1,) * (len(self.sizes) - 1)
-        grain = (elements, *others) if self.order == "F" else (*others, elements)
-        return grain[: len(self.sizes)]
+        return grains_of(self.dtype, self.sizes, self.order)[1]
 
     def read(self, fd: int, region: Region) -> NDArray[Any]:
         """The values of the region, in the file's memory order."""

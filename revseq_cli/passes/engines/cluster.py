@@ -1,4 +1,4 @@
-"""The dask engine: the workers of a scheduler, or of a cluster on this machine. Nothing else imports dask."""
+"""The engine dask: the workers of a scheduler, or of a cluster on this machine. Nothing else imports dask."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ import shutil
 import tempfile
 import time
 import warnings
-from concurrent.futures import CancelledError, Future, InvalidStateError, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidStateError, wait
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from revseq_cli.ground import allocator, stopping
 from revseq_cli.ground.errors import EngineError, RevseqError, UsageError, Words
-from revseq_cli.passes import pools
+from revseq_cli.ground.processes import start_tracker, starting
+from revseq_cli.passes.engines.crew import Crew
+from revseq_cli.passes.engines.threads import settle
 
 try:
     import dask
@@ -37,6 +39,8 @@ except ImportError:
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
+    from revseq_cli.passes.arrangement import Arrangement
+
 _Result = TypeVar("_Result")
 _LOOK = 1.0  # seconds between two looks at which workers there are
 _LONGEST_ALONE = 20.0  # seconds without a worker; one that died has by then been started anew
@@ -46,6 +50,18 @@ _LONGEST_FAREWELL = 5.0  # seconds; who is asked to end, and does not, is killed
 _MOST_UNDER_WAY = 4096  # blocks that the scheduler ever knows, however many workers it has
 # What must be the same everywhere, as attributes of modules: a name that every worker can look up, ours or not.
 _PACKAGES = {"revseq": "revseq_cli:__version__", "NumPy": "numpy:__version__"}
+
+
+@contextlib.contextmanager
+def crew(arrangement: Arrangement) -> Iterator[Crew]:
+    """The workers of the scheduler, or so many of our own, for one pass; they stay for the next one."""
+    these = Pass(arrangement.scheduler, arrangement.workers)
+    yield Crew(these.submit, these.window, lambda pending: wait(pending, stopping.PATIENCE, FIRST_COMPLETED))
+
+
+def watched(arrangement: Arrangement) -> str:
+    """The address of the page where the workers can be watched, or "none"."""
+    return connected(arrangement.scheduler, arrangement.workers).dashboard
 
 
 def _versions() -> dict[str, str]:
@@ -117,9 +133,9 @@ def _apart(function: Callable[[], _Result]) -> Future[_Result]:
     The thread, and the processes that it starts, hear no signals: those of a terminal are for us to act on.
     """
     future: Future[_Result] = Future()
-    pools.start_tracker()
-    with pools.starting(), stopping.masked():
-        _thread.start_new_thread(pools.settle, (future, function))
+    start_tracker()
+    with starting(), stopping.masked():
+        _thread.start_new_thread(settle, (future, function))
     return future
 
 

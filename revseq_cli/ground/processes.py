@@ -1,7 +1,7 @@
-"""Threads and processes that do what they are given. Nobody waits for them without a bound and a look at signals.
+"""Processes that we start and talk to over sockets. No call waits without a bound, so that signals are looked at.
 
-The pools of the standard library wait in places where no signal counts: for a thread that ended before it had begun,
-for a thread that manages processes and is gone, for a process that is stopped.
+multiprocessing's own pools and queues wait in places where no signal is heard: for a thread that manages processes and
+is gone, for a process that is stopped.
 """
 
 from __future__ import annotations
@@ -9,17 +9,12 @@ from __future__ import annotations
 import _thread
 import contextlib
 import pickle
-import queue
 import selectors
 import signal
 import socket
 import struct
 import sys
-import time
-import traceback
-import weakref
 from collections import deque
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import TYPE_CHECKING, Any
 
 from revseq_cli.ground import allocator, stopping
@@ -30,7 +25,6 @@ if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
 _LENGTH = struct.Struct("<Q")  # the bytes of a message, before it
-_SMALLER = Words.of("try a smaller {}, or {}", memory="", engine="serial")
 _SMALL = 1 << 14  # bytes that are copied sooner than sent apart
 _LONGEST_END = 5.0  # seconds until the system has ended a process that was killed
 
@@ -43,87 +37,6 @@ def starting() -> Iterator[None]:
     except (RuntimeError, OSError) as e:
         found, wanted = f"cannot start a worker: {e}", "threads and processes, as ulimit -u allows them"
         raise EngineError(found, wanted, Words.of("add {}", engine="serial")) from None
-
-
-class _Life:
-    """A thread's: it says that it has ended. One that never began cannot, but then nobody holds this any more."""
-
-    def __init__(self) -> None:
-        self.ended = False
-
-
-class Threads:
-    """At most so many threads, started one by one; where the system gives fewer, those do the work."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._given: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
-        self._threads: list[weakref.ref[_Life]] = []
-
-    def submit(self, task: Callable[[], Any]) -> Future[Any]:
-        """Let a thread do it; EngineError where there is none."""
-        if len(self._threads) < self._most:
-            with starting():
-                self._start()
-        if not self._threads:
-            raise EngineError("cannot start a worker: there are to be none")
-        future: Future[Any] = Future()
-        self._given.put((future, task))
-        return future
-
-    def _start(self) -> None:
-        life = _Life()
-        try:
-            _thread.start_new_thread(_serve, (self._given, life))
-        except RuntimeError:
-            if not self._threads:
-                raise
-            self._most = len(self._threads)
-        else:
-            self._threads.append(weakref.ref(life))
-
-    def attend(self, pending: set[Future[Any]]) -> None:
-        """Wait a moment, or until one of them is done; EngineError if a thread is gone, for want of memory."""
-        if not wait(pending, stopping.PATIENCE, FIRST_COMPLETED).done and self._living() < len(self._threads):
-            raise EngineError("a worker thread died", "memory for it", _SMALLER)
-
-    def end(self) -> None:
-        """Return when each has done what it had begun; a second signal ends the process meanwhile."""
-        with contextlib.suppress(queue.Empty):
-            while given := self._given.get_nowait():
-                given[0].cancel()
-        for _ in self._threads:
-            self._given.put(None)
-        pause = 0.0001
-        while self._living():
-            time.sleep(pause)
-            pause = min(2 * pause, stopping.PATIENCE)
-
-    def _living(self) -> int:
-        lives = [each() for each in self._threads]
-        return sum(life is not None and not life.ended for life in lives)
-
-
-def _serve(given: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None], life: _Life) -> None:
-    """In a thread: one task after another."""
-    try:
-        while each := given.get():
-            future, task = each
-            if future.set_running_or_notify_cancel():
-                settle(future, task)
-            del each, future, task  # or the last result would be held until the next
-    finally:
-        life.ended = True
-
-
-def settle(future: Future[Any], task: Callable[[], Any]) -> None:
-    """Do the task here and now."""
-    try:
-        result = task()
-    except BaseException as e:  # noqa: BLE001 - it is raised where the result is asked for
-        future.set_exception(e)
-    else:
-        future.set_result(result)
 
 
 class Line:
@@ -292,74 +205,3 @@ def _begin(serve: Callable[..., None], end: socket.socket, other: socket.socket 
     allocator.keep_freed()
     with contextlib.suppress(EOFError, OSError):  # there is nobody left to work for
         serve(Line(end), *args)
-
-
-class Processes:
-    """At most so many processes, started one by one, each of which does a task at a time."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
-        self._doing: dict[Process, Future[Any] | None] = {}
-
-    def submit(self, task: Callable[[], Any]) -> Future[Any]:
-        """Let a process do it; EngineError where none can be started, and with fewer than wished for it goes on."""
-        if len(self._doing) < self._most and all(self._doing.values()):
-            try:
-                self._doing[Process(_do)] = None
-            except EngineError:
-                if not self._doing:
-                    raise
-                self._most = len(self._doing)
-        future: Future[Any] = Future()
-        self._waiting.append((future, task))
-        self._hand_out()
-        return future
-
-    def _hand_out(self) -> None:
-        for process, under_way in self._doing.items():
-            if under_way is None and self._waiting:
-                future, task = self._waiting.popleft()
-                self._doing[process] = future
-                process.send(task)
-
-    def attend(self, pending: set[Future[Any]]) -> None:
-        """Wait a moment, or until one of them is done; EngineError if a process has died."""
-        done = any(future.done() for future in pending)
-        for process, answer in exchange(self._doing, 0 if done else stopping.PATIENCE):
-            future = self._doing[process]
-            if future is None or isinstance(answer, EOFError):
-                raise EngineError(
-                    "a worker process died", "workers that live; was one killed, or out of memory?",
-                    _SMALLER,
-                )  # fmt: skip
-            self._doing[process] = None
-            result, error, trace = answer
-            if error is None:
-                future.set_result(result)
-            else:
-                error.add_note(trace)
-                future.set_exception(error)
-        self._hand_out()
-
-    def end(self) -> None:
-        """Return when they are gone, whatever they do."""
-        for process in self._doing:
-            process.end()
-
-
-def _do(line: Line) -> None:
-    """In a process: one task after another."""
-    while True:
-        answer: tuple[Any, BaseException | None, str]
-        try:
-            answer = line.receive()(), None, ""
-        except EOFError:
-            raise
-        except BaseException as e:  # noqa: BLE001 - it is raised where the result is asked for
-            answer = None, e, traceback.format_exc()
-        try:
-            line.send(answer)
-        except (pickle.PicklingError, TypeError, AttributeError) as e:  # of what codecs raise
-            line.send((None, EngineError(f"a worker failed: {answer[1] or e}"[:300]), answer[2]))
-        del answer

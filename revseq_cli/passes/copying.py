@@ -1,0 +1,45 @@
+"""The pass that copies a tensor, element by element: for `convert`, and on the way of a reversal."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from revseq_cli.formats.registry import create_scratch
+from revseq_cli.passes.arrangement import Arrangement, arrange_move
+from revseq_cli.passes.tasks import Task, deliver_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.contract import Sink, Source, Ticket
+
+
+def copy(source: Source, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> None:
+    """Every element as it is, into the sink, which the caller has entered; `done` hears as that of `reverse` does."""
+    outlet = sink.outlet()
+    with source.at_hand(sink.beside) as near:
+        tasks = (Task(_read, (near.ticket(region),), region, outlet) for region in arrangement.plan)
+        deliver_all(tasks, sink, arrangement, done)
+
+
+def move(source: Source, sink: Sink, arrangement: Arrangement) -> None:
+    """Copy a tensor on the way of another pass, with that pass's engine and within its memory."""
+    copy(source, sink, arrange_move(source, sink, arrangement))
+
+
+@contextlib.contextmanager
+def spooled(source: Source, sink: Sink, arrangement: Arrangement) -> Iterator[Source]:
+    """The source, or where chunks lie across too many lines its copy beside the output."""
+    if not (arrangement.spooled and source.chunks):
+        yield source
+        return
+    with create_scratch(sink.beside, source) as spool:
+        move(source, spool, arrangement)
+        yield spool.written()
+
+
+def _read(ticket: Ticket) -> NDArray[Any]:
+    return ticket.read()

@@ -1,0 +1,54 @@
+"""The passes that read a tensor once and keep a few numbers: what lengths do, and statistics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from revseq_cli.operator import kernel
+from revseq_cli.passes.arrangement import Resources, arrange_fold
+from revseq_cli.passes.engines.crew import results
+from revseq_cli.passes.tasks import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from revseq_cli.formats.contract import Source, Ticket
+    from revseq_cli.passes.jobs import Job
+
+
+@dataclass(frozen=True)
+class CountLengths:
+    """What a block of lengths does to lines of `size` elements."""
+
+    size: int
+
+    def __call__(self, lengths: Ticket) -> kernel.LengthCounts:
+        """The counts."""
+        return kernel.count_lengths(lengths.read(), self.size)
+
+
+def _summarized(ticket: Ticket) -> kernel.Statistics:
+    return kernel.statistics(ticket.read())
+
+
+def count_lengths(job: Job, resources: Resources) -> kernel.LengthCounts:
+    """What the lengths of the whole job do."""
+    return sum(
+        _folded(job.lengths.each_once, CountLengths(job.values.sizes[job.axis]), resources), kernel.LengthCounts()
+    )
+
+
+def statistics(source: Source, resources: Resources) -> kernel.Statistics:
+    """The statistics of a whole tensor, in one pass."""
+    return sum(_folded(source, _summarized, resources), kernel.Statistics())
+
+
+def _folded(source: Source, step: Callable[[Ticket], Any], resources: Resources) -> Iterator[Any]:
+    """Every block's share of a fold."""
+    arrangement = arrange_fold(source, resources)
+    with source.at_hand() as ready:
+        tasks = (Task(step, (ready.ticket(region),), region, None) for region in arrangement.plan)
+        for _, share in results(tasks, arrangement):
+            yield share
+    source.recheck()
