@@ -20,6 +20,7 @@ from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import FeatureLevel
 from revseq_cli.passes import jobs, pages
 from revseq_cli.report import view
+from revseq_cli.texts.examples import find_examples
 
 PAGE = (SAMPLES / "page.md").read_text()
 
@@ -130,11 +131,12 @@ def test_control_characters_do_not_pass(revseq):
 def still_right(text):
     """Whether each example of a text is right, by the slow definition and not by ours; None where it cannot be read."""
     found = []
-    for example in jobs.find_examples(Text("x", text)):
+    page = Text("x", text)
+    for example in find_examples(page.text, page.items):
         if not example.is_ours:
             continue
         try:
-            work = jobs.load_example(example)
+            work = jobs.load_example(page, example)
             desc = example.tensors["OutputTensor"].desc
             if desc is None:  # its header is wrong
                 return False
@@ -185,8 +187,9 @@ def test_a_printed_example_is_the_same_job_and_right(data):
     )
     source, source_lengths, result = held
     text = view.example_text(source, source_lengths, axis, result)
-    (example,) = jobs.find_examples(Text("x", text))
-    work = jobs.load_example(example)
+    page = Text("x", text)
+    (example,) = find_examples(page.text, page.items)
+    work = jobs.load_example(page, example)
     assert oracle.same_bits(work.values.read(), values)
     assert oracle.same_bits(work.lengths.read(), lengths)
     assert work.axis == axis

@@ -77,7 +77,7 @@ def command(
     from revseq_cli.report import reports  # --help must not load NumPy
     from revseq_cli.report.progress import Progress
 
-    text = registry.load_text(registry.Reference(manifest))
+    text = registry.Reference(manifest).text
     jobs = [job._replace(options=_defaults_of(job, defaults) | job.options) for job in parse(text, _columns())]
     if not as_json and any(job.options["sha256"] for job in jobs):
         raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")

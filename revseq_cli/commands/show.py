@@ -62,16 +62,12 @@ def command(
 
 def _sources(reference: Reference, types: TextTypes) -> Iterator[Source]:
     """The tensor of that name, or the tensors of the example of that number, or of a model."""
-    from revseq_cli.formats import text
     from revseq_cli.formats.registry import model_of, open_source
     from revseq_cli.passes import jobs
 
-    if model := model_of(reference):
-        yield from (model.tensor(role, types) for role in model.model.tensors)
-        return
-    example = jobs.example_of(reference) if reference.inner and reference.inner.isdecimal() else None
-    if not example:
+    numbered = reference.inner is not None and reference.inner.isdecimal()
+    whole = model_of(reference) or (jobs.example_of(reference) if numbered else None)
+    if whole:
+        yield from (whole.tensor(role, types) for role in whole.roles)
+    else:
         yield open_source(reference, types)
-        return
-    for item in example.tensors.values():
-        yield text.notation_source(example.text, item, types)

@@ -42,7 +42,7 @@ def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, voice: o
     for page in pages:
         reference = registry.Reference.file(page, "text")
         try:
-            found[reference.name] = verify(registry.load_text(reference), level, _number(reference))
+            found[reference.name] = verify(reference.text, level, _number(reference))
         except RevseqError as e:
             e.hint = ""  # hints are about options that other commands have
             found[reference.name] = e.about(reference.name)

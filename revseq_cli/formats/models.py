@@ -33,6 +33,11 @@ class ModelText:
         except (FormatError, UsageError) as e:
             raise e.about(text.name) from None
 
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The names in the operator of the tensors that it has."""
+        return tuple(self.model.tensors)
+
     def tensor(self, role: str, types: TextTypes) -> Source:
         """InputTensor or SequenceLengthsTensor, as the operator's desc has it."""
         tensor, name = self.model.tensors[role], f"{self.text.name}: {role}"

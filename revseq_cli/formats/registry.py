@@ -88,6 +88,16 @@ class Reference:
         """What to call it in a message."""
         return STDIN if self.is_stdin else self.path
 
+    @functools.cached_property
+    def text(self) -> Text:
+        """The whole text behind it, read when it is asked for first; FormatError for what is no text."""
+        if self.is_stdin:
+            data = _stdin()
+            if not isinstance(data, bytes):
+                raise FormatError("is not text: it looks like a .npy file", "UTF-8", where=STDIN)
+            return Text(STDIN, text.decode(data, STDIN))
+        return text.read_text(self.path) if self.inline is None else Text(self.path, self.inline)
+
 
 class Format(NamedTuple):
     """How one format is read and written.
@@ -165,14 +175,13 @@ def _create_zarr(file: NewFile, like: Source, inner: str, layout: Layout) -> Fil
 
 
 def _open_json(reference: Reference, types: TextTypes) -> Source:
-    loaded = load_text(reference)
-    if dxdispatch.is_model(loaded.text):
-        model = models.ModelText.read(loaded)
+    if dxdispatch.is_model(reference.text.text):
+        model = models.ModelText.read(reference.text)
         if reference.inner in model.model.tensors:
             return model.tensor(reference.inner, types)
         found, known = f"is a model: {listed(model.model.tensors)}", list(model.model.tensors)
         raise FormatError(found, "the name of one", try_hint(reference.path, known[0]), reference.path)
-    return text.open_json(loaded, reference.inner, types)
+    return text.open_json(reference.text, reference.inner, types)
 
 
 def _create_json(file: NewFile, like: Source, *_: object) -> FileSink:
@@ -180,7 +189,7 @@ def _create_json(file: NewFile, like: Source, *_: object) -> FileSink:
 
 
 def _open_notation(reference: Reference, types: TextTypes) -> Source:
-    return text.open_notation(load_text(reference), reference.inner, types)
+    return text.open_notation(reference.text, reference.inner, types)
 
 
 def _create_notation(file: NewFile, like: Source, *_: object) -> FileSink:
@@ -278,20 +287,7 @@ def model_of(reference: Reference) -> models.ModelText | None:
         return None
     if not holds_text(reference) and (reference.is_stdin or format_of(reference).name != "json"):
         return None
-    loaded = load_text(reference)
-    return models.ModelText.read(loaded) if dxdispatch.is_model(loaded.text) else None
-
-
-def load_text(reference: Reference) -> Text:
-    """The whole text behind a reference to a text format."""
-    if reference.is_stdin:
-        found = _stdin()
-        if not isinstance(found, bytes):
-            raise FormatError("is not text: it looks like a .npy file", "UTF-8", where=STDIN)
-        return Text(STDIN, text.decode(found, STDIN))
-    if reference.inline is not None:
-        return Text(reference.path, reference.inline)
-    return text.read_text(reference.path)
+    return models.ModelText.read(reference.text) if dxdispatch.is_model(reference.text.text) else None
 
 
 @functools.cache
@@ -328,7 +324,7 @@ def open_source(reference: Reference, types: TextTypes) -> Source:
     found = _stdin()
     if isinstance(found, npy.Piped):
         return found.source(types.asked)
-    return text.open_notation(load_text(reference), reference.inner, types)
+    return text.open_notation(reference.text, reference.inner, types)
 
 
 def create_sink(

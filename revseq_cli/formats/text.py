@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 import json
 import shlex
@@ -47,11 +48,19 @@ class TextTypes(NamedTuple):
 
 @dataclass(frozen=True)
 class Text:
-    """A text and where it comes from."""
+    """A text, what to call the place that it comes from, and the identity of its file, if that is one."""
 
     name: str
     text: str
     identity: Identity | None = None
+
+    @functools.cached_property
+    def items(self) -> tuple[notation.TensorText | notation.Attribute, ...]:
+        """Its tensors and attribute lines in the bracket notation, in order; FormatError for what is none."""
+        try:
+            return tuple(notation.parse(self.text))
+        except FormatError as e:
+            raise e.about(self.name) from None
 
 
 def read_text(path: str) -> Text:
@@ -107,10 +116,7 @@ def open_notation(text: Text, inner: str | None, types: TextTypes) -> Source:
     """The only tensor of a text, or the one of that name."""
     if text.text.lstrip()[:1] == "{":
         return open_json(text, inner, types)
-    try:
-        items = [item for item in notation.parse(text.text) if isinstance(item, notation.TensorText)]
-    except FormatError as e:
-        raise e.about(text.name) from None
+    items = [item for item in text.items if isinstance(item, notation.TensorText)]
     named = [item for item in items if inner is None or item.name == inner]
     if len(named) == 1:
         return notation_source(text, named[0], types)

@@ -1,28 +1,24 @@
-"""What is to be done: input, lengths and axis, from options, a docs-style text or a model; the reader of its labels."""
+"""What is to be done: input, lengths and axis, from options, an example in a text, or a model."""
 
 from __future__ import annotations
 
-import difflib
-import re
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from revseq_cli.formats import registry
-from revseq_cli.formats.text import Text, TextTypes, notation_source
+from revseq_cli.formats.text import TextTypes, notation_source
 from revseq_cli.ground.errors import FormatError, UsageError, Words
 from revseq_cli.ground.tensors import DataType
-from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT, FeatureLevel, require
+from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel, require
 from revseq_cli.passes.lengths import CastSource, WidenedSource
-from revseq_cli.texts import notation
+from revseq_cli.texts.examples import find_examples
 
 if TYPE_CHECKING:
     from revseq_cli.formats.contract import Source
     from revseq_cli.formats.storage.positioned import Identity
-
-# The page's examples call the lengths SequenceTensor; the struct has SequenceLengthsTensor.
-_LENGTHS_LABELS = ("SequenceTensor", LENGTHS)
-LABELS = {INPUT: INPUT, "SequenceTensor": LENGTHS, LENGTHS: LENGTHS, OUTPUT: OUTPUT}
+    from revseq_cli.formats.text import Text
+    from revseq_cli.texts.examples import Example
 
 
 @dataclass(frozen=True)
@@ -95,10 +91,6 @@ class Request:
 class Whole(Protocol):
     """A text that is a whole job: it has both tensors and perhaps the axis."""
 
-    @property
-    def text(self) -> Text:
-        """Where it stands."""
-
     def tensor(self, role: str, types: TextTypes) -> Source:
         """INPUT or LENGTHS; FormatError where it lacks that one."""
 
@@ -106,113 +98,50 @@ class Whole(Protocol):
         """What it says, if it does; `hint` is what to type where that is no axis."""
 
 
-# What to say of an example that lacks a tensor.
-_MISSING = {
-    INPUT: ("the example has no InputTensor", "the values to reverse", ""),
-    LENGTHS: (
-        "the example has no lengths",
-        "a tensor labelled SequenceTensor or SequenceLengthsTensor",
-        "add LENGTHS: {} lengths.npy",
-    ),
-}
-
-
-@dataclass
-class Example:
-    """One example of a docs-style text: its tensors by role, and its Axis lines.
-
-    `others` are tensors whose names this operator does not have; with them, or without lengths, the example is
-    another operator's. `problem` is what is wrong with it as an example of this one. `axes` has the Axis lines: at most
-    two with an integer, or one with other words.
-    """
+@dataclass(frozen=True)
+class ExampleText:
+    """An example of the bracket notation, and the text that it stands in."""
 
     text: Text
-    tensors: dict[str, notation.TensorText] = field(default_factory=dict)
-    axes: list[notation.Attribute] = field(default_factory=list)
-    others: list[notation.TensorText] = field(default_factory=list)
-    problem: FormatError | None = None
+    example: Example
 
     @property
-    def is_ours(self) -> bool:
-        """Whether it has what only this operator's examples have: lengths, and nothing else that we do not know."""
-        return LENGTHS in self.tensors and not self.others
-
-    @property
-    def line(self) -> int:
-        """Where its first tensor stands."""
-        return min(item.line for item in [*self.tensors.values(), *self.others])
-
-    def add(self, item: notation.TensorText) -> None:
-        """One more of its tensors."""
-        role = LABELS.get(item.name)
-        if role is None and (near := difflib.get_close_matches(item.name, _LENGTHS_LABELS, 1, 0.85)):
-            role = LENGTHS
-            found = f"the label {item.name}"
-            self.problem = self.problem or notation.error_at(self.text.text, item.start, found, near[0])
-        if role is None:
-            self.others.append(item)
-        elif role in self.tensors:
-            found = f"a second {item.name} in one example"
-            self.problem = self.problem or notation.error_at(self.text.text, item.start, found, "each once")
-        else:
-            self.tensors[role] = item
+    def roles(self) -> tuple[str, ...]:
+        """The names in the operator of the tensors that it has."""
+        return tuple(self.example.tensors)
 
     def tensor(self, role: str, types: TextTypes) -> Source:
-        """INPUT or LENGTHS, read in one of the types."""
-        if role not in self.tensors:
-            found, wanted, hint = _MISSING[role]
-            raise FormatError(found, wanted, hint.format(shlex.quote(self.text.name)), self.text.name)
-        return notation_source(self.text, self.tensors[role], types)
+        """The tensor of that name in the operator, read in one of the types; FormatError where it lacks that one."""
+        try:
+            item = self.example.tensor(role)
+        except FormatError as e:
+            if role == LENGTHS:
+                e.hint = f"add LENGTHS: {shlex.quote(self.text.name)} lengths.npy"
+            raise e.about(self.text.name) from None
+        return notation_source(self.text, item, types)
 
     def axis(self, hint: Words) -> int | None:
-        """The axis of its only Axis line."""
-        if len(self.axes) > 1:
-            raise FormatError(
-                f"line {self.axes[1].line}: a second Axis in one example", "one Axis", where=self.text.name
-            )
-        if not self.axes:
-            return None
-        written = self.axes[0].value
-        if _is_integer(written):
-            return int(written.rstrip(",. "))
-        found = f"line {self.axes[0].line}: Axis is {written[:40]}"
-        raise FormatError(found, "an integer", hint, self.text.name)
-
-    def add_axis(self, item: notation.Attribute) -> None:
-        """An Axis line; what is no integer gives way to one that is."""
-        if _is_integer(item.value):
-            self.axes = [*(each for each in self.axes[:1] if _is_integer(each.value)), item]
-        elif not self.axes:
-            self.axes = [item]
-
-    def ends_before(self, item: notation.TensorText | notation.Attribute) -> bool:
-        """Whether that item belongs to the next example."""
-        complete = OUTPUT in self.tensors
-        if isinstance(item, notation.Attribute):
-            return complete and bool(self.axes)
-        role = LABELS.get(item.name)
-        if role == INPUT:
-            return bool(self.tensors or self.others)
-        if role is None and LENGTHS in self.tensors and self.axes:
-            return True
-        return complete and not (role == LENGTHS and LENGTHS not in self.tensors)
+        """The axis of its Axis line, None without one; FormatError, perhaps with `hint`, for what is no axis."""
+        try:
+            return self.example.axis(hint)
+        except FormatError as e:
+            raise e.about(self.text.name) from None
 
 
 def load(request: Request) -> Job:
-    """The job, with headers read; text is read whole."""
+    """The job, with headers read; text is read whole, and once."""
     reference, lengths_reference = request.references()
-    if model := registry.model_of(reference):
-        return _load(request, reference, lengths_reference, model)
-    example = example_of(reference)
-    if example and example.problem:
-        raise example.problem.about(example.text.name)
-    return _load(request, reference, lengths_reference, example)
+    whole: Whole | None = registry.model_of(reference)
+    if not whole and (found := example_of(reference)):
+        if found.example.problem:
+            raise found.example.problem.about(found.text.name)
+        whole = found
+    return _load(request, reference, lengths_reference, whole)
 
 
-def load_example(example: Example) -> Job:
-    """The job that an example is, as it stands."""
-    name = example.text.name
-    return _load(Request(name), registry.Reference(name), None, example)
+def load_example(text: Text, example: Example) -> Job:
+    """The job that an example of that text is, as it stands."""
+    return _load(Request(text.name), registry.Reference(text.name), None, ExampleText(text, example))
 
 
 def _load(
@@ -248,13 +177,13 @@ def _require_type(source: Source, dtype: DataType | None) -> None:
         )  # fmt: skip
 
 
-def example_of(reference: registry.Reference) -> Example | None:
+def example_of(reference: registry.Reference) -> ExampleText | None:
     """The docs-style example that INPUT is, if it is one: `example.txt`, or `page.md::2`."""
     number = int(reference.inner) if reference.inner and reference.inner.isdecimal() else None
     if (reference.inner and number is None) or not registry.holds_text(reference):
         return None
-    text = registry.load_text(reference)
-    examples = [example for example in find_examples(text) if INPUT in example.tensors]
+    text = reference.text
+    examples = [example for example in find_examples(text.text, text.items) if INPUT in example.tensors]
     ours = [example for example in examples if example.is_ours]
     examples = ours or examples
     if not examples and number is None:
@@ -264,36 +193,7 @@ def example_of(reference: registry.Reference) -> Example | None:
         raise UsageError(f"holds {len(examples)} examples", "the number of one", hint, reference.name)
     if number is not None and not 1 <= number <= len(examples):
         raise UsageError(f"no example {number}", f"1 to {len(examples)}", where=reference.name)
-    return examples[(number or 1) - 1]
-
-
-def find_examples(text: Text) -> list[Example]:
-    """Every example of a text, of this operator or another: it ends with its OutputTensor, or before an InputTensor.
-
-    An Axis that stands before the first tensor, or behind an example that has one already, belongs to the next.
-    """
-    examples: list[Example] = []
-    ahead: list[notation.Attribute] = []
-    try:
-        for item in notation.parse(text.text):
-            if isinstance(item, notation.TensorText):
-                if item.name and (not examples or examples[-1].ends_before(item)):
-                    examples.append(Example(text, axes=ahead))
-                    ahead = []
-                if item.name:
-                    examples[-1].add(item)
-            elif item.name == "Axis":
-                if examples and not examples[-1].ends_before(item):
-                    examples[-1].add_axis(item)
-                elif _is_integer(item.value):  # prose has lines that begin with Axis:, too
-                    ahead = [*ahead[:1], item]
-    except FormatError as e:
-        raise e.about(text.name) from None
-    return examples
-
-
-def _is_integer(value: str) -> bool:
-    return re.fullmatch(r"[+-]?\d{1,18}[,. ]*", value, re.ASCII) is not None
+    return ExampleText(text, examples[(number or 1) - 1])
 
 
 def _axis(request: Request, whole: Whole | None, values: Source) -> int:

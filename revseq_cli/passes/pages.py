@@ -13,6 +13,7 @@ from revseq_cli.operator import kernel, spec
 from revseq_cli.operator.spec import OUTPUT
 from revseq_cli.passes import jobs
 from revseq_cli.texts import literals
+from revseq_cli.texts.examples import find_examples
 
 if TYPE_CHECKING:
     from typing import Any
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.text import Text
     from revseq_cli.operator.spec import FeatureLevel
-    from revseq_cli.passes.jobs import Example, Job
+    from revseq_cli.passes.jobs import Job
+    from revseq_cli.texts.examples import Example
     from revseq_cli.texts.notation import TensorText
 
 
@@ -62,7 +64,7 @@ class PageReport(NamedTuple):
 
 def verify(text: Text, level: FeatureLevel, number: int | None = None) -> PageReport:
     """Recompute every example of the text, or the one of that number; FormatError if it has none of this operator."""
-    examples = jobs.find_examples(text)
+    examples = find_examples(text.text, text.items)
     ours = [example for example in examples if example.is_ours]
     skipped = len(examples) - len(ours)
     if not ours:
@@ -74,18 +76,16 @@ def verify(text: Text, level: FeatureLevel, number: int | None = None) -> PageRe
     if number is not None and not 1 <= number <= len(ours):
         raise FormatError(f"no example {number}", f"1 to {len(ours)}", where=text.name)
     chosen = [(i, example) for i, example in enumerate(ours, 1) if number in (None, i)]
-    return PageReport([_examine(i, example, level) for i, example in chosen], skipped)
+    return PageReport([_examine(text, i, example, level) for i, example in chosen], skipped)
 
 
-def _examine(number: int, example: Example, level: FeatureLevel) -> Finding:
+def _examine(text: Text, number: int, example: Example, level: FeatureLevel) -> Finding:
     try:
         if example.problem:
             raise example.problem
-        if OUTPUT not in example.tensors:
-            raise FormatError("the example has no OutputTensor", "the values to hold against the operator's")
-        work = jobs.load_example(example)
-        written = example.tensors[OUTPUT]
-        output = notation_source(example.text, written, TextTypes(None, work.values.desc.data_type))
+        written = example.tensor(OUTPUT)
+        work = jobs.load_example(text, example)
+        output = notation_source(text, written, TextTypes(None, work.values.desc.data_type))
         broken = spec.violations(work.values.desc, work.lengths.desc, work.axis, level, output.desc)
         if broken:
             problems = tuple(

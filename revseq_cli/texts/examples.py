@@ -1,0 +1,135 @@
+"""Examples of the operator in a text: which tensors and which Axis line of the bracket notation belong together."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from revseq_cli.ground.errors import FormatError
+from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
+from revseq_cli.texts import notation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from revseq_cli.ground.errors import Words
+
+# The page's examples call the lengths SequenceTensor; the struct has SequenceLengthsTensor.
+_LENGTHS_LABELS = ("SequenceTensor", LENGTHS)
+LABELS = {INPUT: INPUT, "SequenceTensor": LENGTHS, LENGTHS: LENGTHS, OUTPUT: OUTPUT}
+# What to say of an example that lacks a tensor.
+_MISSING = {
+    INPUT: ("the example has no InputTensor", "the values to reverse"),
+    LENGTHS: ("the example has no lengths", "a tensor labelled SequenceTensor or SequenceLengthsTensor"),
+    OUTPUT: ("the example has no OutputTensor", "the values to hold against the operator's"),
+}
+
+
+@dataclass
+class Example:
+    """One example of a text: its tensors by their names in the operator, and its Axis lines.
+
+    `others` are tensors whose names this operator does not have; with them, or without lengths, the example is
+    another operator's. `problem` is what is wrong with it as an example of this one. `axes` has the Axis lines: at most
+    two with an integer, or one with other words.
+    """
+
+    text: str
+    tensors: dict[str, notation.TensorText] = field(default_factory=dict)
+    axes: list[notation.Attribute] = field(default_factory=list)
+    others: list[notation.TensorText] = field(default_factory=list)
+    problem: FormatError | None = None
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it has lengths, as only this operator's examples do, and no tensor that this operator lacks."""
+        return LENGTHS in self.tensors and not self.others
+
+    @property
+    def line(self) -> int:
+        """The line of its first tensor, counted from 1."""
+        return min(item.line for item in [*self.tensors.values(), *self.others])
+
+    def tensor(self, role: str) -> notation.TensorText:
+        """The tensor of that name in the operator; FormatError where the example lacks it."""
+        if role not in self.tensors:
+            raise FormatError(*_MISSING[role])
+        return self.tensors[role]
+
+    def axis(self, hint: Words) -> int | None:
+        """The axis of its only Axis line, None without one.
+
+        FormatError for a second line, and for a line that has no integer, with `hint` as what to type instead.
+        """
+        if len(self.axes) > 1:
+            raise FormatError(f"line {self.axes[1].line}: a second Axis in one example", "one Axis")
+        if not self.axes:
+            return None
+        written = self.axes[0].value
+        if _is_integer(written):
+            return int(written.rstrip(",. "))
+        raise FormatError(f"line {self.axes[0].line}: Axis is {written[:40]}", "an integer", hint)
+
+    def add(self, item: notation.TensorText) -> None:
+        """Add a tensor; one with a misspelled name, or a second one of a name, makes the example's `problem`."""
+        role = LABELS.get(item.name)
+        if role is None and (near := difflib.get_close_matches(item.name, _LENGTHS_LABELS, 1, 0.85)):
+            role = LENGTHS
+            self._note_problem(item, f"the label {item.name}", near[0])
+        if role is None:
+            self.others.append(item)
+        elif role in self.tensors:
+            self._note_problem(item, f"a second {item.name} in one example", "each once")
+        else:
+            self.tensors[role] = item
+
+    def _note_problem(self, item: notation.TensorText, found: str, wanted: str) -> None:
+        self.problem = self.problem or notation.error_at(self.text, item.start, found, wanted)
+
+    def add_axis(self, item: notation.Attribute) -> None:
+        """Add an Axis line; a line with an integer replaces one with other words."""
+        if _is_integer(item.value):
+            self.axes = [*(each for each in self.axes[:1] if _is_integer(each.value)), item]
+        elif not self.axes:
+            self.axes = [item]
+
+    def ends_before(self, item: notation.TensorText | notation.Attribute) -> bool:
+        """Whether that item belongs to the next example."""
+        complete = OUTPUT in self.tensors
+        if isinstance(item, notation.Attribute):
+            return complete and bool(self.axes)
+        role = LABELS.get(item.name)
+        if role == INPUT:
+            return bool(self.tensors or self.others)
+        if role is None and LENGTHS in self.tensors and self.axes:
+            return True
+        return complete and not (role == LENGTHS and LENGTHS not in self.tensors)
+
+
+def find_examples(text: str, items: Iterable[notation.TensorText | notation.Attribute]) -> list[Example]:
+    """Every example of a text, of this operator or another, from the items that `notation.parse` finds in it.
+
+    An example ends with its OutputTensor, or before an InputTensor. An Axis line before the first tensor belongs to the
+    next example, and so does one behind an example that has an Axis line already.
+    """
+    examples: list[Example] = []
+    ahead: list[notation.Attribute] = []
+    for item in items:
+        if isinstance(item, notation.TensorText):
+            if item.name and (not examples or examples[-1].ends_before(item)):
+                examples.append(Example(text, axes=ahead))
+                ahead = []
+            if item.name:
+                examples[-1].add(item)
+        elif item.name == "Axis":
+            if examples and not examples[-1].ends_before(item):
+                examples[-1].add_axis(item)
+            elif _is_integer(item.value):  # prose has lines that begin with Axis:, too
+                ahead = [*ahead[:1], item]
+    return examples
+
+
+def _is_integer(value: str) -> bool:
+    return re.fullmatch(r"[+-]?\d{1,18}[,. ]*", value, re.ASCII) is not None
