@@ -18,6 +18,8 @@ from safetensors.numpy import save_file
 
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.newfile import NewFile
+from revseq_cli.formats.storage.together import Together
+from revseq_cli.ground import stopping
 from revseq_cli.ground.errors import TensorIOError
 
 X = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
@@ -203,7 +205,8 @@ def test_a_link_in_the_place_of_a_new_file_is_not_followed(tmp_path, data):
     """Neither when it is written, nor when it is flushed and gets its name."""
 
     def tricked():
-        with NewFile(str(tmp_path / "y.npy"), overwrite=True) as file:
+        file = NewFile(str(tmp_path / "y.npy"), overwrite=True)
+        with Together(file):
             os.rename(file.temporary, tmp_path / "stolen")
             os.symlink(tmp_path / "victim", file.temporary)
             if data:
@@ -233,13 +236,10 @@ def test_files_that_belong_together_are_all_old_or_all_new(files, monkeypatch, n
     monkeypatch.setattr(positioned, "flush", failing)
 
     def written():
-        leader, *others = (NewFile(str(files / name), overwrite=True) for name in names)
-        with leader:
-            for file in others:
-                file.named_with(leader)
-                with file:
-                    file.write(b"new")
-            leader.write(b"new")
+        together = [NewFile(str(files / name), overwrite=True) for name in names]
+        with Together(*together):
+            for file in together:
+                file.write(b"new")
 
     with pytest.raises(TensorIOError, match="Input/output error"):
         written()
@@ -251,18 +251,62 @@ def test_files_that_belong_together_are_all_old_or_all_new(files, monkeypatch, n
 
 
 def test_a_name_that_fails_says_which_are_given_already(files):
-    leader, other = (NewFile(str(files / name), overwrite=False) for name in ("a.npy", "b.npy"))
-    other.named_with(leader)
+    first, second, third = (NewFile(str(files / name), overwrite=False) for name in ("a.npy", "b.npy", "c.npy"))
 
     def written():
-        with leader:
-            with other:
-                other.write(b"new")
-            (files / "a.npy").write_bytes(b"somebody's")
+        with Together(first, second, third):
+            first.write(b"new")
+            (files / "b.npy").write_bytes(b"somebody's")
 
-    with pytest.raises(TensorIOError, match=r"was made by somebody else meanwhile; .*b\.npy is written already"):
+    with pytest.raises(TensorIOError, match=r"was made by somebody else meanwhile; .*a\.npy is written already"):
         written()
     assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy", "a.npy", "b.npy"}
+    assert (files / "a.npy").read_bytes() == b"new"
+    assert (files / "b.npy").read_bytes() == b"somebody's"
+
+
+def test_names_are_given_in_the_order_of_the_files(files, monkeypatch):
+    link, given = os.link, []
+    monkeypatch.setattr(os, "link", lambda old, new: (given.append(new.name), link(old, new)))
+    with Together(*(NewFile(str(files / name), overwrite=False) for name in ("b.npy", "a.npy", "c.npy"))):
+        assert given == []
+    assert given == ["b.npy", "a.npy", "c.npy"]
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_of_files_that_belong_together_one_cannot_be_created(files, monkeypatch, number):
+    """None is left, and nothing is left to be removed at a signal."""
+    before, made = dict(stopping.at_once), []
+
+    def refused(path, *args):
+        made.append(path)
+        if len(made) == number:
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+        return opened(path, *args)
+
+    opened = os.open
+    together = Together(*(NewFile(str(files / f"{name}.npy"), overwrite=True) for name in "abc"))
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(TensorIOError, match="cannot write: Disk quota exceeded"):
+        together.__enter__()
+    assert len(made) == number
+    assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy"}
+    assert stopping.at_once == before
+
+
+def test_what_cannot_be_tidied_up_after_the_names_are_given_is_a_note(files, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    a, b = (NewFile(str(files / name), overwrite=False) for name in ("a.npy", "b.npy"))
+    with Together(a, b) as together:
+        monkeypatch.setattr(positioned, "flush_directory", refuse)
+        monkeypatch.setattr(b, "remove", refuse)
+    assert together.notes == [
+        f"{a.name} is written, but its folder could not be flushed: Input/output error",
+        f"{b.name} is written, but its folder could not be flushed: Input/output error",
+        f"{b.name} is written, but {b.temporary} could not be removed: Input/output error",
+    ]
 
 
 @pytest.mark.skipif(not STRACE, reason="strace is not installed, or may not trace")

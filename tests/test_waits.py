@@ -221,10 +221,11 @@ from revseq_cli.ground.processes import Process, start_tracker
 from revseq_cli.passes.engines.processes import _do
 from revseq_cli.passes.engines.threads import Threads
 from revseq_cli.formats.storage.newfile import NewFile
+from revseq_cli.formats.storage.together import Together
 stopping.watch()
 pool = Threads(1)
 try:
-    with NewFile("y.npy", overwrite=False) as file:
+    with Together(NewFile("y.npy", overwrite=False)):
         process = Process(_do)
         os.kill(process._process.pid, signal.SIGSTOP)
         pending = {pool.submit(lambda: time.sleep(1000))}
@@ -285,9 +286,10 @@ def test_nothing_is_left_to_be_done_at_once(large):
     run(Processes(2), int, int)
     with contextlib.suppress(TensorIOError):
         from revseq_cli.formats.storage.newfile import NewFile, NewFolder
+        from revseq_cli.formats.storage.together import Together
 
         for kind in (NewFile, NewFolder):
-            with kind(str(large / f"y{kind.__name__}"), overwrite=False):
+            with Together(kind(str(large / f"y{kind.__name__}"), overwrite=False)):
                 assert len(stopping.at_once) == len(before) + 1
                 if kind is NewFolder:
                     raise TensorIOError(os.strerror(errno.EIO))

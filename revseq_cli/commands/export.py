@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -58,7 +57,7 @@ def command(
     **job_options: Any,
 ) -> None:
     """Carry the command out."""
-    from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.formats import registry  # --help must not load NumPy
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.passes import jobs  # --help must not load NumPy
     from revseq_cli.report import reports  # --help must not load NumPy
@@ -70,13 +69,13 @@ def command(
         raise UsageError("--feature-level none lifts DirectML's limits", wanted, "leave it out")
     work = jobs.load(options.request_of(format_name=format_name, override=True, **job_options))
     work.require(level)
-    file = NewFile(output, overwrite=overwrite, inputs=work.inputs)
+    file = registry.new_file(output, overwrite=overwrite, inputs=work.inputs)
     places = list(_places(work, Path(output), inline, overwrite=overwrite))
     target = _target(Path(output), places)
     _refuse_names(Path(output), [place.content for place in places if isinstance(place.content, str)], target)
-    _write(work, file, places, target)
+    notes = _write(work, file, places, target)
     written = [output, *(place.sink.file.name for place in places if place.sink)]
-    for note in file.notes:
+    for note in notes:
         voice.note(note)
     voice.detail(f"wrote {', '.join(written)}")
     if as_json:
@@ -161,18 +160,20 @@ def _target(model: Path, places: list[_Place]) -> str | None:
     return target if files else None
 
 
-def _write(work: Job, file: NewFile, places: list[_Place], target: str | None) -> None:
-    """The .npy files get their names together with the model and just before it: it names no file that is not there."""
+def _write(work: Job, file: NewFile, places: list[_Place], target: str | None) -> list[str]:
+    """Write all files; the .npy files get their names before the model that names them. Notes for the user."""
+    from revseq_cli.formats.storage.together import Together
     from revseq_cli.passes.arrangement import Resources, arrange_copy
     from revseq_cli.passes.copying import copy
     from revseq_cli.texts import dxdispatch
 
     contents = {place.role: (place.source.desc, place.content) for place in places}
-    with file, contextlib.ExitStack() as stack:
+    together = Together(*(place.sink.file for place in places if place.sink), file)
+    with together:
         for place in places:
             if place.sink:
-                place.sink.file.named_with(file)
-                sink = stack.enter_context(place.sink)
-                copy(place.source, sink, arrange_copy(place.source, Resources(), sink))
+                with place.sink as sink:
+                    copy(place.source, sink, arrange_copy(place.source, Resources(), sink))
         work.recheck()
         file.write(dxdispatch.model_text(contents, work.axis, target).encode())
+    return together.notes

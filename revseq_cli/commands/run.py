@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from dataclasses import dataclass
@@ -175,12 +174,12 @@ class Delivery:
 
         `advance` hears of the bytes of each block, and `complete` of the digest when the file has but to get its name.
         """
+        from revseq_cli.formats.storage.together import Together
         from revseq_cli.passes import reversal
 
         item_size = self.work.values.dtype.itemsize
-        if drawing:
-            self.sink.file.named_with(drawing)
-        with drawing or contextlib.nullcontext(), self.sink:
+        together = Together(*filter(None, [self.sink.file, drawing]))
+        with together, self.sink:
             reversal.reverse(self.work, self.sink, self.arrangement, lambda elements: advance(elements * item_size))
             if self.target.verify:
                 reversal.verify(self.work, self.sink, self.arrangement, lambda elements: advance(elements * item_size))
@@ -190,6 +189,7 @@ class Delivery:
             if drawing:
                 _draw(drawing, self.work, self.sink.written())
             complete(digest)
+        self.sink.notes += tuple(together.notes)
         return digest
 
 
@@ -219,13 +219,12 @@ def _write(delivery: Delivery, voice: options.Voice, drawing: NewFile | None, *,
     with stopping.deferred(), Progress(delivery.total_bytes, shown=voice.shows_progress) as bar:
         voice.workers(delivery.arrangement)
         digest = delivery.carry_out(bar.advance, drawing)
-    notes = [*delivery.sink.notes, *(drawing.notes if drawing else [])]
-    for note in notes:
+    for note in delivery.sink.notes:
         voice.note(note)
     path, verify = delivery.target.reference.path, delivery.target.verify
     voice.detail(f"wrote {path}{', and verified it' if verify else ''}")
     if as_json:
-        click.echo(reports.run_json(values, lengths, axis, path, notes, verified=verify, sha256=digest))
+        click.echo(reports.run_json(values, lengths, axis, path, delivery.sink.notes, verified=verify, sha256=digest))
 
 
 def _print(
@@ -240,6 +239,7 @@ def _print(
 ) -> None:
     """Reverse in memory, and print."""
     from revseq_cli.formats import npy, text
+    from revseq_cli.formats.storage.together import Together
     from revseq_cli.passes import reversal
     from revseq_cli.report import view
 
@@ -257,19 +257,21 @@ def _print(
         click.echo(view.result_text(work.lengths, work.axis, result, most, voice.marks), color=True)
     sys.stdout.flush()
     if drawing:
-        with drawing:
+        with Together(drawing) as together:
             _draw(drawing, work, result)
+        for note in together.notes:
+            voice.note(note)
 
 
 def _drawing(path: str, work: Job, target: Target | None, *, overwrite: bool) -> NewFile:
     """The file of the picture; every reason to refuse it shows now."""
-    from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.formats import registry
 
     if not path.lower().endswith(".svg"):
         raise UsageError("--picture writes SVG", "a name that ends in .svg", "add --picture jobs.svg", path)
     if target and os.path.realpath(target.reference.path) == os.path.realpath(path):
         raise UsageError("-o and --picture are one file", "two names", where=path)
-    return NewFile(path, overwrite=overwrite, inputs=work.inputs)
+    return registry.new_file(path, overwrite=overwrite, inputs=work.inputs)
 
 
 def _draw(drawing: NewFile, work: Job, result: Source) -> None:

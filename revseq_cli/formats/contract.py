@@ -13,6 +13,7 @@ import numpy as np
 
 from revseq_cli.formats.regions import Region
 from revseq_cli.formats.storage import positioned
+from revseq_cli.formats.storage.together import Together
 from revseq_cli.ground import stopping
 from revseq_cli.ground.dtypes import data_type_of
 from revseq_cli.ground.errors import FormatError, Words, listed
@@ -218,10 +219,14 @@ class Sink(ABC):
 
 
 class FileSink(Sink):
-    """A sink that is one new file: its steps work on the temporary neighbour."""
+    """A sink that is one new file, or one new folder: its steps work on the temporary file.
+
+    The file gets its name when the sink is left without an error; or later, where a `Together` was entered before.
+    """
 
     def __init__(self, file: NewFile) -> None:
         self.file, self.beside = file, file.name
+        self._alone = Together(file)
         self._finished = False
 
     @abstractmethod
@@ -261,27 +266,25 @@ class FileSink(Sink):
             self._finished = True
 
     def __enter__(self) -> Self:
-        self.file.__enter__()
-        try:
+        with contextlib.ExitStack() as stack:
+            if not self.file.is_created:  # otherwise it gets its name together with others
+                stack.enter_context(self._alone)
+            stack.push(self._finish_or_abandon)
             self.start()
-        except BaseException as e:
-            self.__exit__(type(e), e, e.__traceback__)
-            raise
+            self._leaving = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            if kind is None:
-                self._finish()
-            else:
-                self.abandon()
-        except BaseException as e:
-            self.file.__exit__(type(e), e, e.__traceback__)
-            raise
-        self.file.__exit__(kind, error, trace)
-        self.notes += tuple(self.file.notes)
+        self._leaving.__exit__(kind, error, trace)
+        self.notes += tuple(self._alone.notes)
+
+    def _finish_or_abandon(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._finish()
+        else:
+            self.abandon()
 
 
 @dataclass(frozen=True)

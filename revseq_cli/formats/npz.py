@@ -24,6 +24,7 @@ from revseq_cli.formats.recognition import ZIP_MAGIC, looks_like
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.newfile import Scratch
 from revseq_cli.formats.storage.raw import RawSink, RawSource, RawTensor
+from revseq_cli.formats.storage.together import Together
 from revseq_cli.ground import stopping
 from revseq_cli.ground.errors import FormatError, RevseqError, UsageError, listed
 
@@ -273,7 +274,8 @@ class DeflatedSource(RawSource):
     @contextlib.contextmanager
     def at_hand(self, beside: str = "") -> Iterator[Source]:
         """The member in a temporary file, whose bytes are reserved before the work."""
-        with Scratch(beside) as file:
+        file = Scratch(beside)
+        with Together(file):
             with (
                 positioned.opened(self.path, self.identity) as archive,
                 positioned.opened_to_write(file.temporary, file.name) as fd,

@@ -103,15 +103,15 @@ class Format(NamedTuple):
     """How one format is read and written.
 
     `names` lists the tensors of a file, where they have names; `unnamed` is what a new one is called where nobody says.
-    `has_layout` says whether chunks and a compression can be chosen, and `keeps_others` whether a new file can be the
-    input's with one tensor replaced.
+    `is_folder` says whether a file of it is a folder to the system. `has_layout` says whether chunks and a compression
+    can be chosen, and `keeps_others` whether a new file can be the input's with one tensor replaced.
     """
 
     name: str
     suffixes: tuple[str, ...]
     open: Callable[[Reference, TextTypes], Source]
     create: Callable[[NewFile, Source, str, Layout], FileSink]
-    container: type[NewFile] = NewFile
+    is_folder: bool = False
     names: Callable[[str], Iterable[str]] | None = None
     unnamed: str = "tensor"
     has_layout: bool = False
@@ -211,8 +211,8 @@ FORMATS = (
     ),
     # An array may be the store itself.
     Format(
-        "zarr", (".zarr", ".zspy"), _open_zarr, _create_zarr, NewFolder, names=metadata.arrays_in, unnamed="",
-        keeps_others=True,
+        "zarr", (".zarr", ".zspy"), _open_zarr, _create_zarr, is_folder=True, names=metadata.arrays_in,
+        unnamed="", keeps_others=True,
     ),
     Format("json", (".json",), _open_json, _create_json),
     Format("text", (".txt", ".md"), _open_notation, _create_notation),
@@ -327,6 +327,14 @@ def open_source(reference: Reference, types: TextTypes) -> Source:
     return text.open_notation(reference.text, reference.inner, types)
 
 
+def new_file(
+    path: str, *, overwrite: bool, inputs: Iterable[positioned.Identity] = (), folder: bool = False
+) -> NewFile:
+    """A new file or folder of that name, not yet created; RevseqError for a name that cannot be given."""
+    metadata.refuse_name(path)
+    return (NewFolder if folder else NewFile)(path, overwrite=overwrite, inputs=inputs)
+
+
 def create_sink(
     reference: Reference,
     like: Source,
@@ -345,7 +353,7 @@ def create_sink(
             f"{reference.path}::{reference.inner}",
         )
     wanted = format_to_write(reference)
-    file = wanted.container(reference.path, overwrite=overwrite, inputs=inputs)
+    file = new_file(reference.path, overwrite=overwrite, inputs=inputs, folder=wanted.is_folder)
     if reference.inner is not None and not wanted.names:
         raise UsageError("holds one tensor", "no name after ::", where=file.name)
     inner = reference.inner if reference.inner is not None else like.inner or wanted.unnamed

@@ -28,7 +28,7 @@ class _View(Source):
     """A source made of another."""
 
     def __init__(self, source: Source) -> None:
-        self._source = source
+        self.source = source
         self.name, self.dtype, self.sizes, self.order = source.name, source.dtype, source.sizes, source.order
         self.storage, self.identity, self.path = source.storage, source.identity, source.path
         self.described = source.described
@@ -36,18 +36,18 @@ class _View(Source):
     @contextlib.contextmanager
     def at_hand(self, beside: str = "") -> Iterator[Self]:
         """Made of the same, at hand."""
-        with self._source.at_hand(beside) as near:
+        with self.source.at_hand(beside) as near:
             view = copy.copy(self)
-            view._source = near  # noqa: SLF001 - its own
+            view.source = near
             yield view
 
     def recheck(self) -> None:
         """As the source has it."""
-        self._source.recheck()
+        self.source.recheck()
 
     def gaps(self) -> tuple[str, ...]:
         """As the source has them."""
-        return self._source.gaps()
+        return self.source.gaps()
 
 
 class CastSource(_View):
@@ -66,11 +66,11 @@ class CastSource(_View):
     @property
     def grain(self) -> tuple[int, ...]:
         """As the source has it."""
-        return self._source.grain
+        return self.source.grain
 
     def ticket(self, region: Region) -> Ticket:
         """The right to read that region."""
-        return _CastTicket(self._source.ticket(region), self.dtype, region, self.name)
+        return _CastTicket(self.source.ticket(region), self.dtype, region, self.name)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class WidenedSource(_View):
         # They are few; where they are chunks, every block would decode them again.
         super().__init__(source)
         if not source.reads_anywhere:
-            self._source = HeldSource(source.name, source.read(), source.storage)
+            self.source = HeldSource(source.name, source.read(), source.storage)
         self._original, self._batch_axis, self.order = source, batch_axis, "C"
         self.sizes = tuple(1 if d == axis else size for d, size in enumerate(sizes))  # the axis may be a wrong one
 
@@ -134,7 +134,7 @@ class WidenedSource(_View):
 
     def ticket(self, region: Region) -> Ticket:
         """The right to read that region."""
-        return _WidenedTicket(self._source.ticket((region[self._batch_axis],)), self._batch_axis, region)
+        return _WidenedTicket(self.source.ticket((region[self._batch_axis],)), self._batch_axis, region)
 
 
 def _batch_axis_hint(lengths: tuple[int, ...], sizes: tuple[int, ...], axis: int, batch_axis: int) -> str | Words:

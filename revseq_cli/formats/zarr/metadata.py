@@ -18,7 +18,7 @@ import numpy as np
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.zarr.codecs import SHARDING, codec_names, require_lossless
 from revseq_cli.ground.dtypes import data_type_of, dtype_of, is_nameless, named, require_sizes
-from revseq_cli.ground.errors import FormatError, RevseqError, listed
+from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, listed
 from revseq_cli.ground.tensors import DataType, braced
 from revseq_cli.texts import literals
 
@@ -115,6 +115,18 @@ def is_metadata(path: Path) -> bool:
         return path.name in names and "zarr_format" in read_object(path)
     except RevseqError:
         return False
+
+
+def refuse_name(path: str) -> None:
+    """TensorIOError for the name of a new file inside an array, where it would be taken for a part of the array.
+
+    Also for the name of a group's metadata file: the folder would be a group no more.
+    """
+    final = Path(os.path.realpath(path))
+    inside = next((folder for folder in final.parents if is_array(folder)), None)
+    if inside or is_metadata(final):
+        found = f"lies inside the Zarr array {inside}" if inside else "has the metadata of a Zarr group"
+        raise TensorIOError(found, "a name outside of it", "give the output another name", path)
 
 
 def holds(store: str, inner: str) -> bool:
