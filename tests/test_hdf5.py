@@ -1,5 +1,6 @@
 """HDF5 to HDF5: everything beside the values is kept, whatever cannot be is named, and a failure leaves nothing."""
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -163,6 +164,48 @@ def test_attributes_of_all_kinds_are_kept(folder, revseq):
         for name in ("/", "group", "group/x"):
             assert dumped(g[name]) == dumped(f[name])
             assert len(g[name].attrs) == len(ATTRIBUTES) + 2
+
+
+@pytest.mark.parametrize("options", [{}, {"chunks": CHUNKS, "compression": "gzip"}], ids=["contiguous", "chunked"])
+def test_an_input_is_opened_once_for_its_header_and_once_to_be_copied(folder, monkeypatch, options):
+    make(folder, **options)
+    with h5py.File(folder / "x.h5", "a") as f:
+        f["scale"] = np.arange(SHAPE[0])
+        f["scale"].make_scale()
+        f["x"].dims[0].attach_scale(f["scale"])
+    opened, path = [], str(folder / "x.h5")
+    init = h5py.File.__init__
+    monkeypatch.setattr(
+        h5py.File,
+        "__init__",
+        lambda self, name, *rest, **more: (opened.append(name), init(self, name, *rest, **more))[1],
+    )
+    source = registry.open_source(registry.Reference(path, "/x"), TextTypes(None, DataType.FLOAT32))
+    assert opened.count(path) == 1
+    sink = registry.create_sink(registry.Reference(str(folder / "y.h5")), source, overwrite=False)
+    assert opened.count(path) == 1
+    with contextlib.suppress(KeyboardInterrupt), sink:
+        assert opened.count(path) == 2
+        raise KeyboardInterrupt
+    assert opened.count(path) == 2
+
+
+def test_a_damaged_scale_is_told_where_it_would_be_copied(folder, revseq):
+    """Whoever writes another format does not need it."""
+    make(folder, np.arange(4.0), chunks=(2,))
+    np.save(folder / "n.npy", np.array([4], "u4"))
+    with h5py.File(folder / "x.h5", "a") as f:
+        f["scale"] = np.arange(4)
+        f["scale"].make_scale()
+        f["x"].dims[0].attach_scale(f["scale"])
+    data = bytearray((folder / "x.h5").read_bytes())
+    heap = data.index(b"GCOL")  # where the references of DIMENSION_LIST lie
+    data[heap : heap + 4] = b"LOST"
+    (folder / "x.h5").write_bytes(data)
+    revseq("run", "x.h5::x", "n.npy", "--axis", 0, "-o", "y.npy").ok()
+    assert np.load(folder / "y.npy").tolist() == [3, 2, 1, 0]
+    revseq("run", "x.h5::x", "n.npy", "--axis", 0, "-o", "y.h5").refused("x.h5::/x", "HDF5 cannot read it")
+    assert not (folder / "y.h5").exists()
 
 
 def test_references_are_reported(folder, revseq):

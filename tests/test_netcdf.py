@@ -1,5 +1,6 @@
 """Outputs that NetCDF's own library, xarray and HDF5's tools open, read and write; what they lack, a note names."""
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -12,6 +13,10 @@ import pytest
 import xarray
 from processes import peak
 from test_engine import expected
+
+from revseq_cli.formats import registry
+from revseq_cli.formats.text import TextTypes
+from revseq_cli.ground.tensors import DataType
 
 VALUES = np.random.default_rng(1).random((5, 4, 6)).astype("f4")
 LENGTHS = np.random.default_rng(2).integers(0, 7, (5, 1, 6)).astype("u4")
@@ -126,6 +131,24 @@ def test_a_coordinate_variable_of_two_dimensions(tmp_path, revseq):
             assert list(g.dimensions) == ["time", "width"]
     assert netCDF4.Dataset(tmp_path / "y.nc")["v"][:].tolist() == [4, 3, 2, 1, 0]
     assert netCDF4.Dataset(tmp_path / "z.nc")["time"][:, 0].tolist() == [16, 12, 8, 4, 0]
+
+
+def test_the_objects_of_a_file_are_visited_once(tmp_path, monkeypatch):
+    """For dimensions that are named by number, and to count what is not carried over."""
+    with netCDF4.Dataset(tmp_path / "x.nc", "w") as f:
+        for name, size in (("time", 5), ("width", 4), ("other", 2)):
+            f.createDimension(name, size)
+        f.createVariable("time", "u1", ("time", "width"))[:] = np.arange(20).reshape(5, 4)
+        f.createVariable("v", "f4", ("time",))[:] = np.arange(5)
+    visits, visit = [], h5py.h5o.visit
+    monkeypatch.setattr(h5py.h5o, "visit", lambda *args: (visits.append(args), visit(*args))[1])
+    source = registry.open_source(registry.Reference(str(tmp_path / "x.nc"), "/v"), TextTypes(None, DataType.FLOAT32))
+    assert not visits
+    sink = registry.create_sink(registry.Reference(str(tmp_path / "y.nc")), source, overwrite=False)
+    with contextlib.suppress(KeyboardInterrupt), sink:
+        assert sink.notes == ("1 other object is not carried over: --keep-others keeps them",)
+        raise KeyboardInterrupt
+    assert len(visits) == 1
 
 
 def test_a_variable_in_a_group_with_dimensions_above_it(tmp_path, revseq):

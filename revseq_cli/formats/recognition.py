@@ -59,6 +59,16 @@ def looks_like(head: bytes, path: str) -> tuple[str, str | Words]:
     return (look.name, look.hint(path)) if look else ("something else", "")
 
 
+def is_hdf5(fd: int, path: str) -> bool:
+    """Whether HDF5 begins at the first byte of the open file, or behind a block of the user's own.
+
+    That block has 512 bytes or twice as many, again and again, and may look like anything, also like a text.
+    """
+    size = positioned.identity(fd).size
+    places = itertools.takewhile(lambda place: place < size, (512 << i for i in itertools.count()))
+    return any(positioned.read_some(fd, len(HDF5_MAGIC), place, path) == HDF5_MAGIC for place in (0, *places))
+
+
 def format_by_bytes(path: str) -> str | None:
     """The format by a file's first bytes, None where they say nothing; FormatError for one that we do not read."""
     with positioned.opened(path) as fd:
@@ -69,10 +79,7 @@ def format_by_bytes(path: str) -> str | None:
         look = _look_of(head)
         if look and look.format == "npy":
             return look.format
-        # HDF5 may begin with a block of the user's own, of 512 bytes or twice as many, again and again; it may look
-        # like anything, also like a text.
-        places = itertools.takewhile(lambda place: place < size, (512 << i for i in itertools.count()))
-        if any(positioned.read_some(fd, len(HDF5_MAGIC), place, path) == HDF5_MAGIC for place in places):
+        if is_hdf5(fd, path):
             return "h5"
         if look:
             if not look.format:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -50,35 +51,19 @@ def keeps_order(like: Source) -> bool:
 
     NetCDF's library opens no file for writing whose groups do not.
     """
-    if not isinstance(like, Hdf5Source):
-        return False
-    with opened(like.path, like.name) as file:
-        return bool(_group_properties(file).get_link_creation_order())
+    return isinstance(like, Hdf5Source) and bool(like.origin.link_order)
 
 
 def refuse_clashes(like: Source, name: str, where: str) -> None:
     """UsageError where the output's name is needed for a scale that comes with it."""
     if not isinstance(like, Hdf5Source):
         return
-    with opened(like.path, like.name) as file:
-        source = file[like.inner]
-        scales = [scale.name for d in range(source.ndim) for scale in scales_of(source, d)]
-        problem = netcdf.misplaced(source, [scale for scale in scales if scale], name)
-    if problem:
-        raise UsageError(problem, "a name where NetCDF looks for its dimensions", _own_name(where, like), where)
-    for scale in filter(None, scales):
+    origin, hint = like.origin, Words.of("add {}", output=f"{where}::/{like.inner}")
+    if origin.numbers_dimensions and (problem := netcdf.misplaced(origin.scales, name, classic=origin.is_classic)):
+        raise UsageError(problem, "a name where NetCDF looks for its dimensions", hint, where)
+    for scale in origin.scales:
         if f"{name}/".startswith(f"{scale}/") or f"{scale}/".startswith(f"{name}/"):
-            raise UsageError(
-                f"{name} is where the scale {scale} will stand",
-                "another name",
-                _own_name(where, like),
-                where,
-            )
-
-
-def _own_name(where: str, like: Source) -> Words:
-    """A hint to give the output the name that its input has."""
-    return Words.of("add {}", output=f"{where}::/{like.inner}")
+            raise UsageError(f"{name} is where the scale {scale} will stand", "another name", hint, where)
 
 
 class _Copy:
@@ -115,6 +100,13 @@ class _Copy:
         self._count_others(carried)
         return made, self._notes
 
+    @functools.cached_property
+    def _old_names(self) -> list[bytes]:
+        """The path of every object of the old file, which is visited once."""
+        names: list[bytes] = []
+        h5py.h5o.visit(self._source.file.id, names.append)
+        return names
+
     def _make_dataset(self, group: h5py.Group, name: str, properties: h5py.h5p.PropDCID, where: str) -> h5py.Dataset:
         kind, space = self._source.id.get_type().copy(), self._source.id.get_space()
         limits = space.get_simple_extent_dims(maxdims=True)
@@ -150,8 +142,9 @@ class _Copy:
             else:
                 found.setdefault(scale.name, scale)
         for dataset in [self._source, *found.values()]:
-            for scale in netcdf.dimensions_by_number(dataset, [self._source, *found.values()]):
-                found.setdefault(scale.name, scale)
+            if missing := netcdf.missing_dimensions(dataset, [self._source, *found.values()]):
+                for scale in netcdf.scales_by_number(self._source.file, self._old_names, missing):
+                    found.setdefault(scale.name, scale)
         found.pop(self._source.name, None)
         return iter(found.values())
 
@@ -192,13 +185,12 @@ class _Copy:
             while item.name != "/":
                 seen.add(h5py.h5o.get_info(item.id).addr)
                 item = item.parent
-        names: list[bytes] = []
         try:
-            h5py.h5o.visit(self._source.file.id, names.append)
+            others = len(self._old_names) - len(seen)
         except (OSError, RuntimeError, KeyError, ValueError):  # what is damaged there is not asked for here
             self._notes.append("some other objects cannot be read, and none is carried over")
             return
-        if others := len(names) - len(seen):
+        if others:
             objects = "object is" if others == 1 else "objects are"
             self._notes.append(Words.of(f"{others} other {objects} not carried over: {{}} keeps them", keep_others=""))
 

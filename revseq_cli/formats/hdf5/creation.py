@@ -1,11 +1,10 @@
-"""The storage of a new HDF5 dataset: layout, chunks and filters, as the input has them or as the user asks."""
+"""The storage of a new HDF5 dataset: layout, chunks and filters, as in the input or as the user asks for."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from revseq_cli.formats.hdf5.files import opened
-from revseq_cli.formats.hdf5.filters import pipeline, properties_of
+from revseq_cli.formats.hdf5.filters import pipeline
 from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.hdf5.source import Hdf5Source
 from revseq_cli.ground.errors import FormatError, UsageError, Words
@@ -19,8 +18,7 @@ _SHUFFLE, _FLETCHER32 = h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32
 def creation_properties(like: Source, layout: Layout, where: str) -> h5py.h5p.PropDCID:
     """The storage of the new dataset: that of the old one, as far as `layout` does not say otherwise."""
     if isinstance(like, Hdf5Source):
-        with opened(like.path, like.name) as file:
-            properties = properties_of(file[like.inner])
+        properties = like.origin.properties.copy()
     else:
         properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     if not like.sizes and layout.changes_storage:

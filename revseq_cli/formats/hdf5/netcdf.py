@@ -35,15 +35,23 @@ def new_dimension_ids(datasets: Iterable[h5py.Dataset]) -> dict[int, int]:
     return {old: new for new, old in enumerate(found)}
 
 
-def misplaced(dataset: h5py.Dataset, scales: Iterable[str], name: str) -> str:
+def has_number(scale: h5py.Dataset) -> bool:
+    """Whether NetCDF has numbered the dimension of that scale."""
+    return bool(_numbers(scale, _OWN_ID))
+
+
+def is_classic(file: h5py.File) -> bool:
+    """Whether the file is of NetCDF's classic model."""
+    return "_nc3_strict" in file.attrs
+
+
+def misplaced(scales: Iterable[str], name: str, *, classic: bool) -> str:
     """Why NetCDF's library would not find a variable's dimensions if it had that name, or nothing.
 
-    It looks for them in the variable's own group and above; and files of its classic model have no groups.
+    It looks for their scales in the variable's own group and above; and files of its classic model have no groups.
     """
-    if not any(_numbers(dataset.file[scale], _OWN_ID) for scale in scales):
-        return ""
     group = name.rpartition("/")[0]
-    if group and "_nc3_strict" in dataset.file.attrs:
+    if group and classic:
         return f"NetCDF's classic model, which this file has, knows no groups, such as {group}"
     above = [scale for scale in scales if not f"{group}/".startswith(f"{scale.rpartition('/')[0]}/")]
     return f"the dimension {above[0]} would be out of sight of {name}" if above else ""
@@ -56,17 +64,16 @@ def renumbered(values: NDArray[Any], ids: dict[int, int]) -> NDArray[Any] | None
     return np.array([ids[number] for number in values.reshape(-1).tolist()], values.dtype).reshape(values.shape)
 
 
-def dimensions_by_number(dataset: h5py.Dataset, known: Iterable[h5py.Dataset]) -> Iterator[h5py.Dataset]:
-    """The scales of dimensions that the dataset names by number only, and that are not among the known ones.
+def missing_dimensions(dataset: h5py.Dataset, known: Iterable[h5py.Dataset]) -> set[int]:
+    """The numbers of the dimensions that the dataset names by number only, and that no known scale has.
 
     A coordinate variable of two dimensions does so: it is the scale of its first one, and a scale has no scales.
     """
-    wanted = set(_numbers(dataset, _IDS)) - {number for each in known for number in _numbers(each, _OWN_ID)}
-    if not wanted:
-        return
-    file = dataset.file
-    names: list[bytes] = []
-    h5py.h5o.visit(file.id, names.append)
+    return set(_numbers(dataset, _IDS)) - {number for each in known for number in _numbers(each, _OWN_ID)}
+
+
+def scales_by_number(file: h5py.File, names: Iterable[bytes], wanted: set[int]) -> Iterator[h5py.Dataset]:
+    """The scales of the dimensions with these numbers, among the objects of the file with these names."""
     for name in names:
         if h5py.h5a.exists(file.id, _OWN_ID.encode(), obj_name=name):
             item = file[name]

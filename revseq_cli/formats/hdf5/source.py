@@ -11,7 +11,8 @@ from revseq_cli.formats.hdf5 import links, types
 from revseq_cli.formats.hdf5.files import RAISED, opened
 from revseq_cli.formats.hdf5.filters import filters_of, require_filters
 from revseq_cli.formats.hdf5.library import h5py
-from revseq_cli.formats.recognition import HDF5_MAGIC, looks_like
+from revseq_cli.formats.hdf5.origin import Origin
+from revseq_cli.formats.recognition import is_hdf5, looks_like
 from revseq_cli.formats.regions import chunk_boxes
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.raw import RawTensor, RawTicket
@@ -70,7 +71,8 @@ class Hdf5Source(Source):
         with positioned.opened(path) as fd:
             self.identity = positioned.identity(fd)
             head = positioned.read_some(fd, 64, 0, path)
-        if not head.startswith(HDF5_MAGIC) and not h5py.is_hdf5(path):  # a user block may stand before it
+            holds_hdf5 = is_hdf5(fd, path)
+        if not holds_hdf5:
             seems, hint = looks_like(head, path)
             raise FormatError(f"is not an HDF5 file: it looks like {seems}", "an HDF5 file by its suffix", hint, path)
         with opened(path) as file:
@@ -83,6 +85,7 @@ class Hdf5Source(Source):
             self.encoded = bool(filters_of(dataset))
             self._raw = self._as_raw(dataset, path)
             self.storage = self._describe(dataset)
+            self.origin = Origin.of(dataset)
         self.path, self._unchanged = path, self.identity
         self.reads_in_parallel = self._raw is not None  # HDF5 itself has one lock for all threads
 
