@@ -1,8 +1,12 @@
-"""The man pages, made from the commands themselves; `pytest --rewrite-samples` writes them to man/."""
+"""The man pages. Section 1 is made from the commands, section 7 from the Markdown files in man/.
+
+`pytest --rewrite-samples` writes them to man/man1 and man/man7.
+"""
 
 import importlib
 import re
 import textwrap
+from pathlib import Path
 
 import click
 
@@ -10,35 +14,37 @@ from revseq_cli import __version__
 from revseq_cli.commands.cli import COMMANDS, cli
 
 RELEASED = "2026-11-21"
+MAN = Path(__file__).parent.parent / "man"
+TOPICS = ("formats", "engines", "text")
 EXIT = {
     "run": {
         0: "done",
-        2: "anything that stopped the work; no file was changed, unless the message says which, or only the report could not be printed",
+        2: "the work stopped; no file was changed, unless the message names it, or only the report could not be printed",
     },
-    "check": {0: "every constraint holds", 1: "one does not", 2: "anything that stopped the work"},
-    "diff": {0: "the tensors are equal", 1: "they differ", 2: "anything that stopped the work"},
+    "check": {0: "every constraint holds", 1: "a constraint does not hold", 2: "the work stopped"},
+    "diff": {0: "the tensors are equal", 1: "the tensors differ", 2: "the work stopped"},
     "batch": {
-        0: "every job is done",
+        0: "all jobs are done",
         1: "a job failed; the others are done",
-        2: "MANIFEST is wrong, and no job was begun; or the report could not be printed",
+        2: "MANIFEST is wrong and no job was started, or the report could not be printed",
     },
-    "verify": {0: "every example is right", 1: "one is wrong", 2: "a page cannot be read or has no example"},
+    "verify": {0: "every example is right", 1: "an example is wrong", 2: "a page cannot be read or has no example"},
 }
-SIGNALS = "Ended by SIGINT, SIGTERM or SIGHUP, the process dies of that signal: a shell sees 130, 143 or 129."
+SIGNALS = "A process that SIGINT, SIGTERM or SIGHUP stops dies of that signal: a shell sees 130, 143 or 129."
 ENVIRONMENT = {
-    "REVSEQ_FEATURE_LEVEL": "The feature level where --feature-level is not given.",
-    "REVSEQ_JOBS": "The number of cores where --jobs is not given.",
-    "REVSEQ_SCHEDULER": "The dask scheduler's address where neither --scheduler nor --scheduler-file is given.",
-    "REVSEQ_MEMORY": "The bound for memory where --memory is not given.",
-    "NO_COLOR": "If it is set, no colours; what stands out is bold and underlined.",
-    "TMPDIR": "The folder for large compressed inputs while they are read, where no output is written beside which to put them.",
-    "FORCE_COLOR": "If it is set, and NO_COLOR is not, colours everywhere.",
+    "REVSEQ_FEATURE_LEVEL": "The feature level, unless --feature-level is given.",
+    "REVSEQ_JOBS": "The number of cores, unless --jobs is given.",
+    "REVSEQ_SCHEDULER": "The address of the dask scheduler, unless --scheduler or --scheduler-file is given.",
+    "REVSEQ_MEMORY": "The limit of memory, unless --memory is given.",
+    "NO_COLOR": "If set, no colors; bold and underlined text stands out instead.",
+    "TMPDIR": "The folder for temporary files where the command writes no output file.",
+    "FORCE_COLOR": "If set, and NO_COLOR is not, colors everywhere, also in a pipe.",
 }
 TENSORS = {
-    "*.npy, *.h5, *.hdf5, *.nc, *.npz, *.safetensors, *.json, *.txt, *.md": "Tensors. The suffix decides on the format.",
+    "*.npy, *.h5, *.hdf5, *.nc, *.npz, *.safetensors, *.json, *.txt, *.md": "Tensors. The first bytes and then the suffix tell the format of an input; the suffix is the format of an output.",
     "*.zarr": "Stores, which are folders.",
 }
-WRITTEN = {**TENSORS, ".revseq-*.tmp": "A killed run may leave one beside its output; it can be deleted."}
+WRITTEN = {**TENSORS, ".revseq-*.tmp": "A killed run may leave this temporary file beside its output. Delete it."}
 FILES = {
     "check": TENSORS,
     "show": TENSORS,
@@ -46,39 +52,39 @@ FILES = {
     "convert": WRITTEN,
     "diff": TENSORS,
     "batch": {
-        "*.jsonl, *.json, *.csv": "Manifests. The suffix decides on the format.",
-        ".revseq-*.tmp": "A killed batch may leave one beside each output; it can be deleted.",
+        "*.jsonl, *.json, *.csv": "Manifests. The suffix is the format.",
+        ".revseq-*.tmp": "A killed batch may leave these temporary files beside its outputs. Delete them.",
     },
     "export": {
         **TENSORS,
-        "MODEL.InputTensor.npy, MODEL.SequenceLengthsTensor.npy": "Values that are not in MODEL.json itself, beside it.",
+        "MODEL.InputTensor.npy, MODEL.SequenceLengthsTensor.npy": "Values that are not in MODEL.json itself. They must stay beside it.",
     },
 }
 
 
-# What Click's arguments have no help for.
+# Click's arguments have no help of their own.
 TENSOR = (
-    "A tensor: x.npy; x.h5, x.npz, x.safetensors or x.zarr, whose only tensor it is, or one of several by its name, as "
-    "x.h5::/group/name or x.npz::name; x.json, x.txt, x.md in JSON or in the bracket notation; page.md::2, the second example of a page; - for standard input; or the tensor itself, as text that begins "
-    "with a bracket."
+    "A tensor: x.npy; x.h5, x.npz, x.safetensors or x.zarr if it holds one tensor, or else x.h5::/group/name, x.npz::name; "
+    "x.json, x.txt or x.md in JSON or bracket notation; page.md::2, the second example of a page; - for standard input; or "
+    "the tensor itself, as text that begins with a bracket. See revseq-formats(7)."
 )
 ONE = TENSOR.replace("page.md::2, the second example of a page", "x.txt::InputTensor, one of several in a text")
 ARGUMENTS = {
     "INPUT": TENSOR,
-    "[LENGTHS]": "The lengths, named in the same way. A docs-style text that is a whole job, or a model of DxDispatch, needs none.",
+    "[LENGTHS]": "The lengths, named like INPUT. A text that is a complete job, or a DxDispatch model, needs none.",
     "TENSOR...": TENSOR,
     "PAGE...": "Markdown, HTML or plain text; page.md::2 for one example; - for standard input.",
     "SRC": ONE,
-    "DST": "A new file, whose suffix decides on the format; x.h5::/group/name or x.npz::name gives the tensor a name; - for "
-    "standard output.",
+    "DST": "A new file; its suffix is the format. x.h5::/group/name or x.npz::name gives the tensor a name; - is standard "
+    "output.",
     "A": ONE,
-    "B": "The other tensor, named in the same way.",
+    "B": "The other tensor, named like A.",
     "[LEVEL]": "A feature level, as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0.",
 }
 
 
 # The members of what --json prints; a test holds them to the commands.
-_SCHEMA = {"schema": "1; another number would mean other members"}
+_SCHEMA = {"schema": "1; it changes when the members change"}
 _DESC = {
     "InputTensor": "its DataType and Sizes",
     "SequenceLengthsTensor": "its DataType and Sizes",
@@ -86,16 +92,16 @@ _DESC = {
 }
 _WRITTEN = {
     "output": "the file's name",
-    "bytes": "those of all elements",
-    "verified": "whether it was read back",
-    "notes": "a list of what could not be carried over, and with --verify of what is not stored of the inputs",
-    "sha256": "the digest of the file, with --sha256",
+    "bytes": "the size of all elements in bytes",
+    "verified": "whether the output was read back and compared",
+    "notes": "a list of what could not be kept and, with --verify, of chunks that the inputs do not store",
+    "sha256": "the digest of the file in hexadecimal, with --sha256",
 }
 JSON = {
     "run": _SCHEMA | _DESC | _WRITTEN | {
-        "plan": "with --dry-run, instead of what was written: blocks, block_bytes, read_bytes, write_bytes, engine, "
-        "workers (null for those of a scheduler), memory in bytes, spooled, which says whether temporary files are needed, and "
-        "with a scheduler of dask its address, scheduler",
+        "plan": "with --dry-run, instead of the members about the output: blocks, block_bytes, read_bytes, write_bytes, "
+        "engine, workers (null with a dask scheduler), memory (bytes), spooled (whether temporary files are needed) and, "
+        "with a dask scheduler, its address as scheduler",
     },
     "check": _SCHEMA | {
         "level": "the feature level",
@@ -104,8 +110,8 @@ JSON = {
         "BatchAxis": "the dimension of --batch-axis, or null",
         "constraints": "a list of tensor, property, found, wanted, rule, ok and hint",
         "lowest_level": "the lowest feature level that accepts the tensors, or null",
-        "notes": "a list of what is not stored of the tensors and read as something else",
-        "lengths": "how many there are: total, clamped and unchanged; or null where no level accepts the tensors",
+        "notes": "a list of chunks that the inputs do not store and that are read as fill value",
+        "lengths": "counts: total, clamped and unchanged; null if no level accepts the tensors",
     },
     "verify": _SCHEMA | {
         "level": "the feature level",
@@ -114,26 +120,26 @@ JSON = {
     },
     "show": _SCHEMA | {
         "tensors": "a list of name, DataType, Sizes, bytes, format, storage (words that depend on the format), notes and, with "
-        "--stats, statistics: min, max, mean and NaN, where what is not finite is a string",
+        "--stats, statistics: min, max, mean and NaN; a value that is not finite is a string",
     },
     "levels": _SCHEMA | {
-        "levels": "a list of level, dimension_counts (the least and the most), InputTensor and SequenceLengthsTensor (lists "
-        "of data types) and most_elements; null where there is no such limit, or no operator yet",
+        "levels": "a list of level, dimension_counts (least and most), InputTensor and SequenceLengthsTensor (lists of data "
+        "types) and most_elements; null where there is no limit, or no operator yet",
     },
     "convert": _SCHEMA | {"input": "its name, DataType and Sizes"} | _WRITTEN,
     "diff": _SCHEMA | {
-        "equal": "whether nothing differs",
+        "equal": "whether the tensors are equal",
         "A": "its name, DataType and Sizes",
         "B": "its name, DataType and Sizes",
-        "different": "how many elements differ; null where DataType or Sizes do",
-        "first": "a list of index, A and B of the first of them",
+        "different": "how many elements differ; null if DataType or Sizes differ",
+        "first": "a list of the first differences: index, A and B",
         "largest_absolute": "the largest |A - B|, or null",
         "largest_relative": "the largest |A - B| / |B|, or null",
     },
-    "export": _SCHEMA | _DESC | {"output": "the model's name", "files": "a list of the .npy files that it names"},
+    "export": _SCHEMA | _DESC | {"output": "the model's name", "files": "a list of the .npy files that the model names"},
     "batch": _SCHEMA | {
-        "line": "the job's line in the manifest; each job prints an object, in a line of its own",
-        "ok": "whether it is done",
+        "line": "the line of the job in the manifest; each job prints one object in one line",
+        "ok": "whether the job is done",
         "error": "the message, or null",
     } | _WRITTEN,
 }  # fmt: skip
@@ -155,9 +161,21 @@ def paragraphs(text):
     return "\n.PP\n".join(filled(" ".join(part.split())) for part in textwrap.dedent(text).strip().split("\n\n"))
 
 
-def tagged(pairs):
-    """A list of terms and what they mean."""
-    return "".join(f".TP\n.B {escaped(term)}\n{filled(words)}\n" for term, words in pairs)
+def tagged(pairs, body=filled):
+    """A list of terms and what they mean; `body` turns the meaning into roff."""
+    return "".join(f".TP\n.B {escaped(term)}\n{body(words)}\n" for term, words in pairs)
+
+
+def heading(title, section, manual):
+    """The start of a page; nothing is hyphenated or spread to the margin, since names and options would be."""
+    return f'.TH {title.upper()} {section} "{RELEASED}" "revseq {__version__}" "{manual}"\n.nh\n.ad l'
+
+
+def see_also(own):
+    """References to every page but this one."""
+    commands = [("revseq", 1), *((f"revseq-{each}", 1) for each in COMMANDS)]
+    pages = [*commands, *((f"revseq-{each}", 7) for each in TOPICS)]
+    return ".SH SEE ALSO\n" + ",\n".join(f".BR {escaped(name)} ({n})" for name, n in pages if name != own)
 
 
 def options_of(command, context):
@@ -180,7 +198,7 @@ def page(name):
         | ({"TMPDIR"} if "*.zarr" in FILES.get(name, {}) else set())
     )
     parts = [
-        f'.TH {title.upper()} 1 "{RELEASED}" "revseq {__version__}" "User Commands"',
+        heading(title, 1, "User Commands"),
         f".SH NAME\n{escaped(title)} \\- {escaped(summary.rstrip('.'))}",
         f".SH SYNOPSIS\n.B {escaped(full)}\n{escaped(usage)}",
         f".SH DESCRIPTION\n{paragraphs(command.help)}",
@@ -192,7 +210,7 @@ def page(name):
         parts.append(".SH ARGUMENTS\n" + tagged(known).rstrip())
     parts.append(".SH OPTIONS\n" + tagged(options_of(command, context)).rstrip())
     parts.append(".SH ENVIRONMENT\n" + tagged((key, ENVIRONMENT[key]) for key in environment).rstrip())
-    status = EXIT.get(name, {0: "done", 2: "anything that stopped the work"})
+    status = EXIT.get(name, {0: "done", 2: "the work stopped"})
     parts.append(
         ".SH EXIT STATUS\n" + tagged((str(key), words.capitalize() + ".") for key, words in status.items()).rstrip()
     )
@@ -205,19 +223,72 @@ def page(name):
         parts.append(".SH FILES\n" + tagged(FILES[name].items()).rstrip())
     example = command.epilog.removeprefix("Example: ")
     parts.append(f".SH EXAMPLES\n.nf\n{escaped(example)}\n.fi")
-    others = [f"revseq-{key}" for key in COMMANDS if key != name]
-    see = ["revseq", *others] if name else others
-    parts.append(".SH SEE ALSO\n" + ",\n".join(f".BR {escaped(each)} (1)" for each in see))
-    return f"{title}.1", "\n".join(parts) + "\n"
+    parts.append(see_also(title))
+    return f"man1/{title}.1", "\n".join(parts) + "\n"
+
+
+# In code, roff would print these four as typographic quotes and accents.
+_LITERAL = {"'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti"}
+
+
+def literal(code):
+    """Escaped code, to be printed as it would be typed."""
+    return re.sub("['`^~]", lambda found: _LITERAL[found[0]], code)
+
+
+def marked(text):
+    """Markdown prose as roff: code and **bold** are bold, and a link to the web is followed by its address."""
+    text = escaped(" ".join(text.split()))
+    text = re.sub(r"\[([^]]+)\]\((https:[^)]+)\)", r"\1 (\2)", text)
+    text = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", text)
+    text = re.sub(r"(\d) (s|KiB|MiB|GiB)\b", "\\1\N{NO-BREAK SPACE}\\2", text)
+    text = re.sub(r"`([^`]+)`", lambda found: rf"\fB{literal(found[1]).replace(' ', chr(0xA0))}\fP", text)
+    text = re.sub(r"\*\*([^*]+)\*\*", r"\\fB\1\\fP", text)
+    text = textwrap.fill(text, 72, break_long_words=False, break_on_hyphens=False)
+    return re.sub(r"^([.'])", r"\\&\1", text, flags=re.MULTILINE).replace("\N{NO-BREAK SPACE}", r"\ ")
+
+
+def rows(table):
+    """The rows of a Markdown table as terms and meanings; with more than two columns, each cell is named."""
+    header, _, *body = ([cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines())
+    for term, *cells in body:
+        named = "; ".join(f"{name}: {cell}" for name, cell in zip(header[1:], cells, strict=True) if cell)
+        yield term.replace("`", ""), cells[0] if len(cells) == 1 else named
+
+
+def block(code, text):
+    """A block of Markdown, which is code or else text, as roff."""
+    if code:
+        return f".PP\n.RS 4\n.nf\n{literal(escaped(code)).rstrip()}\n.fi\n.RE\n"
+    if text.startswith("### "):
+        return f".SS {escaped(text[4:])}"
+    if text.startswith("## "):
+        return f".SH {escaped(text[3:].upper())}"
+    if text.startswith("|"):
+        return tagged(rows(text), marked)
+    if text.startswith("- "):
+        return "".join(f".IP \\(bu 2\n{marked(item)}\n" for item in text[2:].split("\n- "))
+    return f".PP\n{marked(text)}\n"
+
+
+def topic(name):
+    """The page of section 7 that is made from a Markdown file; its file's name and its text."""
+    first, _, body = (MAN / f"{name}.md").read_text().partition("\n")
+    title, _, summary = first.removeprefix("# ").partition(" - ")
+    found = re.findall(r"^```\w*\n(.*?)^```$|^((?:[^\n]+\n)+)", body, re.DOTALL | re.MULTILINE)
+    text = "".join(block(*each) for each in found)
+    text = re.sub(r"^(\.S[HS] .*\n)\.PP\n", r"\1", text, flags=re.MULTILINE)  # a heading begins a paragraph itself
+    head = f"{heading(title, 7, 'Miscellaneous Information')}\n.SH NAME\n{escaped(title)} \\- {escaped(summary)}"
+    return f"man7/{title}.7", f"{head}\n{text}{see_also(title)}\n"
 
 
 def pages():
-    """Every page, by its file's name."""
-    return dict(page(name) for name in (None, *COMMANDS))
+    """Every page, by its path in man/."""
+    return dict([*(page(name) for name in (None, *COMMANDS)), *map(topic, TOPICS)])
 
 
-def write(folder):
+def write():
     """Write every page."""
-    folder.mkdir(exist_ok=True)
     for name, text in pages().items():
-        (folder / name).write_text(text)
+        (MAN / name).parent.mkdir(exist_ok=True)
+        (MAN / name).write_text(text)

@@ -1,22 +1,24 @@
-"""The shape of the package: what imports what, what --help loads, and what README says of it."""
+"""The shape of the package: what imports what, what --help loads, and what README and the manual say of it."""
 
 import ast
 import doctest
+import importlib
 import json
+import os
 import re
-import shlex
 import subprocess
 import sys
 import tomllib
 
 import pytest
-from conftest import COMMAND, ROOT
+from conftest import COMMAND, ROOT, environment
 
 import revseq_cli
 from revseq_cli.commands.cli import COMMANDS
 
 PACKAGE = ROOT / "revseq_cli"
 README = (ROOT / "README.md").read_text()
+PROSE = ["README.md", *(f"man/{path.name}" for path in sorted((ROOT / "man").glob("*.md")))]
 OURS = {path.stem for path in PACKAGE.glob("*.py")} | {"formats", "commands"}
 OTHERS = {"numpy", "h5py", "rich", "click"}
 
@@ -46,6 +48,12 @@ def type_checking(tree):
     """Every node below an `if TYPE_CHECKING`."""
     blocks = [n for n in ast.walk(tree) if isinstance(n, ast.If) and getattr(n.test, "id", "") == "TYPE_CHECKING"]
     return {child for block in blocks for child in ast.walk(block)}
+
+
+def options_of(name):
+    """The long options of a command."""
+    command = importlib.import_module(f"revseq_cli.commands.{name}").command
+    return {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
 
 
 def table():
@@ -130,17 +138,29 @@ def test_the_python_of_the_readme():
     ]
 
 
-def test_the_commands_of_the_readme(tmp_path):
-    """Every `$ revseq ...` line prints what stands below it."""
-    sessions = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
-    assert len(sessions) >= 4
+@pytest.mark.parametrize("page", PROSE)
+def test_the_sessions_of_readme_and_manual(tmp_path, page):
+    """Every `$ revseq ...` prints what stands below it."""
+    sessions = "".join(re.findall(r"```console\n(.*?)```", (ROOT / page).read_text(), re.DOTALL))
+    commands = re.findall(r"^\$ (revseq (?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", sessions, re.MULTILINE)
+    assert len(commands) == sessions.count("$ ") > 0
     (tmp_path / "samples").symlink_to(ROOT / "samples")
-    for session in sessions:
-        for command, expected in re.findall(r"\$ revseq (.*)\n((?:[^$].*\n|\n)*)", session):
-            done = subprocess.run(
-                [COMMAND, *shlex.split(command)], capture_output=True, text=True, cwd=tmp_path, check=False
-            )
-            assert done.stdout + done.stderr == expected, command
+    path = f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}"
+    for command, expected in commands:
+        done = subprocess.run(
+            command, shell=True, capture_output=True, text=True, cwd=tmp_path, env=environment({"PATH": path}), check=False,
+        )  # fmt: skip
+        assert done.stdout + done.stderr == expected, command
+
+
+@pytest.mark.parametrize("page", PROSE)
+def test_every_command_and_option_in_the_prose_exists(page):
+    """Those in code; the options of dask and pip have names of their own."""
+    code = " ".join(re.findall(r"```.*?```|`[^`]+`", (ROOT / page).read_text(), re.DOTALL))
+    ours = {"--help", "--version"}.union(*map(options_of, COMMANDS))
+    theirs = {"--port", "--nthreads", "--nworkers"}
+    assert set(re.findall(r"(?<![\w-])--[a-z][\w-]*", code)) <= ours | theirs
+    assert set(re.findall(r"\brevseq ([a-z]+)", code)) <= set(COMMANDS)
 
 
 def test_the_first_block_of_the_readme_prints_what_it_says(tmp_path):
