@@ -19,10 +19,10 @@ TOPICS = ("formats", "engines", "text")
 EXIT = {
     "run": {
         0: "done",
-        2: "the work stopped; no file was changed, unless the message names it, or only the report could not be printed",
+        2: "an error stopped the work; no file was changed, unless the message names it, or only the report could not be printed",
     },
-    "check": {0: "every constraint holds", 1: "a constraint does not hold", 2: "the work stopped"},
-    "diff": {0: "the tensors are equal", 1: "the tensors differ", 2: "the work stopped"},
+    "check": {0: "every constraint holds", 1: "a constraint does not hold", 2: "an error stopped the work"},
+    "diff": {0: "the tensors are equal", 1: "the tensors differ", 2: "an error stopped the work"},
     "batch": {
         0: "all jobs are done",
         1: "a job failed; the others are done",
@@ -36,9 +36,9 @@ ENVIRONMENT = {
     "REVSEQ_JOBS": "The number of cores, unless --jobs is given.",
     "REVSEQ_SCHEDULER": "The address of the dask scheduler, unless --scheduler or --scheduler-file is given.",
     "REVSEQ_MEMORY": "The limit of memory, unless --memory is given.",
-    "NO_COLOR": "If set, no colors; bold and underlined text stands out instead.",
+    "NO_COLOR": "If set, no colours; bold and underlined text stands out instead.",
     "TMPDIR": "The folder for temporary files where the command writes no output file.",
-    "FORCE_COLOR": "If set, and NO_COLOR is not, colors everywhere, also in a pipe.",
+    "FORCE_COLOR": "If set, and NO_COLOR is not, colours everywhere, also in a pipe.",
 }
 TENSORS = {
     "*.npy, *.h5, *.hdf5, *.nc, *.npz, *.safetensors, *.json, *.txt, *.md": "Tensors. The first bytes and then the suffix tell the format of an input; the suffix is the format of an output.",
@@ -210,7 +210,7 @@ def page(name):
         parts.append(".SH ARGUMENTS\n" + tagged(known).rstrip())
     parts.append(".SH OPTIONS\n" + tagged(options_of(command, context)).rstrip())
     parts.append(".SH ENVIRONMENT\n" + tagged((key, ENVIRONMENT[key]) for key in environment).rstrip())
-    status = EXIT.get(name, {0: "done", 2: "the work stopped"})
+    status = EXIT.get(name, {0: "done", 2: "an error stopped the work"})
     parts.append(
         ".SH EXIT STATUS\n" + tagged((str(key), words.capitalize() + ".") for key, words in status.items()).rstrip()
     )
