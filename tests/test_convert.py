@@ -17,7 +17,7 @@ from conftest import SAMPLES
 from processes import peak
 from test_commands import on_terminal, unchanged
 
-from revseq_cli.formats import registry
+from revseq_cli.formats import references, registry, table
 from revseq_cli.ground import minifloats
 from revseq_cli.ground.errors import EngineError, FormatError, TensorIOError
 from revseq_cli.ground.tensors import DataType
@@ -25,7 +25,7 @@ from revseq_cli.passes import comparison, copying, jobs
 from revseq_cli.passes.arrangement import Resources, arrange_copy
 
 NO_TEXT = [each for each in DataType if each not in oracle.DATA_TYPES]
-SUFFIXES = [each.suffixes[0] for each in registry.FORMATS]
+SUFFIXES = [each.suffixes[0] for each in table.FORMATS]
 SERIAL = Resources("serial", 1)
 
 
@@ -35,7 +35,7 @@ def opened(path, data_type=None):
 
 def converted(source, path, resources=SERIAL):
     """The passes of the command, without it; the arrangement."""
-    sink = registry.create_sink(registry.Reference.file(str(path)), source, overwrite=True)
+    sink = registry.create_sink(references.Reference.file(str(path)), source, overwrite=True)
     arrangement = arrange_copy(source, resources, sink)
     with sink:
         copying.copy(source, sink, arrangement)
@@ -142,7 +142,9 @@ def test_chunks_that_do_not_fit_together(tmp_path):
         f.create_dataset("x", data=values, chunks=(11, 12, 13), compression="gzip")
     source = opened(tmp_path / "x.h5")
     layout = registry.Layout((17, 19, 23), 1)
-    sink = registry.create_sink(registry.Reference.file(str(tmp_path / "y.h5")), source, overwrite=False, layout=layout)
+    sink = registry.create_sink(
+        references.Reference.file(str(tmp_path / "y.h5")), source, overwrite=False, layout=layout
+    )
     resources = Resources("serial", 1, 17 * 19 * 23 * 4 * 4 + 1)
     arrangement = arrange_copy(source, resources, sink)
     assert arrangement.need <= resources.memory
@@ -165,7 +167,7 @@ def test_a_chunk_larger_than_the_memory(revseq, tmp_path):
 
 def test_verify_finds_a_single_bit(tmp_path):
     source = opened(saved(tmp_path / "x.npy", np.zeros((30, 40), np.uint16)))
-    sink = registry.create_sink(registry.Reference.file(str(tmp_path / "y.npy")), source, overwrite=False)
+    sink = registry.create_sink(references.Reference.file(str(tmp_path / "y.npy")), source, overwrite=False)
     arrangement = arrange_copy(source, SERIAL, sink)
     with sink:
         copying.copy(source, sink, arrangement)
@@ -178,7 +180,7 @@ def test_verify_finds_a_single_bit(tmp_path):
 
 def test_an_input_that_changes_while_it_is_read(tmp_path):
     source = opened(saved(tmp_path / "x.npy", np.zeros((100, 40))))
-    sink = registry.create_sink(registry.Reference.file(str(tmp_path / "y.npy")), source, overwrite=False)
+    sink = registry.create_sink(references.Reference.file(str(tmp_path / "y.npy")), source, overwrite=False)
     arrangement = arrange_copy(source, Resources("serial", 1, 40_000), sink)
     with pytest.raises(TensorIOError, match="changed while it was read"), sink:
         copying.copy(source, sink, arrangement, lambda _: os.utime(tmp_path / "x.npy", ns=(5, 5)))

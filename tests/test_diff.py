@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import peak
 
-from revseq_cli.formats import registry
+from revseq_cli.formats import registry, table
 from revseq_cli.formats.contract import HeldSource, Storage
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator import kernel
 from revseq_cli.passes import comparison, jobs
 from revseq_cli.passes.arrangement import Resources
 
-SUFFIXES = [each.suffixes[0] for each in registry.FORMATS]
+SUFFIXES = [each.suffixes[0] for each in table.FORMATS]
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 

@@ -14,6 +14,7 @@ from revseq_cli.ground.errors import FormatError, RevseqError
 from revseq_cli.ground.tensors import DataType, TensorDesc
 from revseq_cli.operator.spec import FeatureLevel
 from revseq_cli.passes import jobs
+from revseq_cli.report.words import message
 from revseq_cli.texts import dxdispatch
 
 ROLES = ("InputTensor", "SequenceLengthsTensor")
@@ -368,11 +369,11 @@ def test_models_that_are_refused(tmp_path, monkeypatch, change, words):
     (tmp_path / "model.json").write_text(changed if isinstance(changed, str) else json.dumps(model))
     with pytest.raises(RevseqError) as error:
         jobs.load(jobs.Request("model.json")).require(FeatureLevel.V5_0)
-    message = str(error.value)
-    assert message.startswith("Error: model.json: ")
-    assert len(message) < 1000
+    told = message(error.value)
+    assert told.startswith("Error: model.json: ")
+    assert len(told) < 1000
     for word in words:
-        assert word in message
+        assert word in told
 
 
 def test_a_model_of_another_operator(run_model):

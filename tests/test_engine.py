@@ -18,7 +18,7 @@ from processes import peak
 
 from revseq_cli.commands import values
 from revseq_cli.commands.run import command as run_command
-from revseq_cli.formats import registry
+from revseq_cli.formats import references, registry
 from revseq_cli.formats.contract import HeldSink, HeldSource, Storage
 from revseq_cli.ground.errors import EngineError, TensorIOError, UsageError
 from revseq_cli.passes import reversal
@@ -55,7 +55,7 @@ def make_job(tmp_path, shape, axis, *, order="C", dtype="f4", suffix=".npy", see
 
 def run(job, path, resources):
     """The reversal into a file; its arrangement."""
-    sink = registry.create_sink(registry.Reference.file(str(path)), job.values, overwrite=True)
+    sink = registry.create_sink(references.Reference.file(str(path)), job.values, overwrite=True)
     arrangement = arrange(job, resources, sink)
     with sink:
         reversal.reverse(job, sink, arrangement)
@@ -137,7 +137,7 @@ def test_an_input_that_changes_while_it_is_read(tmp_path):
     job, _, _ = make_job(tmp_path, (100, 40), 1)
     arrangement = arrange(job, Resources("serial", 1, 40_000))
     changes = iter([lambda: os.utime(tmp_path / "x.npy", ns=(5, 5))])
-    sink = registry.create_sink(registry.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=False)
+    sink = registry.create_sink(references.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=False)
     with pytest.raises(TensorIOError, match="changed while it was read"), sink:
         reversal.reverse(job, sink, arrangement, lambda _: next(changes, lambda: None)())
     assert not (tmp_path / "y.npy").exists()
@@ -149,7 +149,7 @@ def test_an_error_in_a_worker_ends_the_others(tmp_path, name):
     arrangement = arrange(job, Resources(name, 2, 400_000))
     with open(tmp_path / "x.npy", "r+b") as f:
         f.truncate(1000)
-    sink = registry.create_sink(registry.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=False)
+    sink = registry.create_sink(references.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=False)
     with pytest.raises(TensorIOError, match="changed while it was read"), sink:
         reversal.reverse(job, sink, arrangement)
     assert {path.name for path in tmp_path.iterdir()} == {"x.npy", "n.npy"}

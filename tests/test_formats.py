@@ -17,10 +17,10 @@ import oracle
 import pytest
 import safetensors.numpy
 
-from revseq_cli.formats import registry
+from revseq_cli.formats import references, registry, table
 from revseq_cli.formats.contract import HeldSource, Storage
 from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.text import TextTypes
+from revseq_cli.formats.textfiles import TextTypes
 from revseq_cli.ground import minifloats
 from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError
 from revseq_cli.ground.tensors import DataType
@@ -29,7 +29,7 @@ from revseq_cli.report.words import message
 
 
 def open_(path, asked=None):
-    return registry.open_source(registry.Reference.input(str(path)), TextTypes(asked, DataType.FLOAT32))
+    return registry.open_source(references.Reference.input(str(path)), TextTypes(asked, DataType.FLOAT32))
 
 
 def held(values):
@@ -39,7 +39,7 @@ def held(values):
 def write(path, values, **options):
     """Through the format's own sink, in two blocks where there are two indices."""
     like = held(values)
-    sink = registry.create_sink(registry.Reference.file(str(path)), like, overwrite=False, **options)
+    sink = registry.create_sink(references.Reference.file(str(path)), like, overwrite=False, **options)
     middle = max(1, len(values) // 2)
     with sink:
         outlet = pickle.loads(pickle.dumps(sink.outlet()))
@@ -103,7 +103,7 @@ class Contract:
 
     def test_a_failed_write_leaves_nothing(self, tmp_path):
         sink = registry.create_sink(
-            registry.Reference.file(str(tmp_path / f"x{self.suffix}")), held(np.zeros((2, 2))), overwrite=False
+            references.Reference.file(str(tmp_path / f"x{self.suffix}")), held(np.zeros((2, 2))), overwrite=False
         )
         with pytest.raises(RuntimeError), sink:
             raise RuntimeError
@@ -317,7 +317,7 @@ class TestHdf5(Contract):
             open_(f"{path}::{name}")
         with pytest.raises(FormatError, match="no dataset's name"):
             registry.create_sink(
-                registry.Reference.file(f"{tmp_path / 'y.h5'}::{name}"), held(np.zeros(3)), overwrite=False
+                references.Reference.file(f"{tmp_path / 'y.h5'}::{name}"), held(np.zeros(3)), overwrite=False
             )
         assert not (tmp_path / "y.h5").exists()
 
@@ -360,7 +360,7 @@ class TestHdf5(Contract):
     def test_naming_a_dataset_in_an_existing_file_as_output(self, tmp_path):
         path = self.make(tmp_path, np.zeros(3))
         with pytest.raises(RevseqError, match="inside an existing file"):
-            registry.create_sink(registry.Reference.file(f"{path}::new"), held(np.zeros(3)), overwrite=True)
+            registry.create_sink(references.Reference.file(f"{path}::new"), held(np.zeros(3)), overwrite=True)
 
     def test_the_output_takes_the_dataset_that_is_named(self, tmp_path):
         write(f"{tmp_path / 'y.h5'}::/g/values", np.arange(3.0))
@@ -417,7 +417,7 @@ class TestZarr(Contract):
         before = {each: each.read_bytes() for each in path.rglob("*") if each.is_file()}
         for overwrite in (False, True):
             with pytest.raises(TensorIOError, match="already exists") as caught:
-                registry.create_sink(registry.Reference.file(str(path)), held(np.ones(3)), overwrite=overwrite)
+                registry.create_sink(references.Reference.file(str(path)), held(np.ones(3)), overwrite=overwrite)
             assert "a folder is never replaced" in message(caught.value)
         assert before == {each: each.read_bytes() for each in path.rglob("*") if each.is_file()}
 
@@ -494,7 +494,7 @@ class TestJson(Contract):
 
     def test_lengths_keep_their_type_to_be_cast(self, tmp_path):
         (tmp_path / "x.json").write_text('{"DataType":"INT64","Values":[1]}')
-        reference = registry.Reference.input(str(tmp_path / "x.json"))
+        reference = references.Reference.input(str(tmp_path / "x.json"))
         source = registry.open_source(reference, TextTypes(DataType.UINT32, DataType.UINT32, cast_later=True))
         assert source.desc.data_type is DataType.INT64
 
@@ -538,7 +538,7 @@ def test_suffixes(tmp_path):
     for name in ("x.bin", "x"):
         with pytest.raises(FormatError, match="suffix") as caught:
             open_(tmp_path / name)
-        assert f"add -f {'|'.join(registry.FORMAT_NAMES)}" in message(caught.value)
+        assert f"add -f {'|'.join(table.NAMES)}" in message(caught.value)
 
 
 def test_a_name_that_holds_two_colons(tmp_path):

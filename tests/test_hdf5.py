@@ -15,9 +15,9 @@ import pytest
 from processes import peak
 from test_engine import expected
 
-from revseq_cli.formats import registry
+from revseq_cli.formats import references, registry
 from revseq_cli.formats.hdf5 import files
-from revseq_cli.formats.text import TextTypes
+from revseq_cli.formats.textfiles import TextTypes
 from revseq_cli.ground.tensors import DataType
 
 SHAPE, CHUNKS, AXIS = (5, 30, 17), (2, 8, 5), 1
@@ -180,9 +180,9 @@ def test_an_input_is_opened_once_for_its_header_and_once_to_be_copied(folder, mo
         "__init__",
         lambda self, name, *rest, **more: (opened.append(name), init(self, name, *rest, **more))[1],
     )
-    source = registry.open_source(registry.Reference(path, "/x"), TextTypes(None, DataType.FLOAT32))
+    source = registry.open_source(references.Reference(path, "/x"), TextTypes(None, DataType.FLOAT32))
     assert opened.count(path) == 1
-    sink = registry.create_sink(registry.Reference(str(folder / "y.h5")), source, overwrite=False)
+    sink = registry.create_sink(references.Reference(str(folder / "y.h5")), source, overwrite=False)
     assert opened.count(path) == 1
     with contextlib.suppress(KeyboardInterrupt), sink:
         assert opened.count(path) == 2
@@ -338,7 +338,7 @@ def test_a_file_system_without_locks(folder, monkeypatch):
         return opened(path, mode, **options)
 
     monkeypatch.setattr(files.h5py, "File", without_locks)
-    source = registry.open_source(registry.Reference.input(str(folder / "x.h5")), TextTypes(None, DataType.FLOAT32))
+    source = registry.open_source(references.Reference.input(str(folder / "x.h5")), TextTypes(None, DataType.FLOAT32))
     assert source.sizes == SHAPE
     assert modes == [{}, {"locking": False}]
 

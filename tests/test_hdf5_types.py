@@ -10,8 +10,8 @@ import tables
 from h5py import h5d, h5p, h5s, h5t
 from test_engine import expected
 
-from revseq_cli.formats import registry
-from revseq_cli.formats.text import TextTypes
+from revseq_cli.formats import references, registry
+from revseq_cli.formats.textfiles import TextTypes
 from revseq_cli.ground.tensors import DataType
 
 SHAPE, CHUNKS, AXIS = (5, 30, 17), (2, 8, 5), 1
@@ -116,7 +116,7 @@ def in_file_order(values, kind):
 def test_bits_and_type_stay(tmp_path, revseq, kind, data_type, storage):
     values = in_file_order(words_of(data_type), kind)
     make(tmp_path, kind, values, storage)
-    source = registry.open_source(registry.Reference.input(str(tmp_path / "x.h5")), TextTypes(None, DataType.FLOAT32))
+    source = registry.open_source(references.Reference.input(str(tmp_path / "x.h5")), TextTypes(None, DataType.FLOAT32))
     assert source.desc.data_type is DataType[data_type]
     assert oracle.same_bits(source.read(), values)  # values, and not only bytes
     revseq(*RUN, "--engine", "serial", "--memory", "200K").ok()

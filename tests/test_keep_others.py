@@ -16,7 +16,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from test_formats import open_
 
-from revseq_cli.formats import registry, zip_headers
+from revseq_cli.formats import references, registry, zip_headers
 from revseq_cli.formats.contract import Layout
 
 X = np.random.default_rng(1).integers(-500, 500, (5, 30, 7)).astype("<f4")
@@ -174,7 +174,7 @@ def test_an_archive_behind_4_gib(tmp_path, monkeypatch, limit):
     write_zip(tmp_path / "x.npz", zipfile.ZIP_STORED, 2)
     monkeypatch.setattr(zip_headers, "_LARGE", limit)
     like = open_(f"{tmp_path / 'x.npz'}::x")
-    reference = registry.Reference(str(tmp_path / "y.npz"))
+    reference = references.Reference(str(tmp_path / "y.npz"))
     with registry.create_sink(reference, like, overwrite=False, layout=Layout(keep_others=True)) as sink:
         sink.receive(sink.outlet().deliver(WHOLE, EXPECTED))
     (before, comment), (after, kept) = raw_of(tmp_path / "x.npz"), raw_of(tmp_path / "y.npz")
@@ -360,7 +360,7 @@ def test_an_input_that_changes_meanwhile(tmp_path, suffix):
         zarr.create_array(str(tmp_path / "x.zarr"), name=name, data=values)
     changed = tmp_path / f"x{suffix}" / ("n/c/0/0/0" if suffix == ".zarr" else "")
     like = open_(f"{tmp_path / f'x{suffix}'}::x")
-    reference = registry.Reference(str(tmp_path / f"y{suffix}"))
+    reference = references.Reference(str(tmp_path / f"y{suffix}"))
     sink = registry.create_sink(reference, like, overwrite=False, layout=Layout(keep_others=True))
 
     def work():

@@ -14,8 +14,8 @@ import xarray
 from processes import peak
 from test_engine import expected
 
-from revseq_cli.formats import registry
-from revseq_cli.formats.text import TextTypes
+from revseq_cli.formats import references, registry
+from revseq_cli.formats.textfiles import TextTypes
 from revseq_cli.ground.tensors import DataType
 
 VALUES = np.random.default_rng(1).random((5, 4, 6)).astype("f4")
@@ -142,9 +142,9 @@ def test_the_objects_of_a_file_are_visited_once(tmp_path, monkeypatch):
         f.createVariable("v", "f4", ("time",))[:] = np.arange(5)
     visits, visit = [], h5py.h5o.visit
     monkeypatch.setattr(h5py.h5o, "visit", lambda *args: (visits.append(args), visit(*args))[1])
-    source = registry.open_source(registry.Reference(str(tmp_path / "x.nc"), "/v"), TextTypes(None, DataType.FLOAT32))
+    source = registry.open_source(references.Reference(str(tmp_path / "x.nc"), "/v"), TextTypes(None, DataType.FLOAT32))
     assert not visits
-    sink = registry.create_sink(registry.Reference(str(tmp_path / "y.nc")), source, overwrite=False)
+    sink = registry.create_sink(references.Reference(str(tmp_path / "y.nc")), source, overwrite=False)
     with contextlib.suppress(KeyboardInterrupt), sink:
         assert sink.notes == ("1 other object is not carried over: --keep-others keeps them",)
         raise KeyboardInterrupt

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from test_engine import expected
 
 from revseq_cli.formats.contract import HeldSource, Storage
-from revseq_cli.formats.text import Text
+from revseq_cli.formats.textfiles import Text
 from revseq_cli.ground.dtypes import dtype_of
 from revseq_cli.ground.errors import FormatError
 from revseq_cli.ground.tensors import DataType

@@ -11,7 +11,7 @@ import pytest
 from conftest import SAMPLES
 
 from revseq_cli.commands.cli import cli
-from revseq_cli.formats import registry
+from revseq_cli.formats import references
 from revseq_cli.formats import text as formats_text
 from revseq_cli.texts import dxdispatch, notation
 
@@ -60,9 +60,9 @@ def counts(folder, monkeypatch):
     count(notation, "parse", lambda _: "notation")
     count(notation, "_read_body", lambda args: f"body of {args[0].name}")
     count(dxdispatch, "parse", lambda _: "model")
-    registry._stdin.cache_clear()
+    references.standard_input.cache_clear()
     yield counts
-    registry._stdin.cache_clear()
+    references.standard_input.cache_clear()
 
 
 ONE = {"notation": 1, "body of InputTensor": 1}

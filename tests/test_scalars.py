@@ -10,9 +10,9 @@ import pytest
 import safetensors.numpy
 import zarr
 
-from revseq_cli.formats import registry
+from revseq_cli.formats import table
 
-SUFFIXES = [each.suffixes[0] for each in registry.FORMATS]
+SUFFIXES = [each.suffixes[0] for each in table.FORMATS]
 SHAPES = [(), (0,), (0, 3), (3, 0, 2)]
 DTYPES = ["<f4", ">f8", "<i8", "|u1"]
 LOADERS = {

@@ -17,7 +17,7 @@ import zarr
 from conftest import COMMAND, ROOT
 from test_formats import open_, write
 
-from revseq_cli.formats import registry
+from revseq_cli.formats import references, registry
 from revseq_cli.formats.zarr import codecs, metadata
 from revseq_cli.formats.zarr.source import ZarrTicket
 from revseq_cli.ground.errors import FormatError, RevseqError, UsageError
@@ -341,7 +341,7 @@ def test_lengths_are_decoded_once(folder, monkeypatch):
     monkeypatch.setattr(ZarrTicket, "read", lambda self, real=ZarrTicket.read: reads.append(self) or real(self))
     work = jobs.load(jobs.Request(str(folder / "x.npy"), str(folder / "x.zarr"), 1))
     resources = Resources("serial", 1, 40_000)
-    with registry.create_sink(registry.Reference(str(folder / "y.npy")), work.values, overwrite=False) as sink:
+    with registry.create_sink(references.Reference(str(folder / "y.npy")), work.values, overwrite=False) as sink:
         arrangement = arrange(work, resources, sink)
         reversal.reverse(work, sink, arrangement)
     assert arrangement.plan.block_count > 1

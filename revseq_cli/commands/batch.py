@@ -72,12 +72,12 @@ def command(
 ) -> int:
     """Carry the command out."""
     from revseq_cli.commands.manifest import parse, refuse_streams
-    from revseq_cli.formats import registry  # --help must not load NumPy
+    from revseq_cli.formats import references  # --help must not load NumPy
     from revseq_cli.ground import stopping  # --help must not load NumPy
     from revseq_cli.report import reports  # --help must not load NumPy
     from revseq_cli.report.progress import Progress
 
-    text = registry.Reference(manifest).text
+    text = references.Reference(manifest).text
     jobs = [job._replace(options=_defaults_of(job, defaults) | job.options) for job in parse(text, _columns())]
     if not as_json and any(job.options["sha256"] for job in jobs):
         raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
@@ -319,7 +319,7 @@ def _await(under_way: set[Future[Any]], pool: Threads, most: int) -> None:
 def _is_small(delivery: run.Delivery, memory: int) -> bool:
     """Whether the engine has no use for more than one core, and the memory is enough for one such job a thread."""
     from revseq_cli.formats.contract import HeldSource
-    from revseq_cli.formats.text import TextSink
+    from revseq_cli.formats.textfiles import TextSink
     from revseq_cli.passes.engines.table import SERIAL
 
     work, arrangement = delivery.work, delivery.arrangement

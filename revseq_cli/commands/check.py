@@ -44,7 +44,7 @@ def command(
     **job_options: Any,
 ) -> int:
     """Carry the command out."""
-    from revseq_cli.formats import text
+    from revseq_cli.formats import textfiles
     from revseq_cli.operator import spec  # --help must not load NumPy
     from revseq_cli.passes import folds, jobs, reversal  # --help must not load NumPy
     from revseq_cli.passes.arrangement import Resources
@@ -57,7 +57,7 @@ def command(
     found = spec.constraints(values, lengths, work.axis, level)
     holds = all(constraint.ok for constraint in found)
     if example and holds:
-        text.require_text(values, work.values.name)
+        textfiles.require_text(values, work.values.name)
         result = reversal.reversed_in_memory(work, Resources())
         most = view.MOST_ON_TERMINAL if options.is_terminal() and not full else None
         click.echo(view.example_text(work.values, work.lengths, work.axis, result, most, voice.marks), color=True)

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from revseq_cli.commands import base, options, values
+from revseq_cli.formats import table
 from revseq_cli.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from revseq_cli.formats.contract import FileSink, Layout, Source
+    from revseq_cli.formats.table import Format
     from revseq_cli.ground.tensors import DataType
     from revseq_cli.passes.arrangement import Resources
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 @click.argument("src", metavar="SRC", type=values.Tensor())
 @click.argument("dst", metavar="DST", type=click.Path())
 @click.option(
-    "-f", "--format", "format_name", type=click.Choice(options.FORMAT_NAMES),
+    "-f", "--format", "format_name", type=click.Choice(table.NAMES),
     help="The format of DST; or of a SRC of which neither the first bytes nor the suffix say it.",
 )  # fmt: skip
 @options.dtype_option
@@ -59,7 +61,7 @@ def command(
     voice: options.Voice,
 ) -> None:
     """Carry the command out."""
-    from revseq_cli.formats import registry  # --help must not load NumPy
+    from revseq_cli.formats import references, registry  # --help must not load NumPy
     from revseq_cli.passes import jobs  # --help must not load NumPy
 
     to_file = dst != "-"
@@ -71,9 +73,9 @@ def command(
     if sha256 and not as_json:
         raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
     source = jobs.load_tensor(src, "SRC", dtype, format_name, absolute=resources.elsewhere)
-    reference = registry.Reference.output(dst, format_name, [registry.Reference.input(src)])
+    reference = references.Reference.output(dst, format_name, [references.Reference.input(src)])
     if not to_file:
-        _print(source, options.require_printable(reference.format, "give DST a name"), full=full)
+        _print(source, options.printed_format(reference.format, "give DST a name"), full=full)
         return
     sink = registry.create_sink(reference, source, overwrite=overwrite, inputs=source.files, layout=layout)
     digest = _write(source, sink, resources, voice, verify=verify, sha256=sha256)
@@ -114,22 +116,20 @@ def _write(
     return digest
 
 
-def _print(source: Source, format_name: str, *, full: bool) -> None:
-    """Print the whole tensor; on a terminal a long text is shortened."""
-    from revseq_cli.formats import npy, text
+def _print(source: Source, row: Format, *, full: bool) -> None:
+    """Print the whole tensor in the format of that row; on a terminal a long text is shortened."""
+    from revseq_cli.formats import textfiles
+    from revseq_cli.formats.contract import HeldSource
     from revseq_cli.report import view
     from revseq_cli.texts import notation
 
-    if format_name == "npy":
-        values = source.read()
-        source.recheck()
-        npy.to_stream(sys.stdout.buffer, values, source.order)
-        return
-    text.require_text(source.desc, source.name)
-    if format_name == "text" and options.is_terminal() and not full:
+    if row.is_text:
+        textfiles.require_text(source.desc, source.name)
+    if row.is_shown and options.is_terminal() and not full:
         rows = view.shortened(source, view.MOST_ON_TERMINAL)
-        written = f"{notation.header('OutputTensor', source.desc)}\n{rows}"
-    else:
-        written = (text.write_json if format_name == "json" else text.write_notation)(source.read())
+        source.recheck()
+        click.echo(f"{notation.header('OutputTensor', source.desc)}\n{rows}")
+        return
+    held = HeldSource.of(source)
     source.recheck()
-    click.echo(written)
+    row.load().write_to(sys.stdout.buffer, held)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from revseq_cli.commands import base, options, values
+from revseq_cli.formats import table
 from revseq_cli.ground.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class _Tolerance(click.ParamType[float]):
 )  # fmt: skip
 @options.dtype_option
 @click.option(
-    "-f", "--format", "format_name", type=click.Choice(options.FORMAT_NAMES),
+    "-f", "--format", "format_name", type=click.Choice(table.NAMES),
     help="The format of a file of which neither the first bytes nor the suffix say it.",
 )  # fmt: skip
 @options.resource_options

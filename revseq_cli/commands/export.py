@@ -141,12 +141,12 @@ def _sink(path: Path, source: Source, work: Job, *, overwrite: bool) -> FileSink
     """A new .npy in C order and little-endian, whatever the source's are: DxDispatch reads no other right."""
     import numpy as np
 
-    from revseq_cli.formats import registry
+    from revseq_cli.formats import references, registry
     from revseq_cli.formats.contract import HeldSource
 
     like = np.broadcast_to(np.zeros((), source.dtype.newbyteorder("<")), source.sizes)  # it takes no memory
     described = HeldSource(source.name, like, source.storage)
-    return registry.create_sink(registry.Reference(str(path)), described, overwrite=overwrite, inputs=work.inputs)
+    return registry.create_sink(references.Reference(str(path)), described, overwrite=overwrite, inputs=work.inputs)
 
 
 def _target(model: Path, places: list[_Place]) -> str | None:

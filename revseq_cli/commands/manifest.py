@@ -10,16 +10,16 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from revseq_cli.formats.registry import Reference
+from revseq_cli.formats.references import Reference
 from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.text import LARGEST
+from revseq_cli.formats.textfiles import LARGEST
 from revseq_cli.ground.errors import FormatError, RevseqError, UsageError, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from revseq_cli.formats.storage.positioned import Identity
-    from revseq_cli.formats.text import Text
+    from revseq_cli.formats.textfiles import Text
 
 _EXAMPLE = '{"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}'
 _TENSORS = ("input", "lengths")

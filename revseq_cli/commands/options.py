@@ -27,6 +27,7 @@ from revseq_cli.commands.values import (
     parse_chunks,
     parse_compression,
 )
+from revseq_cli.formats import table
 from revseq_cli.ground.errors import UsageError, printable
 from revseq_cli.passes.engines.table import AUTO, DEFAULT_MEMORY, ENGINES, NAMES
 from revseq_cli.report.words import spelled
@@ -35,14 +36,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from revseq_cli.formats.contract import Layout
+    from revseq_cli.formats.table import Format
     from revseq_cli.ground.errors import Words
     from revseq_cli.ground.tensors import DataType
     from revseq_cli.passes.arrangement import Arrangement, Resources
     from revseq_cli.passes.jobs import Request
     from revseq_cli.report.view import Marks
 
-# Spelt out, since what they come from would load NumPy for --help; a test holds them together.
-FORMAT_NAMES = ("npy", "h5", "npz", "safetensors", "zarr", "json", "text")
 _LARGEST_FILE = 1 << 20  # of a dask scheduler, which has some thousand bytes
 
 
@@ -133,7 +133,7 @@ dtype_option = click.option(
     help="The data type of a text without a header, or of bytes without a name, as |V2 in .npy.  [default: FLOAT32]",
 )  # fmt: skip
 format_option = click.option(
-    "-f", "--format", "format_name", type=click.Choice(FORMAT_NAMES),
+    "-f", "--format", "format_name", type=click.Choice(table.NAMES),
     help="The format of files, whatever their first bytes and their suffix say.",
 )  # fmt: skip
 full_option = click.option("--full", is_flag=True, help="Print every element on a terminal, too.")
@@ -271,17 +271,18 @@ def is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
-def require_printable(format_name: str | None, to_name: str) -> str:
+def printed_format(format_name: str | None, to_name: str) -> Format:
     """The format for standard output; UsageError for one that needs a file, and for binary on a terminal.
 
     `to_name` is what to type for a file.
     """
-    format_name = format_name or "text"
-    if format_name not in ("npy", "json", "text"):
-        raise UsageError(f".{format_name} cannot be written to a pipe", "a file, or -f npy|json|text", to_name)
-    if format_name == "npy" and is_terminal():
+    row = table.named(format_name) or table.TEXT
+    if not row.prints:
+        printing = "|".join(each.name for each in table.FORMATS if each.prints)
+        raise UsageError(f".{row.name} cannot be written to a pipe", f"a file, or -f {printing}", to_name)
+    if not row.is_text and is_terminal():
         raise UsageError("a terminal takes no binary", "a pipe or a file", f"{to_name}, or add | and a command")
-    return format_name
+    return row
 
 
 def take_resources(parameters: dict[str, Any]) -> Resources:

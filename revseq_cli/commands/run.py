@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import base, options
+from revseq_cli.formats import table
 from revseq_cli.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from revseq_cli.formats.contract import FileSink, Layout, Source
-    from revseq_cli.formats.registry import Reference
+    from revseq_cli.formats.references import Reference
     from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.formats.table import Format
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.passes.arrangement import Arrangement, Resources
     from revseq_cli.passes.jobs import Job, Request
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     help="Write the OutputTensor to this new file, or - for standard output.",
 )
 @click.option(
-    "-f", "--format", "format_name", type=click.Choice(options.FORMAT_NAMES),
+    "-f", "--format", "format_name", type=click.Choice(table.NAMES),
     help="The format of the output; or of an input of which neither the first bytes nor the suffix say it.",
 )  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
@@ -87,10 +89,10 @@ def command(
         raise UsageError("--verify reads a file back", "-o with it", "add -o out.npy")
     if sha256 and not (as_json and to_file and not dry_run):
         raise UsageError("--sha256 is a part of the JSON report", "-o and --json with it", "add -o out.npy --json")
-    if example and (to_file or format_name not in (None, "text")):
+    if example and (to_file or not (table.named(format_name) or table.TEXT).is_shown):
         raise UsageError("--example prints text", "neither -o nor -f with it", "add > example.txt instead")
 
-    from revseq_cli.formats import registry  # --help must not load NumPy
+    from revseq_cli.formats import references  # --help must not load NumPy
     from revseq_cli.passes import jobs  # --help must not load NumPy
 
     request = options.request_of(format_name=format_name, absolute=resources.elsewhere, **job_options)
@@ -99,9 +101,10 @@ def command(
         target = Target.of(output, format_name, request, layout, overwrite=overwrite, verify=verify, sha256=sha256)
     else:
         _refuse_layout(layout)
+    row = table.TEXT
     if target is None and not dry_run:
-        printed = registry.Reference.output("-", format_name, filter(None, request.references())).format
-        format_name = options.require_printable(printed, f"add -o out.{printed or 'npy'}")
+        printed = references.Reference.output("-", format_name, filter(None, request.references())).format
+        row = options.printed_format(printed, f"add -o out.{printed or 'npy'}")
     work = jobs.load(request)
     work.require(level)
     drawing = _drawing(picture, work, target, overwrite=overwrite) if picture is not None else None
@@ -110,7 +113,7 @@ def command(
     elif target:
         _write(target.delivery(work, resources), voice, drawing, as_json=as_json)
     else:
-        _print(work, format_name, resources, voice, drawing, example=example, full=full)
+        _print(work, row, resources, voice, drawing, example=example, full=full)
 
 
 @dataclass(frozen=True)
@@ -129,9 +132,9 @@ class Target:
         overwrite: bool, verify: bool, sha256: bool,
     ) -> Target:  # fmt: skip
         """The file of that name."""
-        from revseq_cli.formats import registry
+        from revseq_cli.formats import references
 
-        reference = registry.Reference.output(output, format_name, filter(None, request.references()))
+        reference = references.Reference.output(output, format_name, filter(None, request.references()))
         return cls(reference, layout, overwrite, verify, sha256)
 
     def sink(self, work: Job) -> FileSink:
@@ -229,7 +232,7 @@ def _write(delivery: Delivery, voice: options.Voice, drawing: NewFile | None, *,
 
 def _print(
     work: Job,
-    format_name: str | None,
+    row: Format,
     resources: Resources,
     voice: options.Voice,
     drawing: NewFile | None,
@@ -237,20 +240,18 @@ def _print(
     example: bool,
     full: bool,
 ) -> None:
-    """Reverse in memory, and print."""
-    from revseq_cli.formats import npy, text
+    """Reverse in memory, and print in the format of that row."""
+    from revseq_cli.formats import textfiles
     from revseq_cli.formats.storage.together import Together
     from revseq_cli.passes import reversal
     from revseq_cli.report import view
 
-    if format_name != "npy":
-        text.require_text(work.values.desc, work.values.name)
+    if row.is_text:
+        textfiles.require_text(work.values.desc, work.values.name)
     result = reversal.reversed_in_memory(work, resources)
     most = view.MOST_ON_TERMINAL if options.is_terminal() and not full else None
-    if format_name == "npy":
-        npy.to_stream(sys.stdout.buffer, result.read(), work.values.order)
-    elif format_name == "json":
-        click.echo(text.write_json(result.read()))
+    if not row.is_shown:
+        row.load().write_to(sys.stdout.buffer, result)
     elif example:
         click.echo(view.example_text(work.values, work.lengths, work.axis, result, most, voice.marks), color=True)
     else:

@@ -51,7 +51,8 @@ class Tensor(click.ParamType[Any]):
         path, separator, _ = incomplete.rpartition("::")
         if not separator:
             return [CompletionItem(incomplete, type="file")]
-        from revseq_cli.formats.registry import Reference, names_in  # NumPy is for this word only
+        from revseq_cli.formats.references import Reference  # NumPy is for this word only
+        from revseq_cli.formats.registry import names_in  # NumPy is for this word only
         from revseq_cli.ground.errors import RevseqError
 
         real = os.path.expanduser(path)  # noqa: PTH111 - the shell has not done it yet

@@ -10,7 +10,7 @@ from revseq_cli.commands import base, options
 from revseq_cli.ground.errors import RevseqError, UsageError
 
 if TYPE_CHECKING:
-    from revseq_cli.formats.registry import Reference
+    from revseq_cli.formats.references import Reference
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.passes.pages import PageReport
 
@@ -33,14 +33,15 @@ _WRONG, _FAILED = 1, 2
 @options.output_options
 def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, voice: options.Voice) -> int:
     """Carry the command out."""
-    from revseq_cli.formats import registry  # --help must not load NumPy
+    from revseq_cli.formats import references  # --help must not load NumPy
+    from revseq_cli.formats.table import TEXT
     from revseq_cli.passes.pages import verify
     from revseq_cli.report import reports  # --help must not load NumPy
     from revseq_cli.report.words import message
 
     found: dict[str, PageReport | RevseqError] = {}
     for page in pages:
-        reference = registry.Reference.file(page, "text")
+        reference = references.Reference.file(page, TEXT.name)
         try:
             found[reference.name] = verify(reference.text, level, _number(reference))
         except RevseqError as e:

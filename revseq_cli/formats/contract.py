@@ -7,7 +7,7 @@ import shlex
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -20,14 +20,16 @@ from revseq_cli.ground.errors import FormatError, Words, listed
 from revseq_cli.ground.tensors import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from types import TracebackType
     from typing import Self
 
     from numpy.typing import NDArray
 
+    from revseq_cli.formats.references import Reference
     from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.formats.storage.positioned import Identity
+    from revseq_cli.formats.textfiles import TextTypes
 
 Parcel = tuple[Region, "NDArray[Any]"]
 
@@ -306,16 +308,22 @@ class HeldSource(Source):
         self.dtype, self.sizes = values.dtype, values.shape
         self.order = "F" if values.flags.f_contiguous and not values.flags.c_contiguous else "C"
 
+    @classmethod
+    def of(cls, source: Source) -> HeldSource:
+        """The whole of another source, read now, in its memory order."""
+        held = cls(source.name, source.read(), source.storage)
+        held.order = source.order
+        return held
+
     def ticket(self, region: Region) -> Ticket:
         """The values themselves."""
         return HeldTicket(np.asarray(self._values[region]))  # of no dimensions, NumPy gives the number itself
 
 
-class HeldSink(Sink):
-    """A tensor gathered in memory, for what is written or printed whole."""
+class Gathered:
+    """The part of a sink that gathers the whole tensor in memory, in `values`."""
 
-    def __init__(self, desc: TensorDesc, dtype: np.dtype[Any]) -> None:
-        self.desc, self._dtype = desc, dtype
+    values: NDArray[Any]
 
     def outlet(self) -> Outlet:
         """Values go back to the parent."""
@@ -326,8 +334,15 @@ class HeldSink(Sink):
         region, values = cast("Parcel", parcel)
         self.values[region] = values
 
+
+class HeldSink(Gathered, Sink):
+    """A tensor gathered in memory, for what is printed whole; `like` says its sizes, data type and memory order."""
+
+    def __init__(self, like: Source) -> None:
+        self._like = like
+
     def __enter__(self) -> Self:
-        self.values: NDArray[Any] = np.empty(self.desc.sizes, self._dtype)
+        self.values = np.empty(self._like.sizes, self._like.dtype)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -335,7 +350,9 @@ class HeldSink(Sink):
 
     def written(self) -> Source:
         """The values."""
-        return HeldSource("the result", self.values, Storage("memory", {}))
+        source = HeldSource("the result", self.values, Storage("memory", {}))
+        source.order = self._like.order
+        return source
 
 
 class Handing:
@@ -344,3 +361,19 @@ class Handing:
     def deliver(self, region: Region, values: NDArray[Any]) -> object:
         """The block itself."""
         return region, values
+
+
+class FormatModule(Protocol):
+    """What the module of a format has, by the flags of its row in the table."""
+
+    def open_source(self, reference: Reference, types: TextTypes) -> Source:
+        """The tensor, with its header read; RevseqError for what cannot be one."""
+
+    def create_sink(self, file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:
+        """The sink of a tensor of the sizes and data type of `like`, named `inner`; it refuses what it cannot store."""
+
+    def names_in(self, path: str) -> Iterable[str]:
+        """The name of every tensor; of formats that have `names`."""
+
+    def write_to(self, stream: BinaryIO, source: Source) -> None:
+        """The whole tensor into a pipe; of formats that `prints`."""

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from revseq_cli.formats.contract import HeldSource, Source, Storage
 from revseq_cli.formats.npy import NpySource
-from revseq_cli.formats.text import choose_type
+from revseq_cli.formats.textfiles import choose_type
 from revseq_cli.ground.dtypes import dtype_of, is_big_endian
 from revseq_cli.ground.errors import FormatError, UsageError, printable
 from revseq_cli.texts import dxdispatch
 
 if TYPE_CHECKING:
-    from revseq_cli.formats.text import Text, TextTypes
+    from revseq_cli.formats.textfiles import Text, TextTypes
 
 
 @dataclass(frozen=True)

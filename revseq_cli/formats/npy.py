@@ -22,7 +22,7 @@ from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.raw import RawSink, RawSource, RawTensor
 from revseq_cli.ground import minifloats
 from revseq_cli.ground.dtypes import data_type_of, dtype_of, is_big_endian, is_nameless, named, require_sizes
-from revseq_cli.ground.errors import FormatError
+from revseq_cli.ground.errors import FormatError, UsageError
 from revseq_cli.ground.tensors import DataType
 
 if TYPE_CHECKING:
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from revseq_cli.formats.contract import FileSink, Layout
+    from revseq_cli.formats.references import Reference
     from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.formats.textfiles import TextTypes
 
 # NumPy's own bound; a header of 64 dimensions takes less than 1,500 bytes.
 _LONGEST_HEADER = 10_000
@@ -41,6 +44,25 @@ _FIELDS = {"descr", "fortran_order", "shape"}
 _ENCODINGS = {1: "latin1", 2: "latin1", 3: "utf-8"}
 # What NumPy writes for FLOAT8_E5M2 of ml_dtypes, and does not read; others that it lacks become bytes without a name.
 _E5M2 = re.compile(r"[<>|=]f1")
+
+
+def open_source(reference: Reference, types: TextTypes) -> Source:
+    """The one tensor of a .npy file."""
+    if reference.inner is not None:
+        raise UsageError("a .npy file holds one tensor", "no name after ::", where=reference.path)
+    return NpySource(reference.path, asked=types.asked)
+
+
+def create_sink(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:  # noqa: ARG001 - it has neither
+    """A new .npy file."""
+    return NpySink(file, like)
+
+
+def write_to(stream: BinaryIO, source: Source) -> None:
+    """The whole tensor as a .npy into a pipe, in its own memory order."""
+    values = source.read()
+    stream.write(header_bytes(values.dtype, values.shape, source.order))
+    stream.write(np.ascontiguousarray(values.T if source.order == "F" else values).reshape(-1).view(np.uint8).data)
 
 
 class Header:
@@ -209,12 +231,6 @@ def header_bytes(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> by
     stream = io.BytesIO()
     npy_format.write_array_header_1_0(stream, fields)
     return stream.getvalue()
-
-
-def to_stream(stream: BinaryIO, values: NDArray[Any], order: str) -> None:
-    """A whole .npy into a pipe."""
-    stream.write(header_bytes(values.dtype, values.shape, order))
-    stream.write(np.ascontiguousarray(values.T if order == "F" else values).reshape(-1).view(np.uint8).data)
 
 
 class NpySink(RawSink):

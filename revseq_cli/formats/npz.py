@@ -34,9 +34,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Source
+    from revseq_cli.formats.contract import FileSink, Layout, Source
+    from revseq_cli.formats.references import Reference
     from revseq_cli.formats.regions import Region
     from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.formats.textfiles import TextTypes
     from revseq_cli.ground.tensors import DataType
 
 # A directory of some 200,000 members; its size is the file's own word.
@@ -52,6 +54,16 @@ _METHODS = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
 _SUFFIX = ".npy"
 # What zipfile raises for a directory that is damaged.
 _DAMAGE = (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError, EOFError, OSError)
+
+
+def open_source(reference: Reference, types: TextTypes) -> Source:
+    """The named member of an archive, or its only one."""
+    return open_member(reference.path, reference.inner, asked=types.asked)
+
+
+def create_sink(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:
+    """A new archive of one member, or the input's archive with one member replaced."""
+    return NpzSink(file, like, inner, keep_others=layout.keep_others)
 
 
 class _Member(NamedTuple):

@@ -23,8 +23,10 @@ from revseq_cli.texts import literals
 if TYPE_CHECKING:
     import numpy as np
 
-    from revseq_cli.formats.contract import Source
+    from revseq_cli.formats.contract import FileSink, Layout, Source
+    from revseq_cli.formats.references import Reference
     from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.formats.textfiles import TextTypes
 
 # The data types of the format whose elements are whole bytes.
 _TYPES = {
@@ -43,6 +45,16 @@ _ALIGNMENT = 8
 _HALF = re.compile(r"[\ud800-\udfff]")
 _METADATA = "__metadata__"
 _FIELDS = {"dtype", "shape", "data_offsets"}
+
+
+def open_source(reference: Reference, types: TextTypes) -> Source:  # noqa: ARG001 - the file names its types
+    """The named tensor of a file, or its only one."""
+    return SafetensorsSource(reference.path, reference.inner)
+
+
+def create_sink(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:
+    """A new file of one tensor, or the input's file with one tensor replaced."""
+    return SafetensorsSink(file, like, inner, keep_others=layout.keep_others)
 
 
 class _Entry(NamedTuple):

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from revseq_cli.formats import registry
-from revseq_cli.formats.text import TextTypes, notation_source
+from revseq_cli.formats.references import Reference
+from revseq_cli.formats.text import notation_source
+from revseq_cli.formats.textfiles import TextTypes
 from revseq_cli.ground.errors import FormatError, UsageError, Words
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel, require
@@ -17,7 +19,7 @@ from revseq_cli.texts.examples import find_examples
 if TYPE_CHECKING:
     from revseq_cli.formats.contract import Source
     from revseq_cli.formats.storage.positioned import Identity
-    from revseq_cli.formats.text import Text
+    from revseq_cli.formats.textfiles import Text
     from revseq_cli.texts.examples import Example
 
 
@@ -75,7 +77,7 @@ class Request:
     override: bool = False
     absolute: bool = False
 
-    def references(self) -> tuple[registry.Reference, registry.Reference | None]:
+    def references(self) -> tuple[Reference, Reference | None]:
         """INPUT and LENGTHS."""
         values = self._reference(self.values, "INPUT")
         lengths = self._reference(self.lengths, "LENGTHS") if self.lengths is not None else None
@@ -83,8 +85,8 @@ class Request:
             raise UsageError("INPUT and LENGTHS are both standard input", "one of them", "save one to a file")
         return values, lengths
 
-    def _reference(self, text: str, name: str) -> registry.Reference:
-        reference = registry.Reference.input(text, self.format, name, override=self.override)
+    def _reference(self, text: str, name: str) -> Reference:
+        reference = Reference.input(text, self.format, name, override=self.override)
         return reference.absolute() if self.absolute else reference
 
 
@@ -141,12 +143,10 @@ def load(request: Request) -> Job:
 
 def load_example(text: Text, example: Example) -> Job:
     """The job that an example of that text is, as it stands."""
-    return _load(Request(text.name), registry.Reference(text.name), None, ExampleText(text, example))
+    return _load(Request(text.name), Reference(text.name), None, ExampleText(text, example))
 
 
-def _load(
-    request: Request, reference: registry.Reference, lengths: registry.Reference | None, whole: Whole | None
-) -> Job:
+def _load(request: Request, reference: Reference, lengths: Reference | None, whole: Whole | None) -> Job:
     types = TextTypes(request.dtype, DataType.FLOAT32)
     values = whole.tensor(INPUT, types) if whole else registry.open_source(reference, types)
     _require_type(values, request.dtype)
@@ -162,7 +162,7 @@ def load_tensor(
     `dtype` is the data type of a text that does not say, `format_name` the format of a file whose suffix does not.
     With `absolute` the file is named from the root, as in a Request.
     """
-    reference = registry.Reference.input(text, format_name, name)
+    reference = Reference.input(text, format_name, name)
     source = registry.open_source(reference.absolute() if absolute else reference, TextTypes(dtype, DataType.FLOAT32))
     _require_type(source, dtype)
     return source
@@ -177,7 +177,7 @@ def _require_type(source: Source, dtype: DataType | None) -> None:
         )  # fmt: skip
 
 
-def example_of(reference: registry.Reference) -> ExampleText | None:
+def example_of(reference: Reference) -> ExampleText | None:
     """The docs-style example that INPUT is, if it is one: `example.txt`, or `page.md::2`."""
     number = int(reference.inner) if reference.inner and reference.inner.isdecimal() else None
     if (reference.inner and number is None) or not registry.holds_text(reference):
@@ -206,9 +206,7 @@ def _axis(request: Request, whole: Whole | None, values: Source) -> int:
     return axis
 
 
-def _lengths(
-    request: Request, reference: registry.Reference | None, whole: Whole | None, values: Source, axis: int
-) -> Source:
+def _lengths(request: Request, reference: Reference | None, whole: Whole | None, values: Source, axis: int) -> Source:
     """The lengths, cast and widened as asked."""
     types = TextTypes(request.lengths_dtype, DataType.UINT32, cast_later=True)
     if reference:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from revseq_cli.formats.text import TextTypes, notation_source
+from revseq_cli.formats.text import notation_source
+from revseq_cli.formats.textfiles import TextTypes
 from revseq_cli.ground.errors import FormatError, RevseqError
 from revseq_cli.operator import kernel, spec
 from revseq_cli.operator.spec import OUTPUT
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.text import Text
+    from revseq_cli.formats.textfiles import Text
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.passes.jobs import Job
     from revseq_cli.texts.examples import Example

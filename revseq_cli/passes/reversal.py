@@ -93,7 +93,7 @@ def reverse(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int]
 
 def reversed_in_memory(job: Job, resources: Resources) -> Source:
     """The result, for what is printed whole."""
-    with HeldSink(job.values.desc, job.values.dtype) as sink:
+    with HeldSink(job.values) as sink:
         reverse(job, sink, arrange(job, resources))
     job.recheck()
     return sink.written()

@@ -13,7 +13,8 @@ import time
 import numpy as np
 
 from revseq_cli.formats import text
-from revseq_cli.formats.text import Text, TextTypes
+from revseq_cli.formats.json import open_json, write_json
+from revseq_cli.formats.textfiles import Text, TextTypes
 from revseq_cli.ground.tensors import DataType
 
 
@@ -52,7 +53,7 @@ def main():
             loads, _ = seconds(lambda dumped=dumped: json.loads(dumped), options.runs)
             row = [f"{dumps:.2f} s"]
             back = [f"{loads:.2f} s"]
-            for write, read in ((text.write_notation, text.open_notation), (text.write_json, text.open_json)):
+            for write, read in ((text.write_notation, text.open_notation), (write_json, open_json)):
                 wrote, written = seconds(lambda tensor=tensor, write=write: write(tensor), options.runs)
                 written = Text("x", written)
                 took, source = seconds(lambda read=read, t=written: read(t, None, types), options.runs)

@@ -53,7 +53,7 @@ def json(data):
 @reader
 def pages(data):
     """A page with examples."""
-    from revseq_cli.formats.text import Text, decode
+    from revseq_cli.formats.textfiles import Text, decode
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.passes import pages as pages_
 
@@ -64,7 +64,7 @@ def pages(data):
 def models(data):
     """A model of DxDispatch that holds its values itself; what is written of them is read again."""
     from revseq_cli.formats.models import ModelText
-    from revseq_cli.formats.text import Text, TextTypes, decode
+    from revseq_cli.formats.textfiles import Text, TextTypes, decode
     from revseq_cli.ground.tensors import DataType
     from revseq_cli.texts import dxdispatch
 
@@ -137,13 +137,13 @@ def _file(source, files, name):
 
 
 def _text(data, read, write):
-    from revseq_cli.formats import text
-    from revseq_cli.formats.text import Text, TextTypes
+    from revseq_cli.formats import text, textfiles
+    from revseq_cli.formats.textfiles import Text, TextTypes
     from revseq_cli.ground.tensors import DataType
 
     types = list(DataType)[:11]
     default = types[data[0] % len(types)] if data else types[0]
-    value = Text("fuzz", text.decode(data[1:], "fuzz"))
+    value = Text("fuzz", textfiles.decode(data[1:], "fuzz"))
     source = getattr(text, read)(value, None, TextTypes(None, default))
     values = source.read()
     printed = getattr(text, write)(values)

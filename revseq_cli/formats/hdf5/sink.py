@@ -43,7 +43,7 @@ _PAGE = 1 << 12
 _scratches = threading.local()
 
 
-def create(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:
+def create_sink(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:
     """The sink for such a tensor: every reason to refuse it shows now."""
     name = "/" + "/".join(parts_of(inner, file.name))
     properties = creation_properties(like, layout, file.name)

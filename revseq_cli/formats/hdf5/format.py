@@ -1,0 +1,20 @@
+"""HDF5 as the table of formats calls it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from revseq_cli.formats.hdf5.sink import create_sink
+from revseq_cli.formats.hdf5.source import Hdf5Source, names_in
+
+if TYPE_CHECKING:
+    from revseq_cli.formats.contract import Source
+    from revseq_cli.formats.references import Reference
+    from revseq_cli.formats.textfiles import TextTypes
+
+__all__ = ["create_sink", "names_in", "open_source"]
+
+
+def open_source(reference: Reference, types: TextTypes) -> Source:
+    """The named dataset of a file, or its only one."""
+    return Hdf5Source(reference.path, reference.inner, asked=types.asked)

@@ -1,0 +1,153 @@
+"""What a user calls a tensor, and the format of what is meant: by option, by first bytes, by suffix."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from revseq_cli.formats import npy
+from revseq_cli.formats.recognition import HDF5_MAGIC, NPY_MAGIC, ZIP_MAGIC, format_by_bytes
+from revseq_cli.formats.storage import positioned
+from revseq_cli.formats.table import FORMATS, JSON, NAMES, TEXT, ZARR, Format, by_suffix, named
+from revseq_cli.formats.textfiles import LARGEST, Text, decode, read_text
+from revseq_cli.formats.zarr import metadata
+from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, UsageError, Words, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+STDIN = "standard input"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a user calls a tensor: `path::inner`, or the tensor itself as text; `format` overrides bytes and suffix."""
+
+    path: str
+    inner: str | None = None
+    inline: str | None = None
+    format: str | None = None
+
+    @classmethod
+    def input(
+        cls, text: str, format_name: str | None = None, name: str = "the argument", *, override: bool = False
+    ) -> Reference:
+        """An input as it stands on the command line; `name` is what to call a tensor that stands there itself.
+
+        The format is that of a file whose bytes and suffix say nothing, or, with `override`, of any.
+        """
+        if text.lstrip().startswith("["):
+            return cls(name, inline=text)
+        found = cls.file(text)
+        meant = format_name and (override or is_about(format_name, found))
+        return replace(found, format=format_name) if meant else found
+
+    @classmethod
+    def output(cls, text: str, format_name: str | None, inputs: Iterable[Reference]) -> Reference:
+        """An output; `format_name` is not about it if its suffix says its format, and it may be about an input."""
+        found = cls.file(text)
+        if format_name and by_suffix(found.path) and any(is_about(format_name, each) for each in inputs):
+            return found
+        return replace(found, format=format_name)
+
+    @classmethod
+    def file(cls, text: str, format_name: str | None = None) -> Reference:
+        """A file, or what is named in it."""
+        if not text:
+            raise UsageError("the name of a file is empty", "a name", "is a variable unset?")
+        if "::" not in text or os.path.exists(text):  # noqa: PTH110 - a name may hold :: itself, or be too long to ask for
+            return cls(text, format=format_name)
+        parts = text.split("::")
+        splits = [("::".join(parts[:i]), "::".join(parts[i:])) for i in range(len(parts) - 1, 0, -1)]
+        path, inner = next((split for split in splits if os.path.exists(split[0])), splits[0])  # noqa: PTH110
+        return cls(path, inner, format=format_name)
+
+    def absolute(self) -> Reference:
+        """The same file, named from the root."""
+        if self.is_stdin or self.inline is not None:
+            return self
+        return replace(self, path=os.path.abspath(self.path))  # noqa: PTH100 - see Reference.file
+
+    @property
+    def is_stdin(self) -> bool:
+        """Whether it is standard input."""
+        return self.path == "-" and self.inline is None
+
+    @property
+    def name(self) -> str:
+        """What to call it in a message."""
+        return STDIN if self.is_stdin else self.path
+
+    @functools.cached_property
+    def text(self) -> Text:
+        """The whole text behind it, read when it is asked for first; FormatError for what is no text."""
+        if self.is_stdin:
+            data = standard_input()
+            if not isinstance(data, bytes):
+                raise FormatError("is not text: it looks like a .npy file", "UTF-8", where=STDIN)
+            return Text(STDIN, decode(data, STDIN))
+        return read_text(self.path) if self.inline is None else Text(self.path, self.inline)
+
+
+def _by_bytes(reference: Reference) -> Format | None:
+    """The format that the file itself says it is; of the texts, the suffix knows which."""
+    if os.path.isdir(reference.path):  # noqa: PTH112 - see Reference.file
+        return ZARR if metadata.is_store(Path(reference.path)) else None
+    by_itself, by_its_suffix = named(format_by_bytes(reference.path)), by_suffix(reference.path)
+    return by_its_suffix if {by_itself, by_its_suffix} == {JSON, TEXT} else by_itself
+
+
+def format_of(reference: Reference) -> Format:
+    """The format of an input: by option, else by its first bytes, else by its suffix; FormatError where none says."""
+    if reference.inline is not None:
+        reference = replace(reference, format=TEXT.name)
+    return named(reference.format) or _by_bytes(reference) or format_to_write(reference)
+
+
+def format_to_write(reference: Reference) -> Format:
+    """The format of an output: by option, else by its suffix; FormatError for a suffix that none has."""
+    found = named(reference.format) or by_suffix(reference.path)
+    if found:
+        return found
+    if os.path.isdir(reference.path):  # noqa: PTH112 - see Reference.file
+        raise TensorIOError("is a directory", "a tensor file", where=reference.path)
+    suffix = Path(reference.path).suffix
+    known = listed((s for each in FORMATS for s in each.suffixes), 30)
+    fact = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
+    raise FormatError(fact, f"one of {known}", Words.of("add {}", format="|".join(NAMES)), reference.path)
+
+
+def is_about(format_name: str, reference: Reference) -> bool:
+    """Whether such an option may be about an input: its suffix says nothing, and its bytes say nothing else."""
+    if reference.inline is not None or reference.is_stdin or by_suffix(reference.path):
+        return False
+    with contextlib.suppress(RevseqError):  # told when it is opened
+        found = _by_bytes(reference)
+        return found is None or found.name == format_name
+    return True
+
+
+@functools.cache
+def standard_input() -> bytes | npy.Piped:
+    """Standard input, whole, since it can be read only once: a tensor in .npy, or text."""
+    stream = sys.stdin.buffer
+    try:
+        head = stream.read(len(HDF5_MAGIC))
+        if head.startswith(NPY_MAGIC):
+            return npy.from_stream(STDIN, stream, head)
+        if head.startswith((HDF5_MAGIC, ZIP_MAGIC)):
+            kind = "HDF5" if head.startswith(HDF5_MAGIC) else ".npz"
+            raise FormatError(f"{kind} cannot be read from a pipe", "a real file", "save it to a file first", STDIN)
+        data = head + stream.read(LARGEST + 1 - len(head))
+    except TensorIOError:
+        raise
+    except OSError as e:
+        raise positioned.failed(STDIN, "read", e) from None
+    if len(data) > LARGEST:
+        raise FormatError(f"is a text of more than {LARGEST} bytes", "less, since text is parsed whole", where=STDIN)
+    return data

@@ -1,0 +1,132 @@
+"""Text files as such: read whole and decoded, and written whole; their formats are `text` and `json`."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from revseq_cli.formats.contract import FileSink, Gathered, Source
+from revseq_cli.formats.recognition import looks_like
+from revseq_cli.formats.storage import positioned
+from revseq_cli.ground.errors import FormatError, UsageError
+from revseq_cli.ground.tensors import DataType, TensorDesc
+from revseq_cli.texts import literals, notation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.formats.storage.positioned import Identity
+
+# Text is parsed whole, at about a hundred bytes of memory a number; what is larger belongs in a binary format.
+LARGEST = 1 << 30
+_MOST_BRACKETS = 1 << 26  # each is a list of its own, at about a hundred bytes
+
+
+class TextTypes(NamedTuple):
+    """The data type that the user asked for, if any, and the one for a text that does not say.
+
+    A text that states another type than the one asked for is refused, unless it is to be cast later.
+    """
+
+    asked: DataType | None
+    default: DataType
+    cast_later: bool = False
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text, what to call the place that it comes from, and the identity of its file, if that is one."""
+
+    name: str
+    text: str
+    identity: Identity | None = None
+
+    @functools.cached_property
+    def items(self) -> tuple[notation.TensorText | notation.Attribute, ...]:
+        """Its tensors and attribute lines in the bracket notation, in order; FormatError for what is none."""
+        try:
+            return tuple(notation.parse(self.text))
+        except FormatError as e:
+            raise e.about(self.name) from None
+
+
+def read_text(path: str) -> Text:
+    """A text file: UTF-8, with or without a byte order mark."""
+    with positioned.opened(path) as fd:
+        identity = positioned.identity(fd)
+        if identity.size > LARGEST:
+            raise FormatError(
+                f"is a text of {identity.size} bytes", f"at most {LARGEST}, since text is parsed whole",
+                "keep large tensors in .npy or .h5", path,
+            )  # fmt: skip
+        data = positioned.read_some(fd, identity.size, 0, path)
+    return Text(path, decode(data, path), identity)
+
+
+def decode(data: bytes, name: str) -> str:
+    """UTF-8 without its byte order mark; FormatError that says what the bytes look like."""
+    if (count := data.count(b"[") + data.count(b"{")) > _MOST_BRACKETS:
+        raise FormatError(
+            f"has {count} brackets", f"at most {_MOST_BRACKETS}", "keep large tensors in .npy or .h5", name
+        )
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as e:
+        seems, hint = looks_like(data[:64], name)
+        known = seems != "something else" and "text" not in seems
+        seems = f"it looks like {seems}" if known else f"byte {e.start} is not UTF-8"
+        raise FormatError(f"is not text: {seems}", "UTF-8", hint, name) from None
+
+
+def choose_type(stated: DataType | None, types: TextTypes, name: str) -> DataType:
+    """The data type of a text: what it states, else what is asked, else the default; the first two must agree."""
+    if stated and types.asked and stated is not types.asked and not types.cast_later:
+        raise UsageError(
+            f"its DataType is {stated.name}, and {types.asked.name} is asked for", "types are never changed silently",
+            "leave the option out, or change the header", name,
+        )  # fmt: skip
+    return stated or types.asked or types.default
+
+
+def require_text(desc: TensorDesc, where: str) -> None:
+    """FormatError for a data type that the text formats do not have."""
+    if desc.data_type.name not in literals.WRITTEN:
+        raise FormatError(
+            f"{desc.data_type.name} cannot be written as text",
+            hint="write a binary format, such as out.npy",
+            where=where,
+        )
+    if (brackets := sum(prod(desc.sizes[:d]) for d in range(len(desc.sizes)))) > _MOST_BRACKETS:
+        found, wanted = f"would be a text of {brackets} brackets", f"at most {_MOST_BRACKETS}, to be read back"
+        raise FormatError(found, wanted, "write a binary format, such as out.npy", where)
+
+
+class TextSink(Gathered, FileSink):
+    """A new text file; its values are gathered, and written at the end by `write`, to be read back by `read`."""
+
+    def __init__(
+        self, file: NewFile, like: Source, write: Callable[[NDArray[Any]], str], read: Callable[..., Source]
+    ) -> None:
+        require_text(like.desc, file.name)
+        super().__init__(file)
+        self._write, self._read = write, read
+        self.values: NDArray[Any] = np.empty(like.sizes, like.dtype)
+
+    def start(self) -> None:
+        """Nothing is written before the end."""
+
+    def finish(self) -> None:
+        """Write the text."""
+        self.file.write(f"{self._write(self.values)}\n".encode())
+
+    def reopen(self) -> Source:
+        """The complete file, as an input."""
+        text = read_text(self.file.temporary)
+        return self._read(Text(self.file.name, text.text, text.identity), None, TextTypes(None, DataType.FLOAT32))

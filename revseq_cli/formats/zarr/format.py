@@ -1,0 +1,27 @@
+"""Zarr as the table of formats calls it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from revseq_cli.formats.zarr.metadata import arrays_in as names_in
+from revseq_cli.formats.zarr.sink import ZarrSink
+from revseq_cli.formats.zarr.source import ZarrSource
+
+if TYPE_CHECKING:
+    from revseq_cli.formats.contract import FileSink, Layout, Source
+    from revseq_cli.formats.references import Reference
+    from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.formats.textfiles import TextTypes
+
+__all__ = ["create_sink", "names_in", "open_source"]
+
+
+def open_source(reference: Reference, types: TextTypes) -> Source:
+    """The named array of a store, or its only one."""
+    return ZarrSource(reference.path, reference.inner, asked=types.asked)
+
+
+def create_sink(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:
+    """A new store of one array, or the input's store with one array replaced."""
+    return ZarrSink(file, like, inner, keep_others=layout.keep_others)
