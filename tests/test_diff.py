@@ -15,9 +15,10 @@ from processes import peak
 from revseq_cli.formats import registry, table
 from revseq_cli.formats.contract import HeldSource, Storage
 from revseq_cli.ground.tensors import DataType
-from revseq_cli.operator import kernel
 from revseq_cli.passes import comparison, jobs
 from revseq_cli.passes.arrangement import Resources
+from revseq_cli.passes.differences import Tolerance, differences
+from revseq_cli.report import view
 
 SUFFIXES = [each.suffixes[0] for each in table.FORMATS]
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -75,9 +76,9 @@ def given_bits(a, b):
 def test_bits(pair, first):
     a, b = pair
     expected = given_bits(np.ascontiguousarray(a), np.ascontiguousarray(b))
-    found = kernel.differences(a, b, None, first)
+    found = differences(a, b, None, first)
     assert found.count == expected.sum()
-    assert found.places.tolist() == np.argwhere(expected)[:first].tolist()
+    assert found.indices.tolist() == np.argwhere(expected)[:first].tolist()
     assert oracle.same_bits(found.a, np.ascontiguousarray(a)[expected][:first])
     assert oracle.same_bits(found.b, np.ascontiguousarray(b)[expected][:first])
 
@@ -98,11 +99,11 @@ def test_values_as_numpy_compares_them(pair, atol, rtol, equal_nan):
     with np.errstate(all="ignore"):
         x, y = (as_ml_dtypes(values).astype(wide) for values in pair)
         expected = ~np.isclose(x, y, rtol, atol, equal_nan)
-        found = kernel.differences(*pair, kernel.Tolerance(atol, rtol, equal_nan), 125)
+        found = differences(*pair, Tolerance(atol, rtol, equal_nan), 125)
         distance = np.abs(x - y)[given_bits(a, b)]
-    assert found.places.tolist() == np.argwhere(expected).tolist()
+    assert found.indices.tolist() == np.argwhere(expected).tolist()
     assert found.count == expected.sum()
-    assert found.absolute == max(distance[~np.isnan(distance)], default=None)
+    assert found.largest_absolute == max(distance[~np.isnan(distance)], default=None)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +122,8 @@ def test_values_as_numpy_compares_them(pair, atol, rtol, equal_nan):
     ],
 )
 def test_the_largest_difference_is_exact(dtype, a, b, absolute, relative):
-    found = kernel.differences(np.array([a], dtype), np.array([b], dtype), None, 1)
-    assert (found.count, found.absolute, found.relative) == (1, absolute, relative)
+    found = differences(np.array([a], dtype), np.array([b], dtype), None, 1)
+    assert (found.count, found.largest_absolute, found.largest_relative) == (1, absolute, relative)
 
 
 # The command
@@ -248,8 +249,10 @@ def test_any_blocks_give_the_same(data):
     first = data.draw(st.integers(0, 20))
     memory = data.draw(st.integers(80, 9999))
     found = [comparison.compare(*sources, None, first, Resources("serial", 1, most)) for most in (memory, 1 << 30)]
-    assert found[0] == found[1]
-    assert [each.place for each in found[0].first] == list(map(tuple, np.argwhere(a != b).tolist()))[:first]
+    assert view.differences(*sources, found[0]) == view.differences(*sources, found[1])
+    assert found[0].total == a.size
+    assert found[0].indices.tolist() == np.argwhere(a != b).tolist()[:first]
+    assert oracle.same_bits(found[0].a, a[a != b][:first])
 
 
 def test_a_large_file_in_little_memory(tmp_path):
@@ -322,5 +325,5 @@ def test_a_file_that_changes_while_it_is_read(pair):
     ],
 )
 def test_integers_are_held_against_the_bound_exactly(dtype, a, b, atol, rtol, equal):
-    found = kernel.differences(np.array([a], dtype), np.array([b], dtype), kernel.Tolerance(atol, rtol), 1)
+    found = differences(np.array([a], dtype), np.array([b], dtype), Tolerance(atol, rtol), 1)
     assert (found.count == 0) is equal

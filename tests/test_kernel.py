@@ -11,6 +11,7 @@ from revseq_cli.ground.errors import FormatError
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator import kernel
 from revseq_cli.operator.spec import SpecError
+from revseq_cli.passes.statistics import Statistics
 
 
 @st.composite
@@ -125,8 +126,8 @@ def test_statistics_are_those_of_exact_arithmetic(dtype):
     raw = np.random.default_rng(3).integers(0, 256, 4096 * np.dtype(dtype).itemsize, np.uint8)
     values = (raw.view(np.uint8) > 99)[:4096] if dtype == "?" else raw.view(dtype)
     values = values.reshape(4, 1024)
-    parts = [kernel.statistics(part) for part in values]
-    found = sum(parts, kernel.Statistics())
+    parts = [Statistics.of(part) for part in values]
+    found = sum(parts, Statistics())
     numbers = [v for v in values.ravel().tolist() if v == v]
     assert (found.numbers, found.nans) == (len(numbers), values.size - len(numbers))
     if values.dtype.kind != "c":
@@ -136,8 +137,8 @@ def test_statistics_are_those_of_exact_arithmetic(dtype):
 
 
 def test_statistics_of_nothing_but_nan():
-    found = kernel.statistics(np.full(3, np.nan)) + kernel.statistics(np.full(2, np.nan))
-    assert found == kernel.Statistics(0, 5)
+    found = Statistics.of(np.full(3, np.nan)) + Statistics.of(np.full(2, np.nan))
+    assert found == Statistics(0, 5)
     assert found.mean is None
 
 

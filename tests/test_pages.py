@@ -226,7 +226,7 @@ def test_examples_in_every_dress(dressed):
     assert finding.right, finding.problems
     wrong = re.sub(r"8, 7, 6, 5", "8, 7, 6, 9", dressed)
     assert wrong != dressed
-    assert verify(wrong).findings[0].difference.found == "9"
+    assert verify(wrong).findings[0].differences.a.tolist() == [9]
 
 
 @pytest.mark.parametrize(

@@ -81,8 +81,8 @@ def command(
 ) -> int:
     """Carry the command out."""
     from revseq_cli.ground import stopping  # --help must not load NumPy
-    from revseq_cli.operator.kernel import Tolerance
     from revseq_cli.passes import comparison, jobs  # --help must not load NumPy
+    from revseq_cli.passes.differences import Tolerance
     from revseq_cli.report import reports, view  # --help must not load NumPy
     from revseq_cli.report.progress import Progress
 

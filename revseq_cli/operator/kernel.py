@@ -1,18 +1,17 @@
-"""Array functions: the reversal, which moves words and never computes with them; counts, statistics, differences.
+"""The reversal of arrays: it moves words and never computes with them; and what lengths do to lines.
 
-To the reversal every array is (outer, axis, inner) and its lengths are (outer, inner). A word is an element's bytes, so
-data type and byte order play no part. Lengths are clamped while they are unsigned.
+Every array is taken as (outer, axis, inner), and its lengths as (outer, inner). A word is an element's bytes, so data
+type and byte order play no part. Lengths are clamped while they are unsigned.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli.ground import minifloats
+from revseq_cli.ground.bits import word
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +38,7 @@ def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int) -> NDArray[A
     if values.flags.f_contiguous and not values.flags.c_contiguous:
         return reverse(values.T, lengths.T, values.ndim - 1 - axis).T
     outer, size, inner = prod(values.shape[:axis]), values.shape[axis], prod(values.shape[axis + 1 :])
-    words = np.ascontiguousarray(values).reshape(-1).view(_word(values.dtype)).reshape(outer, size, inner)
+    words = np.ascontiguousarray(values).reshape(-1).view(word(values.dtype)).reshape(outer, size, inner)
     clamped = clamp(lengths, size).reshape(outer, inner)
     out = np.empty_like(words)
     _choose(words, clamped)(out, words, clamped)
@@ -72,11 +71,6 @@ def mirrored(start: int, stop: int, length: int) -> tuple[slice, slice]:
 def _once(lengths: NDArray[Any]) -> NDArray[Any]:
     """Lengths that are repeated without a copy, each once: a stride of 0 is the same element again."""
     return lengths[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in lengths.strides)]
-
-
-def _word(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The unsigned integer of that size; nothing that could quiet a NaN."""
-    return np.dtype(f"u{dtype.itemsize}") if dtype.itemsize <= 8 else np.dtype(f"V{dtype.itemsize}")
 
 
 def _by_slices(out: Words, words: Words, lengths: Lengths) -> None:
@@ -187,112 +181,6 @@ class _Tile:
         return index
 
 
-def first_difference(a: NDArray[Any], b: NDArray[Any]) -> tuple[int, ...] | None:
-    """The index of the first element, in C order, whose bits differ; None where all are the same."""
-    different = _bits(a) != _bits(b)
-    if not different.any():
-        return None
-    return tuple(int(i) for i in np.unravel_index(int(different.argmax()), different.shape))
-
-
-def _bits(values: NDArray[Any]) -> Words:
-    """The elements as words in this machine's byte order."""
-    return np.ascontiguousarray(_native(values)).view(_word(values.dtype)).reshape(values.shape)
-
-
-def _native(values: NDArray[Any]) -> NDArray[Any]:
-    """The elements in this machine's byte order; swapped, not converted, which could quiet a NaN."""
-    return values if values.dtype.isnative else values.byteswap().view(values.dtype.newbyteorder("="))
-
-
-class Tolerance(NamedTuple):
-    """How far a may be from b, as numpy.isclose has it: |a - b| <= absolute + relative * |b|.
-
-    -0.0 equals 0.0. A NaN equals nothing, or with `equal_nan` every NaN.
-    """
-
-    absolute: float = 0
-    relative: float = 0
-    equal_nan: bool = False
-
-
-@dataclass(frozen=True)
-class Differences:
-    """In what two arrays a and b differ: `count` elements, and the first of them in C order.
-
-    `places` has their indices, of shape (k, rank); `a` and `b` have their values, of shape (k,). `absolute` is the
-    largest |a - b|, and `relative` the largest |a - b| / |b|, over all elements that are not the same bits and of which
-    it is a number; None where there is none.
-    """
-
-    count: int
-    places: NDArray[np.intp]
-    a: NDArray[Any]
-    b: NDArray[Any]
-    absolute: float | None
-    relative: float | None
-
-
-def differences(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None, first: int) -> Differences:
-    """In what two arrays of one shape and data type, each in either byte order, differ; `first` elements are given.
-
-    Without a tolerance what counts is the bits. With one, floats are compared in FLOAT64, and integers exactly, with a
-    bound in FLOAT64.
-    """
-    unequal = _bits(a) != _bits(b)
-    if tolerance and (numbers := minifloats.numbers(a)).dtype.kind in "fc":
-        unequal |= np.isnan(numbers)  # which is no number's equal, its own neither
-    places = np.flatnonzero(unequal)
-    a, b = (_native(values).reshape(-1)[places] for values in (a, b))
-    x, y = minifloats.numbers(a), minifloats.numbers(b)
-    with np.errstate(all="ignore"):
-        far, size = _distance(x, y), np.abs(_wide(y))
-        relative = np.where(far == 0, 0, far / size)
-        absolute_most, relative_most = _largest(far), _largest(relative)
-        if tolerance:
-            apart = ~_close(x, y, far, size, tolerance)
-            places, a, b = places[apart], a[apart], b[apart]
-    index = np.stack(np.unravel_index(places[:first], unequal.shape or (1,)), axis=1)[:, : unequal.ndim]
-    return Differences(len(places), index, a[:first], b[:first], absolute_most, relative_most)
-
-
-def _wide(values: NDArray[Any]) -> NDArray[Any]:
-    """As FLOAT64, or COMPLEX128."""
-    return values.astype(np.result_type(values.dtype, np.float64))
-
-
-def _distance(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-    """|a - b|: of floats in FLOAT64, of integers exactly, as unsigned ones."""
-    if a.dtype.kind in "fc":
-        distance: NDArray[Any] = np.abs(_wide(a) - _wide(b))
-    else:
-        unsigned = _word(a.dtype)
-        distance = np.maximum(a, b).view(unsigned) - np.minimum(a, b).view(unsigned)
-    return distance
-
-
-def _close(
-    a: NDArray[Any], b: NDArray[Any], far: NDArray[Any], size: NDArray[Any], tolerance: Tolerance
-) -> NDArray[np.bool_]:
-    """Which are within the tolerance: infinities only where they are the same."""
-    bound = tolerance.absolute + tolerance.relative * size
-    close: NDArray[np.bool_] = _at_most(far, bound) & np.isfinite(size) | (a == b)
-    return close | (np.isnan(a) & np.isnan(b)) if tolerance.equal_nan else close
-
-
-def _at_most(far: NDArray[Any], bound: NDArray[Any]) -> NDArray[np.bool_]:
-    """Far <= bound, where integers must not be rounded to FLOAT64."""
-    if far.dtype.kind != "u":
-        return far <= bound
-    beyond = bound >= 2.0 ** (8 * far.dtype.itemsize)
-    return beyond | (far <= np.floor(np.where(beyond, 0, bound)).astype(far.dtype))
-
-
-def _largest(numbers: NDArray[Any]) -> float | None:
-    numbers = numbers[~np.isnan(numbers)]
-    return numbers.max().item() if numbers.size else None
-
-
 def moved(lengths: NDArray[Any], size: int, axis: int, part: slice) -> NDArray[np.bool_]:
     """Which elements of a region the reversal concerns: those in the first `length` of a line, where that is above 1.
 
@@ -324,53 +212,3 @@ def count_lengths(lengths: NDArray[Any], size: int) -> LengthCounts:
     times = lengths.size // once.size
     clamped = np.count_nonzero(once > np.uint64(size))
     return LengthCounts(lengths.size, int(clamped) * times, int(np.count_nonzero(clamp(once, size) <= 1)) * times)
-
-
-class Statistics(NamedTuple):
-    """Over the elements that are numbers: least, greatest and sum; and how many are not, the NaNs.
-
-    A complex number has no order: `least` and `greatest` are None, as they are where every element is NaN.
-    """
-
-    numbers: int = 0
-    nans: int = 0
-    least: float | None = None
-    greatest: float | None = None
-    total: complex = 0
-
-    @property
-    def mean(self) -> complex | None:
-        """The mean: of integers the exact sum divided; of FLOAT64 from a sum in a wider type, where there is one."""
-        mean = self.total / self.numbers if self.numbers else None
-        return float(mean) if isinstance(mean, np.floating) else mean
-
-    def __add__(self, other: object) -> Statistics:
-        """Those of two parts together."""
-        if not isinstance(other, Statistics):
-            return NotImplemented
-        ends = [(s.least, s.greatest) for s in (self, other) if s.least is not None and s.greatest is not None]
-        return Statistics(
-            self.numbers + other.numbers,
-            self.nans + other.nans,
-            min((low for low, _ in ends), default=None),
-            max((high for _, high in ends), default=None),
-            self.total + other.total,
-        )
-
-
-def statistics(values: NDArray[Any]) -> Statistics:
-    """The statistics of a region, in any data type."""
-    values = minifloats.numbers(values)
-    with np.errstate(all="ignore"):
-        numbers = values[~np.isnan(values)] if values.dtype.kind in "fc" else values.ravel()
-        nans = values.size - numbers.size
-        if not numbers.size:
-            return Statistics(0, nans)
-        if values.dtype.kind == "c":
-            return Statistics(numbers.size, nans, total=complex(numbers.sum(dtype=np.complex128)))
-        if values.dtype.kind == "f":
-            total: Any = numbers.sum(dtype=np.longdouble if values.dtype.itemsize == 8 else np.float64)
-        else:  # in two halves, since the sum of 64-bit integers needs more bits than they have
-            high, low = (numbers >> 32, numbers & 0xFFFFFFFF) if values.dtype.itemsize == 8 else (0, numbers)
-            total = (int(np.sum(high, dtype=np.int64)) << 32) + int(np.sum(low, dtype=np.int64))
-        return Statistics(numbers.size, nans, numbers.min().item(), numbers.max().item(), total)

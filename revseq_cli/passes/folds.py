@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from revseq_cli.operator import kernel
 from revseq_cli.passes.arrangement import Resources, arrange_fold
 from revseq_cli.passes.engines.crew import results
+from revseq_cli.passes.statistics import Statistics
 from revseq_cli.passes.tasks import Task
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ class CountLengths:
         return kernel.count_lengths(lengths.read(), self.size)
 
 
-def _summarized(ticket: Ticket) -> kernel.Statistics:
-    return kernel.statistics(ticket.read())
+def _summarized(ticket: Ticket) -> Statistics:
+    return Statistics.of(ticket.read())
 
 
 def count_lengths(job: Job, resources: Resources) -> kernel.LengthCounts:
@@ -39,9 +40,9 @@ def count_lengths(job: Job, resources: Resources) -> kernel.LengthCounts:
     )
 
 
-def statistics(source: Source, resources: Resources) -> kernel.Statistics:
+def statistics(source: Source, resources: Resources) -> Statistics:
     """The statistics of a whole tensor, in one pass."""
-    return sum(_folded(source, _summarized, resources), kernel.Statistics())
+    return sum(_folded(source, _summarized, resources), Statistics())
 
 
 def _folded(source: Source, step: Callable[[Ticket], Any], resources: Resources) -> Iterator[Any]:

@@ -13,47 +13,36 @@ from revseq_cli.ground.errors import FormatError, RevseqError
 from revseq_cli.operator import kernel, spec
 from revseq_cli.operator.spec import OUTPUT
 from revseq_cli.passes import jobs
-from revseq_cli.texts import literals
+from revseq_cli.passes.differences import differences
 from revseq_cli.texts.examples import find_examples
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    from numpy.typing import NDArray
-
     from revseq_cli.formats.textfiles import Text
     from revseq_cli.operator.spec import FeatureLevel
-    from revseq_cli.passes.jobs import Job
+    from revseq_cli.passes.differences import Differences
     from revseq_cli.texts.examples import Example
-    from revseq_cli.texts.notation import TensorText
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The first element that is not what the operator gives, and how many there are."""
-
-    index: list[int]
-    line: int
-    found: str
-    expected: str
-    count: int
-    total: int
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One example: right, or what is wrong with it. `number` and `line` count from 1; `clamped` counts lengths."""
+    """What is found of one example; `number` is its place among the page's examples, `line` where it begins.
+
+    Both count from 1. `problems` says in words why the operator cannot be applied. `differences` is between the
+    OutputTensor as it is written and the operator's, or None where there is none; `wrong_line` is the line of the first
+    wrong element. `clamped` counts the lengths above the axis size.
+    """
 
     number: int
     line: int
     problems: tuple[str, ...] = ()
-    difference: Difference | None = None
+    differences: Differences | None = None
+    wrong_line: int | None = None
     clamped: int = 0
 
     @property
     def right(self) -> bool:
         """Whether every constraint holds and every element is what the operator gives."""
-        return not self.problems and self.difference is None
+        return not self.problems and self.differences is None
 
 
 class PageReport(NamedTuple):
@@ -93,9 +82,13 @@ def _examine(text: Text, number: int, example: Example, level: FeatureLevel) -> 
                 f"{c.tensor} {c.property} is {c.found}; wanted: {c.wanted} ({c.rule})".strip() for c in broken
             )
             return Finding(number, example.line, problems)
-        difference = _difference(work, written, output.read())
-        clamped = kernel.count_lengths(work.lengths.read(), work.values.sizes[work.axis]).clamped
-        return Finding(number, example.line, (), difference, clamped)
+        values, lengths, found = work.values.read(), work.lengths.read(), output.read()
+        wrong = differences(found, kernel.reverse(values, lengths, work.axis))
+        clamped = kernel.count_lengths(lengths, work.values.sizes[work.axis]).clamped
+        if not wrong.count:
+            return Finding(number, example.line, clamped=clamped)
+        first = int(np.ravel_multi_index(tuple(wrong.indices[0]), found.shape))
+        return Finding(number, example.line, (), wrong, written.line_of(first), clamped)
     except RevseqError as e:
         return Finding(number, example.line, (_told(e),))
 
@@ -104,15 +97,3 @@ def _told(error: RevseqError) -> str:
     """An error's words, without the page's name, which stands above."""
     text = f"{error.found}; wanted: {error.wanted}" if error.wanted else error.found
     return f"{text}\n{error.context}" if error.context else text
-
-
-def _difference(work: Job, written: TensorText, found: NDArray[Any]) -> Difference | None:
-    expected = kernel.reverse(work.values.read(), work.lengths.read(), work.axis)
-    bits = np.dtype(f"u{expected.dtype.itemsize}")
-    different = np.flatnonzero(expected.view(bits).ravel() != np.ascontiguousarray(found).view(bits).ravel())
-    if not different.size:
-        return None
-    first = int(different[0])
-    index = [int(i) for i in np.unravel_index(first, found.shape)]
-    is_, should_be = (literals.render(array.ravel()[first : first + 1])[0] for array in (found, expected))
-    return Difference(index, written.line_of(first), is_, should_be, int(different.size), found.size)

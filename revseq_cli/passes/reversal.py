@@ -14,6 +14,7 @@ from revseq_cli.ground.errors import EngineError
 from revseq_cli.operator import kernel
 from revseq_cli.passes.arrangement import Arrangement, Resources, arrange
 from revseq_cli.passes.copying import move, spooled
+from revseq_cli.passes.differences import first_difference
 from revseq_cli.passes.engines.crew import results
 from revseq_cli.passes.tasks import UNTRUE_HINT, Task, deliver_all, elements
 
@@ -77,7 +78,7 @@ class Differ:
 
     def __call__(self, values: Ticket, *others: Ticket) -> tuple[int, ...] | None:
         """The first difference in bits, counted from the block's own start."""
-        return kernel.first_difference(values.read(), self.step(*others))
+        return first_difference(values.read(), self.step(*others))
 
 
 def reverse(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> None:

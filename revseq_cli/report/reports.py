@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from revseq_cli.formats.contract import Source
-    from revseq_cli.operator.kernel import LengthCounts, Statistics
+    from revseq_cli.operator.kernel import LengthCounts
     from revseq_cli.operator.spec import Constraint
     from revseq_cli.passes.arrangement import Arrangement
-    from revseq_cli.passes.comparison import Differences
+    from revseq_cli.passes.differences import Differences
     from revseq_cli.passes.pages import Finding, PageReport
+    from revseq_cli.passes.statistics import Statistics
 
 _PREVIEW_CHUNK = 1 << 28  # bytes; each chunk with something of the preview is decoded, once
 SCHEMA = 1
@@ -166,11 +167,11 @@ def convert_json(
 
 
 def diff_json(a: Source, b: Source, found: Differences | None) -> str:
-    """In what two tensors differ; `found` is None where their data types or sizes do."""
+    """How two tensors differ; `found` is None where their data types or sizes do."""
     values: dict[str, Any] = {"different": None, "first": [], "largest_absolute": None, "largest_relative": None}
     if found:
-        first = [{"index": list(each.place), "A": each.a, "B": each.b} for each in found.first]
-        largest = _finite({"largest_absolute": found.absolute, "largest_relative": found.relative})
+        first = [{"index": index, "A": in_a, "B": in_b} for index, in_a, in_b in view.first_differences(found)]
+        largest = _finite({"largest_absolute": found.largest_absolute, "largest_relative": found.largest_relative})
         values = {"different": found.count, "first": first, **largest}
     return _as_json({"equal": bool(found and not found.count), "A": _tensor_json(a), "B": _tensor_json(b), **values})
 
@@ -284,7 +285,7 @@ def pages_json(found: dict[str, PageReport | RevseqError], level: FeatureLevel) 
                 "line": f.line,
                 "right": f.right,
                 "problems": list(f.problems),
-                "difference": f.difference.__dict__ if f.difference else None,
+                "difference": _difference(f) or None,
                 "clamped": f.clamped,
             }
             for f in page.findings
@@ -318,12 +319,20 @@ def print_pages(found: dict[str, PageReport | RevseqError], *, color: bool) -> N
         console.print(Text(f"{examples}, {wrong} wrong{others}"))
 
 
+def _difference(finding: Finding) -> dict[str, Any]:
+    """The first wrong element of an example, and how many there are; empty where there is none."""
+    if not (wrong := finding.differences):
+        return {}
+    index, found, expected = view.first_differences(wrong)[0]
+    element = {"index": index, "line": finding.wrong_line, "found": found, "expected": expected}
+    return {**element, "count": wrong.count, "total": wrong.total}
+
+
 def _wrongs(finding: Finding) -> list[str]:
     lines = [line for problem in finding.problems for line in problem.split("\n")]
-    if wrong := finding.difference:
-        place = f"line {wrong.line}: OutputTensor at {wrong.index}"
-        lines.append(f"{place} is {wrong.found}, and the operator gives {wrong.expected}")
-        lines.append(f"{wrong.count} of {wrong.total} elements differ")
+    if wrong := _difference(finding):
+        place = "line {line}: OutputTensor at {index} is {found}, and the operator gives {expected}"
+        lines += [place.format(**wrong), "{count} of {total} elements differ".format(**wrong)]
     return lines
 
 

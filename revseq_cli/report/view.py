@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.contract import Source
     from revseq_cli.formats.regions import Region
-    from revseq_cli.passes.comparison import Differences
+    from revseq_cli.passes.differences import Differences
 
 # A terminal shows tensors up to this many elements whole, and a preview or a picture up to fewer.
 MOST_ON_TERMINAL = 1000
@@ -89,18 +89,23 @@ def picture(values: Source, lengths: Source, axis: int, result: Source) -> str:
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)  # they would be fetched from the network
 
 
+def first_differences(found: Differences) -> list[tuple[list[int], str, str]]:
+    """The first elements that differ: index, and both values as a text has them."""
+    return list(zip(found.indices.tolist(), literals.render(found.a), literals.render(found.b), strict=True))
+
+
 def differences(a: Source, b: Source, found: Differences | None) -> str:
-    """In what two tensors differ; `found` is None where their data types or sizes do."""
+    """How two tensors differ; `found` is None where their data types or sizes do."""
     lines = [f"A: {a.desc}  {printable(a.name)}", f"B: {b.desc}  {printable(b.name)}"]
     if not found:
         unlike = {"DataType": a.desc.data_type != b.desc.data_type, "Sizes": a.sizes != b.sizes}
         return "\n".join([*lines, f"different {' and '.join(name for name, differs in unlike.items() if differs)}"])
-    count, total = found.count, a.desc.element_count
+    count, total = found.count, found.total
     lines.append(f"{count:,} of {total:,} elements differ" if count else f"equal, {total:,} elements")
-    rows = [(str(list(each.place)), each.a, each.b) for each in found.first]
+    rows = [(str(index), *values) for index, *values in first_differences(found)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines += ["  " + "  ".join(map(str.rjust, row, widths)) for row in rows]
-    largest = {"|A - B|": found.absolute, "|A - B| / |B|": found.relative}
+    largest = {"|A - B|": found.largest_absolute, "|A - B| / |B|": found.largest_relative}
     lines += [f"largest {name}: {number:.7g}" for name, number in largest.items() if number is not None]
     return "\n".join(lines)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from revseq_cli.ground import minifloats
+from revseq_cli.ground.bits import bits, word
 from revseq_cli.ground.errors import FormatError, listed
 
 if TYPE_CHECKING:
@@ -220,9 +221,9 @@ def _parse_floats(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDA
         # int() on both sides: NumPy would compare 2^53+1 with 2^53 as floats, and find them equal.
         if integral and int(integral[1]) != int(values[i]):
             raise LiteralError(i, f"{tokens[i][:40]} is not exact in {name}, which would hold {int(values[i])}")
-    bits = values.view(f"u{dtype.itemsize}")
+    words = values.view(word(dtype))
     for i, pattern in patterns.items():
-        bits[i] = pattern
+        words[i] = pattern
     return values
 
 
@@ -290,8 +291,7 @@ def _render_floats(flat: NDArray[Any]) -> list[str]:
     """The text of floats that have a fraction, an exponent, a sign on zero, or no finite value."""
     # repr of a Python float is FLOAT64's shortest text; the narrower types have theirs in NumPy's str.
     texts = list(map(repr, flat.tolist())) if flat.dtype.itemsize == 8 else list(map(str, flat))
-    native = flat.astype(flat.dtype.newbyteorder("="), copy=False)
-    bits = native.view(f"u{flat.dtype.itemsize}")
-    for i in np.flatnonzero(np.isnan(native) & (bits != _USUAL_NAN[flat.dtype.itemsize])):
-        texts[i] = f"nan({int(bits[i]):#x})"
+    words = bits(flat)
+    for i in np.flatnonzero(np.isnan(flat) & (words != _USUAL_NAN[flat.dtype.itemsize])):
+        texts[i] = f"nan({int(words[i]):#x})"
     return texts
