@@ -9,7 +9,7 @@ import oracle
 
 from revseq_cli.ground.dtypes import describe, dtype_of
 from revseq_cli.ground.tensors import DataType
-from revseq_cli.texts import notation
+from revseq_cli.texts import printing
 
 # The reference page's two examples: input, lengths, axis.
 INPUT = np.arange(1, 13, dtype=np.float32).reshape(1, 1, 3, 4)
@@ -90,7 +90,7 @@ REFUSED = {
 def job_text(values, lengths, axis):
     """A job with the OutputTensor that the slow loop gives."""
     tensors = {"InputTensor": values, "SequenceTensor": lengths, "OutputTensor": oracle.reverse(values, lengths, axis)}
-    parts = [notation.tensor_text(name, describe(tensor), tensor) for name, tensor in tensors.items()]
+    parts = [printing.tensor_text(name, describe(tensor), tensor) for name, tensor in tensors.items()]
     return "\n\n".join([*parts[:2], f"Axis: {axis}", parts[2]]) + "\n"
 
 

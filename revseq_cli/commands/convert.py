@@ -121,14 +121,14 @@ def _print(source: Source, row: Format, *, full: bool) -> None:
     from revseq_cli.formats import textfiles
     from revseq_cli.formats.contract import HeldSource
     from revseq_cli.report import view
-    from revseq_cli.texts import notation
+    from revseq_cli.texts import printing
 
     if row.is_text:
         textfiles.require_text(source.desc, source.name)
     if row.is_shown and options.is_terminal() and not full:
         rows = view.shortened(source, view.MOST_ON_TERMINAL)
         source.recheck()
-        click.echo(f"{notation.header('OutputTensor', source.desc)}\n{rows}")
+        click.echo(f"{printing.header('OutputTensor', source.desc)}\n{rows}")
         return
     held = HeldSource.of(source)
     source.recheck()

@@ -14,7 +14,7 @@ from revseq_cli.formats.textfiles import TextSink, choose_type
 from revseq_cli.ground.dtypes import describe, dtype_of, require_sizes
 from revseq_cli.ground.errors import FormatError, UsageError, listed
 from revseq_cli.ground.tensors import DataType, TensorDesc, braced
-from revseq_cli.texts import dxdispatch, literals, notation
+from revseq_cli.texts import dxdispatch, literals, notation, printing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -187,7 +187,7 @@ def write_json(values: NDArray[Any]) -> str:
     """The JSON object of a tensor, a row a line; NaN and infinities are strings."""
     desc = describe(values)
     head = f'{{"DataType": "{desc.data_type.name}", "Sizes": {list(desc.sizes)}, "Values":\n'
-    return head + notation.body(notation.rows_of(values, _quoted), desc.sizes) + "}"
+    return head + printing.body(printing.rows_of(values, _quoted), desc.sizes) + "}"
 
 
 def _quoted(values: NDArray[Any]) -> list[str]:

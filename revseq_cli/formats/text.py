@@ -11,7 +11,7 @@ from revseq_cli.formats.json import open_json
 from revseq_cli.formats.textfiles import TextSink, choose_type
 from revseq_cli.ground.dtypes import describe, dtype_of
 from revseq_cli.ground.errors import FormatError, listed
-from revseq_cli.texts import notation
+from revseq_cli.texts import notation, printing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,4 +69,4 @@ def open_notation(text: Text, inner: str | None, types: TextTypes) -> Source:
 
 def write_notation(values: NDArray[Any], name: str = "OutputTensor") -> str:
     """Header and body, as a page shows a tensor."""
-    return notation.tensor_text(name, describe(values), values)
+    return printing.tensor_text(name, describe(values), values)

@@ -13,7 +13,7 @@ import numpy as np
 from revseq_cli.ground.errors import printable
 from revseq_cli.ground.tensors import braced
 from revseq_cli.operator import kernel
-from revseq_cli.texts import literals, notation
+from revseq_cli.texts import literals, printing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,7 +142,7 @@ class _View(NamedTuple):
         return _ends(self.sizes, self.most)
 
     def _text(self, name: str, source: Source, ends: Ends, dress: _Dress | None) -> str:
-        return f"{notation.header(name, source.desc)}\n{_rows(source, ends, self.more, dress)}"
+        return f"{printing.header(name, source.desc)}\n{_rows(source, ends, self.more, dress)}"
 
     def _moved(self, region: Region) -> NDArray[np.bool_]:
         part = region[self.axis]
@@ -174,7 +174,7 @@ def _rows(source: Source, ends: Ends, more: str = "", dress: _Dress | None = Non
     sizes = source.sizes
     with source.at_hand() as near:
         if not prod(sizes) or not sizes:
-            return notation.body(notation.rows_of(near.read(), _texts), sizes)
+            return printing.body(printing.rows_of(near.read(), _texts), sizes)
         values = _gathered(lambda region: near.ticket(region).read(), ends, near.chunks)
     gaps = [parts[0].stop if len(parts) > 1 else 0 for parts in ends]
     if dress:
@@ -183,12 +183,12 @@ def _rows(source: Source, ends: Ends, more: str = "", dress: _Dress | None = Non
         def mark(i: int, text: str) -> str:
             return f"\x1b[{dress.code}m{text}\x1b[0m" if dressed[i] else text
 
-        rows = notation.aligned(_texts(values), values.shape[-1], gaps[-1], mark)
+        rows = printing.aligned(_texts(values), values.shape[-1], gaps[-1], mark)
     elif gaps[-1]:
-        rows = notation.aligned(_texts(values), values.shape[-1], gaps[-1])
+        rows = printing.aligned(_texts(values), values.shape[-1], gaps[-1])
     else:
-        rows = notation.rows_of(values, _texts)
-    text = notation.body(rows, values.shape, gaps)
+        rows = printing.rows_of(values, _texts)
+    text = printing.body(rows, values.shape, gaps)
     if values.size == source.desc.element_count:
         return text
     first = [d for d, (parts, size) in enumerate(zip(ends, sizes, strict=True)) if parts == [slice(0, 1)] and size > 1]
