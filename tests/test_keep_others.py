@@ -139,19 +139,34 @@ def test_members_that_nobody_can_read_are_kept(revseq, tmp_path):
 def test_places_that_need_64_bits(tmp_path, monkeypatch):
     """As from 4 GiB on, or from 65,535 members; the limits are lowered here."""
     write_zip(tmp_path / "x.npz", zipfile.ZIP_STORED, 2)
-    entries = {}
+    with zipfile.ZipFile(tmp_path / "x.npz") as archive:
+        entries = [zip_headers.Entry.of(info) for info in archive.infolist()]
     for limit in (1 << 30, 3000, 100):
         monkeypatch.setattr(zip_headers, "_LARGE", limit)
         monkeypatch.setattr(zip_headers, "_MANY", limit // 100)
-        with zipfile.ZipFile(tmp_path / "x.npz") as archive:
-            data = (tmp_path / "x.npz").read_bytes()[archive.start_dir :]
-            found = zip_headers.parsed(data, len(archive.infolist()))
-        written = zip_headers.directory(found, 1000, b"comment")
-        again = zip_headers.parsed(written, len(found))  # the version may rise with the limit
-        assert [each._replace(version=0) for each in again] == [each._replace(version=0) for each in found]
+        written = zip_headers.directory(entries, 1000, b"comment")
+        with zipfile.ZipFile(io.BytesIO(bytes(1000) + written)) as archive:
+            again = [zip_headers.Entry.of(info) for info in archive.infolist()]
+        # The version may rise with the limit.
+        assert [each._replace(version=0) for each in again] == [each._replace(version=0) for each in entries]
         assert (b"PK\6\6" in written) == (limit == 100)
-        entries[limit] = found
-    assert entries[100] == entries[3000] == entries[1 << 30]
+
+
+@pytest.mark.parametrize("flags", [0, zip_headers.UTF8_FLAG])
+def test_every_field_of_a_directory_is_written_as_it_was_read(tmp_path, flags):
+    """Each has a value of its own, and every bit of a date and a name comes back."""
+    name = "naïve ☃\N{NULL}x".encode() if flags else bytes(range(256))
+    extra = struct.pack("<2HL", 0x5455, 4, 7) + b"end"
+    header = struct.pack(
+        "<4s6H3L5H2L", b"PK\1\2", 0x031E, 0x0214, flags | 6, 98, 0xBF7D, 0xFF9F, 0xDEADBEEF, 0, 33,
+        len(name), len(extra), 4, 5, 6, 0x81A40010, 0,
+    )  # fmt: skip
+    data = header + name + extra + b"note"
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(data), 0, 3) + b"all"
+    (tmp_path / "x.npz").write_bytes(data + end)
+    with zipfile.ZipFile(tmp_path / "x.npz") as archive:
+        entries, comment = [zip_headers.Entry.of(info) for info in archive.infolist()], archive.comment
+    assert zip_headers.directory(entries, 0, comment) == data + end
 
 
 @pytest.mark.long

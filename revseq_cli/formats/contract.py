@@ -20,7 +20,7 @@ from revseq_cli.ground.errors import FormatError, Words, listed
 from revseq_cli.ground.tensors import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from types import TracebackType
     from typing import Self
 
@@ -44,19 +44,32 @@ def try_hint(path: str, inner: str = "") -> str:
     return f"try {shlex.quote(f'{path}::{inner}' if inner else path)}"
 
 
-def chosen(names: Collection[str], inner: str | None, path: str) -> str:
-    """The tensor of a file that is named behind ::, or the only one; FormatError lists them."""
-    known = listed(names)
-    hint = try_hint(path, next(iter(names))) if names else ""
+def chosen(
+    names: Collection[str], inner: str | None, path: str, noun: str = "tensor", likely: Callable[[], str] | None = None
+) -> str:
+    """The tensor of a file that is named behind ::, or the only one; FormatError lists them.
+
+    `noun` is the format's word for a tensor, and `likely` gives the name for a hint; the first one without it.
+    """
+    if inner is None and len(names) == 1:
+        return next(iter(names))
+    if inner is not None and inner in names:
+        return inner
+    hint = try_hint(path, likely() if likely else next(iter(names))) if names else ""
     if inner is not None:
-        if inner in names:
-            return inner
-        raise FormatError("no such tensor", f"one of {known}" if names else "", hint, f"{path}::{inner}")
+        raise FormatError(f"no such {noun}", f"one of {listed(names)}" if names else "", hint, f"{path}::{inner}")
     if not names:
-        raise FormatError("has no tensor", "a tensor", where=path)
-    if len(names) > 1:
-        raise FormatError(f"has {len(names)} tensors: {known}", "the name of one", hint, path)
-    return next(iter(names))
+        raise FormatError(f"has no {noun}", "a tensor", where=path)
+    raise FormatError(f"has {len(names)} {noun}s: {listed(names)}", "the name of one", hint, path)
+
+
+def left_behind(count: int, noun: str = "tensor", *, or_more: bool = False) -> tuple[Words, ...]:
+    """A note on what else is in the file of an input and not in the output; none where that is nothing."""
+    if not count:
+        return ()
+    nouns = f"{noun} is" if count == 1 else f"{noun}s are"
+    text = f"{count:,}{' or more' * or_more} other {nouns} not carried over: {{}} keeps them"
+    return (Words.of(text, keep_others=""),)
 
 
 def refuse_bomb(declared: int, stored: int, hint: str, where: str) -> None:

@@ -25,6 +25,7 @@ from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.newfile import Scratch
 from revseq_cli.formats.storage.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.storage.together import Together
+from revseq_cli.formats.zip_headers import UTF8_FLAG
 from revseq_cli.ground import stopping
 from revseq_cli.ground.errors import FormatError, RevseqError, UsageError, listed
 
@@ -49,7 +50,6 @@ _PIECE = 1 << 20
 _DEFLATED_PIECE = 1 << 16  # deflate gives at most 1,032 times as much
 # APPNOTE 4.4.4: encrypted, patched data, strongly encrypted, masked headers.
 _UNREADABLE_FLAGS = 1 << 0 | 1 << 5 | 1 << 6 | 1 << 13
-_UTF8_FLAG = 1 << 11
 _METHODS = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
 _SUFFIX = ".npy"
 # What zipfile raises for a directory that is damaged.
@@ -193,7 +193,7 @@ def _checked(fd: int, info: zipfile.ZipInfo, end: int, path: str, where: str, ot
         raise damaged
     magic, _, flags, method, *_, name_length, extra_length = zip_headers.LOCAL.unpack(local)
     name = positioned.read_some(fd, name_length, info.header_offset + zip_headers.LOCAL.size, path)
-    expected = info.orig_filename.encode("utf-8" if flags & _UTF8_FLAG else "cp437", "replace")
+    expected = info.orig_filename.encode("utf-8" if flags & UTF8_FLAG else "cp437", "replace")
     if magic != ZIP_MAGIC or method != info.compress_type or name != expected:
         raise damaged
     offset = info.header_offset + zip_headers.LOCAL.size + name_length + extra_length
@@ -328,8 +328,8 @@ class NpzSink(RawSink):
         self._data_type = like.desc.data_type
         size = len(self._header) + like.desc.total_bytes
         self._around = _around(like) if keep_others else None
-        old = self._around.entry if self._around else zip_headers.Entry(_member_name(self._key, file.name), _UTF8_FLAG)
-        self._entry = old._replace(flags=old.flags & _UTF8_FLAG, method=zipfile.ZIP_STORED, stored=size, size=size)
+        old = self._around.entry if self._around else zip_headers.Entry(_member_name(self._key, file.name), UTF8_FLAG)
+        self._entry = old._replace(flags=old.flags & UTF8_FLAG, method=zipfile.ZIP_STORED, stored=size, size=size)
         self._start = self._entry.offset + len(self._entry.local())
         offset = self._start + len(self._header)
         self.tensor = RawTensor(file.temporary, file.name, offset, like.dtype, like.sizes, like.order)
@@ -368,12 +368,7 @@ def _around(like: Source) -> zip_headers.Around:
     """The input's archive around the input; FormatError where members share bytes, which cannot all stay."""
     with positioned.opened(like.path, like.identity) as fd:
         infos, comment, end = _archive(fd, like.path, like.path)
-        try:
-            entries = zip_headers.parsed(positioned.read_some(fd, _LARGEST_DIRECTORY, end, like.path), len(infos))
-        except (ValueError, struct.error):
-            entries = []
-        if [each.offset for each in entries] != [info.header_offset for info in infos]:
-            raise FormatError("has a damaged directory", "the whole file", "fetch it again", like.path)
+        entries = [zip_headers.Entry.of(info) for info in infos]
         place = 0
         for entry in sorted(entries, key=lambda each: each.offset):
             local = positioned.read_some(fd, zip_headers.LOCAL.size, entry.offset, like.path)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from revseq_cli.formats import models, npy
-from revseq_cli.formats.contract import MOST_OTHERS, Layout
+from revseq_cli.formats.contract import MOST_OTHERS, Layout, left_behind
 from revseq_cli.formats.references import STDIN, Reference, format_of, format_to_write, standard_input
 from revseq_cli.formats.storage.newfile import NewFile, NewFolder, Scratch
 from revseq_cli.formats.table import FORMATS, JSON, TEXT, Format
@@ -98,17 +98,9 @@ def create_sink(
             e.hint = f"give it another name: {shlex.quote(f'{reference.path}::tensor')}"
         raise
     if wanted.keeps_others and like.storage.format == wanted.name and not layout.keep_others:
-        sink.notes += _left_behind(like)
+        count = like.others()
+        sink.notes += left_behind(count, or_more=count == MOST_OTHERS)
     return sink
-
-
-def _left_behind(like: Source) -> tuple[Words, ...]:
-    """A note on the other tensors of an input's file, if there are any."""
-    count = like.others()
-    tensors = "tensor is" if count == 1 else "tensors are"
-    more = " or more" if count == MOST_OTHERS else ""
-    text = f"{count:,}{more} other {tensors} not carried over: {{}} keeps them"
-    return (Words.of(text, keep_others=""),) if count else ()
 
 
 def _require_layout(layout: Layout, like: Source, wanted: Format, inner: str, where: str) -> None:

@@ -9,6 +9,7 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    import zipfile
     from collections.abc import Iterator, Sequence
 
 # APPNOTE 4.3.7, 4.3.12, 4.3.14, 4.3.15, 4.3.16 and 4.5.3: headers, the ends of the directory, the field for sizes that
@@ -26,11 +27,15 @@ _ELSEWHERE, _ELSEWHERE_16 = 0xFFFFFFFF, 0xFFFF
 _LARGE, _MANY = _ELSEWHERE, _ELSEWHERE_16
 _FIELD_64 = 1
 _VERSION_64 = 45
+UTF8_FLAG = 1 << 11  # APPNOTE 4.4.4: the name is UTF-8, and not in code page 437
 _EARLIEST = 0 << 9 | 1 << 5 | 1  # so that the same values make the same file
 
 
 class Entry(NamedTuple):
-    """What the directory says of one member; `extra` is without the field for sizes that need 64 bits."""
+    """What the directory says of one member; `extra` is without the field for sizes that need 64 bits.
+
+    `stored` and `size` are the bytes of the data as they are stored and unpacked, `offset` is that of the local header.
+    """
 
     name: bytes
     flags: int
@@ -48,6 +53,29 @@ class Entry(NamedTuple):
     external: int = 0
     extra: bytes = b""
     comment: bytes = b""
+
+    @classmethod
+    def of(cls, info: zipfile.ZipInfo) -> Entry:
+        """The entry that zipfile has read: each of its fields as it stands in the directory."""
+        year, month, day, hour, minute, second = info.date_time
+        return cls(
+            info.orig_filename.encode("utf-8" if info.flag_bits & UTF8_FLAG else "cp437"),
+            info.flag_bits,
+            info.compress_type,
+            year - 1980 << 9 | month << 5 | day,
+            hour << 11 | minute << 5 | second // 2,
+            info.CRC,
+            info.compress_size,
+            info.file_size,
+            info.header_offset,
+            info.reserved << 8 | info.extract_version,
+            info.create_system << 8 | info.create_version,
+            info.volume,
+            info.internal_attr,
+            info.external_attr,
+            b"".join(field for kind, field in _fields(info.extra) if kind != _FIELD_64),
+            info.comment,
+        )
 
     def local(self) -> bytes:
         """The header before a member that is stored as it is, without extra fields of its own: APPNOTE 4.3.7."""
@@ -75,32 +103,6 @@ class Entry(NamedTuple):
 
 def _field_64(values: Sequence[int]) -> bytes:
     return _FIELD.pack(_FIELD_64, 8 * len(values)) + struct.pack(f"<{len(values)}Q", *values)
-
-
-def parsed(data: bytes, count: int) -> list[Entry]:
-    """So many entries of a directory; ValueError or struct.error where there are fewer."""
-    entries, place = [], 0
-    for _ in range(count):
-        (magic, made_by, version, flags, method, time, date, crc, stored, size, *lengths, disk, internal, external,
-         offset) = _CENTRAL.unpack_from(data, place)  # fmt: skip
-        place += _CENTRAL.size
-        parts = []
-        for length in lengths:
-            parts.append(data[place : place + length])
-            place += length
-        if magic != _CENTRAL_MAGIC or place > len(data):
-            raise ValueError
-        name, extra, comment = parts
-        rest, wide = b"", b""
-        for kind, field in _fields(extra):
-            wide, rest = (field[_FIELD.size :], rest) if kind == _FIELD_64 else (wide, rest + field)
-        values = iter(struct.unpack_from(f"<{len(wide) // 8}Q", wide))
-        size, stored, offset = (next(values) if each == _ELSEWHERE else each for each in (size, stored, offset))
-        entries.append(
-            Entry(name, flags, method, date, time, crc, stored, size, offset, version, made_by, disk, internal,
-                  external, rest, comment)
-        )  # fmt: skip
-    return entries
 
 
 def _fields(extra: bytes) -> Iterator[tuple[int, bytes]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from revseq_cli.formats.contract import left_behind
 from revseq_cli.formats.hdf5 import netcdf, types
 from revseq_cli.formats.hdf5.files import opened
 from revseq_cli.formats.hdf5.filters import UNCOMPRESSED, changed_filters
@@ -190,9 +191,7 @@ class _Copy:
         except (OSError, RuntimeError, KeyError, ValueError):  # what is damaged there is not asked for here
             self._notes.append("some other objects cannot be read, and none is carried over")
             return
-        if others:
-            objects = "object is" if others == 1 else "objects are"
-            self._notes.append(Words.of(f"{others} other {objects} not carried over: {{}} keeps them", keep_others=""))
+        self._notes += left_behind(others, "object")
 
 
 def _create(group: h5py.Group, name: str, made_of: tuple[Any, ...], where: str) -> h5py.Dataset:
@@ -212,12 +211,12 @@ def _creation_orders(dataset: h5py.Dataset) -> list[int]:
 
 
 def _group_properties(group: h5py.Group) -> h5py.h5p.PropGCID:
-    """What to make a group like this one with; without times, so that the same job gives the same bytes.
+    """The properties to make a new group like this one; without times, so that the same job gives the same bytes.
 
-    They are made anew: those of a large group hold the address of its links in the old file (HDF5 2.0), and a group
-    that is made with them is broken.
+    The group's own ones cannot serve: those of a large group hold the address of its links in the old file (HDF5 2.0),
+    and a group that is made with them is broken.
     """
-    old = (group["/"] if isinstance(group, h5py.File) else group).id.get_create_plist()
+    old = group.id.get_create_plist()
     properties = h5py.h5p.create(h5py.h5p.GROUP_CREATE)
     properties.set_link_creation_order(old.get_link_creation_order())
     properties.set_attr_creation_order(old.get_attr_creation_order())
@@ -228,8 +227,7 @@ def _group_properties(group: h5py.Group) -> h5py.h5p.PropGCID:
 
 def _attributes(item: h5py.HLObject) -> Iterator[h5py.h5a.AttrID]:
     """Every attribute, in the order in which they were made where the object remembers it, else by name."""
-    made_of = _group_properties(item) if isinstance(item, h5py.Group) else item.id.get_create_plist()
-    tracked = made_of.get_attr_creation_order() & h5py.h5p.CRT_ORDER_TRACKED
+    tracked = item.id.get_create_plist().get_attr_creation_order() & h5py.h5p.CRT_ORDER_TRACKED
     order = h5py.h5.INDEX_CRT_ORDER if tracked else h5py.h5.INDEX_NAME
     for i in range(h5py.h5a.get_num_attrs(item.id)):
         yield h5py.h5a.open(item.id, index=i, index_type=order)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from revseq_cli.formats.contract import try_hint
+from revseq_cli.formats.contract import chosen, try_hint
 from revseq_cli.formats.hdf5 import scales, types
 from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.ground.errors import FormatError, listed
@@ -156,18 +156,17 @@ def _only(file: h5py.File, path: str) -> str:
         found = f"has no dataset, only links: {listed(f'{name} is {link}' for name, link in listing.links.items())}"
         hints = (link.hint(path, []) for link in listing.links.values())
         raise FormatError(found, _WANTED, next(filter(None, hints), ""), path)
-    if not names:
-        raise FormatError("has no dataset", "a tensor", where=path)
-    if len(names) > 1:
-        hint = _hint(file, path, names)
-        raise FormatError(f"has {len(names)} datasets: {listed(names)}", "the name of one", hint, path)
-    return names[0]
+    return chosen(names, None, path, "dataset", lambda: _likely(file, names))
 
 
 def _hint(file: h5py.File, path: str, names: list[str]) -> str:
-    """A hint to name the first dataset of a type that a tensor may have, or the first; few are looked at."""
-    tensor = next((name for name in names[:_MOST_LOOKED_AT] if _may_be_tensor(file, name)), names[0] if names else "")
-    return try_hint(path, tensor) if names else ""
+    """A hint to name one of these datasets, if there are any."""
+    return try_hint(path, _likely(file, names)) if names else ""
+
+
+def _likely(file: h5py.File, names: list[str]) -> str:
+    """The first dataset of a type that a tensor may have, or else the first; only some are looked at."""
+    return next((name for name in names[:_MOST_LOOKED_AT] if _may_be_tensor(file, name)), names[0])
 
 
 def _may_be_tensor(file: h5py.File, name: str) -> bool:

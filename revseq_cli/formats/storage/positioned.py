@@ -34,8 +34,8 @@ BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
-_STDERR = 2
-_STREAMS = {1: "standard output", _STDERR: "standard error"}
+_STDOUT, _STDERR = 1, 2
+_STREAMS = {_STDOUT: "standard output", _STDERR: "standard error"}
 
 # Where some bytes belong, and the bytes.
 Edge = tuple[int, bytes]
@@ -92,15 +92,25 @@ def stream_inodes() -> set[int]:
 
 
 def refuse_stream(status: os.stat_result, name: str) -> None:
-    """TensorIOError if the file, an input, is what standard output or standard error goes to.
+    """TensorIOError if standard output or standard error goes to the file of that status, which is an input.
 
-    Nothing may be written to it any more, and the error least of all: it goes to standard output, or nowhere.
+    Standard error is then redirected, since not even the error may be written into an input.
     """
-    stream = stream_to(status)
-    if is_open(_STDERR, status):
-        os.dup2(os.open(os.devnull, os.O_WRONLY) if is_open(1, status) else 1, _STDERR)
-    if stream:
+    if stream := stream_to(status):
+        _redirect_stderr(status)
         raise TensorIOError(f"is what {stream} goes to", "another file", "redirect to another name", name)
+
+
+def _redirect_stderr(away_from: os.stat_result) -> None:
+    """If standard error goes to that file: send it to standard output, or nowhere where that goes there, too."""
+    if not is_open(_STDERR, away_from):
+        return
+    if not is_open(_STDOUT, away_from):
+        os.dup2(_STDOUT, _STDERR)
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, _STDERR)
+    os.close(nowhere)
 
 
 @functools.cache  # nobody puts another file there
