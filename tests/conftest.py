@@ -1,6 +1,5 @@
 """What all tests share: the real command, and the option that rewrites the golden samples."""
 
-import json
 import os
 import signal
 import subprocess
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from forked import Server
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "samples"
@@ -70,31 +70,31 @@ def environment(extra=()):
 @pytest.fixture(scope="session")
 def forked():
     """The process from which commands are forked."""
-    command = [sys.executable, Path(__file__).with_name("forked.py")]
-    with subprocess.Popen(command, stdin=-1, stdout=-1, text=True, env=environment()) as process:
-        yield process
-        process.stdin.close()
+    server = Server(environment())
+    yield server
+    server.end()
 
 
 @pytest.fixture
 def revseq(tmp_path, forked, tmp_path_factory):
-    """Run the command in an empty folder; with an environment of its own as it is installed, else forked."""
+    """Run the command in an empty folder; with an environment of its own as it is installed, else forked.
 
-    def run(*args, stdin=b"", env=(), cwd=tmp_path):
+    What else an order may say: `limits` of the process, `code` that runs first, and a `fault`, see tests/faults.py.
+    """
+
+    def run(*args, stdin=b"", env=(), cwd=tmp_path, **order):
         args = [os.fsdecode(arg) if isinstance(arg, bytes) else str(arg) for arg in args]
         if env:
+            assert not order
             done = subprocess.run(
-                [COMMAND, *args], input=stdin, capture_output=True, cwd=cwd, env=environment(env), timeout=120,
-                check=False,
-            )  # fmt: skip
+                [COMMAND, *args], input=stdin, capture_output=True, cwd=cwd, env=environment(env), check=False
+            )
             return Result(done.returncode, done.stdout, done.stderr)
         folder = tmp_path_factory.getbasetemp()
         streams = [folder / name for name in ("in", "out", "err")]
         for path, data in zip(streams, (stdin, b"", b""), strict=True):
             path.write_bytes(data)
-        order = {"args": args, "cwd": str(cwd), "streams": list(map(str, streams))}
-        print(json.dumps(order), file=forked.stdin, flush=True)
-        status = int(forked.stdout.readline())
+        status = forked.status(order | {"args": args, "cwd": str(cwd), "streams": list(map(str, streams))})
         return Result(status, streams[1].read_bytes(), streams[2].read_bytes())
 
     return run

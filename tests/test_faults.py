@@ -25,7 +25,6 @@ import zarr
 from conftest import COMMAND
 from processes import gone, handles_signals, members, start, until, workers
 
-FAULTS = Path(__file__).with_name("faults.py")
 JOB = ("run", "x.npy", "n.npy", "--axis", "1")
 SMALL = oracle.reverse(np.arange(1, 13, dtype=np.float32).reshape(3, 4), np.array([[2], [4], [3]], np.uint32), 1)
 
@@ -238,18 +237,17 @@ FAULTY = [
 ]
 
 
-@pytest.fixture(scope="session")
-def faulty():
-    """A run of which the n-th call of one function fails: status, streams, and whether there were so many calls."""
-    with subprocess.Popen([sys.executable, FAULTS], stdin=-1, stdout=-1, text=True) as process:
+@pytest.fixture
+def faulty(revseq, tmp_path_factory):
+    """A run of which the n-th call of one function fails: what it left, and whether there were so many calls."""
+    told = tmp_path_factory.getbasetemp() / "failed"
 
-        def run(folder, call, number, n, *args):
-            order = {"cwd": str(folder), "call": call, "number": number, "n": n, "args": args}
-            print(json.dumps(order), file=process.stdin, flush=True)
-            return json.loads(process.stdout.readline())
+    def run(folder, call, number, n, *args):
+        done = revseq(*args, cwd=folder, fault={"call": call, "number": number, "n": n, "told": str(told)})
+        done.failed = bool(told.read_bytes())
+        return done
 
-        yield run
-        process.stdin.close()
+    return run
 
 
 @pytest.fixture
@@ -278,19 +276,19 @@ def test_h41_the_nth_call_that_fails(faulty, jobs, job, call, number):
         whole = {name: is_whole(jobs / name) for name in outputs}
         # What fails after the file has its name is told, and the file is whole.
         assert all(whole[name] or is_old(jobs / name, old) for name, old in outputs.items())
-        if done["status"] == 0:
+        if done.status == 0:
             assert all(whole.values())
         else:
             # A batch goes on with its other jobs.
-            assert done["status"] in ((1, 2) if job == "batch" else (2,))
-            assert done["err"].startswith("Error: ")
-            assert "Traceback" not in done["err"]
-            assert "internal error" not in done["err"]
-            assert any(name in done["err"] for name in (*inputs, *outputs)), done["err"]
+            assert done.status in ((1, 2) if job == "batch" else (2,))
+            assert done.err.startswith("Error: ")
+            assert "Traceback" not in done.err
+            assert "internal error" not in done.err
+            assert any(name in done.err for name in (*inputs, *outputs)), done.err
         for name in left | set(outputs):
             remove(jobs / name)
-        if not done["failed"]:
-            assert done["status"] == 0
+        if not done.failed:
+            assert done.status == 0
             return
     raise AssertionError("more calls than expected")
 
@@ -317,15 +315,15 @@ def is_whole(path):
 
 def test_h41_a_flush_that_fails_is_not_tried_again(faulty, files):
     done = faulty(files, "fsync", errno.EIO, 1, *JOB, "-o", "y.npy")
-    assert (done["status"], done["err"]) == (2, "Error: y.npy: cannot write: Input/output error\n")
+    assert (done.status, done.err) == (2, "Error: y.npy: cannot write: Input/output error\n")
     assert names(files) == {"x.npy", "n.npy"}
 
 
 def test_h42_a_folder_that_cannot_be_flushed_is_a_warning(faulty, files):
     done = faulty(files, "fsync", errno.EIO, 2, *JOB, "-o", "y.npy", "--json")
-    assert done["status"] == 0
-    assert "Note: y.npy is written, but its folder could not be flushed: Input/output error" in done["err"]
-    assert "could not be flushed" in json.loads(done["out"])["notes"][0]
+    assert done.status == 0
+    assert "Note: y.npy is written, but its folder could not be flushed: Input/output error" in done.err
+    assert "could not be flushed" in json.loads(done.out)["notes"][0]
     assert np.load(files / "y.npy").tobytes() == SMALL.tobytes()
 
 
@@ -333,10 +331,10 @@ def test_h42_a_temporary_file_that_cannot_be_removed(faulty, files):
     """It is a second name of an output that is complete, and so a note; beside no output it is an error."""
     done = faulty(files, "unlink", errno.EPERM, 1, *JOB, "-o", "y.npy", "--json")
     (left,) = names(files) - {"x.npy", "n.npy", "y.npy"}
-    assert done["status"] == 0
-    assert "Note: y.npy is written, but " in done["err"]
-    assert f"{left} could not be removed: Operation not permitted" in done["err"]
-    assert "could not be removed" in json.loads(done["out"])["notes"][0]
+    assert done.status == 0
+    assert "Note: y.npy is written, but " in done.err
+    assert f"{left} could not be removed: Operation not permitted" in done.err
+    assert "could not be removed" in json.loads(done.out)["notes"][0]
     assert np.load(files / "y.npy").tobytes() == SMALL.tobytes()
 
 
@@ -345,8 +343,8 @@ def test_h61_a_mode_that_may_not_be_given(faulty, files):
     (files / "y.npy").write_bytes(b"old")
     (files / "y.npy").chmod(0o644)
     done = faulty(files, "fchmod", errno.EPERM, 1, *JOB, "-o", "y.npy", "--overwrite")
-    assert (done["status"], done["err"]) == (0, "")
-    assert done["failed"]
+    assert (done.status, done.err) == (0, "")
+    assert done.failed
     assert np.load(files / "y.npy").tobytes() == SMALL.tobytes()
     assert (files / "y.npy").stat().st_mode & 0o777 == 0o600
 
