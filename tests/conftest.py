@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from folders import content
 from forked import Server
 
 ROOT = Path(__file__).parent.parent
@@ -96,5 +97,35 @@ def revseq(tmp_path, forked, tmp_path_factory):
             path.write_bytes(data)
         status = forked.status(order | {"args": args, "cwd": str(cwd), "streams": list(map(str, streams))})
         return Result(status, streams[1].read_bytes(), streams[2].read_bytes())
+
+    return run
+
+
+@pytest.fixture
+def refused(revseq, tmp_path):
+    """Run the job onto an old output; it must be refused with these words, and nothing may be touched."""
+    np.save(tmp_path / "n.npy", np.array([[2], [4], [3]], np.uint32))
+    (tmp_path / "y.npy").write_bytes(b"old")
+
+    def run(x="x.npy", *words, n="n.npy", axis=1, options=()):
+        before = content(tmp_path)
+        done = revseq("run", x, n, "--axis", axis, "-o", "y.npy", "--overwrite", *options)
+        done.refused(*words)
+        assert len(done.err) < 2000
+        assert all(line.isprintable() for line in done.err.splitlines())
+        assert content(tmp_path) == before
+        return done
+
+    return run
+
+
+@pytest.fixture
+def done(revseq, tmp_path):
+    """Run the job, which must succeed; the values of its output."""
+
+    def run(x="x.npy", n=((2,), (4,), (3,)), axis=1, options=()):
+        np.save(tmp_path / "n.npy", np.array(n, np.uint32))
+        revseq("run", x, "n.npy", "--axis", axis, "-o", "y.npy", "--overwrite", *options).ok()
+        return np.load(tmp_path / "y.npy")
 
     return run

@@ -1,6 +1,7 @@
 """The command as a process of its own session: started, watched, and seen to leave nothing."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -71,3 +72,13 @@ def _cmdline(pid):
             return f.read()
     except OSError:
         return b""
+
+
+def limited(kind, value):
+    """What sets a limit of the operating system in a new process."""
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(kind, (value, value))
+
+    return limit

@@ -1,10 +1,11 @@
-"""A shell on a terminal of its own: what is typed there, and what reaches the command that it starts."""
+"""The command on a terminal; and a shell on one, what is typed there, and what reaches the command that it starts."""
 
 import contextlib
 import os
 import pty
 import select
 import signal
+import subprocess
 import time
 
 from conftest import COMMAND, environment
@@ -76,3 +77,24 @@ class Shell:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._process, signal.SIGKILL)
         os.waitpid(self._process, 0)
+
+
+def on_terminal(*args, cwd, env=()):
+    """What the command writes where standard output is a terminal."""
+    main, sub = pty.openpty()
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "200"} | dict(env)
+    done = subprocess.Popen([COMMAND, *map(str, args)], stdout=sub, stderr=subprocess.PIPE, cwd=cwd, env=environment)
+    os.close(sub)
+    out = b""
+    while True:
+        try:
+            piece = os.read(main, 65536)
+        except OSError:  # Linux's end of file on a terminal
+            break
+        if not piece:
+            break
+        out += piece
+    os.close(main)
+    err = done.stderr.read().decode()
+    done.stderr.close()
+    return done.wait(), out.decode().replace("\r\n", "\n"), err

@@ -16,6 +16,8 @@ import pytest
 import safetensors.numpy
 import zarr
 from conftest import COMMAND, ROOT, SAMPLES
+from folders import content
+from terminals import on_terminal
 
 import revseq_cli
 from revseq_cli.commands import options
@@ -28,32 +30,6 @@ from revseq_cli.ground.tensors import DataType
 INPUT = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
 LENGTHS = np.array([[2], [4], [3]], np.uint32)
 EXPECTED = oracle.reverse(INPUT, LENGTHS, 1)
-
-
-def unchanged(folder):
-    """Every file and its bytes."""
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-
-
-def on_terminal(*args, cwd, env=()):
-    """What the command writes where standard output is a terminal."""
-    main, sub = pty.openpty()
-    environment = os.environ | {"TERM": "xterm", "COLUMNS": "200"} | dict(env)
-    done = subprocess.Popen([COMMAND, *map(str, args)], stdout=sub, stderr=subprocess.PIPE, cwd=cwd, env=environment)
-    os.close(sub)
-    out = b""
-    while True:
-        try:
-            piece = os.read(main, 65536)
-        except OSError:  # Linux's end of file on a terminal
-            break
-        if not piece:
-            break
-        out += piece
-    os.close(main)
-    err = done.stderr.read().decode()
-    done.stderr.close()
-    return done.wait(), out.decode().replace("\r\n", "\n"), err
 
 
 # run: input and output
@@ -209,9 +185,9 @@ def test_bad_input(revseq, files, args, words):
     np.save(files / "i.npy", LENGTHS.astype(np.int64))
     np.save(files / "i-.npy", np.array([[1], [-1], [-2]]))
     np.save(files / "f.npy", LENGTHS.astype(np.float64))
-    before = unchanged(files)
+    before = content(files)
     revseq("run", *args, "--axis", 1, "-o", "y.npy").refused(*words)
-    assert unchanged(files) == before
+    assert content(files) == before
 
 
 @pytest.mark.parametrize("axis", ["-1", "2", "99999999999999999999", "1.0", "x", "9" * 5000])

@@ -32,7 +32,7 @@ def shell(request, tmp_path):
         yield started
 
 
-def test_a_completed_name_is_that_name_and_runs_nothing(shell, tmp_path):
+def test_h62_a_completed_name_is_that_name_and_runs_nothing(shell, tmp_path):
     for name in NAMES:
         np.savez(tmp_path / "work" / "x.npz", **{name: np.arange(2)})
         for quote in QUOTES:
@@ -124,7 +124,7 @@ def test_the_variable_of_the_scripts_set_by_itself(revseq, value):
     revseq("levels", env={"_REVSEQ_COMPLETE": value}).refused("_REVSEQ_COMPLETE is set", "Hint: unset _REVSEQ_COMPLETE")
 
 
-def test_a_hint_can_be_pasted_into_a_shell(revseq, tmp_path):
+def test_h62_a_hint_can_be_pasted_into_a_shell(revseq, tmp_path):
     """What a hint names is one word to a shell, too."""
     np.savez(tmp_path / "x y.npz", **{"$(touch PWNED)": np.arange(2), "b": np.arange(2)})
     (tmp_path / "x;y.txt").write_text("a: (Sizes:{1}, DataType:INT8)\n[1]\n\nb: (Sizes:{1}, DataType:INT8)\n[1]\n")

@@ -14,8 +14,9 @@ import oracle
 import pytest
 import safetensors.numpy
 from conftest import SAMPLES
+from folders import content
 from processes import peak
-from test_commands import on_terminal, unchanged
+from terminals import on_terminal
 
 from revseq_cli.formats import references, registry, table
 from revseq_cli.ground import minifloats
@@ -295,9 +296,9 @@ def test_bad_input(revseq, files, args, words):
     saved(files / "c.npy", np.array([1j]))
     with h5py.File(files / "have.h5", "w") as f:
         f["a"], f["b"] = [1], [2]
-    before = unchanged(files)
+    before = content(files)
     revseq("convert", *args).refused(*words)
-    assert unchanged(files) == before
+    assert content(files) == before
 
 
 def test_overwrite(revseq, files):

@@ -9,6 +9,7 @@ import numpy as np
 import oracle
 import pytest
 from conftest import SAMPLES
+from folders import names
 
 from revseq_cli.ground.errors import FormatError, RevseqError
 from revseq_cli.ground.tensors import DataType, TensorDesc
@@ -19,10 +20,6 @@ from revseq_cli.texts import dxdispatch
 
 ROLES = ("InputTensor", "SequenceLengthsTensor")
 FILES = {"model.json", *(f"model.{role}.npy" for role in ROLES)}
-
-
-def names(folder):
-    return {path.name for path in folder.iterdir()}
 
 
 def small():

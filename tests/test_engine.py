@@ -14,12 +14,14 @@ import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle import expected
 from processes import peak
+from tensor_files import held
 
 from revseq_cli.commands import values
 from revseq_cli.commands.run import command as run_command
 from revseq_cli.formats import references, registry
-from revseq_cli.formats.contract import HeldSink, HeldSource, Storage
+from revseq_cli.formats.contract import HeldSink
 from revseq_cli.ground.errors import EngineError, TensorIOError, UsageError
 from revseq_cli.passes import reversal
 from revseq_cli.passes.arrangement import Arrangement, Resources, arrange
@@ -30,10 +32,6 @@ from revseq_cli.passes.plan import make_plan
 from revseq_cli.report.words import message, spelled
 
 REAL = ["serial", "threads", "processes"]
-
-
-def held(values):
-    return HeldSource("held", values, Storage("held", {}))
 
 
 def make_job(tmp_path, shape, axis, *, order="C", dtype="f4", suffix=".npy", seed=1):
@@ -61,13 +59,6 @@ def run(job, path, resources):
         reversal.reverse(job, sink, arrangement)
         reversal.verify(job, sink, arrangement)
     return arrangement
-
-
-def expected(values, lengths, axis):
-    size = values.shape[axis]
-    index = np.arange(size).reshape([-1 if d == axis else 1 for d in range(values.ndim)])
-    clamped = np.minimum(lengths, size).astype(np.int64)
-    return np.take_along_axis(values, np.where(index < clamped, clamped - 1 - index, index), axis)
 
 
 @pytest.mark.parametrize("name", REAL)

@@ -1,4 +1,4 @@
-"""What a trusted file tool survives, part 2: systems that fail. One test per hazard, h38 to h52 and h54 to h61.
+"""What a trusted file tool survives, part 2: systems that fail. Their numbers are those of hazards.md.
 
 After each the output is the old one or the complete new one, the inputs are untouched, nothing else is left, and what
 went wrong is said in one message. The long loops are marked: pytest -m long.
@@ -23,7 +23,8 @@ import pytest
 import safetensors.numpy
 import zarr
 from conftest import COMMAND
-from processes import gone, handles_signals, members, start, until, workers
+from folders import names
+from processes import gone, handles_signals, limited, members, start, until, workers
 
 JOB = ("run", "x.npy", "n.npy", "--axis", "1")
 SMALL = oracle.reverse(np.arange(1, 13, dtype=np.float32).reshape(3, 4), np.array([[2], [4], [3]], np.uint32), 1)
@@ -48,10 +49,6 @@ def chunked(tmp_path):
     return tmp_path
 
 
-def names(folder):
-    return {path.name for path in folder.iterdir()}
-
-
 def remove(path):
     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
@@ -61,14 +58,6 @@ def run(folder, *args, limit=None, command=(COMMAND,)):
         [*command, *map(str, args)], cwd=folder, capture_output=True, text=True, preexec_fn=limit, check=False,
         timeout=100,
     )  # fmt: skip
-
-
-def limited(kind, value):
-    def limit():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(kind, (value, value))
-
-    return limit
 
 
 def failed(done, *words):
@@ -698,7 +687,7 @@ def test_h50_closed_streams(files):
 
 @pytest.mark.long
 @pytest.mark.parametrize("redirection", ["<&- >&-", "<&- >&- 2>&-", ">&-"])
-def test_h50_closed_streams_and_worker_processes(tmp_path, redirection):
+def test_h50_h64_closed_streams_and_worker_processes(tmp_path, redirection):
     """A worker inherits the stand-ins, so no data file of its own takes their numbers."""
     values, lengths = np.arange(1 << 14, dtype="f4").reshape(64, 256), np.full((64, 1), 200, "u4")
     with h5py.File(tmp_path / "x.h5", "w") as f:

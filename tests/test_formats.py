@@ -16,9 +16,9 @@ import numpy as np
 import oracle
 import pytest
 import safetensors.numpy
+from tensor_files import held, open_, write
 
 from revseq_cli.formats import references, registry, table
-from revseq_cli.formats.contract import HeldSource, Storage
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.textfiles import TextTypes
 from revseq_cli.ground import minifloats
@@ -26,29 +26,6 @@ from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.passes.lengths import CastSource, WidenedSource
 from revseq_cli.report.words import message
-
-
-def open_(path, asked=None):
-    return registry.open_source(references.Reference.input(str(path)), TextTypes(asked, DataType.FLOAT32))
-
-
-def held(values):
-    return HeldSource("held", values, Storage("held", {}))
-
-
-def write(path, values, **options):
-    """Through the format's own sink, in two blocks where there are two indices."""
-    like = held(values)
-    sink = registry.create_sink(references.Reference.file(str(path)), like, overwrite=False, **options)
-    middle = max(1, len(values) // 2)
-    with sink:
-        outlet = pickle.loads(pickle.dumps(sink.outlet()))
-        for part in (slice(0, middle), slice(middle, len(values))):
-            if part.start < part.stop:
-                region = (part, *(slice(0, size) for size in values.shape[1:]))
-                parcel = outlet.deliver(region, values[region])
-                if parcel is not None:
-                    sink.receive(parcel)
 
 
 class Contract:

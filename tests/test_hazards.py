@@ -1,4 +1,4 @@
-"""What a trusted file tool survives, part 1: files that lie. One test per hazard, h1 to h37 and h53 to h58.
+"""What a trusted file tool survives, part 1: files that lie. Their numbers are those of hazards.md.
 
 Each runs the real command on an input that is damaged, hostile or not what its name says, with an old output in place.
 It must be refused in one message that names the file, or done right; and the folder must be as it was.
@@ -15,48 +15,11 @@ import hdf5plugin
 import numpy as np
 import oracle
 import pytest
+from folders import content
 
 from revseq_cli.ground.errors import printable
 
 F4 = np.arange(12, dtype=np.float32).reshape(3, 4)
-
-
-def content(folder):
-    """Every file and its bytes; what is no file, by its kind."""
-    return {
-        path.name: path.read_bytes() if path.is_file() and path.stat().st_size < 1 << 20 else path.lstat().st_size
-        for path in folder.iterdir()
-    }
-
-
-@pytest.fixture
-def refused(revseq, tmp_path):
-    """Run the job onto an old output; it must be refused with these words, and nothing may be touched."""
-    np.save(tmp_path / "n.npy", np.array([[2], [4], [3]], np.uint32))
-    (tmp_path / "y.npy").write_bytes(b"old")
-
-    def run(x="x.npy", *words, n="n.npy", axis=1, options=()):
-        before = content(tmp_path)
-        done = revseq("run", x, n, "--axis", axis, "-o", "y.npy", "--overwrite", *options)
-        done.refused(*words)
-        assert len(done.err) < 2000
-        assert all(line.isprintable() for line in done.err.splitlines())
-        assert content(tmp_path) == before
-        return done
-
-    return run
-
-
-@pytest.fixture
-def done(revseq, tmp_path):
-    """Run the job, which must succeed; the values of its output."""
-
-    def run(x="x.npy", n=((2,), (4,), (3,)), axis=1, options=()):
-        np.save(tmp_path / "n.npy", np.array(n, np.uint32))
-        revseq("run", x, "n.npy", "--axis", axis, "-o", "y.npy", "--overwrite", *options).ok()
-        return np.load(tmp_path / "y.npy")
-
-    return run
 
 
 def npy(folder, header, data=bytes(48), version=1):

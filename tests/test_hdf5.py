@@ -12,8 +12,8 @@ import hdf5plugin
 import numpy as np
 import oracle
 import pytest
+from oracle import expected
 from processes import peak
-from test_engine import expected
 
 from revseq_cli.formats import references, registry
 from revseq_cli.formats.hdf5 import files

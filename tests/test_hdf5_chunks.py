@@ -6,13 +6,13 @@ import hdf5plugin
 import numpy as np
 import oracle
 import pytest
-from test_engine import expected
-from test_hdf5 import RUN
+from oracle import expected
 
 SHAPE, CHUNKS = (7, 50, 33), (3, 16, 10)  # the last chunk of each dimension lies across the tensor's end
 VALUES = np.cumsum(np.random.default_rng(5).integers(-2, 3, SHAPE), 1).astype("i4")
 LENGTHS = np.random.default_rng(6).integers(0, 60, (7, 1, 33)).astype("u4")
 RESULT = expected(VALUES, LENGTHS, 1)
+RUN = ("run", "x.h5", "n.npy", "--axis", 1, "-o", "y.h5")
 JOB = (*RUN, "--memory", "200K", "--jobs", 2, "--verify")
 
 
@@ -47,7 +47,7 @@ PIPELINES = {
     ],
 )
 @pytest.mark.parametrize("option", [["--compression", "keep"], ["--keep-others"]])
-def test_chunks_at_the_end_that_pass_no_filter(folder, revseq, pipeline, libver, engine, option):
+def test_h70_chunks_at_the_end_that_pass_no_filter(folder, revseq, pipeline, libver, engine, option):
     """H5Pset_chunk_opts(DONT_FILTER_PARTIAL_CHUNKS): HDF5 reads those chunks as they are, whatever is written."""
     properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     properties.set_chunk(CHUNKS)
@@ -65,7 +65,7 @@ def test_chunks_at_the_end_that_pass_no_filter(folder, revseq, pipeline, libver,
         assert {k: whole for k, (_, whole) in masks(g["x"]).items()} == {k: whole for k, (_, whole) in before.items()}
 
 
-def test_what_lies_behind_the_end_is_the_fill_value(folder, revseq):
+def test_h70_what_lies_behind_the_end_is_the_fill_value(folder, revseq):
     with h5py.File(folder / "x.h5", "w") as f:
         f.create_dataset("x", data=VALUES, chunks=CHUNKS, maxshape=(None,) * 3, compression="gzip", fillvalue=-9)
         f.create_dataset("y", data=VALUES, chunks=CHUNKS, maxshape=(None,) * 3, fillvalue=-9)
@@ -80,7 +80,7 @@ def test_what_lies_behind_the_end_is_the_fill_value(folder, revseq):
 
 @pytest.mark.parametrize("option", [["--compression", "keep"], ["--keep-others"]])
 @pytest.mark.parametrize("libver", ["earliest", "latest"])
-def test_an_optional_filter_that_a_chunk_skipped(folder, revseq, libver, option):
+def test_h70_an_optional_filter_that_a_chunk_skipped(folder, revseq, libver, option):
     """LZF is skipped where it does not make a chunk smaller; the mask of each chunk says so."""
     values = np.zeros((8, 64), "u1")
     values[::2] = np.random.default_rng(1).integers(0, 256, (4, 64))  # every second chunk does not shrink
@@ -95,7 +95,7 @@ def test_an_optional_filter_that_a_chunk_skipped(folder, revseq, libver, option)
         assert oracle.same_bits(g["x"][()], expected(values, np.full((8, 1), 40), 1))
 
 
-def test_a_chunk_whose_mask_its_writer_has_set(folder, revseq):
+def test_h70_a_chunk_whose_mask_its_writer_has_set(folder, revseq):
     """A chunk may skip filters that would have made it smaller: its bytes lie in the file as they are."""
     with h5py.File(folder / "x.h5", "w") as f:
         x = f.create_dataset("x", data=VALUES, chunks=CHUNKS, shuffle=True, compression="gzip", fletcher32=True)
@@ -169,7 +169,7 @@ def test_the_table_has_every_filter_of_hdf5plugin():
 
 @pytest.mark.parametrize("libver", ["earliest", "latest"])
 @pytest.mark.parametrize(("name", "options"), CASES, ids=[f"{name} {options}" for name, options in CASES])
-def test_parameters_come_out_as_they_went_in(folder, revseq, name, options, libver):
+def test_h69_parameters_come_out_as_they_went_in(folder, revseq, name, options, libver):
     """Some filters complete their parameters when a dataset is made, and did so twice: compression was silently off."""
     shape, chunks = (6, 64, 96), (1, 64, 32)
     values = np.cumsum(np.random.default_rng(5).integers(-2, 3, shape), 2) % 250

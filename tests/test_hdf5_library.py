@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import oracle
 import pytest
-from test_engine import expected
+from oracle import expected
 
 VALUES = np.random.default_rng(1).random((64, 32))
 LENGTHS = np.full((64, 1), 9, "u4")
@@ -85,7 +85,7 @@ COMMANDS = {
 @pytest.mark.long
 @pytest.mark.parametrize("variable", ["HDF5_VOL_CONNECTOR", "HDF5_DRIVER"])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_code_is_loaded_when_the_library_starts(folder, revseq, plugins, command, variable):
+def test_h66_no_code_is_loaded_when_the_library_starts(folder, revseq, plugins, command, variable):
     if command == "dask":
         pytest.importorskip("distributed")
     job = {"input": "x.h5", "lengths": "n.npy", "axis": 1, "output": "y.h5"}

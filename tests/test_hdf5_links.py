@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 import oracle
 import pytest
-from test_engine import expected
+from oracle import expected
 
 VALUES = np.arange(12.0).reshape(3, 4)
 LENGTHS = np.array([[2], [0], [9]], "u4")

@@ -4,7 +4,7 @@ import h5py
 import numpy as np
 import oracle
 import pytest
-from test_engine import expected
+from oracle import expected
 
 from revseq_cli.formats.hdf5 import scales
 

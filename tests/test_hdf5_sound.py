@@ -8,7 +8,7 @@ import numpy as np
 import oracle
 import pytest
 from h5py import h5a, h5d, h5g, h5p, h5s, h5t
-from test_engine import expected
+from oracle import expected
 
 from revseq_cli.formats.hdf5 import source
 from revseq_cli.ground.errors import RevseqError

@@ -8,7 +8,7 @@ import oracle
 import pytest
 import tables
 from h5py import h5d, h5p, h5s, h5t
-from test_engine import expected
+from oracle import expected
 
 from revseq_cli.formats import references, registry
 from revseq_cli.formats.textfiles import TextTypes

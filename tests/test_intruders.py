@@ -11,10 +11,10 @@ import time
 import h5py
 import numpy as np
 import pytest
-import test_formats
 import zarr
 from conftest import COMMAND
 from safetensors.numpy import save_file
+from tensor_files import open_
 
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.newfile import NewFile
@@ -155,7 +155,7 @@ def test_a_time_that_was_put_back_hides_no_change(tmp_path, afterwards, suffix):
     if suffix == "zarr":
         zarr.save_array(tmp_path / "x.zarr", X, zarr_format=3)
         path = tmp_path / "x.zarr" / "c" / "/".join("0" * X.ndim)
-    source = test_formats.open_(tmp_path / f"x.{suffix}")
+    source = open_(tmp_path / f"x.{suffix}")
     time.sleep(0.05)  # more than a tick of the system's clock, before which nothing can be seen
     written_in_place(path)
     AFTERWARDS[afterwards](path)
@@ -166,7 +166,7 @@ def test_a_time_that_was_put_back_hides_no_change(tmp_path, afterwards, suffix):
 
 def test_new_names_and_rights_of_an_input_say_what_they_may_be(tmp_path):
     np.save(tmp_path / "x.npy", X)
-    source = test_formats.open_(tmp_path / "x.npy")
+    source = open_(tmp_path / "x.npy")
     time.sleep(0.05)
     os.link(tmp_path / "x.npy", tmp_path / "backup.npy")
     with pytest.raises(TensorIOError, match="its status: its rights or names, or content and the time was put back"):

@@ -14,7 +14,7 @@ import pytest
 import zarr
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
-from test_formats import open_
+from tensor_files import open_
 
 from revseq_cli.formats import references, registry, zip_headers
 from revseq_cli.formats.contract import Layout

@@ -239,7 +239,7 @@ def read(form, name, tokens):
 @example(DataType.FLOAT32, "JSON", ["1.00000005960464477"])
 @example(DataType.FLOAT16, "rows", ["65519.99999999999999999999"])
 @example(DataType.FLOAT32, "rows", ["-340282356779733661637539395458142568447.9"])
-def test_what_a_text_says_is_held_or_refused(data_type, form, tokens):
+def test_h68_what_a_text_says_is_held_or_refused(data_type, form, tokens):
     """Every data type and every form of text: integral numbers exactly, others as the nearest value, or not at all."""
     wanted = [held(data_type.name, token) for token in tokens]
     found = read(form, data_type.name, tokens)
@@ -275,7 +275,7 @@ _REFUSED = [("BOOL", "[[2,3],[0,255]]", "2 does not fit BOOL (0 to 1)"), ("COMPL
 
 
 @pytest.mark.parametrize(("name", "values", "why"), _REFUSED)
-def test_no_command_changes_what_a_text_says(revseq, tmp_path, name, values, why):
+def test_h68_no_command_changes_what_a_text_says(revseq, tmp_path, name, values, why):
     (tmp_path / "x.json").write_text(json.dumps({"DataType": name, "Values": json.loads(values)}))
     (tmp_path / "x.txt").write_text(
         f"InputTensor: (Sizes:{{{'2,2' if name == 'BOOL' else '1,1'}}}, DataType:{name})\n{values}"

@@ -10,7 +10,7 @@ import pytest
 import safetensors.numpy
 import zarr
 from safetensors import deserialize
-from test_formats import open_
+from tensor_files import open_
 
 import revseq_cli
 from revseq_cli.ground import minifloats

@@ -11,8 +11,8 @@ import numpy as np
 import oracle
 import pytest
 import xarray
+from oracle import expected
 from processes import peak
-from test_engine import expected
 
 from revseq_cli.formats import references, registry
 from revseq_cli.formats.textfiles import TextTypes
@@ -62,7 +62,7 @@ def dumped(path):
         return found | {"variables": [(v.name, v.dimensions, v.dtype) for v in f.variables.values()]}
 
 
-def test_the_output_is_a_netcdf_file(folder, revseq):
+def test_h69_the_output_is_a_netcdf_file(folder, revseq):
     revseq(*RUN).ok()
     with netCDF4.Dataset(folder / "x.nc") as f, netCDF4.Dataset(folder / "y.nc") as g:
         assert list(g.variables) == ["time", "v", "lat"]
@@ -80,7 +80,7 @@ def test_the_output_is_a_netcdf_file(folder, revseq):
         assert found["v"].dims == ("time", "lat", "lon")
 
 
-def test_netcdf_writes_into_the_output(folder, revseq):
+def test_h69_netcdf_writes_into_the_output(folder, revseq):
     revseq(*RUN).ok()
     with netCDF4.Dataset(folder / "y.nc", "a") as g:
         g["v"].note = "changed"

@@ -13,16 +13,13 @@ import zlib
 import numpy as np
 import oracle
 import pytest
-import test_hazards
 from conftest import COMMAND, Result, environment
-from processes import peak, until
-from test_faults import limited
-from test_formats import open_, write
+from processes import limited, peak, until
+from tensor_files import open_, write
 
 from revseq_cli.formats import npz, zip_headers
 from revseq_cli.ground.errors import FormatError, RevseqError, UsageError
 
-refused = test_hazards.refused
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 N = np.array([[2], [4], [3]], np.uint32)
 EXPECTED = oracle.reverse(X, N, 1)

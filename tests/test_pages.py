@@ -10,7 +10,7 @@ import pytest
 from conftest import ROOT, SAMPLES
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_engine import expected
+from oracle import expected
 
 from revseq_cli.formats.contract import HeldSource, Storage
 from revseq_cli.formats.textfiles import Text

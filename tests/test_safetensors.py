@@ -7,12 +7,10 @@ import oracle
 import pytest
 import safetensors
 import safetensors.numpy
-import test_hazards
-from test_formats import open_, write
+from tensor_files import open_, write
 
 from revseq_cli.ground.errors import FormatError, RevseqError, UsageError
 
-refused = test_hazards.refused
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 N = np.array([[2], [4], [3]], np.uint32)
 EXPECTED = oracle.reverse(X, N, 1)

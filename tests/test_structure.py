@@ -102,6 +102,20 @@ def test_every_file_says_what_lives_there():
         assert ast.get_docstring(ast.parse(path.read_text())), path
 
 
+def test_no_test_imports_another():
+    """What they share stands in modules of its own beside them."""
+    for path in (ROOT / "tests").glob("*.py"):
+        found = {
+            name.split(".")[0]
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, (ast.Import, ast.ImportFrom))
+            for name in (
+                [node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names]
+            )
+        }
+        assert not [name for name in found if name.startswith("test_")], path
+
+
 @pytest.mark.parametrize(
     "args",
     [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)],
@@ -187,9 +201,9 @@ def test_the_runtime_packages_are_four():
 
 
 def test_every_hazard_has_its_test():
-    """The 61 hazards of a file tool; what a test is called says which."""
-    text = "".join((ROOT / "tests" / name).read_text() for name in ("test_hazards.py", "test_faults.py"))
-    covered = {
-        int(n) for name in re.findall(r"^def test_((?:h\d+_)+)", text, re.MULTILINE) for n in re.findall(r"\d+", name)
-    }
-    assert covered == set(range(1, 62))
+    """What a test is called says which of the list it guards."""
+    listed = [int(n) for n in re.findall(r"^\| (\d+) \|", (ROOT / "tests" / "hazards.md").read_text(), re.MULTILINE)]
+    assert listed == list(range(1, len(listed) + 1))
+    text = "".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
+    named = re.findall(r"^ *def test_((?:h\d+_)+)", text, re.MULTILINE)
+    assert {int(n) for name in named for n in re.findall(r"\d+", name)} == set(listed)

@@ -18,6 +18,7 @@ import oracle
 import pytest
 import zarr
 from conftest import COMMAND
+from folders import names
 from processes import gone, members, start, until, workers
 
 from revseq_cli.ground import stopping
@@ -41,10 +42,6 @@ def job(tmp_path):
         f.create_dataset("x", data=VALUES, chunks=(32, 256), compression="gzip")
     np.save(tmp_path / "n.npy", LENGTHS)
     return tmp_path
-
-
-def names(folder):
-    return {path.name for path in folder.iterdir()}
 
 
 @pytest.fixture
@@ -86,14 +83,14 @@ def test_answers_that_do_not_pickle():
 # dead
 
 
-def test_a_process_that_dies():
+def test_h63_a_process_that_dies():
     with pytest.raises(EngineError, match="a worker process died"):
         run(Processes(2), functools.partial(os._exit, 3), functools.partial(time.sleep, 60))
     with pytest.raises(EngineError, match="a worker process died"):
         run(Processes(2), functools.partial(signal.raise_signal, signal.SIGSEGV))
 
 
-def test_a_thread_that_ends_before_it_has_begun(monkeypatch):
+def test_h63_a_thread_that_ends_before_it_has_begun(monkeypatch):
     """As it does without memory for its first frame; nothing says so."""
     monkeypatch.setattr(_thread, "start_new_thread", lambda *_: 1)
     with pytest.raises(EngineError, match="a worker thread died"):
@@ -103,7 +100,7 @@ def test_a_thread_that_ends_before_it_has_begun(monkeypatch):
 # stopped
 
 
-def test_stopped_processes_are_gone_at_the_end():
+def test_h63_stopped_processes_are_gone_at_the_end():
     pool = Processes(2)
     for future in (futures := {pool.submit(os.getpid) for _ in range(2)}):
         while not future.done():
@@ -118,7 +115,7 @@ def test_stopped_processes_are_gone_at_the_end():
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_workers_that_are_stopped_at_work(large, number):
+def test_h63_workers_that_are_stopped_at_work(large, number):
     process = start(large, "--engine", "processes", "--memory", "300K", "--jobs", "2")
     until(lambda: len(workers(process)) >= 2)
     for pid in workers(process):
@@ -198,7 +195,7 @@ main()
 
 @pytest.mark.parametrize("engine", ["threads", "processes"])
 @pytest.mark.parametrize("count", [0, 1, 2])
-def test_few_threads_and_processes(job, engine, count):
+def test_h63_few_threads_and_processes(job, engine, count):
     args = ["run", "x.h5", "n.npy", "--axis", "1", "-o", "y.npy", "--engine", engine, "--jobs", "2", "--memory", "1M"]
     command = [sys.executable, "-c", FEW, str(count), *args]
     done = subprocess.run(command, cwd=job, capture_output=True, text=True, timeout=60, check=False)
@@ -243,7 +240,7 @@ except stopping.Stopped:
 
 @pytest.mark.parametrize("numbers", [[signal.SIGINT] * 2, [signal.SIGTERM, signal.SIGINT], [signal.SIGHUP] * 3])
 @pytest.mark.parametrize("pause", [0, 0.7])
-def test_a_second_signal_ends_whatever_waits(tmp_path, numbers, pause):
+def test_h63_a_second_signal_ends_whatever_waits(tmp_path, numbers, pause):
     """By the first of them, without the temporary file, and without its processes."""
     with subprocess.Popen(
         [sys.executable, "-c", STUCK], cwd=tmp_path, stdout=-1, stderr=-1, start_new_session=True

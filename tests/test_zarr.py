@@ -12,10 +12,9 @@ import numcodecs
 import numpy as np
 import oracle
 import pytest
-import test_hazards
 import zarr
 from conftest import COMMAND, ROOT
-from test_formats import open_, write
+from tensor_files import open_, write
 
 from revseq_cli.formats import references, registry
 from revseq_cli.formats.zarr import codecs, metadata
@@ -24,7 +23,6 @@ from revseq_cli.ground.errors import FormatError, RevseqError, UsageError
 from revseq_cli.passes import jobs, reversal
 from revseq_cli.passes.arrangement import Resources, arrange
 
-done, refused = test_hazards.done, test_hazards.refused
 X = np.random.default_rng(1).integers(-500, 500, (5, 30, 17)).astype("<i2")
 N = np.random.default_rng(2).integers(0, 35, (5, 1, 17)).astype("u4")
 EXPECTED = oracle.reverse(X, N, 1)
@@ -467,7 +465,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("damage", DAMAGED)
-def test_what_is_damaged_is_not_absent(revseq, folder, damage):
+def test_h65_what_is_damaged_is_not_absent(revseq, folder, damage):
     """Zarr gives the fill value for each, or for each of which only a part is read."""
     options, name, hurt = DAMAGED[damage]
     make(folder, np.arange(1, 25, dtype="f4").reshape(3, 8), **{"chunks": (1, 4)} | options)
@@ -677,7 +675,7 @@ def test_two_underscores_where_the_input_has_them(revseq, folder):
 
 @pytest.mark.parametrize("command", [("show", "x.zarr"), ("check", "x.zarr", "n.npy", "--axis", 1)])
 @pytest.mark.parametrize("place", ["c", "c/0", "c/0/0"])
-def test_damage_is_not_counted_as_absence(tmp_path, revseq, command, place):
+def test_h65_damage_is_not_counted_as_absence(tmp_path, revseq, command, place):
     zarr.create_array(str(tmp_path / "x.zarr"), data=np.ones((4, 4), "f4"), chunks=(2, 2))
     np.save(tmp_path / "n.npy", np.ones((4, 1), "u4"))
     path = tmp_path / "x.zarr" / place
