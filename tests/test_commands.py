@@ -20,10 +20,8 @@ from folders import content
 from terminals import on_terminal
 
 import revseq_cli
-from revseq_cli.commands import options
 from revseq_cli.commands.cli import COMMANDS
 from revseq_cli.commands.values import Tensor
-from revseq_cli.formats.registry import FORMAT_NAMES
 from revseq_cli.ground.dtypes import dtype_of
 from revseq_cli.ground.tensors import DataType
 
@@ -427,8 +425,7 @@ def test_no_such_command(revseq):
     revseq("rnu").refused("No such command 'rnu'", ", ".join(COMMANDS))
 
 
-def test_format_names_are_the_registrys():
-    assert FORMAT_NAMES == options.FORMAT_NAMES
+def test_every_data_type_has_a_dtype():
     assert all(dtype_of(data_type) for data_type in DataType)
 
 

@@ -99,7 +99,7 @@ def test_any_plan_gives_the_same(data):
     plan = make_plan(
         shape, axis, most_elements=data.draw(st.integers(1, 60)), grain=(1,) * len(shape), order=job.values.order
     )
-    with HeldSink(job.values.desc, values.dtype) as sink:
+    with HeldSink(job.values) as sink:
         reversal.reverse(job, sink, Arrangement(plan, SERIAL, 1, 0))
     assert oracle.same_bits(sink.values, oracle.reverse(values, lengths, axis))
     reversal.verify(job, sink, Arrangement(plan, SERIAL, 1, 0))
@@ -116,7 +116,7 @@ def test_too_little_memory_is_said_with_what_it_takes(tmp_path):
 def test_verify_finds_a_single_bit(tmp_path):
     job, values, _ = make_job(tmp_path, (30, 40), 1, dtype="u2")
     arrangement = arrange(job, Resources("serial", 1, 20_000))
-    with HeldSink(job.values.desc, values.dtype) as sink:
+    with HeldSink(job.values) as sink:
         reversal.reverse(job, sink, arrangement)
     sink.values[17, 39] ^= 1
     with pytest.raises(EngineError, match=r"does not reverse to the input at \[17, ") as caught:

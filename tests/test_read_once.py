@@ -11,8 +11,8 @@ import pytest
 from conftest import SAMPLES
 
 from revseq_cli.commands.cli import cli
-from revseq_cli.formats import references
-from revseq_cli.formats import text as formats_text
+from revseq_cli.formats import json as formats_json
+from revseq_cli.formats import references, textfiles
 from revseq_cli.texts import dxdispatch, notation
 
 TENSOR = "InputTensor: (Sizes:{2,3}, DataType:FLOAT32)\n[[1, 2, 3],\n [4, 5, 6]]\n"
@@ -55,8 +55,8 @@ def counts(folder, monkeypatch):
 
         monkeypatch.setattr(module, name, counted)
 
-    count(formats_text, "decode", lambda args: args[1])
-    count(formats_text, "_load", lambda _: "JSON")
+    count(textfiles, "decode", lambda args: args[1])
+    count(formats_json, "_load", lambda _: "JSON")
     count(notation, "parse", lambda _: "notation")
     count(notation, "_read_body", lambda args: f"body of {args[0].name}")
     count(dxdispatch, "parse", lambda _: "model")

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from revseq_cli.formats import npy
+from revseq_cli.formats import npy, textfiles
 from revseq_cli.formats.recognition import HDF5_MAGIC, NPY_MAGIC, ZIP_MAGIC, format_by_bytes
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.table import FORMATS, JSON, NAMES, TEXT, ZARR, Format, by_suffix, named
-from revseq_cli.formats.textfiles import LARGEST, Text, decode, read_text
+from revseq_cli.formats.textfiles import LARGEST, Text
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, UsageError, Words, listed
 
@@ -90,8 +90,8 @@ class Reference:
             data = standard_input()
             if not isinstance(data, bytes):
                 raise FormatError("is not text: it looks like a .npy file", "UTF-8", where=STDIN)
-            return Text(STDIN, decode(data, STDIN))
-        return read_text(self.path) if self.inline is None else Text(self.path, self.inline)
+            return Text(STDIN, textfiles.decode(data, STDIN))
+        return textfiles.read_text(self.path) if self.inline is None else Text(self.path, self.inline)
 
 
 def _by_bytes(reference: Reference) -> Format | None:
