@@ -3,8 +3,9 @@
 import pickle
 
 from revseq_cli.formats import references, registry
-from revseq_cli.formats.contract import HeldSource, Storage
-from revseq_cli.formats.textfiles import TextTypes
+from revseq_cli.formats.contract import Storage
+from revseq_cli.formats.documents import TextTypes
+from revseq_cli.formats.held import HeldSource
 from revseq_cli.ground.tensors import DataType
 
 

@@ -24,7 +24,7 @@ from processes import members, until
 
 from revseq_cli.commands import batch, manifest, run, survival
 from revseq_cli.formats.contract import Layout
-from revseq_cli.formats.textfiles import Text
+from revseq_cli.formats.documents import Text
 from revseq_cli.ground import stopping
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.passes import jobs

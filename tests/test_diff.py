@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from processes import peak
 
 from revseq_cli.formats import registry, table
-from revseq_cli.formats.contract import HeldSource, Storage
+from revseq_cli.formats.contract import Storage
+from revseq_cli.formats.held import HeldSource
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.passes import comparison, jobs
 from revseq_cli.passes.arrangement import Resources

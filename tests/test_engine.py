@@ -21,7 +21,7 @@ from tensor_files import held
 from revseq_cli.commands import values
 from revseq_cli.commands.run import command as run_command
 from revseq_cli.formats import references, registry
-from revseq_cli.formats.contract import HeldSink
+from revseq_cli.formats.held import HeldSink
 from revseq_cli.ground.errors import EngineError, TensorIOError, UsageError
 from revseq_cli.passes import reversal
 from revseq_cli.passes.arrangement import Arrangement, Resources, arrange
@@ -114,7 +114,7 @@ def test_too_little_memory_is_said_with_what_it_takes(tmp_path):
 
 
 def test_verify_finds_a_single_bit(tmp_path):
-    job, values, _ = make_job(tmp_path, (30, 40), 1, dtype="u2")
+    job, _, _ = make_job(tmp_path, (30, 40), 1, dtype="u2")
     arrangement = arrange(job, Resources("serial", 1, 20_000))
     with HeldSink(job.values) as sink:
         reversal.reverse(job, sink, arrangement)

@@ -19,8 +19,8 @@ import safetensors.numpy
 from tensor_files import held, open_, write
 
 from revseq_cli.formats import references, registry, table
+from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.textfiles import TextTypes
 from revseq_cli.ground import minifloats
 from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError
 from revseq_cli.ground.tensors import DataType

@@ -16,8 +16,8 @@ from oracle import expected
 from processes import peak
 
 from revseq_cli.formats import references, registry
+from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.hdf5 import files
-from revseq_cli.formats.textfiles import TextTypes
 from revseq_cli.ground.tensors import DataType
 
 SHAPE, CHUNKS, AXIS = (5, 30, 17), (2, 8, 5), 1

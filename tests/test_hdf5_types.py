@@ -11,7 +11,7 @@ from h5py import h5d, h5p, h5s, h5t
 from oracle import expected
 
 from revseq_cli.formats import references, registry
-from revseq_cli.formats.textfiles import TextTypes
+from revseq_cli.formats.documents import TextTypes
 from revseq_cli.ground.tensors import DataType
 
 SHAPE, CHUNKS, AXIS = (5, 30, 17), (2, 8, 5), 1

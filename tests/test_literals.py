@@ -11,9 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from revseq_cli.formats.documents import Text, TextTypes
 from revseq_cli.formats.json import open_json
 from revseq_cli.formats.text import open_notation
-from revseq_cli.formats.textfiles import Text, TextTypes, require_text
+from revseq_cli.formats.textfiles import require_text
 from revseq_cli.ground.dtypes import dtype_of
 from revseq_cli.ground.errors import FormatError
 from revseq_cli.ground.tensors import DataType

@@ -15,7 +15,7 @@ from oracle import expected
 from processes import peak
 
 from revseq_cli.formats import references, registry
-from revseq_cli.formats.textfiles import TextTypes
+from revseq_cli.formats.documents import TextTypes
 from revseq_cli.ground.tensors import DataType
 
 VALUES = np.random.default_rng(1).random((5, 4, 6)).astype("f4")

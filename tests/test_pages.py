@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import expected
 
-from revseq_cli.formats.contract import HeldSource, Storage
-from revseq_cli.formats.textfiles import Text
+from revseq_cli.formats.contract import Storage
+from revseq_cli.formats.documents import Text
+from revseq_cli.formats.held import HeldSource
 from revseq_cli.ground.dtypes import dtype_of
 from revseq_cli.ground.errors import FormatError
 from revseq_cli.ground.tensors import DataType

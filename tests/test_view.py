@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from revseq_cli.formats.contract import HeldSource, Storage
+from revseq_cli.formats.contract import Storage
+from revseq_cli.formats.held import HeldSource
 from revseq_cli.report import view
 
 

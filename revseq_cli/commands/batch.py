@@ -318,7 +318,7 @@ def _await(under_way: set[Future[Any]], pool: Threads, most: int) -> None:
 
 def _is_small(delivery: run.Delivery, memory: int) -> bool:
     """Whether the engine has no use for more than one core, and the memory is enough for one such job a thread."""
-    from revseq_cli.formats.contract import HeldSource
+    from revseq_cli.formats.held import HeldSource
     from revseq_cli.formats.textfiles import TextSink
     from revseq_cli.passes.engines.table import SERIAL
 

@@ -119,7 +119,7 @@ def _write(
 def _print(source: Source, row: Format, *, full: bool) -> None:
     """Print the whole tensor in the format of that row; on a terminal a long text is shortened."""
     from revseq_cli.formats import textfiles
-    from revseq_cli.formats.contract import HeldSource
+    from revseq_cli.formats.held import HeldSource
     from revseq_cli.report import view
     from revseq_cli.texts import printing
 

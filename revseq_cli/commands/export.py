@@ -142,7 +142,7 @@ def _sink(path: Path, source: Source, work: Job, *, overwrite: bool) -> FileSink
     import numpy as np
 
     from revseq_cli.formats import references, registry
-    from revseq_cli.formats.contract import HeldSource
+    from revseq_cli.formats.held import HeldSource
 
     like = np.broadcast_to(np.zeros((), source.dtype.newbyteorder("<")), source.sizes)  # it takes no memory
     described = HeldSource(source.name, like, source.storage)

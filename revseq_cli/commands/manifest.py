@@ -18,8 +18,8 @@ from revseq_cli.ground.errors import FormatError, RevseqError, UsageError, liste
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from revseq_cli.formats.documents import Text
     from revseq_cli.formats.storage.positioned import Identity
-    from revseq_cli.formats.textfiles import Text
 
 _EXAMPLE = '{"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}'
 _TENSORS = ("input", "lengths")

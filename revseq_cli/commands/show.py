@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from revseq_cli.formats.contract import Source
+    from revseq_cli.formats.documents import TextTypes
     from revseq_cli.formats.references import Reference
-    from revseq_cli.formats.textfiles import TextTypes
     from revseq_cli.ground.tensors import DataType
 
 
@@ -41,8 +41,8 @@ def command(
     voice: options.Voice,
 ) -> None:
     """Carry the command out."""
+    from revseq_cli.formats.documents import TextTypes
     from revseq_cli.formats.references import Reference
-    from revseq_cli.formats.textfiles import TextTypes
     from revseq_cli.ground.tensors import DataType
     from revseq_cli.passes import folds  # --help must not load NumPy
     from revseq_cli.passes.arrangement import Resources

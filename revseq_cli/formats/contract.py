@@ -5,11 +5,8 @@ from __future__ import annotations
 import contextlib
 import shlex
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, cast
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from revseq_cli.formats.regions import Region
 from revseq_cli.formats.storage import positioned
@@ -24,12 +21,12 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    import numpy as np
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.references import Reference
+    from revseq_cli.formats.documents import Text, TextTypes
     from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.formats.storage.positioned import Identity
-    from revseq_cli.formats.textfiles import TextTypes
 
 Parcel = tuple[Region, "NDArray[Any]"]
 
@@ -302,84 +299,26 @@ class FileSink(Sink):
             self.abandon()
 
 
-@dataclass(frozen=True)
-class HeldTicket:
-    """A region that travels with its values."""
+class Address(Protocol):
+    """Which tensor is meant, as far as the module of a format needs to know; a `Reference` is one."""
 
-    values: NDArray[Any]
+    @property
+    def path(self) -> str:
+        """The path of the file."""
 
-    def read(self) -> NDArray[Any]:
-        """The values of the region."""
-        return self.values
+    @property
+    def inner(self) -> str | None:
+        """The name of the tensor inside the file, where one is given."""
 
-
-class HeldSource(Source):
-    """A tensor that is in memory: text, standard input, an argument."""
-
-    def __init__(self, name: str, values: NDArray[Any], storage: Storage, identity: Identity | None = None) -> None:
-        self.name, self._values, self.storage, self.identity = name, values, storage, identity
-        self.dtype, self.sizes = values.dtype, values.shape
-        self.order = "F" if values.flags.f_contiguous and not values.flags.c_contiguous else "C"
-
-    @classmethod
-    def of(cls, source: Source) -> HeldSource:
-        """The whole of another source, read now, in its memory order."""
-        held = cls(source.name, source.read(), source.storage)
-        held.order = source.order
-        return held
-
-    def ticket(self, region: Region) -> Ticket:
-        """The values themselves."""
-        return HeldTicket(np.asarray(self._values[region]))  # of no dimensions, NumPy gives the number itself
-
-
-class Gathered:
-    """The part of a sink that gathers the whole tensor in memory, in `values`."""
-
-    values: NDArray[Any]
-
-    def outlet(self) -> Outlet:
-        """Values go back to the parent."""
-        return Handing()
-
-    def receive(self, parcel: object) -> None:
-        """Put a block in its place."""
-        region, values = cast("Parcel", parcel)
-        self.values[region] = values
-
-
-class HeldSink(Gathered, Sink):
-    """A tensor gathered in memory, for what is printed whole; `like` says its sizes, data type and memory order."""
-
-    def __init__(self, like: Source) -> None:
-        self._like = like
-
-    def __enter__(self) -> Self:
-        self.values = np.empty(self._like.sizes, self._like.dtype)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def written(self) -> Source:
-        """The values."""
-        source = HeldSource("the result", self.values, Storage("memory", {}))
-        source.order = self._like.order
-        return source
-
-
-class Handing:
-    """An outlet that hands every block to the parent."""
-
-    def deliver(self, region: Region, values: NDArray[Any]) -> object:
-        """The block itself."""
-        return region, values
+    @property
+    def text(self) -> Text:
+        """The whole text of a text file, which is read once; FormatError for what is no text."""
 
 
 class FormatModule(Protocol):
     """What the module of a format has, by the flags of its row in the table."""
 
-    def open_source(self, reference: Reference, types: TextTypes) -> Source:
+    def open_source(self, address: Address, types: TextTypes) -> Source:
         """The tensor, with its header read; RevseqError for what cannot be one."""
 
     def create_sink(self, file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:

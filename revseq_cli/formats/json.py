@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from revseq_cli.formats import models
-from revseq_cli.formats.contract import HeldSource, Storage, try_hint
+from revseq_cli.formats.contract import Storage, try_hint
+from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.textfiles import TextSink, choose_type
 from revseq_cli.ground.dtypes import describe, dtype_of, require_sizes
 from revseq_cli.ground.errors import FormatError, UsageError, listed
@@ -19,21 +20,20 @@ from revseq_cli.texts import dxdispatch, literals, notation, printing
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import FileSink, Layout, Source
-    from revseq_cli.formats.references import Reference
+    from revseq_cli.formats.contract import Address, FileSink, Layout, Source
+    from revseq_cli.formats.documents import Text, TextTypes
     from revseq_cli.formats.storage.newfile import NewFile
-    from revseq_cli.formats.textfiles import Text, TextTypes
 
 
-def open_source(reference: Reference, types: TextTypes) -> Source:
+def open_source(address: Address, types: TextTypes) -> Source:
     """The tensor of a JSON text, or the one of that name where it is a model of DxDispatch."""
-    if not dxdispatch.is_model(reference.text.text):
-        return open_json(reference.text, reference.inner, types)
-    model = models.ModelText.read(reference.text)
-    if reference.inner in model.model.tensors:
-        return model.tensor(reference.inner, types)
+    if not dxdispatch.is_model(address.text.text):
+        return open_json(address.text, address.inner, types)
+    model = models.ModelText.read(address.text)
+    if address.inner in model.model.tensors:
+        return model.tensor(address.inner, types)
     found, known = f"is a model: {listed(model.model.tensors)}", list(model.model.tensors)
-    raise FormatError(found, "the name of one", try_hint(reference.path, known[0]), reference.path)
+    raise FormatError(found, "the name of one", try_hint(address.path, known[0]), address.path)
 
 
 def create_sink(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:  # noqa: ARG001 - it has neither

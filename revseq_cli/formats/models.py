@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from revseq_cli.formats.contract import HeldSource, Source, Storage
+from revseq_cli.formats.contract import Source, Storage
+from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.npy import NpySource
 from revseq_cli.formats.textfiles import choose_type
 from revseq_cli.ground.dtypes import dtype_of, is_big_endian
@@ -15,7 +16,7 @@ from revseq_cli.ground.errors import FormatError, UsageError, printable
 from revseq_cli.texts import dxdispatch
 
 if TYPE_CHECKING:
-    from revseq_cli.formats.textfiles import Text, TextTypes
+    from revseq_cli.formats.documents import Text, TextTypes
 
 
 @dataclass(frozen=True)

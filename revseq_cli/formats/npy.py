@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 import numpy as np
 from numpy.lib import format as npy_format
 
-from revseq_cli.formats.contract import HeldSource, Source, Storage
+from revseq_cli.formats.contract import Source, Storage
+from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.recognition import NPY_MAGIC, looks_like
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.raw import RawSink, RawSource, RawTensor
@@ -30,10 +31,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import FileSink, Layout
-    from revseq_cli.formats.references import Reference
+    from revseq_cli.formats.contract import Address, FileSink, Layout
+    from revseq_cli.formats.documents import TextTypes
     from revseq_cli.formats.storage.newfile import NewFile
-    from revseq_cli.formats.textfiles import TextTypes
 
 # NumPy's own bound; a header of 64 dimensions takes less than 1,500 bytes.
 _LONGEST_HEADER = 10_000
@@ -46,11 +46,11 @@ _ENCODINGS = {1: "latin1", 2: "latin1", 3: "utf-8"}
 _E5M2 = re.compile(r"[<>|=]f1")
 
 
-def open_source(reference: Reference, types: TextTypes) -> Source:
+def open_source(address: Address, types: TextTypes) -> Source:
     """The one tensor of a .npy file."""
-    if reference.inner is not None:
-        raise UsageError("a .npy file holds one tensor", "no name after ::", where=reference.path)
-    return NpySource(reference.path, asked=types.asked)
+    if address.inner is not None:
+        raise UsageError("a .npy file holds one tensor", "no name after ::", where=address.path)
+    return NpySource(address.path, asked=types.asked)
 
 
 def create_sink(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:  # noqa: ARG001 - it has neither

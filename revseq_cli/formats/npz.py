@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from revseq_cli.formats import npy, zip_headers
-from revseq_cli.formats.contract import HeldSource, Storage, Ticket, chosen, refuse_bomb
+from revseq_cli.formats.contract import Storage, Ticket, chosen, refuse_bomb
+from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.recognition import ZIP_MAGIC, looks_like
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.newfile import Scratch
@@ -35,11 +36,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import FileSink, Layout, Source
-    from revseq_cli.formats.references import Reference
+    from revseq_cli.formats.contract import Address, FileSink, Layout, Source
+    from revseq_cli.formats.documents import TextTypes
     from revseq_cli.formats.regions import Region
     from revseq_cli.formats.storage.newfile import NewFile
-    from revseq_cli.formats.textfiles import TextTypes
     from revseq_cli.ground.tensors import DataType
 
 # A directory of some 200,000 members; its size is the file's own word.
@@ -56,9 +56,9 @@ _SUFFIX = ".npy"
 _DAMAGE = (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError, EOFError, OSError)
 
 
-def open_source(reference: Reference, types: TextTypes) -> Source:
+def open_source(address: Address, types: TextTypes) -> Source:
     """The named member of an archive, or its only one."""
-    return open_member(reference.path, reference.inner, asked=types.asked)
+    return open_member(address.path, address.inner, asked=types.asked)
 
 
 def create_sink(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from revseq_cli.formats import npy, textfiles
+from revseq_cli.formats.documents import Text
 from revseq_cli.formats.recognition import HDF5_MAGIC, NPY_MAGIC, ZIP_MAGIC, format_by_bytes
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.table import FORMATS, JSON, NAMES, TEXT, ZARR, Format, by_suffix, named
-from revseq_cli.formats.textfiles import LARGEST, Text
+from revseq_cli.formats.textfiles import LARGEST
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, UsageError, Words, listed
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from revseq_cli.formats.contract import FileSink, Source
+    from revseq_cli.formats.documents import TextTypes
     from revseq_cli.formats.storage import positioned
-    from revseq_cli.formats.textfiles import TextTypes
 
 
 def names_in(reference: Reference) -> Iterable[str]:

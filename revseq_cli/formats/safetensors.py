@@ -23,10 +23,9 @@ from revseq_cli.texts import literals
 if TYPE_CHECKING:
     import numpy as np
 
-    from revseq_cli.formats.contract import FileSink, Layout, Source
-    from revseq_cli.formats.references import Reference
+    from revseq_cli.formats.contract import Address, FileSink, Layout, Source
+    from revseq_cli.formats.documents import TextTypes
     from revseq_cli.formats.storage.newfile import NewFile
-    from revseq_cli.formats.textfiles import TextTypes
 
 # The data types of the format whose elements are whole bytes.
 _TYPES = {
@@ -47,9 +46,9 @@ _METADATA = "__metadata__"
 _FIELDS = {"dtype", "shape", "data_offsets"}
 
 
-def open_source(reference: Reference, types: TextTypes) -> Source:  # noqa: ARG001 - the file names its types
+def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 - the file names its types
     """The named tensor of a file, or its only one."""
-    return SafetensorsSource(reference.path, reference.inner)
+    return SafetensorsSource(address.path, address.inner)
 
 
 def create_sink(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:

@@ -6,7 +6,8 @@ import collections
 import shlex
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from revseq_cli.formats.contract import HeldSource, Storage
+from revseq_cli.formats.contract import Storage
+from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.json import open_json
 from revseq_cli.formats.textfiles import TextSink, choose_type
 from revseq_cli.ground.dtypes import describe, dtype_of
@@ -16,15 +17,14 @@ from revseq_cli.texts import notation, printing
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import FileSink, Layout, Source
-    from revseq_cli.formats.references import Reference
+    from revseq_cli.formats.contract import Address, FileSink, Layout, Source
+    from revseq_cli.formats.documents import Text, TextTypes
     from revseq_cli.formats.storage.newfile import NewFile
-    from revseq_cli.formats.textfiles import Text, TextTypes
 
 
-def open_source(reference: Reference, types: TextTypes) -> Source:
+def open_source(address: Address, types: TextTypes) -> Source:
     """The only tensor of a text, or the one of that name; a text that begins with a brace is JSON."""
-    return open_notation(reference.text, reference.inner, types)
+    return open_notation(address.text, address.inner, types)
 
 
 def create_sink(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:  # noqa: ARG001 - it has neither

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from revseq_cli.formats.contract import FileSink, Gathered, Source
+from revseq_cli.formats.contract import FileSink, Source
+from revseq_cli.formats.documents import Text, TextTypes
+from revseq_cli.formats.held import Gathered
 from revseq_cli.formats.recognition import looks_like
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground.errors import FormatError, UsageError
 from revseq_cli.ground.tensors import DataType, TensorDesc
-from revseq_cli.texts import literals, notation
+from revseq_cli.texts import literals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,39 +22,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from revseq_cli.formats.storage.newfile import NewFile
-    from revseq_cli.formats.storage.positioned import Identity
 
 # Text is parsed whole, at about a hundred bytes of memory a number; what is larger belongs in a binary format.
 LARGEST = 1 << 30
 _MOST_BRACKETS = 1 << 26  # each is a list of its own, at about a hundred bytes
-
-
-class TextTypes(NamedTuple):
-    """The data type that the user asked for, if any, and the one for a text that does not say.
-
-    A text that states another type than the one asked for is refused, unless it is to be cast later.
-    """
-
-    asked: DataType | None
-    default: DataType
-    cast_later: bool = False
-
-
-@dataclass(frozen=True)
-class Text:
-    """A text, what to call the place that it comes from, and the identity of its file, if that is one."""
-
-    name: str
-    text: str
-    identity: Identity | None = None
-
-    @functools.cached_property
-    def items(self) -> tuple[notation.TensorText | notation.Attribute, ...]:
-        """Its tensors and attribute lines in the bracket notation, in order; FormatError for what is none."""
-        try:
-            return tuple(notation.parse(self.text))
-        except FormatError as e:
-            raise e.about(self.name) from None
 
 
 def read_text(path: str) -> Text:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from revseq_cli.formats import registry
+from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.text import notation_source
-from revseq_cli.formats.textfiles import TextTypes
 from revseq_cli.ground.errors import FormatError, UsageError, Words
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel, require
@@ -18,8 +18,8 @@ from revseq_cli.texts.examples import find_examples
 
 if TYPE_CHECKING:
     from revseq_cli.formats.contract import Source
+    from revseq_cli.formats.documents import Text
     from revseq_cli.formats.storage.positioned import Identity
-    from revseq_cli.formats.textfiles import Text
     from revseq_cli.texts.examples import Example
 
 

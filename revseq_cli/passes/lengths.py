@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from revseq_cli.formats.contract import HeldSource, Source, Ticket
+from revseq_cli.formats.contract import Source, Ticket
+from revseq_cli.formats.held import HeldSource
 from revseq_cli.ground.dtypes import data_type_of, dtype_of
 from revseq_cli.ground.errors import FormatError, Words
 from revseq_cli.ground.tensors import braced

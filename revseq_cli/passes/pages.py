@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.text import notation_source
-from revseq_cli.formats.textfiles import TextTypes
 from revseq_cli.ground.errors import FormatError, RevseqError
 from revseq_cli.operator import kernel, spec
 from revseq_cli.operator.spec import OUTPUT
@@ -17,7 +17,7 @@ from revseq_cli.passes.differences import differences
 from revseq_cli.texts.examples import find_examples
 
 if TYPE_CHECKING:
-    from revseq_cli.formats.textfiles import Text
+    from revseq_cli.formats.documents import Text
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.passes.differences import Differences
     from revseq_cli.texts.examples import Example

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from revseq_cli.formats.contract import HeldSink, HeldSource
+from revseq_cli.formats.held import HeldSink, HeldSource
 from revseq_cli.formats.registry import create_scratch
 from revseq_cli.ground.errors import EngineError
 from revseq_cli.operator import kernel

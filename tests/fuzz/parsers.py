@@ -53,7 +53,8 @@ def json(data):
 @reader
 def pages(data):
     """A page with examples."""
-    from revseq_cli.formats.textfiles import Text, decode
+    from revseq_cli.formats.documents import Text
+    from revseq_cli.formats.textfiles import decode
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.passes import pages as pages_
 
@@ -63,8 +64,9 @@ def pages(data):
 @reader
 def models(data):
     """A model of DxDispatch that holds its values itself; what is written of them is read again."""
+    from revseq_cli.formats.documents import Text, TextTypes
     from revseq_cli.formats.models import ModelText
-    from revseq_cli.formats.textfiles import Text, TextTypes, decode
+    from revseq_cli.formats.textfiles import decode
     from revseq_cli.ground.tensors import DataType
     from revseq_cli.texts import dxdispatch
 
@@ -138,7 +140,7 @@ def _file(source, files, name):
 
 def _text(data, read, write):
     from revseq_cli.formats import text, textfiles
-    from revseq_cli.formats.textfiles import Text, TextTypes
+    from revseq_cli.formats.documents import Text, TextTypes
     from revseq_cli.ground.tensors import DataType
 
     types = list(DataType)[:11]

@@ -8,13 +8,12 @@ from revseq_cli.formats.hdf5.sink import create_sink
 from revseq_cli.formats.hdf5.source import Hdf5Source, names_in
 
 if TYPE_CHECKING:
-    from revseq_cli.formats.contract import Source
-    from revseq_cli.formats.references import Reference
-    from revseq_cli.formats.textfiles import TextTypes
+    from revseq_cli.formats.contract import Address, Source
+    from revseq_cli.formats.documents import TextTypes
 
 __all__ = ["create_sink", "names_in", "open_source"]
 
 
-def open_source(reference: Reference, types: TextTypes) -> Source:
+def open_source(address: Address, types: TextTypes) -> Source:
     """The named dataset of a file, or its only one."""
-    return Hdf5Source(reference.path, reference.inner, asked=types.asked)
+    return Hdf5Source(address.path, address.inner, asked=types.asked)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from revseq_cli.formats.contract import FileSink, Handing, Layout, Outlet, Source
+from revseq_cli.formats.contract import FileSink, Layout, Outlet, Source
 from revseq_cli.formats.hdf5 import copying, types
 from revseq_cli.formats.hdf5.creation import creation_properties
 from revseq_cli.formats.hdf5.files import error_number
@@ -20,6 +20,7 @@ from revseq_cli.formats.hdf5.filters import UNCOMPRESSED, filters_of, require_fi
 from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.hdf5.links import parts_of
 from revseq_cli.formats.hdf5.source import Hdf5Source
+from revseq_cli.formats.held import Handing
 from revseq_cli.formats.regions import chunk_boxes
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.raw import RawSink, RawTensor

@@ -9,17 +9,16 @@ from revseq_cli.formats.zarr.sink import ZarrSink
 from revseq_cli.formats.zarr.source import ZarrSource
 
 if TYPE_CHECKING:
-    from revseq_cli.formats.contract import FileSink, Layout, Source
-    from revseq_cli.formats.references import Reference
+    from revseq_cli.formats.contract import Address, FileSink, Layout, Source
+    from revseq_cli.formats.documents import TextTypes
     from revseq_cli.formats.storage.newfile import NewFile
-    from revseq_cli.formats.textfiles import TextTypes
 
 __all__ = ["create_sink", "names_in", "open_source"]
 
 
-def open_source(reference: Reference, types: TextTypes) -> Source:
+def open_source(address: Address, types: TextTypes) -> Source:
     """The named array of a store, or its only one."""
-    return ZarrSource(reference.path, reference.inner, asked=types.asked)
+    return ZarrSource(address.path, address.inner, asked=types.asked)
 
 
 def create_sink(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:

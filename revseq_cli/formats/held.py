@@ -1,0 +1,93 @@
+"""Tensors in memory, as sources and sinks: text, standard input, arguments, and what is printed whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from revseq_cli.formats.contract import Outlet, Sink, Source, Storage, Ticket
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.contract import Parcel
+    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.storage.positioned import Identity
+
+
+@dataclass(frozen=True)
+class HeldTicket:
+    """A region that travels with its values."""
+
+    values: NDArray[Any]
+
+    def read(self) -> NDArray[Any]:
+        """The values of the region."""
+        return self.values
+
+
+class HeldSource(Source):
+    """A tensor that is in memory: text, standard input, an argument."""
+
+    def __init__(self, name: str, values: NDArray[Any], storage: Storage, identity: Identity | None = None) -> None:
+        self.name, self._values, self.storage, self.identity = name, values, storage, identity
+        self.dtype, self.sizes = values.dtype, values.shape
+        self.order = "F" if values.flags.f_contiguous and not values.flags.c_contiguous else "C"
+
+    @classmethod
+    def of(cls, source: Source) -> HeldSource:
+        """The whole of another source, read now, in its memory order."""
+        held = cls(source.name, source.read(), source.storage)
+        held.order = source.order
+        return held
+
+    def ticket(self, region: Region) -> Ticket:
+        """The values themselves."""
+        return HeldTicket(np.asarray(self._values[region]))  # of no dimensions, NumPy gives the number itself
+
+
+class Gathered:
+    """The part of a sink that gathers the whole tensor in memory, in `values`."""
+
+    values: NDArray[Any]
+
+    def outlet(self) -> Outlet:
+        """Values go back to the parent."""
+        return Handing()
+
+    def receive(self, parcel: object) -> None:
+        """Put a block in its place."""
+        region, values = cast("Parcel", parcel)
+        self.values[region] = values
+
+
+class HeldSink(Gathered, Sink):
+    """A tensor gathered in memory, for what is printed whole; `like` says its sizes, data type and memory order."""
+
+    def __init__(self, like: Source) -> None:
+        self._like = like
+
+    def __enter__(self) -> Self:
+        self.values = np.empty(self._like.sizes, self._like.dtype)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def written(self) -> Source:
+        """The values."""
+        source = HeldSource("the result", self.values, Storage("memory", {}))
+        source.order = self._like.order
+        return source
+
+
+class Handing:
+    """An outlet that hands every block to the parent."""
+
+    def deliver(self, region: Region, values: NDArray[Any]) -> object:
+        """The block itself."""
+        return region, values
