@@ -29,7 +29,7 @@ from revseq_cli.ground import stopping
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.passes import jobs
 from revseq_cli.passes.arrangement import Resources
-from revseq_cli.report.reports import Outcome
+from revseq_cli.report.results import Outcome
 
 INPUT = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
 LENGTHS = np.array([[2], [4], [3]], np.uint32)

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import peak
 
-from revseq_cli.formats import registry, table
+from revseq_cli.formats import table
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.held import HeldSource
+from revseq_cli.ground.errors import TensorIOError
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.passes import comparison, jobs
 from revseq_cli.passes.arrangement import Resources
@@ -309,7 +310,7 @@ def test_a_file_that_changes_while_it_is_read(pair):
     folder = pair(np.zeros((64, 64)), np.zeros((64, 64)))
     sources = [jobs.load_tensor(str(folder / name), name, None, None) for name in ("a.npy", "b.npy")]
     changed = Resources("serial", 1, 60_000)
-    with pytest.raises(registry.TensorIOError, match="changed while it was read"):
+    with pytest.raises(TensorIOError, match="changed while it was read"):
         comparison.compare(*sources, None, 1, changed, lambda _: os.utime(folder / "b.npy", ns=(5, 5)))
 
 

@@ -133,7 +133,7 @@ def test_help_loads_nothing_heavy(args):
 
 
 def test_a_run_on_text_loads_neither_h5py_nor_rich(tmp_path):
-    code = "import revseq_cli.passes.jobs, revseq_cli.passes.reversal, revseq_cli.report.reports, sys; print('h5py' in sys.modules, 'rich' in sys.modules)"
+    code = "import revseq_cli.passes.jobs, revseq_cli.passes.reversal, revseq_cli.report.objects, revseq_cli.report.tables, sys; print('h5py' in sys.modules, 'rich' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout == "False False\n"
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.passes.engines.threads import Threads
     from revseq_cli.passes.jobs import Job
-    from revseq_cli.report.reports import Outcome
+    from revseq_cli.report.results import Outcome
 
 _FAILED = 1
 
@@ -74,7 +74,7 @@ def command(
     from revseq_cli.commands.manifest import parse, refuse_streams
     from revseq_cli.formats import references  # --help must not load NumPy
     from revseq_cli.ground import stopping  # --help must not load NumPy
-    from revseq_cli.report import reports  # --help must not load NumPy
+    from revseq_cli.report import tables  # --help must not load NumPy
     from revseq_cli.report.progress import Progress
 
     text = references.Reference(manifest).text
@@ -102,7 +102,7 @@ def command(
             raise
     told.require_all()
     if not (as_json or voice.quiet):
-        reports.print_batch(outcomes, len(jobs), time.monotonic() - began, color=voice.colored)
+        tables.print_batch(outcomes, len(jobs), time.monotonic() - began, color=voice.colored)
     return _FAILED if any(outcome.error for outcome in outcomes) else 0
 
 
@@ -154,10 +154,10 @@ class _Report:
             self._voice.detail(f"{where}: wrote {outcome.output}{verified}")
 
     def _print(self, outcome: Outcome, where: str) -> None:
-        from revseq_cli.report import reports
+        from revseq_cli.report import objects
 
         try:
-            click.echo(reports.outcome_json(outcome))
+            click.echo(objects.outcome(outcome))
         except OSError as e:
             self._lost.append(e)
             if not outcome.error:  # an error is told there anyway
@@ -187,7 +187,7 @@ class _Needed(NamedTuple):
 def _outcomes(jobs: list[Entry], fail_fast: bool, voice: options.Voice) -> Generator[Outcome, None, None]:
     """What became of each job that was begun, in the order of the manifest."""
     from revseq_cli.commands.survival import Survivor
-    from revseq_cli.report.reports import Outcome
+    from revseq_cli.report.results import Outcome
 
     context = click.get_current_context()
     scheduler = context.params.get("scheduler"), context.get_parameter_source("scheduler")
@@ -272,7 +272,7 @@ class _Batch:
     def _carry_out(self, place: int, delivery: run.Delivery) -> None:
         """Write the output of a job, if it is to begin."""
         from revseq_cli.commands.survival import Event
-        from revseq_cli.report.reports import Outcome
+        from revseq_cli.report.results import Outcome
 
         job, outcome = self._jobs[place], None
 
@@ -292,7 +292,7 @@ class _Batch:
 
     def _failed(self, job: Entry, error: Exception) -> Outcome:
         from revseq_cli.ground import stopping
-        from revseq_cli.report.reports import Outcome
+        from revseq_cli.report.results import Outcome
 
         stopping.check()  # what failed after a signal came may have failed because of it
         if self._fail_fast:

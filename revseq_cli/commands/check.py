@@ -48,7 +48,8 @@ def command(
     from revseq_cli.operator import spec  # --help must not load NumPy
     from revseq_cli.passes import folds, jobs, reversal  # --help must not load NumPy
     from revseq_cli.passes.arrangement import Resources
-    from revseq_cli.report import reports, view  # --help must not load NumPy
+    from revseq_cli.report import objects, tables, view  # --help must not load NumPy
+    from revseq_cli.report.results import Check
 
     if example and as_json:
         raise UsageError("--example prints text", "no --json with it", "leave out --json")
@@ -65,11 +66,9 @@ def command(
     lowest = spec.lowest_level(values, lengths, work.axis)
     # Lengths that the operator could not use at any level have no effect to count.
     counts = folds.count_lengths(work, Resources()) if lowest is not None else None
-    checked = reports.Check(
-        work.names, values, lengths, work.axis, level, found, lowest, counts, work.batch_axis, work.gaps()
-    )
+    checked = Check(work.names, values, lengths, work.axis, level, found, lowest, counts, work.batch_axis, work.gaps())
     if as_json:
-        click.echo(reports.check_json(checked))
+        click.echo(objects.check(checked))
     elif not voice.quiet:
-        reports.print_check(checked, color=voice.colored)
+        tables.print_check(checked, color=voice.colored)
     return 0 if holds else 1

@@ -80,9 +80,9 @@ def command(
     sink = registry.create_sink(reference, source, overwrite=overwrite, inputs=source.files, layout=layout)
     digest = _write(source, sink, resources, voice, verify=verify, sha256=sha256)
     if as_json:
-        from revseq_cli.report import reports
+        from revseq_cli.report import objects
 
-        click.echo(reports.convert_json(source, reference.path, sink.notes, verified=verify, sha256=digest))
+        click.echo(objects.convert(source, reference.path, sink.notes, verified=verify, sha256=digest))
 
 
 def _write(

@@ -83,7 +83,7 @@ def command(
     from revseq_cli.ground import stopping  # --help must not load NumPy
     from revseq_cli.passes import comparison, jobs  # --help must not load NumPy
     from revseq_cli.passes.differences import Tolerance
-    from revseq_cli.report import reports, view  # --help must not load NumPy
+    from revseq_cli.report import objects, view  # --help must not load NumPy
     from revseq_cli.report.progress import Progress
 
     if a == b == "-":
@@ -106,7 +106,7 @@ def command(
         for source in sources:
             source.recheck()
     if as_json:
-        click.echo(reports.diff_json(sources[0], sources[1], found))
+        click.echo(objects.diff(sources[0], sources[1], found))
     elif not voice.quiet:
         click.echo(view.differences(sources[0], sources[1], found))
     return 0 if found and not found.count else 1

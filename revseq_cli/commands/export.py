@@ -60,7 +60,7 @@ def command(
     from revseq_cli.formats import registry  # --help must not load NumPy
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.passes import jobs  # --help must not load NumPy
-    from revseq_cli.report import reports  # --help must not load NumPy
+    from revseq_cli.report import objects  # --help must not load NumPy
 
     if not output.lower().endswith(".json"):
         raise UsageError("a model is JSON", "a name that ends in .json", "add -o model.json", output)
@@ -79,7 +79,7 @@ def command(
         voice.note(note)
     voice.detail(f"wrote {', '.join(written)}")
     if as_json:
-        click.echo(reports.export_json(work.values.desc, work.lengths.desc, work.axis, written))
+        click.echo(objects.export(work.values.desc, work.lengths.desc, work.axis, written))
 
 
 class _Place(NamedTuple):

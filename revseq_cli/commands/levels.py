@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 def command(level: FeatureLevel | None, as_json: bool, voice: options.Voice) -> None:
     """Carry the command out."""
     from revseq_cli.operator.spec import FeatureLevel
-    from revseq_cli.report import reports
+    from revseq_cli.report import objects, tables
 
     levels = [level] if level is not None else list(FeatureLevel)
     if as_json:
-        click.echo(reports.levels_json(levels))
+        click.echo(objects.levels(levels))
     else:
-        reports.print_levels(levels, color=voice.colored)
+        tables.print_levels(levels, color=voice.colored)

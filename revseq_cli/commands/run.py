@@ -204,21 +204,21 @@ def _refuse_layout(layout: Layout) -> None:
 def _dry_run(work: Job, target: Target | None, resources: Resources, *, as_json: bool) -> None:
     """Everything but the work."""
     from revseq_cli.passes.arrangement import arrange
-    from revseq_cli.report import reports
+    from revseq_cli.report import objects, tables
 
     arrangement = arrange(work, resources, target.sink(work) if target else None)
-    describe = reports.plan_json if as_json else reports.plan_text
+    describe = objects.plan if as_json else tables.plan
     click.echo(describe(work.values.desc, work.lengths.desc, work.axis, arrangement))
 
 
 def _write(delivery: Delivery, voice: options.Voice, drawing: NewFile | None, *, as_json: bool) -> None:
     """Reverse into a new file."""
     from revseq_cli.ground import stopping
-    from revseq_cli.report import reports
+    from revseq_cli.report import objects, tables
     from revseq_cli.report.progress import Progress
 
     values, lengths, axis = delivery.work.values.desc, delivery.work.lengths.desc, delivery.work.axis
-    voice.detail(reports.plan_text(values, lengths, axis, delivery.arrangement))
+    voice.detail(tables.plan(values, lengths, axis, delivery.arrangement))
     with stopping.deferred(), Progress(delivery.total_bytes, shown=voice.shows_progress) as bar:
         voice.workers(delivery.arrangement)
         digest = delivery.carry_out(bar.advance, drawing)
@@ -227,7 +227,7 @@ def _write(delivery: Delivery, voice: options.Voice, drawing: NewFile | None, *,
     path, verify = delivery.target.reference.path, delivery.target.verify
     voice.detail(f"wrote {path}{', and verified it' if verify else ''}")
     if as_json:
-        click.echo(reports.run_json(values, lengths, axis, path, delivery.sink.notes, verified=verify, sha256=digest))
+        click.echo(objects.run(values, lengths, axis, path, delivery.sink.notes, verified=verify, sha256=digest))
 
 
 def _print(

@@ -46,7 +46,7 @@ def command(
     from revseq_cli.ground.tensors import DataType
     from revseq_cli.passes import folds  # --help must not load NumPy
     from revseq_cli.passes.arrangement import Resources
-    from revseq_cli.report import reports  # --help must not load NumPy
+    from revseq_cli.report import objects, tables  # --help must not load NumPy
 
     types = TextTypes(dtype, DataType.FLOAT32)
     sources = [
@@ -54,10 +54,10 @@ def command(
     ]
     found = [folds.statistics(source, Resources()) if stats else None for source in sources]
     if as_json:
-        click.echo(reports.show_json(sources, found))
+        click.echo(objects.show(sources, found))
         return
     for i, (source, statistics) in enumerate(zip(sources, found, strict=True)):
-        click.echo("\n" * (i > 0) + reports.show_text(source, statistics, preview=not voice.quiet))
+        click.echo("\n" * (i > 0) + tables.show(source, statistics, preview=not voice.quiet))
 
 
 def _sources(reference: Reference, types: TextTypes) -> Iterator[Source]:

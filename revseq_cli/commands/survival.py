@@ -22,7 +22,7 @@ from revseq_cli.ground.errors import EngineError
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
-    from revseq_cli.report.reports import Outcome
+    from revseq_cli.report.results import Outcome
 
 # Seconds between two looks at what jobs say: to be woken for each word took a tenth of the time of small jobs.
 _PAUSE = 0.005

@@ -36,7 +36,7 @@ def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, voice: o
     from revseq_cli.formats import references  # --help must not load NumPy
     from revseq_cli.formats.table import TEXT
     from revseq_cli.passes.pages import verify
-    from revseq_cli.report import reports  # --help must not load NumPy
+    from revseq_cli.report import objects, tables  # --help must not load NumPy
     from revseq_cli.report.words import message
 
     found: dict[str, PageReport | RevseqError] = {}
@@ -48,12 +48,12 @@ def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, voice: o
             e.hint = ""  # hints are about options that other commands have
             found[reference.name] = e.about(reference.name)
     if as_json:
-        click.echo(reports.pages_json(found, level))
+        click.echo(objects.pages(found, level))
     for each in found.values():
         if isinstance(each, RevseqError):
             click.echo(message(each), err=True)
     if not (as_json or voice.quiet):
-        reports.print_pages(found, color=voice.colored)
+        tables.print_pages(found, color=voice.colored)
     pages_read = list(found.values())
     if any(isinstance(each, RevseqError) for each in pages_read):
         return _FAILED

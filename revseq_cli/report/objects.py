@@ -1,0 +1,186 @@
+"""Results as JSON for programs: one object for each report, whose members the man pages list."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from revseq_cli.ground.errors import RevseqError
+from revseq_cli.operator.spec import support
+from revseq_cli.report import view
+from revseq_cli.report.results import Check, Outcome, difference_of, statistics_of
+from revseq_cli.report.words import message, spelled
+
+SCHEMA = 1
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from revseq_cli.formats.contract import Source
+    from revseq_cli.ground.errors import Words
+    from revseq_cli.ground.tensors import TensorDesc
+    from revseq_cli.operator.spec import FeatureLevel
+    from revseq_cli.passes.arrangement import Arrangement
+    from revseq_cli.passes.differences import Differences
+    from revseq_cli.passes.pages import PageReport
+    from revseq_cli.passes.statistics import Statistics
+
+
+def run(
+    values: TensorDesc,
+    lengths: TensorDesc,
+    axis: int,
+    output: str,
+    notes: Sequence[str | Words],
+    *,
+    verified: bool,
+    sha256: str | None,
+) -> str:
+    """What `run` did; the digest only where it was asked for."""
+    done = {"output": output, "bytes": values.total_bytes, "verified": verified, "notes": [*map(spelled, notes)]}
+    digest = {"sha256": sha256} if sha256 else {}
+    return _as_json({**_job_json(values, lengths, axis), **done, **digest})
+
+
+def export(values: TensorDesc, lengths: TensorDesc, axis: int, written: Sequence[str]) -> str:
+    """What `export` wrote: the model, then its files."""
+    return _as_json({**_job_json(values, lengths, axis), "output": written[0], "files": list(written[1:])})
+
+
+def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrangement) -> str:
+    """What `run` would do."""
+    plan = {
+        "blocks": arrangement.plan.block_count,
+        "block_bytes": arrangement.plan.block_elements * values.data_type.size,
+        "read_bytes": values.total_bytes + lengths.total_bytes,
+        "write_bytes": values.total_bytes,
+        "engine": arrangement.engine.name,
+        "workers": None if arrangement.scheduler else arrangement.workers,
+        "memory": arrangement.need,
+        "spooled": arrangement.spooled,
+        **({"scheduler": arrangement.scheduler} if arrangement.scheduler else {}),
+    }
+    return _as_json({**_job_json(values, lengths, axis), "plan": plan})
+
+
+def convert(source: Source, output: str, notes: Sequence[str | Words], *, verified: bool, sha256: str | None) -> str:
+    """What `convert` did; the digest only where it was asked for."""
+    done = {"output": output, "bytes": source.desc.total_bytes, "verified": verified, "notes": [*map(spelled, notes)]}
+    return _as_json({"input": _tensor_json(source), **done, **({"sha256": sha256} if sha256 else {})})
+
+
+def diff(a: Source, b: Source, found: Differences | None) -> str:
+    """How two tensors differ; `found` is None where their data types or sizes do."""
+    values: dict[str, Any] = {"different": None, "first": [], "largest_absolute": None, "largest_relative": None}
+    if found:
+        first = [{"index": index, "A": in_a, "B": in_b} for index, in_a, in_b in view.first_differences(found)]
+        largest = _finite({"largest_absolute": found.largest_absolute, "largest_relative": found.largest_relative})
+        values = {"different": found.count, "first": first, **largest}
+    return _as_json({"equal": bool(found and not found.count), "A": _tensor_json(a), "B": _tensor_json(b), **values})
+
+
+def show(sources: Sequence[Source], statistics: Sequence[Statistics | None]) -> str:
+    """What `show` knows of each tensor."""
+    tensors = [
+        {
+            "name": source.name,
+            **_desc_json(source.desc),
+            "bytes": source.desc.total_bytes,
+            "format": source.storage.format,
+            "storage": source.storage.details,
+            "notes": list(source.gaps()),
+            **({"statistics": _finite(statistics_of(found))} if found else {}),
+        }
+        for source, found in zip(sources, statistics, strict=True)
+    ]
+    return _as_json({"tensors": tensors})
+
+
+def check(check: Check) -> str:
+    """What `check` found."""
+    return _as_json(
+        {
+            "level": check.level.short,
+            "valid": all(c.ok for c in check.constraints),
+            **_job_json(check.values, check.lengths, check.axis),
+            "BatchAxis": check.batch_axis,
+            "constraints": [c.__dict__ | {"hint": spelled(c.hint)} for c in check.constraints],
+            "lowest_level": check.lowest.short if check.lowest is not None else None,
+            "lengths": check.counts._asdict() if check.counts is not None else None,
+            "notes": [*map(spelled, check.notes)],
+        }
+    )
+
+
+def pages(found: dict[str, PageReport | RevseqError], level: FeatureLevel) -> str:
+    """What `verify` found, page by page."""
+    pages = []
+    for name, page in found.items():
+        if isinstance(page, RevseqError):
+            pages.append({"page": name, "error": message(page), "examples": [], "skipped": 0})
+            continue
+        examples = [
+            {
+                "number": f.number,
+                "line": f.line,
+                "right": f.right,
+                "problems": list(f.problems),
+                "difference": difference_of(f) or None,
+                "clamped": f.clamped,
+            }
+            for f in page.findings
+        ]
+        pages.append({"page": name, "error": None, "examples": examples, "skipped": page.skipped})
+    return _as_json({"level": level.short, "pages": pages})
+
+
+def outcome(outcome: Outcome) -> str:
+    """What became of one job; the digest only where it was asked for."""
+    line, output, error, size, verified, notes, sha256 = outcome
+    found = {"line": line, "output": output, "ok": error is None, "error": message(error) if error else None}
+    digest = {"sha256": sha256} if sha256 else {}
+    return _as_json({**found, "bytes": size, "verified": verified, "notes": [*map(spelled, notes)], **digest})
+
+
+def levels(levels: Sequence[FeatureLevel]) -> str:
+    """The support table."""
+    rows = []
+    for level in levels:
+        row = support(level)
+        rows.append(
+            {
+                "level": level.short,
+                "dimension_counts": [row.dimension_counts[0], row.dimension_counts[-1]] if row else None,
+                "InputTensor": [t.name for t in row.values] if row else None,
+                "SequenceLengthsTensor": [t.name for t in row.lengths] if row else None,
+                "most_elements": row.most_elements if row else None,
+            }
+        )
+    return _as_json({"levels": rows})
+
+
+def _finite(numbers: dict[str, Any]) -> dict[str, Any]:
+    """JSON has neither NaN nor infinities nor complex numbers: they are strings."""
+
+    def plain(number: object) -> object:
+        finite = not isinstance(number, float) or math.isfinite(number)
+        return number if finite and not isinstance(number, complex) else str(number)
+
+    return {key: plain(number) for key, number in numbers.items()}
+
+
+def _tensor_json(source: Source) -> dict[str, Any]:
+    return {"name": source.name, **_desc_json(source.desc)}
+
+
+def _as_json(report: dict[str, Any]) -> str:
+    return json.dumps({"schema": SCHEMA, **report})
+
+
+def _desc_json(desc: TensorDesc) -> dict[str, Any]:
+    return {"DataType": desc.data_type.name, "Sizes": list(desc.sizes)}
+
+
+def _job_json(values: TensorDesc, lengths: TensorDesc, axis: int) -> dict[str, Any]:
+    return {"InputTensor": _desc_json(values), "SequenceLengthsTensor": _desc_json(lengths), "Axis": axis}
