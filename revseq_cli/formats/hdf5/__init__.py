@@ -1,1 +1,9 @@
-"""The format HDF5."""
+"""The format HDF5, also under the names of fields that build on it, such as NetCDF-4.
+
+`library` is the one way to h5py. `files` opens files and words h5py's errors. `links` finds a dataset, `types` and
+`filters` say what its elements and chunks are, `scales` and `netcdf` what it says about its dimensions. On these stand
+`source`, which reads a dataset, and `origin`, what a new file takes over from it; on these `creation`, the storage of a
+new dataset, `copying`, its attributes, groups and scales, and `sink`, which writes it.
+It may import ground, and of formats the contract, recognition, regions and storage. The registry loads `source` and
+`sink` when a file needs them, since h5py takes as long to load as NumPy.
+"""

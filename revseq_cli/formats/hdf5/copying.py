@@ -1,4 +1,4 @@
-"""What an HDF5 dataset has beside its values, made anew in another file: groups, attributes, dimension scales."""
+"""Copies what an HDF5 dataset has beside its values into a new file: groups, attributes, dimension scales."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.contract import Source
 
-# Attributes that say who refers to whom among dimension scales; attaching the scales makes them anew.
+# Attributes that hold the references between datasets and their scales; attaching the scales writes new ones.
 _SCALE_REFERENCES = ("DIMENSION_LIST", "REFERENCE_LIST")
 
 
 class _Carried(NamedTuple):
-    """A dataset that comes into the new file: where it stands in the old one, and its path in the new one."""
+    """A dataset that is carried over: in the old file, and its path in the new one."""
 
     source: h5py.Dataset
     path: str
@@ -37,7 +37,10 @@ class _Carried(NamedTuple):
 def create_dataset(
     file: h5py.File, name: str, like: Source, properties: h5py.h5p.PropDCID, where: str
 ) -> tuple[h5py.Dataset, list[str | Words]]:
-    """A dataset of the sizes and data type of `like`, with all that can be carried over; and what could not be."""
+    """A new dataset of the sizes and data type of `like`, without values; and notes on what was not carried over.
+
+    Where `like` is an HDF5 dataset, its attributes, its scales and the groups on its path are copied.
+    """
     if not isinstance(like, Hdf5Source):
         space = h5py.h5s.create_simple(like.sizes)
         kind = types.kind_of(like.dtype)
@@ -48,15 +51,15 @@ def create_dataset(
 
 
 def keeps_order(like: Source) -> bool:
-    """Whether the new file's root must remember in which order its links are made, as the old one's does.
+    """Whether the root group of the new file must remember the order in which its links are made, as in the old file.
 
-    NetCDF's library opens no file for writing whose groups do not.
+    NetCDF's library opens a file for writing only where all groups do.
     """
     return isinstance(like, Hdf5Source) and bool(like.origin.link_order)
 
 
 def refuse_clashes(like: Source, name: str, where: str) -> None:
-    """UsageError where the output's name is needed for a scale that comes with it."""
+    """UsageError where a scale that is carried over needs the output's path, or NetCDF would not find it from there."""
     if not isinstance(like, Hdf5Source):
         return
     origin, hint = like.origin, Words.of("add {}", output=f"{where}::/{like.inner}")
@@ -68,9 +71,9 @@ def refuse_clashes(like: Source, name: str, where: str) -> None:
 
 
 class _Copy:
-    """Makes one dataset of an old file anew in a new one, with the groups on its way and the scales of its dimensions.
+    """Copies one dataset into a new file, without values, with the groups on its path and the scales of its dimensions.
 
-    Groups, datasets and attributes are made in the order in which the old file has them.
+    Groups, datasets and attributes are created in the order in which they were created in the old file.
     """
 
     def __init__(self, source: h5py.Dataset, file: h5py.File, name: str) -> None:
@@ -116,7 +119,7 @@ class _Copy:
         return _create(group, name, (kind, h5py.h5s.create_simple(self._source.shape, limits), properties), where)
 
     def _group(self, path: str, like: str) -> h5py.Group:
-        """The group of that path in the new file, made like the old file's group `like` where it is not there yet."""
+        """The group of that path in the new file; created like the old file's group `like`, if it is missing."""
         if not path:
             return self._file["/"]
         if path in self._file:
@@ -131,8 +134,8 @@ class _Copy:
         return group
 
     def _scales(self) -> Iterator[h5py.Dataset]:
-        """Each scale that must come along, once."""
-        found: dict[str, h5py.Dataset] = {}
+        """Each scale that must be carried over, once."""
+        scales: dict[str, h5py.Dataset] = {}
         for d, scale in self._attached():
             try:
                 if scale.name is None:
@@ -141,22 +144,22 @@ class _Copy:
             except FormatError as e:
                 self._notes.append(f"a scale of dimension {d} {e.found}, and is not carried over")
             else:
-                found.setdefault(scale.name, scale)
-        for dataset in [self._source, *found.values()]:
-            if missing := netcdf.missing_dimensions(dataset, [self._source, *found.values()]):
+                scales.setdefault(scale.name, scale)
+        for dataset in [self._source, *scales.values()]:
+            if missing := netcdf.missing_dimensions(dataset, [self._source, *scales.values()]):
                 for scale in netcdf.scales_by_number(self._source.file, self._old_names, missing):
-                    found.setdefault(scale.name, scale)
-        found.pop(self._source.name, None)
-        return iter(found.values())
+                    scales.setdefault(scale.name, scale)
+        scales.pop(self._source.name, None)
+        return iter(scales.values())
 
     def _attached(self) -> Iterator[tuple[int, h5py.Dataset]]:
-        """Each dimension's scales, with the dimension's index."""
+        """Each scale of each dimension, with the index of the dimension."""
         return ((d, scale) for d in range(self._source.ndim) for scale in scales_of(self._source, d))
 
     def _copy_attributes(self, source: h5py.HLObject, target: h5py.HLObject, ids: dict[int, int] | None = None) -> None:
-        """Every attribute with its own type, bit for bit; one that refers to other objects only makes a note.
+        """Copy every attribute with its own type, bit for bit; one that holds references is left out, with a note.
 
-        `ids` has the new numbers of NetCDF's dimensions.
+        `ids` gives the new numbers of NetCDF's dimensions for the old ones.
         """
         for attribute in _attributes(source):
             name = attribute.get_name().decode("utf-8", "surrogateescape")
@@ -179,7 +182,7 @@ class _Copy:
                 new.write(values, mtype=memory_type)
 
     def _count_others(self, carried: list[_Carried]) -> None:
-        """Say how many objects of the old file are not in the new one."""
+        """Add a note on the objects of the old file that are not carried over."""
         seen = set()
         for each in carried:
             item: h5py.HLObject = each.source
@@ -188,7 +191,7 @@ class _Copy:
                 item = item.parent
         try:
             others = len(self._old_names) - len(seen)
-        except (OSError, RuntimeError, KeyError, ValueError):  # what is damaged there is not asked for here
+        except (OSError, RuntimeError, KeyError, ValueError):  # damage to objects that are not carried over
             self._notes.append("some other objects cannot be read, and none is carried over")
             return
         self._notes += left_behind(others, "object")
@@ -203,11 +206,11 @@ def _create(group: h5py.Group, name: str, made_of: tuple[Any, ...], where: str) 
 
 
 def _creation_orders(dataset: h5py.Dataset) -> list[int]:
-    """The place of each step of the dataset's path among the links of its group, by the time when they were made."""
+    """For each part of the dataset's path, its number in the order in which the links of its group were created."""
     parts = dataset.name.strip("/").split("/")
     paths = ("/".join(parts[: i + 1]).encode() for i in range(len(parts)))
-    found = (dataset.file.id.links.get_info(path) for path in paths)
-    return [link.corder if link.corder_valid else 0 for link in found]
+    links = (dataset.file.id.links.get_info(path) for path in paths)
+    return [link.corder if link.corder_valid else 0 for link in links]
 
 
 def _group_properties(group: h5py.Group) -> h5py.h5p.PropGCID:
@@ -226,7 +229,7 @@ def _group_properties(group: h5py.Group) -> h5py.h5p.PropGCID:
 
 
 def _attributes(item: h5py.HLObject) -> Iterator[h5py.h5a.AttrID]:
-    """Every attribute, in the order in which they were made where the object remembers it, else by name."""
+    """Every attribute, in the order of creation where the object remembers it, else by name."""
     tracked = item.id.get_create_plist().get_attr_creation_order() & h5py.h5p.CRT_ORDER_TRACKED
     order = h5py.h5.INDEX_CRT_ORDER if tracked else h5py.h5.INDEX_NAME
     for i in range(h5py.h5a.get_num_attrs(item.id)):
@@ -234,9 +237,9 @@ def _attributes(item: h5py.HLObject) -> Iterator[h5py.h5a.AttrID]:
 
 
 def _values(attribute: h5py.h5a.AttrID, kind: h5py.h5t.TypeID) -> NDArray[Any] | None:
-    """An attribute's values as bytes, with the file's own type, so that nothing is converted; None where it is empty.
+    """An attribute's values as bytes, in the file's own type, so that nothing is converted; None where it is empty.
 
-    Of what has any length, such as a text, they hold the place in memory.
+    For elements of variable length, such as text, the bytes hold pointers into memory.
     """
     if attribute.get_space().get_simple_extent_type() == h5py.h5s.NULL:
         return None

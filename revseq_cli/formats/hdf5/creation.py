@@ -16,7 +16,7 @@ _SHUFFLE, _FLETCHER32 = h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32
 
 
 def creation_properties(like: Source, layout: Layout, where: str) -> h5py.h5p.PropDCID:
-    """The storage of the new dataset: that of the old one, as far as `layout` does not say otherwise."""
+    """The storage of the new dataset: that of the input, where `layout` does not ask for another."""
     if isinstance(like, Hdf5Source):
         properties = like.origin.properties.copy()
     else:
@@ -38,7 +38,7 @@ def creation_properties(like: Source, layout: Layout, where: str) -> h5py.h5p.Pr
 
 
 def _compress(properties: h5py.h5p.PropDCID, compression: str | int) -> None:
-    """Only what compresses is changed: a checksum stays, and so does a shuffle before gzip."""
+    """Change the filters that compress; a checksum stays, and so does a shuffle before gzip."""
     codes = [code for code, _, _ in pipeline(properties)]
     if codes:
         properties.remove_filter(h5py.h5z.FILTER_ALL)
@@ -51,7 +51,7 @@ def _compress(properties: h5py.h5p.PropDCID, compression: str | int) -> None:
 
 
 def _guessed_chunks(like: Source) -> tuple[int, ...]:
-    """What h5py would choose."""
+    """The sizes of chunks that h5py would choose."""
     with h5py.File.in_memory() as file:
         chunks: tuple[int, ...] = file.create_dataset("x", like.sizes, like.dtype, chunks=True).chunks
         return chunks

@@ -1,4 +1,4 @@
-"""HDF5 files opened for reading, and the errors that HDF5 and h5py raise meanwhile, worded as ours."""
+"""HDF5 files opened for reading; what HDF5 and h5py raise is turned into a RevseqError."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, wo
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# What h5py raises, for HDF5 or of its own; after what was tried, HDF5 has in brackets the innermost of its reasons.
+# What h5py raises, for HDF5 or of its own. HDF5's messages end with the innermost of its reasons in brackets.
 RAISED = (OSError, RuntimeError, KeyError, ValueError, TypeError)
 _INNERMOST = re.compile(r"^[A-Z][^(]* \((.+)\)$", re.DOTALL)
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
@@ -24,7 +24,7 @@ _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 @contextlib.contextmanager
 def opened(path: str, where: str = "") -> Iterator[h5py.File]:
-    """The file, for reading; what h5py raises while it is open is told in our form."""
+    """The file, for reading; what h5py raises inside the block becomes a RevseqError about `where`, or the path."""
     try:
         with _open(path) as file:
             yield file
@@ -37,7 +37,7 @@ def opened(path: str, where: str = "") -> Iterator[h5py.File]:
 
 
 def _is_of_h5py(error: Exception) -> bool:
-    """Whether h5py raised it, and not a mistake of ours."""
+    """Whether the error was raised inside h5py; any other is a mistake in this program."""
     trace = error.__traceback__
     while trace and trace.tb_next:
         trace = trace.tb_next
@@ -45,18 +45,18 @@ def _is_of_h5py(error: Exception) -> bool:
 
 
 def _worded(error: Exception, path: str, where: str) -> RevseqError:
-    """What h5py raised, in our form; only what HDF5 itself cannot read is called damaged."""
+    """The RevseqError for an error of h5py's; only what HDF5 itself cannot read is called damaged."""
     words = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     if "memory allocation failed" in words:
         return worded(MemoryError(), where)
     if "unable to lock file" in words:
         return TensorIOError("is being written by another process", hint="try again later", where=path)
-    if "already open for" in words:  # a mark in the file itself, which a writer that died leaves behind
+    if "already open for" in words:  # a mark in the file, which a writer that was killed leaves behind
         hint = f"try again later; if nobody writes it: h5clear -s {shlex.quote(path)}"
         return TensorIOError("is being written by another process", hint=hint, where=path)
     if number := error_number(error):
         return positioned.failed(where, "read", OSError(number, os.strerror(number)))
-    if not (innermost := _INNERMOST.search(words)):  # h5py's own words, for what it does not know
+    if not (innermost := _INNERMOST.search(words)):  # a message of h5py's own, about what it does not support
         return FormatError(f"h5py cannot read it: {words[:200]}", "what h5py knows", where=where)
     reason = innermost[1][:200]
     newer = f", or of a newer version than HDF5 {h5py.version.hdf5_version}" if "version" in reason else ""
@@ -73,6 +73,6 @@ def _open(path: str) -> h5py.File:
 
 
 def error_number(error: Exception) -> int:
-    """The system's error number that HDF5 has in its message, or 0."""
-    found = re.search(r"errno = (\d+)", str(error))
-    return getattr(error, "errno", None) or (int(found[1]) if found else 0)
+    """The system's error number, which HDF5 has in its message; 0 where there is none."""
+    match = re.search(r"errno = (\d+)", str(error))
+    return getattr(error, "errno", None) or (int(match[1]) if match else 0)

@@ -1,4 +1,4 @@
-"""The filters of HDF5 datasets: which ones a dataset has, whether they are installed, and how to ask for the same."""
+"""The filters of HDF5 datasets: which ones a dataset has, whether they are installed, how to ask for the same ones."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-# HDF5's own filters, and those of its registry that hdf5plugin brings: what files say of them is long, or empty.
+# Short names for HDF5's own filters and for those that hdf5plugin brings: the names in files are long, or empty.
 _NAMES = {
     1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset", 307: "bzip2", 32000: "lzf",
     32001: "blosc", 32004: "lz4", 32008: "bitshuffle", 32013: "zfp", 32015: "zstd", 32017: "sz", 32018: "fcidecomp",
     32024: "sz3", 32026: "blosc2", 32028: "sperr",
 }  # fmt: skip
-# A filter may complete its parameters when a dataset is made: a dataset then has more of them than were asked for, and
-# asking for those again would complete them twice. These are the filters that do it in a way of their own, and what
-# was asked for, in terms of what the dataset has: bitshuffle puts three numbers first, SZ and SZ3 the sizes of a chunk,
-# JPEG-LS and HTJ2K need none, and SPERR packs its second one into the first.
+# Some filters change their parameters when a dataset is created: it then stores others than were asked for, and asking
+# for the stored ones would change them twice. For each such filter, the parameters that were asked for, from those that
+# are stored: bitshuffle puts three numbers first, SZ and SZ3 the sizes of a chunk, JPEG-LS and HTJ2K need none, and
+# SPERR packs its second one into the first.
 _ASKED_FOR: dict[int, Callable[[tuple[int, ...]], tuple[int, ...]]] = {
     32008: lambda stored: stored[3:],
     32017: lambda stored: stored[-9:],
@@ -30,6 +30,7 @@ _ASKED_FOR: dict[int, Callable[[tuple[int, ...]], tuple[int, ...]]] = {
     32033: lambda _: (),
 }
 
+# Registered number, flags and parameters.
 _Filter = tuple[int, int, tuple[int, ...]]
 
 
@@ -38,10 +39,10 @@ UNCOMPRESSED = Words.of("add {}", compression="none")
 
 
 def filters_of(dataset: h5py.Dataset) -> dict[int, str]:
-    """The filters that a chunk passes through, by HDF5's registered number."""
+    """The names of the filters that a chunk passes through, by HDF5's registered number."""
     properties = dataset.id.get_create_plist()
-    found = (properties.get_filter(i) for i in range(properties.get_nfilters()))
-    return {code: _NAMES.get(code) or name.decode("utf-8", "replace")[:40] for code, _, _, name in found}
+    filters = (properties.get_filter(i) for i in range(properties.get_nfilters()))
+    return {code: _NAMES.get(code) or name.decode("utf-8", "replace")[:40] for code, _, _, name in filters}
 
 
 def require_filters(dataset: h5py.Dataset, where: str) -> None:
@@ -59,7 +60,7 @@ def require_filters(dataset: h5py.Dataset, where: str) -> None:
 
 
 def properties_of(dataset: h5py.Dataset) -> h5py.h5p.PropDCID:
-    """What to ask for, to get a dataset with the storage of this one."""
+    """The creation properties to ask for, to get a dataset with the storage of this one."""
     properties = dataset.id.get_create_plist().copy()
     filters = pipeline(properties)
     if filters:
@@ -70,15 +71,18 @@ def properties_of(dataset: h5py.Dataset) -> h5py.h5p.PropDCID:
 
 
 def changed_filters(made: h5py.Dataset, like: h5py.Dataset, asked: h5py.h5p.PropDCID) -> list[str]:
-    """A note for each filter whose parameters differ although the same ones were asked for, as of another version."""
+    """A note for each filter that stores other parameters than in `like` although the same ones were asked for.
+
+    That happens where another version of the filter is installed.
+    """
     kept = set(pipeline(properties_of(like))) & set(pipeline(asked))
     codes = {code for code, _, _ in kept}
     wanted = {code: stored for code, _, stored in pipeline(like.id.get_create_plist()) if code in codes}
-    found = {code: stored for code, _, stored in pipeline(made.id.get_create_plist())}
+    got = {code: stored for code, _, stored in pipeline(made.id.get_create_plist())}
     return [
-        f"the filter {name} had the parameters {wanted[code]}, and has {found[code]} here"
+        f"the filter {name} had the parameters {wanted[code]}, and has {got[code]} here"
         for code, name in filters_of(like).items()
-        if code in wanted and found[code] != wanted[code]
+        if code in wanted and got[code] != wanted[code]
     ]
 
 

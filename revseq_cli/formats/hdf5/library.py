@@ -1,7 +1,7 @@
-"""The one way to h5py: HDF5's library starts as it would in an empty environment, and loads no code from folders.
+"""The one way to h5py: every module imports it from here, so that HDF5 starts without its environment variables.
 
-When it starts, HDF5 heeds variables that load code (HDF5_VOL_CONNECTOR and HDF5_DRIVER, from HDF5_PLUGIN_PATH), that
-crash the process where they name nothing, or that change how files are read. So every module imports h5py from here.
+Some of them load code (HDF5_VOL_CONNECTOR and HDF5_DRIVER, from HDF5_PLUGIN_PATH), some crash the process where they
+name nothing, and others change how files are read. HDF5 reads them once, when it is loaded.
 """
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ from __future__ import annotations
 import os
 import sys
 
-# A file system's locks are the user's to know, and the check of versions is one of h5py's installation.
-_HEEDED = {"HDF5_USE_FILE_LOCKING", "HDF5_DISABLE_VERSION_CHECK"}
+# Variables that stay: the user knows whether a file system has locks, and the check of versions is about h5py itself.
+_KEPT = {"HDF5_USE_FILE_LOCKING", "HDF5_DISABLE_VERSION_CHECK"}
 
 
 def _forget() -> list[str]:
-    """Take HDF5's variables out of the environment, also for the processes that this one starts; a note of which."""
-    names = sorted(name for name in os.environ if name.startswith("HDF5_") and name not in _HEEDED)
+    """Remove HDF5's variables from the environment of this process and of those that it starts; a note on each."""
+    names = sorted(name for name in os.environ if name.startswith("HDF5_") and name not in _KEPT)
     for name in names:
         del os.environ[name]
     why = "not heeded, since it can load code or change how HDF5 files are read"
     return [f"the variable {name} is {why}" for name in names]
 
 
-notes = [] if "h5py" in sys.modules else _forget()  # where h5py is already there, it is too late
+notes = [] if "h5py" in sys.modules else _forget()  # if h5py is loaded, HDF5 has read them already
 
-import h5py  # noqa: E402 - only now
+import h5py  # noqa: E402 - after the variables are removed
 
-# The only filters are those that are built in, and those of the package hdf5plugin, which brings and registers its own.
+# HDF5 looks for filters in no folder: there are those that are built in, and those that hdf5plugin registers.
 for _ in range(h5py.h5pl.size()):
     h5py.h5pl.remove(0)
 

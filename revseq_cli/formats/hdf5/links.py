@@ -1,7 +1,7 @@
-"""The ways from the root of an HDF5 file to its datasets; every link is looked at before it is taken.
+"""How a dataset is found in an HDF5 file: every link on its path is looked at before it is followed.
 
-A hard link is a name. A soft link is followed by hand, as long as it stays in the file. External and user-defined links
-lead to other files or run code, and are never followed.
+Hard links are followed. Soft links are followed here and not by HDF5, as long as they stay in the file. External and
+user-defined links lead to other files or run code, and are never followed.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from revseq_cli.formats.hdf5 import scales, types
 from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.ground.errors import FormatError, listed
 
-_MOST_SOFT_LINKS = 16  # on the way to one dataset, as HDF5 has it
-_MOST_LOOKED_AT = 100
+_MOST_SOFT_LINKS = 16  # on the path of one dataset, as in HDF5
+_MOST_LOOKED_AT = 100  # datasets whose data types are read for a hint
 _WANTED = "a dataset inside the file"
 
 
-class Found(NamedTuple):
-    """A dataset: its name as it was typed, and its place, which is a name of hard links alone."""
+class Located(NamedTuple):
+    """A dataset, its path as it was typed, and `place`, a path to it of hard links alone."""
 
     dataset: h5py.Dataset
     name: str
@@ -28,19 +28,19 @@ class Found(NamedTuple):
 
 
 class _Listing(NamedTuple):
-    """Every dataset by its first hard name, with whether it is a scale; and where the other links say they lead."""
+    """The content of a file: each dataset by its first path of hard links, with whether it is a scale; other links."""
 
     datasets: dict[str, bool]
     links: dict[str, _Link]
 
     @property
     def only(self) -> list[str]:
-        """Those that can be meant where nobody says which: all but the scales, unless there are only scales."""
+        """The datasets to choose from where none is named: all but the scales, unless there are only scales."""
         return [name for name, scale in self.datasets.items() if not scale] or list(self.datasets)
 
 
 class _Link(NamedTuple):
-    """A link that is no hard one: HDF5's number of its kind, and what it names, in which file."""
+    """A soft, external or user-defined link: HDF5's number of its kind, the path that it names, and in which file."""
 
     kind: int
     target: str = ""
@@ -48,7 +48,7 @@ class _Link(NamedTuple):
 
     @classmethod
     def read(cls, group: h5py.h5g.GroupID, part: bytes) -> _Link | None:
-        """The link of that name; None for a hard one."""
+        """The link of that name; None for a hard link."""
         kind = group.links.get_info(part).type
         if kind == h5py.h5l.TYPE_HARD:
             return None
@@ -67,7 +67,7 @@ class _Link(NamedTuple):
         return f"a user-defined link of class {self.kind}"
 
     def hint(self, path: str, rest: list[str]) -> str:
-        """What to type for what stands behind an external link, if its file is there."""
+        """A hint that names the target of an external link directly, if its file exists."""
         file = os.path.join(os.path.dirname(path), self.file)  # noqa: PTH118, PTH120 - any text, as the file has it
         if self.kind != h5py.h5l.TYPE_EXTERNAL or not os.path.isfile(file):  # noqa: PTH113
             return ""
@@ -75,7 +75,7 @@ class _Link(NamedTuple):
 
 
 def parts_of(inner: str, path: str) -> list[str]:
-    """The steps of a dataset's path; FormatError for one that HDF5 would read in another way than it looks."""
+    """The parts of a dataset's path; FormatError for one that is empty, . or .., which mean more to HDF5."""
     parts = inner.strip("/").split("/")
     if any(part in ("", ".", "..") for part in parts):
         raise FormatError(f"{inner!r} is no dataset's name", "a path such as /group/name", where=path)
@@ -83,12 +83,12 @@ def parts_of(inner: str, path: str) -> list[str]:
 
 
 def names_in(file: h5py.File) -> list[str]:
-    """The name of every dataset; one that has several is named once."""
+    """The path of every dataset; one that has several paths is named once."""
     return list(_listing(file).datasets)
 
 
-def find(file: h5py.File, inner: str | None, path: str) -> Found:
-    """The named dataset, or the only one."""
+def find(file: h5py.File, inner: str | None, path: str) -> Located:
+    """The dataset with the path `inner`, or the only one; FormatError where there is none."""
     parts = parts_of(_only(file, path) if inner is None else inner, path)
     name = "/" + "/".join(parts)
     where = f"{path}::{name}"
@@ -99,13 +99,13 @@ def find(file: h5py.File, inner: str | None, path: str) -> Found:
         inside = [each for each in _listing(file).datasets if each.startswith(f"{place}/")]
         found = f"is a group with {listed(inside)}" if inside else "is a group"
         raise FormatError(found, "a dataset", _hint(file, path, inside), where)
-    return Found(h5py.Dataset(item), name, place)
+    return Located(h5py.Dataset(item), name, place)
 
 
 def _followed(
     file: h5py.File, parts: list[str], path: str, where: str
 ) -> tuple[h5py.h5g.GroupID | h5py.h5d.DatasetID, str]:
-    """What stands at the end of the way, and a name of hard links for it."""
+    """The group or dataset that a path leads to, and a path of hard links to it."""
     root = h5py.h5g.open(file.id, b"/")
     item, place, todo, followed = root, "", parts, list[str]()
     while todo:
@@ -141,7 +141,7 @@ def _open(group: h5py.h5g.GroupID, part: bytes, where: str) -> h5py.h5g.GroupID 
 
 
 def _nothing(file: h5py.File, followed: list[str], path: str, where: str) -> FormatError:
-    """The error for a way that ends too early."""
+    """The error for a path that leads nowhere; `followed` are the soft links on it."""
     names = names_in(file)
     hint = _hint(file, path, names)
     found = f"{', and '.join(followed)}, where nothing is" if followed else "no such dataset"
@@ -149,7 +149,7 @@ def _nothing(file: h5py.File, followed: list[str], path: str, where: str) -> For
 
 
 def _only(file: h5py.File, path: str) -> str:
-    """The one dataset, or the one beside its dimensions' scales."""
+    """The path of the only dataset, where the scales of its dimensions do not count."""
     listing = _listing(file)
     names = listing.only
     if not names and listing.links:
@@ -178,7 +178,7 @@ def _may_be_tensor(file: h5py.File, name: str) -> bool:
 
 
 def _listing(file: h5py.File) -> _Listing:
-    """All that hard links lead to; what cannot be opened is among the datasets, and whoever names it is told why."""
+    """All that hard links lead to; what cannot be opened counts as a dataset, and naming it raises the reason."""
     datasets: dict[str, bool] = {}
     links: dict[str, _Link] = {}
     root = h5py.h5g.open(file.id, b"/")

@@ -30,9 +30,9 @@ _NAMING = (
 
 
 def new_dimension_ids(datasets: Iterable[h5py.Dataset]) -> dict[int, int]:
-    """For the number of each dimension whose scale is among the datasets, its number where there are no others."""
-    found = sorted({number for each in datasets if is_scale(each) for number in _numbers(each, _OWN_ID)})
-    return {old: new for new, old in enumerate(found)}
+    """The new number for the old one of each dimension whose scale is among the datasets: from 0 on, without gaps."""
+    numbers = sorted({number for each in datasets if is_scale(each) for number in _numbers(each, _OWN_ID)})
+    return {old: new for new, old in enumerate(numbers)}
 
 
 def has_number(scale: h5py.Dataset) -> bool:
@@ -58,7 +58,7 @@ def misplaced(scales: Iterable[str], name: str, *, classic: bool) -> str:
 
 
 def renumbered(values: NDArray[Any], ids: dict[int, int]) -> NDArray[Any] | None:
-    """An attribute's numbers of dimensions with their new values; None where one of them has none."""
+    """An attribute's numbers of dimensions, changed to the new ones; None where one of them has no new number."""
     if values.dtype.kind not in "iu" or any(number not in ids for number in values.reshape(-1).tolist()):
         return None
     return np.array([ids[number] for number in values.reshape(-1).tolist()], values.dtype).reshape(values.shape)
@@ -82,7 +82,10 @@ def scales_by_number(file: h5py.File, names: Iterable[bytes], wanted: set[int]) 
 
 
 def dangling(carried: Iterable[tuple[h5py.Dataset, str]]) -> list[str]:
-    """A note for each attribute of a dataset that is carried over, with its new path, which names one that is not."""
+    """A note for each attribute that names a dataset which is not carried over.
+
+    `carried` are the datasets that are carried over, each with its path in the new file.
+    """
     carried = list(carried)
     addresses = {_address(dataset) for dataset, _ in carried}
     notes = []
@@ -105,20 +108,20 @@ def _numbers(dataset: h5py.Dataset, key: str) -> list[int]:
 
 def _words(dataset: h5py.Dataset, key: str) -> list[str]:
     """The names in an attribute of text; none where it does not exist, or holds something else."""
-    found: list[str] = []
+    words: list[str] = []
     for value in np.asarray(dataset.attrs.get(key, ()), object).reshape(-1):  # one text, or a list of them
         text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-        found += text.split() if isinstance(text, str) else []
-    return [word for word in found if not word.endswith(":")]
+        words += text.split() if isinstance(text, str) else []
+    return [word for word in words if not word.endswith(":")]
 
 
 def _named(dataset: h5py.Dataset, word: str) -> h5py.Dataset | None:
     """The dataset that a word in an attribute means: in the dataset's own group, or else in one above it."""
     group = dataset.parent
     while True:
-        found = _by_hard_links(dataset.file if word.startswith("/") else group, word)
-        if found is not None or group.name == "/":
-            return found
+        named = _by_hard_links(dataset.file if word.startswith("/") else group, word)
+        if named is not None or group.name == "/":
+            return named
         group = group.parent
 
 

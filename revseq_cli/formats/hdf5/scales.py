@@ -1,7 +1,7 @@
-"""Dimension scales of HDF5 datasets, read and written as the plain attributes that they are.
+"""Dimension scales of HDF5 datasets, read and written as attributes.
 
-HDF5's own functions for them stand behind h5py's `dims` and `is_scale`. They take the types of these attributes for
-granted: one of another type crashes the process, and a `CLASS` beside a scale makes them fail.
+h5py's `dims` and `is_scale` call HDF5's own functions, which do not check the types of these attributes: one of another
+type crashes the process, and a `CLASS` of a dataset that has scales makes them fail.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from revseq_cli.formats.hdf5.library import h5py
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# The scales of each dimension, on a dataset; the datasets and dimensions that use it, on a scale.
+# On a dataset, the scales of each dimension; on a scale, the datasets and dimensions that use it.
 _SCALES, _USES = b"DIMENSION_LIST", b"REFERENCE_LIST"
 _REFERENCES = h5py.vlen_dtype(h5py.ref_dtype)
 _USE = np.dtype(
@@ -24,7 +24,7 @@ _USE = np.dtype(
 
 
 def is_scale(dataset: h5py.Dataset) -> bool:
-    """Whether the dataset says of itself that it is a dimension's scale."""
+    """Whether the dataset has the attribute that marks a dimension's scale."""
     if not h5py.h5a.exists(dataset.id, b"CLASS"):
         return False
     attribute = h5py.h5a.open(dataset.id, b"CLASS")
@@ -37,12 +37,12 @@ def is_scale(dataset: h5py.Dataset) -> bool:
 
 def scales_of(dataset: h5py.Dataset, dimension: int) -> list[h5py.Dataset]:
     """The scales of that dimension, in their order; references to no other dataset of the file are skipped."""
-    found = (_dataset(reference, dataset) for reference in _references(dataset)[dimension])
-    return [scale for scale in found if scale is not None and scale != dataset]
+    scales = (_dataset(reference, dataset) for reference in _references(dataset)[dimension])
+    return [scale for scale in scales if scale is not None and scale != dataset]
 
 
 def attach(dataset: h5py.Dataset, dimension: int, scale: h5py.Dataset) -> None:
-    """Write on both sides that this is a scale of that dimension; neither may be there in another sense."""
+    """Make the scale one of that dimension, in the attributes of both; those must not exist in other types."""
     references = _references(dataset)
     references[dimension] = np.append(references[dimension], np.array([scale.ref], h5py.ref_dtype))
     kind = h5py.h5t.vlen_create(h5py.h5t.STD_REF_OBJ)
@@ -54,7 +54,7 @@ def attach(dataset: h5py.Dataset, dimension: int, scale: h5py.Dataset) -> None:
 
 
 def _references(dataset: h5py.Dataset) -> NDArray[Any]:
-    """For each dimension, the references to its scales; none where they are not written in HDF5's way."""
+    """For each dimension, the references to its scales; none where the attribute has not the type that HDF5 writes."""
     none = np.empty(len(dataset.shape or ()), _REFERENCES)
     for i in range(len(none)):
         none[i] = np.empty(0, h5py.ref_dtype)
@@ -68,7 +68,7 @@ def _references(dataset: h5py.Dataset) -> NDArray[Any]:
 
 
 def _uses(scale: h5py.Dataset) -> NDArray[Any]:
-    """Who uses the scale, as far as it says so in HDF5's way."""
+    """The datasets and dimensions that use the scale; none where the attribute has not the type that HDF5 writes."""
     if not h5py.h5a.exists(scale.id, _USES):
         return np.zeros(0, _USE)
     attribute = h5py.h5a.open(scale.id, _USES)
@@ -80,10 +80,10 @@ def _dataset(reference: h5py.Reference, holder: h5py.Dataset) -> h5py.Dataset | 
     if not reference:
         return None
     try:
-        found = h5py.h5r.dereference(reference, holder.id)
-    except (OSError, RuntimeError, ValueError, KeyError):  # what it stood for was deleted
+        item = h5py.h5r.dereference(reference, holder.id)
+    except (OSError, RuntimeError, ValueError, KeyError):  # the dataset was deleted
         return None
-    return h5py.Dataset(found) if isinstance(found, h5py.h5d.DatasetID) else None
+    return h5py.Dataset(item) if isinstance(item, h5py.h5d.DatasetID) else None
 
 
 def _values(attribute: h5py.h5a.AttrID) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""New HDF5 files: chunks encoded where they are computed, contiguous datasets as bytes at an offset."""
+"""New HDF5 files: workers encode chunks, or write the elements of a contiguous dataset at their offset."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ if TYPE_CHECKING:
     from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.ground.errors import Words
 
-# Filters that give back what they took, whatever it was; any other is asked, chunk by chunk.
+# Filters that never lose anything; chunks that pass any other filter are decoded again and compared.
 _LOSSLESS = frozenset({1, 2, 3, 4, 32000})
-# Readable since HDF5 1.8 of 2008; before, an attribute had at most 64 KiB.
+# The file format since HDF5 1.8 of 2008: in older ones, an attribute has at most 64 KiB.
 _VERSIONS = ("v108", "latest")
 _PAGE = 1 << 12
 _scratches = threading.local()
 
 
 def create_sink(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:
-    """The sink for such a tensor: every reason to refuse it shows now."""
+    """The sink for a tensor like `like`, with the path `inner`; RevseqError for every reason to refuse it."""
     name = "/" + "/".join(parts_of(inner, file.name))
     properties = creation_properties(like, layout, file.name)
     making: _Making
     if layout.keep_others:
         making = _Replacing(name, like, properties, file.name)
     else:
-        properties.set_obj_track_times(False)  # the same job gives the same bytes
+        properties.set_obj_track_times(False)  # so that the same job gives the same bytes
         copying.refuse_clashes(like, name, file.name)
         making = _Making(name, like, properties, file.name)
     if properties.get_layout() == h5py.h5d.CONTIGUOUS:
@@ -62,7 +62,7 @@ def create_sink(file: NewFile, like: Source, inner: str, layout: Layout) -> File
 
 @dataclass(frozen=True)
 class _Making:
-    """How the dataset comes into the new file: made there, with what belongs to it."""
+    """How the new file gets its dataset: here, in an empty file, with what is carried over from the input."""
 
     name: str
     like: Source
@@ -70,15 +70,15 @@ class _Making:
     where: str
 
     def opened(self, recorder: _Recorder, **options: int) -> h5py.File:
-        """The new file."""
+        """The new file, opened by h5py through the recorder; `options` are h5py's."""
         return h5py.File(recorder, "w", libver=_VERSIONS, track_order=copying.keeps_order(self.like) or None, **options)
 
     def create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str | Words]]:
-        """The dataset, without its values, and notes on what could not be carried over."""
+        """The new dataset, without values, and notes on what is not carried over."""
         return copying.create_dataset(file, self.name, self.like, self.properties, self.where)
 
     def prepare(self, file: NewFile) -> None:
-        """What must be in the file before HDF5 opens it: nothing."""
+        """Fill the file before HDF5 opens it; HDF5 itself begins an empty one."""
 
     def reopen(self, file: NewFile) -> Source:
         """The dataset of the complete file, as an input."""
@@ -86,21 +86,20 @@ class _Making:
 
 
 class _Replacing(_Making):
-    """It is there already, with old values, since the new file begins as a copy of the input's.
+    """With --keep-others: the new file is a copy of the input's, in which the dataset gets other values.
 
-    Whatever else the file holds stays as it is, byte by byte, so that references, dimension lists and all that HDF5
-    has no name for keep their meaning.
+    All else in the file stays as it is, byte by byte, so that references, dimension lists and user blocks stay valid.
     """
 
     def opened(self, recorder: _Recorder, **_: int) -> h5py.File:
-        """The copy, for reading and writing."""
+        """The copy, opened for reading and writing."""
         return h5py.File(recorder, "r+")
 
     def create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str | Words]]:
-        """The dataset, and no notes."""
+        """The dataset of the copy, with the old values, and no notes."""
         dataset = file[self.name]
         if dataset.chunks is None and dataset.id.get_offset() is None:
-            # Never written, so that it has no place in the file yet: it gets one with its first element.
+            # It was never written, and so has no offset yet; HDF5 gives it one when an element is written.
             first = tuple(slice(0, min(1, size)) for size in dataset.shape)
             types.write(dataset, first, types.read(dataset, first, self.like.dtype))
         return dataset, []
@@ -112,16 +111,16 @@ class _Replacing(_Making):
 
 
 class _Recorder(io.FileIO):
-    """A file that keeps its first error and goes on as if nothing had happened.
+    """A file that keeps the first error of a write in `error`, and reports success to HDF5.
 
-    HDF5 does not survive a failed write: it reports it late, and may crash when the process ends. So it never hears of
-    one, and the error is asked for here.
+    HDF5 does not survive a failed write: it reports it late, and may crash when the process ends. `_writing` raises the
+    error instead.
     """
 
     error: OSError | None = None
 
     def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
-        """All of the data, or the error for later."""
+        """Write all of the data, or keep the error."""
         view = memoryview(data).cast("B")
         done = 0
         while done < len(view) and not self.error:
@@ -132,7 +131,7 @@ class _Recorder(io.FileIO):
         return len(view)
 
     def truncate(self, size: int | None = None) -> int:
-        """The new size, or the error for later."""
+        """Change the file's size, or keep the error."""
         try:
             return super().truncate(size)
         except OSError as e:
@@ -142,7 +141,7 @@ class _Recorder(io.FileIO):
 
 @contextlib.contextmanager
 def _writing(name: str, recorder: _Recorder | None = None) -> Iterator[None]:
-    """HDF5's errors in our form."""
+    """Turn what h5py raises into a RevseqError about `name`, and raise the error that the recorder has kept."""
     try:
         yield
     except RevseqError:
@@ -178,7 +177,7 @@ class Hdf5Sink(FileSink):
             self.notes = tuple(notes)
 
     def outlet(self) -> Outlet:
-        """Chunks are encoded where they are computed; what has none goes to the parent as it is."""
+        """Workers encode chunks; the blocks of a dataset without chunks go to the parent as they are."""
         if not self.chunks:
             return Handing()
         image = _image(self._values, self._making.properties)
@@ -188,7 +187,7 @@ class Hdf5Sink(FileSink):
         )
 
     def receive(self, parcel: object) -> None:
-        """Store the encoded chunks of a block, or its values."""
+        """Write the encoded chunks of a block, or its values."""
         with _writing(self.file.name, self._recorder):
             if self.chunks:
                 for chunk in cast("list[_Chunk]", parcel):
@@ -198,7 +197,7 @@ class Hdf5Sink(FileSink):
                 types.write(self._values, region, values)
 
     def finish(self) -> None:
-        """Flush and close."""
+        """Close the file, which HDF5 flushes then."""
         with _writing(self.file.name, self._recorder):
             self._close()
 
@@ -207,7 +206,7 @@ class Hdf5Sink(FileSink):
         return self._making.reopen(self.file)
 
     def abandon(self) -> None:
-        """Close the file before it is removed; what HDF5 still says of it is about a file that nobody keeps."""
+        """Close the file before it is removed; errors do not matter any more."""
         with contextlib.suppress(OSError, RuntimeError, ValueError):
             self._close()
 
@@ -230,9 +229,9 @@ class _Chunk(NamedTuple):
 class ChunkOutlet:
     """Encodes the chunks of a block through HDF5's own filters.
 
-    Property lists do not pickle, but the image of a file does: `image` holds a dataset of one chunk with the same
-    storage, and what is written into that is read back as HDF5 stores it. `encoded` says whether there are filters, and
-    `checked` whether some of them may lose something.
+    Property lists cannot be pickled, but the image of a file can: `image` is a file with a dataset of one chunk and of
+    the same storage. Each chunk is written into that, and read back as HDF5 stores it. `encoded` says whether there are
+    filters, and `checked` whether some of them may lose something.
     """
 
     chunks: tuple[int, ...]
@@ -252,9 +251,10 @@ class ChunkOutlet:
         return encoded
 
     def _stored(self, part: NDArray[Any]) -> tuple[int, bytes]:
-        """The filters that were skipped, as bits, and the bytes of a chunk, of which `part` is what lies in the tensor.
+        """Encode a chunk: the filters that were skipped, as bits, and its bytes as HDF5 stores them.
 
-        HDF5 itself fills up a chunk at the tensor's end, and it knows whether such a chunk passes through the filters.
+        `part` is the chunk up to the tensor's end. HDF5 fills up a chunk beyond the end, and decides whether such a
+        chunk passes through the filters.
         """
         if not self.encoded and part.shape == self.chunks:
             return 0, part.tobytes()
@@ -262,17 +262,17 @@ class ChunkOutlet:
         place, kind = (0,) * part.ndim, scratch.get_type()
         try:
             if scratch.shape != part.shape:
-                scratch.set_extent(self.chunks)  # what it shrinks by next is filled up; what it had before is not
+                scratch.set_extent(self.chunks)  # shrinking it next fills up what is cut off, and nothing else
                 scratch.write(h5py.h5s.ALL, h5py.h5s.ALL, np.zeros(self.chunks, part.dtype), kind)
                 scratch.set_extent(part.shape)
             scratch.write(h5py.h5s.ALL, h5py.h5s.ALL, part, kind)
-            scratch.flush()  # before, in files of HDF5's latest layout, h5py makes room for 0 bytes and overruns it
+            scratch.flush()  # else, in files of HDF5's latest layout, h5py reserves 0 bytes below and overruns them
             mask, data = scratch.read_direct_chunk(place)
             if self.checked:
-                found = np.empty_like(part)
+                decoded = np.empty_like(part)
                 scratch.write_direct_chunk(place, data, mask)
-                scratch.read(h5py.h5s.ALL, h5py.h5s.ALL, found, kind)
-                if found.tobytes() != part.tobytes():
+                scratch.read(h5py.h5s.ALL, h5py.h5s.ALL, decoded, kind)
+                if decoded.tobytes() != part.tobytes():
                     raise FormatError(
                         "its filters do not give back what they took", "filters without loss",
                         UNCOMPRESSED, self.name,
@@ -289,7 +289,7 @@ class ChunkOutlet:
 
 
 def _image(dataset: h5py.Dataset, properties: h5py.h5p.PropDCID) -> bytes:
-    """A file with a dataset of one chunk, of the same type and with the same storage."""
+    """The bytes of a file with a dataset of one chunk, of the same type and with the same storage."""
     with h5py.File.in_memory() as file:
         space = h5py.h5s.create_simple(properties.get_chunk(), properties.get_chunk())
         h5py.h5d.create(file.id, b"chunk", dataset.id.get_type(), space, properties)
@@ -299,7 +299,7 @@ def _image(dataset: h5py.Dataset, properties: h5py.h5p.PropDCID) -> bytes:
 
 
 def _scratch(image: bytes) -> h5py.Dataset:
-    """The dataset of one chunk, of this thread alone: between its writing and its reading nobody else may write."""
+    """The dataset of one chunk, one for each thread: no other thread may write between its writing and its reading."""
     if getattr(_scratches, "image", None) != image:
         _scratches.dataset = h5py.File.in_memory(file_image=image)["chunk"]
         _scratches.image = image
@@ -308,14 +308,14 @@ def _scratch(image: bytes) -> h5py.Dataset:
 
 
 class ContiguousSink(RawSink):
-    """A new HDF5 file whose values are bytes at an offset, which the workers write themselves."""
+    """A new HDF5 file with a contiguous dataset, whose elements the workers write themselves at their offset."""
 
     def __init__(self, file: NewFile, making: _Making) -> None:
         super().__init__(file)
         self._making = making
 
     def start(self) -> None:
-        """Create everything but the values, and reserve their bytes."""
+        """Create the file with all but the values, and reserve their bytes."""
         like, properties = self._making.like, self._making.properties
         properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
         properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)  # every element will be written
@@ -325,7 +325,7 @@ class ContiguousSink(RawSink):
                 dataset, notes = self._making.create(file)
                 offset = dataset.id.get_offset()
             self.notes = tuple(notes)
-            if offset is None:  # there are no elements, and so no place for them
+            if offset is None:  # there are no elements, and any offset will do
                 offset = Path(self.file.temporary).stat().st_size
         self.tensor = RawTensor(self.file.temporary, self.file.name, offset, like.dtype, like.sizes)
         with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:

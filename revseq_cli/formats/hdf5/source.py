@@ -29,13 +29,13 @@ _LAYOUTS = {h5py.h5d.COMPACT: "compact", h5py.h5d.CONTIGUOUS: "contiguous"}
 
 
 def names_in(path: str) -> list[str]:
-    """The name of every dataset that hard links lead to."""
+    """The path of every dataset that hard links lead to."""
     with positioned.opened(path), opened(path) as file:
         return links.names_in(file)
 
 
 def _check(dataset: h5py.Dataset, dtype: np.dtype[Any], where: str) -> None:
-    """Refuse what is not a plain tensor of that dtype, by what it is and not by what it is not."""
+    """FormatError for a dataset that cannot be read as a tensor of that dtype."""
     refuse_other_files(dataset, where)
     if dataset.shape is None:
         raise FormatError("has a null dataspace: neither sizes nor elements", "a tensor", where=where)
@@ -62,9 +62,10 @@ def refuse_other_files(dataset: h5py.Dataset, where: str) -> None:
 
 
 class Hdf5Source(Source):
-    """A dataset of an HDF5 file; `name` is what to call the file, where that is not its path.
+    """A dataset of an HDF5 file.
 
-    `asked` is the data type of elements that have no name in the file.
+    `name` is what to call the file, where that is not its path; `asked` is the data type of opaque elements, whose type
+    has no name in the file. `origin` has the facts that a new HDF5 file takes over.
     """
 
     def __init__(self, path: str, inner: str | None, name: str = "", asked: DataType | None = None) -> None:
@@ -90,7 +91,7 @@ class Hdf5Source(Source):
         self.reads_in_parallel = self._raw is not None  # HDF5 itself has one lock for all threads
 
     def _as_raw(self, dataset: h5py.Dataset, path: str) -> RawTensor | None:
-        """A contiguous dataset's bytes in the file; None for one of chunks, or without bytes of its own."""
+        """Where a contiguous dataset's elements lie in the file; None for a chunked one, or one without elements."""
         offset = None if self.chunks else dataset.id.get_offset()
         if offset is None:
             return None
@@ -117,12 +118,12 @@ class Hdf5Source(Source):
 
     @property
     def grain(self) -> tuple[int, ...]:
-        """The chunk's sizes, so that no chunk is decoded twice; bytes that lie together otherwise."""
+        """The chunk's sizes, so that no chunk is decoded twice; else a run that is worth a system call of its own."""
         return self.chunks or (self._raw.grain if self._raw else super().grain)
 
     @property
     def finest_grain(self) -> tuple[int, ...]:
-        """The chunk's sizes, or the processor's cache line."""
+        """The chunk's sizes, or a line of the processor's cache."""
         return self.chunks or (self._raw.finest_grain if self._raw else super().finest_grain)
 
     def ticket(self, region: Region) -> Ticket:

@@ -1,7 +1,7 @@
-"""HDF5's data types as those of tensors: what an element is, and how its bytes move without a conversion.
+"""HDF5's data types: which dtype a tensor gets for each, and how elements are read and written without a conversion.
 
-What is read or written passes HDF5 with the file's own type as the type in memory. So no bit changes, and bitfields,
-enumerations and the names in a complex number are to the rest only words of their size.
+HDF5 gets the file's own type as the type in memory. So no bit changes, and bitfields, enumerations and complex numbers
+are read and written as words of their size, whatever else their types say.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ if TYPE_CHECKING:
     from revseq_cli.formats.regions import Region
 
 _ORDERS = {"LE": "<", "BE": ">"}
-# Bitfields have no sign and no other meaning that would say more than their bits do.
+# The prefix of h5py's names, the kind of the dtype, and sizes in bytes. Bitfields are taken for unsigned integers.
 _NUMBERS = [("STD_I", "i", (1, 2, 4, 8)), ("STD_U", "u", (1, 2, 4, 8)), ("STD_B", "u", (1, 2, 4, 8)),
             ("IEEE_F", "f", (2, 4, 8)), ("COMPLEX_IEEE_F", "c", (8, 16))]  # fmt: skip
 
 
 def _plain() -> list[tuple[h5py.h5t.TypeID, np.dtype[Any]]]:
-    """The types that are numbers as they are, each with its dtype."""
-    found = []
+    """HDF5's types of plain numbers, each with its dtype."""
+    types = []
     for prefix, kind, sizes in _NUMBERS:
         for size in sizes:
             for suffix, order in _ORDERS.items():
                 bits = size * 8 // (2 if kind == "c" else 1)  # of one part
                 known = getattr(h5py.h5t, f"{prefix}{bits}{suffix}", None)  # HDF5 has complex numbers since 2.0
                 if known is not None:
-                    found.append((known, np.dtype(f"{order}{kind}{size}")))
-    return found
+                    types.append((known, np.dtype(f"{order}{kind}{size}")))
+    return types
 
 
 _PLAIN = _plain()
-# The floats without a NumPy type that HDF5 can say: where sign, exponent and mantissa are, how many bits the latter two
-# have, and the exponent's bias. It would take those without infinities for others; they are bytes, as h5py writes them.
+# Floats that NumPy lacks and HDF5 can describe: where sign, exponent and mantissa are, the bits of the latter two, and
+# the exponent's bias. HDF5 cannot say that a float has no infinities; such ones are opaque bytes, as in h5py.
 _MINIFLOATS = {
     DataType.BFLOAT16: ((15, 7, 8, 0, 7), 127),
     DataType.FLOAT8_E5M2: ((7, 2, 5, 0, 2), 15),
 }
 _BOOLEANS = {b"FALSE": 0, b"TRUE": 1}  # as h5py and netCDF write them
-_IMAGINARY = re.compile(r"i$|im", re.IGNORECASE)  # what the names of imaginary parts are, or begin with
-# What to call the rest.
+_IMAGINARY = re.compile(r"i$|im", re.IGNORECASE)  # matches the name of an imaginary part
+# How an error describes a type that no tensor has.
 _OTHERS = {
     h5py.h5t.INTEGER: "an integer of {precision} bits in {size} bytes",
     h5py.h5t.FLOAT: "a float of {precision} bits in {size} bytes, in a layout of its own",
@@ -76,7 +76,7 @@ def dtype_of(kind: h5py.h5t.TypeID, asked: DataType | None = None) -> np.dtype[A
         return named(np.dtype(f"V{kind.get_size()}"), asked, "")
     dtype = _number(kind) or _minifloat(kind) or _enumeration(kind) or _complex(kind)
     if dtype is None:
-        raise FormatError(f"its data type is {_named(kind)}", "numbers in whole bytes, as NumPy has them")
+        raise FormatError(f"its data type is {_description(kind)}", "numbers in whole bytes, as NumPy has them")
     return dtype
 
 
@@ -98,7 +98,7 @@ def kind_of(dtype: np.dtype[Any]) -> h5py.h5t.TypeID:
 
 
 def meaning(kind: h5py.h5t.TypeID) -> str:
-    """What the type says beyond its data type, for a person, or nothing."""
+    """What the type says beyond its data type, for a person; nothing for plain numbers."""
     match kind:
         case h5py.h5t.TypeBitfieldID():
             return "bitfield"
@@ -111,19 +111,19 @@ def meaning(kind: h5py.h5t.TypeID) -> str:
 
 
 def read(dataset: h5py.Dataset, region: Region, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The values of the region, of that dtype; 0 for chunks that were never written, where there is no fill value."""
+    """The values of the region; 0 for chunks that were never written, where there is no fill value."""
     values: NDArray[Any] = np.zeros([part.stop - part.start for part in region], dtype)
     dataset.id.read(*_spaces(dataset, region), values, dataset.id.get_type())
     return values
 
 
 def write(dataset: h5py.Dataset, region: Region, values: NDArray[Any]) -> None:
-    """Store the values of the region."""
+    """Write the values of the region."""
     dataset.id.write(*_spaces(dataset, region), np.require(values, requirements="C"), dataset.id.get_type())
 
 
 def lacks_values(dataset: h5py.Dataset) -> bool:
-    """Whether there is nothing to read: no value was written, and none stands for those."""
+    """Whether there is nothing to read: no value was ever written, and there is no fill value."""
     fill = dataset.id.get_create_plist().fill_value_defined()
     return bool(
         dataset.id.get_space_status() == h5py.h5d.SPACE_STATUS_NOT_ALLOCATED and fill == h5py.h5d.FILL_VALUE_UNDEFINED
@@ -131,7 +131,7 @@ def lacks_values(dataset: h5py.Dataset) -> bool:
 
 
 def _spaces(dataset: h5py.Dataset, region: Region) -> tuple[h5py.h5s.SpaceID, h5py.h5s.SpaceID]:
-    """The region in memory, and in the file."""
+    """HDF5's selections for the region: in memory, and in the file."""
     space = dataset.id.get_space()
     if not region:  # a scalar
         return space, space
@@ -145,7 +145,7 @@ def _number(kind: h5py.h5t.TypeID) -> np.dtype[Any] | None:
 
 
 def _minifloat(kind: h5py.h5t.TypeID) -> np.dtype[Any] | None:
-    """A float that NumPy lacks."""
+    """The dtype of a float that NumPy lacks; None for any other type."""
     if not isinstance(kind, h5py.h5t.TypeFloatID):
         return None
     either = (dtype_of_name(each).newbyteorder(order) for each in _MINIFLOATS for order in ("<", ">"))
@@ -153,7 +153,7 @@ def _minifloat(kind: h5py.h5t.TypeID) -> np.dtype[Any] | None:
 
 
 def _enumeration(kind: h5py.h5t.TypeID) -> np.dtype[Any] | None:
-    """Truth values as BOOL, other enumerations as the integers behind them."""
+    """BOOL for truth values, and the integers' dtype for other enumerations; None for any other type."""
     if not isinstance(kind, h5py.h5t.TypeEnumID):
         return None
     dtype = _number(kind.get_super())
@@ -164,7 +164,7 @@ def _enumeration(kind: h5py.h5t.TypeID) -> np.dtype[Any] | None:
 
 
 def _complex(kind: h5py.h5t.TypeID) -> np.dtype[Any] | None:
-    """Two floats of one type, one behind the other, whatever their names are."""
+    """The dtype of two floats of one type, one after the other, real part first; None for any other type."""
     if not isinstance(kind, h5py.h5t.TypeCompoundID) or kind.get_nmembers() != 2:
         return None
     real, imaginary = kind.get_member_type(0), kind.get_member_type(1)
@@ -182,8 +182,8 @@ def _members(kind: h5py.h5t.TypeCompoundID) -> str:
     return listed((kind.get_member_name(i).decode("utf-8", "replace") for i in range(kind.get_nmembers())), 5)
 
 
-def _named(kind: h5py.h5t.TypeID) -> str:
-    """What to call a type that no tensor has."""
+def _description(kind: h5py.h5t.TypeID) -> str:
+    """How an error describes a type that no tensor has."""
     precision = kind.get_precision() if isinstance(kind, h5py.h5t.TypeAtomicID) else 0
     members = _members(kind) if isinstance(kind, h5py.h5t.TypeCompoundID) else ""
     name = _OTHERS.get(kind.get_class(), "none that h5py knows")

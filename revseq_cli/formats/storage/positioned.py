@@ -1,4 +1,8 @@
-"""Positioned reads and writes, preallocation and flushing: the one module that knows the operating system."""
+"""Positioned reads and writes, preallocation and flushing: the one module that knows the operating system.
+
+In all functions, `path` or `name` is what to call the file in an error, which is a TensorIOError if nothing else is
+said.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _POSITIONED = hasattr(os, "pread") and hasattr(os, "pwrite")
-# File systems let one thread at a time write into a file, and the others wait for it on a busy core: 1 GiB on two
-# threads took 0.86 s, and 0.74 s when they take turns here (medians of six runs in turn).
+# File systems let one thread at a time write into a file, and the others wait in a loop that keeps a core busy: 1 GiB
+# on two threads took 0.86 s, and 0.74 s where they wait for this lock (medians of six runs in turn).
 _ONE_WRITER = threading.Lock()
 _MOST_AT_ONCE = 1 << 30  # Linux moves at most 2^31 - 4096 bytes in one call
 _DIRECT = getattr(os, "O_DIRECT", 0)
@@ -30,36 +34,38 @@ _PAGE = 1 << 12
 _BOUNCE_BYTES = 1 << 20
 _bounce = threading.local()
 BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-# A new file is no link; a stranger who may write to its folder could put one there.
+# A new file is no link; another user who may write to its folder could put one in its place.
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 _STDOUT, _STDERR = 1, 2
 _STREAMS = {_STDOUT: "standard output", _STDERR: "standard error"}
 
-# Where some bytes belong, and the bytes.
+# The offset of some bytes in a file, and the bytes.
 Edge = tuple[int, bytes]
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What tells one state of a file from another: device, inode, bytes, and the time of the last change in ns."""
+    """One state of a file: device, inode, size in bytes, and the times of its last changes in ns.
+
+    `changed` is the time of the content, which a program can set. `touched` is the system's own time, which nobody can
+    set; new rights or names change it, too.
+    """
 
     device: int = field(compare=False, repr=False)  # every host has a number of its own for a shared file system
     inode: int
     size: int
     changed: int
-    # The system's own time, which nobody can put back. New rights or names change it, too, and nothing tells whether
-    # that was all.
     touched: int
 
     def differs(self, other: Identity) -> str:
-        """In what it is not the other, for a person."""
+        """In what this state differs from the other, for a person; nothing where they are the same."""
         words = {"it is another file": "inode", "its size": "size", "its time": "changed"}
-        found = [word for word, name in words.items() if getattr(self, name) != getattr(other, name)]
-        if not found and self.touched != other.touched:
-            found = ["its status: its rights or names, or content and the time was put back"]
-        return " and ".join(found)
+        differences = [word for word, name in words.items() if getattr(self, name) != getattr(other, name)]
+        if not differences and self.touched != other.touched:
+            differences = ["its status: its rights or names, or content and the time was put back"]
+        return " and ".join(differences)
 
     def names(self, status: os.stat_result) -> bool:
         """Whether it is the file of that status, changed or not."""
@@ -77,18 +83,18 @@ def identity_of(status: os.stat_result) -> Identity:
 
 
 def is_open(number: int, status: os.stat_result) -> bool:
-    """Whether the file of that status stands behind 0, 1 or 2, which a shell's <, > or 2> has opened."""
-    return (status.st_dev, status.st_ino) == _behind(number)
+    """Whether the descriptor 0, 1 or 2 is open on the file of that status, as after a shell's <, > or 2>."""
+    return (status.st_dev, status.st_ino) == _file_of(number)
 
 
 def stream_to(status: os.stat_result) -> str:
-    """The standard stream that goes to the file of that status, if one does."""
+    """The name of the standard stream that goes to the file of that status; nothing if none does."""
     return next((name for number, name in _STREAMS.items() if is_open(number, status)), "")
 
 
 def stream_inodes() -> set[int]:
-    """The inodes of the files that standard output and standard error go to, where they do."""
-    return {found[1] for found in map(_behind, _STREAMS) if found}
+    """The inodes of the files that standard output and standard error go to."""
+    return {file[1] for file in map(_file_of, _STREAMS) if file}
 
 
 def refuse_stream(status: os.stat_result, name: str) -> None:
@@ -102,7 +108,7 @@ def refuse_stream(status: os.stat_result, name: str) -> None:
 
 
 def _redirect_stderr(away_from: os.stat_result) -> None:
-    """If standard error goes to that file: send it to standard output, or nowhere where that goes there, too."""
+    """Send standard error elsewhere, if it goes to that file: to standard output, or nowhere if that goes there too."""
     if not is_open(_STDERR, away_from):
         return
     if not is_open(_STDOUT, away_from):
@@ -113,9 +119,9 @@ def _redirect_stderr(away_from: os.stat_result) -> None:
     os.close(nowhere)
 
 
-@functools.cache  # nobody puts another file there
-def _behind(number: int) -> tuple[int, int] | None:
-    """Device and inode of a standard stream, if that is a file."""
+@functools.cache  # what the process was started with; a redirection of standard error does not matter here
+def _file_of(number: int) -> tuple[int, int] | None:
+    """Device and inode of the file that a standard stream goes to; None for a terminal or a pipe."""
     try:
         status = os.fstat(number)
     except OSError:
@@ -124,7 +130,7 @@ def _behind(number: int) -> tuple[int, int] | None:
 
 
 def failed(path: str | Path, doing: str, error: OSError) -> TensorIOError:
-    """The system's reason, in our form."""
+    """The TensorIOError for an OSError of the system; `doing` is "read", "write" or another verb."""
     reason = error.strerror or str(error)
     hint = {
         errno.ENOSPC: "free some space, or write to another disk",
@@ -135,10 +141,9 @@ def failed(path: str | Path, doing: str, error: OSError) -> TensorIOError:
 
 @contextlib.contextmanager
 def opened(path: str, unchanged: Identity | None = None, name: str = "") -> Iterator[int]:
-    """A descriptor for reading a regular file, as it was at `unchanged`; TensorIOError otherwise.
+    """A descriptor for reading a regular file, which must be as it was at `unchanged`.
 
-    `name` is what to call it, where that is not its path.
-    It never waits: a pipe or a device is refused, not opened for good.
+    `name` is what to call the file, where that is not its path. A pipe or a device is refused, and never waited for.
     """
     name = name or path
     fd = _open_regular(path, name)
@@ -157,7 +162,7 @@ def opened(path: str, unchanged: Identity | None = None, name: str = "") -> Iter
 
 @contextlib.contextmanager
 def opened_to_write(file: str, path: str) -> Iterator[int]:
-    """A descriptor for writing a file that exists; `path` is for messages."""
+    """A descriptor for writing the file `file`, which exists."""
     try:
         # Not for reading too: NFS would then fill up a page that is written in part, and write it back whole, over
         # what another host has written beside it.
@@ -171,7 +176,7 @@ def opened_to_write(file: str, path: str) -> Iterator[int]:
 
 
 def _close(fd: int, path: str) -> None:
-    """Close what was written; some file systems only now say that it failed."""
+    """Close a file that was written; some file systems report a failed write only now."""
     try:
         os.close(fd)
     except OSError as e:
@@ -204,7 +209,7 @@ def _require_regular(status: os.stat_result, name: str) -> None:
 
 
 def read_into(fd: int, buffer: memoryview, offset: int, path: str) -> None:
-    """Fill the buffer from that offset; TensorIOError where the file ends before."""
+    """Fill the buffer from that offset; an error where the file ends before."""
     done = 0
     while done < len(buffer):
         part = buffer[done : done + _MOST_AT_ONCE]
@@ -251,12 +256,12 @@ def write_all(fd: int, buffer: memoryview | bytes, offset: int, path: str) -> No
 def copy(source: tuple[int, str], target: tuple[int, str], offset: int, count: int, to: int) -> None:
     """Copy `count` bytes from one file to the offset `to` of another; each is a descriptor and a name for messages.
 
-    The system does it where it can, as it does for `cp`: some file systems then share the bytes and copy none.
+    Where it can, the system copies by itself, as for `cp`: some file systems then share the bytes and copy none.
     """
     done = 0
     while done < count:
         moved = _copied_by_system(source[0], target[0], offset + done, to + done, count - done)
-        if not moved:  # also where the file ends before: to read there says so
+        if not moved:  # also where the file ends before: reading there raises the error
             buffer = memoryview(bytearray(min(_BOUNCE_BYTES, count - done)))
             read_into(source[0], buffer, offset + done, source[1])
             write_all(target[0], buffer, to + done, target[1])
@@ -265,22 +270,22 @@ def copy(source: tuple[int, str], target: tuple[int, str], offset: int, count: i
 
 
 def _copied_by_system(source: int, target: int, offset: int, to: int, count: int) -> int:
-    """How many bytes the system has copied itself; 0 where it cannot, or where something is wrong."""
+    """The number of bytes that the system has copied by itself; 0 where it cannot, or where it fails."""
     if not hasattr(os, "copy_file_range"):
         return 0
     try:
         return os.copy_file_range(source, target, count, offset, to)
-    except OSError:  # two file systems, or one without it; what is really wrong shows when the bytes are written
+    except OSError:  # not between these file systems; any other error shows again when the bytes are written
         return 0
 
 
 def write_large(file: str, fd: int, buffer: memoryview, offset: int, path: str) -> list[Edge]:
-    """Write the whole pages of a large buffer straight to the disk; what is left at its edges is returned.
+    """Write the whole pages of a large buffer straight to the disk; return the rest at its two ends.
 
-    `file` is what `fd` has open, `path` is for messages. What is flushed at the end gains nothing from the page cache,
-    and to fill it costs more than the reversal: a copy of 4 GiB on two threads took 1.6 s so, and 3.4 s through the
-    cache (medians of three). Where the system has no such way, or the file system refuses it, the cache is the way.
-    Edges are for the caller to gather: a write through the cache waits for every direct one under way.
+    `file` is the path that `fd` has open. A file that is flushed at the end gains nothing from the page cache, and
+    filling the cache costs more than the reversal: a copy of 4 GiB on two threads took 1.6 s so, and 3.4 s through the
+    cache (medians of three). Where the system or the file system has no direct writes, the cache is used.
+    The caller gathers the edges and writes them later: a write through the cache waits for every direct one under way.
     """
     begin = -(-offset // _PAGE) * _PAGE - offset
     end = (offset + len(buffer)) // _PAGE * _PAGE - offset
@@ -293,10 +298,10 @@ def write_large(file: str, fd: int, buffer: memoryview, offset: int, path: str) 
 
 
 def _written_directly(file: str, part: memoryview, offset: int, path: str) -> bool:
-    """Whether the whole pages are on their way to the disk; False where the system refuses to do it so."""
+    """Write whole pages past the page cache; False where the system or the file system cannot."""
     if not _DIRECT:
         return False
-    if not hasattr(_bounce, "pages"):  # memory that begins with a page, as the disk wants it; one for each thread
+    if not hasattr(_bounce, "pages"):  # memory that begins with a page, as direct writes need it; one for each thread
         _bounce.pages = np.frombuffer(mmap.mmap(-1, _BOUNCE_BYTES), np.uint8)
     try:
         fd = os.open(file, os.O_WRONLY | _DIRECT | BINARY | _NO_LINK)
@@ -305,7 +310,7 @@ def _written_directly(file: str, part: memoryview, offset: int, path: str) -> bo
             pages[:] = np.frombuffer(part, np.uint8)  # unlike a memoryview's, this copy lets other threads run
             return os.pwrite(fd, pages.data, offset) == len(part)
         finally:
-            os.close(fd)  # what this says is told below
+            os.close(fd)  # an error of it is raised below, too
     except OSError as e:
         if e.errno in (errno.EINVAL, errno.EOPNOTSUPP):
             return False
@@ -326,7 +331,10 @@ def allocate(fd: int, size: int, path: str) -> None:
 
 
 def flush(path: str, like: os.stat_result | None = None) -> None:
-    """Return when the file is on the disk, with rights as those; OSError, and never a second try, where it is not."""
+    """Return when the file is on the disk, with the owner and the mode of `like`.
+
+    OSError where it cannot be flushed; there is no second try, since the system may report success then.
+    """
     fd = os.open(path, os.O_RDWR | BINARY | _NO_LINK)  # before the rights, which may allow nobody to write
     try:
         if like:
@@ -337,29 +345,29 @@ def flush(path: str, like: os.stat_result | None = None) -> None:
 
 
 def _give_rights(fd: int, path: str, like: os.stat_result) -> None:
-    """Owner and group as far as this user may give them away, and the mode; nobody gets rights that nobody had."""
-    mode = like.st_mode & 0o777  # a tensor runs as nobody
+    """Give the open file owner, group and mode of `like`, as far as this user may; nobody gets rights that none had."""
+    mode = like.st_mode & 0o777  # without set-user-ID and the like: a tensor is not executed
     if not hasattr(os, "fchown"):
         Path(path).chmod(mode)
         return
     for owner in (like.st_uid, -1):
-        with contextlib.suppress(OSError):  # a file system, or a container, may not know them at all
+        with contextlib.suppress(OSError):  # a file system or a container may not know these users
             os.fchown(fd, owner, like.st_gid)
             break
-    else:  # another group may do what all may
+    else:  # the group stays another one, which gets the rights of all others
         mode = mode & ~0o070 | (mode & 0o007) << 3
-    with contextlib.suppress(PermissionError):  # some file systems have modes of their own, and others an owner
+    with contextlib.suppress(PermissionError):  # some file systems set modes of their own
         os.fchmod(fd, mode)
 
 
 def is_read_only(folder: Path) -> bool:
-    """Whether the file system takes no changes, whoever asks."""
+    """Whether the folder's file system is mounted read-only."""
     return hasattr(os, "statvfs") and bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
 
 
 def flush_directory(path: Path) -> None:
-    """Make a new name in a directory last; OSError where it may not."""
-    if os.name != "posix":  # elsewhere a directory cannot be opened, and the system sees to it
+    """Return when the names in a directory are on the disk; OSError where they cannot be flushed."""
+    if os.name != "posix":  # elsewhere a directory cannot be opened, and the system flushes it by itself
         return
     fd = os.open(path, os.O_RDONLY | BINARY)
     try:

@@ -1,4 +1,4 @@
-"""Elements at an offset of a file, read and written by region and by position, as most formats have them."""
+"""Tensors whose elements lie in a file as they are, at an offset: sources and sinks for most formats."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from revseq_cli.formats.storage.positioned import Edge
 
 
-# Runs from here on go past the page cache: below, a call of their own for each costs more than it spares.
+# Runs of at least so many bytes are written past the page cache: for smaller ones, a call for each costs more than the
+# cache does.
 _LARGE = 1 << 20
 _CHEAP_RUN, _CACHE_LINE = 1 << 14, 64  # bytes
-_EDGES = 1 << 10  # as many are gathered, each of less than a page
+_EDGES = 1 << 10  # the edges that are gathered before they are written, each of less than a page
 
 
 def grains_of(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str = "C") -> list[tuple[int, ...]]:
@@ -55,12 +56,12 @@ class RawTensor:
 
     @property
     def grain(self) -> tuple[int, ...]:
-        """A run along the fastest dimension for which a call of its own is no great cost."""
+        """A run along the fastest dimension that is worth a system call of its own."""
         return grains_of(self.dtype, self.sizes, self.order)[0]
 
     @property
     def finest_grain(self) -> tuple[int, ...]:
-        """A line of the processor's cache."""
+        """A run along the fastest dimension of one line of the processor's cache."""
         return grains_of(self.dtype, self.sizes, self.order)[1]
 
     def read(self, fd: int, region: Region) -> NDArray[Any]:
@@ -73,7 +74,7 @@ class RawTensor:
         return values.T if self.order == "F" else values
 
     def write(self, fd: int, region: Region, values: NDArray[Any]) -> list[Edge]:
-        """Store the values of the region; what is returned is left to store."""
+        """Write the values of the region; return the edges that the caller is to write."""
         sizes, parts = self._stored(region)
         stored = np.ascontiguousarray(values.T if self.order == "F" else values, self.dtype)
         buffer = stored.reshape(-1).view(np.uint8).data
@@ -93,10 +94,10 @@ class RawTensor:
         """Each contiguous run of the region: its place in the file, and its part of the buffer."""
         if not sizes or not buffer:  # one element, or none
             return iter([(self.offset, buffer)][: len(buffer)])
-        cut = len(sizes)  # dimensions from here on are whole, so that they run together
+        cut = len(sizes)  # the region has all of the dimensions from here on, so that they are one run
         while cut > 0 and parts[cut - 1] == slice(0, sizes[cut - 1]):
             cut -= 1
-        cut = max(cut - 1, 0)  # and a piece of one more is still one run
+        cut = max(cut - 1, 0)  # a part of one more dimension is still one run
         item = self.dtype.itemsize
         strides = [item * prod(sizes[d + 1 :]) for d in range(len(sizes))]
         length = (parts[cut].stop - parts[cut].start) * strides[cut]
@@ -123,7 +124,7 @@ class RawTicket:
 
 
 class RawSource(Source):
-    """A tensor whose elements lie in a file as they are, at an offset that its header tells."""
+    """A tensor whose elements lie in a file as they are, at an offset that the format has read from the header."""
 
     def __init__(self, tensor: RawTensor, unchanged: positioned.Identity, storage: Storage) -> None:
         self._raw, self._unchanged, self.identity, self.storage = tensor, unchanged, unchanged, storage
@@ -132,12 +133,12 @@ class RawSource(Source):
 
     @property
     def grain(self) -> tuple[int, ...]:
-        """A run for which a call of its own is no great cost."""
+        """A run along the fastest dimension that is worth a system call of its own."""
         return self._raw.grain
 
     @property
     def finest_grain(self) -> tuple[int, ...]:
-        """A line of the processor's cache."""
+        """A run along the fastest dimension of one line of the processor's cache."""
         return self._raw.finest_grain
 
     def ticket(self, region: Region) -> Ticket:
@@ -152,13 +153,16 @@ class RawOutlet:
     tensor: RawTensor
 
     def deliver(self, region: Region, values: NDArray[Any]) -> list[Edge]:
-        """Store the values; the edges of large runs are left to the parent."""
+        """Write the values; return the edges of large runs, which the parent writes."""
         with positioned.opened_to_write(self.tensor.path, self.tensor.name) as fd:
             return self.tensor.write(fd, region, values)
 
 
 class RawSink(FileSink):
-    """A new file of which the workers write their own regions, and the parent the edges between them."""
+    """A new file into which the workers write their regions themselves, and the parent the edges between them.
+
+    A format sets `tensor` at the latest in `start`, and reserves the bytes there.
+    """
 
     tensor: RawTensor
 
@@ -167,11 +171,11 @@ class RawSink(FileSink):
         self._edges: list[Edge] = []
 
     def outlet(self) -> Outlet:
-        """Positioned writes into the temporary file."""
+        """Writes each region at its offsets in the temporary file."""
         return RawOutlet(self.tensor)
 
     def receive(self, parcel: object) -> None:
-        """Gather the edges, so that few moments are spent on them."""
+        """Gather the edges, and write them when there are many: direct writes wait for each write through the cache."""
         self._edges += cast("list[Edge]", parcel)
         if len(self._edges) >= _EDGES:
             self._write_edges()

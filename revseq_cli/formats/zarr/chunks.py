@@ -1,4 +1,4 @@
-"""Which chunks of a Zarr array are stored: those that are not are read as its fill value."""
+"""Which chunks of a Zarr array are stored; the others are read as its fill value."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.zarr.metadata import Metadata, ShardIndex
 
-_ENTRY_BYTES = 16  # place and size of a chunk in its shard
-_NONE = (1 << 64) - 1  # both, of a chunk that the shard does not hold
+_ENTRY_BYTES = 16  # of a shard's index for each chunk: its offset in the shard and its size
+_NONE = (1 << 64) - 1  # offset and size of a chunk that the shard does not hold
 
 
 def absent(folder: str, metadata: Metadata) -> tuple[int, int]:
-    """How many chunks are not stored, in files or in shards, and how many there are in all."""
+    """The number of chunks that are not stored, neither in files nor in shards, and the number of all chunks."""
     sizes, chunks, shards, index = metadata.sizes, metadata.chunks, metadata.shards, metadata.shard_index
     per_shard = tuple(shard // chunk for shard, chunk in zip(shards, chunks, strict=True))
     stored = 0
     for path, place in _files(folder, metadata):
         stopping.check()
-        # A shard at the far end has fewer chunks with elements.
+        # A shard at the end of a dimension has fewer chunks with elements.
         counts = tuple(
             -(-min(shard, size - i * shard) // chunk)
             for i, shard, size, chunk in zip(place, shards, sizes, chunks, strict=True)
@@ -41,7 +41,10 @@ def absent(folder: str, metadata: Metadata) -> tuple[int, int]:
 
 
 def places(metadata: Metadata) -> Callable[[str], tuple[int, ...] | None]:
-    """What tells the place of a chunk or shard from the name of its file in the array's folder; None for any other."""
+    """A function from the path of a file in the array's folder to the chunk or shard that it is.
+
+    It gives the index of the chunk or shard in each dimension, and None for any other path.
+    """
     numbers = [r"(0|[1-9]\d{0,18})"] * len(metadata.sizes)
     name = re.compile(re.escape(metadata.key_start) + re.escape(metadata.separator).join(numbers), re.ASCII)
     if not numbers:  # a scalar
@@ -49,15 +52,15 @@ def places(metadata: Metadata) -> Callable[[str], tuple[int, ...] | None]:
     counts = [-(-size // shard) for size, shard in zip(metadata.sizes, metadata.shards, strict=True)]
 
     def place_of(key: str) -> tuple[int, ...] | None:
-        found = name.fullmatch(key)
-        place = tuple(map(int, found.groups())) if found else ()
-        return place if found and all(i < count for i, count in zip(place, counts, strict=True)) else None
+        match = name.fullmatch(key)
+        place = tuple(map(int, match.groups())) if match else ()
+        return place if match and all(i < count for i, count in zip(place, counts, strict=True)) else None
 
     return place_of
 
 
 def _folders(metadata: Metadata) -> Callable[[str], bool]:
-    """What tells whether chunks lie below a name in the array's folder, and so a folder must stand there."""
+    """A function that says of a path in the array's folder whether chunks lie below it, so that it must be a folder."""
     start = [metadata.key_start.rstrip("/")] if metadata.key_start.endswith("/") else []
     counts = [-(-size // shard) for size, shard in zip(metadata.sizes, metadata.shards, strict=True)]
     counts = counts[:-1] if metadata.separator == "/" else []
@@ -75,7 +78,7 @@ def _folders(metadata: Metadata) -> Callable[[str], bool]:
 
 
 def _files(folder: str, metadata: Metadata) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Each file of a chunk or shard, with its place among them."""
+    """Each file of a chunk or shard, with its index in each dimension."""
     place_of, is_folder = places(metadata), _folders(metadata)
     pending = [""]
     while pending:
@@ -100,7 +103,7 @@ def _files(folder: str, metadata: Metadata) -> Iterator[tuple[str, tuple[int, ..
 
 
 def _held(path: str, index: ShardIndex, per_shard: tuple[int, ...], counts: tuple[int, ...]) -> int:
-    """How many of its first chunks, so many in each dimension, a shard holds."""
+    """The number of chunks that a shard holds, among the first `counts` in each dimension."""
     wanted = prod(per_shard) * _ENTRY_BYTES
     with positioned.opened(path) as fd:
         size = positioned.identity(fd).size

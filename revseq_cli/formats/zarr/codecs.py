@@ -1,4 +1,4 @@
-"""Which codecs of Zarr give back every bit, and with which configurations; the others are refused by name."""
+"""Which codecs of Zarr give back every bit, and with which configurations; all others are refused by name."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ from revseq_cli.ground.errors import FormatError, listed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    # What a codec makes of elements of that type: elements of which type; None where it may lose something.
+    # From the configuration of a codec and the dtype of what it encodes to the dtype of what it makes, or None where it
+    # may lose something.
     Rule = Callable[[dict[str, Any], np.dtype[Any]], np.dtype[Any] | None]
 
 SHARDING = "sharding_indexed"
-PREFIX = "numcodecs."  # version 3 has them so
+PREFIX = "numcodecs."  # of their names in version 3
 _LONGEST_TYPE = 16
 
 
 def _keep(_: dict[str, Any], dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Bytes are bytes."""
+    """Of codecs that take any bytes."""
     return dtype
 
 
 def _delta(fields: dict[str, Any], dtype: np.dtype[Any]) -> np.dtype[Any] | None:
-    """Differences of integers wrap, and so do their sums; those of floats are rounded."""
+    """Differences of integers wrap around, and their sums back; those of floats are rounded."""
     stored = _type(fields.get("astype") or fields["dtype"])
     return stored if _type(fields["dtype"]) == dtype and dtype.kind != "b" and _widens(dtype, stored) else None
 
 
 def _astype(fields: dict[str, Any], dtype: np.dtype[Any]) -> np.dtype[Any] | None:
-    """Between floats, a NaN that signals would come back as one that does not."""
+    """Between integers alone: a conversion of floats makes every signalling NaN a quiet one."""
     stored = _type(fields["encode_dtype"])
     return stored if _type(fields.get("decode_dtype") or dtype.str) == dtype and _widens(dtype, stored) else None
 
@@ -41,12 +42,12 @@ def _packbits(_: dict[str, Any], dtype: np.dtype[Any]) -> np.dtype[Any] | None:
 
 
 def _widens(dtype: np.dtype[Any], stored: np.dtype[Any]) -> bool:
-    """Whether every value of the one is a value of the other."""
+    """Whether every value of the integers or truth values `dtype` is one of `stored`."""
     return {dtype.kind, stored.kind} <= set("iub") and np.can_cast(dtype, stored, "safe")
 
 
 def _type(text: object) -> np.dtype[Any]:
-    """The type of that name; ValueError for what is none of numbers."""
+    """The dtype of that name; ValueError or TypeError for anything else."""
     if not isinstance(text, str) or len(text) > _LONGEST_TYPE:
         raise ValueError
     return np.dtype(text)
@@ -65,7 +66,7 @@ _RULES: dict[int, dict[str, Rule]] = {
         **{f"{PREFIX}{name}": rule for name, rule in NUMCODECS.items()},
     },
 }
-# The rest of what numcodecs and zarr register, and what is wrong with each.
+# The other codecs of numcodecs and zarr, and why each is refused.
 _OBJECTS, _ROUNDED = "is about texts and objects, not numbers", "rounds"
 REFUSED = {
     **dict.fromkeys(("bitround", "quantize", "fixedscaleoffset"), _ROUNDED),

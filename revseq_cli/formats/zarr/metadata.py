@@ -1,7 +1,7 @@
 """The metadata of Zarr stores, versions 2 and 3, read without the package zarr: where arrays are, and what they hold.
 
-Only plain numbers pass, in regular chunks, through codecs that lose nothing and unpickle nothing; and no link is
-followed. Source of the format: the specifications of versions 2 and 3 on zarr-specs.readthedocs.io.
+Arrays are refused unless they hold plain numbers, in regular chunks, encoded by codecs that lose nothing and unpickle
+nothing. No link is followed. Source of the format: the specifications of versions 2 and 3 on zarr-specs.readthedocs.io.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from revseq_cli.texts import literals
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# The files that say what a folder is, and what people say of it, by the format's version.
+# The files of metadata and of attributes in the folder of an array and of a group, by the format's version.
 ARRAY_FILES = {2: (".zarray", ".zattrs"), 3: ("zarr.json",)}
 GROUP_FILES = {2: (".zgroup", ".zattrs"), 3: ("zarr.json",)}
 _LARGEST = 1 << 24
 _LONGEST_TYPE = 16
 _TYPES = {str(dtype_of(each)): dtype_of(each) for each in DataType if each.kind != "minifloat"}
-# What the package zarr makes of NumPy's void: bytes, and no word on what they are.
+# How the package zarr stores dtypes that the format lacks: as bytes without a data type.
 _TYPES |= {f"raw_bytes {size}": np.dtype(f"V{size}") for size in sorted({each.size for each in DataType})}
 Version = Literal[2, 3]
 NEWEST: Version = 3
 
 
 class ShardIndex(NamedTuple):
-    """Where in a shard its index lies, and how: two numbers of 8 bytes for each chunk, perhaps a checksum."""
+    """How a shard's index is stored: two numbers of 8 bytes for each chunk, at its start or end, perhaps a checksum."""
 
     at_start: bool
     byte_order: str
@@ -46,7 +46,11 @@ class ShardIndex(NamedTuple):
 
 
 class Metadata(NamedTuple):
-    """An array's: `chunks` are what can be read alone, `shards` what can be written alone."""
+    """What an array is: `chunks` are the sizes of what is decoded alone, `shards` of what is written alone.
+
+    `key_start` and `separator` make up the name of a chunk's or shard's file in the folder of the array: what it begins
+    with, and what stands between its numbers. `shard_index` is None without shards, or with an unusual index.
+    """
 
     version: Version
     dtype: np.dtype[Any]
@@ -54,10 +58,8 @@ class Metadata(NamedTuple):
     chunks: tuple[int, ...]
     shards: tuple[int, ...]
     codecs: tuple[str, ...]
-    # What chunks' files are called, in the folder of the array: what their names begin with, and what parts them.
     key_start: str
     separator: str
-    # How a shard says what it holds: None where there are no shards, or where it says so in an unusual way.
     shard_index: ShardIndex | None = None
 
 
@@ -67,12 +69,12 @@ def arrays_in(store: str) -> list[str]:
 
 
 def count_others(store: str, inner: str, most: int) -> int:
-    """How many other arrays the store has, of which no more than so many are looked for."""
+    """The number of other arrays in the store; the search ends at `most`."""
     others = 0
     try:
         for _ in itertools.islice((each for each in _walk(store) if each != inner), most):
             others += 1
-    except RevseqError:  # what is wrong with another array is of no concern to this one
+    except RevseqError:  # one that cannot be read is an array, too
         others += 1
     return others
 
@@ -93,9 +95,9 @@ def _walk(store: str) -> Iterator[str]:
             raise positioned.failed(folder, "read", e) from None
 
 
-@functools.cache  # the outputs of a batch have their folders in common
+@functools.cache  # the outputs of a batch lie in few folders
 def is_array(folder: Path) -> bool:
-    """Whether the folder is an array; one that cannot be read is none."""
+    """Whether the folder is an array; False where its metadata cannot be read."""
     try:
         return _array_in(folder) is not None
     except RevseqError:
@@ -109,7 +111,7 @@ def is_store(folder: Path) -> bool:
 
 
 def is_metadata(path: Path) -> bool:
-    """Whether the file says what a folder is to Zarr."""
+    """Whether the file is one of metadata or attributes, by its name and its content."""
     names = {name for files in (ARRAY_FILES, GROUP_FILES) for names in files.values() for name in names}
     try:
         return path.name in names and "zarr_format" in read_object(path)
@@ -118,9 +120,9 @@ def is_metadata(path: Path) -> bool:
 
 
 def refuse_name(path: str) -> None:
-    """TensorIOError for the name of a new file inside an array, where it would be taken for a part of the array.
+    """TensorIOError for the name of a new file that would damage a store.
 
-    Also for the name of a group's metadata file: the folder would be a group no more.
+    Inside an array it would count as a part of the array, and in the place of a group's metadata it would end that.
     """
     final = Path(os.path.realpath(path))
     inside = next((folder for folder in final.parents if is_array(folder)), None)
@@ -130,7 +132,7 @@ def refuse_name(path: str) -> None:
 
 
 def holds(store: str, inner: str) -> bool:
-    """Whether an array is at that path inside the store, and no link on the way."""
+    """Whether an array is at that path inside the store, without a link on the path."""
     folder = Path(store)
     for part in filter(None, inner.split("/")):
         folder /= part
@@ -140,16 +142,16 @@ def holds(store: str, inner: str) -> bool:
 
 
 def _array_in(folder: Path) -> tuple[Version, dict[str, Any]] | None:
-    """The array that a folder is, with the version of the format; None for a group, or any other folder."""
-    found = read_object(folder / "zarr.json")
-    if found.get("node_type") == "array":
-        return 3, found
-    found = read_object(folder / ".zarray")
-    return (2, found) if found else None
+    """The format's version and the metadata of the array in a folder; None for a group, or any other folder."""
+    fields = read_object(folder / "zarr.json")
+    if fields.get("node_type") == "array":
+        return 3, fields
+    fields = read_object(folder / ".zarray")
+    return (2, fields) if fields else None
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """What a metadata file holds, nothing where there is none; FormatError for a link, and for what is no object."""
+    """The JSON object in a file of metadata, empty where there is no file; FormatError for a link, or anything else."""
     if path.is_symlink():
         raise FormatError("is a link", "a file in the store itself; links are not followed", where=str(path))
     if not path.exists():
@@ -160,23 +162,23 @@ def read_object(path: Path) -> dict[str, Any]:
             raise FormatError(f"has {size} bytes of metadata", f"at most {_LARGEST}", where=str(path))
         raw = positioned.read_some(fd, size, 0, str(path))
     try:
-        found = json.loads(raw, object_pairs_hook=literals.unique)
+        fields = json.loads(raw, object_pairs_hook=literals.unique)
     except FormatError as e:
         raise e.about(str(path)) from None
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        fields = None
+    if not isinstance(fields, dict):
         raise FormatError("has damaged metadata", "an object of JSON", "fetch it again", str(path))
-    return found
+    return fields
 
 
 def read(folder: str, where: str, asked: DataType | None = None) -> Metadata:
-    """The metadata of an array; `asked` is the data type of elements that have no name there."""
-    version, found = _array_in(Path(folder)) or (NEWEST, {})
+    """The metadata of an array; `asked` is the data type of elements that are stored as bytes without one."""
+    version, fields = _array_in(Path(folder)) or (NEWEST, {})
     for name in ARRAY_FILES[version]:
         read_object(Path(folder, name))
     try:
-        metadata = (_version_2 if version == 2 else _version_3)(found, where)
+        metadata = (_version_2 if version == 2 else _version_3)(fields, where)
         metadata = metadata._replace(dtype=named(metadata.dtype, asked, where))
     except (KeyError, TypeError, AttributeError):
         raise FormatError("has damaged metadata", "those of a Zarr array", "fetch it again", where) from None
@@ -188,27 +190,27 @@ def read(folder: str, where: str, asked: DataType | None = None) -> Metadata:
     if not fits or not all(0 < each < 1 << 63 for each in (*chunks, *shards)):
         problem = f"has the chunks {braced(chunks)[:200]}"
         raise FormatError(problem, "a size from 1 to 2^63 - 1 for each dimension", where=where)
-    require_lossless(version, _codecs(version, found), metadata.dtype, where)
+    require_lossless(version, _codecs(version, fields), metadata.dtype, where)
     return metadata
 
 
-def _codecs(version: Version, found: dict[str, Any]) -> list[dict[str, Any]]:
-    """In the order in which they encode."""
+def _codecs(version: Version, fields: dict[str, Any]) -> list[dict[str, Any]]:
+    """The codecs of an array, in the order in which they encode."""
     if version == 3:
-        return list(found["codecs"])
-    return [*(found["filters"] or []), *filter(None, [found["compressor"]])]
+        return list(fields["codecs"])
+    return [*(fields["filters"] or []), *filter(None, [fields["compressor"]])]
 
 
-def _version_2(found: dict[str, Any], where: str) -> Metadata:
-    chunks, codecs = tuple(found["chunks"]), tuple(codec_names(_codecs(2, found), "id"))
+def _version_2(fields: dict[str, Any], where: str) -> Metadata:
+    chunks, codecs = tuple(fields["chunks"]), tuple(codec_names(_codecs(2, fields), "id"))
     return Metadata(
-        2, _dtype(found["dtype"], where), tuple(found["shape"]), chunks, chunks, codecs,
-        "", str(found.get("dimension_separator", ".")),
+        2, _dtype(fields["dtype"], where), tuple(fields["shape"]), chunks, chunks, codecs,
+        "", str(fields.get("dimension_separator", ".")),
     )  # fmt: skip
 
 
-def _version_3(found: dict[str, Any], where: str) -> Metadata:
-    kind, grid, codecs = found["data_type"], found["chunk_grid"], _codecs(3, found)
+def _version_3(fields: dict[str, Any], where: str) -> Metadata:
+    kind, grid, codecs = fields["data_type"], fields["chunk_grid"], _codecs(3, fields)
     if grid["name"] != "regular":
         raise FormatError(f"has the chunk grid {str(grid['name'])[:80]}", "regular", where=where)
     raw = isinstance(kind, dict) and f"{kind['name']} {kind.get('configuration', {}).get('length_bytes')}"
@@ -217,13 +219,13 @@ def _version_3(found: dict[str, Any], where: str) -> Metadata:
         raise FormatError(f"its data type is {str(kind)[:80]}", f"one of {listed(_TYPES, len(_TYPES))}", where=where)
     shards = grid["configuration"]["chunk_shape"]
     sharding = [each["configuration"] for each in codecs if each["name"] == SHARDING]
-    keys = found["chunk_key_encoding"]
+    keys = fields["chunk_key_encoding"]
     start, separator = ("", ".") if keys["name"] == "v2" else ("c", "/")
     separator = str(keys.get("configuration", {}).get("separator", separator))
     return Metadata(
         3,
         dtype,
-        tuple(found["shape"]),
+        tuple(fields["shape"]),
         tuple(*[each["chunk_shape"] for each in sharding] or [shards]),
         tuple(shards),
         tuple(codec_names(codecs, "name")),
@@ -234,7 +236,7 @@ def _version_3(found: dict[str, Any], where: str) -> Metadata:
 
 
 def _index(sharding: dict[str, Any]) -> ShardIndex | None:
-    """How shards say what they hold, where it is the usual way."""
+    """How the index of a shard is stored; None for an index with unusual codecs."""
     first, *others = sharding["index_codecs"] or [{"name": ""}]
     if first["name"] != "bytes" or any(each["name"] != "crc32c" for each in others):
         return None

@@ -1,4 +1,4 @@
-"""New Zarr stores: one array, whose chunks the workers encode and write; from Zarr to Zarr with the same metadata."""
+"""New Zarr stores: one array, whose chunks the workers encode and write; from Zarr to Zarr it keeps its metadata."""
 
 from __future__ import annotations
 
@@ -32,15 +32,12 @@ _GROUPS: dict[metadata.Version, dict[str, Any]] = {
     2: {"zarr_format": 2},
     3: {"zarr_format": 3, "node_type": "group", "attributes": {}},
 }
-# What a group of version 3 may have: a copy of the metadata of arrays that are not carried over.
+# A field of a group of version 3: a copy of the metadata of all arrays, also of those that are not carried over.
 _CONSOLIDATED = "consolidated_metadata"
 
 
 class ZarrSink(FileSink):
-    """A new store, in a folder that gets its name when it is complete.
-
-    With `keep_others` it is a copy of the input's store, in which only the chunks of the one array are new.
-    """
+    """A new store with one array; with `keep_others`, a copy of the input's store with new chunks for that array."""
 
     encoded = True
 
@@ -70,17 +67,17 @@ class ZarrSink(FileSink):
         if self._old:
             self._copy(self._old)
             return
-        with source.errors_told(self.file.name, "write"):
+        with source.errors_worded(self.file.name, "write"):
             self._folder.mkdir(parents=True, exist_ok=True)
             for name, data in self._files.items():
                 Path(self.file.temporary, name).write_bytes(data)
 
     def _copy(self, old: source.ZarrSource) -> None:
-        """Every file and folder but the array's chunks."""
+        """Copy every file and folder of the old store but the array's chunks."""
         place_of = chunks.places(old.metadata)
         for folder, _, names in os.walk(old.store, onerror=_raise):  # it follows no links
             target = Path(self.file.temporary, os.path.relpath(folder, old.store))
-            with source.errors_told(self.file.name, "write"):
+            with source.errors_worded(self.file.name, "write"):
                 target.mkdir(exist_ok=True)
             for name in names:
                 path = Path(folder, name)
@@ -88,12 +85,12 @@ class ZarrSink(FileSink):
                     copy_file(str(path), str(target / name), self.file.name)
 
     def finish(self) -> None:
-        """The input's store must be as it was when it was copied."""
+        """TensorIOError if the input's store has changed since it was copied."""
         if self._old and source.state(self._old.store, self._old.name) != self._old_state:
             raise TensorIOError("changed while it was read", "a store that stands still", where=self._old.store)
 
     def outlet(self) -> Outlet:
-        """Chunks are encoded and written where they are computed."""
+        """Workers encode and write the chunks."""
         path = self._folder / metadata.ARRAY_FILES[self._version][0]
         with positioned.opened(str(path), name=self.file.name) as fd:
             return ZarrOutlet(str(self._folder), self.file.name, self._version, self._shards, positioned.identity(fd))
@@ -103,15 +100,15 @@ class ZarrSink(FileSink):
         return source.ZarrSource(self.file.temporary, self._inner, self.file.name, self._data_type)
 
     def digest(self) -> str:
-        """SHA-256 of what sha256sum prints of all files, each with its path inside the store, in the order of these."""
+        """SHA-256 of what sha256sum prints for all files of the store, in the order of their paths inside the store."""
         self._finish()
-        found = []
+        digests = []
         for path in Path(self.file.temporary).rglob("*"):
             if path.is_file():
                 stopping.check()
                 name = path.relative_to(self.file.temporary).as_posix()
-                found.append((name, hashlib.sha256(path.read_bytes()).hexdigest()))
-        return hashlib.sha256("".join(f"{digest}  {name}\n" for name, digest in sorted(found)).encode()).hexdigest()
+                digests.append((name, hashlib.sha256(path.read_bytes()).hexdigest()))
+        return hashlib.sha256("".join(f"{digest}  {name}\n" for name, digest in sorted(digests)).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -125,8 +122,8 @@ class ZarrOutlet:
     identity: Identity
 
     def deliver(self, region: Region, values: NDArray[Any]) -> None:
-        """Store the values chunk by chunk: of several, zarr would go on with the others when one has failed."""
-        with source.errors_told(self.name, "write"):
+        """Write the values chunk by chunk: given several, zarr would write the others after one has failed."""
+        with source.errors_worded(self.name, "write"):
             array = source.opened(self.folder, self.version, self.identity, "r+")
             for box in chunk_boxes(region, self.chunks):
                 starts = [max(b.start, r.start) for b, r in zip(box, region, strict=True)]
@@ -136,7 +133,7 @@ class ZarrOutlet:
 
 
 def _stored(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The values as zarr takes them: a type that it lacks is bytes, little-endian."""
+    """The values in zarr's dtype: elements of a type that zarr lacks become bytes, little-endian."""
     if is_nameless(dtype):
         return np.ascontiguousarray(values, values.dtype.newbyteorder("<")).view(dtype)
     return np.asarray(values, dtype)
@@ -147,9 +144,9 @@ def _raise(error: OSError) -> None:
 
 
 def _checked(inner: str, where: str, old: str) -> str:
-    """The path of a new array; UsageError for a part that a folder cannot have, or that the format reserves.
+    """The path of a new array; UsageError for a part that no folder may have, or that the format reserves.
 
-    Two underscores at its beginning are reserved, too, but where the input's own path, `old`, has such a part.
+    The format also reserves parts that begin with two underscores; they pass where the input's path `old` has them.
     """
     parts = inner.strip("/").split("/") if inner.strip("/") else []
     reserved = {name for names in (*metadata.ARRAY_FILES.values(), *metadata.GROUP_FILES.values()) for name in names}
@@ -161,20 +158,20 @@ def _checked(inner: str, where: str, old: str) -> str:
 
 
 def _copied(like: source.ZarrSource) -> dict[str, bytes]:
-    """The metadata files of an array, so that chunks, codecs, fill value and attributes are the same."""
+    """The metadata files of the input's array, which say chunks, codecs, fill value and attributes, byte by byte."""
     paths = [Path(like.folder, name) for name in metadata.ARRAY_FILES[like.metadata.version]]
     return {path.name: path.read_bytes() for path in paths if path.exists()}
 
 
 def _made(like: Source, where: str) -> tuple[tuple[int, ...], dict[str, bytes]]:
-    """Chunks and metadata file of a new array, as the package zarr chooses them."""
+    """The sizes of chunks and the metadata file of a new array, as the package zarr chooses them."""
     from zarr.api import asynchronous
 
     files: dict[str, Any] = {}
-    with source.errors_told(where, "write"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the specification has no word for bytes
-        dtype = like.dtype.newbyteorder("=")  # the format has a byte order for its codecs, and none for its types
-        if minifloats.is_minifloat(dtype):  # zarr has no word for them, but one for bytes
+    with source.errors_worded(where, "write"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # zarr warns that the specification has no data type for bytes
+        dtype = like.dtype.newbyteorder("=")  # in the format, codecs have a byte order and data types have none
+        if minifloats.is_minifloat(dtype):  # zarr lacks them, but has a type of bytes
             dtype = np.dtype(f"V{dtype.itemsize}")
         array = threadless.done(
             asynchronous.create_array(files, shape=like.sizes, dtype=dtype, zarr_format=metadata.NEWEST)
@@ -183,21 +180,21 @@ def _made(like: Source, where: str) -> tuple[tuple[int, ...], dict[str, bytes]]:
 
 
 def _groups(like: Source, inner: str, version: metadata.Version) -> dict[PurePosixPath, bytes]:
-    """The metadata files of every group on the way, with the attributes of its counterpart on the old way.
+    """The metadata files of every group on the new array's path, with the attributes of a group on the input's path.
 
-    Counterparts are the two stores, and from the arrays upwards the groups that are as far from them.
+    The groups of the two paths are paired from the arrays upwards, and the root of one store with that of the other.
     """
     files = {}
     main, *others = metadata.GROUP_FILES[version]
     parents = [*PurePosixPath(inner).parents]
     old: dict[PurePosixPath, Path] = {}
     if isinstance(like, source.ZarrSource) and like.inner:
-        ways = parents, [*PurePosixPath(like.inner).parents]
-        pairs = [*zip(*(way[:-1] for way in ways), strict=False), *zip(*(way[-1:] for way in ways), strict=False)]
+        paths = parents, [*PurePosixPath(like.inner).parents]
+        pairs = [*zip(*(path[:-1] for path in paths), strict=False), *zip(*(path[-1:] for path in paths), strict=False)]
         old = {parent: Path(like.store, counterpart) for parent, counterpart in pairs}
     for parent in parents:
-        found = {name: metadata.read_object(old[parent] / name) for name in (main, *others) if parent in old}
-        found.get(main, {}).pop(_CONSOLIDATED, None)
-        files[parent / main] = found.get(main) or _GROUPS[version]
-        files |= {parent / name: found[name] for name in others if found.get(name)}
+        kept = {name: metadata.read_object(old[parent] / name) for name in (main, *others) if parent in old}
+        kept.get(main, {}).pop(_CONSOLIDATED, None)
+        files[parent / main] = kept.get(main) or _GROUPS[version]
+        files |= {parent / name: kept[name] for name in others if kept.get(name)}
     return {path: json.dumps(fields).encode() for path, fields in files.items()}

@@ -1,4 +1,4 @@
-"""Zarr stores as inputs: `store.zarr::array/path`, or the only array of the store; the package zarr decodes chunks."""
+"""Zarr arrays as inputs: `store.zarr::array/path`, or the only array of the store; the package zarr decodes chunks."""
 
 from __future__ import annotations
 
@@ -38,16 +38,17 @@ _LINKS = "files in the store itself; links are not followed"
 
 
 class _State(NamedTuple):
-    """The content of a folder: a digest of all names, sizes and times, and the bytes in all."""
+    """The state of a folder: a digest of the names, sizes and times of all files, and the bytes in all."""
 
     digest: str
     stored: int
 
 
 class ZarrSource(Source):
-    """An array of a Zarr store; `name` is what to call the store, where that is not its path.
+    """An array of a Zarr store.
 
-    `asked` is the data type of elements that have no name in the store.
+    `name` is what to call the store, where that is not its path; `asked` is the data type of elements that are stored
+    as bytes without one.
     """
 
     encoded = True
@@ -71,7 +72,7 @@ class ZarrSource(Source):
         self.path = str(Path(self.folder, metadata.ARRAY_FILES[version][0]))
         with positioned.opened(self.path) as fd:
             self.identity = self._unchanged = positioned.identity(fd)
-        with errors_told(self.name, "read"):
+        with errors_worded(self.name, "read"):
             opened(self.folder, version, self._unchanged)
         details = {"version": str(version), "array": f"/{self.inner}", "chunks": str(self.chunks)}
         self.storage = Storage("zarr", details | {"codecs": ", ".join(self.metadata.codecs)})
@@ -82,14 +83,14 @@ class ZarrSource(Source):
             raise TensorIOError("changed while it was read", "a store that stands still", where=self.name)
 
     def others(self) -> int:
-        """How many other arrays its store has, or as many as were looked for."""
+        """The number of other arrays in its store; MOST_OTHERS may stand for more."""
         return metadata.count_others(self.store, self.inner, MOST_OTHERS) if self.inner else 0
 
     def gaps(self) -> tuple[str, ...]:
-        """How many chunks are absent: the format takes that for the fill value, lost or never written."""
+        """A note on absent chunks: the format reads them as the fill value, whether lost or never written."""
         absent, total = chunks.absent(self.folder, self.metadata)
-        found = f"{absent:,} of {total:,} chunks of {self.name} are absent, and read as the fill value"
-        return (found,) if absent else ()
+        note = f"{absent:,} of {total:,} chunks of {self.name} are absent, and read as the fill value"
+        return (note,) if absent else ()
 
     def ticket(self, region: Region) -> Ticket:
         """The right to read that region."""
@@ -98,7 +99,7 @@ class ZarrSource(Source):
 
 @dataclass(frozen=True)
 class ZarrTicket:
-    """One region of an array whose metadata, in the file `path`, must be as they were when they were read."""
+    """One region of an array; its metadata file, `path`, must be as it was when it was read."""
 
     path: str
     name: str
@@ -116,7 +117,7 @@ class ZarrTicket:
                 raise
 
     def _values(self, region: Region) -> NDArray[Any]:
-        with errors_told(self.name, "read"):
+        with errors_worded(self.name, "read"):
             array = opened(os.path.dirname(self.path), self.metadata.version, self.unchanged)  # noqa: PTH120 - a string
             values = np.asarray(array[region])
             nameless = is_nameless(values.dtype)
@@ -138,26 +139,26 @@ class ZarrTicket:
 
 @functools.lru_cache(maxsize=8)
 def opened(folder: str, version: Version, _: Identity, mode: Literal["r", "r+"] = "r") -> Any:  # noqa: ANN401 - zarr's Array
-    """The array as the package zarr has it, once in each process for each state of its metadata.
+    """The array of the package zarr, opened once in each process for each state of its metadata.
 
-    What is written is stored even where zarr holds it for nothing but the fill value: every NaN is the same to it.
+    Every chunk that is written is stored, also one of nothing but the fill value: to zarr, all NaNs are equal.
     """
     from revseq_cli.formats.zarr import store  # the package takes a while to load
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # those about codecs that the specification does not have
+        warnings.simplefilter("ignore")  # zarr warns about codecs that the specification does not have
         return store.open_array(folder, version, mode)
 
 
 @contextlib.contextmanager
-def errors_told(where: str, doing: str) -> Iterator[None]:
-    """The errors of zarr, and of the codecs behind it, in our form."""
+def errors_worded(where: str, doing: str) -> Iterator[None]:
+    """Turn any error of zarr and of its codecs into a RevseqError about `where`; `doing` is "read" or "write"."""
     try:
         yield
     except (RevseqError, MemoryError):
         raise
-    except Exception as e:  # noqa: BLE001 - codecs raise what they like
-        # The index of a damaged shard has places that no file has.
+    except Exception as e:  # noqa: BLE001 - codecs raise errors of any class
+        # EINVAL comes from an offset in the index of a damaged shard.
         if isinstance(e, OSError) and e.errno not in (None, errno.EINVAL):
             raise positioned.failed(where, doing, e) from None
         found = f"zarr cannot {doing} it: {str(e)[:200] or type(e).__name__}"
@@ -165,7 +166,7 @@ def errors_told(where: str, doing: str) -> Iterator[None]:
 
 
 def require_package(where: str) -> None:
-    """FormatError where the extra is not installed."""
+    """FormatError where the package zarr is not installed."""
     try:
         import zarr  # noqa: F401 - an extra
     except ModuleNotFoundError:
@@ -173,7 +174,7 @@ def require_package(where: str) -> None:
 
 
 def _require_folder(path: str, name: str) -> None:
-    """TensorIOError for a store that is not there, FormatError for a file."""
+    """TensorIOError for a store that does not exist, FormatError for a file."""
     if Path(path).is_dir():
         return
     with positioned.opened(path) as fd:
@@ -182,7 +183,7 @@ def _require_folder(path: str, name: str) -> None:
 
 
 def refuse_streams(store: str) -> None:
-    """TensorIOError if standard output or standard error goes to any file of the store, also of another array."""
+    """TensorIOError if standard output or standard error goes to a file of the store, of whichever array."""
     inodes = positioned.stream_inodes()
     pending = [store] if inodes else []
     while pending:
@@ -192,12 +193,12 @@ def refuse_streams(store: str) -> None:
             raise positioned.failed(store, "read", e) from None
         pending += [each.path for each in entries if each.is_dir(follow_symlinks=False)]
         for entry in entries:
-            if entry.inode() in inodes:  # which costs nothing, unlike its status
+            if entry.inode() in inodes:  # known without a system call, unlike the status
                 positioned.refuse_stream(entry.stat(follow_symlinks=False), entry.path)
 
 
 def state(folder: str, where: str) -> _State:
-    """What is in the folder; FormatError for links, and for what is neither a file nor a folder."""
+    """The state of the folder; FormatError for links, and for anything else but files and folders."""
     digest, stored, pending = hashlib.sha256(), 0, [folder]
     try:
         while pending:

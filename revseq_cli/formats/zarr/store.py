@@ -1,4 +1,4 @@
-"""The package zarr at work on one array: every chunk is stored, and only one that is absent is read as fill value."""
+"""Arrays of the package zarr that are strict: every chunk is stored, and only an absent one is read as fill value."""
 
 from __future__ import annotations
 
@@ -20,34 +20,35 @@ if TYPE_CHECKING:
 
 
 class StrictStore(LocalStore):
-    """The files of an array's folder.
+    """The files of an array's folder; what cannot be a chunk is an error.
 
-    Zarr's own store says "absent" also for a folder in a file's place and for a file in a folder's place, and its
-    shards take a file of no bytes, and a chunk of which the file has no bytes, for absent ones.
+    Zarr's own store takes other things for absent chunks, too: a folder in the place of a file, a file in the place of
+    a folder, an empty shard, and a chunk that lies beyond the end of its shard.
     """
 
     async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:  # noqa: ANN401 - zarr's Buffer
-        """The bytes, None where there is no such file, FormatError where what is there cannot be a stored chunk."""
-        found = await super().get(key, prototype, byte_range)
-        _require_sound(self.root / key, key, found, byte_range)
-        return found
+        """The bytes of a file or a range of it; None where there is no file, FormatError where it cannot be a chunk."""
+        data = await super().get(key, prototype, byte_range)
+        _require_sound(self.root / key, key, data, byte_range)
+        return data
 
     def get_sync(self, key: str, *, prototype: Any = None, byte_range: Any = None) -> Any:  # noqa: ANN401
-        """The same."""
-        found = super().get_sync(key, prototype=prototype, byte_range=byte_range)
-        _require_sound(self.root / key, key, found, byte_range)
-        return found
+        """The bytes as `get` has them, for those parts of zarr that do not wait for a coroutine."""
+        data = super().get_sync(key, prototype=prototype, byte_range=byte_range)
+        _require_sound(self.root / key, key, data, byte_range)
+        return data
 
 
 def open_array(folder: str, version: Version, mode: Literal["r", "r+"]) -> Any:  # noqa: ANN401 - zarr's Array
-    """The array; of one that exists, zarr itself ignores the wish that chunks equal to the fill value be stored."""
+    """The array, which stores every chunk; asked to do so for an array that exists, zarr's own function does not."""
     store = StrictStore(folder, read_only=mode == "r")
     array: Any = threadless.done(asynchronous.open_array(store=store, mode=mode, zarr_format=version))
     return threadless.Array(zarr.AsyncArray(array.metadata, array.store_path, {"write_empty_chunks": True}))
 
 
-def _require_sound(path: Path, key: str, found: Any, byte_range: Any) -> None:  # noqa: ANN401 - zarr's
-    if found is None:
+def _require_sound(path: Path, key: str, data: Any, byte_range: Any) -> None:  # noqa: ANN401 - zarr's
+    """FormatError where something else than a file stands at the path, or the file lacks bytes of the range."""
+    if data is None:
         try:
             os.lstat(path)
         except FileNotFoundError:
@@ -61,5 +62,5 @@ def _require_sound(path: Path, key: str, found: Any, byte_range: Any) -> None:  
             wanted = max(1, byte_range.end - byte_range.start)
         case SuffixByteRequest():
             wanted = byte_range.suffix
-    if len(found) < wanted:
-        raise FormatError(f"{key} is truncated: {len(found)} bytes where {wanted} are promised")
+    if len(data) < wanted:
+        raise FormatError(f"{key} is truncated: {len(data)} bytes where {wanted} are promised")

@@ -1,7 +1,7 @@
-"""The package zarr without its threads: what it would hand to them is done in the thread that asks.
+"""The package zarr without threads of its own: all its work is done in the calling thread.
 
-Its own way starts a thread for its event loop, and more for files and codecs; where one cannot be started, or ends for
-want of memory, whoever waits for it waits for ever. Blocks are done side by side by our own workers.
+By itself it starts a thread for its event loop, and more for files and codecs; where one cannot be started, or ends
+because memory is out, the caller waits for ever. Blocks are done in parallel by this program's own workers.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _Result = TypeVar("_Result")
 
 
 class _Here(asyncio.SelectorEventLoop):
-    """An event loop that has no threads to hand work to."""
+    """An event loop without threads: work for another thread is done at once, in this one."""
 
     def run_in_executor(self, _: object, function: Callable[..., Any], *arguments: object) -> asyncio.Future[Any]:
-        """What the function gives, which is known when this returns."""
+        """Call the function; the future has its result already."""
         future = self.create_future()
         try:
             future.set_result(function(*arguments))
@@ -32,13 +32,13 @@ class _Here(asyncio.SelectorEventLoop):
 
 
 def done(work: Coroutine[Any, Any, _Result]) -> _Result:
-    """What the work gives; what it has left undone when it fails is cancelled."""
+    """Run a coroutine to its end and return its result; its other tasks are cancelled if it fails."""
     with contextlib.closing(work), asyncio.Runner(loop_factory=_Here) as runner:
         return runner.run(work)
 
 
 class Array:
-    """An array of zarr's, read and written region by region."""
+    """An array of the package zarr, read and written by region in the calling thread."""
 
     def __init__(self, array: Any) -> None:  # noqa: ANN401 - zarr's AsyncArray
         self._array, self.dtype = array, array.dtype
