@@ -18,9 +18,9 @@ from numpy.lib import format as npy_format
 
 from revseq_cli.formats.contract import Source, Storage
 from revseq_cli.formats.held import HeldSource
+from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.recognition import NPY_MAGIC, looks_like
 from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.storage.raw import RawSink, RawSource, RawTensor
 from revseq_cli.ground import minifloats
 from revseq_cli.ground.dtypes import data_type_of, dtype_of, is_big_endian, is_nameless, named, require_sizes
 from revseq_cli.ground.errors import FormatError, UsageError

@@ -21,10 +21,10 @@ import numpy as np
 from revseq_cli.formats import npy, zip_headers
 from revseq_cli.formats.contract import Storage, Ticket, chosen, refuse_bomb
 from revseq_cli.formats.held import HeldSource
+from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.recognition import ZIP_MAGIC, looks_like
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.newfile import Scratch
-from revseq_cli.formats.storage.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.storage.together import Together
 from revseq_cli.formats.zip_headers import UTF8_FLAG
 from revseq_cli.ground import stopping

@@ -12,9 +12,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from revseq_cli.formats.contract import Storage, chosen
+from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.recognition import looks_like
 from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.storage.raw import RawSink, RawSource, RawTensor
 from revseq_cli.ground.dtypes import dtype_of, require_sizes
 from revseq_cli.ground.errors import FormatError, UsageError, listed
 from revseq_cli.ground.tensors import MOST_DIMENSIONS, DataType

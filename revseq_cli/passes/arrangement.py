@@ -6,7 +6,7 @@ import os
 from math import lcm, prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.formats.storage.raw import grains_of
+from revseq_cli.formats.raw import grains_of
 from revseq_cli.ground.errors import EngineError, Words
 from revseq_cli.passes.engines.table import (
     AUTO,

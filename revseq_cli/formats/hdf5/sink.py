@@ -21,9 +21,9 @@ from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.hdf5.links import parts_of
 from revseq_cli.formats.hdf5.source import Hdf5Source
 from revseq_cli.formats.held import Handing
+from revseq_cli.formats.raw import RawSink, RawTensor
 from revseq_cli.formats.regions import chunk_boxes
 from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.storage.raw import RawSink, RawTensor
 from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from revseq_cli.formats.hdf5.files import RAISED, opened
 from revseq_cli.formats.hdf5.filters import filters_of, require_filters
 from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.hdf5.origin import Origin
+from revseq_cli.formats.raw import RawTensor, RawTicket
 from revseq_cli.formats.recognition import is_hdf5, looks_like
 from revseq_cli.formats.regions import chunk_boxes
 from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.storage.raw import RawTensor, RawTicket
 from revseq_cli.ground.errors import FormatError
 
 if TYPE_CHECKING:
