@@ -15,33 +15,30 @@ from conftest import COMMAND, ROOT, environment
 
 import revseq_cli
 from revseq_cli.commands.cli import COMMANDS
+from revseq_cli.formats import table as formats_table
+from revseq_cli.passes.engines import table as engines_table
 
 PACKAGE = ROOT / "revseq_cli"
 README = (ROOT / "README.md").read_text()
 PROSE = ["README.md", *(f"man/{path.name}" for path in sorted((ROOT / "man").glob("*.md")))]
-OURS = {path.stem for path in PACKAGE.glob("*.py")} | {"formats", "commands"}
+GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
+MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in PACKAGE.rglob("*.py")}
 OTHERS = {"numpy", "h5py", "rich", "click"}
+MOST_LINES, MOST_ENTRIES = 400, 9
 
 
-def imports(path):
-    """Our modules and the runtime packages that a file imports, but for type checking."""
+def imports(path, *, typing=False):
+    """The modules of ours and the packages that a file imports; with `typing` also those for type checking alone."""
     tree = ast.parse(path.read_text())
-    skipped = type_checking(tree)
+    skipped = () if typing else type_checking(tree)
     for node in ast.walk(tree):
         if node in skipped:
             continue
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            names = [node.module] + [f"{node.module}.{alias.name}" for alias in node.names]
-        else:
-            continue
-        for name in names:
-            parts = name.split(".")
-            if parts[0] == "revseq_cli" and len(parts) > 1 and parts[1] in OURS:
-                yield parts[1]
-            elif parts[0] in OTHERS:
-                yield parts[0]
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name if name in MODULES or f"{name}.__init__" in MODULES else node.module for name in names)
 
 
 def type_checking(tree):
@@ -50,39 +47,85 @@ def type_checking(tree):
     return {child for block in blocks for child in ast.walk(block)}
 
 
+def packages(path):
+    return {name.partition(".")[0] for name in imports(path)}
+
+
+def wing(module):
+    """The folder at the top of the package; for the two files there, their own names."""
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def wings():
+    """The table of the guide: what each wing may import, beside itself."""
+    rows = re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", GUIDE, re.MULTILINE)
+    return {name: set(re.findall(r"\w+", allowed)) for name, allowed in rows if name in {wing(m) for m in MODULES}}
+
+
 def options_of(name):
     """The long options of a command."""
     command = importlib.import_module(f"revseq_cli.commands.{name}").command
     return {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
 
 
-def table():
-    rows = re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", README, re.MULTILINE)
-    return {
-        module: set(OURS | OTHERS) if allowed == "everything" else set(re.split(r", ", allowed))
-        for module, allowed in rows
+def test_the_table_has_every_wing():
+    assert set(wings()) == {wing(module) for module in MODULES}
+
+
+@pytest.mark.parametrize("name", sorted({wing(module) for module in MODULES}))
+def test_wings_import_what_the_table_allows(name):
+    found = {wing(each) for module, path in MODULES.items() if wing(module) == name for each in imports(path)
+             if each.partition(".")[0] == "revseq_cli"}  # fmt: skip
+    assert found - {name, "__init__"} <= wings()[name]
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    """Not even for type checking."""
+    found = {
+        name: {each for each in imports(path, typing=True) if each in MODULES} - {name}
+        for name, path in MODULES.items()
     }
+    while leaves := {name for name, needs in found.items() if not needs & found.keys()}:
+        found = {name: needs for name, needs in found.items() if name not in leaves}
+    assert not found
 
 
-def files(module):
-    path = PACKAGE / f"{module}.py"
-    return [path] if path.exists() else sorted((PACKAGE / module).glob("*.py"))
+def test_the_house_stays_small():
+    entries = [
+        each.name
+        for each in PACKAGE.iterdir()
+        if each.suffix == ".py" or (each.is_dir() and each.name != "__pycache__")
+    ]
+    assert len(entries) <= MOST_ENTRIES
+    assert not [name for name, path in MODULES.items() if len(path.read_text().splitlines()) > MOST_LINES]
 
 
-def test_the_table_has_every_module():
-    assert set(table()) == OURS
+def test_no_module_looks_into_another():
+    """Ruff's SLF001 finds it; nothing switches that off."""
+    assert not [name for name, path in MODULES.items() if "SLF001" in path.read_text()]
 
 
-@pytest.mark.parametrize("module", sorted(OURS))
-def test_imports_are_those_of_the_table(module):
-    found = {name for path in files(module) for name in imports(path)} - {module}
-    assert found <= table()[module]
+def test_options_are_named_by_commands_and_report_alone():
+    known = {option for name in COMMANDS for option in options_of(name) if option.startswith("--")} - {"--help"}
+    said = re.compile(rf"(?<![\w-])(?:{'|'.join(known)})(?![\w-])")
+    for name, path in MODULES.items():
+        if wing(name) not in ("commands", "report", "__main__"):
+            assert not said.findall(path.read_text()), name
+
+
+def test_nobody_asks_for_the_name_of_a_format_or_an_engine():
+    """What differs between them is a field of their rows."""
+    names = {*formats_table.NAMES, *engines_table.ENGINES} - {"text"}  # which is a word of its own
+    for name, path in MODULES.items():
+        asked = [each for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Compare)
+                 for each in ast.walk(node) if isinstance(each, ast.Constant)]  # fmt: skip
+        assert not {each.value for each in asked if isinstance(each.value, str)} & names, name
 
 
 def test_only_commands_and_the_boundary_know_click():
     for path in PACKAGE.rglob("*.py"):
         if path.parent.name != "commands" and path.stem != "__main__":
-            assert "click" not in set(imports(path)), path
+            assert "click" not in packages(path), path
 
 
 def test_only_one_module_knows_the_operating_system():
@@ -93,8 +136,8 @@ def test_only_one_module_knows_the_operating_system():
 
 def test_only_one_module_imports_h5py():
     """It is the one that looks at the environment first."""
-    found = [path.stem for path in PACKAGE.rglob("*.py") if "h5py" in set(imports(path))]
-    assert found == ["hdf5_library"]
+    found = [path.stem for path in PACKAGE.rglob("*.py") if "h5py" in packages(path)]
+    assert found == ["library"]
 
 
 def test_every_file_says_what_lives_there():

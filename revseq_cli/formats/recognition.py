@@ -27,8 +27,9 @@ class _Look(NamedTuple):
         return Words.of("add {}", format=self.format) if self.format else self.advice.format(shlex.quote(path))
 
 
+_NPY = _Look(NPY_MAGIC, "a .npy file", format="npy")
 _LOOKS = (
-    _Look(NPY_MAGIC, "a .npy file", format="npy"),
+    _NPY,
     _Look(HDF5_MAGIC, "an HDF5 file", format="h5"),
     _Look(ZIP_MAGIC, "a zip archive, perhaps .npz", format="npz"),
     *(
@@ -77,7 +78,7 @@ def format_by_bytes(path: str) -> str | None:
         if head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= size - 8:
             return "safetensors"  # the length of a header, and the header
         look = _look_of(head)
-        if look and look.format == "npy":
+        if look is _NPY:
             return look.format
         if is_hdf5(fd, path):
             return "h5"

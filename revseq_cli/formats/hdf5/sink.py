@@ -86,7 +86,7 @@ class _Making:
 
 
 class _Replacing(_Making):
-    """With --keep-others: the new file is a copy of the input's, in which the dataset gets other values.
+    """The file's other objects are kept: the new file is a copy of the input's, in which the dataset gets other values.
 
     All else in the file stays as it is, byte by byte, so that references, dimension lists and user blocks stay valid.
     """
