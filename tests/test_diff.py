@@ -251,7 +251,7 @@ def test_any_blocks_give_the_same(data):
     first = data.draw(st.integers(0, 20))
     memory = data.draw(st.integers(80, 9999))
     found = [comparison.compare(*sources, None, first, Resources("serial", 1, most)) for most in (memory, 1 << 30)]
-    assert view.differences(*sources, found[0]) == view.differences(*sources, found[1])
+    assert view.diff_text(*sources, found[0]) == view.diff_text(*sources, found[1])
     assert found[0].total == a.size
     assert found[0].indices.tolist() == np.argwhere(a != b).tolist()[:first]
     assert oracle.same_bits(found[0].a, a[a != b][:first])

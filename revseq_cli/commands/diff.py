@@ -108,5 +108,5 @@ def command(
     if as_json:
         click.echo(objects.diff(sources[0], sources[1], found))
     elif not voice.quiet:
-        click.echo(view.differences(sources[0], sources[1], found))
+        click.echo(view.diff_text(sources[0], sources[1], found))
     return 0 if found and not found.count else 1

@@ -1,7 +1,8 @@
-"""The floats that NumPy lacks, BFLOAT16 and those of 8 bits: words that carry their own name, and their numbers.
+"""The floats that NumPy lacks, BFLOAT16 and those of 8 bits: how arrays hold them, and the number of each word.
 
-A tensor of such a type is an array of structures of one field: its name is the data type's, and its value the word. So
-the name travels with the array, words move like any others, and NumPy refuses to compute with them.
+A tensor of such a data type is an array of structures with one field: the field has the data type's name, and its value
+is the word, that is, the element's bits as an unsigned integer. So an array says which data type it has, its elements
+are moved like any others, and NumPy refuses to compute with them.
 Sources: the tables of ml_dtypes and of the ONNX operators' page "Float stored in 8 bits"; OCP MX for E8M0.
 """
 
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class _Layout(NamedTuple):
-    """How many bits the exponent and the mantissa have, the exponent's bias, and which word is the usual NaN.
+    """The bits of the exponent and of the mantissa, the exponent's bias, and the word of the usual NaN.
 
-    `special` says which other words are no finite numbers: "ieee" has infinities and NaNs at the highest exponent,
-    "fn" a NaN for each sign where all bits below it are set, "fnuz" the one NaN where -0.0 would be.
+    `special` says which words are no finite numbers. "ieee": infinities and NaNs have the highest exponent. "fn": a NaN
+    for each sign has all other bits set. "fnuz": the only NaN has the word that -0.0 would have.
     """
 
     exponent: int
@@ -56,35 +57,35 @@ def numbers(values: NDArray[Any]) -> NDArray[Any]:
     if not is_minifloat(values.dtype):
         return values
     name = values.dtype.names[0]  # type: ignore[index]
-    found: NDArray[Any] = _table(name)[values[name]]
-    return found
+    numbers: NDArray[Any] = _table(name)[values[name]]
+    return numbers
 
 
 @functools.cache
 def _table(name: str) -> NDArray[np.float32]:
-    """The number that each word is."""
+    """The number of each word, by its value: shape (256,) or (65536,)."""
     layout = _LAYOUTS[name]
     words = np.arange(1 << layout.bits)
     exponent, mantissa = words >> layout.mantissa & ((1 << layout.exponent) - 1), words & ((1 << layout.mantissa) - 1)
     fraction = mantissa / (1 << layout.mantissa)
     # Without mantissa bits there is no 0 and nothing below the normal numbers.
     normal = (exponent > 0) | (layout.mantissa == 0)
-    found = np.ldexp(fraction + normal, np.where(normal, exponent, 1) - layout.bias)
+    magnitude = np.ldexp(fraction + normal, np.where(normal, exponent, 1) - layout.bias)
     highest = exponent == (1 << layout.exponent) - 1
     if layout.special == "ieee":
-        found[highest] = np.where(mantissa[highest], np.nan, np.inf)
+        magnitude[highest] = np.where(mantissa[highest], np.nan, np.inf)
     elif layout.special == "fn":
-        found[highest & (mantissa == (1 << layout.mantissa) - 1)] = np.nan
+        magnitude[highest & (mantissa == (1 << layout.mantissa) - 1)] = np.nan
     else:
-        found[layout.nan] = np.nan
+        magnitude[layout.nan] = np.nan
     negative = layout.signed & (words >> (layout.bits - 1) == 1)
-    numbers: NDArray[np.float32] = np.where(negative, -found, found).astype(np.float32)
+    numbers: NDArray[np.float32] = np.where(negative, -magnitude, magnitude).astype(np.float32)
     return numbers
 
 
 def render(values: NDArray[Any]) -> list[str]:
-    """Each element for a person, in C order: four digits tell all numbers of a type apart; a NaN has its bits."""
+    """Each element as text, in C order: in four digits, which tell all numbers apart; an unusual NaN with its bits."""
     name = values.dtype.names[0]  # type: ignore[index]
     usual = _LAYOUTS[name].nan
-    found = zip(numbers(values).ravel().tolist(), values[name].ravel().tolist(), strict=True)
-    return [f"{number:.4g}" if number == number or word == usual else f"nan({word:#x})" for number, word in found]
+    pairs = zip(numbers(values).ravel().tolist(), values[name].ravel().tolist(), strict=True)
+    return [f"{number:.4g}" if number == number or word == usual else f"nan({word:#x})" for number, word in pairs]

@@ -1,7 +1,8 @@
-"""The reversal of arrays: it moves words and never computes with them; and what lengths do to lines.
+"""The reversal of arrays, and what lengths do to lines.
 
-Every array is taken as (outer, axis, inner), and its lengths as (outer, inner). A word is an element's bytes, so data
-type and byte order play no part. Lengths are clamped while they are unsigned.
+An array is reversed as one of shape (outer, axis, inner), and its lengths as one of shape (outer, inner). Elements are
+moved as words, that is, as their bytes: nothing is computed with them, and data type and byte order do not matter.
+Lengths are clamped before they are converted to signed indices.
 """
 
 from __future__ import annotations
@@ -54,27 +55,27 @@ def _choose(words: Words, lengths: Lengths) -> Callable[[Words, Words, Lengths],
 
 
 def clamp(lengths: NDArray[Any], size: int) -> Lengths:
-    """Lengths as indices, none above `size`; compared while unsigned, so that 2^64-1 is large, not negative."""
+    """Lengths as indices, none above `size`; they are compared as unsigned integers, so that 2^64-1 is not -1."""
     clamped: Lengths = np.minimum(_once(lengths), np.uint64(size), dtype=np.uint64).astype(np.intp)
     return np.broadcast_to(clamped, lengths.shape)
 
 
 def mirrored(start: int, stop: int, length: int) -> tuple[slice, slice]:
-    """Where elements [start, stop) of a reversed line come from: a part to be read backwards, a part as it is.
+    """Two slices of a line that give elements [start, stop) of its reversal: one is read backwards, one as it is.
 
-    Element j comes from length - 1 - j below `length`, and stays from there on.
+    Below `length`, element j of the reversal is element length - 1 - j of the line; from there on, it is element j.
     """
     turn = min(max(length, start), stop)
     return slice(length - turn, length - start), slice(turn, stop)
 
 
 def _once(lengths: NDArray[Any]) -> NDArray[Any]:
-    """Lengths that are repeated without a copy, each once: a stride of 0 is the same element again."""
+    """The lengths without repetitions: along a dimension of stride 0, all elements are one, and one is kept."""
     return lengths[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in lengths.strides)]
 
 
 def _by_slices(out: Words, words: Words, lengths: Lengths) -> None:
-    """One length for each outer index, long lines: copy all, then lay each reversed start over it with one slice."""
+    """One length for each outer index, long lines: copy all, then write each reversed start as one slice."""
     outer, size, inner = words.shape
     out[...] = words
     to, backwards = out.reshape(-1, inner), words.reshape(-1, inner)[::-1]
@@ -156,12 +157,12 @@ def _by_arithmetic(out: Words, words: Words, lengths: Lengths) -> None:
             part = slice(start, min(start + rows, outer))
             index = tile.index(lengths[part, across])
             # A part of every row is not contiguous: reshape copies it, and the result is copied back.
-            found = words[part, :, across].reshape(-1).take(index, mode="wrap")
-            out[part, :, across] = found.reshape(-1, size, tile.columns)
+            gathered = words[part, :, across].reshape(-1).take(index, mode="wrap")
+            out[part, :, across] = gathered.reshape(-1, size, tile.columns)
 
 
 class _Tile:
-    """The parts of a tile's index that its lengths do not change; flat arrays, since short inner loops are slow."""
+    """What all tiles of `rows` x `size` x `columns` elements share; flat arrays, since short inner loops are slow."""
 
     def __init__(self, rows: int, size: int, columns: int) -> None:
         self.columns, self._row = columns, size * columns
@@ -172,7 +173,7 @@ class _Tile:
         self._place = np.arange(rows * size * columns, dtype=np.intp)
 
     def index(self, lengths: Lengths) -> NDArray[np.intp]:
-        """For lengths of shape (rows or fewer, columns): element j of a line comes from length - 1 - j, or stays."""
+        """Where each element of a tile comes from, as a flat index; `lengths` has shape (rows or fewer, columns)."""
         n = lengths.shape[0] * self._row
         length = (lengths * self.columns).astype(np.int32).reshape(-1).take(self._lane[:n], mode="wrap")
         move = length - self._mirror[:n]
@@ -182,9 +183,10 @@ class _Tile:
 
 
 def moved(lengths: NDArray[Any], size: int, axis: int, part: slice) -> NDArray[np.bool_]:
-    """Which elements of a region the reversal concerns: those in the first `length` of a line, where that is above 1.
+    """A mask of the elements of a region that lie in the first `length` of their line, for lengths above 1.
 
-    `lengths` are those of the region, `size` is the axis size, and `part` is where the region lies along the axis.
+    `lengths` are the region's own, with 1 along `axis`; `size` is the axis size of the whole tensor, and `part` is the
+    region's slice along the axis.
     """
     clamped = clamp(lengths, size)
     index = np.arange(part.start, part.stop).reshape([-1 if d == axis else 1 for d in range(lengths.ndim)])
@@ -200,14 +202,14 @@ class LengthCounts(NamedTuple):
     unchanged: int = 0
 
     def __add__(self, other: object) -> LengthCounts:
-        """Field by field."""
+        """The counts of this part and the other part together."""
         if not isinstance(other, LengthCounts):
             return NotImplemented
         return LengthCounts(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 def count_lengths(lengths: NDArray[Any], size: int) -> LengthCounts:
-    """What these lengths do to lines of `size` elements."""
+    """What these lengths, unsigned and of any shape, do to lines of `size` elements."""
     once = _once(lengths)
     times = lengths.size // once.size
     clamped = np.count_nonzero(once > np.uint64(size))

@@ -50,8 +50,8 @@ def compare(
     The result has the values of the `first` elements that differ. `done` is called with the number of elements of each
     block. EngineError where the smallest block needs more memory than there is.
     """
-    with a.at_hand() as near_a, b.at_hand() as near_b:
-        return _compared(near_a, near_b, tolerance, first, arrange_pair(a, b, resources), done)
+    with a.at_hand() as ready_a, b.at_hand() as ready_b:
+        return _compared(ready_a, ready_b, tolerance, first, arrange_pair(a, b, resources), done)
 
 
 def verify_copy(
@@ -61,11 +61,11 @@ def verify_copy(
     written = sink.written()
     place = "in DataType or Sizes"
     if written.desc == source.desc:
-        with source.at_hand(sink.beside) as near:
-            found = _compared(near, written, None, 1, arrangement, done)
-        if not found.count:
+        with source.at_hand(sink.beside) as ready:
+            result = _compared(ready, written, None, 1, arrangement, done)
+        if not result.count:
             return
-        place = f"at {found.indices[0].tolist()}"
+        place = f"at {result.indices[0].tolist()}"
     raise EngineError(
         f"what was written differs from the input {place}", "the same bits",
         UNTRUE_HINT, written.name,

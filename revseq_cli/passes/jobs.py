@@ -1,4 +1,4 @@
-"""What is to be done: input, lengths and axis, from options, an example in a text, or a model."""
+"""Jobs: input, lengths and axis of a reversal, opened from a request, from an example in a text, or from a model."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """One reversal whose headers have been read.
+    """One reversal: `values` along `axis` by `lengths`, both open, with their headers read.
 
-    `batch_axis` is the one whose indices have a length each, where that was asked for.
+    `batch_axis` is the axis that has one length for each of its indices, if the lengths were given so.
     """
 
     values: Source
@@ -37,34 +37,35 @@ class Job:
 
     @property
     def names(self) -> dict[str, str]:
-        """What the user called each tensor."""
+        """What the user called each tensor, by its name in the operator."""
         return {INPUT: self.values.name, LENGTHS: self.lengths.name, "": self.values.name}
 
     @property
     def inputs(self) -> list[Identity]:
-        """The files that must not be written."""
+        """The files that are read, which no output may replace."""
         return [*self.values.files, *self.lengths.files]
 
     def recheck(self) -> None:
-        """TensorIOError if an input file is not as it was when its header was read."""
+        """Raise TensorIOError if an input file has changed since its header was read."""
         for source in (self.values, self.lengths):
             source.recheck()
 
     def gaps(self) -> tuple[str, ...]:
-        """What is not stored of the inputs and read as something else, in words."""
+        """A sentence for each part of the inputs that is not stored, and what is read in its place."""
         return (*self.values.gaps(), *self.lengths.gaps())
 
     def require(self, level: FeatureLevel) -> None:
-        """SpecError with every rule that the tensors break."""
+        """Raise SpecError with every rule that the tensors break at that feature level."""
         require(self.values.desc, self.lengths.desc, self.axis, level, self.names)
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the command line asks for; None where it does not say.
+    """A job as it is asked for, before anything is read; None stands for what is not given.
 
-    `format` is that of inputs which themselves do not say, or, with `override`, of all of them. With `absolute`, files
-    are named from the root, since those who read them may work in another folder.
+    `values` and `lengths` name tensors, or are tensors as text. `format` is the format of inputs whose bytes and suffix
+    do not say theirs, or, with `override`, of all inputs. With `absolute`, paths are made absolute, since workers may
+    have another working directory.
     """
 
     values: str
@@ -78,7 +79,7 @@ class Request:
     absolute: bool = False
 
     def references(self) -> tuple[Reference, Reference | None]:
-        """INPUT and LENGTHS."""
+        """References to INPUT and LENGTHS; UsageError where both are standard input."""
         values = self._reference(self.values, "INPUT")
         lengths = self._reference(self.lengths, "LENGTHS") if self.lengths is not None else None
         if lengths and values.is_stdin and lengths.is_stdin:
@@ -90,30 +91,30 @@ class Request:
         return reference.absolute() if self.absolute else reference
 
 
-class Whole(Protocol):
-    """A text that is a whole job: it has both tensors and perhaps the axis."""
+class WholeJob(Protocol):
+    """A text that has all parts of a job: an example, or a model."""
 
     def tensor(self, role: str, types: TextTypes) -> Source:
-        """INPUT or LENGTHS; FormatError where it lacks that one."""
+        """The tensor of that name in the operator; FormatError where the text lacks it."""
 
     def axis(self, hint: Words) -> int | None:
-        """What it says, if it does; `hint` is what to type where that is no axis."""
+        """The axis, or None where the text has none; FormatError, perhaps with `hint`, for what is no axis."""
 
 
 @dataclass(frozen=True)
 class ExampleText:
-    """An example of the bracket notation, and the text that it stands in."""
+    """An example, and the text that it is in."""
 
     text: Text
     example: Example
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The names in the operator of the tensors that it has."""
+        """The names in the operator of the example's tensors."""
         return tuple(self.example.tensors)
 
     def tensor(self, role: str, types: TextTypes) -> Source:
-        """The tensor of that name in the operator, read in one of the types; FormatError where it lacks that one."""
+        """The tensor of that name in the operator; FormatError where the example lacks it."""
         try:
             item = self.example.tensor(role)
         except FormatError as e:
@@ -123,7 +124,7 @@ class ExampleText:
         return notation_source(self.text, item, types)
 
     def axis(self, hint: Words) -> int | None:
-        """The axis of its Axis line, None without one; FormatError, perhaps with `hint`, for what is no axis."""
+        """The axis, or None without an Axis line; FormatError, perhaps with `hint`, for what is no axis."""
         try:
             return self.example.axis(hint)
         except FormatError as e:
@@ -131,22 +132,22 @@ class ExampleText:
 
 
 def load(request: Request) -> Job:
-    """The job, with headers read; text is read whole, and once."""
+    """Open the job: headers of files are read, and texts are read whole, each once."""
     reference, lengths_reference = request.references()
-    whole: Whole | None = registry.model_of(reference)
-    if not whole and (found := example_of(reference)):
-        if found.example.problem:
-            raise found.example.problem.about(found.text.name)
-        whole = found
+    whole: WholeJob | None = registry.model_of(reference)
+    if not whole and (in_text := example_of(reference)):
+        if in_text.example.problem:
+            raise in_text.example.problem.about(in_text.text.name)
+        whole = in_text
     return _load(request, reference, lengths_reference, whole)
 
 
 def load_example(text: Text, example: Example) -> Job:
-    """The job that an example of that text is, as it stands."""
+    """The job of an example in that text, with nothing else given."""
     return _load(Request(text.name), Reference(text.name), None, ExampleText(text, example))
 
 
-def _load(request: Request, reference: Reference, lengths: Reference | None, whole: Whole | None) -> Job:
+def _load(request: Request, reference: Reference, lengths: Reference | None, whole: WholeJob | None) -> Job:
     types = TextTypes(request.dtype, DataType.FLOAT32)
     values = whole.tensor(INPUT, types) if whole else registry.open_source(reference, types)
     _require_type(values, request.dtype)
@@ -157,10 +158,10 @@ def _load(request: Request, reference: Reference, lengths: Reference | None, who
 def load_tensor(
     text: str, name: str, dtype: DataType | None, format_name: str | None, *, absolute: bool = False
 ) -> Source:
-    """One tensor as it stands on the command line; `name` is what to call it where that is the tensor itself.
+    """Open one tensor: `text` names it, or is the tensor itself, which messages then call `name`.
 
-    `dtype` is the data type of a text that does not say, `format_name` the format of a file whose suffix does not.
-    With `absolute` the file is named from the root, as in a Request.
+    `dtype` is the data type of a text that does not state one, and `format_name` the format of a file whose bytes and
+    suffix do not say theirs. `absolute` is as in a Request. UsageError for a tensor that has another data type.
     """
     reference = Reference.input(text, format_name, name)
     source = registry.open_source(reference.absolute() if absolute else reference, TextTypes(dtype, DataType.FLOAT32))
@@ -169,7 +170,7 @@ def load_tensor(
 
 
 def _require_type(source: Source, dtype: DataType | None) -> None:
-    """UsageError for a tensor that has another data type than the one that is asked for."""
+    """Raise UsageError for a tensor that has another data type than `dtype`."""
     if dtype and source.desc.data_type is not dtype:
         raise UsageError(
             f"DataType is {source.desc.data_type.name}, and {dtype.name} is asked for",
@@ -178,7 +179,10 @@ def _require_type(source: Source, dtype: DataType | None) -> None:
 
 
 def example_of(reference: Reference) -> ExampleText | None:
-    """The docs-style example that INPUT is, if it is one: `example.txt`, or `page.md::2`."""
+    """The example that a reference such as `example.txt` or `page.md::2` names; None if it names something else.
+
+    UsageError for a page of several examples without a number, and for a number that the page does not have.
+    """
     number = int(reference.inner) if reference.inner and reference.inner.isdecimal() else None
     if (reference.inner and number is None) or not registry.holds_text(reference):
         return None
@@ -196,7 +200,7 @@ def example_of(reference: Reference) -> ExampleText | None:
     return ExampleText(text, examples[(number or 1) - 1])
 
 
-def _axis(request: Request, whole: Whole | None, values: Source) -> int:
+def _axis(request: Request, whole: WholeJob | None, values: Source) -> int:
     last = max(0, len(values.sizes) - 1)
     hint = Words.of("add {}", axis=last)
     axis = request.axis if request.axis is not None or not whole else whole.axis(hint)
@@ -206,8 +210,10 @@ def _axis(request: Request, whole: Whole | None, values: Source) -> int:
     return axis
 
 
-def _lengths(request: Request, reference: Reference | None, whole: Whole | None, values: Source, axis: int) -> Source:
-    """The lengths, cast and widened as asked."""
+def _lengths(
+    request: Request, reference: Reference | None, whole: WholeJob | None, values: Source, axis: int
+) -> Source:
+    """The lengths: given, or of the whole job; cast and widened as the request asks."""
     types = TextTypes(request.lengths_dtype, DataType.UINT32, cast_later=True)
     if reference:
         lengths = registry.open_source(reference, types)

@@ -1,4 +1,4 @@
-"""Docs pages as tests: every example of the operator on a page, recomputed and compared bit for bit."""
+"""Docs pages as tests: recompute every example of the operator on a page, and compare bit for bit."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finding:
-    """What is found of one example; `number` is its place among the page's examples, `line` where it begins.
+    """The result for one example: the `number`-th of the page, which begins on `line`; both count from 1.
 
-    Both count from 1. `problems` says in words why the operator cannot be applied. `differences` is between the
-    OutputTensor as it is written and the operator's, or None where there is none; `wrong_line` is the line of the first
+    `problems` has a message for each reason why the operator cannot be applied. `differences` compares the written
+    OutputTensor (a) with the operator's (b), and is None where they are equal; `wrong_line` is the line of the first
     wrong element. `clamped` counts the lengths above the axis size.
     """
 
@@ -41,19 +41,23 @@ class Finding:
 
     @property
     def right(self) -> bool:
-        """Whether every constraint holds and every element is what the operator gives."""
+        """Whether the operator can be applied, and gives every element as it is written."""
         return not self.problems and self.differences is None
 
 
 class PageReport(NamedTuple):
-    """What a page holds: findings for the examples of this operator, and how many others were skipped."""
+    """The findings for a page's examples of this operator, and how many other examples were skipped."""
 
     findings: list[Finding]
     skipped: int
 
 
 def verify(text: Text, level: FeatureLevel, number: int | None = None) -> PageReport:
-    """Recompute every example of the text, or the one of that number; FormatError if it has none of this operator."""
+    """Recompute every example of this operator in the text, or only example `number`, counted from 1.
+
+    An example that is wrong is a finding, not an error. FormatError for a text that has no example of this operator, or
+    none of that number.
+    """
     examples = find_examples(text.text, text.items)
     ours = [example for example in examples if example.is_ours]
     skipped = len(examples) - len(ours)
@@ -82,18 +86,18 @@ def _examine(text: Text, number: int, example: Example, level: FeatureLevel) -> 
                 f"{c.tensor} {c.property} is {c.found}; wanted: {c.wanted} ({c.rule})".strip() for c in broken
             )
             return Finding(number, example.line, problems)
-        values, lengths, found = work.values.read(), work.lengths.read(), output.read()
-        wrong = differences(found, kernel.reverse(values, lengths, work.axis))
+        lengths = work.lengths.read()
+        wrong = differences(output.read(), kernel.reverse(work.values.read(), lengths, work.axis))
         clamped = kernel.count_lengths(lengths, work.values.sizes[work.axis]).clamped
         if not wrong.count:
             return Finding(number, example.line, clamped=clamped)
-        first = int(np.ravel_multi_index(tuple(wrong.indices[0]), found.shape))
+        first = int(np.ravel_multi_index(tuple(wrong.indices[0]), output.sizes))
         return Finding(number, example.line, (), wrong, written.line_of(first), clamped)
     except RevseqError as e:
-        return Finding(number, example.line, (_told(e),))
+        return Finding(number, example.line, (_message(e),))
 
 
-def _told(error: RevseqError) -> str:
-    """An error's words, without the page's name, which stands above."""
+def _message(error: RevseqError) -> str:
+    """What an error says, without the page's name and without hints, which are about other commands."""
     text = f"{error.found}; wanted: {error.wanted}" if error.wanted else error.found
     return f"{text}\n{error.context}" if error.context else text

@@ -1,4 +1,4 @@
-"""How tensors are shown: in the notation, shortened, with what moved set apart; as a picture; in what two differ."""
+"""Tensors for a person: in the bracket notation, shortened and highlighted; as a picture; and how two differ."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from revseq_cli.formats.regions import Region
     from revseq_cli.passes.differences import Differences
 
-# A terminal shows tensors up to this many elements whole, and a preview or a picture up to fewer.
+# Tensors with more elements are shortened: on a terminal, and in a preview or a picture.
 MOST_ON_TERMINAL = 1000
 PREVIEW = 200
 _EDGE = 3  # indices shown at either end of a dimension that is shortened
 
 
-# For each dimension the indices that are shown of it.
+# For each dimension the slices of indices that are shown: the whole dimension, its two ends, or its first index.
 Ends = list[list[slice]]
 
 
 class Marks(NamedTuple):
-    """How a terminal sets elements apart, as its codes: the reversed start of a line, and a length that is clamped."""
+    """The terminal codes that highlight the elements of reversed starts of lines, and the lengths that are clamped."""
 
     moved: str
     clamped: str
@@ -48,7 +48,10 @@ UNCOLORED = Marks("1;4", "1;4")  # bold and underlined
 def example_text(
     values: Source, lengths: Source, axis: int, result: Source, most: int | None = None, marks: Marks | None = None
 ) -> str:
-    """A whole docs-style example, which reads back as the same job; shortened where a tensor has more than `most`."""
+    """A whole docs-style example, which reads back as the same job, unless it is shortened.
+
+    A tensor of more than `most` elements is shortened. With `marks`, elements are highlighted.
+    """
     view = _View(lengths, axis, values.sizes, most, marks)
     parts = [
         view.tensor("InputTensor", values),
@@ -60,13 +63,16 @@ def example_text(
 
 
 def result_text(lengths: Source, axis: int, result: Source, most: int | None, marks: Marks | None) -> str:
-    """The OutputTensor; on a terminal its reversed elements stand out, and clamped lengths are counted below it."""
+    """The OutputTensor, shortened if it has more than `most` elements.
+
+    With `marks`, reversed elements are highlighted, and the number of clamped lengths stands below.
+    """
     view = _View(lengths, axis, result.sizes, most, marks)
     return view.tensor("OutputTensor", result) + view.remark()
 
 
 def picture(values: Source, lengths: Source, axis: int, result: Source) -> str:
-    """An SVG of input, lengths and output side by side, with the reversed start of each line marked."""
+    """An SVG of input, lengths and output side by side, with the reversed start of each line highlighted."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -89,29 +95,33 @@ def picture(values: Source, lengths: Source, axis: int, result: Source) -> str:
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)  # they would be fetched from the network
 
 
-def first_differences(found: Differences) -> list[tuple[list[int], str, str]]:
-    """The first elements that differ: index, and both values as a text has them."""
-    return list(zip(found.indices.tolist(), literals.render(found.a), literals.render(found.b), strict=True))
+def first_differences(differences: Differences) -> list[tuple[list[int], str, str]]:
+    """The first elements that differ: the index, and the values in a and in b as text."""
+    texts = map(literals.render, (differences.a, differences.b))
+    return list(zip(differences.indices.tolist(), *texts, strict=True))
 
 
-def differences(a: Source, b: Source, found: Differences | None) -> str:
-    """How two tensors differ; `found` is None where their data types or sizes do."""
+def diff_text(a: Source, b: Source, differences: Differences | None) -> str:
+    """How two tensors differ; `differences` is None where their data types or sizes do."""
     lines = [f"A: {a.desc}  {printable(a.name)}", f"B: {b.desc}  {printable(b.name)}"]
-    if not found:
+    if not differences:
         unlike = {"DataType": a.desc.data_type != b.desc.data_type, "Sizes": a.sizes != b.sizes}
         return "\n".join([*lines, f"different {' and '.join(name for name, differs in unlike.items() if differs)}"])
-    count, total = found.count, found.total
+    count, total = differences.count, differences.total
     lines.append(f"{count:,} of {total:,} elements differ" if count else f"equal, {total:,} elements")
-    rows = [(str(index), *values) for index, *values in first_differences(found)]
+    rows = [(str(index), *values) for index, *values in first_differences(differences)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines += ["  " + "  ".join(map(str.rjust, row, widths)) for row in rows]
-    largest = {"|A - B|": found.largest_absolute, "|A - B| / |B|": found.largest_relative}
+    largest = {"|A - B|": differences.largest_absolute, "|A - B| / |B|": differences.largest_relative}
     lines += [f"largest {name}: {number:.7g}" for name, number in largest.items() if number is not None]
     return "\n".join(lines)
 
 
 class _View(NamedTuple):
-    """How the tensors of a job are shown: the same indices of all of them, and marked or plain."""
+    """How the tensors of a job are shown: the same indices of each, with or without highlights.
+
+    `more` is what is added where a tensor is shortened.
+    """
 
     lengths: Source
     axis: int
@@ -121,18 +131,18 @@ class _View(NamedTuple):
     more: str = "; --full prints all"
 
     def tensor(self, name: str, source: Source) -> str:
-        """Input or output, with the reversed starts of its lines marked."""
-        return self._text(name, source, self._ends(), self.marks and _Dress(self._moved, self.marks.moved))
+        """Input or output, with the reversed start of each line highlighted."""
+        return self._text(name, source, self._ends(), self.marks and _Highlight(self._moved, self.marks.moved))
 
     def lengths_tensor(self, name: str) -> str:
-        """The lengths, with those that are clamped marked."""
+        """The lengths, with those that are clamped highlighted."""
         ends = self._ends()
         ends[self.axis] = [slice(0, 1)]
-        dress = self.marks and _Dress(self._clamped, self.marks.clamped)
-        return self._text(name, self.lengths, ends, dress) + self.remark()
+        highlight = self.marks and _Highlight(self._clamped, self.marks.clamped)
+        return self._text(name, self.lengths, ends, highlight) + self.remark()
 
     def remark(self) -> str:
-        """On a terminal, how many lengths are clamped."""
+        """With marks, a line that says how many lengths are clamped, if any; "" if the lengths are shortened."""
         if not self.marks or (self.most is not None and self.lengths.desc.element_count > self.most):
             return ""
         count = int((self.lengths.read() > self.sizes[self.axis]).sum())
@@ -141,8 +151,8 @@ class _View(NamedTuple):
     def _ends(self) -> Ends:
         return _ends(self.sizes, self.most)
 
-    def _text(self, name: str, source: Source, ends: Ends, dress: _Dress | None) -> str:
-        return f"{printing.header(name, source.desc)}\n{_rows(source, ends, self.more, dress)}"
+    def _text(self, name: str, source: Source, ends: Ends, highlight: _Highlight | None) -> str:
+        return f"{printing.header(name, source.desc)}\n{_rows(source, ends, self.more, highlight)}"
 
     def _moved(self, region: Region) -> NDArray[np.bool_]:
         part = region[self.axis]
@@ -154,34 +164,34 @@ class _View(NamedTuple):
         return mask
 
 
-class _Dress(NamedTuple):
-    """Which elements of a region are set apart, and with which code of a terminal."""
+class _Highlight(NamedTuple):
+    """The terminal code for the elements of a region that `mask` selects."""
 
     mask: Callable[[Region], NDArray[np.bool_]]
     code: str
 
 
 def shortened(source: Source, most: int) -> str:
-    """A tensor's rows; above `most` elements only the ends of its long dimensions, and a line that says so.
+    """A tensor's rows; above `most` elements, only the ends of long dimensions, and a line that says so.
 
     Only what is shown is read.
     """
     return _rows(source, _ends(source.sizes, most))
 
 
-def _rows(source: Source, ends: Ends, more: str = "", dress: _Dress | None = None) -> str:
-    """The rows of what is kept of each dimension; below them, if that is not all, how much it is, and `more`."""
+def _rows(source: Source, ends: Ends, more: str = "", highlight: _Highlight | None = None) -> str:
+    """The rows of the indices in `ends`; if these are not all, a line below says how many elements, and `more`."""
     sizes = source.sizes
-    with source.at_hand() as near:
+    with source.at_hand() as ready:
         if not prod(sizes) or not sizes:
-            return printing.body(printing.rows_of(near.read(), _texts), sizes)
-        values = _gathered(lambda region: near.ticket(region).read(), ends, near.chunks)
+            return printing.body(printing.rows_of(ready.read(), _texts), sizes)
+        values = _gathered(lambda region: ready.ticket(region).read(), ends, ready.chunks)
     gaps = [parts[0].stop if len(parts) > 1 else 0 for parts in ends]
-    if dress:
-        dressed = _gathered(dress.mask, ends).ravel()
+    if highlight:
+        highlighted = _gathered(highlight.mask, ends).ravel()
 
         def mark(i: int, text: str) -> str:
-            return f"\x1b[{dress.code}m{text}\x1b[0m" if dressed[i] else text
+            return f"\x1b[{highlight.code}m{text}\x1b[0m" if highlighted[i] else text
 
         rows = printing.aligned(_texts(values), values.shape[-1], gaps[-1], mark)
     elif gaps[-1]:
@@ -197,12 +207,12 @@ def _rows(source: Source, ends: Ends, more: str = "", dress: _Dress | None = Non
 
 
 def _ends(sizes: tuple[int, ...], most: int | None) -> Ends:
-    """What is kept of each dimension: all, its two ends, or its first index; at most about `most` elements in all."""
+    """The indices that are shown of a tensor: at most about `most` elements."""
     if most is None or prod(sizes) <= most:
         return [[slice(0, size)] for size in sizes]
     ends: Ends = []
     kept = 1
-    for size in reversed(sizes):  # whole from the innermost out, as long as there is room
+    for size in reversed(sizes):  # the innermost dimensions are shown whole, as long as there is room
         choices = [] if size > 2 * _EDGE + 1 else [[slice(0, size)]]
         choices += [[slice(0, edge), slice(size - edge, size)] for edge in (_EDGE, 1) if 2 * edge < size]
         fitting = (parts for parts in choices if kept * _count(parts) <= most)
@@ -218,20 +228,20 @@ def _count(parts: list[slice]) -> int:
 def _gathered(
     read: Callable[[Region], NDArray[Any]], ends: Ends, chunks: tuple[int, ...] | None = None
 ) -> NDArray[Any]:
-    """What is kept, side by side; of a tensor in chunks, each is read once, since it is decoded whole each time."""
+    """The elements at the indices in `ends`, as one array; a chunk is read once, since it is decoded whole."""
     groups = [[[part] for part in parts] for parts in ends]
     if chunks:
         groups = [_by_chunk(parts, size) for parts, size in zip(ends, chunks, strict=True)]
     pieces = np.empty([len(parts) for parts in groups], dtype=object)
     for place, parts in zip(np.ndindex(pieces.shape), itertools.product(*groups), strict=True):
-        found = read(tuple(slice(part[0].start, part[-1].stop) for part in parts))
+        region = read(tuple(slice(part[0].start, part[-1].stop) for part in parts))
         kept = [np.concatenate([np.arange(each.start, each.stop) - part[0].start for each in part]) for part in parts]
-        pieces[place] = found[np.ix_(*kept)]
+        pieces[place] = region[np.ix_(*kept)]
     return np.block(pieces.tolist())
 
 
 def _by_chunk(parts: list[slice], size: int) -> list[list[slice]]:
-    """Indices of a dimension, cut where its chunks of that size begin, and those of one chunk together."""
+    """Slices of a dimension, cut where chunks of that size begin; those in one chunk make one list."""
     cuts = [
         slice(max(part.start, start), min(part.stop, start + size))
         for part in parts
@@ -241,5 +251,5 @@ def _by_chunk(parts: list[slice], size: int) -> list[list[slice]]:
 
 
 def _texts(values: NDArray[Any]) -> list[str]:
-    """Elements as text; a bool or a complex number, which the notation lacks, as Python shows it."""
+    """Elements as text; BOOL and complex ones, which the notation lacks, as Python prints them."""
     return list(map(str, values.ravel().tolist())) if values.dtype.kind in "bc" else literals.render(values)

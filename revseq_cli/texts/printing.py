@@ -24,16 +24,16 @@ def header(name: str, desc: TensorDesc) -> str:
 
 
 def body(rows: Sequence[str], sizes: tuple[int, ...], gaps: Sequence[int] = ()) -> str:
-    """The rows of a tensor in their brackets; a number without dimensions has none, and a pair stands for no elements.
+    """A tensor's rows in brackets, one row a line; a tensor of no dimensions has no brackets, and [] has no elements.
 
-    Brackets run together; a row that opens k of them is indented by (rank - k) blanks. `gaps` has, for each dimension,
-    after how many of its indices a "..." stands for what was left out, or 0.
+    A row that opens k brackets is indented by (rank - k) blanks. `gaps` has a number for each dimension: a "..." stands
+    after so many of its indices, for those that were left out; 0 is for a dimension that is whole.
     """
     if not rows or not sizes:
         return rows[0] if rows else "[]"
     rank = len(sizes)
     gaps = gaps or (0,) * rank
-    # How many rows an index of each dimension holds, and all its indices, from the innermost out.
+    # From the innermost dimension but one outwards: the rows of one of its indices, and of all its indices.
     spans = [prod(sizes[d + 1 : -1]) for d in range(rank - 2, -1, -1)]
     blocks = [prod(sizes[d:-1]) for d in range(rank - 2, -1, -1)]
     starts = np.arange(len(rows) + 1)
@@ -50,10 +50,11 @@ def body(rows: Sequence[str], sizes: tuple[int, ...], gaps: Sequence[int] = ()) 
 
 
 def aligned(texts: Sequence[str], width: int, gap: int = 0, mark: Callable[[int, str], str] | None = None) -> list[str]:
-    """Rows of `width` elements whose texts, in C order, are given; `mark` may dress an element, by its number.
+    """Rows of `width` elements, from the elements' texts in C order, right-justified.
 
-    The first column has a width of its own and all others share one. That rule gives the tensors of the reference page
-    to the letter. A "..." stands after `gap` elements, unless that is 0.
+    The first column has its own width, and all others share one, as on the reference page. A "..." stands after `gap`
+    elements, unless that is 0. `mark` may add terminal codes to a text; its first argument is the element's place in
+    C order.
     """
     starts = range(0, len(texts), width)
     first = max(map(len, texts[::width]))
@@ -76,7 +77,10 @@ def aligned(texts: Sequence[str], width: int, gap: int = 0, mark: Callable[[int,
 
 
 def rows_of(values: NDArray[Any], render: Callable[[NDArray[Any]], list[str]] = literals.render) -> list[str]:
-    """A tensor's aligned rows; integers need no `render`, since one template prints a row of them."""
+    """A tensor's rows, aligned; `render` gives the texts of elements that are no integers.
+
+    Integers are printed by one template for a whole row, which is faster.
+    """
     if not values.ndim or not values.size:
         return render(values)
     if values.dtype.kind not in "iu":
@@ -94,5 +98,5 @@ def rows_of(values: NDArray[Any], render: Callable[[NDArray[Any]], list[str]] = 
 
 
 def tensor_text(name: str, desc: TensorDesc, values: NDArray[Any]) -> str:
-    """Header and body, as a page shows a tensor; no line break at the end."""
+    """A tensor's header and body, without a line break at the end."""
     return f"{header(name, desc)}\n{body(rows_of(values), desc.sizes)}"
