@@ -16,10 +16,24 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from revseq_cli.operator.spec import Constraint
+    from revseq_cli.ground.errors import FormatError, RevseqError, UsageError
+    from revseq_cli.operator.spec import Constraint, SpecError
 
 __version__ = "0.1.0"
-__all__ = ["reverse_subsequences", "violations"]
+__all__ = ["FormatError", "RevseqError", "SpecError", "UsageError", "reverse_subsequences", "violations"]
+
+# Where the exceptions are; they are imported when they are asked for.
+_EXCEPTIONS = {"RevseqError": "ground.errors", "FormatError": "ground.errors", "UsageError": "ground.errors"}
+_EXCEPTIONS |= {"SpecError": "operator.spec"}
+
+
+def __getattr__(name: str) -> object:
+    """An exception of this package; AttributeError for any other name."""
+    if name not in _EXCEPTIONS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_EXCEPTIONS[name]}"), name)
 
 
 def reverse_subsequences(values: NDArray[Any], lengths: NDArray[np.unsignedinteger[Any]], axis: int) -> NDArray[Any]:
@@ -35,9 +49,18 @@ def reverse_subsequences(values: NDArray[Any], lengths: NDArray[np.unsignedinteg
     for a dtype that no tensor has, and TypeError for an axis that is no integer. DirectML's own limits on data types
     and dimension counts are not among the rules: ask `violations` for those.
 
+    >>> import numpy as np
+    >>> values = np.array([[1, 2, 3, 4], [5, 6, 7, 8]], np.float32)
+    >>> reverse_subsequences(values, np.array([[3], [9]], np.uint32), axis=1)
+    array([[3., 2., 1., 4.],
+           [8., 7., 6., 5.]], dtype=float32)
+    >>> reverse_subsequences(values, np.array([[3], [9]], np.int32), axis=1)
+    Traceback (most recent call last):
+    revseq_cli.operator.spec.SpecError: SequenceLengthsTensor: DataType is INT32; wanted: UINT64, UINT32, UINT16, UINT8 (operator's rules)
+
     Source of the rules: Microsoft's reference page of DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC, its members and "Tensor
     constraints".
-    """
+    """  # noqa: E501 - the traceback's line
     import operator
 
     import numpy as np  # `--help` must not load NumPy
@@ -57,7 +80,15 @@ def violations(
 
     `values` is the InputTensor and `lengths` the SequenceLengthsTensor; only their shapes and dtypes are looked at.
     `feature_level` is written as 5_0, 5.0, DML_FEATURE_LEVEL_5_0 or none. Each Constraint has `tensor`, `property`,
-    `found`, `wanted`, `rule` (where DirectML says so) and `hint`.
+    `found`, `wanted` and `rule` (where DirectML says so).
+
+    >>> import numpy as np
+    >>> values, lengths = np.zeros((2, 4)), np.array([[3], [9]], np.uint32)
+    >>> violations(values, lengths, axis=1)
+    ()
+    >>> for each in violations(values, lengths, axis=1, feature_level="4_0"):
+    ...     print(each.tensor, each.property, each.found)
+    InputTensor DataType FLOAT64
 
     Raises UsageError (a ValueError) for a level that does not exist, and FormatError (a ValueError) for a dtype that
     no tensor has.

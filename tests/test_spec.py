@@ -2,8 +2,10 @@
 
 import itertools
 
+import numpy as np
 import pytest
 
+import revseq_cli
 from revseq_cli.ground.errors import UsageError
 from revseq_cli.ground.tensors import DataType, TensorDesc
 from revseq_cli.operator.spec import (
@@ -179,3 +181,17 @@ def test_require_names_the_tensors():
         require(desc(), desc("INT64", (1, 1, 3, 1)), 3, FeatureLevel.V5_0, {LENGTHS: "lens.npy"})
     assert message(caught.value).startswith("Error: lens.npy: DataType is INT64\n")
     assert message(caught.value).endswith("Hint: add --lengths-dtype UINT32")
+
+
+def test_python_gets_a_message_without_options():
+    with pytest.raises(revseq_cli.SpecError) as caught:
+        revseq_cli.reverse_subsequences(np.zeros((2, 4)), np.zeros((3, 1), np.int32), 1)
+    assert str(caught.value).split("\n") == [
+        "SequenceLengthsTensor: DataType is INT32; wanted: UINT64, UINT32, UINT16, UINT8 (operator's rules)",
+        "SequenceLengthsTensor: Sizes is {3,1}; wanted: {2,1}: as InputTensor, and 1 along axis 1 (SequenceLengthsTensor)",
+    ]
+    assert issubclass(revseq_cli.SpecError, revseq_cli.RevseqError | ValueError)
+    with pytest.raises(revseq_cli.UsageError, match=r"'7' is not a feature level; wanted: one of 1_0, "):
+        revseq_cli.violations(np.zeros((2, 4)), np.zeros((2, 1), np.uint32), 1, "7")
+    with pytest.raises(AttributeError, match="no attribute 'TensorIOError'"):
+        revseq_cli.TensorIOError  # noqa: B018 - a file is none of their business
