@@ -6,6 +6,8 @@ import json
 import multiprocessing
 import os
 import tempfile
+import tracemalloc
+from math import prod
 from pathlib import Path
 
 import h5py
@@ -24,7 +26,7 @@ from revseq_cli.formats import references, registry
 from revseq_cli.formats.held import HeldSink
 from revseq_cli.ground.errors import EngineError, TensorIOError, UsageError
 from revseq_cli.passes import reversal
-from revseq_cli.passes.arrangement import Arrangement, Resources, arrange
+from revseq_cli.passes.arrangement import Arrangement, Resources, arrange, arrange_copy, arrange_pair
 from revseq_cli.passes.engines.crew import results
 from revseq_cli.passes.engines.table import DEFAULT_MEMORY, ENGINES, NAMES, SERIAL
 from revseq_cli.passes.jobs import Job, Request, load
@@ -111,6 +113,52 @@ def test_too_little_memory_is_said_with_what_it_takes(tmp_path):
         arrange(job, Resources("threads", 2, 100))
     needed = int(message(caught.value).split("--memory ")[-1])
     assert arrange(job, Resources("threads", 2, needed)).need <= needed
+
+
+# How often an engine holds an element of a block: input, output and twice its size of scratch, and twice on its way.
+HELD = {"serial": 4, "threads": 4, "processes": 6, "dask": 6}
+
+
+@pytest.mark.parametrize("name", HELD)
+@pytest.mark.parametrize("suffix", [".npy", ".h5"])
+def test_the_memory_of_an_arrangement_is_that_of_its_blocks(tmp_path, name, suffix):
+    job, *_ = make_job(tmp_path, (300, 400), 1, suffix=suffix)
+    resources = Resources(name, 2, 1_200_000)
+    found = arrange(job, resources)
+    block = max(found.plan.block_elements, prod(job.values.chunks or (0,))) * 4
+    assert found.plan.block_count > found.workers
+    assert HELD[name] * block <= found.need / found.workers <= HELD[name] * block * 1.05  # the lengths are little
+    assert found.need <= resources.memory
+    sink = registry.create_sink(references.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=True)
+    found = arrange_copy(job.values, resources, sink)
+    assert found.need == HELD[name] * found.plan.block_elements * 4 * found.workers
+    found = arrange_pair(job.values, job.values, resources)
+    # Where an element differs, 64 bytes say where, and how far.
+    assert found.need == (HELD[name] * 4 + 64) * found.plan.block_elements * found.workers
+
+
+def test_an_arrangement_of_lengths_in_chunks_holds_one_twice(tmp_path):
+    """As it is stored, and as it is read; here it is larger than any block."""
+    make_job(tmp_path, (5, 1000), 0)
+    with h5py.File(tmp_path / "n.h5", "w") as f:
+        f.create_dataset("n", (1, 1000), "u8", chunks=(1, 1000))
+    job = load(Request(str(tmp_path / "x.npy"), str(tmp_path / "n.h5"), 0))
+    assert arrange(job, Resources("serial", 1, 16_010)).need == 16_000
+    with pytest.raises(EngineError, match="the memory is 15999 bytes, and a block takes 16000"):
+        arrange(job, Resources("serial", 1, 15_999))
+
+
+def test_the_memory_of_an_arrangement_is_what_a_pass_takes(tmp_path):
+    job, *_ = make_job(tmp_path, (1000, 1000), 1)
+    found = arrange(job, Resources("serial", 1, 2 << 20))
+    with registry.create_sink(references.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=True) as sink:
+        tracemalloc.start()
+        try:
+            reversal.reverse(job, sink, found)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak <= found.need
 
 
 def test_verify_finds_a_single_bit(tmp_path):

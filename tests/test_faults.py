@@ -369,6 +369,61 @@ def test_h42_flush_then_name_then_flush_of_the_folder(files, output):
         (files / output).unlink()
 
 
+# What runs first in the process: a disk that stores another bit than it is given.
+_LYING = """
+import os
+def pwrite(fd, data, offset, real=os.pwrite):
+    changed = bytearray(data)
+    if offset:
+        changed[-1] ^= 1
+    return real(fd, changed, offset)
+os.pwrite = pwrite
+"""
+VERIFIED = {
+    "run": (JOB, "what was written does not reverse to the input at [2, 3]"),
+    "convert": (("convert", "x.npy"), "[2, 3]"),
+}
+
+
+@pytest.mark.parametrize("job", VERIFIED)
+def test_h41_verify_finds_what_the_disk_has_changed(revseq, files, job):
+    """And only that: without it, nobody reads what was written."""
+    args, words = VERIFIED[job]
+    output = ("-o", "y.npy") if job == "run" else ("y.npy",)
+    revseq(*args, *output, code=_LYING).ok()
+    written = np.load(files / "y.npy")
+    revseq(*args, *output, "--overwrite", "--verify", code=_LYING).refused("y.npy: ", words)
+    assert np.array_equal(np.load(files / "y.npy"), written)
+    assert names(files) == {"x.npy", "n.npy", "y.npy"}
+    revseq(*args, *output, "--overwrite", "--verify").ok()
+
+
+# What runs first: the rights of every file that the process makes, as it makes it.
+_RIGHTS = """
+import os
+def opened(path, flags, *mode, real=os.open, **options):
+    fd = real(path, flags, *mode, **options)
+    if flags & os.O_CREAT:
+        with open("rights", "a") as file:
+            print(oct(os.fstat(fd).st_mode & 0o777), path, file=file)
+    return fd
+os.open = opened
+"""
+
+
+@pytest.mark.parametrize("output", ["y.npy", "y.h5", "y.npz", "y.safetensors", "y.json"])
+@pytest.mark.parametrize("command", ["run", "convert"])
+def test_h61_what_was_private_is_at_no_time_for_others(revseq, files, output, command):
+    (files / output).write_bytes(b"old")
+    (files / output).chmod(0o600)
+    args = (*JOB, "-o", output) if command == "run" else ("convert", "x.npy", output)
+    revseq(*args, "--overwrite", code=_RIGHTS).ok()
+    made = [line.split(" ", 1) for line in (files / "rights").read_text().splitlines()]
+    assert [".revseq-" in path for _, path in made] == [True]
+    assert {mode for mode, _ in made} == {"0o600"}
+    assert (files / output).stat().st_mode & 0o777 == 0o600
+
+
 # signals
 
 
@@ -727,6 +782,29 @@ def test_h51_an_input_that_changes_while_it_is_read(large, engine, change):
     assert process.returncode == 2
     assert b"changed while it was read" in err
     assert names(large) == {"x.npy", "n.npy"}
+
+
+# What runs first in the process: the input changes behind the last read of it.
+_BEHIND = """
+import os
+def preadv(fd, buffers, offset, real=os.preadv):
+    count = real(fd, buffers, offset)
+    if offset:
+        os.utime("x.npy", ns=(5, 5))
+    return count
+os.preadv = preadv
+"""
+
+
+@pytest.mark.parametrize(
+    "args",
+    [(*JOB, "-o", "y.npy"), JOB, (*JOB, "-f", "npy"), ("convert", "x.npy", "y.npy"), ("convert", "x.npy", "y.json"),
+     ("convert", "x.npy", "-"), ("convert", "x.npy", "-", "-f", "json"), ("convert", "x.npy", "-", "-f", "npy"),
+     ("diff", "x.npy", "x.npy"), ("export", *JOB[1:], "-o", "m.json")],
+)  # fmt: skip
+def test_h51_an_input_that_changes_behind_its_last_block(revseq, files, args):
+    revseq(*args, code=_BEHIND).refused("x.npy: changed while it was read")
+    assert names(files) == {"x.npy", "n.npy"}
 
 
 def test_h52_an_input_that_is_replaced(large, tmp_path_factory):
