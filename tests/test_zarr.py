@@ -375,7 +375,7 @@ def test_an_array_is_looked_up_by_its_name(folder, monkeypatch):
     for name in ("a", "b/c"):
         zarr.create_array(str(folder / "x.zarr"), name=name, data=X)
     monkeypatch.setattr(metadata, "arrays_in", lambda _: pytest.fail("the whole store is searched"))
-    assert open_(f"{folder / 'x.zarr'}::b/c").inner == "b/c"
+    assert open_(f"{folder / 'x.zarr'}::b/c").key == "b/c"
 
 
 EMPTY = [0x7FC00001, 0xFFC00000, 0x7F800001, 0x7FC00000, 0x80000000, 0, 0x3F800000]  # NaNs, zeros and one

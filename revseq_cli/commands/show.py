@@ -65,7 +65,7 @@ def _sources(reference: Reference, types: TextTypes) -> Iterator[Source]:
     from revseq_cli.formats.registry import model_of, open_source
     from revseq_cli.passes import jobs
 
-    numbered = reference.inner is not None and reference.inner.isdecimal()
+    numbered = reference.key is not None and reference.key.isdecimal()
     whole = model_of(reference) or (jobs.example_of(reference) if numbered else None)
     if whole:
         yield from (whole.tensor(role, types) for role in whole.roles)

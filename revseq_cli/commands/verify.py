@@ -64,8 +64,8 @@ def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, voice: o
 
 def _number(reference: Reference) -> int | None:
     """The example that is asked for, of a whole page none."""
-    if reference.inner is None:
+    if reference.key is None:
         return None
-    if not reference.inner.isdecimal():
-        raise UsageError(f"no example {reference.inner[:40]}", "a number, as in page.md::2", where=reference.path)
-    return int(reference.inner[:9])
+    if not reference.key.isdecimal():
+        raise UsageError(f"no example {reference.key[:40]}", "a number, as in page.md::2", where=reference.path)
+    return int(reference.key[:9])

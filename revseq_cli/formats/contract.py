@@ -36,25 +36,25 @@ MOST_OTHERS = 100
 _BOMB_BYTES, _BOMB_RATIO = 4 << 30, 1000
 
 
-def try_hint(path: str, inner: str = "") -> str:
+def try_hint(path: str, key: str = "") -> str:
     """A hint to name that tensor of a file, quoted for a shell."""
-    return f"try {shlex.quote(f'{path}::{inner}' if inner else path)}"
+    return f"try {shlex.quote(f'{path}::{key}' if key else path)}"
 
 
 def chosen(
-    names: Collection[str], inner: str | None, path: str, noun: str = "tensor", likely: Callable[[], str] | None = None
+    names: Collection[str], key: str | None, path: str, noun: str = "tensor", likely: Callable[[], str] | None = None
 ) -> str:
     """The tensor of a file that is named behind ::, or the only one; FormatError lists them.
 
     `noun` is the format's word for a tensor, and `likely` gives the name for a hint; the first one without it.
     """
-    if inner is None and len(names) == 1:
+    if key is None and len(names) == 1:
         return next(iter(names))
-    if inner is not None and inner in names:
-        return inner
+    if key is not None and key in names:
+        return key
     hint = try_hint(path, likely() if likely else next(iter(names))) if names else ""
-    if inner is not None:
-        raise FormatError(f"no such {noun}", f"one of {listed(names)}" if names else "", hint, f"{path}::{inner}")
+    if key is not None:
+        raise FormatError(f"no such {noun}", f"one of {listed(names)}" if names else "", hint, f"{path}::{key}")
     if not names:
         raise FormatError(f"has no {noun}", "a tensor", where=path)
     raise FormatError(f"has {len(names)} {noun}s: {listed(names)}", "the name of one", hint, path)
@@ -93,7 +93,7 @@ class Ticket(Protocol):
 class Source(ABC):
     """An input tensor whose header has been read and whose values have not.
 
-    `name` is what the user called it, `inner` its name among the tensors of its file; `order` is "C" or "F"; `grain`
+    `name` is what the user called it, `key` its name among the tensors of its file; `order` is "C" or "F"; `grain`
     has, for each dimension, the multiple of indices at which it is cheap to cut; `chunks` are the sizes of what can
     only be decoded whole, if there are such; `path` and `identity` tell which state of which file it is, and
     `described` is the file that led there, where that is another one, such as a model; `siblings` is the number of
@@ -104,7 +104,7 @@ class Source(ABC):
     dtype: np.dtype[Any]
     sizes: tuple[int, ...]
     storage: Storage
-    inner = ""
+    key = ""
     order: str = "C"
     chunks: tuple[int, ...] | None = None
     encoded = False
@@ -307,7 +307,7 @@ class Address(Protocol):
         """The path of the file."""
 
     @property
-    def inner(self) -> str | None:
+    def key(self) -> str | None:
         """The name of the tensor inside the file, where one is given."""
 
     @property
@@ -321,8 +321,8 @@ class FormatModule(Protocol):
     def open_source(self, address: Address, types: TextTypes) -> Source:
         """The tensor, with its header read; RevseqError for what cannot be one."""
 
-    def create_sink(self, file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:
-        """The sink of a tensor of the sizes and data type of `like`, named `inner`; it refuses what it cannot store."""
+    def create_sink(self, file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:
+        """The sink of a tensor of the sizes and data type of `like`, named `key`; it refuses what it cannot store."""
 
     def names_in(self, path: str) -> Iterable[str]:
         """The name of every tensor; of formats that have `names`."""

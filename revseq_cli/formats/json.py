@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 def open_source(address: Address, types: TextTypes) -> Source:
     """The tensor of a JSON text, or the one of that name where it is a model of DxDispatch."""
     if not dxdispatch.is_model(address.text.text):
-        return open_json(address.text, address.inner, types)
+        return open_json(address.text, address.key, types)
     model = models.ModelText.read(address.text)
-    if address.inner in model.model.tensors:
-        return model.tensor(address.inner, types)
+    if address.key in model.model.tensors:
+        return model.tensor(address.key, types)
     found, known = f"is a model: {listed(model.model.tensors)}", list(model.model.tensors)
     raise FormatError(found, "the name of one", try_hint(address.path, known[0]), address.path)
 
 
-def create_sink(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:  # noqa: ARG001 - it has neither
+def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:  # noqa: ARG001 - it has neither
     """A new JSON file of one tensor."""
     return TextSink(file, like, write_json, open_json)
 
@@ -56,9 +56,9 @@ class _Number(str):
     __slots__ = ()
 
 
-def open_json(text: Text, inner: str | None, types: TextTypes) -> Source:
+def open_json(text: Text, key: str | None, types: TextTypes) -> Source:
     """A nested list, or an object with Values and perhaps DataType and Sizes."""
-    if inner is not None:
+    if key is not None:
         raise UsageError("a JSON file holds one tensor", "no name after ::", where=text.name)
     try:
         return _json_source(text, types, words=literals.needs_care(text.text))

@@ -48,12 +48,12 @@ _E5M2 = re.compile(r"[<>|=]f1")
 
 def open_source(address: Address, types: TextTypes) -> Source:
     """The one tensor of a .npy file."""
-    if address.inner is not None:
+    if address.key is not None:
         raise UsageError("a .npy file holds one tensor", "no name after ::", where=address.path)
     return NpySource(address.path, asked=types.asked)
 
 
-def create_sink(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:  # noqa: ARG001 - it has neither
+def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:  # noqa: ARG001 - it has neither
     """A new .npy file."""
     return NpySink(file, like)
 

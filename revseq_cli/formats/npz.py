@@ -58,12 +58,12 @@ _DAMAGE = (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, Ov
 
 def open_source(address: Address, types: TextTypes) -> Source:
     """The named member of an archive, or its only one."""
-    return open_member(address.path, address.inner, asked=types.asked)
+    return open_member(address.path, address.key, asked=types.asked)
 
 
-def create_sink(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:
+def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:
     """A new archive of one member, or the input's archive with one member replaced."""
-    return NpzSink(file, like, inner, keep_others=layout.keep_others)
+    return NpzSink(file, like, key, keep_others=layout.keep_others)
 
 
 class _Member(NamedTuple):
@@ -93,7 +93,7 @@ class _Bounded(io.FileIO):
         return super().read(_LARGEST_DIRECTORY if size is None or size < 0 else size) or b""
 
 
-def open_member(path: str, inner: str | None, name: str = "", asked: DataType | None = None) -> Source:
+def open_member(path: str, key: str | None, name: str = "", asked: DataType | None = None) -> Source:
     """The tensor of that name, or the only one; `name` is what to call the file, where that is not its path.
 
     `asked` is the data type of elements that have no name in the file.
@@ -104,7 +104,7 @@ def open_member(path: str, inner: str | None, name: str = "", asked: DataType | 
         if not head.startswith((ZIP_MAGIC, zip_headers.END_MAGIC)):
             seems, hint = looks_like(head, path)
             raise FormatError(f"is not a .npz file: it looks like {seems}", "a .npz file by its suffix", hint, path)
-        member = _find(fd, inner, path, name or path)
+        member = _find(fd, key, path, name or path)
         if member.info.compress_type == zipfile.ZIP_STORED:
             head = positioned.read_some(fd, min(npy.HEAD_BYTES, member.info.file_size), member.offset, path)
             header = npy.Header(head, member.info.file_size, member.where).named(asked)
@@ -122,7 +122,7 @@ def open_member(path: str, inner: str | None, name: str = "", asked: DataType | 
     values = np.frombuffer(data, header.dtype, offset=header.offset)
     values = values.reshape(header.sizes, order="F" if header.order == "F" else "C")
     source = HeldSource(member.where, values, _storage(header.storage, member), identity)
-    source.path, source.inner, source.siblings = path, member.key, member.others
+    source.path, source.key, source.siblings = path, member.key, member.others
     return source
 
 
@@ -138,12 +138,12 @@ def names_in(path: str) -> list[str]:
         return list(_directory(fd, path, path)[0])
 
 
-def _find(fd: int, inner: str | None, path: str, name: str) -> _Member:
+def _find(fd: int, key: str | None, path: str, name: str) -> _Member:
     """The member, by its name with or without .npy."""
     found, end = _directory(fd, path, name)
-    if inner is not None and inner not in found:
-        inner = inner.removesuffix(_SUFFIX)
-    key = chosen(found, inner, name)
+    if key is not None and key not in found:
+        key = key.removesuffix(_SUFFIX)
+    key = chosen(found, key, name)
     return _checked(fd, found[key], end, path, f"{name}::{key}", len(found) - 1)
 
 
@@ -267,7 +267,7 @@ class StoredSource(RawSource):
 
     def __init__(self, header: npy.Header, path: str, identity: positioned.Identity, member: _Member) -> None:
         super().__init__(header.tensor(path, member.offset), identity, _storage(header.storage, member))
-        self.inner, self.siblings, self._member = member.key, member.others, member
+        self.key, self.siblings, self._member = member.key, member.others, member
 
     def recheck(self) -> None:
         """Also FormatError if its CRC-32 is not right: regions came in any order, so that only now all are read."""
@@ -281,7 +281,7 @@ class DeflatedSource(RawSource):
 
     def __init__(self, header: npy.Header, path: str, identity: positioned.Identity, member: _Member) -> None:
         super().__init__(header.tensor(path, member.offset), identity, _storage(header.storage, member))
-        self.inner, self.siblings, self._member = member.key, member.others, member
+        self.key, self.siblings, self._member = member.key, member.others, member
 
     @contextlib.contextmanager
     def at_hand(self, beside: str = "") -> Iterator[Source]:
@@ -311,8 +311,8 @@ class _DeflatedTicket:
 
     def read(self) -> NDArray[Any]:
         """The values of the region."""
-        with self.source.at_hand() as near:
-            return near.ticket(self.region).read()
+        with self.source.at_hand() as ready:
+            return ready.ticket(self.region).read()
 
 
 class NpzSink(RawSink):
@@ -321,9 +321,9 @@ class NpzSink(RawSink):
     It is alone, or, with `keep_others`, in the place of the input, between the other members as they are.
     """
 
-    def __init__(self, file: NewFile, like: Source, inner: str, *, keep_others: bool = False) -> None:
+    def __init__(self, file: NewFile, like: Source, key: str, *, keep_others: bool = False) -> None:
         super().__init__(file)
-        self._key, self._like = inner.removesuffix(_SUFFIX), like
+        self._key, self._like = key.removesuffix(_SUFFIX), like
         self._header = npy.header_bytes(like.dtype, like.sizes, like.order)
         self._data_type = like.desc.data_type
         size = len(self._header) + like.desc.total_bytes
@@ -377,7 +377,7 @@ def _around(like: Source) -> zip_headers.Around:
             place = entry.offset + len(local) + sum(zip_headers.LOCAL.unpack(local)[-2:]) + entry.stored
         if place > end:
             raise FormatError("has members behind its directory", "the whole file", "fetch it again", like.path)
-    index = next(i for i, info in enumerate(infos) if info.filename == f"{like.inner}{_SUFFIX}")
+    index = next(i for i, info in enumerate(infos) if info.filename == f"{like.key}{_SUFFIX}")
     return zip_headers.Around.of(entries, index, end, comment)
 
 

@@ -27,10 +27,10 @@ STDIN = "standard input"
 
 @dataclass(frozen=True)
 class Reference:
-    """What a user calls a tensor: `path::inner`, or the tensor itself as text; `format` overrides bytes and suffix."""
+    """What a user calls a tensor: `path::key`, or the tensor itself as text; `format` overrides bytes and suffix."""
 
     path: str
-    inner: str | None = None
+    key: str | None = None
     inline: str | None = None
     format: str | None = None
 
@@ -65,8 +65,8 @@ class Reference:
             return cls(text, format=format_name)
         parts = text.split("::")
         splits = [("::".join(parts[:i]), "::".join(parts[i:])) for i in range(len(parts) - 1, 0, -1)]
-        path, inner = next((split for split in splits if os.path.exists(split[0])), splits[0])  # noqa: PTH110
-        return cls(path, inner, format=format_name)
+        path, key = next((split for split in splits if os.path.exists(split[0])), splits[0])  # noqa: PTH110
+        return cls(path, key, format=format_name)
 
     def absolute(self) -> Reference:
         """The same file, named from the root."""

@@ -39,7 +39,7 @@ def holds_text(reference: Reference) -> bool:
 
 def model_of(reference: Reference) -> models.ModelText | None:
     """The DxDispatch model that the reference is to, if it is one."""
-    if reference.inner or reference.inline is not None:
+    if reference.key or reference.inline is not None:
         return None
     if not holds_text(reference) and (reference.is_stdin or format_of(reference) is not JSON):
         return None
@@ -77,24 +77,24 @@ def create_sink(
     layout: Layout = Layout(),  # noqa: B008 - it is immutable
 ) -> FileSink:
     """The file of a result of the same sizes and data type as `like`; every reason to refuse it shows now."""
-    if reference.inner is not None and os.path.exists(reference.path):  # noqa: PTH110 - see Reference.file
+    if reference.key is not None and os.path.exists(reference.path):  # noqa: PTH110 - see Reference.file
         raise UsageError(
             "names a dataset inside an existing file as output",
             "a new file: its other datasets would be lost",
             "write to another file, and copy it in: "
-            + shlex.quote(f"new{Path(reference.path).suffix}::{reference.inner}"),
-            f"{reference.path}::{reference.inner}",
+            + shlex.quote(f"new{Path(reference.path).suffix}::{reference.key}"),
+            f"{reference.path}::{reference.key}",
         )
     wanted = format_to_write(reference)
     file = new_file(reference.path, overwrite=overwrite, inputs=inputs, folder=wanted.is_folder)
-    if reference.inner is not None and not wanted.names:
+    if reference.key is not None and not wanted.names:
         raise UsageError("holds one tensor", "no name after ::", where=file.name)
-    inner = reference.inner if reference.inner is not None else like.inner or wanted.unnamed
-    _require_layout(layout, like, wanted, inner, file.name)
+    key = reference.key if reference.key is not None else like.key or wanted.unnamed
+    _require_layout(layout, like, wanted, key, file.name)
     try:
-        sink = wanted.load().create_sink(file, like, inner, layout)
+        sink = wanted.load().create_sink(file, like, key, layout)
     except (FormatError, UsageError) as e:
-        if reference.inner is None and e.found.startswith(repr(inner[:80])):  # nobody typed that name
+        if reference.key is None and e.found.startswith(repr(key[:80])):  # nobody typed that name
             e.hint = f"give it another name: {shlex.quote(f'{reference.path}::tensor')}"
         raise
     if wanted.keeps_others and like.storage.format == wanted.name and not layout.keep_others:
@@ -103,7 +103,7 @@ def create_sink(
     return sink
 
 
-def _require_layout(layout: Layout, like: Source, wanted: Format, inner: str, where: str) -> None:
+def _require_layout(layout: Layout, like: Source, wanted: Format, key: str, where: str) -> None:
     """UsageError for a layout that the output's format does not have, or that fits neither input nor output."""
     if layout.changes_storage and not wanted.has_layout:
         raise UsageError("only HDF5 has chunks and a compression to choose", "an output such as out.h5", where=where)
@@ -122,8 +122,8 @@ def _require_layout(layout: Layout, like: Source, wanted: Format, inner: str, wh
         raise UsageError(
             found, "neither chunks nor a compression with it", Words.of("leave out {}", keep_others=""), where
         )
-    if inner.strip("/") != like.inner.strip("/"):
-        found = f"the result takes the place of {like.name} among the others, and the output is named {inner}"
+    if key.strip("/") != like.key.strip("/"):
+        found = f"the result takes the place of {like.name} among the others, and the output is named {key}"
         raise UsageError(found, "no other name after ::", Words.of("add {}", output=where), where)
 
 

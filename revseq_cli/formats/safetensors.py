@@ -48,12 +48,12 @@ _FIELDS = {"dtype", "shape", "data_offsets"}
 
 def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 - the file names its types
     """The named tensor of a file, or its only one."""
-    return SafetensorsSource(address.path, address.inner)
+    return SafetensorsSource(address.path, address.key)
 
 
-def create_sink(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:
+def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:
     """A new file of one tensor, or the input's file with one tensor replaced."""
-    return SafetensorsSink(file, like, inner, keep_others=layout.keep_others)
+    return SafetensorsSink(file, like, key, keep_others=layout.keep_others)
 
 
 class _Entry(NamedTuple):
@@ -68,13 +68,13 @@ class _Entry(NamedTuple):
 class SafetensorsSource(RawSource):
     """A tensor of a .safetensors file; `name` is what to call the file, where that is not its path."""
 
-    def __init__(self, path: str, inner: str | None, name: str = "") -> None:
+    def __init__(self, path: str, key: str | None, name: str = "") -> None:
         name = name or path
         identity, offset, header = _opened(path, name)
         self.metadata = _metadata(header, name)
         entries = {key: _entry(fields, f"{name}::{key}") for key, fields in header.items() if key != _METADATA}
         _require_no_gaps(entries, identity.size - offset, name)
-        key = chosen(entries, inner, name)
+        key = chosen(entries, key, name)
         where = f"{name}::{key}"
         entry = entries[key]
         if entry.dtype not in _TYPES:
@@ -84,7 +84,7 @@ class SafetensorsSource(RawSource):
         require_sizes(entry.sizes, where)
         tensor = RawTensor(path, where, offset + entry.start, _dtype(_TYPES[entry.dtype]), entry.sizes)
         super().__init__(tensor, identity, Storage("safetensors", {"tensor": key, "dtype": entry.dtype}))
-        self.inner, self.siblings = key, len(entries) - 1
+        self.key, self.siblings = key, len(entries) - 1
         self.unchanged, self.size = identity, identity.size
         self.start, self.stop = tensor.offset, tensor.end
 
@@ -197,9 +197,9 @@ class SafetensorsSink(RawSink):
     With `keep_others` it is the input's file with other elements in the place of the input's.
     """
 
-    def __init__(self, file: NewFile, like: Source, inner: str, *, keep_others: bool = False) -> None:
+    def __init__(self, file: NewFile, like: Source, key: str, *, keep_others: bool = False) -> None:
         super().__init__(file)
-        self._key = inner
+        self._key = key
         self._old = like if keep_others and isinstance(like, SafetensorsSource) else None
         if self._old:
             self.tensor = RawTensor(file.temporary, file.name, self._old.start, like.dtype, like.sizes)

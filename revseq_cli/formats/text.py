@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 def open_source(address: Address, types: TextTypes) -> Source:
     """The only tensor of a text, or the one of that name; a text that begins with a brace is JSON."""
-    return open_notation(address.text, address.inner, types)
+    return open_notation(address.text, address.key, types)
 
 
-def create_sink(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:  # noqa: ARG001 - it has neither
+def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:  # noqa: ARG001 - it has neither
     """A new text file of one tensor."""
     return TextSink(file, like, write_notation, open_notation)
 
@@ -48,19 +48,19 @@ def notation_source(text: Text, item: notation.TensorText, types: TextTypes) -> 
     return HeldSource(name, values, Storage("text", {"line": str(item.line)}), text.identity)
 
 
-def open_notation(text: Text, inner: str | None, types: TextTypes) -> Source:
+def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
     """The only tensor of a text, or the one of that name."""
     if text.text.lstrip()[:1] == "{":
-        return open_json(text, inner, types)
+        return open_json(text, key, types)
     items = [item for item in text.items if isinstance(item, notation.TensorText)]
-    named = [item for item in items if inner is None or item.name == inner]
+    named = [item for item in items if key is None or item.name == key]
     if len(named) == 1:
         return notation_source(text, named[0], types)
     if not items:
         wanted = "rows in brackets, with or without a header such as T: (Sizes:{3}, DataType:FLOAT32)"
         raise FormatError("holds no tensor", wanted, where=text.name)
     known = [f"{item.name} (line {item.line})" for item in items]
-    found = f"{len(named)} tensors" if named else f"no tensor named {inner}"
+    found = f"{len(named)} tensors" if named else f"no tensor named {key}"
     counts = collections.Counter(item.name for item in items)
     unique = next((name for name, count in counts.items() if count == 1), None)
     hint = f"try {shlex.quote(f'{text.name}::{unique}')}" if unique else "give each tensor a name of its own"

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def copy(source: Source, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> None:
     """Every element as it is, into the sink, which the caller has entered; `done` hears as that of `reverse` does."""
     outlet = sink.outlet()
-    with source.at_hand(sink.beside) as near:
-        tasks = (Task(_read, (near.ticket(region),), region, outlet) for region in arrangement.plan)
+    with source.at_hand(sink.beside) as ready:
+        tasks = (Task(_read, (ready.ticket(region),), region, outlet) for region in arrangement.plan)
         deliver_all(tasks, sink, arrangement, done)
 
 

@@ -183,8 +183,8 @@ def example_of(reference: Reference) -> ExampleText | None:
 
     UsageError for a page of several examples without a number, and for a number that the page does not have.
     """
-    number = int(reference.inner) if reference.inner and reference.inner.isdecimal() else None
-    if (reference.inner and number is None) or not registry.holds_text(reference):
+    number = int(reference.key) if reference.key and reference.key.isdecimal() else None
+    if (reference.key and number is None) or not registry.holds_text(reference):
         return None
     text = reference.text
     examples = [example for example in find_examples(text.text, text.items) if INPUT in example.tensors]

@@ -37,9 +37,9 @@ class _View(Source):
     @contextlib.contextmanager
     def at_hand(self, beside: str = "") -> Iterator[Self]:
         """Made of the same, at hand."""
-        with self.source.at_hand(beside) as near:
+        with self.source.at_hand(beside) as ready:
             view = copy.copy(self)
-            view.source = near
+            view.source = ready
             yield view
 
     def recheck(self) -> None:

@@ -83,12 +83,12 @@ class Differ:
 
 def reverse(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> None:
     """Run the reversal into the sink, which the caller has entered; `done` hears of the elements of each block."""
-    with _at_hand(job, sink, arrangement) as near:
+    with _at_hand(job, sink, arrangement) as ready:
         if not (arrangement.spooled and sink.chunks):
-            deliver_all(_reversals(near, near.values, arrangement.plan, sink.outlet()), sink, arrangement, done)
+            deliver_all(_reversals(ready, ready.values, arrangement.plan, sink.outlet()), sink, arrangement, done)
             return
-        with create_scratch(sink.beside, near.values) as turned:
-            deliver_all(_reversals(near, near.values, arrangement.plan, turned.outlet()), turned, arrangement, done)
+        with create_scratch(sink.beside, ready.values) as turned:
+            deliver_all(_reversals(ready, ready.values, arrangement.plan, turned.outlet()), turned, arrangement, done)
             move(turned.written(), sink, arrangement)
 
 
@@ -103,10 +103,10 @@ def reversed_in_memory(job: Job, resources: Resources) -> Source:
 def verify(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> None:
     """Hold what was written, reversed again, against the input; EngineError where they differ."""
     written = sink.written()
-    with _at_hand(job, sink, arrangement) as near, spooled(written, sink, arrangement) as turned:
+    with _at_hand(job, sink, arrangement) as ready, spooled(written, sink, arrangement) as turned:
         tasks = (
-            Task(Differ(task.step), (near.values.ticket(task.region), *task.tickets), task.region, None)
-            for task in _reversals(near, turned, arrangement.plan, None)
+            Task(Differ(task.step), (ready.values.ticket(task.region), *task.tickets), task.region, None)
+            for task in _reversals(ready, turned, arrangement.plan, None)
         )
         for region, place in results(tasks, arrangement):
             if place is not None:
@@ -122,8 +122,8 @@ def verify(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int],
 def _at_hand(job: Job, sink: Sink, arrangement: Arrangement) -> Iterator[Job]:
     """The job with its tensors where any region is cheap to read."""
     with (
-        job.values.at_hand(sink.beside) as unpacked,
-        spooled(unpacked, sink, arrangement) as values,
+        job.values.at_hand(sink.beside) as whole,
+        spooled(whole, sink, arrangement) as values,
         job.lengths.at_hand(sink.beside) as lengths,
         contextlib.ExitStack() as stack,
     ):

@@ -47,7 +47,7 @@ def create_dataset(
         parent, _, own_name = name.rpartition("/")
         return _create(file.require_group(parent or "/"), own_name, (kind, space, properties), where), []
     with opened(like.path, like.name) as old:
-        return _Copy(old[like.inner], file, name).carried_out(properties, where)
+        return _Copy(old[like.key], file, name).carried_out(properties, where)
 
 
 def keeps_order(like: Source) -> bool:
@@ -62,7 +62,7 @@ def refuse_clashes(like: Source, name: str, where: str) -> None:
     """UsageError where a scale that is carried over needs the output's path, or NetCDF would not find it from there."""
     if not isinstance(like, Hdf5Source):
         return
-    origin, hint = like.origin, Words.of("add {}", output=f"{where}::/{like.inner}")
+    origin, hint = like.origin, Words.of("add {}", output=f"{where}::/{like.key}")
     if origin.numbers_dimensions and (problem := netcdf.misplaced(origin.scales, name, classic=origin.is_classic)):
         raise UsageError(problem, "a name where NetCDF looks for its dimensions", hint, where)
     for scale in origin.scales:

@@ -16,4 +16,4 @@ __all__ = ["create_sink", "names_in", "open_source"]
 
 def open_source(address: Address, types: TextTypes) -> Source:
     """The named dataset of a file, or its only one."""
-    return Hdf5Source(address.path, address.inner, asked=types.asked)
+    return Hdf5Source(address.path, address.key, asked=types.asked)

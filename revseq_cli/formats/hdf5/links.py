@@ -74,11 +74,11 @@ class _Link(NamedTuple):
         return try_hint(file, "/".join([self.target.rstrip("/"), *rest]))
 
 
-def parts_of(inner: str, path: str) -> list[str]:
+def parts_of(key: str, path: str) -> list[str]:
     """The parts of a dataset's path; FormatError for one that is empty, . or .., which mean more to HDF5."""
-    parts = inner.strip("/").split("/")
+    parts = key.strip("/").split("/")
     if any(part in ("", ".", "..") for part in parts):
-        raise FormatError(f"{inner!r} is no dataset's name", "a path such as /group/name", where=path)
+        raise FormatError(f"{key!r} is no dataset's name", "a path such as /group/name", where=path)
     return parts
 
 
@@ -87,9 +87,9 @@ def names_in(file: h5py.File) -> list[str]:
     return list(_listing(file).datasets)
 
 
-def find(file: h5py.File, inner: str | None, path: str) -> Located:
-    """The dataset with the path `inner`, or the only one; FormatError where there is none."""
-    parts = parts_of(_only(file, path) if inner is None else inner, path)
+def find(file: h5py.File, key: str | None, path: str) -> Located:
+    """The dataset with the path `key`, or the only one; FormatError where there is none."""
+    parts = parts_of(_only(file, path) if key is None else key, path)
     name = "/" + "/".join(parts)
     where = f"{path}::{name}"
     if any("\udc80" <= c <= "\udcff" for c in name):

@@ -44,9 +44,9 @@ _PAGE = 1 << 12
 _scratches = threading.local()
 
 
-def create_sink(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:
-    """The sink for a tensor like `like`, with the path `inner`; RevseqError for every reason to refuse it."""
-    name = "/" + "/".join(parts_of(inner, file.name))
+def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:
+    """The sink for a tensor like `like`, with the path `key`; RevseqError for every reason to refuse it."""
+    name = "/" + "/".join(parts_of(key, file.name))
     properties = creation_properties(like, layout, file.name)
     making: _Making
     if layout.keep_others:

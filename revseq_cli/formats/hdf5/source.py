@@ -68,7 +68,7 @@ class Hdf5Source(Source):
     has no name in the file. `origin` has the facts that a new HDF5 file takes over.
     """
 
-    def __init__(self, path: str, inner: str | None, name: str = "", asked: DataType | None = None) -> None:
+    def __init__(self, path: str, key: str | None, name: str = "", asked: DataType | None = None) -> None:
         with positioned.opened(path) as fd:
             self.identity = positioned.identity(fd)
             head = positioned.read_some(fd, 64, 0, path)
@@ -77,8 +77,8 @@ class Hdf5Source(Source):
             seems, hint = looks_like(head, path)
             raise FormatError(f"is not an HDF5 file: it looks like {seems}", "an HDF5 file by its suffix", hint, path)
         with opened(path) as file:
-            dataset, own_name, self._place = links.find(file, inner, path)
-            self.inner = own_name.lstrip("/")
+            dataset, own_name, self._place = links.find(file, key, path)
+            self.key = own_name.lstrip("/")
             self.name = f"{name or path}::{own_name}"
             self.dtype = _dtype_of(dataset, asked, self.name)
             _check(dataset, self.dtype, self.name)
@@ -102,7 +102,7 @@ class Hdf5Source(Source):
         return RawTensor(path, self.name, offset, self.dtype, self.sizes)
 
     def _describe(self, dataset: h5py.Dataset) -> Storage:
-        details = {"dataset": f"/{self.inner}"}
+        details = {"dataset": f"/{self.key}"}
         if self._place != details["dataset"]:
             details["link to"] = self._place
         if meaning := types.meaning(dataset.id.get_type()):

@@ -82,13 +82,13 @@ def _files(folder: str, metadata: Metadata) -> Iterator[tuple[str, tuple[int, ..
     place_of, is_folder = places(metadata), _folders(metadata)
     pending = [""]
     while pending:
-        inner = pending.pop()
+        below = pending.pop()
         try:
-            entries = list(os.scandir(Path(folder, inner)))
+            entries = list(os.scandir(Path(folder, below)))
         except OSError as e:
-            raise positioned.failed(Path(folder, inner), "read", e) from None
+            raise positioned.failed(Path(folder, below), "read", e) from None
         for entry in entries:
-            key = f"{inner}/{entry.name}" if inner else entry.name
+            key = f"{below}/{entry.name}" if below else entry.name
             place = place_of(key)
             if entry.is_dir(follow_symlinks=False):
                 if place is not None:

@@ -18,9 +18,9 @@ __all__ = ["create_sink", "names_in", "open_source"]
 
 def open_source(address: Address, types: TextTypes) -> Source:
     """The named array of a store, or its only one."""
-    return ZarrSource(address.path, address.inner, asked=types.asked)
+    return ZarrSource(address.path, address.key, asked=types.asked)
 
 
-def create_sink(file: NewFile, like: Source, inner: str, layout: Layout) -> FileSink:
+def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:
     """A new store of one array, or the input's store with one array replaced."""
-    return ZarrSink(file, like, inner, keep_others=layout.keep_others)
+    return ZarrSink(file, like, key, keep_others=layout.keep_others)

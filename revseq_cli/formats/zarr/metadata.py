@@ -68,11 +68,11 @@ def arrays_in(store: str) -> list[str]:
     return sorted(_walk(store))
 
 
-def count_others(store: str, inner: str, most: int) -> int:
+def count_others(store: str, key: str, most: int) -> int:
     """The number of other arrays in the store; the search ends at `most`."""
     others = 0
     try:
-        for _ in itertools.islice((each for each in _walk(store) if each != inner), most):
+        for _ in itertools.islice((each for each in _walk(store) if each != key), most):
             others += 1
     except RevseqError:  # one that cannot be read is an array, too
         others += 1
@@ -82,14 +82,14 @@ def count_others(store: str, inner: str, most: int) -> int:
 def _walk(store: str) -> Iterator[str]:
     pending = [""]
     while pending:
-        inner = pending.pop()
-        folder = Path(store, inner)
+        key = pending.pop()
+        folder = Path(store, key)
         if _array_in(folder):
-            yield inner
+            yield key
             continue
         try:
             pending += [
-                f"{inner}/{each.name}".lstrip("/") for each in os.scandir(folder) if each.is_dir(follow_symlinks=False)
+                f"{key}/{each.name}".lstrip("/") for each in os.scandir(folder) if each.is_dir(follow_symlinks=False)
             ]
         except OSError as e:
             raise positioned.failed(folder, "read", e) from None
@@ -131,10 +131,10 @@ def refuse_name(path: str) -> None:
         raise TensorIOError(found, "a name outside of it", "give the output another name", path)
 
 
-def holds(store: str, inner: str) -> bool:
+def holds(store: str, key: str) -> bool:
     """Whether an array is at that path inside the store, without a link on the path."""
     folder = Path(store)
-    for part in filter(None, inner.split("/")):
+    for part in filter(None, key.split("/")):
         folder /= part
         if part in (".", "..") or folder.is_symlink():
             return False

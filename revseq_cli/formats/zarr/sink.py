@@ -41,11 +41,11 @@ class ZarrSink(FileSink):
 
     encoded = True
 
-    def __init__(self, file: NewFile, like: Source, inner: str, *, keep_others: bool = False) -> None:
+    def __init__(self, file: NewFile, like: Source, key: str, *, keep_others: bool = False) -> None:
         super().__init__(file)
         self._data_type = like.desc.data_type
         source.require_package(file.name)
-        self._inner = _checked(inner, file.name, like.inner if isinstance(like, source.ZarrSource) else "")
+        self._inner = _checked(key, file.name, like.key if isinstance(like, source.ZarrSource) else "")
         if isinstance(like, source.ZarrSource):
             self._version, self._shards = like.metadata.version, like.metadata.shards
             array = _copied(like)
@@ -143,17 +143,17 @@ def _raise(error: OSError) -> None:
     raise positioned.failed(error.filename, "read", error)
 
 
-def _checked(inner: str, where: str, old: str) -> str:
+def _checked(key: str, where: str, old: str) -> str:
     """The path of a new array; UsageError for a part that no folder may have, or that the format reserves.
 
     The format also reserves parts that begin with two underscores; they pass where the input's path `old` has them.
     """
-    parts = inner.strip("/").split("/") if inner.strip("/") else []
+    parts = key.strip("/").split("/") if key.strip("/") else []
     reserved = {name for names in (*metadata.ARRAY_FILES.values(), *metadata.GROUP_FILES.values()) for name in names}
     for part in parts:
         is_reserved = part in reserved or (part.startswith("__") and part not in old.split("/"))
         if not part.strip(".") or is_reserved or {"\0", "\\"}.intersection(part):
-            raise UsageError(f"{inner[:80]!r} is no array's name", "a path such as group/name", where=where)
+            raise UsageError(f"{key[:80]!r} is no array's name", "a path such as group/name", where=where)
     return "/".join(parts)
 
 
@@ -179,17 +179,17 @@ def _made(like: Source, where: str) -> tuple[tuple[int, ...], dict[str, bytes]]:
         return array.chunks, {name: data.to_bytes() for name, data in files.items()}
 
 
-def _groups(like: Source, inner: str, version: metadata.Version) -> dict[PurePosixPath, bytes]:
+def _groups(like: Source, key: str, version: metadata.Version) -> dict[PurePosixPath, bytes]:
     """The metadata files of every group on the new array's path, with the attributes of a group on the input's path.
 
     The groups of the two paths are paired from the arrays upwards, and the root of one store with that of the other.
     """
     files = {}
     main, *others = metadata.GROUP_FILES[version]
-    parents = [*PurePosixPath(inner).parents]
+    parents = [*PurePosixPath(key).parents]
     old: dict[PurePosixPath, Path] = {}
-    if isinstance(like, source.ZarrSource) and like.inner:
-        paths = parents, [*PurePosixPath(like.inner).parents]
+    if isinstance(like, source.ZarrSource) and like.key:
+        paths = parents, [*PurePosixPath(like.key).parents]
         pairs = [*zip(*(path[:-1] for path in paths), strict=False), *zip(*(path[-1:] for path in paths), strict=False)]
         old = {parent: Path(like.store, counterpart) for parent, counterpart in pairs}
     for parent in parents:

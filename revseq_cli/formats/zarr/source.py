@@ -53,17 +53,17 @@ class ZarrSource(Source):
 
     encoded = True
 
-    def __init__(self, path: str, inner: str | None, name: str = "", asked: DataType | None = None) -> None:
+    def __init__(self, path: str, key: str | None, name: str = "", asked: DataType | None = None) -> None:
         name = name or path
         require_package(name)
         _require_folder(path, name)
         refuse_streams(path)
-        inner = inner and inner.strip("/")
-        if inner is None or not metadata.holds(path, inner):  # a store may have very many arrays
-            inner = chosen(metadata.arrays_in(path), inner, name)
-        self.inner = inner
-        self.name = f"{name}::{self.inner}" if self.inner else name
-        self.store, self.folder = path, str(Path(path, self.inner))
+        key = key and key.strip("/")
+        if key is None or not metadata.holds(path, key):  # a store may have very many arrays
+            key = chosen(metadata.arrays_in(path), key, name)
+        self.key = key
+        self.name = f"{name}::{self.key}" if self.key else name
+        self.store, self.folder = path, str(Path(path, self.key))
         self._state = state(self.folder, self.name)
         self.metadata = metadata.read(self.folder, self.name, asked)
         version, self.dtype, self.sizes, self.chunks = self.metadata[:4]
@@ -74,7 +74,7 @@ class ZarrSource(Source):
             self.identity = self._unchanged = positioned.identity(fd)
         with errors_worded(self.name, "read"):
             opened(self.folder, version, self._unchanged)
-        details = {"version": str(version), "array": f"/{self.inner}", "chunks": str(self.chunks)}
+        details = {"version": str(version), "array": f"/{self.key}", "chunks": str(self.chunks)}
         self.storage = Storage("zarr", details | {"codecs": ", ".join(self.metadata.codecs)})
 
     def recheck(self) -> None:
@@ -84,7 +84,7 @@ class ZarrSource(Source):
 
     def others(self) -> int:
         """The number of other arrays in its store; MOST_OTHERS may stand for more."""
-        return metadata.count_others(self.store, self.inner, MOST_OTHERS) if self.inner else 0
+        return metadata.count_others(self.store, self.key, MOST_OTHERS) if self.key else 0
 
     def gaps(self) -> tuple[str, ...]:
         """A note on absent chunks: the format reads them as the fill value, whether lost or never written."""
