@@ -1,8 +1,8 @@
-"""DxDispatch's JSON models: the text of a model from a job's facts, and a job's facts from the text of a model.
+"""DxDispatch's JSON models: parse the text of a model to a job, and print a job as a model.
 
-Source of the format: DxDispatch's own guide and schema (doc/Guide.md and models/_schema.json in Microsoft's repository
-DirectML), and what its reader takes beyond them: comments, trailing commas, and enumerations without their prefix.
-Field names are case sensitive.
+Source of the format: DxDispatch's guide and schema (doc/Guide.md and models/_schema.json in Microsoft's repository
+DirectML), and what its reader accepts besides: comments, trailing commas, and enumerations without their prefix. Field
+names are case sensitive.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ TENSORS = (INPUT, LENGTHS, OUTPUT)
 _MOST_GENERATED = 1 << 32
 _DISPATCHABLE = "reverse"
 _SIZE_LIMIT = 1 << 32  # sizes and the axis are UINT32
-# Strings are found first, since what is in them is no comment; what never ends goes on to the end, so time is linear.
+# Strings match first, since they may hold what looks like a comment. What is never closed matches up to the end of the
+# text, so that time is linear.
 _STRING = r'("(?:[^"\\]++|\\.)*+"?)'
 _COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[\]}}])", re.DOTALL)
@@ -40,7 +41,7 @@ _KINDS = {dict: "an object", list: "a list", str: "a string", int: "an integer"}
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor of a model: what its desc says, the name of its resource, and that resource's `initialValues`."""
+    """A tensor of a model: its desc, the name of its resource, and that resource's `initialValues`."""
 
     desc: TensorDesc
     resource: str
@@ -48,13 +49,16 @@ class Tensor:
 
     @property
     def path(self) -> str | None:
-        """The file that holds the values, if they are not in the model itself."""
+        """The name of the file that holds the values; None where they are in the model itself."""
         if not isinstance(self.initial, dict) or "sourcePath" not in self.initial:
             return None
         return str(_entry(self.initial, f"resource {self.resource}", "sourcePath", str))
 
     def values(self, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """The values that stand in the model; FormatError for what the data type cannot hold exactly."""
+        """The values of a model that holds them itself, in the tensor's sizes and as `dtype`.
+
+        FormatError for other than so many numbers, and for one that the data type cannot hold exactly.
+        """
         place = f"resource {self.resource}"
         if isinstance(self.initial, list):
             flat = _numbers(self.initial, self.desc.data_type, dtype, place)
@@ -91,7 +95,7 @@ def _repeated(value: NDArray[Any], count: int, _: str) -> NDArray[Any]:
 
 
 def _counted(ends: NDArray[Any], count: int, place: str) -> NDArray[Any]:
-    """Start, then delta more each time: added up one by one in the data type itself, as DxDispatch does."""
+    """A sequence from `ends`, which are its start and its delta; added up in the data type, as DxDispatch does."""
     start, delta = ends.tolist()
     if ends.dtype.kind in "iub":
         least, most = literals.bounds(ends.dtype)
@@ -111,14 +115,14 @@ _GENERATORS: Mapping[str, tuple[tuple[str, ...], Callable[[NDArray[Any], int, st
 
 @dataclass(frozen=True)
 class Model:
-    """What a model says of its one job: INPUT and LENGTHS by their names in the operator, and the axis."""
+    """The one job of a model: InputTensor and SequenceLengthsTensor, by their names in the operator, and the axis."""
 
     tensors: dict[str, Tensor]
     axis: int
 
 
 def is_model(text: str) -> bool:
-    """Whether a text is a model and not a tensor; no JSON tensor has these words, so nothing is parsed."""
+    """Whether a text is a model and not a tensor; nothing is parsed, since no JSON tensor has these words."""
     begins = text[:1000].lstrip().startswith(("{", "//", "/*"))
     return begins and '"dispatchables"' in text and '"resources"' in text
 
@@ -146,10 +150,10 @@ def parse(text: str) -> Model:
 
 
 def _loaded(text: str) -> object:
-    """The JSON of a text with comments and trailing commas, each replaced by blanks: places in messages stay right."""
+    """The JSON of a text, with blanks for comments and trailing commas, so that places in messages are right."""
 
-    def blank(found: re.Match[str]) -> str:
-        return found[1] or re.sub(r"[^\n]", " ", found[0])
+    def blank(match: re.Match[str]) -> str:
+        return match[1] or re.sub(r"[^\n]", " ", match[0])
 
     plain = _LAST_COMMA.sub(blank, _COMMENT.sub(blank, text))
     try:
@@ -184,7 +188,7 @@ def _shown(value: object) -> str:
 
 
 def _entry(holder: dict[str, Any], place: str, key: str, kind: type) -> Any:  # noqa: ANN401 - it is of that kind
-    """What stands under a key; FormatError where there is nothing, or something else."""
+    """The value of a key, of that kind; FormatError where there is none, or one of another kind."""
     if key not in holder:
         raise FormatError(f"{place} has no {key}", f"{key}, {_KINDS[kind]}; names are case sensitive")
     if type(holder[key]) is not kind:
@@ -193,7 +197,7 @@ def _entry(holder: dict[str, Any], place: str, key: str, kind: type) -> Any:  # 
 
 
 def _the_dispatchable(dispatchables: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The only one, of this operator: with others beside it, a tensor could come from one of them."""
+    """Name and content of the only dispatchable; FormatError for others beside it, which could compute a tensor."""
     types = {name: str(each.get("type")) if isinstance(each, dict) else "?" for name, each in dispatchables.items()}
     if len(types) == 1 and {*types.values()} <= {OPERATOR, OPERATOR.removeprefix("DML_OPERATOR_")}:
         return next(iter(dispatchables.items()))
@@ -202,7 +206,7 @@ def _the_dispatchable(dispatchables: dict[str, Any]) -> tuple[str, dict[str, Any
 
 
 def _tensor_desc(written: dict[str, Any], tensor: str) -> TensorDesc:
-    """A DML_TENSOR_DESC, whose fields may stand one level deeper, in `Desc`."""
+    """The desc of a DML_TENSOR_DESC, whose fields may be one level deeper, in `Desc`."""
     written = _entry(written, tensor, "Desc", dict) if "Desc" in written else written
     sizes = tuple(_uint32(size, f"a size of {tensor}", 1) for size in _entry(written, tensor, "Sizes", list))
     count = written.get("DimensionCount", len(sizes))
@@ -224,11 +228,11 @@ def _uint32(number: Any, place: str, least: int) -> int:  # noqa: ANN401 - anyth
 
 
 def _bindings(commands: list[Any], name: str) -> dict[str, Any]:
-    """Which resource is which tensor, from the one command that dispatches it."""
-    found = [each for each in commands if isinstance(each, dict) and str(each.get("type")).lower() == "dispatch"]
-    if len(found) != 1 or found[0].get("dispatchable") != name:
-        raise FormatError(f"its commands dispatch {len(found)} times", f"once, the dispatchable {name}")
-    bindings: dict[str, Any] = _entry(found[0], "the dispatch command", "bindings", dict)
+    """The bindings of the only dispatch command: for each tensor, its resource."""
+    dispatches = [each for each in commands if isinstance(each, dict) and str(each.get("type")).lower() == "dispatch"]
+    if len(dispatches) != 1 or dispatches[0].get("dispatchable") != name:
+        raise FormatError(f"its commands dispatch {len(dispatches)} times", f"once, the dispatchable {name}")
+    bindings: dict[str, Any] = _entry(dispatches[0], "the dispatch command", "bindings", dict)
     return bindings
 
 
@@ -243,7 +247,7 @@ def _bound(bindings: dict[str, Any], tensor: str) -> str:
 
 
 def _tensor(resources: dict[str, Any], bindings: dict[str, Any], tensor: str, desc: TensorDesc) -> Tensor:
-    """A tensor with what its resource says; the bytes of a resource are never taken for another data type."""
+    """A tensor with its resource's values; FormatError for a resource of another data type."""
     bound = _bound(bindings, tensor)
     place = f"resource {bound}"
     resource = _entry(resources, "resources", bound, dict)
@@ -251,34 +255,34 @@ def _tensor(resources: dict[str, Any], bindings: dict[str, Any], tensor: str, de
         raise FormatError(f"{place} has no initialValues", "a list, or an object")
     if resource.get("initialValuesOffsetInBytes", 0) != 0:
         raise FormatError(f"{place} has an initialValuesOffsetInBytes", "values from the start")
-    found = Tensor(desc, bound, resource["initialValues"])
-    stated = resource.get("initialValuesDataType", desc.data_type.name if found.path is not None else None)
+    bound_tensor = Tensor(desc, bound, resource["initialValues"])
+    stated = resource.get("initialValuesDataType", desc.data_type.name if bound_tensor.path is not None else None)
     if str(stated).removeprefix("DML_TENSOR_DATA_TYPE_") != desc.data_type.name:
         raise FormatError(
             f"initialValuesDataType of {place} is {_shown(stated)}",
             f"{desc.data_type.name}, as {tensor}: bytes are not taken for another data type",
         )
-    return found
+    return bound_tensor
 
 
-def _numbers(found: list[Any], data_type: DataType, dtype: np.dtype[Any], place: str) -> NDArray[Any]:
-    """JSON's numbers, and the strings for NaN and infinities, exactly."""
-    if not found:
+def _numbers(entries: list[Any], data_type: DataType, dtype: np.dtype[Any], place: str) -> NDArray[Any]:
+    """Numbers of JSON, and strings for NaN and infinities, as an array of shape (n,); FormatError for all else."""
+    if not entries:
         raise FormatError(f"{place} has no values", "one or more")
-    flat = literals.from_json(found, dtype, data_type.name)
+    flat = literals.from_json(entries, dtype, data_type.name)
     if flat is not None:
         return flat
-    for i, each in enumerate(found):
+    for i, each in enumerate(entries):
         if type(each) not in (int, float) and not (isinstance(each, str) and literals.is_special(each)):
             raise FormatError(f"{_shown(each)} at [{i}] of {place} is not a number")
     try:
-        return literals.parse(list(map(str, found)), dtype, data_type.name)
+        return literals.parse(list(map(str, entries)), dtype, data_type.name)
     except literals.LiteralError as e:
         raise FormatError(f"at [{e.index}] of {place}: {e.problem}") from None
 
 
 def fits_inline(values: NDArray[Any]) -> bool:
-    """Whether a model can hold the values themselves: its word for NaN says nothing of a NaN's bits."""
+    """Whether a model can hold the values themselves: it has no text for a NaN of other bits than the usual one."""
     if values.dtype.kind != "f":
         return True
     return not any(text.startswith("nan(") for text in literals.render(values[np.isnan(values)]))
@@ -287,9 +291,10 @@ def fits_inline(values: NDArray[Any]) -> bool:
 def model_text(
     contents: Mapping[str, tuple[TensorDesc, NDArray[Any] | str]], axis: int, target: str | None = None
 ) -> str:
-    """The model of a job: INPUT and LENGTHS with their values or the name of a file; the result is printed.
+    """The text of a job's model.
 
-    With `target`, the result is written to a file of that name instead.
+    `contents` has InputTensor and SequenceLengthsTensor by their names, each with its desc, and with its values or the
+    name of the file that holds them. The model prints the result, or writes it to the file `target`.
     """
     descs = {name: desc for name, (desc, _) in contents.items()}
     descs[OUTPUT] = descs[INPUT]
@@ -323,14 +328,14 @@ def _resource(desc: TensorDesc, values: NDArray[Any] | str) -> dict[str, Any]:
 
 
 def _resource_of(desc: TensorDesc, initial: object) -> dict[str, Any]:
-    """The data type is stated for files, too, since not every version of DxDispatch takes it from them."""
+    """A resource of that desc. The data type of files is stated, since some versions of DxDispatch do not read it."""
     # DirectML wants buffers of whole 4 bytes, and DxDispatch rounds up only what it computes itself.
     size = -(-desc.total_bytes // 4) * 4
     return {"initialValuesDataType": desc.data_type.name, "initialValues": initial, "sizeInBytes": size}
 
 
 def _written(values: NDArray[Any]) -> list[int | float | str]:
-    """Floats through FLOAT64, whose shortest text is exact for the narrower types however a reader rounds."""
+    """The values for JSON; floats as FLOAT64, whose text gives the narrower types exactly however a reader rounds."""
     flat = values.ravel()
     if flat.dtype.kind != "f":
         return flat.tolist()
@@ -338,7 +343,7 @@ def _written(values: NDArray[Any]) -> list[int | float | str]:
 
 
 def _spread(value: object, levels: int, indent: str = "") -> str:
-    """JSON with the entries of the outer levels on lines of their own, and all below on one line."""
+    """JSON with a line for each entry of the `levels` outer levels, and one line for each value below."""
     if not levels or not isinstance(value, dict | list) or not any(isinstance(v, dict | list) for v in _of(value)):
         return json.dumps(value)
     inner = f"{indent}  "

@@ -1,8 +1,8 @@
-"""Numbers as text: exact conversion to a data type, and the text that reads back bit for bit.
+"""Numbers as text: exact conversion to a data type, and text that reads back to the same bits.
 
-An integral number (300, 1.0) must be held exactly by its data type. A fraction, or a number with an exponent, is
-rounded to nearest. Nothing is ever wrapped, truncated or turned to infinity. BOOL takes 0 and 1 alone, and a complex
-type what each of its parts can hold; text has no word for the imaginary part, which is 0.
+The data type must hold an integral number (300, 1.0) exactly. A fraction, or a number with an exponent, is rounded to
+nearest. No number is wrapped, truncated or turned to infinity. BOOL takes only 0 and 1. A complex type takes what its
+real part can hold; the imaginary part, which text cannot say, is 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# The longest exact decimal of a FLOAT64 has 1,077 characters; what is longer is not a number that anyone wrote.
+# Characters of a number: the longest exact decimal of a FLOAT64 has 1,077.
 LONGEST = 1100
 _PLAIN = b"0123456789eE.,+-"
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?=f?$)", re.ASCII)
@@ -34,8 +34,8 @@ _SPECIAL = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE)
 _NAN_BITS = re.compile(r"nan\(0x([0-9a-f]{1,16})\)", re.IGNORECASE)
 # The floats at and above which not every integral number is exact, by item size.
 _EXACT_BELOW = {2: 2.0**11, 4: 2.0**24, 8: 2.0**53}
-# The data types whose values can be written as text, and what NumPy calls them; then those that can be read from it,
-# with what holds each number. A data type that is in neither has no text, whatever NumPy would make of its dtype.
+# The data types whose values can be written as text, as NumPy calls them. Then the others that can be read from text,
+# with the type that holds each number. Data types in neither table have no text.
 WRITTEN = {
     "FLOAT64": "f8", "FLOAT32": "f4", "FLOAT16": "f2", "INT64": "i8", "INT32": "i4", "INT16": "i2", "INT8": "i1",
     "UINT64": "u8", "UINT32": "u4", "UINT16": "u2", "UINT8": "u1",
@@ -54,17 +54,17 @@ class LiteralError(ValueError):
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; FormatError where a key stands twice, of which readers take one or the other."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    """An object of JSON; FormatError for one that has a key twice, since readers differ in which one they take."""
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
         raise FormatError(f"has a key twice: {listed(key for key, _ in pairs)}", "each key once")
-    return found
+    return entries
 
 
 def parse(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
     """The numbers as an array of shape (len(tokens),); LiteralError for the first that `dtype` cannot hold.
 
-    `name` is the data type's, for messages.
+    `name` is the name of the data type whose dtype is given.
     """
     if tokens and max(map(len, tokens)) > LONGEST:
         i = next(i for i, token in enumerate(tokens) if len(token) > LONGEST)
@@ -77,7 +77,7 @@ def parse(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any
 
 
 def _whole(parts: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The numbers themselves, or as the real parts of complex ones; no bit of them changes."""
+    """The numbers as `dtype`: the same bits, or for a complex type as its real parts."""
     if dtype.kind != "c":
         return parts.view(dtype)
     values = np.zeros(parts.size, dtype)
@@ -94,9 +94,11 @@ def bounds(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 
 def parse_plain(text: str, dtype: np.dtype[Any], name: str) -> NDArray[Any] | None:
-    """What `parse` gives for numbers with commas between them, written as JSON has them; several times as fast.
+    """The numbers of a text, with commas between them, as an array of shape (n,), read by Python's reader of JSON.
 
-    None where a number needs the care of `parse`, such as an integer written as 1.0, or one that may not fit.
+    The result is that of `parse`. A text of 1,000,000 numbers is read so in 1.3 to 3 times the time of json.loads, and
+    by `parse` in 1.5 to 4.6 times. None where only `parse` is sure to be exact, such as for an integer written as 1.0,
+    and where a number is wrong or does not fit.
     """
     if needs_care(text):
         return None
@@ -109,13 +111,17 @@ def parse_plain(text: str, dtype: np.dtype[Any], name: str) -> NDArray[Any] | No
 
 
 def needs_care(text: str) -> bool:
-    """Whether Python's own reader of JSON would lose how a number is written: -0, or very long."""
+    """Whether a text has numbers that Python's reader of JSON reads wrong or refuses: -0, and very long ones."""
     commas = np.flatnonzero(np.frombuffer(text.encode("ascii", "replace"), np.uint8) == ord(","))
     return bool(np.diff(commas, prepend=-1, append=len(text)).max() > LONGEST or _MINUS_ZERO.search(text))
 
 
 def from_json(numbers: list[Any], dtype: np.dtype[Any], name: str) -> NDArray[Any] | None:
-    """The same for what Python's reader of JSON made of them, where NaN and infinities are strings."""
+    """The numbers that Python's reader of JSON gives (int, float, and str for NaN and infinities), as an array.
+
+    Its shape is (len(numbers),). None where it is not certain that `parse` gives the same for the numbers as they are
+    written, and where one is no number or does not fit.
+    """
     part = _READ.get(name)
     kinds = set(map(type, numbers))
     if part is None or not kinds <= {int, float, str}:  # NumPy would take True for 1, and None for NaN
@@ -130,12 +136,12 @@ def _integers_of(numbers: list[Any], dtype: np.dtype[Any], kinds: set[type]) -> 
 
 
 def _floats_of(numbers: list[Any], dtype: np.dtype[Any], has_words: bool) -> NDArray[Any] | None:
-    """Those of which it is certain that FLOAT64 says the same as the text; None where one is not."""
+    """The numbers as floats; None unless it is certain for each that its FLOAT64 rounds as its text does."""
     words = [i for i, number in enumerate(numbers) if type(number) is str] if has_words else []
     if not all(_SPECIAL.fullmatch(numbers[i]) for i in words):
         return None
     try:
-        wide = np.array(numbers, np.float64)  # it reads those words as we do
+        wide = np.array(numbers, np.float64)  # NumPy reads nan and inf as `parse` does
     except OverflowError:
         return None
     with np.errstate(over="ignore"):
@@ -147,9 +153,9 @@ def _floats_of(numbers: list[Any], dtype: np.dtype[Any], has_words: bool) -> NDA
 
 
 def _halfway(wide: NDArray[Any], values: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-    """Which FLOAT64 lie half-way between two values of a narrower type, and the neighbour that was not chosen.
+    """A mask of the FLOAT64 that lie half-way between two values of a narrower type, and the other neighbour of each.
 
-    A number that FLOAT64 has rounded to such a place belongs to one side of it.
+    The number that was rounded to such a FLOAT64 may be nearer to that other neighbour.
     """
     if values.dtype.itemsize == wide.dtype.itemsize:
         return np.zeros(wide.shape, np.bool_), values
@@ -161,7 +167,7 @@ def _halfway(wide: NDArray[Any], values: NDArray[Any]) -> tuple[NDArray[np.bool_
 
 
 def _is_plain(tokens: Sequence[str]) -> bool:
-    """Whether int() and float() take the tokens for nothing else than we do: no names, no underscores, no blanks."""
+    """Whether int() and float() read the tokens as this module does: no names, no underscores, no blanks."""
     joined = ",".join(tokens)
     return joined.isascii() and not joined.encode().translate(None, _PLAIN)
 
@@ -228,7 +234,7 @@ def _parse_floats(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDA
 
 
 def _round_halfway(tokens: Sequence[str], wide: NDArray[Any], values: NDArray[Any]) -> None:
-    """Move to the other neighbour what FLOAT64 has rounded onto the middle between two of them."""
+    """Correct the values that were rounded twice: first to the middle of two neighbours, then to the wrong one."""
     halfway, other = _halfway(wide, values)
     for i in map(int, np.flatnonzero(halfway)):
         number = _NUMBER.match(tokens[i])
@@ -238,7 +244,7 @@ def _round_halfway(tokens: Sequence[str], wide: NDArray[Any], values: NDArray[An
 
 
 def _float(i: int, token: str, dtype: np.dtype[Any], name: str, patterns: dict[int, int]) -> float:
-    """One float in FLOAT64; the bits of a NaN are left in `patterns`."""
+    """One number as FLOAT64; for a NaN that is written with its bits, these go into `patterns` at index i."""
     if number := _NUMBER.match(token):
         return float(number[0])
     if written := _NAN_BITS.fullmatch(token):
@@ -268,10 +274,10 @@ def is_special(token: str) -> bool:
 
 
 def render(values: NDArray[Any]) -> list[str]:
-    """Each value as the shortest text that `parse` reads back bit for bit, in C order.
+    """Each value, in C order, as the shortest text that `parse` reads back to the same bits.
 
-    Integral floats below 1e16 are written as integers (1, not 1.0), since every page does; -0.0 keeps its sign. The
-    floats that NumPy lacks have a text for a person, which `parse` does not take.
+    Integral floats below 1e16 are written as integers (1, not 1.0), as pages write them; -0.0 keeps its sign. The
+    floats that NumPy lacks are only for a person to read: `parse` does not take them.
     """
     if minifloats.is_minifloat(values.dtype):
         return minifloats.render(values)
@@ -288,7 +294,7 @@ def render(values: NDArray[Any]) -> list[str]:
 
 
 def _render_floats(flat: NDArray[Any]) -> list[str]:
-    """The text of floats that have a fraction, an exponent, a sign on zero, or no finite value."""
+    """The texts of floats that are not written as integers."""
     # repr of a Python float is FLOAT64's shortest text; the narrower types have theirs in NumPy's str.
     texts = list(map(repr, flat.tolist())) if flat.dtype.itemsize == 8 else list(map(str, flat))
     words = bits(flat)

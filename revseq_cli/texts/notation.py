@@ -31,25 +31,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _COMMENT = re.compile(r"//[^\n]*")
-# What pages dress their examples in. It is blanked out, one blank for each character, so that places stay.
+# Markup that pages have around examples. Each character of it is replaced by a blank, so that places stay as they are.
 _TAG = re.compile(r"<[/!a-zA-Z][^<>]{0,1000}>")
 _QUOTE = re.compile(r"^[ \t]*>[> \t]*", re.MULTILINE)
-_DRESS = {"\r": "\n", "\xa0": " ", "\u3000": " ", "`": " ", "**": "  ", "&nbsp;": " " * 6}
+_MARKUP = {"\r": "\n", "\xa0": " ", "\u3000": " ", "`": " ", "**": "  ", "&nbsp;": " " * 6}
 # Possessive: two runs of blanks side by side would take time that is quadratic in them.
 _NAME = r"^[ \t]*+(?:[-*+][ \t]++)?(?P<name>[A-Za-z_]\w*+(?:\[\d++\])?)[ \t]*+[:=][ \t]*+"
-# What begins like a header; one that does not go on like one is an error for whoever asks for that tensor.
+# The start of a header; where the rest is no header, reading that tensor is an error.
 _HEADER_START = re.compile(_NAME + r"\(?\s*+Sizes\s*+[:=]", re.MULTILINE)
 _HEADER = re.compile(
     _NAME + r"\(\s*+Sizes\s*+[:=]\s*+\{(?P<sizes>[^{}]*+)\}[\s,]*+DataType\s*+[:=]\s*+(?P<type>\w++)\s*+\)",
     re.MULTILINE,
 )
 _ATTRIBUTE = re.compile(_NAME + r"(?P<value>\S[^\n]*)", re.MULTILINE)
-# A text that begins so is a tensor; one that begins with [Home](index.md) is a page.
+# The start of a text that is one tensor; a text that begins with [Home](index.md) is a page.
 _BARE = re.compile(r"\s*\[[\s\[]*(?:[-+.\d\"]|(?:nan|inf|infinity)\b)", re.IGNORECASE)
 _CONTROL = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]")
 _QUOTED_SPECIAL = re.compile(r'"([+-]?(?:nan|inf|infinity)|nan\(0x[0-9a-f]+\))"', re.IGNORECASE)
 
-MOST_TENSORS = 10_000  # which nobody wrote by hand; a page of examples has some dozens
+MOST_TENSORS = 10_000  # of a text; a page of examples has some dozens
 
 _OPEN, _CLOSE, _COMMA, _NUMBER, _BLANK, _BAD = range(6)
 _KINDS = bytearray([_BAD] * 256)
@@ -86,11 +86,11 @@ class Attribute:
 
 @dataclass(frozen=True)
 class TensorText:
-    """One tensor as it stands in a text: its header, where it has one, and the place of its body.
+    """One tensor of a text, not yet parsed: its header begins at `start`, and its body is text[opened:stop].
 
-    `text` is the whole text with its comments and its dress blanked out. The header begins at `start`; the body is
-    text[opened:stop], which is empty where a header stands alone. What is wrong with either is an error only for
-    whoever asks: pages have examples of other operators, too.
+    `text` is the whole text with blanks for comments and markup. A tensor without a header has no name, and a header
+    without a body has opened == stop. `line` counts from 1. What is wrong with header or body is an error only when
+    `desc` or `values` is asked for, since pages have examples of other operators, too.
     """
 
     name: str
@@ -102,11 +102,15 @@ class TensorText:
 
     @functools.cached_property
     def desc(self) -> TensorDesc | None:
-        """What the header says, None without one; FormatError for what cannot be a tensor's."""
+        """Data type and sizes of the header, None without one; FormatError for what no tensor has."""
         return _desc(self.text, self.start) if self.name else None
 
     def values(self, data_type: DataType, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """The values in their sizes, as `dtype`; FormatError with line, column and a caret."""
+        """The values, as an array of the tensor's sizes and of `dtype`, which is that of `data_type`.
+
+        FormatError, with line, column and a caret, for a body that is no tensor, that does not have the header's sizes,
+        or that has a number which the data type cannot hold.
+        """
         desc = self.desc
         if self.opened == self.stop:
             raise error_at(self.text, self.start, f"{self.name} has no values", "rows in brackets below the header")
@@ -114,19 +118,20 @@ class TensorText:
             return np.empty(desc.sizes, dtype)
         shape, numbers, places = _read_body(self)
         flat = literals.parse_plain(numbers, dtype, data_type.name)
-        try:
-            flat = literals.parse(numbers.replace(",", " ").split(), dtype, data_type.name) if flat is None else flat
-        except literals.LiteralError as e:
-            raise error_at(self.text, self.opened + places[e.index], e.problem) from None
+        if flat is None:
+            try:
+                flat = literals.parse(numbers.replace(",", " ").split(), dtype, data_type.name)
+            except literals.LiteralError as e:
+                raise error_at(self.text, self.opened + places[e.index], e.problem) from None
         return flat.reshape(self._sizes(desc, shape))
 
     def line_of(self, element: int) -> int:
-        """The line on which that element stands, counted in C order."""
+        """The line, counted from 1, of the element at that place in C order."""
         _, _, places = _read_body(self)
         return self.text.count("\n", 0, self.opened + int(places[element])) + 1
 
     def _sizes(self, desc: TensorDesc | None, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The header's sizes, where the body fits them; leading sizes of 1 need no brackets."""
+        """The header's sizes; FormatError where the body has others. Leading sizes of 1 need no brackets."""
         if desc is None:
             return shape
         sizes, rank = desc.sizes, len(shape)
@@ -139,7 +144,7 @@ class TensorText:
 
 
 def error_at(text: str, offset: int, found: str, wanted: str = "") -> FormatError:
-    """The error at that place of the text: with line and column, the line itself and a caret below it."""
+    """A FormatError about that place of the text: with line and column, the line itself, and a caret below it."""
     start = text.rfind("\n", 0, offset) + 1
     stop = text.find("\n", offset)
     line, column = text[start : stop if stop >= 0 else len(text)].rstrip("\r"), offset - start
@@ -153,8 +158,11 @@ def error_at(text: str, offset: int, found: str, wanted: str = "") -> FormatErro
 
 
 def parse(text: str) -> Iterator[TensorText | Attribute]:
-    """Every tensor and attribute line of a text, in order; a text that begins with a bracket is one tensor."""
-    text = _undressed(text)
+    """Every tensor and attribute line of a text, in order; a text that begins with a bracket is one tensor.
+
+    FormatError for a text that has more than MOST_TENSORS, or anything behind the last bracket of its one tensor.
+    """
+    text = _without_markup(text)
     headers = list(itertools.islice(_headers(text), MOST_TENSORS + 1))
     if _BARE.match(text) or (not headers and text.lstrip()[:1] == "["):
         yield _bare(text)
@@ -163,18 +171,18 @@ def parse(text: str) -> Iterator[TensorText | Attribute]:
         raise FormatError(f"holds more than {MOST_TENSORS} tensors", "a page with some examples")
     lines = _Lines(text)
     end = 0
-    for i, found in enumerate(headers):
-        yield from _attributes(text, end, found.start(), lines)
+    for i, match in enumerate(headers):
+        yield from _attributes(text, end, match.start(), lines)
         limit = headers[i + 1].start() if i + 1 < len(headers) else len(text)
-        header = _HEADER.match(text, found.start())
-        end = header.end() if header else found.end()
+        header = _HEADER.match(text, match.start())
+        end = header.end() if header else match.end()
         opened = stop = end
         bracket = re.compile(r"\[|\S[^\n]*").search(text, end, limit)
         if header and bracket and bracket[0] == "[":
             opened, stop = bracket.start(), _body_end(text, bracket.start(), limit)
         elif header and bracket and not header["sizes"].strip() and bracket[0][0] in "+-.0123456789ni":
             opened, stop = bracket.span()
-        yield TensorText(found["name"], lines.of(found.start("name")), text, found.start(), opened, stop)
+        yield TensorText(match["name"], lines.of(match.start("name")), text, match.start(), opened, stop)
         end = max(stop, end)
     yield from _attributes(text, end, len(text), lines)
 
@@ -184,10 +192,10 @@ def _blanks(match: re.Match[str]) -> str:
 
 
 def _headers(text: str) -> Iterator[re.Match[str]]:
-    """What begins like a header: the line of its name is looked for from its first word, since bodies are long."""
+    """The start of each header: the word Sizes is searched first, then its line, since most of a text is numbers."""
     line, behind, stop = -1, 0, 0
-    for found in re.finditer("Sizes", text):
-        end = found.start()
+    for word in re.finditer("Sizes", text):
+        end = word.start()
         while end and text[end - 1].isspace():
             end -= 1
         if end and text[end - 1] == "(":
@@ -200,32 +208,32 @@ def _headers(text: str) -> Iterator[re.Match[str]]:
 
 
 class _Lines:
-    """The number of the line of each place, asked for in order: counted once, not from the top for every item."""
+    """Line numbers of places that are asked for in order, so that each line break is counted once."""
 
     def __init__(self, text: str) -> None:
         self._text, self._place, self._line = text, 0, 1
 
     def of(self, place: int) -> int:
-        """Counted from 1."""
+        """The number of the line at that place, counted from 1."""
         self._line += self._text.count("\n", self._place, place)
         self._place = place
         return self._line
 
 
-def _undressed(text: str) -> str:
-    """The text without its dress and its comments; a character tells at once that a long text has none of it."""
+def _without_markup(text: str) -> str:
+    """The text with blanks for markup and comments; a quick search tells that a long text has none."""
     if "\r" in text:
         text = text.replace("\r\n", " \n")
-    for dress, plain in _DRESS.items():
-        if dress[0] in text:
-            text = text.replace(dress, plain)
+    for markup, plain in _MARKUP.items():
+        if markup[0] in text:
+            text = text.replace(markup, plain)
     if "<" in text or ">" in text:
         text = _QUOTE.sub(_blanks, _TAG.sub(_blanks, text))
     return _COMMENT.sub(_blanks, text) if "/" in text else text
 
 
 def _bare(text: str) -> TensorText:
-    """The tensor that the whole text is."""
+    """The tensor of a text that is one tensor."""
     start = len(text) - len(text.lstrip())
     stop = _body_end(text, start, len(text))
     if rest := re.search(r"\S", text[stop:]):
@@ -234,31 +242,33 @@ def _bare(text: str) -> TensorText:
 
 
 def _attributes(text: str, start: int, stop: int, lines: _Lines) -> Iterator[Attribute]:
-    for found in _ATTRIBUTE.finditer(text, start, stop):
-        yield Attribute(found["name"], found["value"].rstrip(), lines.of(found.start("name")))
+    for line in _ATTRIBUTE.finditer(text, start, stop):
+        yield Attribute(line["name"], line["value"].rstrip(), lines.of(line.start("name")))
 
 
 def _desc(text: str, start: int) -> TensorDesc:
-    """What the header that begins there says."""
-    found = _HEADER.match(text, start)
-    if not found:
+    """Data type and sizes of the header that begins there."""
+    header = _HEADER.match(text, start)
+    if not header:
         raise error_at(text, start, "no header of a tensor", "Name: (Sizes:{1,3}, DataType:FLOAT32)")
-    name = found["name"]
+    name = header["name"]
     try:
-        sizes = tuple(int(size) for size in found["sizes"].split(",")) if found["sizes"].strip() else ()
+        sizes = tuple(int(size) for size in header["sizes"].split(",")) if header["sizes"].strip() else ()
     except ValueError:
-        raise error_at(text, found.start("sizes"), f"{name} has Sizes {{{found['sizes'][:40]}}}", "integers") from None
+        raise error_at(
+            text, header.start("sizes"), f"{name} has Sizes {{{header['sizes'][:40]}}}", "integers"
+        ) from None
     if min(sizes, default=0) < 0 or len(sizes) > MOST_DIMENSIONS:
         wrong, wanted = f"{name} has Sizes {braced(sizes)[:200]}", f"at most {MOST_DIMENSIONS} sizes of at least 0"
-        raise error_at(text, found.start("sizes"), wrong, wanted)
+        raise error_at(text, header.start("sizes"), wrong, wanted)
     try:
-        return TensorDesc(DataType.parse(found["type"]), sizes)
+        return TensorDesc(DataType.parse(header["type"]), sizes)
     except UsageError as e:
-        raise error_at(text, found.start("type"), e.found, e.wanted) from None
+        raise error_at(text, header.start("type"), e.found, e.wanted) from None
 
 
 def _body_end(text: str, start: int, limit: int) -> int:
-    """Behind the bracket that closes the one at `start`; `limit` where none does."""
+    """The place behind the bracket that closes the one at `start`; `limit` where none does."""
     codes = np.frombuffer(text[start:limit].encode("ascii", "replace"), np.uint8)  # a byte for each character
     brackets = np.flatnonzero((codes == ord("[")) | (codes == ord("]")))
     depth = np.cumsum(np.where(codes[brackets] == ord("["), 1, -1))
@@ -267,7 +277,7 @@ def _body_end(text: str, start: int, limit: int) -> int:
 
 
 def _read_body(tensor: TensorText) -> tuple[tuple[int, ...], str, NDArray[np.intp]]:
-    """A body's shape, its numbers without the brackets, and where each stands."""
+    """A body's shape, its text with blanks for brackets, and the place of each number in it."""
     body = tensor.text[tensor.opened : tensor.stop]
     if body.count("[") != body.count("]"):
         if control := _CONTROL.search(body):  # its bracket, as in ESC [ 31 m, was taken for one
@@ -292,7 +302,7 @@ def _read_body(tensor: TensorText) -> tuple[tuple[int, ...], str, NDArray[np.int
 
 
 def _shape(tensor: TensorText, kinds: NDArray[np.uint8], places: NDArray[np.intp]) -> tuple[int, ...]:
-    """The body's shape; FormatError where rows of one depth differ in length, or numbers stand at two depths."""
+    """The body's shape; FormatError where rows of one depth differ in length, or numbers have different depths."""
     depth = np.cumsum((kinds == _OPEN).view(np.int8) - (kinds == _CLOSE).view(np.int8), dtype=np.int32)
     numbers = np.flatnonzero(kinds == _NUMBER)
     rank = int(depth[numbers[0]])
