@@ -1,5 +1,6 @@
 """Nobody let in, nothing lost: strangers in the folder, streams that are files of the job, and files made to hurt."""
 
+import contextlib
 import errno
 import io
 import json
@@ -16,6 +17,7 @@ from conftest import COMMAND
 from safetensors.numpy import save_file
 from tensor_files import open_
 
+from revseq_cli.formats import npy, registry
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.newfile import NewFile
 from revseq_cli.formats.storage.together import Together
@@ -292,6 +294,68 @@ def test_of_files_that_belong_together_one_cannot_be_created(files, monkeypatch,
     assert len(made) == number
     assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy"}
     assert stopping.at_once == before
+
+
+def test_after_an_error_no_file_has_its_name(files):
+    together = [NewFile(str(files / name), overwrite=True) for name in ("a.npy", "b.npy")]
+
+    def written():
+        with Together(*together):
+            together[0].write(b"new")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        written()
+    assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy"}
+
+
+def test_what_replaces_a_private_file_is_private_from_the_first(files, monkeypatch):
+    (files / "y.npy").touch(0o600)
+    opened, modes = os.open, []
+    monkeypatch.setattr(os, "open", lambda path, flags, mode=0: (modes.append(mode), opened(path, flags, mode))[1])
+    with Together(NewFile(str(files / "y.npy"), overwrite=True), NewFile(str(files / "z.npy"), overwrite=True)):
+        assert modes == [0o600, 0o666]
+    assert (files / "y.npy").stat().st_mode & 0o777 == 0o600
+
+
+def test_without_hard_links_too_nothing_that_came_meanwhile_is_replaced(files, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    def written(name, came):
+        file = NewFile(str(files / name), overwrite=False)
+        with Together(file):
+            file.write(b"new")
+            if came:
+                (files / name).write_bytes(b"somebody's")
+
+    monkeypatch.setattr(os, "link", refuse)
+    written("a.npy", came=False)
+    with pytest.raises(TensorIOError, match="cannot write: Operation not permitted"):
+        written("b.npy", came=True)
+    assert ((files / "a.npy").read_bytes(), (files / "b.npy").read_bytes()) == (b"new", b"somebody's")
+    assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy", "a.npy", "b.npy"}
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_the_file_of_a_sink_gets_its_name_alone_or_together(files, monkeypatch, alone):
+    """What cannot be flushed is among the notes of the sink, or of those who gave the name."""
+
+    def refuse(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    source = npy.NpySource(str(files / "x.npy"))
+    sink = registry.create_sink(registry.Reference(str(files / "y.npy")), source, overwrite=False)
+    together = Together(sink.file)
+    with contextlib.nullcontext() if alone else together:
+        with sink:
+            sink.receive(sink.outlet().deliver(tuple(slice(0, size) for size in source.sizes), source.read()))
+            assert not (files / "y.npy").exists()
+            monkeypatch.setattr(positioned, "flush_directory", refuse)
+        assert (files / "y.npy").exists() == alone
+    note = f"{files / 'y.npy'} is written, but its folder could not be flushed: Input/output error"
+    assert (list(sink.notes), together.notes) == (([note], []) if alone else ([], [note]))
+    assert (files / "y.npy").read_bytes() == (files / "x.npy").read_bytes()
 
 
 def test_what_cannot_be_tidied_up_after_the_names_are_given_is_a_note(files, monkeypatch):
