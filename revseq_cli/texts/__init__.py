@@ -1,1 +1,5 @@
-"""Tensors and jobs as text: numbers, the bracket notation, examples, models. It imports ground and operator."""
+"""Tensors and jobs as text: numbers, the bracket notation and its printing, examples on pages, DxDispatch's models.
+
+It imports ground and operator, takes and gives strings and arrays, and opens no file. `formats` reads and writes the
+files that hold such texts.
+"""
