@@ -41,13 +41,17 @@ def npy(data):
 @reader
 def notation(data):
     """A tensor in the bracket notation, in each type; what is read is read again from its own print."""
-    _text(data, "open_notation", "write_notation")
+    from revseq_cli.formats.text import open_notation, write_notation
+
+    _text(data, open_notation, write_notation)
 
 
 @reader
 def json(data):
     """A tensor in JSON."""
-    _text(data, "open_json", "write_json")
+    from revseq_cli.formats.json import open_json, write_json
+
+    _text(data, open_json, write_json)
 
 
 @reader
@@ -139,17 +143,17 @@ def _file(source, files, name):
 
 
 def _text(data, read, write):
-    from revseq_cli.formats import text, textfiles
+    from revseq_cli.formats import textfiles
     from revseq_cli.formats.documents import Text, TextTypes
     from revseq_cli.ground.tensors import DataType
 
     types = list(DataType)[:11]
     default = types[data[0] % len(types)] if data else types[0]
     value = Text("fuzz", textfiles.decode(data[1:], "fuzz"))
-    source = getattr(text, read)(value, None, TextTypes(None, default))
+    source = read(value, None, TextTypes(None, default))
     values = source.read()
-    printed = getattr(text, write)(values)
-    again = getattr(text, read)(Text("fuzz", printed), None, TextTypes(None, default)).read()
+    printed = write(values)
+    again = read(Text("fuzz", printed), None, TextTypes(None, default)).read()
     assert again.dtype == values.dtype
     assert again.tobytes() == values.tobytes(), printed
 
