@@ -11,9 +11,8 @@ import pytest
 from conftest import SAMPLES
 
 from revseq_cli.commands.cli import cli
-from revseq_cli.formats import json as formats_json
 from revseq_cli.formats import references, textfiles
-from revseq_cli.texts import dxdispatch, notation
+from revseq_cli.texts import dxdispatch, json_tensors, notation
 
 TENSOR = "InputTensor: (Sizes:{2,3}, DataType:FLOAT32)\n[[1, 2, 3],\n [4, 5, 6]]\n"
 EXAMPLE = (SAMPLES / "example1.txt").read_text()
@@ -56,7 +55,7 @@ def counts(folder, monkeypatch):
         monkeypatch.setattr(module, name, counted)
 
     count(textfiles, "decode", lambda args: args[1])
-    count(formats_json, "_load", lambda _: "JSON")
+    count(json_tensors, "load", lambda _: "JSON")
     count(notation, "parse", lambda _: "notation")
     count(notation, "_read_body", lambda args: f"body of {args[0].name}")
     count(dxdispatch, "parse", lambda _: "model")
@@ -80,18 +79,18 @@ LENGTHS = ("lengths.npy", "--axis", "1")
         (("run", "object.json", *LENGTHS), "object.json", {"JSON": 1}),
         (("run", "example.txt"), "example.txt", JOB),
         (("run", "page.md::2"), "page.md", JOB),
-        (("run", "model.json"), "model.json", {"model": 1}),
+        (("run", "model.json"), "model.json", {"model": 1, "JSON": 1}),
         (("check", "x.txt", *LENGTHS), "x.txt", ONE),
         (("check", "page.md::1"), "page.md", JOB),
-        (("check", "model.json"), "model.json", {"model": 1}),
+        (("check", "model.json"), "model.json", {"model": 1, "JSON": 1}),
         (("show", "x.txt"), "x.txt", ONE),
         (("show", "x.json"), "x.json", {"JSON": 1}),
         (("show", "page.md::2"), "page.md", WHOLE),
-        (("show", "model.json"), "model.json", {"model": 1}),
+        (("show", "model.json"), "model.json", {"model": 1, "JSON": 1}),
         (("verify", "page.md::2"), "page.md", WHOLE),
         (("verify", "page.md"), "page.md", {"notation": 1} | dict.fromkeys(WHOLE.keys() - {"notation"}, 2)),
         (("convert", "x.txt", "y.npy"), "x.txt", ONE),
-        (("convert", "model.json::InputTensor", "y.npy"), "model.json", {"model": 1}),
+        (("convert", "model.json::InputTensor", "y.npy"), "model.json", {"model": 1, "JSON": 1}),
         (("diff", "x.txt", "[[1, 2, 3], [4, 5, 6]]"), "x.txt", {"notation": 2, "body of InputTensor": 1, "body of ": 1}),
     ],
 )  # fmt: skip
@@ -107,7 +106,7 @@ def test_a_file(counts, args, name, parses):
         (("run", "-", *LENGTHS), "object.json", {"notation": 1, "JSON": 1}),  # it may be a page that begins with {
         (("run", "-"), "example.txt", JOB),
         (("run", "--", "-::2"), "page.md", JOB),
-        (("run", "-"), "model.json", {"model": 1}),
+        (("run", "-"), "model.json", {"model": 1, "JSON": 1}),
         (("show", "-"), "x.txt", ONE),
         (("verify", "-"), "example.txt", WHOLE),
     ],

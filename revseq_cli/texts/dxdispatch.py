@@ -18,7 +18,8 @@ import numpy as np
 from revseq_cli.ground.errors import FormatError, listed
 from revseq_cli.ground.tensors import MOST_DIMENSIONS, DataType, TensorDesc
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
-from revseq_cli.texts import literals, notation
+from revseq_cli.texts import json_tensors, literals
+from revseq_cli.texts.json_tensors import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -76,7 +77,7 @@ class Tensor:
         key = next((key for key in _GENERATORS if isinstance(self.initial, dict) and key in self.initial), None)
         if key is None:
             wanted = f"a list, or an object with sourcePath, {' or '.join(_GENERATORS)}"
-            raise FormatError(f"initialValues of {place} is {_shown(self.initial)}", wanted)
+            raise FormatError(f"initialValues of {place} is {shown(self.initial)}", wanted)
         count = _entry(self.initial, place, "valueCount", int)
         self._require(count, place)
         if self.desc.total_bytes > _MOST_GENERATED:
@@ -156,14 +157,7 @@ def _loaded(text: str) -> object:
         return match[1] or re.sub(r"[^\n]", " ", match[0])
 
     plain = _LAST_COMMA.sub(blank, _COMMENT.sub(blank, text))
-    try:
-        return json.loads(
-            plain, parse_int=_integer, parse_float=_float, parse_constant=_constant, object_pairs_hook=literals.unique
-        )
-    except json.JSONDecodeError as e:
-        raise notation.error_at(text, e.pos, f"is not JSON: {e.msg}") from None
-    except RecursionError:
-        raise FormatError("is nested too deep", "a model of DxDispatch") from None
+    return json_tensors.load(text, plain, "a model of DxDispatch", _integer, _float, _constant)
 
 
 def _integer(word: str) -> int:
@@ -183,16 +177,12 @@ def _constant(word: str) -> object:
     raise FormatError(f"has the bare word {word}", 'the strings "nan", "inf" and "-inf"')
 
 
-def _shown(value: object) -> str:
-    return json.dumps(value)[:40]
-
-
 def _entry(holder: dict[str, Any], place: str, key: str, kind: type) -> Any:  # noqa: ANN401 - it is of that kind
     """The value of a key, of that kind; FormatError where there is none, or one of another kind."""
     if key not in holder:
         raise FormatError(f"{place} has no {key}", f"{key}, {_KINDS[kind]}; names are case sensitive")
     if type(holder[key]) is not kind:
-        raise FormatError(f"{key} of {place} is {_shown(holder[key])}", _KINDS[kind])
+        raise FormatError(f"{key} of {place} is {shown(holder[key])}", _KINDS[kind])
     return holder[key]
 
 
@@ -213,17 +203,17 @@ def _tensor_desc(written: dict[str, Any], tensor: str) -> TensorDesc:
     if len(sizes) > MOST_DIMENSIONS:
         raise FormatError(f"{tensor} has {len(sizes)} Sizes", f"at most {MOST_DIMENSIONS}, and 8 in DirectML")
     if not sizes or count != len(sizes):
-        raise FormatError(f"{tensor} has {len(sizes)} Sizes, and DimensionCount {_shown(count)}", "as many of both")
+        raise FormatError(f"{tensor} has {len(sizes)} Sizes, and DimensionCount {shown(count)}", "as many of both")
     packed = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
     if written.get("Strides") not in (None, packed):
-        raise FormatError(f"Strides of {tensor} is {_shown(written['Strides'])}", f"packed tensors: {packed}, or none")
+        raise FormatError(f"Strides of {tensor} is {shown(written['Strides'])}", f"packed tensors: {packed}, or none")
     name = _entry(written, tensor, "DataType", str)
     return TensorDesc(DataType.parse(name.removeprefix("DML_TENSOR_DATA_TYPE_")), sizes)
 
 
 def _uint32(number: Any, place: str, least: int) -> int:  # noqa: ANN401 - anything that JSON has
     if type(number) is not int or not least <= number < _SIZE_LIMIT:
-        raise FormatError(f"{place} is {_shown(number)}", f"{least} to {_SIZE_LIMIT - 1}, a UINT")
+        raise FormatError(f"{place} is {shown(number)}", f"{least} to {_SIZE_LIMIT - 1}, a UINT")
     return number
 
 
@@ -242,7 +232,7 @@ def _bound(bindings: dict[str, Any], tensor: str) -> str:
     if isinstance(bound, dict) and set(bound) == {"name"}:
         bound = bound["name"]
     if not isinstance(bound, str):
-        raise FormatError(f"{tensor} is bound to {_shown(bound)}", "the name of a resource, whole")
+        raise FormatError(f"{tensor} is bound to {shown(bound)}", "the name of a resource, whole")
     return bound
 
 
@@ -259,7 +249,7 @@ def _tensor(resources: dict[str, Any], bindings: dict[str, Any], tensor: str, de
     stated = resource.get("initialValuesDataType", desc.data_type.name if bound_tensor.path is not None else None)
     if str(stated).removeprefix("DML_TENSOR_DATA_TYPE_") != desc.data_type.name:
         raise FormatError(
-            f"initialValuesDataType of {place} is {_shown(stated)}",
+            f"initialValuesDataType of {place} is {shown(stated)}",
             f"{desc.data_type.name}, as {tensor}: bytes are not taken for another data type",
         )
     return bound_tensor
@@ -274,7 +264,7 @@ def _numbers(entries: list[Any], data_type: DataType, dtype: np.dtype[Any], plac
         return flat
     for i, each in enumerate(entries):
         if type(each) not in (int, float) and not (isinstance(each, str) and literals.is_special(each)):
-            raise FormatError(f"{_shown(each)} at [{i}] of {place} is not a number")
+            raise FormatError(f"{shown(each)} at [{i}] of {place} is not a number")
     try:
         return literals.parse(list(map(str, entries)), dtype, data_type.name)
     except literals.LiteralError as e:
