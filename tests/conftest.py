@@ -14,6 +14,8 @@ from forked import Server
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "samples"
 COMMAND = Path(sys.executable).with_name("revseq")
+# How the names of variables begin that Python or a library reads when it starts.
+AT_START = ("PYTHON", "LC_", "LANG", "HDF5_")
 
 
 # Under nohup, or in the background of a script, some are ignored, and the commands would inherit that.
@@ -70,7 +72,7 @@ def environment(extra=()):
 
 @pytest.fixture(scope="session")
 def forked():
-    """The process from which commands are forked."""
+    """The process from which commands are forked; `forked.command` is the command as a program that does it."""
     server = Server(environment())
     yield server
     server.end()
@@ -78,15 +80,14 @@ def forked():
 
 @pytest.fixture
 def revseq(tmp_path, forked, tmp_path_factory):
-    """Run the command in an empty folder; with an environment of its own as it is installed, else forked.
+    """Run the command in an empty folder: forked, or as it is installed where the environment changes how it starts.
 
     What else an order may say: `limits` of the process, `code` that runs first, and a `fault`, see tests/faults.py.
     """
 
     def run(*args, stdin=b"", env=(), cwd=tmp_path, **order):
         args = [os.fsdecode(arg) if isinstance(arg, bytes) else str(arg) for arg in args]
-        if env:
-            assert not order
+        if any(name.startswith(AT_START) for name in dict(env)):
             done = subprocess.run(
                 [COMMAND, *args], input=stdin, capture_output=True, cwd=cwd, env=environment(env), check=False
             )
@@ -95,7 +96,7 @@ def revseq(tmp_path, forked, tmp_path_factory):
         streams = [folder / name for name in ("in", "out", "err")]
         for path, data in zip(streams, (stdin, b"", b""), strict=True):
             path.write_bytes(data)
-        status = forked.status(order | {"args": args, "cwd": str(cwd), "streams": list(map(str, streams))})
+        status = forked.status(order | {"args": args, "env": environment(env)}, cwd, streams)
         return Result(status, streams[1].read_bytes(), streams[2].read_bytes())
 
     return run

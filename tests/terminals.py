@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from conftest import COMMAND, environment
+from conftest import environment
 
 _PROMPT = b"READY> "
 _SECONDS = 60  # after which a shell that does not answer is given up
@@ -36,23 +36,23 @@ mv "$HOME/arguments.new" "$HOME/arguments"
 class Shell:
     """An interactive shell in a folder of its own, where `revseq` is completed; its settings lie in another one."""
 
-    def __init__(self, name, home, folder):
+    def __init__(self, name, home, folder, command):
         self._arguments = home / "arguments"
-        command, file, text = _BEGIN[name]
+        begin, file, text = _BEGIN[name]
         (home / file).parent.mkdir(exist_ok=True)
         (home / file).write_text(f"{text}\n")
         (home / "bin").mkdir()
-        (home / "bin" / "revseq").write_text(_STAND_IN.format(command=COMMAND))
+        (home / "bin" / "revseq").write_text(_STAND_IN.format(command=command))
         (home / "bin" / "revseq").chmod(0o755)
         env = environment({
             "HOME": str(home), "ZDOTDIR": str(home), "XDG_CONFIG_HOME": str(home), "XDG_DATA_HOME": str(home),
             "PATH": f"{home / 'bin'}:{os.environ['PATH']}", "TERM": "vt100", "LC_ALL": "C.UTF-8",
         })  # fmt: skip
-        command = [str(home / word) if word == "rc" else word for word in command]
+        begin = [str(home / word) if word == "rc" else word for word in begin]
         self._process, self._terminal = pty.fork()
         if not self._process:
             os.chdir(folder)
-            os.execvpe(command[0], command, env)
+            os.execvpe(begin[0], begin, env)
         self._seen = b""
         self._until(lambda: _PROMPT in self._seen)
 
@@ -79,22 +79,16 @@ class Shell:
         os.waitpid(self._process, 0)
 
 
-def on_terminal(*args, cwd, env=()):
-    """What the command writes where standard output is a terminal."""
+def on_terminal(command, *args, cwd, env=()):
+    """What the command writes where standard output is a terminal: its status, that, and standard error."""
     main, sub = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "200"} | dict(env)
-    done = subprocess.Popen([COMMAND, *map(str, args)], stdout=sub, stderr=subprocess.PIPE, cwd=cwd, env=environment)
+    done = subprocess.Popen([command, *map(str, args)], stdout=sub, stderr=subprocess.PIPE, cwd=cwd, env=environment)
     os.close(sub)
     out = b""
-    while True:
-        try:
-            piece = os.read(main, 65536)
-        except OSError:  # Linux's end of file on a terminal
-            break
-        if not piece:
-            break
-        out += piece
+    with contextlib.suppress(OSError):  # Linux's end of file on a terminal
+        while piece := os.read(main, 65536):
+            out += piece
     os.close(main)
-    err = done.stderr.read().decode()
-    done.stderr.close()
-    return done.wait(), out.decode().replace("\r\n", "\n"), err
+    _, err = done.communicate()
+    return done.returncode, out.decode().replace("\r\n", "\n"), err.decode()

@@ -4,7 +4,6 @@ import importlib
 import io
 import json
 import os
-import pty
 import re
 import subprocess
 import xml.etree.ElementTree
@@ -268,9 +267,9 @@ def test_into_a_pipe_it_is_whole(revseq, tmp_path):
     assert "..." not in out
 
 
-def test_on_a_terminal_it_is_summarised(tmp_path):
+def test_on_a_terminal_it_is_summarised(tmp_path, forked):
     np.save(tmp_path / "x.npy", np.arange(2000, dtype=np.int32).reshape(2, 1000))
-    status, out, _ = on_terminal("run", "x.npy", "[[1], [1]]", "--axis", 1, cwd=tmp_path)
+    status, out, _ = on_terminal(forked.command, "run", "x.npy", "[[1], [1]]", "--axis", 1, cwd=tmp_path)
     assert status == 0
     assert out == (
         "OutputTensor: (Sizes:{2,1000}, DataType:INT32)\n"
@@ -278,13 +277,13 @@ def test_on_a_terminal_it_is_summarised(tmp_path):
         " [1000, 1001, 1002, ..., 1997, 1998, 1999]]\n"
         "// 12 of 2,000 elements; --full prints all\n"
     )
-    _, whole, _ = on_terminal("run", "x.npy", "[[1], [1]]", "--axis", 1, "--full", cwd=tmp_path)
+    _, whole, _ = on_terminal(forked.command, "run", "x.npy", "[[1], [1]]", "--axis", 1, "--full", cwd=tmp_path)
     assert "..." not in whole
     assert "1999" in whole
 
 
-def test_no_binary_on_a_terminal(files):
-    status, out, err = on_terminal("run", "x.npy", "n.npy", "--axis", 1, "-f", "npy", cwd=files)
+def test_no_binary_on_a_terminal(files, forked):
+    status, out, err = on_terminal(forked.command, "run", "x.npy", "n.npy", "--axis", 1, "-f", "npy", cwd=files)
     assert (status, out) == (2, "")
     assert "add -o out.npy" in err
 
@@ -442,26 +441,19 @@ def test_show_stats(revseq, tmp_path):
     assert found[1]["statistics"] == {"min": None, "max": None, "mean": "(1+2j)", "NaN": 0}
 
 
-def terminal(*args, env=()):
+@pytest.fixture
+def terminal(forked):
     """What the command prints on a terminal of its own."""
-    parent, child = pty.openpty()
-    process = subprocess.Popen([COMMAND, *args], stdout=child, cwd=ROOT, env=os.environ | {"TERM": "xterm"} | dict(env))
-    os.close(child)
-    found = b""
-    while True:
-        try:
-            data = os.read(parent, 65536)
-        except OSError:
-            break
-        if not data:
-            break
-        found += data
-    os.close(parent)
-    assert process.wait() == 0
-    return found.decode().replace("\r\n", "\n")
+
+    def run(*args, env=()):
+        status, out, _ = on_terminal(forked.command, *args, cwd=ROOT, env=dict(env))
+        assert status == 0
+        return out
+
+    return run
 
 
-def test_what_moved_stands_out_on_a_terminal(revseq):
+def test_what_moved_stands_out_on_a_terminal(revseq, terminal):
     job = ("run", "samples/page.md::1", "--example")
     plain = revseq(*job, cwd=ROOT).ok().out
     assert "\x1b" not in plain
@@ -500,23 +492,22 @@ def test_the_picture_of_the_readme_is_current(tmp_path, revseq):
     assert kept == made
 
 
-def bash(line):
+@pytest.fixture
+def bash(forked):
     """What bash offers for a line with the cursor at its end."""
     script = (
         'eval "$(revseq completion bash)"; compopt() { echo files; }\n'
         'COMP_LINE=$1; COMP_POINT=${#1}; _revseq_completion revseq "${1##*[ :=]}"; printf "%s\\n" "${COMPREPLY[@]}"'
     )
-    path = f"{COMMAND.parent}:{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-c", script, "bash", line],
-        cwd=ROOT,
-        env=os.environ | {"PATH": path},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stderr == ""
-    return done.stdout.split()
+    env = os.environ | {"PATH": f"{forked.command.parent}:{os.environ['PATH']}"}
+
+    def run(line):
+        command = ["bash", "-c", script, "bash", line]
+        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+        assert done.stderr == ""
+        return done.stdout.split()
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -542,7 +533,7 @@ def bash(line):
         ("revseq show samples/example1.npy::", []),
     ],
 )
-def test_completion_in_bash(line, offered):
+def test_completion_in_bash(line, offered, bash):
     assert bash(line) == offered
 
 
@@ -578,12 +569,12 @@ def test_previews_say_what_they_leave_out(revseq, tmp_path):
     assert revseq("show", "x.npy").ok().out.count("...") > 4
 
 
-def test_marks_only_where_nobody_reads_them_as_data(revseq):
+def test_marks_only_where_nobody_reads_them_as_data(revseq, forked):
     job = ("run", "[1, 2]", "[2]", "--axis", 0)
     assert "\x1b" not in revseq(*job, env={"FORCE_COLOR": "1"}).ok().out
     assert "\x1b" in revseq(*job, "--color", "always").ok().out
     for color, env in (("auto", {"TERM": "dumb"}), ("never", {})):
-        assert "\x1b" not in on_terminal(*job, "--color", color, cwd=ROOT, env=env)[1]
+        assert "\x1b" not in on_terminal(forked.command, *job, "--color", color, cwd=ROOT, env=env)[1]
 
 
 def test_no_picture_of_a_job_that_failed(tmp_path):

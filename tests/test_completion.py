@@ -8,7 +8,6 @@ import subprocess
 import h5py
 import numpy as np
 import pytest
-from conftest import COMMAND
 from terminals import Shell
 
 NAMES = [
@@ -21,13 +20,13 @@ LEFT_OUT = {"": "", '"': "!", "'": "'"}
 
 
 @pytest.fixture(params=["bash", "zsh", "fish"])
-def shell(request, tmp_path):
+def shell(request, tmp_path, forked):
     """One of the shells, in the folder `work`."""
     if request.param != "bash" and not shutil.which(request.param):
         pytest.skip(f"{request.param} is not installed")
     for folder in ("home", "work"):
         (tmp_path / folder).mkdir()
-    with contextlib.closing(Shell(request.param, tmp_path / "home", tmp_path / "work")) as started:
+    with contextlib.closing(Shell(request.param, tmp_path / "home", tmp_path / "work", forked.command)) as started:
         started.name = request.param
         yield started
 
@@ -61,26 +60,28 @@ def test_what_is_typed_stays_as_it_is(shell, tmp_path):
     assert os.listdir(tmp_path / "work") == ["my x.h5"]
 
 
-def test_what_several_names_begin_with_in_bash(tmp_path):
+def test_what_several_names_begin_with_in_bash(tmp_path, forked):
     """Bash inserts that, and it may end within what is quoted."""
     for folder in ("home", "work"):
         (tmp_path / folder).mkdir()
     np.savez(tmp_path / "work" / "x.npz", **{"a$(touch PWNED)": np.arange(2), 'a"b': np.arange(2), "a`c": np.arange(2)})
-    with contextlib.closing(Shell("bash", tmp_path / "home", tmp_path / "work")) as bash:
+    with contextlib.closing(Shell("bash", tmp_path / "home", tmp_path / "work", forked.command)) as bash:
         for quote in ("", '"'):
             assert bash.arguments(f"revseq show {quote}x.npz::", "$", "") == ["show", "x.npz::a$(touch PWNED)"]
     assert os.listdir(tmp_path / "work") == ["x.npz"]
 
 
-def completed(folder, shell, line, word=None):
+@pytest.fixture
+def completed(revseq):
     """What the script of a shell is told."""
-    env = {"_REVSEQ_COMPLETE": f"{shell}_complete", "COMP_LINE": line, "COMP_WORDS": line}
-    env |= {} if word is None else {"COMP_WORD": word}
-    done = subprocess.run(
-        [COMMAND], env=os.environ | env, capture_output=True, text=True, cwd=folder, check=True, timeout=60
-    )
-    assert done.stderr == ""
-    return done.stdout.splitlines()
+
+    def run(shell, line, word=None):
+        env = {"_REVSEQ_COMPLETE": f"{shell}_complete", "COMP_LINE": line, "COMP_WORDS": line}
+        done = revseq(env=env if word is None else env | {"COMP_WORD": word}).ok()
+        assert done.err == ""
+        return done.out.splitlines()
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -92,10 +93,10 @@ def completed(folder, shell, line, word=None):
      ("revseq show q?x.npz::", "", ""), ('revseq show "~/q x.npz::', "~/q x.npz::", ""), ("revseq show pipe.h5::", "", ""),
      ("revseq show q\\ x.npz::", "other", ""), ("revseq sho x --", "--", "")],
 )  # fmt: skip
-def test_bash_is_given_what_fits_its_line(tmp_path, line, word, offered):
+def test_bash_is_given_what_fits_its_line(tmp_path, line, word, offered, completed):
     os.mkfifo(tmp_path / "pipe.h5")
     np.savez(tmp_path / "q x.npz", **{"a $b": np.arange(2)})
-    assert completed(tmp_path, "bash", line, word) == [offered]
+    assert completed("bash", line, word) == [offered]
 
 
 @pytest.mark.parametrize(
@@ -105,18 +106,18 @@ def test_bash_is_given_what_fits_its_line(tmp_path, line, word, offered):
      ("x.npz::", 'a" --overwrite "b', ""), ("x.npz::", "a b\\", ""), ("x.npz::", "-x", "plain,x.npz::-x"),
      ("$env:x.npz::", "a", ""), ("x`.npz::", "a", ""), ("(x.npz::", "a", ""), ("x.npz::", "a`b", "plain,'x.npz::a`b'")],
 )  # fmt: skip
-def test_powershell_is_given_what_fits_its_line(tmp_path, typed, name, offered):
+def test_powershell_is_given_what_fits_its_line(tmp_path, typed, name, offered, completed):
     np.savez(tmp_path / "x.npz", **{name: np.arange(2)})
-    assert completed(tmp_path, "powershell", f"revseq show {typed}") == [offered]
+    assert completed("powershell", f"revseq show {typed}") == [offered]
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 @pytest.mark.parametrize("typed", ["$HOME/x.npz::", '"$(pwd)/x.npz::', "{x,y}.npz::", "<(x.npz::"])
-def test_a_word_that_the_shell_expands_is_not_looked_into(tmp_path, shell, typed):
+def test_a_word_that_the_shell_expands_is_not_looked_into(tmp_path, shell, typed, completed):
     np.savez(tmp_path / "x.npz", a=np.arange(2))
     (tmp_path / "$HOME").mkdir()
     shutil.copy(tmp_path / "x.npz", tmp_path / "$HOME")
-    assert completed(tmp_path, shell, f"revseq show {typed}") == [""]
+    assert completed(shell, f"revseq show {typed}") == [""]
 
 
 @pytest.mark.parametrize("value", ["1", "bash_complete", "zsh_complete", "fish", "x" * 1000, "powershell_source"])

@@ -231,13 +231,13 @@ def test_through_pipes(revseq, files):
     revseq("convert", "-", "y.npy", stdin=(files / "y.h5").read_bytes()).refused("HDF5 cannot be read from a pipe")
 
 
-def test_on_a_terminal_a_long_text_is_shortened(tmp_path):
+def test_on_a_terminal_a_long_text_is_shortened(tmp_path, forked):
     saved(tmp_path / "x.npy", np.zeros(2000, np.int8))
-    _, out, _ = on_terminal("convert", "x.npy", "-", cwd=tmp_path)
+    _, out, _ = on_terminal(forked.command, "convert", "x.npy", "-", cwd=tmp_path)
     assert "// 6 of 2,000 elements" in out
-    _, out, _ = on_terminal("convert", "x.npy", "-", "--full", cwd=tmp_path)
+    _, out, _ = on_terminal(forked.command, "convert", "x.npy", "-", "--full", cwd=tmp_path)
     assert out.count("0,") == 1999
-    status, out, err = on_terminal("convert", "x.npy", "-", "-f", "npy", cwd=tmp_path)
+    status, out, err = on_terminal(forked.command, "convert", "x.npy", "-", "-f", "npy", cwd=tmp_path)
     assert (status, out) == (2, "")
     assert "a terminal takes no binary" in err
 

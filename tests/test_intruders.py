@@ -32,24 +32,23 @@ STRACE = (
 )
 
 
-def run(folder, line):
+@pytest.fixture
+def run(forked):
     """What a shell makes of a line; $R is the command."""
-    return subprocess.run(
-        ["bash", "-c", line.replace("$R", str(COMMAND))],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+
+    def run(folder, line, command=forked.command):
+        line = line.replace("$R", str(command))
+        return subprocess.run(["bash", "-c", line], cwd=folder, capture_output=True, text=True, check=False)
+
+    return run
 
 
 @pytest.mark.parametrize("name", ["signal", "multiprocessing", "numpy"])
-def test_no_code_of_the_current_folder_runs(files, name):
+def test_no_code_of_the_current_folder_runs(files, name, run):
     with h5py.File(files / "x.h5", "w") as f:
         f["x"] = X
     (files / f"{name}.py").write_text("open('ran', 'w')")
-    done = run(files, "$R run x.h5 n.npy --axis 1 -o y.h5 --engine processes --jobs 2")
+    done = run(files, "$R run x.h5 n.npy --axis 1 -o y.h5 --engine processes --jobs 2", COMMAND)
     assert (done.returncode, done.stderr) == (0, "")
     assert not (files / "ran").exists()
 
@@ -58,7 +57,7 @@ def test_no_code_of_the_current_folder_runs(files, name):
 @pytest.mark.parametrize(
     "line", ["run x.npy n.npy --axis 1 -f npy", "convert x.npy - -f npy", "convert x.npy y.npy --json", "show x.npy"]
 )
-def test_h35_standard_output_is_an_input(files, line, redirection):
+def test_h35_standard_output_is_an_input(files, line, redirection, run):
     before = (files / "x.npy").read_bytes()
     done = run(files, f"$R {line} {redirection}")
     assert done.returncode == 2
@@ -83,7 +82,7 @@ def _bytes_of(path):
 
 @pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("streams", ["2>> F", "2<> F", ">> F 2>> F", "2>> F | cat"])
-def test_h35_standard_error_is_an_input(files, name, streams):
+def test_h35_standard_error_is_an_input(files, name, streams, run):
     """The refusal itself must not go there."""
     MAKERS[name](files / name)
     tensor, places, lines = name, [name], ["run {} n.npy --axis 1 -o y.npy"]
@@ -103,7 +102,7 @@ def test_h35_standard_error_is_an_input(files, name, streams):
 
 
 @pytest.mark.parametrize("place", ["x/c/0/0", "x/zarr.json", "zarr.json", "other/c/0/0", "other/zarr.json"])
-def test_h35_standard_output_is_a_file_of_a_store(files, place):
+def test_h35_standard_output_is_a_file_of_a_store(files, place, run):
     MAKERS["x.zarr"](files / "x.zarr")
     before = _bytes_of(files / "x.zarr")
     done = run(files, f"$R run x.zarr::x n.npy --axis 1 -f npy >> x.zarr/{place}")
@@ -112,7 +111,7 @@ def test_h35_standard_output_is_a_file_of_a_store(files, place):
     assert _bytes_of(files / "x.zarr") == before
 
 
-def test_standard_error_may_go_to_any_other_file(files):
+def test_standard_error_may_go_to_any_other_file(files, run):
     MAKERS["x.zarr"](files / "x.zarr")
     assert run(files, "$R run x.zarr::x n.npy --axis 1 -o y.npy -v > out.txt 2> err.txt").returncode == 0
     assert "wrote y.npy" in (files / "err.txt").read_text()
@@ -122,7 +121,7 @@ def test_standard_error_may_go_to_any_other_file(files):
 
 
 @pytest.mark.parametrize("line", ["run - n.npy --axis 1 -o x.npy --overwrite", "convert - x.npy --overwrite"])
-def test_h35_standard_input_is_the_output(files, line):
+def test_h35_standard_input_is_the_output(files, line, run):
     before = (files / "x.npy").read_bytes()
     done = run(files, f"$R {line} < x.npy")
     assert done.returncode == 2
@@ -177,7 +176,7 @@ def test_new_names_and_rights_of_an_input_say_what_they_may_be(tmp_path):
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
 @pytest.mark.parametrize(("mode", "kept"), [(0o640, 0o640), (0o4755, 0o755)])
-def test_owner_and_rights_of_a_replaced_file_are_kept(tmp_path, mode, kept):
+def test_owner_and_rights_of_a_replaced_file_are_kept(tmp_path, mode, kept, run):
     np.save(tmp_path / "x.npy", X)
     (tmp_path / "y.npy").touch()
     os.chown(tmp_path / "y.npy", 4242, 4243)
@@ -378,13 +377,13 @@ def test_what_cannot_be_tidied_up_after_the_names_are_given_is_a_note(files, mon
     "line",
     ["run x.npy n.npy --axis 1 -o y.npy --picture y.svg", "export x.npy n.npy --axis 1 -o y.json --files"],
 )
-def test_commands_that_write_several_files(files, line):
+def test_commands_that_write_several_files(files, line, run):
     """One of them cannot be flushed: none gets its name."""
     (files / "sub").mkdir()
     for name in ("x.npy", "n.npy"):
         (files / name).rename(files / "sub" / name)
     line = line.replace("x.npy n.npy", "sub/x.npy sub/n.npy")
-    done = run(files, f"strace -f -qq -o /dev/null -e trace=fsync -e inject=fsync:error=EIO:when=2 $R {line}")
+    done = run(files, f"strace -f -qq -o /dev/null -e trace=fsync -e inject=fsync:error=EIO:when=2 $R {line}", COMMAND)
     assert done.returncode == 2
     assert {path.name for path in files.iterdir()} == {"sub"}
 
@@ -407,7 +406,7 @@ def _safetensors(header):
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_files_take_no_time(tmp_path, name):
+def test_hostile_files_take_no_time(tmp_path, name, run):
     """Minutes, or gigabytes, before they were refused."""
     (tmp_path / name).write_bytes(HOSTILE[name]())
     done = run(tmp_path, f"$R show {name}")
@@ -416,7 +415,7 @@ def test_hostile_files_take_no_time(tmp_path, name):
     assert len(done.stderr) < 20_000
 
 
-def test_a_full_standard_error_changes_no_exit_status(files):
+def test_a_full_standard_error_changes_no_exit_status(files, run):
     for line, status in (
         ("run absent.npy n.npy --axis 1", 2),
         ("run x.npy n.npy --axis 1 -o y.npy -v", 0),

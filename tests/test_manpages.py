@@ -9,7 +9,7 @@ import tomllib
 
 import manpages
 import pytest
-from conftest import COMMAND, ROOT
+from conftest import ROOT
 
 NAMES = sorted(manpages.pages())
 
@@ -47,12 +47,12 @@ def test_no_warnings(name, tool):
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(".1")])
-def test_the_examples_run(name, tmp_path):
+def test_the_examples_run(revseq, name, tmp_path):
     (tmp_path / "samples").symlink_to(ROOT / "samples")
     text = (ROOT / "man" / name).read_text()
     (example,) = re.findall(r"\.nf\n(.*)\n\.fi", text)
     command = shlex.split(example.replace("\\-", "-"))[1:]
-    subprocess.run([COMMAND, *command], cwd=tmp_path, capture_output=True, check=True)
+    revseq(*command).ok()
 
 
 @pytest.mark.parametrize(

@@ -196,13 +196,13 @@ def test_the_python_of_the_readme():
 
 
 @pytest.mark.parametrize("page", PROSE)
-def test_the_sessions_of_readme_and_manual(tmp_path, page):
+def test_the_sessions_of_readme_and_manual(forked, tmp_path, page):
     """Every `$ revseq ...` prints what stands below it."""
     sessions = "".join(re.findall(r"```console\n(.*?)```", (ROOT / page).read_text(), re.DOTALL))
     commands = re.findall(r"^\$ (revseq (?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", sessions, re.MULTILINE)
     assert len(commands) == sessions.count("$ ") > 0
     (tmp_path / "samples").symlink_to(ROOT / "samples")
-    path = f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}"
+    path = f"{forked.command.parent}{os.pathsep}{os.environ['PATH']}"
     for command, expected in commands:
         done = subprocess.run(
             command, shell=True, capture_output=True, text=True, cwd=tmp_path, env=environment({"PATH": path}), check=False,
@@ -228,13 +228,12 @@ def test_the_first_block_of_the_readme_prints_what_it_says(tmp_path):
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, None])
-def test_the_example_of_every_help_runs(tmp_path, name):
+def test_the_example_of_every_help_runs(revseq, tmp_path, name):
     args = [name, "--help"] if name else ["--help"]
-    text = subprocess.run([COMMAND, *args], capture_output=True, text=True, check=True).stdout
+    text = revseq(*args).ok().out
     command = re.sub(r"\s+", " ", text[text.index("Example: revseq") :]).split()[2:]
     (tmp_path / "samples").symlink_to(ROOT / "samples")
-    done = subprocess.run([COMMAND, *command], capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert done.returncode == 0, done.stderr
+    revseq(*command).ok()
 
 
 def test_the_runtime_packages_are_four():
