@@ -1,14 +1,15 @@
-"""Where the command begins and ends: the one boundary that turns errors and signals into messages and exit statuses."""
+"""The entry point of the command: it turns errors and signals into messages and exit statuses."""
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found, unused-ignore] # `signal` itself takes a while to import
+import _signal  # type: ignore[import-not-found, unused-ignore] # `signal` takes longer to import
 
-# Python would answer Ctrl-C with a traceback from whatever is imported below. Nothing is at stake yet: it ends the
-# process at once, until `stopping.watch` has better to do.
+# Ctrl-C ends the process at once until `stopping.watch` installs a handler: there is no work to undo yet, and Python
+# would print a traceback from one of the imports below.
 if _signal.getsignal(_signal.SIGINT) is not _signal.SIG_IGN:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
+import contextlib
 import io
 import os
 import stat
@@ -20,37 +21,36 @@ from revseq_cli.ground import stopping
 if TYPE_CHECKING:
     from revseq_cli.ground.errors import RevseqError
 
-_FAILED = 2  # anything that stopped the work
-_STDERR = 2
+_FAILED = 2  # the exit status after any error
+_STDERR = 2  # the descriptor of standard error
 
 
 def main() -> NoReturn:
-    """Run the command and leave the process with its exit status."""
+    """Run the command, and end the process with its exit status, or by the signal that stopped it."""
     stopping.watch()
-    status = None
-    try:
+    status = None  # after a signal
+    with contextlib.suppress(stopping.Stopped):
         _open_standard_streams()
-        # There is no linear algebra here: its threads would only cost start-up and memory, in workers too.
+        # revseq needs no linear algebra; its threads would cost start-up time and memory, in workers too.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         os.environ["PYTHONSAFEPATH"] = "1"  # workers import nothing from the current folder
         os.environ.pop("PYTHONINSPECT", None)
         try:
-            status = _flushed(_run())
+            ran = _flush(_run())
         finally:
-            closed = _closed()
-        status = max(status, closed)
-    except stopping.Stopped:
-        status = None
+            closed = _close()
+        status = max(ran, closed)
     if status is None:
         stopping.die()
-    # Nothing is left to flush or to close, and libraries' own leave-taking could only spoil the status.
+    # All is flushed and closed. The exit functions of libraries are not called: they could change the status.
     os._exit(status)
 
 
 def _open_standard_streams() -> None:
-    """Fill what is closed of descriptors 0 to 2, so that no data file takes their place, here or in a worker process.
+    """Open those of descriptors 0 to 2 that are closed, or a data file could get their number, here or in a worker.
 
-    A closed input or output is opened the wrong way round, so that to use it is an error and not silence.
+    A closed input is opened for writing, and a closed output for reading, so that using it is an error. Standard error
+    is opened for writing.
     """
     for fd, mode in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
@@ -60,21 +60,21 @@ def _open_standard_streams() -> None:
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - they stay open
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
-    sys.stdout, sys.stderr = _patient(sys.stdout), _patient(sys.stderr)
+    sys.stdout, sys.stderr = _text_stream(sys.stdout), _text_stream(sys.stderr)
 
 
-class _Patient(io.FileIO):
-    """A stream whose reader may leave: what is written then goes nowhere, and the work and its status stay the same."""
+class _OutputStream(io.FileIO):
+    """Standard output or standard error. If its reader ends, output is dropped, and the exit status stays the same."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number, "w", closefd=False)
-        # There is nowhere else to say what is wrong with standard error.
-        self._borne = OSError if number == _STDERR else BrokenPipeError
-        self._awaits_reader = os.name == "posix" and _has_reader(number)
+        # An error of standard error itself cannot be reported anywhere.
+        self._ignored = OSError if number == _STDERR else BrokenPipeError
+        self._may_block = os.name == "posix" and _may_block(number)
 
-    def _fitting(self, data: Any) -> memoryview:  # noqa: ANN401 - any buffer
-        """As much of it as the system takes at once; its reader may be slow, or stopped, and a signal comes first."""
-        import select  # a part of what few need
+    def _part(self, data: Any) -> memoryview:  # noqa: ANN401 - any buffer
+        """Wait until the reader takes data, checking for signals; then the bytes to write without blocking."""
+        import select  # few commands need it
 
         ready = select.poll()
         ready.register(self, select.POLLOUT)
@@ -83,36 +83,37 @@ class _Patient(io.FileIO):
         return memoryview(data).cast("B")[: select.PIPE_BUF]
 
     def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
-        """How many bytes are done with."""
+        """Write some bytes of `data`; how many, or all if an error is ignored."""
         try:
-            if self._awaits_reader and stopping.is_deferred():
-                data = self._fitting(data)
+            if self._may_block and stopping.is_deferred():
+                data = self._part(data)
             return super().write(data)
-        except self._borne:
+        except self._ignored:
             return memoryview(data).nbytes
 
 
-def _has_reader(number: int) -> bool:
-    """Whether somebody reads what is written, and may be slow; what cannot be told is told by the write itself."""
+def _may_block(number: int) -> bool:
+    """Whether writing may wait for a reader, as for a pipe or a terminal; False for a descriptor that fstat refuses."""
     try:
-        kind = os.fstat(number).st_mode
+        mode = os.fstat(number).st_mode
     except OSError:
         return False
-    return not (stat.S_ISREG(kind) or stat.S_ISBLK(kind))
+    return not (stat.S_ISREG(mode) or stat.S_ISBLK(mode))
 
 
-def _patient(stream: Any) -> io.TextIOWrapper:  # noqa: ANN401 - what Python has opened
-    """The same as such a stream; an encoding that lacks a character is no reason to stop either."""
-    if os.name == "nt" and stream.isatty():  # the console of Windows has a writer of its own
+def _text_stream(stream: Any) -> io.TextIOWrapper:  # noqa: ANN401 - what Python has opened
+    """A text stream on an _OutputStream; characters that its encoding lacks become backslash escapes."""
+    if os.name == "nt" and stream.isatty():  # Python has a special writer for the console of Windows
         return stream  # type: ignore[no-any-return]
-    raw = io.BufferedWriter(_Patient(stream.fileno()))
+    raw = io.BufferedWriter(_OutputStream(stream.fileno()))
     return io.TextIOWrapper(
         raw, stream.encoding, "backslashreplace", line_buffering=stream is sys.stderr or stream.isatty()
     )
 
 
 def _run() -> int:
-    import click  # a signal during the imports must find its handler in place
+    """Run the command, or answer a completion script; the exit status."""
+    import click  # here, since the handlers of signals must be installed before it
 
     from revseq_cli.commands.cli import cli
 
@@ -129,13 +130,13 @@ def _run() -> int:
                 verbose = context.meta.get("revseq.verbose", 0)
     except click.exceptions.Exit as e:
         return e.exit_code
-    except Exception as e:  # noqa: BLE001 - this is the boundary; -vv shows where it comes from
-        stopping.check()  # what failed after a signal came may have failed because of it
+    except Exception as e:  # noqa: BLE001 - every error becomes a message
+        stopping.check()  # a signal may have caused the error
         return _fail(e, verbose)
 
 
 def _worded(error: Exception) -> RevseqError:
-    """An error of any kind in our form."""
+    """Any exception as a RevseqError, those of Click with a hint at --help."""
     import click
 
     from revseq_cli.ground.errors import RevseqError, worded
@@ -147,7 +148,7 @@ def _worded(error: Exception) -> RevseqError:
 
 
 def _fail(error: Exception, verbose: int) -> int:
-    """Say what is wrong on standard error; with -vv, where."""
+    """Print the error on standard error, with -vv its traceback, too; the exit status."""
     if verbose > 1:
         import traceback
 
@@ -158,17 +159,17 @@ def _fail(error: Exception, verbose: int) -> int:
     return _FAILED
 
 
-def _closed() -> int:
-    """Close what outlives a pass; what is wrong with that is told like anything else."""
+def _close() -> int:
+    """Close connections and the like that outlive a pass; the exit status of that."""
     try:
         stopping.close()
-    except Exception as e:  # noqa: BLE001 - this is the boundary, too
+    except Exception as e:  # noqa: BLE001 - every error becomes a message
         return _fail(e, 0)
     return 0
 
 
-def _flushed(status: int) -> int:
-    """Standard output is only done when it is flushed; one error is enough."""
+def _flush(status: int) -> int:
+    """Flush standard output; the exit status, given the command's. After a failed command no second error shows."""
     try:
         sys.stdout.flush()
     except OSError as e:

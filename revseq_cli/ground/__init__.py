@@ -1,5 +1,4 @@
-"""What every wing stands on: errors, signals, memory, processes of our own, and what a tensor is without its values.
+"""The base of all wings: errors, signals, memory, worker processes, and the data types and sizes of tensors.
 
-It imports no other wing. Above it stand `operator`, which adds DirectML's rules, and all the rest. What is here knows
-no file format, no option and no console.
+It imports no other wing, and knows no file format, no option and no console. `operator` adds DirectML's rules to it.
 """

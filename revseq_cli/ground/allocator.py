@@ -1,19 +1,19 @@
-"""What the C library does with freed memory: the one module that speaks to it."""
+"""Settings of the C library's memory allocator."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # glibc's names for mallopt
-_LARGEST_KEPT = 1 << 25  # the most that glibc takes
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of glibc's mallopt
+_LARGEST_KEPT = 1 << 25  # bytes; the highest threshold that glibc accepts
 
 
 def keep_freed() -> None:
-    """Keep freed blocks for the next ones, where the C library is glibc.
+    """Let glibc keep freed memory for the next arrays; with another C library nothing changes.
 
-    By default it gives every array of some MiB back to the system, which clears it page by page before the next array
-    may have it: that took as long as the reversal. What is kept is never more than what was in use at once.
+    By default glibc returns each array of some MiB to the system, which clears every page before the next array gets
+    it: that took as long as the reversal. The process never keeps more than it had in use at once.
     """
     if sys.platform == "linux":
         import ctypes  # costs 5 ms, and --help must not pay for it

@@ -1,6 +1,6 @@
-"""Elements as bits: words, which are unsigned integers of an element's size, and byte order.
+"""The bits of elements: byte order, and words, which are unsigned integers of an element's size.
 
-Words are compared and moved without a change of value; floats are not, since NumPy may make a signaling NaN quiet.
+Comparing and moving words keeps every bit. With floats, NumPy may change a signaling NaN to a quiet one.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 def word(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of the words for elements of that dtype: unsigned integers, or void above 8 bytes."""
+    """The dtype of the words for elements of `dtype`: an unsigned integer, or void above 8 bytes."""
     return np.dtype(f"u{dtype.itemsize}") if dtype.itemsize <= 8 else np.dtype(f"V{dtype.itemsize}")
 
 
 def native(values: NDArray[Any]) -> NDArray[Any]:
-    """The elements in this machine's byte order, with every bit kept: bytes are swapped, not converted."""
+    """The elements in this machine's byte order; bytes are swapped, not converted, so every bit is kept."""
     return values if values.dtype.isnative else values.byteswap().view(values.dtype.newbyteorder("="))
 
 
 def bits(values: NDArray[Any]) -> NDArray[Any]:
-    """The elements as words in this machine's byte order; the shape stays, the memory order becomes C."""
+    """The elements as words in this machine's byte order: of the same shape, and contiguous in C order."""
     return np.ascontiguousarray(native(values)).view(word(values.dtype)).reshape(values.shape)

@@ -22,14 +22,14 @@ _DATA_TYPES = {dtype: data_type for data_type, dtype in _DTYPES.items()}
 
 
 def dtype_of(data_type: DataType) -> np.dtype[Any]:
-    """The dtype of that data type, in this machine's byte order."""
+    """The dtype of a data type, in this machine's byte order."""
     return _DTYPES[data_type]
 
 
 def data_type_of(dtype: np.dtype[Any]) -> DataType:
-    """The data type of a dtype in either byte order; FormatError for a type that no tensor has.
+    """The data type of a dtype in either byte order; FormatError if a tensor cannot have it.
 
-    Those of the package ml_dtypes are known by their names.
+    The dtypes of the package ml_dtypes are recognized by their names.
     """
     try:
         return _DATA_TYPES.get(dtype.newbyteorder("=")) or DataType[dtype.name.upper()]
@@ -39,19 +39,20 @@ def data_type_of(dtype: np.dtype[Any]) -> DataType:
 
 
 def is_big_endian(dtype: np.dtype[Any]) -> bool:
-    """Whether its words begin with their highest byte."""
+    """Whether elements are stored with the highest byte first; False for elements of one byte."""
     return dtype.itemsize > 1 and dtype == dtype.newbyteorder(">")
 
 
 def is_nameless(dtype: np.dtype[Any]) -> bool:
-    """Whether it is NumPy's void: bytes, and no word on what they are."""
+    """Whether `dtype` is NumPy's plain void, such as |V2: bytes without the name of a data type."""
     return dtype.type is np.void and not dtype.names and not dtype.subdtype
 
 
 def named(dtype: np.dtype[Any], asked: DataType | None, where: str, *, big: bool = False) -> np.dtype[Any]:
-    """The dtype; where it is bytes without a name, that of the data type that the user says they have.
+    """The dtype; for bytes without a name, the dtype of the data type that the user asked for.
 
-    They are little-endian, or `big`. FormatError where nobody says, or what is said has another size.
+    It is little-endian, or big-endian with `big`. FormatError for bytes without a name if `asked` is None or has
+    another size.
     """
     fitting = [data_type for data_type in DataType if data_type.size == dtype.itemsize]
     if not is_nameless(dtype):
@@ -69,7 +70,7 @@ def named(dtype: np.dtype[Any], asked: DataType | None, where: str, *, big: bool
 
 
 def require_sizes(sizes: tuple[int, ...], where: str) -> None:
-    """FormatError for sizes that no tensor has. None at all, and 0 among them, are the operator's to refuse."""
+    """FormatError for sizes that no tensor has. The operator refuses more: a scalar, and sizes of 0."""
     if len(sizes) > MOST_DIMENSIONS:
         raise FormatError(
             f"has dimension count {len(sizes)}",
@@ -81,5 +82,5 @@ def require_sizes(sizes: tuple[int, ...], where: str) -> None:
 
 
 def describe(array: NDArray[Any]) -> TensorDesc:
-    """An array's data type and sizes."""
+    """The data type and the sizes of an array; FormatError for a dtype that a tensor cannot have."""
     return TensorDesc(data_type_of(array.dtype), array.shape)

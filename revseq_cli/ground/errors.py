@@ -1,4 +1,4 @@
-"""The exception family: what went wrong, what would be right, and what to do next."""
+"""The exceptions of revseq: what is wrong, what is wanted, and what to do next."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from typing import Self
 
 _LONGEST = 200  # characters of a name in a list
-_LONGEST_LINE = 6000  # of a message; the longest path has 4,096
+_LONGEST_LINE = 6000  # characters of a line in a message; the longest path has 4,096
 
 
 def printable(text: str) -> str:
-    r"""Text with every control, surrogate or invisible character as a backslash escape.
+    r"""The text with a backslash escape for each control, surrogate or invisible character.
 
-    Names and words from files pass through here before they reach a terminal.
+    Every name and text from a file goes through this function before it is printed on a terminal.
     """
     if text.isprintable():
         return text
@@ -24,7 +24,7 @@ def printable(text: str) -> str:
 
 
 def listed(names: Iterable[str], most: int = 10) -> str:
-    """The first `most` names, comma-separated and made printable, with a count of the rest."""
+    """The first `most` names as printable text, separated by commas, and the count of the rest."""
     names = list(names)
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return (
@@ -33,16 +33,16 @@ def listed(names: Iterable[str], most: int = 10) -> str:
 
 
 def shown_line(line: str) -> str:
-    """A line of a message as a terminal may show it: printable, and not longer than a screen or two."""
+    """A line of a message for a terminal: printable, and cut after 6,000 characters."""
     return printable(line[:_LONGEST_LINE])
 
 
 @dataclass(frozen=True)
 class Words:
-    """A text for a user that names settings, such as the axis, without saying how they are set.
+    """A text for a user with settings, such as the axis, in place of command-line options.
 
-    `text` has {} in the place of each setting, and `settings` has their names and values in that order; a value may
-    be "". Only `report.words` knows what a setting is called on the command line.
+    `text` has {} for each setting, and `settings` has their names and values in that order; a value may be "".
+    `report.words` replaces each setting with its option.
     """
 
     text: str
@@ -50,15 +50,15 @@ class Words:
 
     @classmethod
     def of(cls, text: str, **settings: object) -> Words:
-        """The text with settings by name: `Words.of("try {}", axis=1)`."""
+        """A text with its settings as keywords: `Words.of("try {}", axis=1)`."""
         return cls(text, tuple((name, str(value)) for name, value in settings.items()))
 
 
 class RevseqError(Exception):
-    """What stops the work, and what the user can change.
+    """Why the work stops, and what the user can do.
 
-    `found` states the fact, `wanted` says what would be right and which rule says so, `hint` what to do next, `where`
-    names the file (and dataset), and `context` has the lines of a text with a caret below.
+    `found` states the fact, `wanted` says what would be right and by which rule, `hint` what to do next. `where` names
+    the file (and dataset). `context` has lines of a text file, with a caret below the place of the error.
     """
 
     def __init__(
@@ -68,20 +68,20 @@ class RevseqError(Exception):
         self.found, self.wanted, self.hint, self.where, self.context = found, wanted, hint, where, context
 
     def __reduce__(self) -> tuple[object, ...]:
-        """How a worker sends it; OSError's own way would drop what it takes for a file name."""
+        """Pickle all parts: OSError's own method would drop those that it takes for a file name."""
         return type(self), (self.found, self.wanted, self.hint, self.where, self.context)
 
     def about(self, where: str) -> Self:
-        """The same error with the name of its file, unless it has one already."""
+        """Set `where` to the file if it names none yet, and return the error."""
         self.where = self.where or where
         return self
 
     def parts(self) -> Sequence[RevseqError]:
-        """The errors of which this one consists; most consist of themselves alone."""
+        """The errors that this one combines; a single error gives itself."""
         return (self,)
 
     def __str__(self) -> str:
-        """What is wrong, for a Python traceback: without hints, which are about the command line."""
+        """The message for a Python traceback: without the hint, which is for the command line."""
         if [*self.parts()] != [self]:
             return "\n".join(map(str, self.parts()))
         text = f"{self.where}: {self.found}" if self.where else self.found
@@ -90,11 +90,11 @@ class RevseqError(Exception):
 
 
 class UsageError(RevseqError, ValueError):
-    """Options or arguments that do not go together."""
+    """Options or arguments that are wrong, or do not go together."""
 
 
 class FormatError(RevseqError, ValueError):
-    """A tensor that cannot be what its file says it is."""
+    """Content of a file that is wrong, or that its format or data type cannot hold."""
 
 
 class TensorIOError(RevseqError, OSError):
@@ -102,11 +102,11 @@ class TensorIOError(RevseqError, OSError):
 
 
 class EngineError(RevseqError):
-    """Work that could not be carried out within its memory or by its workers."""
+    """Work that does not fit into its memory, or that its workers could not do."""
 
 
 def worded(error: Exception, where: str) -> RevseqError:
-    """An error of any kind as a RevseqError; `where` is what was being written, if the error does not say."""
+    """Any exception as a RevseqError; `where` names the output, for an OSError that names no file."""
     match error:
         case RevseqError():
             return error
@@ -114,11 +114,11 @@ def worded(error: Exception, where: str) -> RevseqError:
             return RevseqError(
                 "out of memory", hint=Words.of("try a smaller {}; text needs more than a binary format", memory="")
             )
-        case FileNotFoundError(filename=None):  # what asks for the current folder names no file
+        case FileNotFoundError(filename=None):  # from os.getcwd(): other calls name a file
             return RevseqError("the current folder is not there any more", "a folder that exists", "cd to one")
-        case ImportError() if "failed to map segment" in str(error):  # the loader's word for no memory
+        case ImportError() if "failed to map segment" in str(error):  # how the loader says that memory is short
             return RevseqError("out of memory", "room for the libraries", "ulimit -v unlimited")
-        case OSError():  # files have theirs worded where they are opened
+        case OSError():  # of standard output; files raise TensorIOError
             return RevseqError(f"cannot write: {error.strerror or error}", where=error.filename or where)
         case _:
             return RevseqError(

@@ -1,8 +1,8 @@
 """The floats that NumPy lacks, BFLOAT16 and those of 8 bits: how arrays hold them, and the number of each word.
 
-A tensor of such a data type is an array of structures with one field: the field has the data type's name, and its value
-is the word, that is, the element's bits as an unsigned integer. So an array says which data type it has, its elements
-are moved like any others, and NumPy refuses to compute with them.
+An array of such a data type has a structured dtype with one field. The field has the data type's name, and its value is
+the word: the element's bits as an unsigned integer. So the dtype names the data type, elements are copied like any
+others, and NumPy refuses to compute with them.
 Sources: the tables of ml_dtypes and of the ONNX operators' page "Float stored in 8 bits"; OCP MX for E8M0.
 """
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class _Layout(NamedTuple):
-    """The bits of the exponent and of the mantissa, the exponent's bias, and the word of the usual NaN.
+    """How many bits exponent and mantissa have, the exponent's bias, and the word of the usual NaN.
 
-    `special` says which words are no finite numbers. "ieee": infinities and NaNs have the highest exponent. "fn": a NaN
-    for each sign has all other bits set. "fnuz": the only NaN has the word that -0.0 would have.
+    `special` says which words are not finite numbers. "ieee": infinities and NaNs have the highest exponent. "fn": all
+    bits but the sign are set in a NaN. "fnuz": the only NaN has the word that -0.0 would have.
     """
 
     exponent: int
@@ -48,12 +48,12 @@ DTYPES = {name: np.dtype([(name, f"u{layout.bits // 8}")]) for name, layout in _
 
 
 def is_minifloat(dtype: np.dtype[Any]) -> bool:
-    """Whether it is a dtype of this module, in either byte order."""
+    """Whether `dtype` is one of DTYPES, in either byte order."""
     return bool(dtype.names and DTYPES.get(dtype.names[0]) == dtype.newbyteorder("="))
 
 
 def numbers(values: NDArray[Any]) -> NDArray[Any]:
-    """The elements as FLOAT32, which holds every one of them exactly; of another data type, as they are."""
+    """Minifloats as FLOAT32, which holds each of them exactly; elements of other dtypes unchanged."""
     if not is_minifloat(values.dtype):
         return values
     name = values.dtype.names[0]  # type: ignore[index]
@@ -63,12 +63,12 @@ def numbers(values: NDArray[Any]) -> NDArray[Any]:
 
 @functools.cache
 def _table(name: str) -> NDArray[np.float32]:
-    """The number of each word, by its value: shape (256,) or (65536,)."""
+    """The numbers of all words, indexed by the word: of shape (256,) or (65536,)."""
     layout = _LAYOUTS[name]
     words = np.arange(1 << layout.bits)
     exponent, mantissa = words >> layout.mantissa & ((1 << layout.exponent) - 1), words & ((1 << layout.mantissa) - 1)
     fraction = mantissa / (1 << layout.mantissa)
-    # Without mantissa bits there is no 0 and nothing below the normal numbers.
+    # A layout without mantissa bits has neither 0 nor subnormal numbers.
     normal = (exponent > 0) | (layout.mantissa == 0)
     magnitude = np.ldexp(fraction + normal, np.where(normal, exponent, 1) - layout.bias)
     highest = exponent == (1 << layout.exponent) - 1
@@ -84,7 +84,7 @@ def _table(name: str) -> NDArray[np.float32]:
 
 
 def render(values: NDArray[Any]) -> list[str]:
-    """Each element as text, in C order: in four digits, which tell all numbers apart; an unusual NaN with its bits."""
+    """Each element as text, in C order: four digits, which tell all numbers apart; an unusual NaN with its word."""
     name = values.dtype.names[0]  # type: ignore[index]
     usual = _LAYOUTS[name].nan
     pairs = zip(numbers(values).ravel().tolist(), values[name].ravel().tolist(), strict=True)

@@ -1,7 +1,7 @@
-"""Processes that we start and talk to over sockets. No call waits without a bound, so that signals are looked at.
+"""Worker processes, and messages to and from them over sockets. No wait lasts long, so that signals take effect.
 
-multiprocessing's own pools and queues wait in places where no signal is heard: for a thread that manages processes and
-is gone, for a process that is stopped.
+The pools and queues of multiprocessing can wait without end where no signal interrupts them: for a manager thread that
+has ended, or for a process that is stopped.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from multiprocessing.process import BaseProcess
 
-_LENGTH = struct.Struct("<Q")  # the bytes of a message, before it
-_SMALL = 1 << 14  # bytes that are copied sooner than sent apart
-_LONGEST_END = 5.0  # seconds until the system has ended a process that was killed
+_LENGTH = struct.Struct("<Q")  # before each message: how many bytes it has
+_SMALL = 1 << 14  # bytes; to copy them is cheaper than a second send
+_LONGEST_END = 5.0  # seconds to wait until the system has ended a killed process
 
 
 @contextlib.contextmanager
 def starting() -> Iterator[None]:
-    """EngineError where the system gives no more threads or processes."""
+    """Raise EngineError if the system refuses to start a thread or a process."""
     try:
         yield
     except (RuntimeError, OSError) as e:
@@ -40,20 +40,20 @@ def starting() -> Iterator[None]:
 
 
 class Line:
-    """A process's end of its connection to the one that started it: messages are what pickles."""
+    """The worker's end of its connection to the parent. A message is any object that pickles."""
 
     def __init__(self, end: socket.socket) -> None:
-        self._end, self._sending = end, _thread.allocate_lock()
+        self._end, self._lock = end, _thread.allocate_lock()
 
-    def receive(self) -> Any:  # noqa: ANN401 - whatever is sent
-        """The next message; EOFError when the other process is gone."""
+    def receive(self) -> Any:  # noqa: ANN401 - any object
+        """Wait for the next message; EOFError when the parent is gone."""
         (length,) = _LENGTH.unpack(self._bytes(_LENGTH.size))
-        return pickle.loads(self._bytes(length))  # noqa: S301 - of our own process
+        return pickle.loads(self._bytes(length))  # noqa: S301 - from our own process
 
     def send(self, message: object) -> None:
-        """Send a message; OSError when the other process is gone."""
+        """Send a message; OSError when the parent is gone."""
         parts = _framed(message)
-        with self._sending:  # several threads may have something to say
+        with self._lock:  # several threads may send
             for part in parts:
                 self._end.sendall(part)
 
@@ -61,23 +61,24 @@ class Line:
         data = bytearray(count)
         view, done = memoryview(data), 0
         while done < count:
-            got = self._end.recv_into(view[done:])
-            if not got:
+            received = self._end.recv_into(view[done:])
+            if not received:
                 raise EOFError
-            done += got
+            done += received
         return data
 
 
 def _framed(message: object) -> list[bytes]:
+    """The bytes to send for a message, with its length in front, in one or two parts."""
     data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     length = _LENGTH.pack(len(data))
     return [length + data] if len(data) < _SMALL else [length, data]
 
 
 def start_tracker() -> None:
-    """Start Python's tracker of semaphores, which comes with the first process.
+    """Start multiprocessing's resource tracker, which otherwise starts with the first process.
 
-    Whoever starts it hears signals again afterwards, whatever was set before: so it comes before that is set.
+    To start it unblocks signals in this thread, so call this before signals are blocked.
     """
     if sys.platform != "win32":
         from multiprocessing import resource_tracker
@@ -87,11 +88,11 @@ def start_tracker() -> None:
 
 
 class Process:
-    """A process that runs `serve` with its line to us; it hears no signal but SIGTERM, and SIGKILL at the end.
+    """A worker that runs `serve` with its Line and `args`. It ignores all signals but SIGTERM, and ends by SIGKILL.
 
-    What is sent and received here never waits. Not fork, unless nothing is loaded that it would break: a process must
-    inherit neither an open HDF5 file nor a lock that a thread holds. Not a server that forks either: it starts no
-    faster, and leaves its folder in TMPDIR when we end by a signal.
+    No method here waits, but `end`. Use the method "fork" only if the parent has no open HDF5 file and no thread that
+    may hold a lock: the worker would inherit them. "forkserver" starts no faster, and leaves its folder in TMPDIR when
+    a signal ends the parent.
     """
 
     def __init__(self, serve: Callable[..., None], *args: object, method: str = "spawn") -> None:
@@ -100,38 +101,39 @@ class Process:
         if method == "spawn":
             start_tracker()
         ours, theirs = socket.socketpair()
-        # A copy of our end, which a fork has, would keep a process from noticing that we are gone.
+        # A forked worker closes its copy of our end, or it would not notice when the parent is gone.
         entry = (serve, theirs, ours if method == "fork" else None, args)
         context: Any = multiprocessing.get_context(method)
         self._process: BaseProcess = context.Process(target=_begin, args=entry)
         try:
-            with starting(), stopping.shielded(), theirs:
+            # The worker inherits the mask, so no signal ends it before it can ignore them.
+            with starting(), stopping.deferred(), stopping.masked(), theirs:
                 self._process.start()
-        except BaseException:  # whatever it is, it goes on; only our end must not stay open
+        except BaseException:  # Stopped, too
             ours.close()
             raise
         stopping.at_once[self] = self._process.kill
         ours.setblocking(False)
         self._end, self._unsent = ours, deque[memoryview]()
-        # Of the message that comes: its length, then its bytes, and how much of either is here.
-        self._header, self._got = bytearray(_LENGTH.size), 0
+        # The message under way: its length, then its bytes, and how many bytes of either have come.
+        self._header, self._received = bytearray(_LENGTH.size), 0
         self._body: bytearray | None = None
 
     @property
     def sends(self) -> bool:
-        """Whether there is something to send yet."""
+        """Whether some bytes are still to be sent."""
         return bool(self._unsent)
 
     def fileno(self) -> int:
-        """For selectors."""
+        """The descriptor of the socket, for selectors."""
         return self._end.fileno()
 
     def send(self, message: object) -> None:
-        """Send a message, or keep it until the process takes it."""
+        """Queue a message; `exchange` sends it."""
         self._unsent.extend(map(memoryview, _framed(message)))
 
     def exchange(self) -> Iterator[Any]:
-        """Send and receive what goes without waiting; the messages that have come. EOFError when it is gone."""
+        """Send and receive what needs no waiting; yield each message. EOFError when the worker is gone."""
         with contextlib.suppress(BlockingIOError):
             while self._unsent:
                 part = self._unsent[0]
@@ -139,43 +141,43 @@ class Process:
                 self._unsent[0] = part[count:]
                 if count == len(part):
                     self._unsent.popleft()
-        yield from self._received()
+        yield from self._messages()
 
-    def _received(self) -> Iterator[Any]:
+    def _messages(self) -> Iterator[Any]:
         with contextlib.suppress(BlockingIOError):
             while True:
                 into = self._header if self._body is None else self._body
-                while self._got < len(into):
-                    count = self._end.recv_into(memoryview(into)[self._got :])
+                while self._received < len(into):
+                    count = self._end.recv_into(memoryview(into)[self._received :])
                     if not count:
                         raise EOFError
-                    self._got += count
-                self._got = 0
+                    self._received += count
+                self._received = 0
                 if self._body is None:
                     (length,) = _LENGTH.unpack(into)
                     self._body = bytearray(length)
                 else:
                     self._body = None
-                    yield pickle.loads(into)  # noqa: S301 - of our own process
+                    yield pickle.loads(into)  # noqa: S301 - from our own process
 
     @property
     def ended_by(self) -> str:
-        """What ended it, for a person."""
+        """How the worker ended, for a message: "SIGKILL", or "exit status 1"."""
         code = self._process.exitcode
         if code is None or code >= 0:
             return f"exit status {code}"
         return next((each.name for each in signal.Signals if each == -code), f"signal {-code}")
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Send SIGTERM."""
         self._process.terminate()
 
     def kill(self) -> None:
-        """End it."""
+        """Send SIGKILL."""
         self._process.kill()
 
     def end(self) -> None:
-        """Return when it is gone, or when the system does not end it; it is killed, since it may be stopped."""
+        """Kill the worker, which may be stopped, and wait until it has ended, for at most 5 seconds."""
         stopping.at_once.pop(self, None)
         self._end.close()
         self._process.kill()
@@ -183,7 +185,7 @@ class Process:
 
 
 def exchange(processes: Iterable[Process], seconds: float) -> Iterator[tuple[Process, Any]]:
-    """The messages that come within so many seconds, or none; EOFError in the place of one when a process is gone."""
+    """Wait up to `seconds` for messages; yield each with its process, or an EOFError instead if that is gone."""
     with selectors.DefaultSelector() as selector:
         for each in processes:
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if each.sends else 0)
@@ -198,10 +200,10 @@ def exchange(processes: Iterable[Process], seconds: float) -> Iterator[tuple[Pro
 
 
 def _begin(serve: Callable[..., None], end: socket.socket, other: socket.socket | None, args: tuple[Any, ...]) -> None:
-    """In a process that has just started: signals are for the parent to act on, and its end is ours."""
+    """The main function of a worker: set up signals and memory, then run `serve`, until the parent is gone."""
     if other:
         other.close()
     stopping.leave_to_parent()
     allocator.keep_freed()
-    with contextlib.suppress(EOFError, OSError):  # there is nobody left to work for
+    with contextlib.suppress(EOFError, OSError):  # the parent is gone
         serve(Line(end), *args)

@@ -1,9 +1,8 @@
-"""An orderly stop on SIGINT, SIGTERM and SIGHUP: at once where nothing is at stake, and else at the next safe point.
+"""An orderly stop on SIGINT, SIGTERM and SIGHUP.
 
-A second signal ends what takes longer than half a second.
-
-No handler raises an exception: out of nowhere it would leave locks held, h5py would swallow it, and an import would
-report it.
+Inside `deferred`, the process stops at the next `check`, and can undo its work; elsewhere it ends at once. After a
+second signal it has half a second for that. No handler raises an exception: that could leave a lock held, h5py would
+swallow it, and an import would report it.
 """
 
 from __future__ import annotations
@@ -18,24 +17,25 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-PATIENCE = 0.1  # seconds after which whoever waits looks whether a signal came
+PATIENCE = 0.1  # seconds between two calls of `check` in all code that waits
 _received: list[int] = []
-_hurried: list[None] = []  # one, once a second signal came
-_GRACE = 0.5  # seconds that a second signal leaves for what is being undone
-# What is done even then, in the order in which it came: it waits for nobody, as to kill a process or to remove a file.
+_hurried: list[None] = []  # one entry after a second signal
+_GRACE = 0.5  # seconds from a second signal to the end: to undo work
+_CLEANUP = 0.25  # seconds after that for all functions of `at_once`: a folder may hold very many files
+# Functions to call even after a second signal, the latest first. None may wait: they kill a process or remove a file.
 at_once: dict[object, Callable[[], object]] = {}
-# What outlives a pass, such as a connection, and must be closed before the process ends, however it ends.
+# Connections and the like that outlive a pass; `close` closes them before the process ends.
 ending = contextlib.ExitStack()
-_parents: list[int] = []  # the process that is to be obeyed
-_deferring: list[None] = []  # one for each `deferred` under way; a list, since threads add and remove without a lock
+_parents: list[int] = []  # after `obey_parent`, the parent's process id
+_deferring: list[None] = []  # one entry for each `deferred` under way; a list, which threads change without a lock
 
 
 class Stopped(BaseException):
-    """A signal has asked the process to end; not an Exception, so that nothing swallows it on the way."""
+    """A signal has asked the process to end. No Exception, so that no `except Exception` swallows it."""
 
 
 def watch() -> None:
-    """Act on the signals from now on; one that the parent has set to be ignored stays ignored."""
+    """Install the handler for each signal; one that is ignored, as SIGHUP under nohup, stays so."""
     for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _handle)
@@ -50,10 +50,10 @@ def _handle(number: int, _: FrameType | None) -> None:
 
 
 def _hurry() -> None:
-    """Somebody is impatient, or has sent a signal to the process and to its group: it ends, but not within a moment."""
+    """End after _GRACE: the second signal may be one that went to both the process and its group."""
     if not hasattr(signal, "setitimer"):
         _end_at_once()
-    if not _hurried:  # not by the number of signals: two of them may come before the first of their handlers gets here
+    if not _hurried:  # not len(_received) == 2: two signals may come before the first handler gets here
         _hurried.append(None)
         _after(_GRACE, _end_at_once)
 
@@ -64,17 +64,17 @@ def _after(seconds: float, function: Callable[[], object]) -> None:
 
 
 def _end_at_once() -> NoReturn:
-    if hasattr(signal, "setitimer"):  # a folder may hold very many files
-        _after(_GRACE / 2, lambda: _end_by(_received[0]))
+    if hasattr(signal, "setitimer"):
+        _after(_CLEANUP, lambda: _end_by(_received[0]))
     for each in reversed([*at_once.values()]):
-        with contextlib.suppress(Exception):  # there is no more time to say so
+        with contextlib.suppress(Exception):  # no time is left to report it
             each()
     _end_by(_received[0])
 
 
 @contextlib.contextmanager
 def deferred() -> Iterator[None]:
-    """Note a signal meanwhile, and raise Stopped for it at the end, or at a `check`: there is something to undo."""
+    """Only note signals inside, where there is work to undo: `check`, or the end of the block, raises Stopped."""
     _deferring.append(None)
     try:
         yield
@@ -84,20 +84,13 @@ def deferred() -> Iterator[None]:
 
 
 def is_deferred() -> bool:
-    """Whether a signal is only noted, so that whoever waits has to look at it."""
+    """Whether signals are only noted, so that code that waits must call `check`."""
     return bool(_deferring)
 
 
 @contextlib.contextmanager
-def shielded() -> Iterator[None]:
-    """The same, and processes that start meanwhile hear nothing before they can ignore it: they inherit the mask."""
-    with deferred(), masked():
-        yield
-
-
-@contextlib.contextmanager
 def masked() -> Iterator[None]:
-    """What this thread starts meanwhile, processes and threads, hears no signals; what comes is heard at the end."""
+    """Block the signals inside; processes and threads that start there inherit that. Pending ones arrive at the end."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -109,9 +102,9 @@ def masked() -> Iterator[None]:
 
 
 def leave_to_parent() -> None:
-    """In a worker: a terminal's signals reach the whole group, and the parent is the one to act on them.
+    """In a worker: ignore all signals but SIGTERM. A terminal sends them to the whole group, and the parent acts.
 
-    SIGTERM still ends it, since a pool that is broken ends its workers so.
+    SIGTERM ends the worker, since a broken pool ends its workers with it.
     """
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
@@ -120,32 +113,32 @@ def leave_to_parent() -> None:
 
 
 def close() -> None:
-    """Close what outlives a pass; a signal that comes meanwhile counts afterwards."""
+    """Close what is in `ending`; a signal that comes meanwhile raises Stopped at the end."""
     with deferred():
         ending.close()
 
 
 def obey_parent() -> None:
-    """In a process that has something to undo: stop in order on SIGTERM, which the parent sends, or when it is gone."""
-    for inherited in (_received, _hurried, at_once, _parents):  # by a fork
+    """In a process with work to undo: raise Stopped at a `check` after SIGTERM, or when the parent is gone."""
+    for inherited in (_received, _hurried, at_once, _parents):  # after a fork
         inherited.clear()
     _parents.append(os.getppid())
     signal.signal(signal.SIGTERM, _handle)
 
 
 def check() -> None:
-    """Raise Stopped if a signal came, or if nobody is left to obey."""
+    """Raise Stopped if a signal came, or if the parent of `obey_parent` is gone."""
     if _received or (_parents and os.getppid() != _parents[0]):
         raise Stopped
 
 
 def die() -> NoReturn:
-    """End by the signal that came."""
+    """End the process by the signal that came, or by SIGINT."""
     _end_by(_received[0] if _received else signal.SIGINT)
 
 
 def _end_by(number: int) -> NoReturn:
-    """End as the signal would have ended us, so that a shell's loop stops too."""
+    """End by that signal's default action, so that a loop of a shell stops, too."""
     signal.signal(number, signal.SIG_DFL)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])

@@ -1,4 +1,4 @@
-"""What a tensor is, without its values: data type and sizes. It loads no NumPy, since options complete from it."""
+"""Data types and sizes of tensors. This module loads no NumPy, since completion needs it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from revseq_cli.ground.errors import UsageError, listed
 
 
 class DataType(Enum):
-    """DirectML's data types, each with its kind and its size in bytes; those from BOOL on only at level none.
+    """The data types, each with its kind and its size in bytes; those from BOOL on need feature level none.
 
-    The floats that NumPy lacks have their bits as well: those of the exponent and of the mantissa.
+    A minifloat has a third entry, its layout, which tells data types of the same size apart.
     """
 
     FLOAT64 = ("float", 8)
@@ -44,13 +44,13 @@ class DataType(Enum):
 
     @property
     def size(self) -> int:
-        """Bytes of an element."""
+        """The bytes of an element."""
         size: int = self.value[1]
         return size
 
     @classmethod
     def parse(cls, text: str) -> DataType:
-        """The data type of that name, in any case; UsageError otherwise."""
+        """The data type with a name, in upper or lower case; UsageError for an unknown name."""
         try:
             return cls[text.strip().upper()]
         except KeyError:
@@ -59,7 +59,7 @@ class DataType(Enum):
 
     @classmethod
     def parse_length(cls, text: str) -> DataType:
-        """The data type of lengths of that name; UsageError for one that no lengths have."""
+        """The data type with a name, if lengths can have it; UsageError for others."""
         data_type = cls.parse(text)
         if data_type.kind != "uint":
             raise UsageError(f"{data_type.name} is no data type of lengths", "UINT32 or UINT64")
@@ -68,31 +68,31 @@ class DataType(Enum):
 
 @dataclass(frozen=True)
 class TensorDesc:
-    """A tensor without its values: data type and sizes."""
+    """The data type and the sizes of a tensor, without its values."""
 
     data_type: DataType
     sizes: tuple[int, ...]
 
     @property
     def dimension_count(self) -> int:
-        """How many dimensions it has."""
+        """The number of dimensions."""
         return len(self.sizes)
 
     @property
     def element_count(self) -> int:
-        """How many elements it has."""
+        """The number of elements: the product of the sizes."""
         return prod(self.sizes)
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of all elements."""
+        """The bytes of all elements."""
         return self.element_count * self.data_type.size
 
     def __str__(self) -> str:
         return f"(Sizes:{braced(self.sizes)}, DataType:{self.data_type.name})"
 
 
-MOST_DIMENSIONS = 64  # of any tensor, since NumPy has no more; DirectML's levels have fewer
+MOST_DIMENSIONS = 64  # NumPy's limit; DirectML's feature levels accept fewer
 
 
 def braced(sizes: tuple[int, ...]) -> str:
