@@ -17,6 +17,7 @@ from processes import peak
 from revseq_cli.formats import references, registry
 from revseq_cli.formats.documents import TextTypes
 from revseq_cli.ground.tensors import DataType
+from revseq_cli.report.words import spelled
 
 VALUES = np.random.default_rng(1).random((5, 4, 6)).astype("f4")
 LENGTHS = np.random.default_rng(2).integers(0, 7, (5, 1, 6)).astype("u4")
@@ -146,7 +147,7 @@ def test_the_objects_of_a_file_are_visited_once(tmp_path, monkeypatch):
     assert not visits
     sink = registry.create_sink(references.Reference(str(tmp_path / "y.nc")), source, overwrite=False)
     with contextlib.suppress(KeyboardInterrupt), sink:
-        assert sink.notes == ("1 other object is not carried over: --keep-others keeps them",)
+        assert [*map(spelled, sink.notes)] == ["1 other object is not carried over: --keep-others keeps them"]
         raise KeyboardInterrupt
     assert len(visits) == 1
 
@@ -259,13 +260,15 @@ def test_the_same_job_gives_the_same_bytes(folder, revseq):
 
 def test_what_keep_others_cannot_do(folder, revseq):
     job = ("run", "x.nc::/v", "n.npy", "--axis", 1, "--keep-others", "-o")
-    revseq(*job, "y.npy").refused("--keep-others copies the file of an input", "y.npy", "leave out --keep-others")
+    revseq(*job, "y.npy").refused(
+        "the other tensors are kept by a copy of the input's file", "y.npy", "leave out --keep-others"
+    )
     revseq(*job, "y.nc", "--compression", "gzip").refused("keeps the storage", "leave out --keep-others")
     revseq(*job, "y.nc", "--chunks", "auto").refused("keeps the storage", "leave out --keep-others")
-    revseq(*job, "y.nc::/w").refused("puts the result in the place of x.nc::/v", "add -o y.nc")
+    revseq(*job, "y.nc::/w").refused("the result takes the place of x.nc::/v", "add -o y.nc")
     revseq(*job[:-1]).refused("about a file", "add -o out.h5")
     revseq("convert", "x.nc::/v", "-", "--keep-others").refused("about a file")
-    revseq("run", "[[1]]", "[[1]]", "--axis", 1, "--keep-others", "-o", "y.h5").refused("copies the file of an input")
+    revseq("run", "[[1]]", "[[1]]", "--axis", 1, "--keep-others", "-o", "y.h5").refused("a copy of the input's file")
     assert sorted(path.name for path in folder.iterdir()) == ["n.npy", "x.nc"]
 
 
