@@ -64,6 +64,19 @@ def test_every_strategy(size, inner, constant, dtype):
     assert oracle.same_bits(kernel.reverse(values, lengths, 1), expected)
 
 
+@pytest.mark.parametrize(
+    ("shape", "constant"),
+    [((3, 511, 300), False), ((3, 600, 130), False), ((3, 600, 2), True), ((3, 600, 2), False), ((3, 5, 2), True)],
+)
+def test_lines_side_by_side(shape, constant):
+    """More of them than one tile or one packed row takes, the last one narrower; and just two."""
+    rng = np.random.default_rng(1)
+    values = rng.integers(0, 2**32, shape, np.uint32)
+    lengths = rng.integers(0, shape[1] + 2, (shape[0], 1, 1 if constant else shape[2]))
+    lengths = np.broadcast_to(lengths, (shape[0], 1, shape[2])).astype(np.uint32)
+    assert oracle.same_bits(kernel.reverse(values, lengths, 1), oracle.expected(values, lengths, 1))
+
+
 @pytest.mark.parametrize("length", [2**32, 2**32 + 2, 2**63, 2**64 - 1])
 def test_lengths_are_clamped_before_they_are_narrowed(length):
     values = np.arange(5, dtype=np.int8)
@@ -91,6 +104,9 @@ def test_counts():
     counts = kernel.count_lengths(np.array([[0, 1, 2, 3, 4, 2**64 - 1]], np.uint64), 3)
     assert counts == (6, 2, 2)
     assert counts + kernel.LengthCounts(1, 1, 1) == (7, 3, 3)
+    no_counts = (1, 1, 1)
+    with pytest.raises(TypeError):
+        counts + no_counts
     assert kernel.count_lengths(np.array([0, 1, 7], np.uint8), 1) == (3, 1, 3)  # a line of one element never changes
 
 
@@ -150,6 +166,7 @@ def test_moved_elements():
         [True, False, False],
         [True] * 3,
     ]
+    assert kernel.moved(lengths, 4, 1, slice(0, 2)).tolist() == [[False] * 2, [False] * 2, [True] * 2, [True] * 2]
 
 
 @pytest.mark.parametrize("batch", [0, 1, 3])

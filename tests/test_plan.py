@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,6 +48,34 @@ def test_lines_are_cut_last(case):
     if plan.cuts_lines:
         others = [d for d in range(len(plan.sizes)) if d != plan.axis]
         assert all(plan.extents[d] == min(grain[d], plan.sizes[d]) for d in others)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "axis", "most", "grain", "order", "extents"),
+    [
+        ((4, 6, 8), None, 100, (1, 1, 1), "C", (2, 6, 8)),
+        ((4, 6, 8), None, 48, (1, 1, 1), "C", (1, 6, 8)),
+        ((4, 6, 8), None, 24, (1, 1, 1), "C", (1, 3, 8)),
+        ((4, 6, 8), None, 24, (1, 1, 1), "F", (4, 6, 1)),
+        ((4, 6, 8), None, 5, (1, 1, 1), "F", (4, 1, 1)),
+        ((4, 6, 8), 0, 32, (1, 1, 1), "C", (4, 1, 8)),
+        ((4, 6, 8), 0, 8, (1, 1, 1), "C", (4, 1, 2)),
+        ((4, 6, 8), 0, 2, (1, 1, 1), "C", (2, 1, 1)),
+        ((4, 6, 8), 2, 9, (1, 1, 1), "F", (1, 1, 8)),
+        ((10,), None, 7, (3,), "C", (6,)),
+        ((10,), None, 2, (3,), "C", (3,)),
+        ((1, 8), None, 100, (1, 1), "C", (1, 8)),
+    ],
+)
+def test_the_slowest_dimension_is_cut_first_and_the_axis_last(sizes, axis, most, grain, order, extents):
+    plan = make_plan(sizes, axis, most_elements=most, grain=grain, order=order)
+    assert plan.extents == extents
+    assert plan.cuts_lines is (axis is not None and extents[axis] < sizes[axis])
+
+
+def test_without_elements_there_is_no_block():
+    plan = make_plan((3, 0, 5), 0, most_elements=10, grain=(1, 1, 1))
+    assert (list(plan), plan.block_count) == ([], 0)
 
 
 def test_lazy():

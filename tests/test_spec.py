@@ -1,6 +1,7 @@
 """The support table cell by cell, and every constraint."""
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -174,6 +175,96 @@ def test_constraints_that_hold_are_listed_too():
     found = constraints(desc(), desc("UINT32", (1, 1, 3, 1)), 3, FeatureLevel.V5_0)
     assert len(found) >= 12
     assert all(c.ok for c in found)
+
+
+def said(found):
+    """What constraints say, and the hints of those that do not hold."""
+    return [(c.tensor, c.property, c.found, c.wanted, c.rule, "" if c.ok else spelled(c.hint)) for c in found]
+
+
+def test_what_the_constraints_of_a_level_say():
+    directml, support_ = "DirectML tensors", "tensor support, DML_FEATURE_LEVEL_2_1 and above"
+    types, most = "FLOAT32, FLOAT16, INT32, INT16, INT8, UINT32, UINT16, UINT8", "at most 4294967295"
+    level_4 = "DML_FEATURE_LEVEL_4_0 and above has it: try --feature-level 4_0, or add leading sizes of 1: "
+    assert said(constraints(desc(sizes=(3, 4)), desc("UINT32", (3, 1)), 1, FeatureLevel.V2_1)) == [
+        ("", "feature level", "2_1", "2_1 or above", "introduced in DML_FEATURE_LEVEL_2_1", ""),
+        (INPUT, "dimension count", "2", "4", support_, level_4 + "{1,1,3,4}"),
+        (INPUT, "DataType", "FLOAT32", types, support_, ""),
+        (INPUT, "element count", "12", most, directml, ""),
+        (LENGTHS, "dimension count", "2", "4", support_, level_4 + "{1,1,3,1}"),
+        (LENGTHS, "DataType", "UINT32", "UINT32", support_, ""),
+        (LENGTHS, "element count", "3", most, directml, ""),
+        (INPUT, "Sizes", "{3,4}", "sizes of at least 1", directml, ""),
+        (LENGTHS, "Sizes", "{3,1}", "sizes of at least 1", directml, ""),
+        (LENGTHS, "dimension count", "2", "2, as InputTensor has", "tensor constraints", ""),
+        ("", "Axis", "1", "0 to 1, unsigned and less than the dimension count", "Axis", ""),
+        (LENGTHS, "Sizes", "{3,1}", "{3,1}: as InputTensor, and 1 along axis 1", LENGTHS, ""),
+    ]
+
+
+def test_below_the_level_that_introduced_the_operator():
+    (found,) = violations(desc(), desc("UINT32", (1, 1, 3, 1)), 3, FeatureLevel.V1_0)
+    hint = "try --feature-level 2_1"
+    assert said([found]) == [("", "feature level", "1_0", "2_1 or above", "introduced in DML_FEATURE_LEVEL_2_1", hint)]
+
+
+def test_rules_that_are_not_directmls_are_not_called_so():
+    rules = {c.rule for c in constraints(desc(), desc("UINT32", (1, 1, 3, 1)), 3, FeatureLevel.NONE)}
+    assert "operator's rules" in rules
+    assert not [rule for rule in rules if "support" in rule]
+    assert str(FeatureLevel.NONE) == "feature level none"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "axis", "wanted", "hint"),
+    [
+        ((3, 4), -1, "0 to 1, unsigned and less than the dimension count", "try --axis 1"),
+        ((3, 4), -2, "0 to 1, unsigned and less than the dimension count", "try --axis 0"),
+        ((3, 4), -3, "0 to 1, unsigned and less than the dimension count", "try --axis 1"),
+        ((3, 4), 2, "0 to 1, unsigned and less than the dimension count", "try --axis 1"),
+        ((), 0, "a tensor with dimensions", ""),
+    ],
+)
+def test_an_axis_that_counts_from_the_end_is_meant_so(sizes, axis, wanted, hint):
+    found = [v for v in job(desc(sizes=sizes), desc("UINT32", sizes), axis) if v.property == "Axis"]
+    assert [(v.wanted, spelled(v.hint)) for v in found] == [(wanted, hint)]
+
+
+def test_what_no_level_of_directml_has():
+    found = job(desc("COMPLEX64", (3,) * 9), desc("BOOL", (3,) * 8 + (1,)), 8)
+    none = "DirectML does not have it; try --feature-level none"
+    assert [(v.tensor, v.property, spelled(v.hint)) for v in found] == [
+        (INPUT, "dimension count", none), (INPUT, "DataType", none),
+        (LENGTHS, "dimension count", none), (LENGTHS, "DataType", ""),
+    ]  # fmt: skip
+    # With more dimensions than the level takes, or none, sizes of 1 are no help.
+    for sizes, hint in (((2,) * 5, "DML_FEATURE_LEVEL_3_0 and above has it: try --feature-level 3_0"), ((), "")):
+        found = job(desc(sizes=sizes), desc("UINT32", sizes), 0, "2_1")
+        assert {spelled(v.hint) for v in found if v.property == "dimension count" and v.wanted == "4"} == {hint}
+
+
+def test_an_output_is_held_against_the_input():
+    values, lengths = desc(), desc("UINT32", (1, 1, 3, 1))
+    for output, expected in (
+        (desc(), []),
+        (desc("FLOAT16"), [("DataType", "FLOAT16", "FLOAT32, as InputTensor has", "tensor constraints", "")]),
+        (desc(sizes=(1, 1, 4, 3)), [("Sizes", "{1,1,4,3}", "{1,1,3,4}, as InputTensor has", OUTPUT, "")]),
+    ):
+        found = violations(values, lengths, 3, output=output)
+        assert said(found) == [(OUTPUT, *each) for each in expected]
+    assert {c.tensor for c in constraints(values, lengths, 3, FeatureLevel.V5_0)} == {"", INPUT, LENGTHS}
+    # Lengths of dimension count 1 belong to an axis; an output that has it does not.
+    found = violations(desc(sizes=(3, 4)), desc("UINT32", (3,)), 1, output=desc(sizes=(3,)))
+    assert [(v.tensor, spelled(v.hint)) for v in found if v.property == "dimension count"] == [
+        (LENGTHS, "one length per index of axis 0? add --batch-axis 0"), (OUTPUT, ""),
+    ]  # fmt: skip
+
+
+def test_violations_reach_another_process():
+    with pytest.raises(SpecError) as caught:
+        require(desc(), desc("INT64", (1, 1, 3, 1)), 3, FeatureLevel.V5_0, {LENGTHS: "lens.npy"})
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (message(again), again.violations) == (message(caught.value), caught.value.violations)
 
 
 def test_require_names_the_tensors():
