@@ -1,5 +1,5 @@
-"""What a person or a program reads of a result: tables, previews, pictures, JSON, progress, and the words of errors.
+"""How results are shown: tables, previews and pictures for people, JSON for programs, progress, and error messages.
 
-It imports ground, operator and texts, and opens no file: it gets what the passes found. `words` alone knows what
-settings are called on the command line.
+It imports ground, operator and texts, opens no file, and gets its data from the commands. Only `words` knows the
+options of the command line.
 """

@@ -1,4 +1,4 @@
-"""Results as JSON for programs: one object for each report, whose members the man pages list."""
+"""Results as JSON for programs: each function gives one object as text. The man pages list its members."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ def run(
     verified: bool,
     sha256: str | None,
 ) -> str:
-    """What `run` did; the digest only where it was asked for."""
+    """The report of `run`; with a digest only if it was asked for."""
     done = {"output": output, "bytes": values.total_bytes, "verified": verified, "notes": [*map(spelled, notes)]}
     digest = {"sha256": sha256} if sha256 else {}
     return _as_json({**_job_json(values, lengths, axis), **done, **digest})
 
 
 def export(values: TensorDesc, lengths: TensorDesc, axis: int, written: Sequence[str]) -> str:
-    """What `export` wrote: the model, then its files."""
+    """The report of `export`; `written` has the path of the model, then those of its .npy files."""
     return _as_json({**_job_json(values, lengths, axis), "output": written[0], "files": list(written[1:])})
 
 
 def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrangement) -> str:
-    """What `run` would do."""
+    """The report of `run --dry-run`; memory and block sizes are in bytes."""
     plan = {
         "blocks": arrangement.plan.block_count,
         "block_bytes": arrangement.plan.block_elements * values.data_type.size,
@@ -65,23 +65,24 @@ def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrang
 
 
 def convert(source: Source, output: str, notes: Sequence[str | Words], *, verified: bool, sha256: str | None) -> str:
-    """What `convert` did; the digest only where it was asked for."""
+    """The report of `convert`; with a digest only if it was asked for."""
     done = {"output": output, "bytes": source.desc.total_bytes, "verified": verified, "notes": [*map(spelled, notes)]}
     return _as_json({"input": _tensor_json(source), **done, **({"sha256": sha256} if sha256 else {})})
 
 
-def diff(a: Source, b: Source, found: Differences | None) -> str:
-    """How two tensors differ; `found` is None where their data types or sizes do."""
+def diff(a: Source, b: Source, differences: Differences | None) -> str:
+    """The report of `diff`; `differences` is None for tensors of different data types or sizes."""
     values: dict[str, Any] = {"different": None, "first": [], "largest_absolute": None, "largest_relative": None}
-    if found:
-        first = [{"index": index, "A": in_a, "B": in_b} for index, in_a, in_b in view.first_differences(found)]
-        largest = _finite({"largest_absolute": found.largest_absolute, "largest_relative": found.largest_relative})
-        values = {"different": found.count, "first": first, **largest}
-    return _as_json({"equal": bool(found and not found.count), "A": _tensor_json(a), "B": _tensor_json(b), **values})
+    if differences:
+        first = [{"index": index, "A": in_a, "B": in_b} for index, in_a, in_b in view.first_differences(differences)]
+        largest = {"largest_absolute": differences.largest_absolute, "largest_relative": differences.largest_relative}
+        values = {"different": differences.count, "first": first, **_finite(largest)}
+    equal = differences is not None and not differences.count
+    return _as_json({"equal": equal, "A": _tensor_json(a), "B": _tensor_json(b), **values})
 
 
 def show(sources: Sequence[Source], statistics: Sequence[Statistics | None]) -> str:
-    """What `show` knows of each tensor."""
+    """The report of `show`; `statistics` has an entry for each source, which is None without --stats."""
     tensors = [
         {
             "name": source.name,
@@ -90,15 +91,15 @@ def show(sources: Sequence[Source], statistics: Sequence[Statistics | None]) -> 
             "format": source.storage.format,
             "storage": source.storage.details,
             "notes": list(source.gaps()),
-            **({"statistics": _finite(statistics_of(found))} if found else {}),
+            **({"statistics": _finite(statistics_of(each))} if each else {}),
         }
-        for source, found in zip(sources, statistics, strict=True)
+        for source, each in zip(sources, statistics, strict=True)
     ]
     return _as_json({"tensors": tensors})
 
 
 def check(check: Check) -> str:
-    """What `check` found."""
+    """The report of `check`."""
     return _as_json(
         {
             "level": check.level.short,
@@ -113,10 +114,10 @@ def check(check: Check) -> str:
     )
 
 
-def pages(found: dict[str, PageReport | RevseqError], level: FeatureLevel) -> str:
-    """What `verify` found, page by page."""
+def pages(reports: dict[str, PageReport | RevseqError], level: FeatureLevel) -> str:
+    """The report of `verify`; `reports` has the result or the error of each page by its name."""
     pages = []
-    for name, page in found.items():
+    for name, page in reports.items():
         if isinstance(page, RevseqError):
             pages.append({"page": name, "error": message(page), "examples": [], "skipped": 0})
             continue
@@ -136,15 +137,15 @@ def pages(found: dict[str, PageReport | RevseqError], level: FeatureLevel) -> st
 
 
 def outcome(outcome: Outcome) -> str:
-    """What became of one job; the digest only where it was asked for."""
+    """The report of `batch` on one job; with a digest only if it was asked for."""
     line, output, error, size, verified, notes, sha256 = outcome
-    found = {"line": line, "output": output, "ok": error is None, "error": message(error) if error else None}
+    result = {"line": line, "output": output, "ok": error is None, "error": message(error) if error else None}
     digest = {"sha256": sha256} if sha256 else {}
-    return _as_json({**found, "bytes": size, "verified": verified, "notes": [*map(spelled, notes)], **digest})
+    return _as_json({**result, "bytes": size, "verified": verified, "notes": [*map(spelled, notes)], **digest})
 
 
 def levels(levels: Sequence[FeatureLevel]) -> str:
-    """The support table."""
+    """The report of `levels`: one row for each level, with null where it lacks the operator."""
     rows = []
     for level in levels:
         row = support(level)
@@ -161,7 +162,7 @@ def levels(levels: Sequence[FeatureLevel]) -> str:
 
 
 def _finite(numbers: dict[str, Any]) -> dict[str, Any]:
-    """JSON has neither NaN nor infinities nor complex numbers: they are strings."""
+    """The numbers with a string for each NaN, infinity or complex number, which JSON lacks."""
 
     def plain(number: object) -> object:
         finite = not isinstance(number, float) or math.isfinite(number)

@@ -1,4 +1,4 @@
-"""How far the work is: a bar on standard error."""
+"""The progress bar on standard error."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """A bar on standard error with what is done of all bytes or jobs; it appears only when the work lasts."""
+    """A bar that shows how many of all bytes or jobs are done; it appears after half a second of work."""
 
-    _PATIENCE = 0.5  # seconds
+    _DELAY = 0.5  # seconds before the bar appears
     _PAUSE = 0.1  # seconds between two drawings
 
     def __init__(self, total: int, *, shown: bool, unit: str = "bytes") -> None:
@@ -25,14 +25,14 @@ class Progress:
         return self
 
     def advance(self, count: int) -> None:
-        """So many more are done."""
+        """Count so many more bytes or jobs as done, and redraw the bar if it is time."""
         self._done += count
         now = time.monotonic()
         if self._bar:
             due = now - self._drawn >= self._PAUSE
             self._bar.update(self._task, completed=self._done, refresh=due)
             self._drawn = now if due else self._drawn
-        elif self._shown and now - self._began > self._PATIENCE:
+        elif self._shown and now - self._began > self._DELAY:
             self._start()
             self._drawn = now
 
@@ -45,8 +45,8 @@ class Progress:
             "jobs": (progress.MofNCompleteColumn(), progress.TextColumn("jobs")),
         }
         columns = (progress.BarColumn(), *counts[self._unit], progress.TimeRemainingColumn())
-        # Standard error comes out above the bar; standard output, of which rich would make the same, stays what it is.
-        # It is drawn here and not by a thread, which might not start, and would have to be waited for.
+        # Notes on standard error appear above the bar; rich would send standard output there, too. `advance` draws the
+        # bar, not a thread of rich, which might not start, and which the end would have to wait for.
         self._bar = progress.Progress(
             *columns, console=Console(stderr=True), transient=True, redirect_stdout=False, auto_refresh=False
         )

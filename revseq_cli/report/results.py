@@ -1,4 +1,4 @@
-"""What commands found out, before it becomes text or JSON."""
+"""Results of commands, from which text and JSON are made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Check(NamedTuple):
-    """All that `check` found out."""
+    """The result of `check`: `names` has the name of each tensor; `counts` is None if no level accepts the tensors."""
 
     names: dict[str, str]
     values: TensorDesc
@@ -33,7 +33,7 @@ class Check(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of one job of a batch: `line` is that of the manifest, `error` is None if it is done."""
+    """The result of a job of a batch: `line` is its line in the manifest, `error` is None if its output is written."""
 
     line: int
     output: str
@@ -44,15 +44,15 @@ class Outcome(NamedTuple):
     sha256: str | None = None
 
 
-def statistics_of(found: Statistics) -> dict[str, Any]:
-    """By name; without elements that are numbers there is neither a minimum nor a mean."""
-    return {"min": found.least, "max": found.greatest, "mean": found.mean, "NaN": found.nans}
+def statistics_of(statistics: Statistics) -> dict[str, Any]:
+    """The statistics by the names that users see; None for a minimum, maximum or mean that does not exist."""
+    return {"min": statistics.least, "max": statistics.greatest, "mean": statistics.mean, "NaN": statistics.nans}
 
 
 def difference_of(finding: Finding) -> dict[str, Any]:
-    """The first wrong element of an example, and how many there are; empty where there is none."""
-    if not (wrong := finding.differences):
+    """The first wrong element of an example, and how many there are; empty if every element is right."""
+    if not (differences := finding.differences):
         return {}
-    index, found, expected = view.first_differences(wrong)[0]
+    index, found, expected = view.first_differences(differences)[0]
     element = {"index": index, "line": finding.wrong_line, "found": found, "expected": expected}
-    return {**element, "count": wrong.count, "total": wrong.total}
+    return {**element, "count": differences.count, "total": differences.total}

@@ -17,7 +17,7 @@ from revseq_cli.report.results import Check, Outcome, difference_of, statistics_
 from revseq_cli.report.words import spelled
 from revseq_cli.texts import literals
 
-_PREVIEW_CHUNK = 1 << 28  # bytes; each chunk with something of the preview is decoded, once
+_PREVIEW_CHUNK = 1 << 28  # bytes; of larger chunks no preview is shown, since they are decoded whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def show(source: Source, statistics: Statistics | None = None, *, preview: bool) -> str:
-    """One tensor's header and storage, its statistics if there are any, and its first rows."""
+    """The text of `show` for one tensor: data type, sizes and storage, its statistics if given, and a preview."""
     desc, storage = source.desc, source.storage
     details = ", ".join(f"{key} {value}" for key, value in storage.details.items())
     lines = [
@@ -58,7 +58,7 @@ def show(source: Source, statistics: Statistics | None = None, *, preview: bool)
 
 
 def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrangement) -> str:
-    """The same for a person."""
+    """The text of `run --dry-run`; -v prints it, too."""
     plan = arrangement.plan
     cut = ", lines are cut" if plan.cuts_lines else ""
     spooled = ", through temporary files" if arrangement.spooled else ""
@@ -76,7 +76,7 @@ def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrang
 
 
 def print_check(check: Check, *, color: bool) -> None:
-    """The table of constraints, and what follows from them."""
+    """Print the tensors, the table of constraints, hints, the lowest level, and what the lengths do."""
     from rich.table import Column, Table  # rich is loaded where it is used
     from rich.text import Text
 
@@ -107,15 +107,13 @@ def print_check(check: Check, *, color: bool) -> None:
         console.print(Text(printable(f"Note: {spelled(note)}")))
 
 
-def print_pages(found: dict[str, PageReport | RevseqError], *, color: bool) -> None:
-    """The same for a person: a line for each example, and what is wrong with it."""
+def print_pages(reports: dict[str, PageReport | RevseqError], *, color: bool) -> None:
+    """Print a line for each example on each page, what is wrong with it, and a summary; errors are left out."""
     from rich.text import Text
 
     console = _console(color)
-    reports = [page for page in found.values() if not isinstance(page, RevseqError)]
-    for name, page in found.items():
-        if isinstance(page, RevseqError):
-            continue
+    pages = {name: page for name, page in reports.items() if not isinstance(page, RevseqError)}
+    for name, page in pages.items():
         console.print(Text(printable(name), "bold"))
         for finding in page.findings:
             mark = Text("right", "green") if finding.right else Text("WRONG", "bold red")
@@ -123,17 +121,17 @@ def print_pages(found: dict[str, PageReport | RevseqError], *, color: bool) -> N
             console.print(Text(f"  example {finding.number}, line {finding.line}: ").append(mark).append(clamped))
             for line in _wrongs(finding):
                 console.print(Text(f"    {printable(line)}"), soft_wrap=True)
-    findings = [finding for page in reports for finding in page.findings]
-    skipped = sum(page.skipped for page in reports)
+    findings = [finding for page in pages.values() for finding in page.findings]
+    skipped = sum(page.skipped for page in pages.values())
     others = f", {skipped} of other operators skipped" if skipped else ""
-    if reports:
+    if pages:
         wrong = sum(not finding.right for finding in findings)
         examples = "1 example" if len(findings) == 1 else f"{len(findings)} examples"
         console.print(Text(f"{examples}, {wrong} wrong{others}"))
 
 
 def print_batch(outcomes: Sequence[Outcome], jobs: int, seconds: float, *, color: bool) -> None:
-    """How many of all jobs are done, and with how many bytes in what time."""
+    """Print how many of all jobs are done, failed or not begun, with their bytes and seconds."""
     from rich.table import Column, Table
 
     failed = sum(outcome.error is not None for outcome in outcomes)
@@ -146,7 +144,7 @@ def print_batch(outcomes: Sequence[Outcome], jobs: int, seconds: float, *, color
 
 
 def print_levels(levels: Sequence[FeatureLevel], *, color: bool) -> None:
-    """The support table: levels that accept the same share a row."""
+    """Print the table of levels; those that accept the same share a row."""
     from rich.table import Table
 
     table = Table("levels", "dimension counts", "InputTensor, OutputTensor", "SequenceLengthsTensor", show_lines=True)
@@ -164,7 +162,7 @@ def print_levels(levels: Sequence[FeatureLevel], *, color: bool) -> None:
 
 
 def _statistic(key: str, value: complex | None, source: Source) -> str:
-    """As text; the ends as elements of the tensor are written."""
+    """A statistic as text, "-" for None; minimum and maximum of floats as elements of the tensor are printed."""
     if value is None:
         return "-"
     dtype = minifloats.numbers(np.empty(0, source.dtype)).dtype
@@ -173,6 +171,7 @@ def _statistic(key: str, value: complex | None, source: Source) -> str:
 
 
 def _axis_text(values: TensorDesc, axis: int) -> str:
+    """The axis, with the number and the size of its lines if the tensor has it."""
     if not 0 <= axis < values.dimension_count:
         return str(axis)
     lines = prod((*values.sizes[:axis], *values.sizes[axis + 1 :]))
@@ -180,6 +179,7 @@ def _axis_text(values: TensorDesc, axis: int) -> str:
 
 
 def _wrongs(finding: Finding) -> list[str]:
+    """The lines that say what is wrong with an example."""
     lines = [line for problem in finding.problems for line in problem.split("\n")]
     if wrong := difference_of(finding):
         place = "line {line}: OutputTensor at {index} is {found}, and the operator gives {expected}"
@@ -188,7 +188,7 @@ def _wrongs(finding: Finding) -> list[str]:
 
 
 def _console(color: bool) -> Any:  # noqa: ANN401 - rich's Console, which is not loaded yet
-    """Standard output, in lines that no width breaks when it is not a terminal."""
+    """A rich Console on standard output, 200 columns wide if that is no terminal."""
     import sys
 
     from rich.console import Console

@@ -1,4 +1,4 @@
-"""The words of the command line: what each setting is called there, and errors as a terminal shows them."""
+"""Settings as command-line options, and errors as messages on a terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from revseq_cli.ground.errors import Words, shown_line
 if TYPE_CHECKING:
     from revseq_cli.ground.errors import RevseqError
 
-# The option of each setting that hints and notes below this wing name.
+# The option of each setting that the hints and notes of other wings name.
 _OPTIONS = {
     "axis": "--axis",
     "batch_axis": "--batch-axis",
@@ -30,16 +30,16 @@ _OPTIONS = {
 
 
 def spelled(words: str | Words) -> str:
-    """The text, with each setting as it is typed: "try {}" with the axis 1 is "try --axis 1"."""
+    """The text with each setting as the user types it: "try {}" with the axis 1 becomes "try --axis 1"."""
     if isinstance(words, str):
         return words
-    before, *parts = words.text.split("{}")
+    before, *parts = words.text.split("{}")  # not str.format: sizes in the text have braces, too
     typed = (f"{_OPTIONS[name]} {value}".rstrip() for name, value in words.settings)
     return before + "".join(option + part for option, part in zip(typed, parts, strict=True))
 
 
 def message(error: RevseqError) -> str:
-    """The error as the command prints it: what is wrong, what is wanted, and what to type next."""
+    """The lines that a command prints for an error: for each part what is wrong, what is wanted, and a hint."""
     return "\n".join(map(_message, error.parts()))
 
 
