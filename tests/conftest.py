@@ -1,19 +1,19 @@
 """What all tests share: the real command, and the option that rewrites the golden samples."""
 
+import contextlib
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from folders import content
 from forked import Server
+from processes import COMMAND, start, until
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "samples"
-COMMAND = Path(sys.executable).with_name("revseq")
 # How the names of variables begin that Python or a library reads when it starts.
 AT_START = ("PYTHON", "LC_", "LANG", "HDF5_")
 
@@ -82,7 +82,7 @@ def forked():
 def revseq(tmp_path, forked, tmp_path_factory):
     """Run the command in an empty folder: forked, or as it is installed where the environment changes how it starts.
 
-    What else an order may say: `limits` of the process, `code` that runs first, and a `fault`, see tests/faults.py.
+    What else an order may say: `code` that runs first, and a `fault`, see tests/faults.py.
     """
 
     def run(*args, stdin=b"", env=(), cwd=tmp_path, **order):
@@ -100,6 +100,36 @@ def revseq(tmp_path, forked, tmp_path_factory):
         return Result(status, streams[1].read_bytes(), streams[2].read_bytes())
 
     return run
+
+
+@pytest.fixture
+def held(tmp_path_factory):
+    """Start the usual job, and return while it writes, with what lets it go on; see tests/held/sitecustomize.py."""
+    started = []
+
+    def run(folder, *args, **options):
+        marks = tmp_path_factory.mktemp("held")
+        env = {"HELD": str(marks), "PYTHONPATH": str(Path(__file__).with_name("held"))}
+        process = start(folder, *args, env=env, **options)
+        started.append(process)
+        until(lambda: (marks / "reached").exists() or process.poll() is not None)
+        assert process.poll() is None, process.communicate()
+        return process, (marks / "go").touch
+
+    yield run
+    for process in started:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.fixture
+def small(tmp_path):
+    """1 MiB in lines of 1024, and their lengths: many blocks where --memory is small."""
+    rng = np.random.default_rng(2)
+    np.save(tmp_path / "x.npy", rng.integers(0, 2**32, (1 << 8, 1 << 10), np.uint32))
+    np.save(tmp_path / "n.npy", rng.integers(0, 1 << 11, (1 << 8, 1), np.uint32))
+    return tmp_path
 
 
 @pytest.fixture

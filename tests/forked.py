@@ -26,7 +26,7 @@ import faults
 # imports as little as it can, since shells start it hundreds of times.
 _PROGRAM = """\
 #!{python} -IS
-import _signal, _socket, marshal, posix, sys
+import _signal, _socket, marshal, posix, resource, sys
 streams = []
 for fd in range(3):
     try:
@@ -34,8 +34,8 @@ for fd in range(3):
     except OSError:
         continue
     streams.append(fd)
-umask = posix.umask(0)
-order = {{"args": sys.argv[1:], "streams": streams, "umask": umask, "env": dict(posix.environ)}}
+limits = [(kind, resource.getrlimit(kind)) for kind in (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE)]
+order = {{"args": sys.argv[1:], "streams": streams, "umask": posix.umask(0), "env": dict(posix.environ), "limits": limits}}
 fds = b"".join(fd.to_bytes(4, sys.byteorder) for fd in (posix.open(".", posix.O_RDONLY), *streams))
 server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
 server.connect({address!r})
@@ -131,9 +131,8 @@ def child(order, folder, *streams):
         os.environ.update((os.fsdecode(name), os.fsdecode(value)) for name, value in order["env"].items())
     if "umask" in order:
         os.umask(order["umask"])
-    for kind, value in order.get("limits", ()):
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(kind, (value, value))
+    for kind, limits in order.get("limits", ()):
+        resource.setrlimit(kind, limits)
     if "fault" in order:
         faults.install(**order["fault"])
     exec(order.get("code", ""), {})

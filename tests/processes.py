@@ -6,13 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
-from conftest import COMMAND
+COMMAND = Path(sys.executable).with_name("revseq")
 
 
-def start(folder, *args, env=()):
+def start(folder, *args, env=(), overwrite=True):
     """The usual job of a folder, onto an old output."""
-    command = [COMMAND, "run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy", "--overwrite", *args]
+    command = [COMMAND, "run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy", *["--overwrite"] * overwrite, *args]
     return subprocess.Popen(
         command, cwd=folder, env=os.environ | dict(env), stdout=-1, stderr=-1, start_new_session=True
     )
@@ -27,7 +28,7 @@ _PEAK = (
 def peak(folder, *args):
     """Standard output, the most memory in KiB, and the status; measured from a small process, whose size counts too."""
     command = [sys.executable, "-c", _PEAK, COMMAND, *map(str, args)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     out, memory, status = done.stdout.rsplit("\n", 3)[:3]
     return out, int(memory), int(status)
 
@@ -38,9 +39,12 @@ def members(group):
     return [int(line.split()[0]) for line in found.stdout.splitlines() if "Z" not in line.split()[1]]
 
 
-def until(condition, seconds=20):
+PATIENCE = 120  # seconds; what has not come by then, even on a busy machine, does not come
+
+
+def until(condition):
     """Wait for it; AssertionError when it does not come."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
