@@ -135,7 +135,7 @@ def test_a_scheduler_is_for_the_engine_that_has_one():
         ("processes", 3, 3 * 24_501, 25, 3, 3 * 24_501),
         ("processes", 8, MANY, 100, 1, 98_001),  # one block needs one worker
         ("threads", 4, 2 * 661, 1, 2, 2 * 661),  # for five it is too little, and so it is for four
-        ("threads", 4, 2 * 661 - 2, 1, 1, 661),
+        ("threads", 4, 1000, 1, 1, 661),
     ],
 )
 def test_blocks_and_memory_of_a_reversal(name, cores, memory, lines, workers, need):
