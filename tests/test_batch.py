@@ -22,7 +22,7 @@ import pytest
 from conftest import COMMAND, SAMPLES
 from processes import members, until
 
-from revseq_cli.commands import batch, manifest, run, survival
+from revseq_cli.commands import batch, manifest, run, supervisor
 from revseq_cli.formats.contract import Layout
 from revseq_cli.formats.documents import Text
 from revseq_cli.ground import stopping
@@ -551,7 +551,7 @@ def test_h67_a_file_that_its_library_dies_of(files):
 def test_what_was_written_before_its_process_died_is_told(tmp_path):
     """Of a job that had but to report: it is not done again, which would find its own output."""
     (tmp_path / "y.npy").write_bytes(b"whole")
-    known = survival.Survivor(None, None, [str(tmp_path / "y.npy")], fail_fast=False)
+    known = supervisor.Supervisor(None, None, [str(tmp_path / "y.npy")], fail_fast=False)
     outcome = Outcome(1, "y.npy", None)
     for temporary, named in (("gone", True), ("link", True), ("other", False)):
         path = tmp_path / temporary
@@ -559,8 +559,8 @@ def test_what_was_written_before_its_process_died_is_told(tmp_path):
             os.link(tmp_path / "y.npy", path)
         elif temporary == "other":
             path.write_bytes(b"not yet")
-        assert survival._is_named(str(path), known._outputs[0]) is named
-    assert not survival._is_named(str(tmp_path / "gone"), str(tmp_path / "absent"))
+        assert supervisor._is_named(str(path), known._outputs[0]) is named
+    assert not supervisor._is_named(str(tmp_path / "gone"), str(tmp_path / "absent"))
     assert outcome.error is None
 
 

@@ -1,4 +1,4 @@
-"""What every command is: its help is an argument, and an option with one value stands once."""
+"""The class of all commands: the help is an argument, and an option with one value may be given once."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 class _Command(click.Command):
-    """A command that takes each option with one value once: of two values, Click would drop the first in silence."""
+    """A command that refuses an option with one value if it is given twice; Click would ignore the first value."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """What Click makes of them; BadOptionUsage for an option that stands twice."""
+        """Parse the arguments as Click does; BadOptionUsage for such an option."""
         if not ctx.resilient_parsing:
-            _, _, found = self.make_parser(ctx).parse_args(list(args))
-            single = [each for each in found if isinstance(each, click.Option) and _takes_one_value(each)]
+            _, _, given = self.make_parser(ctx).parse_args(list(args))
+            single = [each for each in given if isinstance(each, click.Option) and _takes_one_value(each)]
             if twice := next((each for i, each in enumerate(single) if each in single[:i]), None):
                 name = max(twice.opts, key=len)
                 raise click.BadOptionUsage(name, f"{name} is given twice, and it takes one value.", ctx)
@@ -29,5 +29,5 @@ def _takes_one_value(option: click.Option) -> bool:
 
 
 def command(name: str, text: str, **attributes: Any) -> Callable[[Callable[..., Any]], click.Command]:
-    """A command with its help, which is no docstring: python -OO has none."""
+    """A decorator that makes a command; `text` is its help, since python -OO removes docstrings."""
     return click.command(name, cls=_Command, help=text, **attributes)

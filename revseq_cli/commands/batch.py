@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from revseq_cli.commands.manifest import Column, Entry
-    from revseq_cli.commands.survival import Event, Order
+    from revseq_cli.commands.supervisor import Event, Order
     from revseq_cli.ground.errors import RevseqError
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.passes.engines.threads import Threads
@@ -29,48 +29,48 @@ if TYPE_CHECKING:
 
 _FAILED = 1
 
-# Options of `run` that are about what one run prints, and not about its job.
-_OF_ONE_RUN = {"example", "picture", "full", "dry_run", "progress", "as_json", "quiet", "verbose", "color"}
-_COLUMNS = [each for each in run.command.params if each.name not in _OF_ONE_RUN]
+# The options of `run` that say what it prints; a job of a batch has the others.
+_PRINTING = {"example", "picture", "full", "dry_run", "progress", "as_json", "quiet", "verbose", "color"}
+_COLUMNS = [each for each in run.command.params if each.name not in _PRINTING]
 _DEFAULTS = [each for each in _COLUMNS if each.name not in ("input", "lengths", "output")]
 
-# Threads wait for the disk side by side. 1,000 jobs of 12 elements took 1.8 s on one thread and 2.1 s on eight where a
-# flush takes 0.2 ms; with 2 ms more for each flush 6.5 s and 2.0 s. So each file and its folder are flushed as by
-# `run`, and none of it is put off.
+# Several threads wait for the disk at once. Where a flush takes 0.2 ms, 1,000 jobs of 12 elements took 1.8 s on one
+# thread and 2.1 s on eight; with 2 ms more for each flush, 6.5 s and 2.0 s. So each job flushes its file and its folder
+# as `run` does.
 _THREADS = 8
 _MOST_UNDER_WAY = 4 * _THREADS
-_MOST_SMALL, _MOST_HELD = 1 << 25, 1 << 20  # bytes of a job that may run beside others, and of one in memory
+_MOST_SMALL, _MOST_HELD = 1 << 25, 1 << 20  # bytes of the tensors of a small job: in files, or held in memory
 
 
 @base.command(
     "batch",
-    """Carry out every job of MANIFEST in one process.
+    """Run every job of MANIFEST in one process.
 
-    MANIFEST is JSON lines or CSV, or - for standard input: a job a line, with input, lengths, axis, output, and any
-    option below by its long name. Options that are given here are the defaults for every job. Paths are relative to
-    the current folder. The suffix .jsonl, .json or .csv decides on the format, or else whether it begins with a brace.
+    MANIFEST is JSON lines or CSV, or - for standard input. Each line is a job with input, lengths, axis, output, and
+    any option below by its long name. Options given here are the defaults for all jobs. Paths are relative to the
+    current folder. The suffix .jsonl, .json or .csv says the format; with another suffix, JSON begins with a brace.
 
-    The whole MANIFEST is checked before the first job begins. A job that fails does not stop the others, and makes the
-    exit status 1; nor does one whose process dies, as over a crafted file. What standard output does not take is told
-    on standard error, and makes the exit status 2. With --json each job has schema, line, output, ok, error, bytes,
-    verified and notes.
+    The whole MANIFEST is checked before the first job begins. If a job fails, the others still run, and the exit status
+    is 1; the same holds if its process dies, for example over a crafted file. If standard output fails, jobs are
+    reported on standard error, and the exit status is 2. With --json each job has schema, line, output, ok, error,
+    bytes, verified and notes.
     """,
     params=[*_DEFAULTS],
     epilog="Example: revseq batch samples/batch.jsonl",
 )
 @click.argument("manifest", metavar="MANIFEST", type=click.Path())
-@click.option("--fail-fast", is_flag=True, help="Begin no job any more once one has failed.")
+@click.option("--fail-fast", is_flag=True, help="Begin no more jobs after one has failed.")
 @click.option("--progress/--no-progress", default=True, help="A progress bar, if standard error is a terminal.")
-@click.option("--json", "as_json", is_flag=True, help="Report as JSON, one object a line for each job.")
+@click.option("--json", "as_json", is_flag=True, help="Report as JSON, with one object on a line for each job.")
 @options.output_options
 def command(
     manifest: str,
     fail_fast: bool,
     as_json: bool,
-    voice: options.Voice,
+    console: options.Console,
     **defaults: Any,
 ) -> int:
-    """Carry the command out."""
+    """Run the command."""
     from revseq_cli.commands.manifest import parse, refuse_streams
     from revseq_cli.formats import references  # --help must not load NumPy
     from revseq_cli.ground import stopping  # --help must not load NumPy
@@ -78,42 +78,43 @@ def command(
     from revseq_cli.report.progress import Progress
 
     text = references.Reference(manifest).text
-    jobs = [job._replace(options=_defaults_of(job, defaults) | job.options) for job in parse(text, _columns())]
-    if not as_json and any(job.options["sha256"] for job in jobs):
+    entries = [each._replace(options=_defaults_for(each, defaults) | each.options) for each in parse(text, _columns())]
+    if not as_json and any(entry.options["sha256"] for entry in entries):
         raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
-    refuse_streams(jobs)  # before anything about them is told there
-    shown = voice.shows_progress and not (as_json and options.is_terminal())  # the lines go where the bar would be
+    refuse_streams(entries)  # before anything is printed
+    shown = console.shows_progress and not (as_json and options.is_terminal())  # JSON lines would break the bar
     began = time.monotonic()
     outcomes: list[Outcome] = []
-    told = _Report(text.name, voice, as_json)
+    report = _Report(text.name, console, as_json)
     with (
         stopping.deferred(),
-        Progress(len(jobs), shown=shown, unit="jobs") as bar,
-        contextlib.closing(_outcomes(jobs, fail_fast, voice)) as ended,
+        Progress(len(entries), shown=shown, unit="jobs") as bar,
+        contextlib.closing(_outcomes(entries, fail_fast, console)) as ended,
     ):
         try:
             for outcome in ended:
                 outcomes.append(outcome)
-                told.tell(outcome)
+                report.add(outcome)
                 bar.advance(1)
         except stopping.Stopped:
             done = sum(not outcome.error for outcome in outcomes)
-            voice.note(f"stopped when {done} of {len(jobs)} outputs were reported; with --overwrite all can run again")
+            reported = f"{done} of {len(entries)} outputs were reported"
+            console.note(f"stopped when {reported}; with --overwrite all can run again")
             raise
-    told.require_all()
-    if not (as_json or voice.quiet):
-        tables.print_batch(outcomes, len(jobs), time.monotonic() - began, color=voice.colored)
+    report.require_all()
+    if not (as_json or console.quiet):
+        tables.print_batch(outcomes, len(entries), time.monotonic() - began, color=console.colored)
     return _FAILED if any(outcome.error for outcome in outcomes) else 0
 
 
-def _defaults_of(job: Entry, defaults: dict[str, Any]) -> dict[str, Any]:
-    """The options given for every job; what names a scheduler gives way to a job's own word for it."""
-    named = {"scheduler": None, "scheduler_file": None}
-    return defaults | named if named.keys() & job.options.keys() else defaults
+def _defaults_for(entry: Entry, defaults: dict[str, Any]) -> dict[str, Any]:
+    """The defaults for a job: without a scheduler if the job names one, in either way."""
+    neither = {"scheduler": None, "scheduler_file": None}
+    return defaults | neither if neither.keys() & entry.options.keys() else defaults
 
 
 def _columns() -> dict[str, Column]:
-    """What a job may say: the options of `run` by their long names, and what parses them there."""
+    """The columns of a manifest: the options of `run` by their long names, with their parsers."""
     from revseq_cli.commands.manifest import Column
 
     context = click.get_current_context()
@@ -131,27 +132,27 @@ def _columns() -> dict[str, Column]:
 
 
 class _Report:
-    """Tells what became of each job; where standard output fails, on standard error."""
+    """Prints the result of each job: JSON on standard output, and the rest on standard error."""
 
-    def __init__(self, manifest: str, voice: options.Voice, as_json: bool) -> None:
-        self._manifest, self._voice, self._as_json = manifest, voice, as_json
-        self._lost: list[OSError] = []
+    def __init__(self, manifest: str, console: options.Console, as_json: bool) -> None:
+        self._manifest, self._console, self._as_json = manifest, console, as_json
+        self._failures: list[OSError] = []  # of standard output
 
-    def tell(self, outcome: Outcome) -> None:
-        """What became of a job."""
+    def add(self, outcome: Outcome) -> None:
+        """Print the result of a job."""
         from revseq_cli.report.words import message
 
         where = f"{printable(self._manifest)}: line {outcome.line}"
         if self._as_json:
             self._print(outcome, where)
         for note in outcome.notes:
-            self._voice.note(f"{where}: {note}")
+            self._console.note(f"{where}: {note}")
         if outcome.error:
             lines = message(outcome.error).split("\n")
             click.echo("\n".join(_placed(line, where) for line in lines), file=sys.stderr)
         else:
             verified = ", and verified it" if outcome.verified else ""
-            self._voice.detail(f"{where}: wrote {outcome.output}{verified}")
+            self._console.detail(f"{where}: wrote {outcome.output}{verified}")
 
     def _print(self, outcome: Outcome, where: str) -> None:
         from revseq_cli.report import objects
@@ -159,153 +160,155 @@ class _Report:
         try:
             click.echo(objects.outcome(outcome))
         except OSError as e:
-            self._lost.append(e)
-            if not outcome.error:  # an error is told there anyway
+            self._failures.append(e)
+            if not outcome.error:  # `add` prints an error there in any case
                 click.echo(f"{where}: wrote {printable(outcome.output)}", file=sys.stderr)
 
     def require_all(self) -> None:
         """TensorIOError if standard output has failed."""
-        if self._lost:
-            found = f"cannot write: {self._lost[0].strerror}; {len(self._lost)} of the jobs are told above instead"
+        if self._failures:
+            found = f"cannot write: {self._failures[0].strerror}"
+            found += f"; {len(self._failures)} of the jobs are told above instead"
             raise TensorIOError(found, where="standard output")
 
 
 def _placed(line: str, where: str) -> str:
-    """A line of a message; each error in it begins with the line of the manifest."""
+    """A line of a message; if an error begins there, with `where`, its line in the manifest."""
     return f"Error: {where}: {line.removeprefix('Error: ')}" if line.startswith("Error: ") else line
 
 
-class _Needed(NamedTuple):
-    """What the process of the jobs has to know: all of them, and the default scheduler with where it was said."""
+class _Setup(NamedTuple):
+    """What the process that runs the jobs gets; `scheduler` is the default one and Click's ParameterSource of it."""
 
-    jobs: list[Entry]
+    entries: list[Entry]
     fail_fast: bool
-    voice: options.Voice
+    console: options.Console
     scheduler: tuple[Any, Any]
 
 
-def _outcomes(jobs: list[Entry], fail_fast: bool, voice: options.Voice) -> Generator[Outcome, None, None]:
-    """What became of each job that was begun, in the order of the manifest."""
-    from revseq_cli.commands.survival import Survivor
+def _outcomes(entries: list[Entry], fail_fast: bool, console: options.Console) -> Generator[Outcome, None, None]:
+    """Run the jobs in another process; the outcome of each job that began, in the order of the manifest."""
+    from revseq_cli.commands.supervisor import Supervisor
     from revseq_cli.report.results import Outcome
 
     context = click.get_current_context()
     scheduler = context.params.get("scheduler"), context.get_parameter_source("scheduler")
 
-    def failed(job: int, error: RevseqError) -> Outcome:
-        return Outcome(jobs[job].line, jobs[job].options["output"], error)
+    def failed(index: int, error: RevseqError) -> Outcome:
+        return Outcome(entries[index].line, entries[index].options["output"], error)
 
-    needed = _Needed(jobs, fail_fast, voice, scheduler)
-    return Survivor(_serve, needed, [job.output for job in jobs], fail_fast=fail_fast).outcomes(failed)
+    setup = _Setup(entries, fail_fast, console, scheduler)
+    return Supervisor(_serve, setup, [entry.output for entry in entries], fail_fast=fail_fast).outcomes(failed)
 
 
-def _serve(needed: _Needed, order: Order, tell: Callable[[Event], None]) -> None:
-    """Carry out what the order says, in the process that it is for."""
+def _serve(setup: _Setup, order: Order, send: Callable[[Event], None]) -> None:
+    """Run the jobs of an order, in the process that got it."""
     from revseq_cli.formats.storage import newfile
 
     newfile.tag = order.tag
     context = click.Context(command, info_name="batch")
-    scheduler, source = needed.scheduler
+    scheduler, source = setup.scheduler
     context.params = {"scheduler": scheduler}
     if source:
         context.set_parameter_source("scheduler", source)
     with context.scope():
         try:
-            _Batch(needed, order, tell).carry_out()
+            _Batch(setup, order, send).run_all()
         finally:
-            needed.voice.environment()  # it is here that HDF5 is needed
+            setup.console.library_notes()  # this process is the one that loads HDF5
 
 
 class _Batch:
-    """Carries jobs out: small ones on threads, the others one after another with the whole machine for each."""
+    """Runs jobs: small ones side by side on threads, each of the others alone, with the whole machine."""
 
-    def __init__(self, needed: _Needed, order: Order, tell: Callable[[Event], None]) -> None:
+    def __init__(self, setup: _Setup, order: Order, send: Callable[[Event], None]) -> None:
         from revseq_cli.commands.manifest import Writers
 
-        self._jobs, self._fail_fast, self._verbose = needed.jobs, needed.fail_fast, needed.voice.verbose
-        self._order, self._tell, self._writers = order, tell, Writers(needed.jobs)
-        self._halted = threading.Event()  # no job is to begin any more
+        self._entries, self._fail_fast, self._verbose = setup.entries, setup.fail_fast, setup.console.verbose
+        self._order, self._send, self._writers = order, send, Writers(setup.entries)
+        self._halted = threading.Event()  # set after a failure with --fail-fast: no more jobs begin
 
-    def carry_out(self) -> None:
-        """Begin each job in the order of the manifest; what becomes of it is told."""
+    def run_all(self) -> None:
+        """Run the jobs, which begin in the order of the manifest, and send the events of each."""
         from revseq_cli.ground import stopping
         from revseq_cli.passes.engines.threads import Threads
 
         under_way: set[Future[Any]] = set()
         pool = Threads(0 if self._order.alone else _THREADS)
         try:
-            for place in self._order.jobs:
+            for index in self._order.jobs:
                 stopping.check()
                 if self._halted.is_set():
                     break
-                self._begin(place, pool, under_way)
+                self._begin(index, pool, under_way)
                 _await(under_way, pool, _MOST_UNDER_WAY)
             _await(under_way, pool, 0)
         finally:
             pool.end()
 
-    def _begin(self, place: int, pool: Threads, under_way: set[Future[Any]]) -> None:
-        """Headers are read one after another: so the threads need share no parser."""
-        from revseq_cli.commands.survival import Event
+    def _begin(self, index: int, pool: Threads, under_way: set[Future[Any]]) -> None:
+        """Read the headers of a job, here, so that threads share no parser; then run it, or let a thread do so."""
+        from revseq_cli.commands.supervisor import Event
 
-        job = self._jobs[place]
-        self._tell(Event("begun", place))
+        entry = self._entries[index]
+        self._send(Event("begun", index))
         try:
-            delivery = _delivery(**job.options)
-            self._refuse_outputs(job.line, delivery.work)
-        except Exception as e:  # noqa: BLE001 - whatever it is, it is about this job alone
-            self._tell(Event("ended", place, self._failed(job, e)))
+            delivery = _delivery(**entry.options)
+            self._refuse_outputs(entry.line, delivery.job)
+        except Exception as e:  # noqa: BLE001 - any error ends this job alone
+            self._send(Event("ended", index, self._failed(entry, e)))
             return
-        if _is_small(delivery, job.options["memory"]):
-            with contextlib.suppress(EngineError):  # where there are no threads it is done here
-                under_way.add(pool.submit(functools.partial(self._carry_out, place, delivery)))
+        if _is_small(delivery, entry.options["memory"]):
+            with contextlib.suppress(EngineError):  # no thread can be started
+                under_way.add(pool.submit(functools.partial(self._run, index, delivery)))
                 return
         _await(under_way, pool, 0)
-        self._carry_out(place, delivery)
+        self._run(index, delivery)
 
-    def _refuse_outputs(self, line: int, work: Job) -> None:
-        """A manifest does not say which files a model names; now that it has been read, they are known."""
-        for source in (work.values, work.lengths):
+    def _refuse_outputs(self, line: int, job: Job) -> None:
+        """FormatError if a file that the job's model names is an output; the manifest does not have these names."""
+        for source in (job.values, job.lengths):
             if source.described and (error := self._writers.refusal(source.name, os.path.realpath(source.path), line)):
                 raise error
 
-    def _carry_out(self, place: int, delivery: run.Delivery) -> None:
-        """Write the output of a job, if it is to begin."""
-        from revseq_cli.commands.survival import Event
+    def _run(self, index: int, delivery: run.Delivery) -> None:
+        """Write the output of a job, unless no more jobs are to begin."""
+        from revseq_cli.commands.supervisor import Event
         from revseq_cli.report.results import Outcome
 
-        job, outcome = self._jobs[place], None
+        entry, outcome = self._entries[index], None
 
         def done(digest: str | None) -> Outcome:
-            size, notes = delivery.work.values.desc.total_bytes, tuple(delivery.sink.notes)
-            return Outcome(job.line, job.options["output"], None, size, delivery.target.verify, notes, digest)
+            size, notes = delivery.job.values.desc.total_bytes, tuple(delivery.sink.notes)
+            return Outcome(entry.line, entry.options["output"], None, size, delivery.target.verify, notes, digest)
 
         def complete(digest: str | None) -> None:
-            self._tell(Event("complete", place, done(digest), delivery.sink.file.temporary))
+            self._send(Event("complete", index, done(digest), delivery.sink.file.temporary))
 
         if not self._halted.is_set():
             try:
-                outcome = done(delivery.carry_out(lambda _: None, complete=complete))
-            except Exception as e:  # noqa: BLE001 - see above
-                outcome = self._failed(job, e)
-        self._tell(Event("ended", place, outcome))
+                outcome = done(delivery.run(lambda _: None, complete=complete))
+            except Exception as e:  # noqa: BLE001 - any error ends this job alone
+                outcome = self._failed(entry, e)
+        self._send(Event("ended", index, outcome))
 
-    def _failed(self, job: Entry, error: Exception) -> Outcome:
+    def _failed(self, entry: Entry, error: Exception) -> Outcome:
+        """The outcome of a job that an exception ended; raises Stopped after a signal, which may have caused it."""
         from revseq_cli.ground import stopping
         from revseq_cli.report.results import Outcome
 
-        stopping.check()  # what failed after a signal came may have failed because of it
+        stopping.check()
         if self._fail_fast:
             self._halted.set()
         if self._verbose > 1:
             import traceback
 
             traceback.print_exception(error)
-        return Outcome(job.line, job.options["output"], worded(error, job.options["output"]))
+        return Outcome(entry.line, entry.options["output"], worded(error, entry.options["output"]))
 
 
 def _await(under_way: set[Future[Any]], pool: Threads, most: int) -> None:
-    """Return when at most so many are under way."""
+    """Wait until at most `most` futures are under way; an exception of one is raised here."""
     from revseq_cli.ground import stopping
 
     while len(under_way) > most:
@@ -317,19 +320,19 @@ def _await(under_way: set[Future[Any]], pool: Threads, most: int) -> None:
 
 
 def _is_small(delivery: run.Delivery, memory: int) -> bool:
-    """Whether the engine has no use for more than one core, and the memory is enough for one such job a thread."""
+    """Whether a job may run beside others: on one core, with room in the memory for one such job on each thread."""
     from revseq_cli.formats.held import HeldSource
     from revseq_cli.formats.textfiles import TextSink
     from revseq_cli.passes.engines.table import SERIAL
 
-    work, arrangement = delivery.work, delivery.arrangement
+    job, arrangement = delivery.job, delivery.arrangement
     if arrangement.engine is not SERIAL or arrangement.need * _THREADS > memory:
         return False
-    # What is held whole is no part of that memory, and text takes many times the bytes of its numbers.
+    # `need` does not count tensors that are held whole, and text needs many times the bytes of its numbers.
     held = isinstance(delivery.sink, TextSink) or any(
-        isinstance(each, HeldSource) for each in (work.values, work.lengths)
+        isinstance(each, HeldSource) for each in (job.values, job.lengths)
     )
-    return work.values.desc.total_bytes + work.lengths.desc.total_bytes <= (_MOST_HELD if held else _MOST_SMALL)
+    return job.values.desc.total_bytes + job.lengths.desc.total_bytes <= (_MOST_HELD if held else _MOST_SMALL)
 
 
 def _delivery(
@@ -342,13 +345,13 @@ def _delivery(
     lengths: str | None = None,
     **others: Any,
 ) -> run.Delivery:
-    """The job that options ask for, with headers read and nothing written."""
+    """The job of these options: its headers are read, and nothing is written yet."""
     from revseq_cli.passes import jobs
 
     resources = options.take_resources(others)
     layout = options.take_layout(others)
     request = options.request_of(lengths=lengths, format_name=format_name, absolute=resources.elsewhere, **others)
     target = run.Target.of(output, format_name, request, layout, overwrite=overwrite, verify=verify, sha256=sha256)
-    work = jobs.load(request)
-    work.require(level)
-    return target.delivery(work, resources)
+    job = jobs.load(request)
+    job.require(level)
+    return target.delivery(job, resources)

@@ -1,4 +1,4 @@
-"""`revseq check`: every constraint with found and wanted, pass or fail."""
+"""`revseq check`: every constraint of a feature level, pass or fail."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @base.command(
     "check",
-    """Hold a job against every constraint of a feature level.
+    """Check a job against every constraint of a feature level.
 
     INPUT and LENGTHS are named as in revseq run; a docs-style text or a DxDispatch model is a whole job and needs no
     LENGTHS.
@@ -40,10 +40,10 @@ def command(
     format_name: str | None,
     level: FeatureLevel,
     as_json: bool,
-    voice: options.Voice,
+    console: options.Console,
     **job_options: Any,
 ) -> int:
-    """Carry the command out."""
+    """Run the command."""
     from revseq_cli.formats import textfiles
     from revseq_cli.operator import spec  # --help must not load NumPy
     from revseq_cli.passes import folds, jobs, reversal  # --help must not load NumPy
@@ -53,22 +53,22 @@ def command(
 
     if example and as_json:
         raise UsageError("--example prints text", "no --json with it", "leave out --json")
-    work = jobs.load(options.request_of(format_name=format_name, override=True, **job_options))
-    values, lengths = work.values.desc, work.lengths.desc
-    found = spec.constraints(values, lengths, work.axis, level)
-    holds = all(constraint.ok for constraint in found)
-    if example and holds:
-        textfiles.require_text(values, work.values.name)
-        result = reversal.reversed_in_memory(work, Resources())
+    job = jobs.load(options.request_of(format_name=format_name, override=True, **job_options))
+    values, lengths = job.values.desc, job.lengths.desc
+    constraints = spec.constraints(values, lengths, job.axis, level)
+    valid = all(constraint.ok for constraint in constraints)
+    if example and valid:
+        textfiles.require_text(values, job.values.name)
+        output = reversal.reversed_in_memory(job, Resources())
         most = view.MOST_ON_TERMINAL if options.is_terminal() and not full else None
-        click.echo(view.example_text(work.values, work.lengths, work.axis, result, most, voice.marks), color=True)
+        click.echo(view.example_text(job.values, job.lengths, job.axis, output, most, console.marks), color=True)
         return 0
-    lowest = spec.lowest_level(values, lengths, work.axis)
-    # Lengths that the operator could not use at any level have no effect to count.
-    counts = folds.count_lengths(work, Resources()) if lowest is not None else None
-    checked = Check(work.names, values, lengths, work.axis, level, found, lowest, counts, work.batch_axis, work.gaps())
+    lowest = spec.lowest_level(values, lengths, job.axis)
+    # Lengths that no level accepts have no effects to count.
+    counts = folds.count_lengths(job, Resources()) if lowest is not None else None
+    result = Check(job.names, values, lengths, job.axis, level, constraints, lowest, counts, job.batch_axis, job.gaps())
     if as_json:
-        click.echo(objects.check(checked))
-    elif not voice.quiet:
-        tables.print_check(checked, color=voice.colored)
-    return 0 if holds else 1
+        click.echo(objects.check(result))
+    elif not console.quiet:
+        tables.print_check(result, color=console.colored)
+    return 0 if valid else 1

@@ -1,4 +1,4 @@
-"""The group `revseq`: its table of commands, each loaded when it is called."""
+"""The group `revseq`, and the table of its commands."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import click
 
 from revseq_cli import __version__
 
-# Name and one line of help; the module of that name holds the command.
+# The name of each command and its line of help; the module of that name has the command.
 COMMANDS = {
     "run": "Reverse the start of every line of a tensor; print or write it.",
-    "check": "Hold a job against every constraint of a feature level.",
-    "batch": "Carry out many jobs in one process.",
+    "check": "Check a job against every constraint of a feature level.",
+    "batch": "Run many jobs in one process.",
     "verify": "Recompute every example on docs pages.",
     "show": "Show data type, sizes and storage of tensors, and a preview.",
     "convert": "Write a tensor in another format, bit for bit or not at all.",
@@ -24,14 +24,14 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command only when it is called."""
+    """A group that imports the module of a command only when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """The table's order."""
+        """The names of the commands, in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """The command, from its module."""
+        """The command from its module; None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = import_module(f"revseq_cli.commands.{cmd_name}").command
@@ -39,14 +39,14 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The table, without importing a command."""
+        """Write the table of commands into the help; no command is imported."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Name the commands where one is misspelt."""
+        """Find the command as Click does; for an unknown one, the error lists all commands."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             ctx.fail(f"No such command {args[0]!r}. The commands are {', '.join(COMMANDS)}.")
         return super().resolve_command(ctx, args)
@@ -60,11 +60,11 @@ class LazyGroup(click.Group):
     help="""DirectML's operator DML_REVERSE_SUBSEQUENCES on tensor files.
 
     For each line of a tensor along an axis, the first LENGTH elements are reversed and the rest are copied.
-    """,  # no docstring, which python -OO would not have
+    """,  # not a docstring, which python -OO removes
 )
 @click.version_option(__version__, prog_name="revseq", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """Show the help where no command is called."""
+    """Print the help if no command is given."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

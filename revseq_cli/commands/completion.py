@@ -1,8 +1,8 @@
-"""`revseq completion`: the script that teaches a shell to complete; and what it asks for, answered.
+"""`revseq completion`: the completion scripts of shells, and the answers to their requests.
 
-A name from a file must reach the shell's line as a word, and never as code. zsh and fish quote what they insert; bash
-and PowerShell take it as it is, so it is quoted here. What the user has typed stays as it is. A name that the quotes
-around the cursor cannot hold is left out, and so is every name behind a word whose meaning only the shell knows.
+A name from a file must become a word on the command line, and never code. zsh and fish quote completions themselves;
+bash and PowerShell do not, so this module quotes them. The text that the user typed is not changed. A name is left out
+if the quotes around the cursor cannot hold it, or if only the shell can tell what the typed word means.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 VARIABLE = "_REVSEQ_COMPLETE"
-# Words of ours, which mean the same in every shell, in quotes or not.
+# Text that means the same in every shell, in quotes or not.
 _SAFE = re.compile(r"[\w./+-]*", re.ASCII)
 
 
 class _Grammar(NamedTuple):
-    """How a shell writes a word.
+    """How a shell quotes words.
 
-    `escapable` has, for each kind of quotes and for none, what the escape character can stand before: None is anything.
-    `known` matches a word as it is typed, up to the cursor, if its meaning can be told without asking the shell.
+    `escapable` has the characters that `escape` escapes, outside quotes and in each kind of quotes; None is any.
+    `known` matches a typed word, up to the cursor, whose meaning is clear without the shell: it has no variables.
     """
 
     escape: str
@@ -61,10 +61,9 @@ _POWERSHELL = _Grammar(
 
 
 class _Word(NamedTuple):
-    """The word at the cursor: as it is typed, what that means, and the quote that is open there.
+    """The word at the cursor: as it is typed, its value without quotes, and the quote that is still open.
 
-    An escape that stands before nothing yet is no part of it. Where `is_known` is not set, the shell may take the word
-    for something else.
+    An escape character at its end is left out. Unless `is_known` is set, the shell may give it another value.
     """
 
     typed: str = ""
@@ -74,7 +73,7 @@ class _Word(NamedTuple):
 
 
 class _Reader:
-    """Takes a line apart, character by character: `words` have what those before the last one mean."""
+    """Splits a line into words: `words` has the values of all but the one at the cursor, which is `last`."""
 
     def __init__(self, line: str, grammar: _Grammar) -> None:
         self.words: list[str] = []
@@ -109,38 +108,38 @@ class _Reader:
 
 
 class _Shell(ShellComplete):
-    """A shell; its script gives the line up to the cursor in the first of `variables`."""
+    """A shell, whose script sets the environment `variables`; the first has the line up to the cursor."""
 
     variables: tuple[str, ...] = ("COMP_LINE",)
     grammar: ClassVar[_Grammar] = _POSIX
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """The words before the cursor, and the one that is being typed."""
+        """The values of the words behind the command's name, and of the word at the cursor."""
         reader = _Reader(os.environ[self.variables[0]], self.grammar)
         self.word = reader.last
         option = re.match(r"--[\w-]+=", self.word.value)
-        self._option = option[0] if option else ""  # Click gives only what follows it
+        self._option = option[0] if option else ""  # Click completes only the value behind it
         return reader.words[1:], self.word.value
 
     def complete(self) -> str:
-        """A line for each completion that the shell's line can hold."""
+        """The answer to the script: the line of each completion that can be quoted."""
         args, incomplete = self.get_completion_args()
         try:
             items = self.get_completions(args, incomplete)
-        except click.UsageError:  # the words before are wrong; the command itself will say so
+        except click.UsageError:  # in the words before; the command itself reports it
             items = []
         known = (item for item in items if self.word.is_known or item.type != "name")
         return "\n".join(line for item in known if (line := self.line(item, self._option + item.value)) is not None)
 
     def line(self, item: CompletionItem, word: str) -> str | None:
-        """What the script takes for an item that makes this the word; None where it has to be left out."""
+        """The line for an item that completes the word to `word`; None if the item must be left out."""
         raise NotImplementedError
 
 
 class _Bash(_Shell, BashComplete):
-    """Bash replaces COMP_WORD, which begins behind the last colon or open quote, and takes the new text as it is.
+    """Bash replaces COMP_WORD, which begins behind the last colon or open quote, by the text, which it does not quote.
 
-    It closes a quote that is open, unless the text ends with one.
+    It closes an open quote, unless the text ends with one.
     """
 
     name = "bash"
@@ -160,13 +159,14 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 """
 
     def line(self, item: CompletionItem, word: str) -> str | None:
-        """Type and text."""
+        """The type and the text to insert."""
         if item.type == "file":
             return "file,"
         text = self._text(word)
         return None if text is None else f"plain,{text}"
 
     def _text(self, word: str) -> str | None:
+        """The text for COMP_WORD that completes the word to `word`; None if that is not possible."""
         typed, value, quote, _ = self.word
         replaced = os.environ["COMP_WORD"]
         kept = replaced if typed.endswith(replaced) else replaced[:-1]
@@ -179,7 +179,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 def _in_double_quotes(text: str) -> str | None:
-    """Nothing there takes its meaning from an exclamation mark."""
+    """The text for double quotes; None if it has an exclamation mark, which nothing escapes there."""
     return None if "!" in text else re.sub(r"([$`\"\\])", r"\\\1", text) + '"' * text.endswith('"')
 
 
@@ -191,7 +191,7 @@ _BASH_QUOTED: dict[str, Callable[[str], str | None]] = {
 
 
 class _Zsh(_Shell):
-    """Zsh quotes what is added to a word itself; what stands before the last :: stays as it is typed."""
+    """Zsh quotes the text that it adds to a word; a name is only added behind the last ::."""
 
     name = "zsh"
     variables = ("COMP_WORDS",)
@@ -224,7 +224,7 @@ fi
 """
 
     def line(self, item: CompletionItem, word: str) -> str | None:
-        """Type, text and help, a line each."""
+        """The type, the text and its help, each on a line."""
         if item.type == "name":
             return f"name\n{word[self.word.value.rfind('::') + 2 :]}\n_"
         text = word.replace(":", r"\:") if item.help else word
@@ -232,7 +232,7 @@ fi
 
 
 class _Fish(_Shell):
-    """Fish holds whole words against the one that is typed, and quotes what it adds."""
+    """Fish gets whole words, compares them with the typed one, and quotes the text that it adds."""
 
     name = "fish"
     variables = ("COMP_WORDS",)
@@ -255,12 +255,12 @@ complete --no-files --command %(prog_name)s --arguments "(%(complete_func)s)"
 """
 
     def line(self, item: CompletionItem, word: str) -> str | None:
-        """Type, text and help."""
+        """The type, the word and its help."""
         return f"{'file' if item.type == 'file' else 'plain'},{word}" + (f"\t{item.help}" if item.help else "")
 
 
 class _PowerShell(_Shell):
-    """PowerShell replaces the whole word, its quotes among it."""
+    """PowerShell replaces the whole word, with its quotes."""
 
     name = "powershell"
     grammar = _POWERSHELL
@@ -282,15 +282,15 @@ Register-ArgumentCompleter -Native -CommandName %(prog_name)s -ScriptBlock {
 """
 
     def line(self, item: CompletionItem, word: str) -> str | None:
-        """Type and text, in single quotes where it has to be; files are PowerShell's own business.
+        """The type and the word, in single quotes if needed; None for files, which PowerShell completes itself.
 
-        A double quote, and a backslash before the closing quote, do not reach a program whole in every version.
+        Some versions change a double quote, or a backslash before the closing quote, on the way to a program.
         """
         if item.type == "file" or '"' in word or word.endswith("\\"):
             return None
         if _SAFE.fullmatch(word.replace("::", "")):
             return f"plain,{word}"
-        if self.word.typed.startswith("~"):  # quotes would take its meaning
+        if self.word.typed.startswith("~"):  # which means nothing inside quotes
             return None
         quoted = re.sub("(['\u2018-\u201b])", r"\1\1", word)
         return f"plain,'{quoted}'"
@@ -310,12 +310,12 @@ _SHELLS: dict[str, type[_Shell]] = {each.name: each for each in (_Bash, _Zsh, _F
 )
 @click.argument("shell", type=click.Choice(list(_SHELLS)))
 def command(shell: str) -> None:
-    """Carry the command out."""
+    """Run the command."""
     click.echo(_SHELLS[shell](click.get_current_context().find_root().command, {}, "revseq", VARIABLE).source())
 
 
 def answer(cli: click.Command, instruction: str) -> int:
-    """What a script asks for: the completions of its line; UsageError where it is no script that asks."""
+    """Print the answer to a completion script; UsageError if the environment is not that of a script."""
     name, _, what = instruction.partition("_")
     if name not in _SHELLS or what != "complete" or not all(each in os.environ for each in _SHELLS[name].variables):
         raise UsageError(
@@ -323,5 +323,5 @@ def answer(cli: click.Command, instruction: str) -> int:
             "unset: a completion script sets it, and tells with it what is typed", f"unset {VARIABLE}",
         )  # fmt: skip
     text = _SHELLS[name](cli, {}, "revseq", VARIABLE).complete()
-    click.echo(text.encode())  # as bytes, since Windows would end lines in another way
+    click.echo(text.encode())  # bytes, since text would get other line ends on Windows
     return 0

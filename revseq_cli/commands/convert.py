@@ -1,4 +1,4 @@
-"""`revseq convert`: a tensor into another format, bit for bit or refused."""
+"""`revseq convert`: a tensor in another format, with every bit kept."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     SRC is named as in revseq run; one of several tensors in a text is x.txt::InputTensor. Data type, sizes and every
     bit of every element stay as they are, the bits of a NaN among them; what DST's format cannot hold is refused. From
-    .npy to .npy memory order and byte order are kept, and from HDF5 to HDF5 everything about the dataset. Data go block
-    by block within --memory; only text is held whole.
+    .npy to .npy memory order and byte order are kept, and from HDF5 to HDF5 everything about the dataset. Data are
+    copied in blocks within --memory; only text is held whole.
 
-    DST is a file, or - for standard output: text, or with -f npy or -f json those, made in memory.
+    DST is a file, or - for standard output. That gets text, or the format of -f npy or -f json, made in memory.
     """,
     epilog="Example: revseq convert samples/example1.h5::/input example1.json",
 )
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 @click.argument("dst", metavar="DST", type=click.Path())
 @click.option(
     "-f", "--format", "format_name", type=click.Choice(table.NAMES),
-    help="The format of DST; or of a SRC of which neither the first bytes nor the suffix say it.",
+    help="The format of DST, or of a SRC whose first bytes and suffix do not tell it.",
 )  # fmt: skip
 @options.dtype_option
 @click.option("--overwrite", is_flag=True, help="Replace DST if it exists.")
 @options.full_option
-@click.option("--verify", is_flag=True, help="Read DST back before it gets its name: it has the bits of SRC.")
+@click.option("--verify", is_flag=True, help="Read DST back before it gets its name, and compare every bit with SRC.")
 @click.option("--sha256", is_flag=True, help="With --json, also the SHA-256 of DST's bytes.")
 @options.layout_options
 @options.resource_options
@@ -58,9 +58,9 @@ def command(
     layout: Layout,
     resources: Resources,
     as_json: bool,
-    voice: options.Voice,
+    console: options.Console,
 ) -> None:
-    """Carry the command out."""
+    """Run the command."""
     from revseq_cli.formats import references, registry  # --help must not load NumPy
     from revseq_cli.passes import jobs  # --help must not load NumPy
 
@@ -78,7 +78,7 @@ def command(
         _print(source, options.printed_format(reference.format, "give DST a name"), full=full)
         return
     sink = registry.create_sink(reference, source, overwrite=overwrite, inputs=source.files, layout=layout)
-    digest = _write(source, sink, resources, voice, verify=verify, sha256=sha256)
+    digest = _write(source, sink, resources, console, verify=verify, sha256=sha256)
     if as_json:
         from revseq_cli.report import objects
 
@@ -86,9 +86,9 @@ def command(
 
 
 def _write(
-    source: Source, sink: FileSink, resources: Resources, voice: options.Voice, *, verify: bool, sha256: bool
+    source: Source, sink: FileSink, resources: Resources, console: options.Console, *, verify: bool, sha256: bool
 ) -> str | None:
-    """Copy into the new file; its digest, if that is asked for."""
+    """Copy the source into the new file; the file's SHA-256 with `sha256`, else None."""
     from revseq_cli.ground import stopping
     from revseq_cli.passes.arrangement import arrange_copy
     from revseq_cli.passes.comparison import verify_copy
@@ -96,14 +96,14 @@ def _write(
     from revseq_cli.report.progress import Progress
 
     arrangement = arrange_copy(source, resources, sink)
-    voice.detail(f"{arrangement.plan.block_count:,} blocks; {arrangement.means}")
-    bar = Progress(source.desc.total_bytes * (2 if verify else 1), shown=voice.shows_progress)
+    console.detail(f"{arrangement.plan.block_count:,} blocks; {arrangement.means}")
+    bar = Progress(source.desc.total_bytes * (2 if verify else 1), shown=console.shows_progress)
 
     def done(elements: int) -> None:
         bar.advance(elements * source.dtype.itemsize)
 
     with stopping.deferred(), bar, sink:
-        voice.workers(arrangement)
+        console.dashboard(arrangement)
         copy(source, sink, arrangement, done)
         if verify:
             verify_copy(source, sink, arrangement, done)
@@ -111,13 +111,13 @@ def _write(
         source.recheck()
         digest = sink.digest() if sha256 else None
     for note in sink.notes:
-        voice.note(note)
-    voice.detail(f"wrote {sink.file.name}{', and verified it' if verify else ''}")
+        console.note(note)
+    console.detail(f"wrote {sink.file.name}{', and verified it' if verify else ''}")
     return digest
 
 
 def _print(source: Source, row: Format, *, full: bool) -> None:
-    """Print the whole tensor in the format of that row; on a terminal a long text is shortened."""
+    """Print the tensor in the format of `row`; on a terminal a long text is shortened, unless `full` is set."""
     from revseq_cli.formats import textfiles
     from revseq_cli.formats.held import HeldSource
     from revseq_cli.report import view

@@ -1,4 +1,4 @@
-"""`revseq diff`: in what two tensors differ, in bits or by more than a tolerance."""
+"""`revseq diff`: the elements of two tensors that differ, in bits or by more than a tolerance."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from revseq_cli.ground.tensors import DataType
     from revseq_cli.passes.arrangement import Resources
 
-_MOST_TOLD = 100_000
+_MOST_SHOWN = 100_000
 
 
 class _Tolerance(click.ParamType[float]):
-    """A number that is not negative, and finite."""
+    """A finite number of at least 0."""
 
     name = "number"
 
@@ -42,7 +42,7 @@ class _Tolerance(click.ParamType[float]):
     type, sizes and every bit of every element are the same: a NaN equals only a NaN of the same bits, and -0.0 is not
     0.0. Byte order and memory order do not matter.
 
-    With --atol, --rtol or --equal-nan, values are compared as numpy.isclose does it, floats in FLOAT64 and integers
+    With --atol, --rtol or --equal-nan, values are compared as by numpy.isclose, floats in FLOAT64 and integers
     exactly: -0.0 is 0.0, and a NaN equals nothing, or with --equal-nan every NaN. Data type and sizes must be the same.
 
     The exit status is 0 if the tensors are equal, 1 if they differ, and 2 for what cannot be read.
@@ -51,17 +51,17 @@ class _Tolerance(click.ParamType[float]):
 )
 @click.argument("a", metavar="A", type=values.Tensor())
 @click.argument("b", metavar="B", type=values.Tensor())
-@click.option("--atol", type=_Tolerance(), help="Equal is what is this close: |A - B| <= atol + rtol * |B|.")
-@click.option("--rtol", type=_Tolerance(), help="The same as a part of |B|.")
-@click.option("--equal-nan", is_flag=True, help="Compare by value, and take every NaN for equal to every other.")
+@click.option("--atol", type=_Tolerance(), help="Elements this close are equal: |A - B| <= atol + rtol * |B|.")
+@click.option("--rtol", type=_Tolerance(), help="The relative tolerance, a factor of |B|.")
+@click.option("--equal-nan", is_flag=True, help="Compare by value; every NaN equals every other NaN.")
 @click.option(
-    "--first", type=click.IntRange(0, _MOST_TOLD), default=10, show_default=True, metavar="N",
+    "--first", type=click.IntRange(0, _MOST_SHOWN), default=10, show_default=True, metavar="N",
     help="How many differences to show.",
 )  # fmt: skip
 @options.dtype_option
 @click.option(
     "-f", "--format", "format_name", type=click.Choice(table.NAMES),
-    help="The format of a file of which neither the first bytes nor the suffix say it.",
+    help="The format of a file whose first bytes and suffix do not tell it.",
 )  # fmt: skip
 @options.resource_options
 @options.json_option
@@ -77,9 +77,9 @@ def command(
     format_name: str | None,
     resources: Resources,
     as_json: bool,
-    voice: options.Voice,
+    console: options.Console,
 ) -> int:
-    """Carry the command out."""
+    """Run the command."""
     from revseq_cli.ground import stopping  # --help must not load NumPy
     from revseq_cli.passes import comparison, jobs  # --help must not load NumPy
     from revseq_cli.passes.differences import Tolerance
@@ -94,19 +94,19 @@ def command(
     ]
     by_value = equal_nan or atol is not None or rtol is not None
     tolerance = Tolerance(atol or 0, rtol or 0, equal_nan) if by_value else None
-    found = None
+    differences = None
     if sources[0].desc == sources[1].desc:
         desc = sources[0].desc
-        bar = Progress(desc.total_bytes, shown=voice.shows_progress)
+        bar = Progress(desc.total_bytes, shown=console.shows_progress)
         with stopping.deferred(), bar:
-            found = comparison.compare(
+            differences = comparison.compare(
                 sources[0], sources[1], tolerance, first, resources,
                 lambda elements: bar.advance(elements * desc.data_type.size),
             )  # fmt: skip
         for source in sources:
             source.recheck()
     if as_json:
-        click.echo(objects.diff(sources[0], sources[1], found))
-    elif not voice.quiet:
-        click.echo(view.diff_text(sources[0], sources[1], found))
-    return 0 if found and not found.count else 1
+        click.echo(objects.diff(sources[0], sources[1], differences))
+    elif not console.quiet:
+        click.echo(view.diff_text(sources[0], sources[1], differences))
+    return 0 if differences and not differences.count else 1

@@ -1,4 +1,4 @@
-"""`revseq export`: a job as a model of Microsoft's DxDispatch, which runs it on DirectML itself."""
+"""`revseq export`: a job as a model for Microsoft's DxDispatch."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ if TYPE_CHECKING:
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.passes.jobs import Job
 
-# Up to so many elements stand in the model itself, where nothing else is asked for.
-_MOST_INLINE = 1000
+_MOST_INLINE = 1000  # elements of a tensor whose values the model holds, without --inline and --files
 
 
 @base.command(
     "export",
     """Write a job as a model of Microsoft's DxDispatch, which runs it on DirectML itself, on Windows.
 
-    The values stand in the model, or in .npy files that must stay beside it: an INPUT or LENGTHS that lies there
-    already is named, and others are written as model.InputTensor.npy and model.SequenceLengthsTensor.npy. The model
-    prints the result; where a tensor is in a file, it writes model.OutputTensor.npy. revseq run MODEL.json runs it
-    here, to the same bits.
+    The model holds the values, or names .npy files that must stay beside it. It names an INPUT or LENGTHS that is there
+    already; others are written as model.InputTensor.npy and model.SequenceLengthsTensor.npy. DxDispatch prints the
+    result, or, if a tensor is in a file, writes it to model.OutputTensor.npy. revseq run MODEL.json computes the same
+    bits here.
     """,
     epilog="Example: revseq export samples/example1.npy samples/example1-lengths.npy --axis 3 -o model.json",
 )
@@ -53,10 +52,10 @@ def command(
     format_name: str | None,
     level: FeatureLevel,
     as_json: bool,
-    voice: options.Voice,
+    console: options.Console,
     **job_options: Any,
 ) -> None:
-    """Carry the command out."""
+    """Run the command."""
     from revseq_cli.formats import registry  # --help must not load NumPy
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.passes import jobs  # --help must not load NumPy
@@ -67,23 +66,23 @@ def command(
     if level is FeatureLevel.NONE:
         wanted = "a level of DirectML's, since the model is for it"
         raise UsageError("--feature-level none lifts DirectML's limits", wanted, "leave it out")
-    work = jobs.load(options.request_of(format_name=format_name, override=True, **job_options))
-    work.require(level)
-    file = registry.new_file(output, overwrite=overwrite, inputs=work.inputs)
-    places = list(_places(work, Path(output), inline, overwrite=overwrite))
+    job = jobs.load(options.request_of(format_name=format_name, override=True, **job_options))
+    job.require(level)
+    file = registry.new_file(output, overwrite=overwrite, inputs=job.inputs)
+    places = list(_places(job, Path(output), inline, overwrite=overwrite))
     target = _target(Path(output), places)
     _refuse_names(Path(output), [place.content for place in places if isinstance(place.content, str)], target)
-    notes = _write(work, file, places, target)
+    notes = _write(job, file, places, target)
     written = [output, *(place.sink.file.name for place in places if place.sink)]
     for note in notes:
-        voice.note(note)
-    voice.detail(f"wrote {', '.join(written)}")
+        console.note(note)
+    console.detail(f"wrote {', '.join(written)}")
     if as_json:
-        click.echo(objects.export(work.values.desc, work.lengths.desc, work.axis, written))
+        click.echo(objects.export(job.values.desc, job.lengths.desc, job.axis, written))
 
 
 class _Place(NamedTuple):
-    """Where the values of a tensor are: in the model itself, or in a file of that name; with a sink, a new one."""
+    """Where the values of a tensor are: `content` has them, or the name of a file; `sink` writes a new file."""
 
     role: str
     source: Source
@@ -91,13 +90,13 @@ class _Place(NamedTuple):
     sink: FileSink | None = None
 
 
-def _places(work: Job, model: Path, inline: bool | None, *, overwrite: bool) -> Iterator[_Place]:
-    """For each tensor; every reason to refuse a file shows now."""
+def _places(job: Job, model: Path, inline: bool | None, *, overwrite: bool) -> Iterator[_Place]:
+    """The places of InputTensor and SequenceLengthsTensor; new files are created, but not written yet."""
     from revseq_cli.formats.models import is_plain
     from revseq_cli.operator.spec import INPUT, LENGTHS
     from revseq_cli.texts import dxdispatch
 
-    for role, source in ((INPUT, work.values), (LENGTHS, work.lengths)):
+    for role, source in ((INPUT, job.values), (LENGTHS, job.lengths)):
         if inline or (inline is None and source.desc.element_count <= _MOST_INLINE):
             values = source.read()
             if dxdispatch.fits_inline(values):
@@ -112,11 +111,11 @@ def _places(work: Job, model: Path, inline: bool | None, *, overwrite: bool) -> 
             yield _Place(role, source, Path(source.path).name)
             continue
         path = _beside(model, role)
-        yield _Place(role, source, path.name, _sink(path, source, work, overwrite=overwrite))
+        yield _Place(role, source, path.name, _sink(path, source, job, overwrite=overwrite))
 
 
 def _refuse_names(model: Path, names: list[str], target: str | None) -> None:
-    """Every file that the model names must be one that its reader takes, and on Windows, too, a file of its own."""
+    """UsageError for a file name that a reader of the model refuses, or for two that are one file on Windows."""
     from revseq_cli.formats.models import beside
 
     every = {*names, *([target] if target else [])}
@@ -137,20 +136,20 @@ def _beside(model: Path, role: str) -> Path:
     return model.with_name(f"{model.stem}.{role}.npy")
 
 
-def _sink(path: Path, source: Source, work: Job, *, overwrite: bool) -> FileSink:
-    """A new .npy in C order and little-endian, whatever the source's are: DxDispatch reads no other right."""
+def _sink(path: Path, source: Source, job: Job, *, overwrite: bool) -> FileSink:
+    """The sink of a new .npy in C order and little-endian, since DxDispatch reads others wrongly."""
     import numpy as np
 
     from revseq_cli.formats import references, registry
     from revseq_cli.formats.held import HeldSource
 
-    like = np.broadcast_to(np.zeros((), source.dtype.newbyteorder("<")), source.sizes)  # it takes no memory
+    like = np.broadcast_to(np.zeros((), source.dtype.newbyteorder("<")), source.sizes)  # one element in memory
     described = HeldSource(source.name, like, source.storage)
-    return registry.create_sink(references.Reference(str(path)), described, overwrite=overwrite, inputs=work.inputs)
+    return registry.create_sink(references.Reference(str(path)), described, overwrite=overwrite, inputs=job.inputs)
 
 
 def _target(model: Path, places: list[_Place]) -> str | None:
-    """The file that the model writes the result to, where it does not print it."""
+    """The name of the .npy file for the result; None if the model prints it, since no tensor is in a file."""
     from revseq_cli.operator.spec import OUTPUT
 
     files = [place.content for place in places if isinstance(place.content, str)]
@@ -160,8 +159,8 @@ def _target(model: Path, places: list[_Place]) -> str | None:
     return target if files else None
 
 
-def _write(work: Job, file: NewFile, places: list[_Place], target: str | None) -> list[str]:
-    """Write all files; the .npy files get their names before the model that names them. Notes for the user."""
+def _write(job: Job, file: NewFile, places: list[_Place], target: str | None) -> list[str]:
+    """Write all files, the model last, since it names the others; the notes for the user."""
     from revseq_cli.formats.storage.together import Together
     from revseq_cli.passes.arrangement import Resources, arrange_copy
     from revseq_cli.passes.copying import copy
@@ -174,6 +173,6 @@ def _write(work: Job, file: NewFile, places: list[_Place], target: str | None) -
             if place.sink:
                 with place.sink as sink:
                     copy(place.source, sink, arrange_copy(place.source, Resources(), sink))
-        work.recheck()
-        file.write(dxdispatch.model_text(contents, work.axis, target).encode())
+        job.recheck()
+        file.write(dxdispatch.model_text(contents, job.axis, target).encode())
     return together.notes

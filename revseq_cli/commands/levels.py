@@ -1,4 +1,4 @@
-"""`revseq levels`: the feature-level table."""
+"""`revseq levels`: the table of feature levels."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 @click.argument("level", type=values.LEVEL, required=False)
 @options.json_option
 @options.output_options
-def command(level: FeatureLevel | None, as_json: bool, voice: options.Voice) -> None:
-    """Carry the command out."""
+def command(level: FeatureLevel | None, as_json: bool, console: options.Console) -> None:
+    """Run the command."""
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.report import objects, tables
 
@@ -29,4 +29,4 @@ def command(level: FeatureLevel | None, as_json: bool, voice: options.Voice) -> 
     if as_json:
         click.echo(objects.levels(levels))
     else:
-        tables.print_levels(levels, color=voice.colored)
+        tables.print_levels(levels, color=console.colored)

@@ -1,4 +1,4 @@
-"""The manifest of a batch: JSON lines or CSV, parsed and held against all rules before any job runs."""
+"""The manifest of a batch: JSON lines or CSV, parsed and checked before any job runs."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ if TYPE_CHECKING:
 
 _EXAMPLE = '{"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}'
 _TENSORS = ("input", "lengths")
-_MOST_PROBLEMS = 20  # of a manifest that are told
+_MOST_PROBLEMS = 20  # of a manifest that a message lists
 
-# The names and texts of one job, as they stand in the manifest.
+# The columns of one job with their texts, as the manifest has them.
 Pairs = list[tuple[str, str]]
 
 
 class ManifestError(RevseqError, ValueError):
-    """A manifest of which no job is run; `problems` has everything that is wrong with it."""
+    """All that is wrong with a manifest, of which no job is run."""
 
     def __init__(self, problems: tuple[RevseqError, ...]) -> None:
         super().__init__(f"{len(problems)} problems")
         self.problems = problems
 
     def parts(self) -> Sequence[RevseqError]:
-        """The first problems, and how many more there are."""
+        """The first 20 problems, and one that counts the rest."""
         more = len(self.problems) - _MOST_PROBLEMS
         rest = [RevseqError(f"and {more} more")] if more > 0 else []
         return [*self.problems[:_MOST_PROBLEMS], *rest]
 
 
 class Column(NamedTuple):
-    """What an option is called in a job, and what makes its value of text; UsageError for what does not parse."""
+    """A column of a manifest: its key in an Entry's options, and its parser, which raises UsageError."""
 
     key: str
     parse: Callable[[str], Any]
 
 
 class Entry(NamedTuple):
-    """One job: the line it stands in, its options, and the real paths of its files."""
+    """A job of a manifest: its line, its options, the real path of its output, and those of input and lengths."""
 
     line: int
     options: dict[str, Any]
@@ -60,11 +60,11 @@ class Entry(NamedTuple):
 
 
 def refuse_streams(entries: list[Entry]) -> None:
-    """TensorIOError if standard output or standard error goes to an input of a job, or into a store that is one."""
+    """TensorIOError if standard output or standard error is a job's input, or a file in a store that is one."""
     if not positioned.stream_inodes():
         return
     for path in {path for entry in entries for path in entry.inputs.values()}:
-        if os.path.isdir(path):  # noqa: PTH112 - any text may stand in a manifest
+        if os.path.isdir(path):  # noqa: PTH112 - a manifest may have any text
             from revseq_cli.formats.zarr import source
 
             source.refuse_streams(path)
@@ -73,7 +73,7 @@ def refuse_streams(entries: list[Entry]) -> None:
 
 
 def parse(text: Text, columns: Mapping[str, Column]) -> list[Entry]:
-    """The jobs of a manifest; ManifestError with everything that is wrong with them."""
+    """The jobs of a manifest; ManifestError with everything that is wrong with it."""
     entries: list[Entry] = []
     problems: list[RevseqError] = []
     for line, row in _rows(text, columns):
@@ -90,28 +90,29 @@ def parse(text: Text, columns: Mapping[str, Column]) -> list[Entry]:
 
 
 def _rows(text: Text, columns: Mapping[str, Column]) -> Iterator[tuple[int, Callable[[], Pairs]]]:
-    """Each job's line, and what reads it. The suffix decides on the format, or else the first character."""
+    """The line number of each job, and a function that reads it. The format is told by the suffix, else by a brace."""
     suffix = Path(text.name).suffix.lower()
     if suffix == ".csv" or (suffix not in (".jsonl", ".json") and not text.text.lstrip().startswith("{")):
         return _csv_rows(text, columns)
-    lines = enumerate(text.text.split("\n"), 1)  # not splitlines, which also cuts inside of strings
+    lines = enumerate(text.text.split("\n"), 1)  # not splitlines, which also cuts inside strings
     return ((line, functools.partial(_json_row, raw)) for line, raw in lines if raw.strip())
 
 
 def _json_row(raw: str) -> Pairs:
-    """Numbers stay as they are written, so that both formats are parsed by the same rules."""
+    """A job from a line of JSON; numbers stay text, so that the parsers for CSV read them, too."""
     try:
-        found = json.loads(raw, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=tuple)
+        row = json.loads(raw, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=tuple)
     except json.JSONDecodeError as e:
         raise FormatError(f"is not JSON: {e.msg}, column {e.colno}", f"a job a line, such as {_EXAMPLE}") from None
     except RecursionError:
-        found = None
-    if not isinstance(found, tuple):
+        row = None
+    if not isinstance(row, tuple):
         raise FormatError("is not a JSON object", f"a job a line, such as {_EXAMPLE}")
-    return [(name, _word(name, value)) for name, value in found if value is not None]
+    return [(name, _text(name, value)) for name, value in row if value is not None]
 
 
-def _word(name: str, value: object) -> str:
+def _text(name: str, value: object) -> str:
+    """A JSON value as the text that an option takes; FormatError for a list or an object."""
     match value:
         case str():
             return value
@@ -123,7 +124,7 @@ def _word(name: str, value: object) -> str:
 
 
 def _csv_rows(text: Text, columns: Mapping[str, Column]) -> Iterator[tuple[int, Callable[[], Pairs]]]:
-    """What is wrong with the header, or the quotes, is wrong with all that follows, and ends it."""
+    """The rows of CSV; FormatError for a wrong header or quote, after which no row can be read."""
     csv.field_size_limit(LARGEST)  # a cell may be a whole tensor
     rows = csv.reader(io.StringIO(text.text, newline=""), strict=True)
     header: list[str] = []
@@ -142,29 +143,29 @@ def _csv_rows(text: Text, columns: Mapping[str, Column]) -> Iterator[tuple[int, 
 
 
 def _csv_row(header: list[str], cells: list[str]) -> Pairs:
-    """An empty cell says nothing."""
+    """A job from a row of CSV; an empty cell leaves its option out."""
     if len(cells) != len(header):
         raise FormatError(f"has {len(cells)} cells", f"{len(header)}, as the first line has")
     return [(name, cell) for name, cell in zip(header, cells, strict=True) if cell]
 
 
 def _options(pairs: Pairs, columns: Mapping[str, Column]) -> dict[str, Any]:
-    """The options of one job, by their keys."""
+    """The parsed options of a job, by their keys."""
     options: dict[str, Any] = {}
     _check([name for name, _ in pairs], columns)
-    for name, word in pairs:
-        if not _can_be_argument(word):
-            raise FormatError(f"{name}: {word[:40]!r} holds what is no text")
+    for name, text in pairs:
+        if not _can_be_argument(text):
+            raise FormatError(f"{name}: {text[:40]!r} holds what is no text")
         column = columns[_plain(name)]
         try:
-            options[column.key] = column.parse(word)
+            options[column.key] = column.parse(text)
         except UsageError as e:
             raise UsageError(f"{name}: {e.found}", e.wanted, e.hint) from None
     return options
 
 
 def _check(names: list[str], columns: Mapping[str, Column]) -> None:
-    """Hold the names of a job's columns against the table."""
+    """FormatError for a column that is unknown or there twice, and for a job without input or output."""
     plain = [_plain(name) for name in names]
     for i, name in enumerate(plain):
         if name not in columns:
@@ -177,11 +178,12 @@ def _check(names: list[str], columns: Mapping[str, Column]) -> None:
 
 
 def _plain(name: str) -> str:
-    """The name as it is in the table; feature_level is feature-level."""
+    """The name of a column with - for _, as options have it."""
     return name.strip().replace("_", "-")
 
 
 def _entry(line: int, options: dict[str, Any]) -> Entry:
+    """The job with these options; UsageError if one of its files is -."""
     output = Reference.file(options["output"])
     inputs = {name: Reference.input(options[name]) for name in _TENSORS if name in options}
     for name, reference in {**inputs, "output": output}.items():
@@ -191,16 +193,16 @@ def _entry(line: int, options: dict[str, Any]) -> Entry:
     return Entry(line, options, os.path.realpath(output.path), paths)
 
 
-def _can_be_argument(word: str) -> bool:
-    """Whether the system could hand it to a command, which is what all options expect."""
+def _can_be_argument(text: str) -> bool:
+    """Whether the text could be an argument of a command, as the parsers of options expect."""
     try:
-        return b"\0" not in os.fsencode(word)
+        return b"\0" not in os.fsencode(text)
     except UnicodeEncodeError:
         return False
 
 
 class Writers:
-    """Which job writes what: an output may be a folder, and so hold other files."""
+    """Which job writes a path. An output may be a folder, and is then written with all that is in it."""
 
     def __init__(self, entries: list[Entry]) -> None:
         self._entries: dict[str, Entry] = {}
@@ -208,15 +210,15 @@ class Writers:
             self._entries.setdefault(entry.output, entry)
 
     def of(self, path: str) -> Entry | None:
-        """The job whose output is at that real path, or around it."""
+        """The job whose output is that real path or a folder above it; None if there is none."""
         while path not in self._entries:
-            path, below = os.path.dirname(path), path  # noqa: PTH120 - many, as strings
+            path, below = os.path.dirname(path), path  # noqa: PTH120 - strings are faster
             if path == below:
                 return None
         return self._entries[path]
 
     def refusal(self, what: str, path: str, line: int) -> FormatError | None:
-        """What to say of an input of that line that a job writes, since jobs run in no set order."""
+        """The error if a job writes `what`, an input of that line at `path`, since jobs run in any order; else None."""
         writer = self.of(path)
         if not writer:
             return None
@@ -228,7 +230,7 @@ class Writers:
 
 
 def _conflicts(entries: list[Entry], manifest: Text) -> Iterator[RevseqError]:
-    """Files that jobs would take away from each other."""
+    """The errors of outputs that are the manifest or another job's output, and of inputs that a job writes."""
     writers = Writers(entries)
     for entry in entries:
         output, above = entry.options["output"], os.path.dirname(entry.output)  # noqa: PTH120 - a string
@@ -248,5 +250,5 @@ def _conflicts(entries: list[Entry], manifest: Text) -> Iterator[RevseqError]:
 def _is_at(path: str, identity: Identity | None) -> bool:
     try:
         return identity is not None and identity.names(os.stat(path))  # noqa: PTH116 - it may be too long for a path
-    except OSError:  # there is nothing
+    except OSError:
         return False

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from revseq_cli.passes.jobs import Request
     from revseq_cli.report.view import Marks
 
-_LARGEST_FILE = 1 << 20  # of a dask scheduler, which has some thousand bytes
+_LARGEST_FILE = 1 << 20  # bytes; the file of a dask scheduler has a few thousand
 
 
 level_option = click.option(
@@ -59,8 +59,7 @@ _JOB = (
     click.option(
         "--dtype",
         type=DATA_TYPE,
-        help="The data type of a text INPUT without a header, or of bytes without a name, as |V2 in .npy.  "
-        "[default: FLOAT32]",
+        help="The data type of a text INPUT without a header, or of untyped bytes, as |V2 in .npy.  [default: FLOAT32]",
     ),
     click.option(
         "--lengths-dtype",
@@ -77,9 +76,10 @@ _JOB = (
 
 
 _RESOURCES = (
-    click.option("--engine", type=click.Choice(NAMES), default=AUTO, show_default=True, help="What carries it out."),
+    click.option("--engine", type=click.Choice(NAMES), default=AUTO, show_default=True, help="What does the work."),
     click.option(
         "--jobs",
+        "cores",
         type=click.IntRange(min=1, max=1024),
         metavar="N",
         envvar="REVSEQ_JOBS",
@@ -93,21 +93,21 @@ _RESOURCES = (
         show_default=True,
         envvar="REVSEQ_MEMORY",
         show_envvar=True,
-        help="The bound for the data that all workers together hold; K, M, G are powers of 1024, KB, MB, GB of 1000.",
+        help="The limit for the data that all workers together hold; K, M, G are powers of 1024, KB, MB, GB of 1000.",
     ),
     click.option(
         "--scheduler",
         metavar="ADDRESS",
         envvar="REVSEQ_SCHEDULER",
         show_envvar=True,
-        help="Where --engine dask finds its workers, as tcp://host:8786; --memory is then for each of their threads. "
+        help="The scheduler for --engine dask, as tcp://host:8786; --memory is then for each thread of its workers. "
         "Without it, dask starts --jobs processes here.",
     ),
     click.option(
         "--scheduler-file",
         metavar="FILE",
         type=click.Path(),
-        help="The file in which dask's scheduler has left its address.",
+        help="The file to which dask's scheduler wrote its address.",
     ),
     click.option("--progress/--no-progress", default=True, help="A progress bar, if standard error is a terminal."),
 )
@@ -124,23 +124,23 @@ _LAYOUT = (
     ),
     click.option(
         "--keep-others", is_flag=True,
-        help="Carry over everything else in the file of INPUT: the output is that file with this one tensor replaced.",
+        help="Copy everything else in INPUT's file, too: the output is that file with this one tensor replaced.",
     ),
 )  # fmt: skip
 
 dtype_option = click.option(
     "--dtype", type=DATA_TYPE,
-    help="The data type of a text without a header, or of bytes without a name, as |V2 in .npy.  [default: FLOAT32]",
+    help="The data type of a text without a header, or of untyped bytes, such as |V2 in .npy.  [default: FLOAT32]",
 )  # fmt: skip
 format_option = click.option(
     "-f", "--format", "format_name", type=click.Choice(table.NAMES),
-    help="The format of files, whatever their first bytes and their suffix say.",
+    help="The format of files, whatever their first bytes and their suffixes say.",
 )  # fmt: skip
 full_option = click.option("--full", is_flag=True, help="Print every element on a terminal, too.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Report as one JSON object.")
 
 _OUTPUT = (
-    click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors; it wins over -v."),
+    click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors; it overrides -v."),
     click.option(
         "-v",
         "--verbose",
@@ -153,7 +153,8 @@ _OUTPUT = (
         type=click.Choice(["auto", "always", "never"]),
         default="auto",
         show_default=True,
-        help="Colour; NO_COLOR and FORCE_COLOR count when it is auto, and a pipe gets plain tensors. never: no marks.",
+        help="When to use colour. auto: on a terminal, or as NO_COLOR or FORCE_COLOR says, but not for "
+        "tensors in a pipe. never: no highlights of other kinds, either.",
     ),
 )
 
@@ -165,12 +166,12 @@ def _apply(decorators: tuple[Callable[..., Any], ...], function: Callable[..., A
 
 
 def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """INPUT, LENGTHS and everything that says how to read them."""
+    """Add INPUT, LENGTHS and the options that say how to read them; their values are for `request_of`."""
     return _apply(_JOB, function)
 
 
 def resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """How much of the machine a pass may use, as the parameter `resources`, and whether it shows how far it is."""
+    """Add the options for passes: `resources` has how much of the machine they may use; --progress stays apart."""
 
     @functools.wraps(function)
     def command(**parameters: Any) -> Any:
@@ -180,7 +181,7 @@ def resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def layout_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """How the output file is stored, as the parameter `layout`."""
+    """Add the options for the storage of the output; the command gets them as `layout`."""
 
     @functools.wraps(function)
     def command(**parameters: Any) -> Any:
@@ -190,29 +191,29 @@ def layout_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def take_layout(parameters: dict[str, Any]) -> Layout:
-    """The layout options, taken out of all."""
+    """Remove the layout options from the parameters, and combine them."""
     from revseq_cli.formats.contract import Layout
 
     return Layout(**{name: parameters.pop(name) for name in Layout._fields})
 
 
 def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """How much is said, and in which colours, as the parameter `voice`."""
+    """Add the options for notes and colours; the command gets them as `console`."""
 
     @functools.wraps(function)
     def command(quiet: bool, verbose: int, color: str, progress: bool = True, **parameters: Any) -> Any:
-        voice = Voice(quiet, verbose, color, progress)
+        console = Console(quiet, verbose, color, progress)
         try:
-            return function(voice=voice, **parameters)
+            return function(console=console, **parameters)
         finally:
-            voice.environment()
+            console.library_notes()
 
     return _apply(_OUTPUT, command)
 
 
 @dataclass(frozen=True)
-class Voice:
-    """How much the command says beside its result, and whether in colour."""
+class Console:
+    """What the command prints beside its result, on standard error, and its use of colour."""
 
     quiet: bool
     verbose: int
@@ -220,34 +221,34 @@ class Voice:
     progress: bool = True
 
     def detail(self, text: str) -> None:
-        """Tell a user who asked for it with -v."""
+        """Print lines about what is done, if -v is given."""
         if self.verbose and not self.quiet:
             click.echo("\n".join(map(printable, text.split("\n"))), file=sys.stderr)
 
     def note(self, text: str | Words) -> None:
-        """Tell a user what the result lacks."""
+        """Print a note, for example on what the result lacks, unless -q is given."""
         if not self.quiet:
             click.echo(printable(f"Note: {spelled(text)}"), file=sys.stderr)
 
-    def environment(self) -> None:
-        """Tell a user which variables of the environment were not heeded, where HDF5 was needed."""
+    def library_notes(self) -> None:
+        """Print notes on environment variables that were ignored, if HDF5 was loaded."""
         library = sys.modules.get("revseq_cli.formats.hdf5.library")
         for text in library.notes if library else ():
             self.note(text)
 
-    def workers(self, arrangement: Arrangement) -> None:
-        """Tell a user who asked for it where workers that are not ours can be watched."""
+    def dashboard(self, arrangement: Arrangement) -> None:
+        """Print the address of a remote engine's dashboard, if -v is given."""
         if self.verbose and arrangement.engine.remote:
             self.detail(f"dashboard              {arrangement.engine.load().watched(arrangement)}")
 
     @property
     def shows_progress(self) -> bool:
-        """Whether a bar may be drawn on standard error."""
-        return self.progress and not self.quiet and sys.stderr is not None and sys.stderr.isatty()
+        """Whether to draw a progress bar: standard error must be a terminal."""
+        return self.progress and not self.quiet and sys.stderr.isatty()
 
     @property
     def marks(self) -> Marks | None:
-        """How elements are set apart in printed tensors: not at all where a program may read them."""
+        """How printed tensors highlight elements; None for no highlights, as in a pipe, which a program may read."""
         from revseq_cli.report import view
 
         if self.color == "always":
@@ -258,7 +259,7 @@ class Voice:
 
     @property
     def colored(self) -> bool:
-        """Whether standard output gets colour: --color, then NO_COLOR, then FORCE_COLOR, then the terminal."""
+        """Whether standard output gets colour, by --color, NO_COLOR, FORCE_COLOR and the terminal, in that order."""
         if self.color != "auto":
             return self.color == "always"
         if os.environ.get("NO_COLOR"):
@@ -268,13 +269,13 @@ class Voice:
 
 def is_terminal() -> bool:
     """Whether standard output is a terminal."""
-    return sys.stdout is not None and sys.stdout.isatty()
+    return sys.stdout.isatty()
 
 
 def printed_format(format_name: str | None, to_name: str) -> Format:
-    """The format for standard output; UsageError for one that needs a file, and for binary on a terminal.
+    """The format for standard output, text for None.
 
-    `to_name` is what to type for a file.
+    UsageError for one that needs a file, and for binary on a terminal, with the hint `to_name`: how to name a file.
     """
     row = table.named(format_name) or table.TEXT
     if not row.prints:
@@ -286,43 +287,42 @@ def printed_format(format_name: str | None, to_name: str) -> Format:
 
 
 def take_resources(parameters: dict[str, Any]) -> Resources:
-    """The resource options, taken out of all."""
-    names = ("engine", "jobs", "memory", "scheduler", "scheduler_file")
+    """Remove the resource options from the parameters, and combine them; UsageError for those that do not fit."""
+    names = ("engine", "cores", "memory", "scheduler", "scheduler_file")
     return _resources_of(**{name: parameters.pop(name) for name in names})
 
 
 def _resources_of(
-    engine: str, jobs: int | None, memory: int, scheduler: str | None, scheduler_file: str | None
+    engine: str, cores: int | None, memory: int, scheduler: str | None, scheduler_file: str | None
 ) -> Resources:
-    """The resource options together."""
     from revseq_cli.passes.arrangement import Resources  # it loads NumPy
 
     context = click.get_current_context()
     source = context.get_parameter_source("scheduler")
-    # The environment only proposes; a job of a batch says what its defaults do not.
+    # REVSEQ_SCHEDULER is ignored by other engines. A job of a batch names a scheduler if it is not the default one.
     typed = source is click.core.ParameterSource.COMMANDLINE or scheduler != context.params.get("scheduler")
-    said = typed and scheduler is not None
-    if said and not str(scheduler).strip():
+    given = typed and scheduler is not None
+    if given and not str(scheduler).strip():
         raise UsageError("--scheduler is empty", "tcp://host:8786", "is a variable unset?")
     if scheduler_file is not None and not scheduler_file.strip():
         raise UsageError(
             "--scheduler-file is empty", "the file that dask's scheduler has written", "is a variable unset?"
         )
-    if said and scheduler_file:
+    if given and scheduler_file:
         raise UsageError("--scheduler and --scheduler-file are one thing said twice", "one of them")
     if engine == AUTO or not ENGINES[engine].remote:
-        if said or scheduler_file:
+        if given or scheduler_file:
             remote = " or ".join(each.name for each in ENGINES.values() if each.remote)
             raise UsageError(
                 f"--scheduler and --scheduler-file are about {remote}", f"--engine {remote}", f"add --engine {remote}"
             )
-        return Resources(engine, jobs or 0, memory)
+        return Resources(engine, cores or 0, memory)
     address = _address_in(scheduler_file) if scheduler_file else scheduler
-    return Resources(engine, jobs or 0, memory, address or "")
+    return Resources(engine, cores or 0, memory, address or "")
 
 
 def _address_in(path: str) -> str:
-    """What dask's scheduler has written into its file."""
+    """The address in the file that dask's scheduler wrote; UsageError if it has none."""
     from revseq_cli.formats.storage import positioned
     from revseq_cli.ground.errors import FormatError, TensorIOError
     from revseq_cli.texts import literals
@@ -333,8 +333,8 @@ def _address_in(path: str) -> str:
             size = positioned.identity(fd).size
             if size > _LARGEST_FILE:
                 raise UsageError(f"has {size} bytes", f"at most {_LARGEST_FILE}: {wanted}", where=path)
-            found = json.loads(positioned.read_some(fd, size, 0, path), object_pairs_hook=literals.unique)
-        address = found["address"]
+            scheduler = json.loads(positioned.read_some(fd, size, 0, path), object_pairs_hook=literals.unique)
+        address = scheduler["address"]
     except (TensorIOError, FormatError) as e:
         raise UsageError(e.found, "a dask scheduler's file", where=path) from None
     except (ValueError, KeyError, TypeError, RecursionError) as e:
@@ -363,7 +363,7 @@ def request_of(
 ) -> Request:
     """The job options as a request.
 
-    With `override`, the format counts whatever the suffixes are; `absolute` names files from the root.
+    With `override`, the inputs have that format, whatever their suffixes say; `absolute` names files from the root.
     """
     from revseq_cli.passes.jobs import Request  # it loads NumPy
 

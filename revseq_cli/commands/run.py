@@ -1,4 +1,4 @@
-"""`revseq run`: validate, reverse, print or write."""
+"""`revseq run`: check a job, reverse, and print or write the output."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "-f", "--format", "format_name", type=click.Choice(table.NAMES),
-    help="The format of the output; or of an input of which neither the first bytes nor the suffix say it.",
+    help="The format of the output, or of an input whose first bytes and suffix do not tell it.",
 )  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
 @click.option("--example", is_flag=True, help="Print the whole docs-style example, not the OutputTensor alone.")
@@ -54,11 +54,11 @@ if TYPE_CHECKING:
     "--picture",
     metavar="FILE.svg",
     type=click.Path(),
-    help="Also draw input, lengths and output side by side, in this new file.",
+    help="Also draw input, lengths and output side by side, in this new SVG file.",
 )
 @options.full_option
 @click.option("--dry-run", is_flag=True, help="Validate, show the plan, and write nothing.")
-@click.option("--verify", is_flag=True, help="Read OUT back before it gets its name: reversed again, it is the input.")
+@click.option("--verify", is_flag=True, help="Read OUT back before it gets its name: reversed again, it must be INPUT.")
 @click.option("--sha256", is_flag=True, help="With --json, also the SHA-256 of OUT's bytes.")
 @options.layout_options
 @options.resource_options
@@ -78,10 +78,10 @@ def command(
     layout: Layout,
     resources: Resources,
     as_json: bool,
-    voice: options.Voice,
+    console: options.Console,
     **job_options: Any,
 ) -> None:
-    """Carry the command out."""
+    """Run the command."""
     to_file = output not in (None, "-")
     if as_json and not to_file and not dry_run:
         raise UsageError("--json reports on a file", "-o or --dry-run with it", "-f json prints the tensor as JSON")
@@ -105,20 +105,20 @@ def command(
     if target is None and not dry_run:
         printed = references.Reference.output("-", format_name, filter(None, request.references())).format
         row = options.printed_format(printed, f"add -o out.{printed or 'npy'}")
-    work = jobs.load(request)
-    work.require(level)
-    drawing = _drawing(picture, work, target, overwrite=overwrite) if picture is not None else None
+    job = jobs.load(request)
+    job.require(level)
+    drawing = _drawing(picture, job, target, overwrite=overwrite) if picture is not None else None
     if dry_run:
-        _dry_run(work, target, resources, as_json=as_json)
+        _dry_run(job, target, resources, as_json=as_json)
     elif target:
-        _write(target.delivery(work, resources), voice, drawing, as_json=as_json)
+        _write(target.delivery(job, resources), console, drawing, as_json=as_json)
     else:
-        _print(work, row, resources, voice, drawing, example=example, full=full)
+        _print(job, row, resources, console, drawing, example=example, full=full)
 
 
 @dataclass(frozen=True)
 class Target:
-    """The file to write, and what is asked of it."""
+    """The file to write, and the options for it."""
 
     reference: Reference
     layout: Layout
@@ -131,66 +131,66 @@ class Target:
         cls, output: str, format_name: str | None, request: Request, layout: Layout, *,
         overwrite: bool, verify: bool, sha256: bool,
     ) -> Target:  # fmt: skip
-        """The file of that name."""
+        """The target for --output; its format is `format_name`, or else that of the suffix."""
         from revseq_cli.formats import references
 
         reference = references.Reference.output(output, format_name, filter(None, request.references()))
         return cls(reference, layout, overwrite, verify, sha256)
 
-    def sink(self, work: Job) -> FileSink:
-        """The file's sink; every reason to refuse it shows now."""
+    def sink(self, job: Job) -> FileSink:
+        """The sink of the file; every error that is known before writing is raised here."""
         from revseq_cli.formats import registry
 
         return registry.create_sink(
-            self.reference, work.values, overwrite=self.overwrite, inputs=work.inputs, layout=self.layout
+            self.reference, job.values, overwrite=self.overwrite, inputs=job.inputs, layout=self.layout
         )
 
-    def delivery(self, work: Job, resources: Resources) -> Delivery:
-        """The job, ready to be carried out; every reason to refuse it shows now."""
+    def delivery(self, job: Job, resources: Resources) -> Delivery:
+        """The job with its sink and arrangement; every error that is known before writing is raised here."""
         from revseq_cli.passes.arrangement import arrange
 
-        sink = self.sink(work)
-        return Delivery(work, self, sink, arrange(work, resources, sink))
+        sink = self.sink(job)
+        return Delivery(job, self, sink, arrange(job, resources, sink))
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """A job on its way into its file: how `run` and `batch` carry it out."""
+    """A job whose output goes to a file, ready to run, for `run` and `batch`."""
 
-    work: Job
+    job: Job
     target: Target
     sink: FileSink
     arrangement: Arrangement
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of all passes."""
-        return self.work.values.desc.total_bytes * (2 if self.target.verify else 1)
+        """The bytes that the progress bar counts: those of the output, twice with --verify."""
+        return self.job.values.desc.total_bytes * (2 if self.target.verify else 1)
 
-    def carry_out(
+    def run(
         self,
         advance: Callable[[int], None],
         drawing: NewFile | None = None,
         complete: Callable[[str | None], None] = lambda _: None,
     ) -> str | None:
-        """Reverse into the new file; the digest, if it is asked for.
+        """Reverse into the new file; the file's SHA-256 if it was asked for, else None.
 
-        `advance` hears of the bytes of each block, and `complete` of the digest when the file has but to get its name.
+        `advance` gets the number of bytes of each block, and `complete` the digest before the file gets its name.
         """
         from revseq_cli.formats.storage.together import Together
         from revseq_cli.passes import reversal
 
-        item_size = self.work.values.dtype.itemsize
+        item_size = self.job.values.dtype.itemsize
         together = Together(*filter(None, [self.sink.file, drawing]))
         with together, self.sink:
-            reversal.reverse(self.work, self.sink, self.arrangement, lambda elements: advance(elements * item_size))
+            reversal.reverse(self.job, self.sink, self.arrangement, lambda elements: advance(elements * item_size))
             if self.target.verify:
-                reversal.verify(self.work, self.sink, self.arrangement, lambda elements: advance(elements * item_size))
-                self.sink.notes += self.work.gaps()
-            self.work.recheck()
+                reversal.verify(self.job, self.sink, self.arrangement, lambda elements: advance(elements * item_size))
+                self.sink.notes += self.job.gaps()
+            self.job.recheck()
             digest = self.sink.digest() if self.target.sha256 else None
             if drawing:
-                _draw(drawing, self.work, self.sink.written())
+                _draw(drawing, self.job, self.sink.written())
             complete(digest)
         self.sink.notes += tuple(together.notes)
         return digest
@@ -201,82 +201,82 @@ def _refuse_layout(layout: Layout) -> None:
         raise UsageError("--chunks, --compression and --keep-others are about a file", "-o with it", "add -o out.h5")
 
 
-def _dry_run(work: Job, target: Target | None, resources: Resources, *, as_json: bool) -> None:
-    """Everything but the work."""
+def _dry_run(job: Job, target: Target | None, resources: Resources, *, as_json: bool) -> None:
+    """Show the plan; everything is checked, and nothing is written."""
     from revseq_cli.passes.arrangement import arrange
     from revseq_cli.report import objects, tables
 
-    arrangement = arrange(work, resources, target.sink(work) if target else None)
+    arrangement = arrange(job, resources, target.sink(job) if target else None)
     describe = objects.plan if as_json else tables.plan
-    click.echo(describe(work.values.desc, work.lengths.desc, work.axis, arrangement))
+    click.echo(describe(job.values.desc, job.lengths.desc, job.axis, arrangement))
 
 
-def _write(delivery: Delivery, voice: options.Voice, drawing: NewFile | None, *, as_json: bool) -> None:
-    """Reverse into a new file."""
+def _write(delivery: Delivery, console: options.Console, drawing: NewFile | None, *, as_json: bool) -> None:
+    """Reverse into a new file, with a progress bar, and print notes or the report."""
     from revseq_cli.ground import stopping
     from revseq_cli.report import objects, tables
     from revseq_cli.report.progress import Progress
 
-    values, lengths, axis = delivery.work.values.desc, delivery.work.lengths.desc, delivery.work.axis
-    voice.detail(tables.plan(values, lengths, axis, delivery.arrangement))
-    with stopping.deferred(), Progress(delivery.total_bytes, shown=voice.shows_progress) as bar:
-        voice.workers(delivery.arrangement)
-        digest = delivery.carry_out(bar.advance, drawing)
+    values, lengths, axis = delivery.job.values.desc, delivery.job.lengths.desc, delivery.job.axis
+    console.detail(tables.plan(values, lengths, axis, delivery.arrangement))
+    with stopping.deferred(), Progress(delivery.total_bytes, shown=console.shows_progress) as bar:
+        console.dashboard(delivery.arrangement)
+        digest = delivery.run(bar.advance, drawing)
     for note in delivery.sink.notes:
-        voice.note(note)
+        console.note(note)
     path, verify = delivery.target.reference.path, delivery.target.verify
-    voice.detail(f"wrote {path}{', and verified it' if verify else ''}")
+    console.detail(f"wrote {path}{', and verified it' if verify else ''}")
     if as_json:
         click.echo(objects.run(values, lengths, axis, path, delivery.sink.notes, verified=verify, sha256=digest))
 
 
 def _print(
-    work: Job,
+    job: Job,
     row: Format,
     resources: Resources,
-    voice: options.Voice,
+    console: options.Console,
     drawing: NewFile | None,
     *,
     example: bool,
     full: bool,
 ) -> None:
-    """Reverse in memory, and print in the format of that row."""
+    """Reverse in memory, and print the output in the format of `row`."""
     from revseq_cli.formats import textfiles
     from revseq_cli.formats.storage.together import Together
     from revseq_cli.passes import reversal
     from revseq_cli.report import view
 
     if row.is_text:
-        textfiles.require_text(work.values.desc, work.values.name)
-    result = reversal.reversed_in_memory(work, resources)
+        textfiles.require_text(job.values.desc, job.values.name)
+    result = reversal.reversed_in_memory(job, resources)
     most = view.MOST_ON_TERMINAL if options.is_terminal() and not full else None
     if not row.is_shown:
         row.load().write_to(sys.stdout.buffer, result)
     elif example:
-        click.echo(view.example_text(work.values, work.lengths, work.axis, result, most, voice.marks), color=True)
+        click.echo(view.example_text(job.values, job.lengths, job.axis, result, most, console.marks), color=True)
     else:
-        click.echo(view.result_text(work.lengths, work.axis, result, most, voice.marks), color=True)
+        click.echo(view.result_text(job.lengths, job.axis, result, most, console.marks), color=True)
     sys.stdout.flush()
     if drawing:
         with Together(drawing) as together:
-            _draw(drawing, work, result)
+            _draw(drawing, job, result)
         for note in together.notes:
-            voice.note(note)
+            console.note(note)
 
 
-def _drawing(path: str, work: Job, target: Target | None, *, overwrite: bool) -> NewFile:
-    """The file of the picture; every reason to refuse it shows now."""
+def _drawing(path: str, job: Job, target: Target | None, *, overwrite: bool) -> NewFile:
+    """The new file for the picture; UsageError for a name that it cannot have."""
     from revseq_cli.formats import registry
 
     if not path.lower().endswith(".svg"):
         raise UsageError("--picture writes SVG", "a name that ends in .svg", "add --picture jobs.svg", path)
     if target and os.path.realpath(target.reference.path) == os.path.realpath(path):
         raise UsageError("-o and --picture are one file", "two names", where=path)
-    return registry.new_file(path, overwrite=overwrite, inputs=work.inputs)
+    return registry.new_file(path, overwrite=overwrite, inputs=job.inputs)
 
 
-def _draw(drawing: NewFile, work: Job, result: Source) -> None:
+def _draw(drawing: NewFile, job: Job, result: Source) -> None:
     from revseq_cli.report import view
 
-    with work.lengths.at_hand() as lengths:
-        drawing.write(view.picture(work.values, lengths, work.axis, result).encode())
+    with job.lengths.at_hand() as lengths:
+        drawing.write(view.picture(job.values, lengths, job.axis, result).encode())

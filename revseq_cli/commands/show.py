@@ -1,4 +1,4 @@
-"""`revseq show`: what a tensor is and how it is stored, with a preview."""
+"""`revseq show`: data type, sizes and storage of tensors, with a preview."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def command(
     stats: bool,
     format_name: str | None,
     as_json: bool,
-    voice: options.Voice,
+    console: options.Console,
 ) -> None:
-    """Carry the command out."""
+    """Run the command."""
     from revseq_cli.formats.documents import TextTypes
     from revseq_cli.formats.references import Reference
     from revseq_cli.ground.tensors import DataType
@@ -52,22 +52,22 @@ def command(
     sources = [
         source for name in tensors for source in _sources(Reference.input(name, format_name, override=True), types)
     ]
-    found = [folds.statistics(source, Resources()) if stats else None for source in sources]
+    statistics = [folds.statistics(source, Resources()) if stats else None for source in sources]
     if as_json:
-        click.echo(objects.show(sources, found))
+        click.echo(objects.show(sources, statistics))
         return
-    for i, (source, statistics) in enumerate(zip(sources, found, strict=True)):
-        click.echo("\n" * (i > 0) + tables.show(source, statistics, preview=not voice.quiet))
+    for i, (source, each) in enumerate(zip(sources, statistics, strict=True)):
+        click.echo("\n" * (i > 0) + tables.show(source, each, preview=not console.quiet))
 
 
 def _sources(reference: Reference, types: TextTypes) -> Iterator[Source]:
-    """The tensor of that name, or the tensors of the example of that number, or of a model."""
+    """The tensor that the reference names, or all tensors of the example or of the model that it names."""
     from revseq_cli.formats.registry import model_of, open_source
     from revseq_cli.passes import jobs
 
     numbered = reference.key is not None and reference.key.isdecimal()
-    whole = model_of(reference) or (jobs.example_of(reference) if numbered else None)
-    if whole:
-        yield from (whole.tensor(role, types) for role in whole.roles)
+    several = model_of(reference) or (jobs.example_of(reference) if numbered else None)
+    if several:
+        yield from (several.tensor(role, types) for role in several.roles)
     else:
         yield open_source(reference, types)

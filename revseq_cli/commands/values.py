@@ -1,4 +1,4 @@
-"""What stands behind the options that commands share: Click's types of values, each with what completes it."""
+"""Click's parameter types for the values of arguments and options, with their parsers and completion."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ _UNITS = " KMGT"  # powers of 1024
 
 
 class Parsed(click.ParamType[Any]):
-    """A value that a class of `spec` parses."""
+    """A value that `parse` makes of text; `words` are its completions."""
 
     def __init__(self, name: str, parse: Callable[[str], Any], words: tuple[str, ...] = ()) -> None:
         self.name, self._parse, self._words = name, parse, words
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
-        """The words that begin so, in any case."""
-        found = (word for word in self._words if word.lower().startswith(incomplete.lower()))
-        return [CompletionItem(word) for word in found]
+        """The words that begin with `incomplete`, in upper or lower case."""
+        return [CompletionItem(word) for word in self._words if word.lower().startswith(incomplete.lower())]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The parsed value, or Click's usage error with our words."""
+        """The parsed value, or Click's usage error with the message of the UsageError."""
         if not isinstance(value, str):
             return value
         try:
@@ -42,33 +41,33 @@ class Parsed(click.ParamType[Any]):
 
 
 class Tensor(click.ParamType[Any]):
-    """A tensor as it stands on the command line; completed with files, and behind :: with the tensors of one."""
+    """The name of a tensor; completed with files, and behind :: with the tensors in the file."""
 
     name = "tensor"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
-        """Files, or the names inside a file."""
+        """A request for files, or, behind ::, the names in the file; none if it cannot be read."""
         path, separator, _ = incomplete.rpartition("::")
         if not separator:
             return [CompletionItem(incomplete, type="file")]
-        from revseq_cli.formats.references import Reference  # NumPy is for this word only
-        from revseq_cli.formats.registry import names_in  # NumPy is for this word only
+        from revseq_cli.formats.references import Reference  # other completions load no NumPy
+        from revseq_cli.formats.registry import names_in
         from revseq_cli.ground.errors import RevseqError
 
-        real = os.path.expanduser(path)  # noqa: PTH111 - the shell has not done it yet
+        real = os.path.expanduser(path)  # noqa: PTH111 - the shell does so only when the command runs
         try:
             names = names_in(Reference(real))
-        except RevseqError:  # a completion has nowhere to say so; the command itself will
+        except RevseqError:  # the command itself reports it
             return []
         words = (f"{path}::{name}" for name in names)
-        # A control character, such as a line break, has no place in a line.
+        # The shell reads one line for each word, so a word must not hold a line break.
         return [
             CompletionItem(word, type="name") for word in words if word.startswith(incomplete) and word.isprintable()
         ]
 
 
 def parse_bytes(text: str) -> int:
-    """A number of bytes: 1GiB, 512M, 10KB, 4096; UsageError otherwise."""
+    """A number of bytes from text such as 1GiB, 512M, 10KB or 4096; UsageError for other text, and for 0."""
     match = re.fullmatch(r"(\d{1,18})\s*(?:([KMGT])(i?B)?|B?)", text.strip(), re.IGNORECASE | re.ASCII)
     if not match or not int(match[1]):
         raise UsageError(f"{text[:40]!r} is not a size", "a number of bytes, such as 1GiB, 512M or 100MB")
@@ -84,7 +83,7 @@ def bytes_text(number: int) -> str:
 
 
 def parse_chunks(text: str) -> str | tuple[int, ...]:
-    """The sizes of a chunk, as 1x256x1024; or keep, or auto; UsageError otherwise."""
+    """The sizes of a chunk from text such as 1x256x1024; keep and auto stay text; UsageError for other text."""
     if text in ("keep", "auto"):
         return text
     if not re.fullmatch(r"[1-9]\d{0,17}(x[1-9]\d{0,17})*", text, re.ASCII):
@@ -93,7 +92,7 @@ def parse_chunks(text: str) -> str | tuple[int, ...]:
 
 
 def parse_compression(text: str) -> str | int:
-    """The level of gzip; or keep, or none; UsageError otherwise."""
+    """The level of gzip from gzip or gzip:LEVEL; keep and none stay text; UsageError for other text."""
     if text in ("keep", "none"):
         return text
     match = re.fullmatch(r"gzip(?::([0-9]))?", text, re.ASCII)

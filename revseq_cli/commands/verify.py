@@ -1,4 +1,4 @@
-"""`revseq verify`: docs pages as tests."""
+"""`revseq verify`: the examples on docs pages, computed again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.passes.pages import PageReport
 
-_WRONG, _FAILED = 1, 2
+_WRONG, _FAILED = 1, 2  # exit statuses
 
 
 @base.command(
@@ -31,39 +31,37 @@ _WRONG, _FAILED = 1, 2
 @options.level_option
 @options.json_option
 @options.output_options
-def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, voice: options.Voice) -> int:
-    """Carry the command out."""
+def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, console: options.Console) -> int:
+    """Run the command."""
     from revseq_cli.formats import references  # --help must not load NumPy
     from revseq_cli.formats.table import TEXT
     from revseq_cli.passes.pages import verify
     from revseq_cli.report import objects, tables  # --help must not load NumPy
     from revseq_cli.report.words import message
 
-    found: dict[str, PageReport | RevseqError] = {}
+    reports: dict[str, PageReport | RevseqError] = {}
     for page in pages:
         reference = references.Reference.file(page, TEXT.name)
         try:
-            found[reference.name] = verify(reference.text, level, _number(reference))
+            reports[reference.name] = verify(reference.text, level, _number(reference))
         except RevseqError as e:
-            e.hint = ""  # hints are about options that other commands have
-            found[reference.name] = e.about(reference.name)
+            e.hint = ""  # it names options that verify does not have
+            reports[reference.name] = e.about(reference.name)
     if as_json:
-        click.echo(objects.pages(found, level))
-    for each in found.values():
-        if isinstance(each, RevseqError):
-            click.echo(message(each), err=True)
-    if not (as_json or voice.quiet):
-        tables.print_pages(found, color=voice.colored)
-    pages_read = list(found.values())
-    if any(isinstance(each, RevseqError) for each in pages_read):
+        click.echo(objects.pages(reports, level))
+    errors = [each for each in reports.values() if isinstance(each, RevseqError)]
+    for error in errors:
+        click.echo(message(error), err=True)
+    if not (as_json or console.quiet):
+        tables.print_pages(reports, color=console.colored)
+    if errors:
         return _FAILED
-    return (
-        0 if all(f.right for each in pages_read if not isinstance(each, RevseqError) for f in each.findings) else _WRONG
-    )
+    findings = [f for each in reports.values() if not isinstance(each, RevseqError) for f in each.findings]
+    return 0 if all(finding.right for finding in findings) else _WRONG
 
 
 def _number(reference: Reference) -> int | None:
-    """The example that is asked for, of a whole page none."""
+    """The number behind ::, or None for a whole page; UsageError for other text."""
     if reference.key is None:
         return None
     if not reference.key.isdecimal():

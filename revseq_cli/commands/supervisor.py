@@ -1,8 +1,8 @@
-"""Jobs in a process of their own, which a job may end: the others are done all the same.
+"""Jobs in a process of their own: if one of them ends that process, the others still run.
 
-A library may crash over a file that was made for that, and a system without memory kills who wants most of it. So the
-process that carries jobs out says which it begins and which it ends, and this one starts another when it dies. Where
-several jobs were under way then, each of them is tried again alone: the next time it is clear which one it was.
+A library may crash over a crafted file, and a system that is short of memory kills a process that uses much of it. So
+the process that runs the jobs sends an event when one begins or ends, and this one starts another process if it dies.
+If several jobs were under way, each of them runs again alone: if the process dies again, it was that job.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
     from revseq_cli.report.results import Outcome
 
-# Seconds between two looks at what jobs say: to be woken for each word took a tenth of the time of small jobs.
+# Seconds between two reads of events: to wake up for each event took a tenth of the time of small jobs.
 _PAUSE = 0.005
-_LONGEST_STOP = 10.0  # seconds that the process has to undo what is under way, once a signal came
+_LONGEST_STOP = 10.0  # seconds that the process has to undo its work after a signal
 
 
 class Event(NamedTuple):
-    """What has become of a job: it begins; it is complete, but for its name; or it has ended, in an outcome or in none.
+    """What a job, by its index in the batch, has done: `kind` is "begun", "complete" or "ended".
 
-    `job` is its place in the batch; `temporary` is the file that is to get the name.
+    A complete job has an outcome, and `temporary` gets its name next. One that ended without an outcome did not run.
     """
 
     kind: str
@@ -42,61 +42,61 @@ class Event(NamedTuple):
 
 
 class Order(NamedTuple):
-    """What a process is to do: jobs, by their places, one after another if `alone`; `tag` marks its temporary files."""
+    """The jobs for a process, by index; one after another if `alone`. Its temporary files have `tag` in their names."""
 
     jobs: Sequence[int]
     alone: bool
     tag: str
 
 
-class Survivor:
-    """Has jobs carried out, whatever dies over them; `outputs` are their real paths, in the order of the jobs.
+class Supervisor:
+    """Runs jobs in another process, and in a new one after that dies; `outputs` has the real path of each output.
 
-    `serve` runs in the process, with what it needs besides: it pickles.
+    The process calls `serve(setup, order, send)`, where `send` takes the events. `serve` and `setup` must pickle.
     """
 
-    def __init__(self, serve: Callable[..., None], needed: object, outputs: Sequence[str], *, fail_fast: bool) -> None:
-        self._serve, self._needed, self._outputs, self._fail_fast = serve, needed, outputs, fail_fast
-        self._rounds: list[tuple[Sequence[int], bool]] = [(range(len(outputs)), False)]
-        self._known: dict[int, Outcome | None] = {}
-        self._under_way: dict[int, Event] = {}
+    def __init__(self, serve: Callable[..., None], setup: object, outputs: Sequence[str], *, fail_fast: bool) -> None:
+        self._serve, self._setup, self._outputs, self._fail_fast = serve, setup, outputs, fail_fast
+        self._rounds: list[tuple[Sequence[int], bool]] = [(range(len(outputs)), False)]  # jobs, and whether alone
+        self._ended: dict[int, Outcome | None] = {}
+        self._under_way: dict[int, Event] = {}  # the last event of each job that has begun and not ended
         self._failed = False
         self._tag = ""
 
     def outcomes(self, failed: Callable[[int, EngineError], Outcome]) -> Generator[Outcome, None, None]:
-        """What became of each job that was begun, in their order; `failed` makes an outcome of a job and its error."""
-        told = 0
+        """The outcome of each job that began, by index; `failed` makes that of a job whose process died."""
+        following = 0
         while self._rounds and not (self._fail_fast and self._failed):
             jobs, alone = self._rounds.pop(0)
             for _ in self._round(jobs, alone, failed):
-                while told in self._known:
-                    if outcome := self._known[told]:
+                while following in self._ended:
+                    if outcome := self._ended[following]:
                         yield outcome
-                    told += 1
-        yield from (outcome for job, outcome in sorted(self._known.items()) if job >= told and outcome)
+                    following += 1
+        yield from (outcome for job, outcome in sorted(self._ended.items()) if job >= following and outcome)
 
     def _round(self, jobs: Sequence[int], alone: bool, failed: Callable[[int, EngineError], Outcome]) -> Iterator[None]:
-        """One process; it yields whenever something may have become known."""
+        """Run the jobs in one process; yield whenever some may have ended."""
         self._tag = secrets.token_hex(4)
         order = Order(jobs, alone, self._tag)
         try:
             process = processes.Process(_begin, method=_method())
-        except EngineError:  # what can be done is done, if only here
-            self._serve(self._needed, order, self._note)
+        except EngineError:  # no process can be started
+            self._serve(self._setup, order, self._note)
             yield
             return
-        process.send((self._serve, self._needed, order))
+        process.send((self._serve, self._setup, order))
         stopping.at_once[self] = lambda: self._clean(process)
         try:
             while True:
                 for _, event in processes.exchange([process], stopping.PATIENCE):
                     if isinstance(event, EOFError):
-                        self._died(process, [job for job in jobs if job not in self._known], alone, failed)
+                        self._died(process, [job for job in jobs if job not in self._ended], alone, failed)
                         yield
                         return
                     if isinstance(event, BaseException):
                         raise event
-                    if event is None:  # all is done
+                    if event is None:  # the end of the order
                         return
                     self._note(event)
                 yield
@@ -115,7 +115,7 @@ class Survivor:
             self._under_way[event.job] = event
             return
         self._under_way.pop(event.job, None)
-        self._known[event.job] = event.outcome
+        self._ended[event.job] = event.outcome
         self._failed |= bool(event.outcome and event.outcome.error)
 
     def _died(
@@ -125,8 +125,8 @@ class Survivor:
         alone: bool,
         failed: Callable[[int, EngineError], Outcome],
     ) -> None:
-        """Tell whose work it was, or find it out; the rest is for other processes."""
-        stopping.check()  # a signal to the whole group ends it, and is for us to act on
+        """Fail the only job under way, or plan to run each of several alone; EngineError if there was none."""
+        stopping.check()  # a signal to the whole process group may have ended it
         process.end()
         for event in [*self._under_way.values()]:
             if event.kind == "complete" and _is_named(event.temporary, self._outputs[event.job]):
@@ -140,13 +140,13 @@ class Survivor:
             self._note(Event("ended", suspects[0], failed(suspects[0], error)))
         elif not suspects:
             hint = "the same command again; with --overwrite all can run again"
-            raise EngineError(f"the process of the jobs died: {process.ended_by}", "one that lives", hint)
-        rest = [job for job in left if job not in suspects and job not in self._known]
-        again = [job for job in suspects if job not in self._known]
+            raise EngineError(f"the process of the jobs died: {process.ended_by}", hint=hint)
+        rest = [job for job in left if job not in suspects and job not in self._ended]
+        again = [job for job in suspects if job not in self._ended]
         self._rounds = [each for each in ((again, True), (rest, alone)) if each[0]] + self._rounds
 
     def _stop(self, process: processes.Process) -> None:
-        """Let it undo what is under way; one that is stopped, or takes too long, is killed after that."""
+        """Wait until the process has undone its work after SIGTERM, for at most 10 seconds; `_round` kills it then."""
         process.terminate()
         deadline = time.monotonic() + _LONGEST_STOP
         while time.monotonic() < deadline:
@@ -155,20 +155,20 @@ class Survivor:
                     return
 
     def _clean(self, process: processes.Process) -> None:
-        """Remove what a process that was killed has left; the jobs that it had begun say where."""
+        """Kill the process, and remove temporary files that it left beside the outputs of the jobs under way."""
         process.kill()
         for folder in {os.path.dirname(self._outputs[job]) for job in self._under_way}:  # noqa: PTH120 - a string
             for path in Path(folder).glob(f".revseq-{self._tag}*.tmp"):
                 if path.is_dir():
                     shutil.rmtree(path, ignore_errors=True)
                 else:
-                    with contextlib.suppress(OSError):  # as a kill may leave it, which README says
+                    with contextlib.suppress(OSError):  # README says that a kill may leave files
                         path.unlink()
         self._under_way.clear()
 
 
 def _is_named(temporary: str, output: str) -> bool:
-    """Whether the file has got its name; in a file system with links it has both for a moment."""
+    """Whether the temporary file has got its name; with hard links it has both names for a moment."""
     try:
         return Path(output).samefile(temporary)
     except OSError:
@@ -176,14 +176,14 @@ def _is_named(temporary: str, output: str) -> bool:
 
 
 def _method() -> str:
-    """Fork, which costs nothing, as long as nothing is loaded and nobody runs that it would break."""
+    """The fastest method that is safe: fork if neither HDF5 nor another thread is in the process, else spawn."""
     tasks = Path("/proc/self/task")
     simple = sys.platform == "linux" and "h5py" not in sys.modules and len(list(tasks.iterdir())) == 1
     return "fork" if simple else "spawn"
 
 
 def _begin(line: processes.Line) -> None:
-    """In the process of the jobs: it stops in order on SIGTERM, and when its parent is gone."""
+    """The main function of the process that runs the jobs; it stops in order on SIGTERM, or when its parent is gone."""
     stopping.obey_parent()
     serve, needed, order = line.receive()
     status = 1
@@ -197,6 +197,6 @@ def _begin(line: processes.Line) -> None:
                 stopping.close()
     except (stopping.Stopped, OSError):
         pass
-    except Exception as e:  # noqa: BLE001 - it is raised where the events are asked for
+    except Exception as e:  # noqa: BLE001 - the parent raises it
         line.send(e)
-    os._exit(status)  # libraries' threads and farewells are nobody's to wait for
+    os._exit(status)  # waits for no thread of a library, and calls no exit function
