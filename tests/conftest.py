@@ -6,11 +6,18 @@ import signal
 import subprocess
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
 from folders import content
 from forked import Server
 from processes import COMMAND, start, until
+
+# How long an example takes says nothing: the machine may be busy.
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "samples"

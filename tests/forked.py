@@ -127,6 +127,7 @@ def child(order, folder, *streams):
     os.closerange(3, 64)
     sys.argv = ["revseq", *order["args"]]
     if "env" in order:
+        tempfile.tempdir = None  # what was found with another environment
         os.environ.clear()
         os.environ.update((os.fsdecode(name), os.fsdecode(value)) for name, value in order["env"].items())
     if "umask" in order:

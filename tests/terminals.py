@@ -11,7 +11,7 @@ import time
 from conftest import environment
 
 _PROMPT = b"READY> "
-_SECONDS = 60  # after which a shell that does not answer is given up
+_SECONDS = 120  # after which a shell that does not answer is given up
 # How each shell is started, and the file that it reads first; what it has to say in that file to complete.
 _BEGIN = {
     "bash": (["bash", "--noprofile", "--rcfile", "rc", "-i"], "rc", 'PS1="READY> "; eval "$(revseq completion bash)"'),

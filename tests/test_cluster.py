@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 import pytest
 from conftest import COMMAND
-from processes import gone, start, until, workers
+from processes import PATIENCE, gone, start, until, workers
 
 distributed = pytest.importorskip("distributed", reason="distributed, the extra dask, is not installed")
 
@@ -24,21 +24,33 @@ from revseq_cli.passes.engines import cluster  # noqa: E402
 from revseq_cli.report.words import spelled  # noqa: E402
 
 JOB = ("run", "x.npy", "n.npy", "--axis", "1", "--engine", "dask", "--scheduler-file", "s.json")
-# What a worker loads before its first block; dask may load it twice.
-SLOW = "import time, revseq_cli.operator.kernel as k; k.reverse = lambda *a, r=k.reverse: (time.sleep(0.2), r(*a))[1]"
-# After the rehearsal, a block that does not end.
+# What a worker loads before its first block; dask may load it twice. Behind the rehearsal, a block that does not end:
 STUCK = """
 import time, revseq_cli.operator.kernel as k
 calls = []
-k.reverse = lambda *a, r=k.reverse: (calls.append(a), time.sleep(60 if len(calls) > 2 else 0), r(*a))[2]
+k.reverse = lambda *a, r=k.reverse: (calls.append(a), time.sleep(1000 if len(calls) > 2 else 0), r(*a))[2]
 """
+# One whose worker dies of its fourth block, and one that waits until that has happened:
 DEADLY = """
 import os, revseq_cli.operator.kernel as k
 calls = []
 def deadly(*args, real=k.reverse):
     calls.append(args)
-    return real(*args) if len(calls) < 4 else os._exit(1)
+    if len(calls) == 4:
+        open("died", "w").close()
+        os._exit(1)
+    return real(*args)
 k.reverse = deadly
+"""
+SURVIVING = """
+import os, time, revseq_cli.operator.kernel as k
+calls = []
+def surviving(*args, real=k.reverse):
+    calls.append(args)
+    while len(calls) > 2 and not os.path.exists("died"):
+        time.sleep(0.01)
+    return real(*args)
+k.reverse = surviving
 """
 OLD = "import revseq_cli; revseq_cli.__version__ = '0.0.9'"
 BARE = "import sys; sys.modules['revseq_cli'] = None"
@@ -60,7 +72,7 @@ class Site:
     """A scheduler, its workers, and a folder that all see."""
 
     def __init__(self, folder):
-        self.folder, self.file, self._started = folder, folder / "site" / "s.json", []
+        self.file, self._started = folder / "site" / "s.json", []
         self.file.parent.mkdir()
         options = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show")
         self.scheduler = self._start("scheduler", *options, "--scheduler-file", self.file)
@@ -79,12 +91,11 @@ class Site:
             "worker", "--scheduler-file", self.file, *options, *(["--preload", preload] if preload else [])
         )
 
-    def ready(self, count=2):
+    def ready(self, count):
         """Wait for the workers."""
         until(self.file.exists)
         with self.asked() as client:
-            client.wait_for_workers(count, timeout=20)
-        os.symlink(self.file, self.folder / "s.json")
+            client.wait_for_workers(count, timeout=PATIENCE)
         return self
 
     @property
@@ -115,8 +126,20 @@ def strict(monkeypatch):
 
 @pytest.fixture
 def site(tmp_path):
+    """A scheduler of the test's own."""
     site = Site(tmp_path)
+    (tmp_path / "s.json").symlink_to(site.file)
     yield site
+    site.end()
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """A scheduler with two workers, one of which sees other numbers of devices."""
+    site = Site(tmp_path_factory.mktemp("pair"))
+    site.worker(DEVICE)
+    site.worker()
+    yield site.ready(2)
     site.end()
 
 
@@ -133,21 +156,21 @@ def job(tmp_path):
     return np.take_along_axis(values, np.where(index < turned, turned - 1 - index, index), 1)
 
 
-def many(site):
+def many(folder):
     """The job in 13 blocks."""
-    return start(site.folder, "--engine", "dask", "--scheduler-file", "s.json", "--memory", "2M")
+    return start(folder, "--engine", "dask", "--scheduler-file", "s.json", "--memory", "2M")
 
 
-def under_way(site):
+def under_way(site, folder):
     """The same, and the scheduler knows of it."""
-    process = many(site)
+    process = many(folder)
     until(site.tasks)
     return process
 
 
 def ended(process, folder, *words):
     """It stopped with one message, and left the old output and nothing else."""
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate()
     err = err.decode()
     assert process.returncode == 2, err
     assert err.startswith("Error: ")
@@ -163,10 +186,8 @@ def left_old(folder):
     assert {path.name for path in folder.iterdir()} == {"x.npy", "n.npy", "y.npy", "s.json", "site"}
 
 
-def test_results_are_those_of_serial(revseq, tmp_path, site, job):
-    site.worker(DEVICE)
-    site.worker()
-    site.ready()
+def test_results_are_those_of_serial(revseq, tmp_path, pair, job):
+    (tmp_path / "s.json").symlink_to(pair.file)
     rng = np.random.default_rng(1)
     with h5py.File(tmp_path / "x.h5", "w") as f:
         values = rng.integers(0, 1 << 30, (300, 64), np.int32)
@@ -183,19 +204,17 @@ def test_results_are_those_of_serial(revseq, tmp_path, site, job):
             f"b.{name}",
             "--engine",
             "dask",
-            env={"REVSEQ_SCHEDULER": site.address},
+            env={"REVSEQ_SCHEDULER": pair.address},
         ).ok()
         assert (tmp_path / f"a.{name}").read_bytes() == (tmp_path / f"b.{name}").read_bytes() or name == "h5"
     with h5py.File(tmp_path / "a.h5") as a, h5py.File(tmp_path / "b.h5") as b:
         assert np.array_equal(a["x"][:], b["x"][:])
         assert (a["x"].chunks, a["x"].compression) == (b["x"].chunks, b["x"].compression)
-    assert site.tasks() == []
+    assert pair.tasks() == []
 
 
-def test_every_command_with_passes(revseq, tmp_path, site, job):
-    for _ in range(2):
-        site.worker()
-    site.ready()
+def test_every_command_with_passes(revseq, tmp_path, pair, job):
+    (tmp_path / "s.json").symlink_to(pair.file)
     zarr = pytest.importorskip("zarr", reason="zarr, an extra, is not installed")
     dask = ("--engine", "dask", "--scheduler-file", "s.json", "--memory", "16M")
     done = revseq("convert", "x.npy", "x.zarr", "--verify", "-v", *dask).ok()
@@ -211,7 +230,7 @@ def test_every_command_with_passes(revseq, tmp_path, site, job):
     assert "x.none" in done.err
     for kind in ("npy", "zarr"):
         assert np.array_equal(np.load(tmp_path / f"{kind}.npy"), job)
-    assert site.tasks() == []
+    assert pair.tasks() == []
 
 
 @pytest.mark.long
@@ -229,7 +248,7 @@ def test_a_local_cluster_leaves_nothing(tmp_path, job):
         "-v",
         env={"TMPDIR": str(tmp_path / "tmp")},
     )
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate()
     assert process.returncode == 0, err
     assert b"and verified it" in err
     assert b"dashboard" in err
@@ -247,7 +266,7 @@ def local(folder, *args):
 
 def leaves_nothing(process, folder, number, err=b""):
     """It ended by that signal, and said no more than that."""
-    found = process.communicate(timeout=60)[1]
+    found = process.communicate()[1]
     assert (process.returncode, found) == (-number, err)
     gone(process)
     assert not list((folder / "tmp").iterdir())
@@ -257,7 +276,7 @@ def leaves_nothing(process, folder, number, err=b""):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_the_local_cluster_closes(tmp_path, job, number):
     process = local(tmp_path)
-    until(lambda: (tmp_path / "y.npy").read_bytes() != b"old", 60)
+    until(lambda: (tmp_path / "y.npy").read_bytes() != b"old")
     process.send_signal(number)
     leaves_nothing(process, tmp_path, number)
     assert np.array_equal(np.load(tmp_path / "y.npy"), job)
@@ -266,7 +285,7 @@ def test_a_signal_while_the_local_cluster_closes(tmp_path, job, number):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_the_local_cluster_starts(tmp_path, job, number):
     process = local(tmp_path)
-    until(lambda: list((tmp_path / "tmp").glob("revseq-*")), 60)
+    until(lambda: list((tmp_path / "tmp").glob("revseq-*")))
     process.send_signal(number)
     leaves_nothing(process, tmp_path, number)
     assert (tmp_path / "y.npy").read_bytes() == b"old"
@@ -275,7 +294,7 @@ def test_a_signal_while_the_local_cluster_starts(tmp_path, job, number):
 def test_local_workers_that_are_stopped(tmp_path, job):
     """One signal is enough: they are killed when they do not end."""
     process = local(tmp_path)
-    until(lambda: len(workers(process)) >= 2, 60)
+    until(lambda: len(workers(process)) >= 2)
     for pid in workers(process):
         os.kill(pid, signal.SIGSTOP)
     process.send_signal(signal.SIGTERM)
@@ -286,24 +305,25 @@ def test_local_workers_that_are_stopped(tmp_path, job):
 @pytest.mark.long
 def test_a_scheduler_that_is_stopped(tmp_path, site, job):
     """The command waits, since it may go on, and looks at signals."""
-    site.worker(SLOW)
-    process = under_way(site.ready(1))
+    site.worker(STUCK)
+    process = under_way(site.ready(1), tmp_path)
     site.scheduler.send_signal(signal.SIGSTOP)
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(3)
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate()
     assert (process.returncode, err) == (-signal.SIGTERM, b"")
     left_old(tmp_path)
 
 
 def test_a_worker_that_dies_is_replaced(tmp_path, site, job):
-    site.worker(SLOW.replace("0.2", "0.02"))
+    site.worker(SURVIVING)
     deadly = site.worker(DEADLY)
-    process = many(site.ready())
-    _, err = process.communicate(timeout=30)
+    site.ready(2)
+    process = many(tmp_path)
+    _, err = process.communicate()
     assert (process.returncode, err) == (0, b"")
-    assert deadly.wait(10) == 1
+    assert deadly.wait() == 1
     assert np.array_equal(np.load(tmp_path / "y.npy"), job)
     assert site.tasks() == []
 
@@ -311,17 +331,18 @@ def test_a_worker_that_dies_is_replaced(tmp_path, site, job):
 @pytest.mark.long
 def test_workers_that_die_with_the_same_block(tmp_path, strict, site, job):
     site.worker(DEADLY)
-    process = many(site.ready(1))
+    site.ready(1)
+    process = many(tmp_path)
     ended(process, tmp_path, "died with the same block")
 
 
 def test_few_tasks_are_known_at_once(tmp_path, site, job):
-    site.worker(SLOW)
-    process = under_way(site.ready(1))
+    site.worker(STUCK)
+    process = under_way(site.ready(1), tmp_path)
     samples = []
     until(lambda: samples.append(site.tasks()) or len(samples) > 9)
     process.kill()
-    process.communicate(timeout=20)
+    process.communicate()
     assert 1 <= max(map(len, samples)) <= 2
     assert all(key.startswith("revseq-block-0000") for keys in samples for key in keys)
     until(lambda: site.tasks() == [])
@@ -336,8 +357,8 @@ def test_few_tasks_are_known_at_once(tmp_path, site, job):
 def test_workers_that_differ(tmp_path, site, job, preload, words):
     site.worker()
     site.worker(preload)
-    site.ready()
-    process = many(site)
+    site.ready(2)
+    process = many(tmp_path)
     ended(process, tmp_path, *words)
     assert site.tasks() == []
 
@@ -345,15 +366,15 @@ def test_workers_that_differ(tmp_path, site, job, preload, words):
 @pytest.mark.long
 def test_a_late_worker_is_asked_too(tmp_path, site, job):
     site.worker(STUCK)
-    process = under_way(site.ready(1))
+    process = under_way(site.ready(1), tmp_path)
     site.worker(OLD)
     ended(process, tmp_path, "the worker tcp://", "has revseq 0.0.9")
 
 
 @pytest.mark.long
 def test_a_scheduler_that_goes_away(tmp_path, site, job):
-    site.worker(SLOW)
-    process = under_way(site.ready(1))
+    site.worker(STUCK)
+    process = under_way(site.ready(1), tmp_path)
     site.scheduler.kill()
     ended(process, tmp_path, "the scheduler went away")
 
@@ -361,10 +382,10 @@ def test_a_scheduler_that_goes_away(tmp_path, site, job):
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interruption(tmp_path, site, job, number):
-    site.worker(SLOW)
-    process = under_way(site.ready(1))
+    site.worker(STUCK)
+    process = under_way(site.ready(1), tmp_path)
     process.send_signal(number)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate()
     assert (process.returncode, err) == (-number, b"")
     left_old(tmp_path)
     until(lambda: site.tasks() == [])
@@ -378,6 +399,7 @@ def test_nobody_there(monkeypatch, site):
         with pytest.raises(UsageError, match="is no address") as caught:
             cluster.connected(address, 1)
         assert spelled(caught.value.hint) == "add --scheduler tcp://host:8786"
+    monkeypatch.setattr(cluster, "_LONGEST_CALL", PATIENCE)
     monkeypatch.setattr(cluster, "_LONGEST_ALONE", 0.5)
     until(site.file.exists)
     try:
@@ -400,7 +422,7 @@ def test_something_else_listens_there(monkeypatch, tmp_path, job):
         silent.accept()
         until(lambda: any(path.name.startswith(".revseq-") for path in tmp_path.iterdir()))
         process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate()
         assert (process.returncode, err) == (-signal.SIGTERM, b"")
     assert {path.name for path in tmp_path.iterdir()} == {"x.npy", "n.npy", "y.npy"}
 

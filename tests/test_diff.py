@@ -73,7 +73,7 @@ def given_bits(a, b):
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(pairs(), st.integers(0, 9))
 def test_bits(pair, first):
     a, b = pair
@@ -90,7 +90,7 @@ def as_ml_dtypes(values):
     return values.view(getattr(ml_dtypes, values.dtype.names[0].lower())) if values.dtype.names else values
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(pairs(), st.sampled_from([0, 0.002, 3]), st.sampled_from([0, 0.002, 1]), st.booleans())
 def test_values_as_numpy_compares_them(pair, atol, rtol, equal_nan):
     a, b = (values.astype(values.dtype.newbyteorder("=")) for values in pair)
@@ -240,7 +240,7 @@ def test_blocks_in_any_order_and_of_any_format(revseq, pair, engine):
         assert [tuple(each["index"]) for each in found["first"]] == places[:7]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_any_blocks_give_the_same(data):
     """In little memory, and whole."""

@@ -88,7 +88,7 @@ def test_lines_larger_than_the_memory(tmp_path, shape, axis, order, memory):
     assert oracle.same_bits(np.load(tmp_path / "y.npy"), expected(values, lengths, axis))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_any_plan_gives_the_same(data):
     """Small tensors through plans of every kind, cut lines among them."""

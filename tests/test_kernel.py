@@ -35,7 +35,7 @@ def jobs(draw, most=6):
     return values, lengths, axis
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(jobs())
 def test_against_the_slow_loop(job):
     values, lengths, axis = job

@@ -2,19 +2,17 @@
 
 import itertools
 import json
-import resource
 import signal
 import struct
 import subprocess
-import sys
 import zipfile
 import zlib
 
 import numpy as np
 import oracle
 import pytest
-from conftest import COMMAND, Result, environment
-from processes import limited, peak, until
+from conftest import COMMAND
+from processes import peak, until
 from tensor_files import open_, write
 
 from revseq_cli.formats import npz, zip_headers
@@ -228,24 +226,20 @@ def test_bytes_behind_the_deflated_data(refused, tmp_path):
 
 
 # Deflated members that are too large to be held; the limit is lowered here.
-STREAMED = "import sys; from revseq_cli.formats import npz; npz._LARGEST_HELD = 0; from revseq_cli.__main__ import main; main()"
+STREAMED = "import revseq_cli.formats.npz as npz; npz._LARGEST_HELD = 0"
 
 
 @pytest.fixture
-def streamed(tmp_path):
-    """Run the command, which must leave nothing in the temporary folder; status and standard streams."""
+def streamed(revseq, tmp_path):
+    """Run the command, which must leave nothing in the temporary folder."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
 
-    def run(*args, limit=None):
-        command = [sys.executable, "-c", STREAMED, *map(str, args)]
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environment({"TMPDIR": str(temporary)}), capture_output=True, preexec_fn=limit,
-            check=False,
-        )  # fmt: skip
+    def run(*args, code=""):
+        done = revseq(*args, env={"TMPDIR": str(temporary)}, code=f"{STREAMED}\n{code}")
         assert not list(temporary.iterdir())
         assert not list(tmp_path.glob(".revseq-*"))
-        return Result(done.returncode, done.stdout, done.stderr)
+        return done
 
     return run
 
@@ -276,12 +270,12 @@ def test_a_large_deflated_member_in_every_command(streamed, tmp_path):
 
 
 def test_no_room_for_a_large_deflated_member(streamed, tmp_path):
-    np.savez_compressed(tmp_path / "x.npz", x=X)
-    limit = limited(resource.RLIMIT_FSIZE, 100)
+    np.savez_compressed(tmp_path / "x.npz", x=np.arange(12_000).reshape(3, 4_000))
+    limit = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (2000, 2000))"  # standard error is a file, and fits
     np.save(tmp_path / "n.npy", N)
-    done = streamed("run", "x.npz::x", "n.npy", "--axis", 1, "-o", "y.npy", limit=limit)
+    done = streamed("run", "x.npz::x", "n.npy", "--axis", 1, "-o", "y.npy", code=limit)
     done.refused("y.npy: cannot write: File too large")
-    streamed("show", "x.npz::x", limit=limit).refused(f"temporary folder {tmp_path / 'temporary'}: cannot write: ")
+    streamed("show", "x.npz::x", code=limit).refused(f"temporary folder {tmp_path / 'temporary'}: cannot write: ")
     assert not (tmp_path / "y.npy").exists()
 
 
@@ -308,7 +302,7 @@ def test_a_signal_while_a_large_deflated_member_is_inflated(tmp_path):
     process = subprocess.Popen([COMMAND, *command], cwd=tmp_path, stderr=-1, start_new_session=True)
     until(lambda: len(list(tmp_path.glob(".revseq-*"))) == 2 or process.poll() is not None)
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate()
     assert (process.returncode, err) == (-signal.SIGTERM, b"")
     assert [path.name for path in tmp_path.iterdir()] == ["x.npz"]
     _, memory, status = peak(tmp_path, *command, "--memory", "8M")

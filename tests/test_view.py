@@ -5,7 +5,7 @@ from collections import Counter
 from math import prod
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from revseq_cli.formats.contract import Storage
@@ -31,7 +31,6 @@ class InChunks(HeldSource):
 _SIZES = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 40)), min_size=1, max_size=4)
 
 
-@settings(deadline=None)
 @given(_SIZES, st.sampled_from([1, 10, 200]))
 def test_a_preview_decodes_each_chunk_once(both, most):
     sizes, chunks = zip(*both, strict=True)

@@ -19,7 +19,7 @@ import pytest
 import zarr
 from conftest import COMMAND
 from folders import names
-from processes import gone, members, start, until, workers
+from processes import gone, members, until, workers
 
 from revseq_cli.ground import stopping
 from revseq_cli.ground.errors import EngineError, TensorIOError
@@ -41,14 +41,6 @@ def job(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f.create_dataset("x", data=VALUES, chunks=(32, 256), compression="gzip")
     np.save(tmp_path / "n.npy", LENGTHS)
-    return tmp_path
-
-
-@pytest.fixture
-def large(tmp_path):
-    """64 MiB in lines of 1024, and their lengths."""
-    np.save(tmp_path / "x.npy", np.zeros((1 << 14, 1 << 10), np.uint32))
-    np.save(tmp_path / "n.npy", np.full((1 << 14, 1), 600, np.uint32))
     return tmp_path
 
 
@@ -115,28 +107,27 @@ def test_h63_stopped_processes_are_gone_at_the_end():
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_h63_workers_that_are_stopped_at_work(large, number):
-    process = start(large, "--engine", "processes", "--memory", "300K", "--jobs", "2")
-    until(lambda: len(workers(process)) >= 2)
+def test_h63_workers_that_are_stopped_at_work(held, small, number):
+    process, _ = held(small, "--engine", "processes", "--memory", "300K", "--jobs", "2")
     for pid in workers(process):
         os.kill(pid, signal.SIGSTOP)
     time.sleep(0.3)
     assert process.poll() is None
     process.send_signal(number)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate()
     gone(process)
     assert (process.returncode, err) == (-number, b"")
-    assert names(large) == {"x.npy", "n.npy"}
+    assert names(small) == {"x.npy", "n.npy"}
 
 
-def test_workers_that_go_on_after_a_stop(large):
+def test_workers_that_go_on_after_a_stop(held, small):
     """As under Ctrl-Z and fg: nothing is lost, and nothing is an error."""
-    process = start(large, "--engine", "processes", "--memory", "300K", "--jobs", "2")
-    until(lambda: len(workers(process)) >= 2)
+    process, go = held(small, "--engine", "processes", "--memory", "300K", "--jobs", "2")
     os.killpg(process.pid, signal.SIGSTOP)
+    go()
     time.sleep(0.3)
     os.killpg(process.pid, signal.SIGCONT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate()
     assert (process.returncode, err) == (0, b"")
 
 
@@ -152,9 +143,7 @@ def test_little_address_space(job, engine, output):
         command = [COMMAND, "run", "x.h5", "n.npy", "--axis", "1", "-o", output, "--engine", engine, "--jobs", "2",
                    "--memory", "1M"]  # fmt: skip
         limit = functools.partial(resource.setrlimit, resource.RLIMIT_AS, (kib << 10, kib << 10))
-        done = subprocess.run(
-            command, cwd=job, capture_output=True, text=True, preexec_fn=limit, timeout=60, check=False
-        )
+        done = subprocess.run(command, cwd=job, capture_output=True, text=True, preexec_fn=limit, check=False)
         if done.returncode == -signal.SIGSEGV:  # HDF5 itself, whose memory ends while it opens a file, as README says
             assert not (job / output).exists()
             for path in job.glob(".revseq-*.tmp"):
@@ -175,10 +164,10 @@ def test_little_address_space(job, engine, output):
     assert statuses == {0, 2}  # too little for the least of it, and enough
 
 
+# What runs first in the process: threads and processes start {count} times, and then no more.
 FEW = """
-import errno, multiprocessing.process, _thread, sys
-from revseq_cli.__main__ import main
-left = [int(sys.argv.pop(1))]
+import errno, multiprocessing.process, _thread
+left = [{count}]
 def few(real, error):
     def begin(*args):
         left[0] -= 1
@@ -189,23 +178,19 @@ def few(real, error):
 _thread.start_new_thread = few(_thread.start_new_thread, RuntimeError("can't start new thread"))
 process = multiprocessing.process.BaseProcess
 process.start = few(process.start, OSError(errno.EAGAIN, "Resource temporarily unavailable"))
-main()
 """
 
 
 @pytest.mark.parametrize("engine", ["threads", "processes"])
 @pytest.mark.parametrize("count", [0, 1, 2])
-def test_h63_few_threads_and_processes(job, engine, count):
-    args = ["run", "x.h5", "n.npy", "--axis", "1", "-o", "y.npy", "--engine", engine, "--jobs", "2", "--memory", "1M"]
-    command = [sys.executable, "-c", FEW, str(count), *args]
-    done = subprocess.run(command, cwd=job, capture_output=True, text=True, timeout=60, check=False)
+def test_h63_few_threads_and_processes(revseq, job, engine, count):
+    args = ("run", "x.h5", "n.npy", "--axis", 1, "-o", "y.npy", "--engine", engine, "--jobs", 2, "--memory", "1M")
+    done = revseq(*args, code=FEW.format(count=count))
     if count == 0:
-        assert done.returncode == 2
-        assert done.stderr.startswith("Error: cannot start a worker: ")
-        assert "Hint: add --engine serial" in done.stderr
+        done.refused("Error: cannot start a worker: ", "Hint: add --engine serial")
         assert names(job) == {"x.h5", "n.npy"}
     else:
-        assert (done.returncode, done.stderr) == (0, "")
+        assert done.ok().err == ""
         assert np.load(job / "y.npy").tobytes() == EXPECTED
 
 
@@ -256,7 +241,7 @@ def test_h63_a_second_signal_ends_whatever_waits(tmp_path, numbers, pause):
                 process.send_signal(number)
             # On a busy machine the first signal may not have been looked at when the second comes: that is one.
             until(lambda: process.poll() is not None or process.send_signal(numbers[-1]))
-            _, err = process.communicate(timeout=30)
+            _, err = process.communicate()
             assert (process.returncode, err) == (-numbers[0], b"")
         finally:
             process.kill()
@@ -265,19 +250,19 @@ def test_h63_a_second_signal_ends_whatever_waits(tmp_path, numbers, pause):
 
 
 @pytest.mark.parametrize("engine", ["threads", "processes"])
-def test_two_signals_at_once_are_one(large, engine):
+def test_two_signals_at_once_are_one(held, small, engine):
     """As timeout sends them, to the process and to its group: there is time to undo."""
-    process = start(large, "--engine", engine, "--memory", "300K", "--jobs", "2")
-    until(lambda: any(name.startswith(".revseq-") for name in names(large)))
+    process, go = held(small, "--engine", engine, "--memory", "300K", "--jobs", "2")
     process.send_signal(signal.SIGTERM)
     os.killpg(process.pid, signal.SIGTERM)
-    _, err = process.communicate(timeout=20)
+    go()
+    _, err = process.communicate()
     gone(process)
     assert (process.returncode, err) == (-signal.SIGTERM, b"")
-    assert names(large) == {"x.npy", "n.npy"}
+    assert names(small) == {"x.npy", "n.npy"}
 
 
-def test_nothing_is_left_to_be_done_at_once(large):
+def test_nothing_is_left_to_be_done_at_once(tmp_path):
     """What was undone in order is not undone again."""
     before = dict(stopping.at_once)
     run(Processes(2), int, int)
@@ -286,7 +271,7 @@ def test_nothing_is_left_to_be_done_at_once(large):
         from revseq_cli.formats.storage.together import Together
 
         for kind in (NewFile, NewFolder):
-            with Together(kind(str(large / f"y{kind.__name__}"), overwrite=False)):
+            with Together(kind(str(tmp_path / f"y{kind.__name__}"), overwrite=False)):
                 assert len(stopping.at_once) == len(before) + 1
                 if kind is NewFolder:
                     raise TensorIOError(os.strerror(errno.EIO))
