@@ -158,6 +158,25 @@ def test_statistics_of_nothing_but_nan():
     assert found.mean is None
 
 
+@pytest.mark.parametrize(
+    ("values", "mean"),
+    [
+        (np.array([1, 2, 4, np.nan], "f4"), 7 / 3),
+        (np.array([2**53, 1, 1], "f8"), float((2**53 + 2) / 3)),
+        (np.array([2**63, 2**63 - 1], "u8"), (2**64 - 1) / 2),
+        (np.array([-128, 127], "i1"), -0.5),
+        (np.array([1 + 1j, 2 + 5j], "c8"), 1.5 + 3j),
+    ],
+)
+def test_the_mean_of_statistics(values, mean):
+    """A Python number, whatever NumPy's type of the sum."""
+    found = (Statistics.of(values[:1]) + Statistics.of(values[1:])).mean
+    assert (found, type(found)) == (mean, type(mean))
+    a_tuple = (0,) * 5
+    with pytest.raises(TypeError):
+        Statistics() + a_tuple
+
+
 def test_moved_elements():
     lengths = np.array([[0], [1], [2], [9]], np.uint32)
     assert kernel.moved(lengths, 4, 1, slice(1, 4)).tolist() == [
