@@ -1,4 +1,4 @@
-"""The contract between stored tensors and the rest: sources and their tickets, sinks and their outlets."""
+"""The contract of all formats: sources that are read by tickets, and sinks that are written through outlets."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 
 Parcel = tuple[Region, "NDArray[Any]"]
 
-# Other tensors of a file are counted up to here, where to find them takes time.
+# Where it takes time to find the other tensors of a file, counting stops here.
 MOST_OTHERS = 100
-# What Keras holds for a decompression bomb: from this size on, more than so many times what is stored.
+# Keras's definition of a decompression bomb: more than so many bytes, and more than so many times what is stored.
 _BOMB_BYTES, _BOMB_RATIO = 4 << 30, 1000
 
 
 def try_hint(path: str, key: str = "") -> str:
-    """A hint to name that tensor of a file, quoted for a shell."""
+    """A hint to name the tensor `key` of a file, quoted for a shell."""
     return f"try {shlex.quote(f'{path}::{key}' if key else path)}"
 
 
 def chosen(
     names: Collection[str], key: str | None, path: str, noun: str = "tensor", likely: Callable[[], str] | None = None
 ) -> str:
-    """The tensor of a file that is named behind ::, or the only one; FormatError lists them.
+    """`key` if the file has such a tensor, or without a key its only tensor; else FormatError, which lists the names.
 
-    `noun` is the format's word for a tensor, and `likely` gives the name for a hint; the first one without it.
+    `noun` is the format's word for a tensor. The hint has the name that `likely` returns, or the first one.
     """
     if key is None and len(names) == 1:
         return next(iter(names))
@@ -61,7 +61,7 @@ def chosen(
 
 
 def left_behind(count: int, noun: str = "tensor", *, or_more: bool = False) -> tuple[Words, ...]:
-    """A note on what else is in the file of an input and not in the output; none where that is nothing."""
+    """A note that `count` other tensors of the input's file are not in the output; no note for 0."""
     if not count:
         return ()
     nouns = f"{noun} is" if count == 1 else f"{noun}s are"
@@ -70,34 +70,33 @@ def left_behind(count: int, noun: str = "tensor", *, or_more: bool = False) -> t
 
 
 def refuse_bomb(declared: int, stored: int, hint: str, where: str) -> None:
-    """FormatError for what would unpack to far more bytes than are stored."""
+    """FormatError where `declared`, the bytes after unpacking, are far more than the bytes `stored`."""
     if declared > _BOMB_BYTES and declared > _BOMB_RATIO * stored:
         found = f"declares {declared} bytes and stores {stored}"
         raise FormatError(found, f"at most {_BOMB_RATIO} times what is stored", hint, where)
 
 
 class Storage(NamedTuple):
-    """How a tensor lies in its file, for a person: a word or two for each property."""
+    """How a tensor is stored, for people: the format, and a word or two for each property."""
 
     format: str
     details: dict[str, str]
 
 
 class Ticket(Protocol):
-    """The right to read one region, wherever it is computed: small, frozen, and it pickles."""
+    """Reads one region, in whichever worker computes it: small, frozen, and it pickles."""
 
     def read(self) -> NDArray[Any]:
         """The values of the region."""
 
 
 class Source(ABC):
-    """An input tensor whose header has been read and whose values have not.
+    """An input tensor whose header has been read, and whose values have not.
 
-    `name` is what the user called it, `key` its name among the tensors of its file; `order` is "C" or "F"; `grain`
-    has, for each dimension, the multiple of indices at which it is cheap to cut; `chunks` are the sizes of what can
-    only be decoded whole, if there are such; `path` and `identity` tell which state of which file it is, and
-    `described` is the file that led there, where that is another one, such as a model; `siblings` is the number of
-    other tensors in its file, where that costs nothing to know.
+    `name` is what the user called it, `key` its name inside its file. `order` is the memory order, "C" or "F".
+    `chunks` are the sizes of what is decoded as one, or None; `encoded` says that filters decode it. `path` and
+    `identity` are its file and that file's state; `described` is the state of the model that named the file, if one
+    did. `siblings` is the number of other tensors in the file, as far as the header says it.
     """
 
     name: str
@@ -113,7 +112,7 @@ class Source(ABC):
     path = ""
     siblings = 0
 
-    # Whether threads can read it side by side; HDF5 has one lock for all.
+    # Whether several threads can read it at once; HDF5 has one lock for all of them.
     reads_in_parallel = True
 
     @property
@@ -123,50 +122,45 @@ class Source(ABC):
 
     @property
     def files(self) -> list[Identity]:
-        """The files that must not be written."""
+        """The files it comes from, which no output may overwrite."""
         return [each for each in (self.identity, self.described) if each]
 
     @property
-    def each_once(self) -> Source:
-        """The same without repetitions, where an element stands for several."""
-        return self
-
-    @property
     def reads_anywhere(self) -> bool:
-        """Whether any region is cheap to read, by any thread: nothing of it is decoded, and no lock is in the way."""
+        """Whether any thread can read any region cheaply: there are no chunks to decode, and no lock to wait for."""
         return self.chunks is None and self.reads_in_parallel
 
     @property
     def grain(self) -> tuple[int, ...]:
-        """The chunk's sizes, so that no chunk is decoded twice; anywhere where there is none."""
+        """For each dimension, the multiple of indices at which it is cheap to cut: a chunk's sizes, or 1 without."""
         return self.chunks or (1,) * len(self.sizes)
 
     @property
     def finest_grain(self) -> tuple[int, ...]:
-        """The smallest multiple that makes sense where memory is short."""
+        """The smallest multiples at which to cut where memory is short."""
         return self.grain
 
     @abstractmethod
     def ticket(self, region: Region) -> Ticket:
-        """The right to read that region."""
+        """The ticket that reads the region."""
 
     @contextlib.contextmanager
-    def at_hand(self, beside: str = "") -> Iterator[Source]:  # noqa: ARG002 - most sources are
-        """The tensor where regions can be read in any order; what is unpacked for that lies near the file `beside`."""
+    def at_hand(self, beside: str = "") -> Iterator[Source]:  # noqa: ARG002 - most sources need no file
+        """The tensor, with regions that are cheap to read in any order: unpacked, if need be, next to `beside`."""
         yield self
 
     def recheck(self) -> None:
-        """TensorIOError if its file is not as it was."""
+        """TensorIOError if the file is not as it was when its header was read."""
         if self.identity is not None and self.path:
             with positioned.opened(self.path, self.identity):
                 pass
 
     def others(self) -> int:
-        """How many other tensors its file has; MOST_OTHERS may stand for more."""
+        """The number of other tensors in its file; from MOST_OTHERS on, there may be more."""
         return self.siblings
 
     def gaps(self) -> tuple[str, ...]:
-        """What is not stored of it and read as something else, in words: for those who ask how sure the values are."""
+        """Notes on values that are not stored, and read as a fill value."""
         return ()
 
     def read(self) -> NDArray[Any]:
@@ -175,17 +169,17 @@ class Source(ABC):
 
 
 class Outlet(Protocol):
-    """The half of a sink that works where a block was computed; it pickles."""
+    """The half of a sink that works in the worker that computed a block; it pickles."""
 
     def deliver(self, region: Region, values: NDArray[Any]) -> object:
-        """Store the values; what is left for the parent to do is returned."""
+        """Store the values; return what the parent has left to do, or None."""
 
 
 class Layout(NamedTuple):
-    """How an output is to be stored, where the formats' own defaults are not wanted.
+    """How to store an output, where the user asks for more than the format's defaults.
 
-    `chunks` is "keep", "auto" or sizes, and `compression` is "keep", "none" or gzip's level from 0 to 9: both are about
-    HDF5 alone. `keep_others` asks for a copy of the input's whole file, in which only this tensor is new.
+    `chunks` is "keep", "auto" or sizes, and `compression` is "keep", "none" or gzip's level from 0 to 9: both are for
+    HDF5 alone. `keep_others` asks for a copy of the input's whole file, with this tensor replaced.
     """
 
     chunks: str | tuple[int, ...] = "keep"
@@ -199,10 +193,10 @@ class Layout(NamedTuple):
 
 
 class Sink(ABC):
-    """An output tensor under way: entered before the first block, and complete when left without an error.
+    """An output tensor, as a context: entered before the first block, complete when it is left without an error.
 
-    `chunks` are the sizes of what can only be encoded whole, if there are such, and `encoded` whether filters do it;
-    `notes` says what of the input's file could not be carried over; `beside` is the file near which there is room.
+    `chunks` are the sizes of what is encoded as one, or None; `encoded` says that filters encode it. `notes` say what
+    of the input's file was not carried over. Temporary files of the pass lie next to the file `beside`.
     """
 
     chunks: tuple[int, ...] | None = None
@@ -216,10 +210,10 @@ class Sink(ABC):
 
     @abstractmethod
     def written(self) -> Source:
-        """What was written, complete and open for reading, before it gets its name."""
+        """The complete output, open for reading, before it gets its name."""
 
     def receive(self, parcel: object) -> None:  # noqa: B027 - most sinks have nothing left to do
-        """Finish what an outlet left to do; called in the parent, in no set order."""
+        """Do what an outlet left to do; called in the parent, in any order."""
 
     @abstractmethod
     def __enter__(self) -> Self: ...
@@ -231,9 +225,9 @@ class Sink(ABC):
 
 
 class FileSink(Sink):
-    """A sink that is one new file, or one new folder: its steps work on the temporary file.
+    """A sink of one new file or folder: `start`, `finish`, `abandon` and `reopen` work on the temporary file.
 
-    The file gets its name when the sink is left without an error; or later, where a `Together` was entered before.
+    The file gets its name when the sink is left without an error; or later, if a `Together` has created it before.
     """
 
     def __init__(self, file: NewFile) -> None:
@@ -241,7 +235,6 @@ class FileSink(Sink):
         self._alone = Together(file)
         self._finished = False
 
-    @abstractmethod
     def start(self) -> None:
         """Make the file ready for blocks."""
 
@@ -249,19 +242,19 @@ class FileSink(Sink):
         """Complete the file after the last block."""
 
     def abandon(self) -> None:
-        """Let go of the file, which will be removed."""
+        """Close the file after an error; it is removed afterwards."""
 
     @abstractmethod
     def reopen(self) -> Source:
         """The complete file, as an input."""
 
     def written(self) -> Source:
-        """What was written, complete and open for reading, before it gets its name."""
+        """The complete file, open for reading, before it gets its name."""
         self._finish()
         return self.reopen()
 
     def digest(self) -> str:
-        """SHA-256 of the complete file's bytes, before it gets its name."""
+        """SHA-256 of the complete file's bytes, in hexadecimal, before the file gets its name."""
         import hashlib  # seldom asked for
 
         self._finish()
@@ -279,7 +272,7 @@ class FileSink(Sink):
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
-            if not self.file.is_created:  # otherwise it gets its name together with others
+            if not self.file.is_created:  # otherwise a `Together` of several files names it
                 stack.enter_context(self._alone)
             stack.push(self._finish_or_abandon)
             self.start()
@@ -300,7 +293,7 @@ class FileSink(Sink):
 
 
 class Address(Protocol):
-    """Which tensor is meant, as far as the module of a format needs to know; a `Reference` is one."""
+    """Where a tensor is: the part of a `Reference` that a format's module needs."""
 
     @property
     def path(self) -> str:
@@ -308,24 +301,24 @@ class Address(Protocol):
 
     @property
     def key(self) -> str | None:
-        """The name of the tensor inside the file, where one is given."""
+        """The name of the tensor inside the file; None where the user gives none."""
 
     @property
     def text(self) -> Text:
-        """The whole text of a text file, which is read once; FormatError for what is no text."""
+        """The whole text of a text file, which is read once; FormatError if it is not text."""
 
 
 class FormatModule(Protocol):
-    """What the module of a format has, by the flags of its row in the table."""
+    """The functions of a format's module; the flags of its row in the table say which ones it has."""
 
     def open_source(self, address: Address, types: TextTypes) -> Source:
-        """The tensor, with its header read; RevseqError for what cannot be one."""
+        """Read the header of the tensor; RevseqError if it is not a tensor that this program can read."""
 
     def create_sink(self, file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:
-        """The sink of a tensor of the sizes and data type of `like`, named `key`; it refuses what it cannot store."""
+        """The sink of a tensor `key` of the sizes and data type of `like`; RevseqError if it cannot be stored."""
 
     def names_in(self, path: str) -> Iterable[str]:
-        """The name of every tensor; of formats that have `names`."""
+        """The name of every tensor in the file; only formats with `names` have it."""
 
     def write_to(self, stream: BinaryIO, source: Source) -> None:
-        """The whole tensor into a pipe; of formats that `prints`."""
+        """Write the whole tensor into a pipe; only formats with `prints` have it."""

@@ -1,4 +1,4 @@
-"""Texts that have been read, and the data types that the user asks for in them."""
+"""Texts that have been read, and the data types that the user asks for."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class TextTypes(NamedTuple):
-    """The data type that the user asked for, if any, and the one for a text that does not say.
+    """The data type that the user asked for, or None, and the `default` for a text that states none.
 
-    A text that states another type than the one asked for is refused, unless it is to be cast later.
+    A text that states another type than `asked` is refused, unless the caller casts it (`cast_later`).
     """
 
     asked: DataType | None
@@ -27,7 +27,7 @@ class TextTypes(NamedTuple):
 
 @dataclass(frozen=True)
 class Text:
-    """A text, what to call the place that it comes from, and the identity of its file, if that is one."""
+    """A text; `name` is its source for messages, and `identity` its file's state, or None if it is not from a file."""
 
     name: str
     text: str
@@ -35,7 +35,7 @@ class Text:
 
     @functools.cached_property
     def items(self) -> tuple[notation.TensorText | notation.Attribute, ...]:
-        """Its tensors and attribute lines in the bracket notation, in order; FormatError for what is none."""
+        """The tensors and attribute lines of the bracket notation, in order; FormatError for anything else."""
         try:
             return tuple(notation.parse(self.text))
         except FormatError as e:

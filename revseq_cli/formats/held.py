@@ -1,4 +1,4 @@
-"""Tensors in memory, as sources and sinks: text, standard input, arguments, and what is printed whole."""
+"""Sources and sinks in memory: for text, standard input, arguments, and what is printed whole."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HeldTicket:
-    """A region that travels with its values."""
+    """A ticket that carries the values of its region."""
 
     values: NDArray[Any]
 
@@ -31,7 +31,7 @@ class HeldTicket:
 
 
 class HeldSource(Source):
-    """A tensor that is in memory: text, standard input, an argument."""
+    """A tensor in memory: from text, standard input or an argument."""
 
     def __init__(self, name: str, values: NDArray[Any], storage: Storage, identity: Identity | None = None) -> None:
         self.name, self._values, self.storage, self.identity = name, values, storage, identity
@@ -40,33 +40,33 @@ class HeldSource(Source):
 
     @classmethod
     def of(cls, source: Source) -> HeldSource:
-        """The whole of another source, read now, in its memory order."""
+        """A copy of another source in memory, with its memory order."""
         held = cls(source.name, source.read(), source.storage)
         held.order = source.order
         return held
 
     def ticket(self, region: Region) -> Ticket:
-        """The values themselves."""
-        return HeldTicket(np.asarray(self._values[region]))  # of no dimensions, NumPy gives the number itself
+        """A ticket with the values of the region."""
+        return HeldTicket(np.asarray(self._values[region]))  # without dimensions, NumPy returns a scalar
 
 
 class Gathered:
-    """The part of a sink that gathers the whole tensor in memory, in `values`."""
+    """A base of sinks that gather the whole tensor in memory, in `values`."""
 
     values: NDArray[Any]
 
     def outlet(self) -> Outlet:
-        """Values go back to the parent."""
+        """An outlet that sends the values to the parent."""
         return Handing()
 
     def receive(self, parcel: object) -> None:
-        """Put a block in its place."""
+        """Store a block, which is its region and its values."""
         region, values = cast("Parcel", parcel)
         self.values[region] = values
 
 
 class HeldSink(Gathered, Sink):
-    """A tensor gathered in memory, for what is printed whole; `like` says its sizes, data type and memory order."""
+    """A tensor gathered in memory, with the sizes, data type and memory order of `like`."""
 
     def __init__(self, like: Source) -> None:
         self._like = like
@@ -79,15 +79,15 @@ class HeldSink(Gathered, Sink):
         pass
 
     def written(self) -> Source:
-        """The values."""
+        """The gathered tensor."""
         source = HeldSource("the result", self.values, Storage("memory", {}))
         source.order = self._like.order
         return source
 
 
 class Handing:
-    """An outlet that hands every block to the parent."""
+    """An outlet that sends every block to the parent."""
 
     def deliver(self, region: Region, values: NDArray[Any]) -> object:
-        """The block itself."""
+        """The region and its values."""
         return region, values

@@ -1,4 +1,4 @@
-"""DxDispatch's models as whole jobs: their tensors lie in the model itself, or in .npy files of its own folder."""
+"""DxDispatch's models as whole jobs, with tensors in the model itself, or in .npy files of the model's folder."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelText:
-    """A text that is a model, and the job that it says."""
+    """The text of a model, and the parsed model, which is one job."""
 
     text: Text
     model: dxdispatch.Model
 
     @classmethod
     def read(cls, text: Text) -> ModelText:
-        """The model of that text; FormatError for one that is no job of this operator."""
+        """Parse the text; FormatError or UsageError if it is not one job of this operator."""
         try:
             return cls(text, dxdispatch.parse(text.text))
         except (FormatError, UsageError) as e:
@@ -36,11 +36,11 @@ class ModelText:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The names in the operator of the tensors that it has."""
+        """The operator's names of the tensors in the model, such as InputTensor."""
         return tuple(self.model.tensors)
 
     def tensor(self, role: str, types: TextTypes) -> Source:
-        """InputTensor or SequenceLengthsTensor, as the operator's desc has it."""
+        """InputTensor or SequenceLengthsTensor; FormatError if its file disagrees with the operator's desc."""
         tensor, name = self.model.tensors[role], f"{self.text.name}: {role}"
         data_type = choose_type(tensor.desc.data_type, types, name)
         try:
@@ -57,7 +57,7 @@ class ModelText:
         return source
 
     def axis(self, _: object) -> int:
-        """The axis that the operator's desc has."""
+        """The axis in the operator's desc."""
         return self.model.axis
 
     def _beside(self, name: str) -> str:
@@ -73,7 +73,7 @@ class ModelText:
 
 
 def beside(folder: Path, name: str) -> str | None:
-    """The path of a .npy file in that folder; None for a name that is not plain, or a link that leaves the folder."""
+    """The path of a .npy file in that folder; None for a name with a path in it, or a link to another folder."""
     if set(name) & set("/\\:\0") or not name.lower().endswith(".npy") or not _names_a_file(name):
         return None
     path = os.path.realpath(folder / name)
@@ -81,7 +81,7 @@ def beside(folder: Path, name: str) -> str | None:
 
 
 def _names_a_file(name: str) -> bool:
-    """Whether a file can have that name: a text of JSON may hold half of a character."""
+    """Whether a file can have that name: a JSON text may have half a surrogate pair in it."""
     try:
         os.fsencode(name)
     except UnicodeEncodeError:
@@ -90,8 +90,8 @@ def _names_a_file(name: str) -> bool:
 
 
 def is_plain(source: Source, folder: Path) -> bool:
-    """Whether DxDispatch and we can read the tensor where it lies: a .npy in that folder, C order, little-endian."""
+    """Whether DxDispatch can read the tensor from its own file: a .npy in that folder, in C order, little-endian."""
     if not isinstance(source, NpySource) or source.order != "C" or is_big_endian(source.dtype):
         return False
-    found = beside(folder, Path(source.path).name)
-    return found is not None and os.path.realpath(found) == os.path.realpath(source.path)
+    path = beside(folder, Path(source.path).name)
+    return path is not None and os.path.realpath(path) == os.path.realpath(source.path)

@@ -1,7 +1,7 @@
-"""NumPy's .npy: versions 1 to 3 in, version 1 out; either byte order, C and Fortran order.
+"""NumPy's .npy format: reads versions 1 to 3 and writes version 1, in either byte order, in C and Fortran order.
 
-The header is parsed here, since NumPy reads the whole of what it declares before it looks at the length, and takes
-trailing bytes in silence. Source of the format: the docstring of numpy.lib.format.
+The header is parsed here, since NumPy reads as many bytes as a header declares before it checks the length, and ignores
+trailing bytes. Source of the format: the docstring of numpy.lib.format.
 """
 
 from __future__ import annotations
@@ -35,41 +35,44 @@ if TYPE_CHECKING:
     from revseq_cli.formats.documents import TextTypes
     from revseq_cli.formats.storage.newfile import NewFile
 
-# NumPy's own bound; a header of 64 dimensions takes less than 1,500 bytes.
+# NumPy's own limit, in bytes; a header of 64 dimensions takes less than 1,500.
 _LONGEST_HEADER = 10_000
-# The bytes that are enough to parse any header of ours.
+# So many bytes of a file hold the whole header.
 HEAD_BYTES = _LONGEST_HEADER + 12
 _LENGTH_BYTES = {1: 2, 2: 4, 3: 4}
 _FIELDS = {"descr", "fortran_order", "shape"}
 _ENCODINGS = {1: "latin1", 2: "latin1", 3: "utf-8"}
-# What NumPy writes for FLOAT8_E5M2 of ml_dtypes, and does not read; others that it lacks become bytes without a name.
+# NumPy writes this for FLOAT8_E5M2 of ml_dtypes, and cannot read it; it writes other such types as nameless bytes.
 _E5M2 = re.compile(r"[<>|=]f1")
 
 
 def open_source(address: Address, types: TextTypes) -> Source:
-    """The one tensor of a .npy file."""
+    """The tensor of a .npy file."""
     if address.key is not None:
         raise UsageError("a .npy file holds one tensor", "no name after ::", where=address.path)
     return NpySource(address.path, asked=types.asked)
 
 
 def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:  # noqa: ARG001 - it has neither
-    """A new .npy file."""
+    """The sink of a new .npy file."""
     return NpySink(file, like)
 
 
 def write_to(stream: BinaryIO, source: Source) -> None:
-    """The whole tensor as a .npy into a pipe, in its own memory order."""
+    """Write the whole tensor into a pipe, in its own memory order."""
     values = source.read()
     stream.write(header_bytes(values.dtype, values.shape, source.order))
     stream.write(np.ascontiguousarray(values.T if source.order == "F" else values).reshape(-1).view(np.uint8).data)
 
 
 class Header:
-    """What a header says, and where the elements begin."""
+    """A parsed header; `offset` is that of the elements, in bytes from its first byte."""
 
     def __init__(self, head: bytes, total: int, name: str) -> None:
-        """Parse the first bytes of a file of `total` bytes; FormatError for what cannot be a tensor of ours."""
+        """Parse the first bytes of a file of `total` bytes; FormatError if it holds no numeric tensor.
+
+        `total` is only held against the header's length; `check_size` compares it with the elements.
+        """
         self._name = name
         if not head.startswith(NPY_MAGIC):
             seems, hint = looks_like(head, name)
@@ -92,17 +95,17 @@ class Header:
         self.offset = start + length
 
     def named(self, asked: DataType | None) -> Self:
-        """The same, but bytes without a name are elements of the data type that the user says they have."""
+        """Set the data type of nameless bytes to `asked`, which the user names for them; return the header."""
         self.dtype = named(self.dtype, asked, self._name, big=self._is_big)
         return self
 
     def tensor(self, path: str, start: int = 0) -> RawTensor:
-        """Where the elements lie, if the header stands at `start` of that file."""
+        """Where the elements lie in a file that has this header at the offset `start`."""
         return RawTensor(path, self._name, start + self.offset, self.dtype, self.sizes, self.order)
 
     @property
     def storage(self) -> Storage:
-        """What `show` says of it."""
+        """The properties that `show` prints."""
         return Storage("npy", {"version": str(self.version), "order": self.order, **_byte_order(self.dtype)})
 
     def _wrong(self, found: str, wanted: str, hint: str = "") -> FormatError:
@@ -119,12 +122,12 @@ class Header:
             text = raw.decode(_ENCODINGS[self.version])
             text = re.sub(r"(?<=\d)L\b", "", text)  # Python 2 wrote sizes so
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the parser's remarks on a hostile header
+                warnings.simplefilter("ignore")  # Python's parser warns about some damaged headers
                 node = ast.parse(text.strip(), mode="eval").body
                 fields = ast.literal_eval(node)
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             fields = None
-        # A key that stands twice is one reader's tensor by its first value, and another's by its last.
+        # Of a key that stands twice, some readers take the first value, and others the last.
         once = isinstance(node, ast.Dict) and len(node.keys) == len(_FIELDS)
         if not isinstance(fields, dict) or set(fields) != _FIELDS or not once:
             raise self._wrong("has a damaged header", "a dictionary of descr, fortran_order and shape, each once")
@@ -133,7 +136,7 @@ class Header:
         return fields
 
     def _dtype(self, descr: object) -> np.dtype[Any]:
-        self._is_big = str(descr).startswith(">")  # NumPy forgets it where there is no name
+        self._is_big = str(descr).startswith(">")  # NumPy drops the byte order of nameless bytes
         if isinstance(descr, str) and _E5M2.fullmatch(descr):
             return dtype_of(DataType.FLOAT8_E5M2)
         try:
@@ -159,7 +162,7 @@ class Header:
         return shape
 
     def check_size(self, total: int) -> None:
-        """FormatError if the file does not end with the last element."""
+        """FormatError unless a file of `total` bytes ends with the last element."""
         promised = self.offset + prod(self.sizes) * self.dtype.itemsize
         if total < promised:
             raise self._truncated(total, f"{promised} in all")
@@ -171,10 +174,7 @@ class Header:
 
 
 class NpySource(RawSource):
-    """A .npy file; `name` is what to call it, where that is not its path.
-
-    `asked` is the data type of elements that have no name in the file.
-    """
+    """A .npy file; `name` is for messages, the path without it; `asked` is the data type of nameless bytes."""
 
     def __init__(self, path: str, name: str = "", asked: DataType | None = None) -> None:
         name = name or path
@@ -191,21 +191,21 @@ def _byte_order(dtype: np.dtype[Any]) -> dict[str, str]:
 
 
 class Piped(NamedTuple):
-    """A .npy that came through a pipe."""
+    """A .npy that came through a pipe, with its elements in one dimension."""
 
     name: str
     header: Header
     values: NDArray[Any]
 
     def source(self, asked: DataType | None) -> Source:
-        """The tensor; `asked` is the data type of elements that have no name there."""
+        """The tensor; `asked` is the data type of nameless bytes."""
         header = self.header.named(asked)
         values = self.values.view(header.dtype).reshape(header.sizes, order="F" if header.order == "F" else "C")
         return HeldSource(self.name, values, header.storage)
 
 
 def from_stream(name: str, stream: BinaryIO, head: bytes = b"") -> Piped:
-    """The .npy that comes through a pipe, of which `head` has been read: its elements go straight to their place."""
+    """Read a .npy from a pipe, of which `head` has been read already; the elements are read into place, not copied."""
     head += stream.read(HEAD_BYTES - len(head))
     header = Header(head, len(head), name)
     try:
@@ -223,7 +223,7 @@ def from_stream(name: str, stream: BinaryIO, head: bytes = b"") -> Piped:
 
 
 def header_bytes(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> bytes:
-    """A header of version 1, which holds every tensor of ours; the types that NumPy lacks as it writes them itself."""
+    """A header of version 1; for data types that NumPy lacks it says nameless bytes, as NumPy does."""
     descr: object = npy_format.dtype_to_descr(dtype)
     if minifloats.is_minifloat(dtype):
         descr = f"{'>' if is_big_endian(dtype) else '<'}V{dtype.itemsize}"
@@ -234,7 +234,7 @@ def header_bytes(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> by
 
 
 class NpySink(RawSink):
-    """A new .npy file, whose regions the workers write themselves."""
+    """A new .npy file, into which the workers write their regions."""
 
     def __init__(self, file: NewFile, like: Source) -> None:
         super().__init__(file)

@@ -1,7 +1,7 @@
-"""NumPy's .npz: the .npy members of a zip archive, `file.npz::name` or the only one.
+"""NumPy's .npz format: the .npy members of a zip archive, `file.npz::name` or the only one.
 
-A stored member is read in place; a deflated one is inflated whole, into memory or a temporary file. What is written is
-one stored member.
+A stored member is read in place; a deflated one is inflated whole, into memory or a temporary file. The output is one
+stored member.
 Source of the format: PKWARE's APPNOTE.TXT 6.3.10, whose sections are named below, and the docstring of numpy.savez.
 """
 
@@ -42,34 +42,34 @@ if TYPE_CHECKING:
     from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.ground.tensors import DataType
 
-# A directory of some 200,000 members; its size is the file's own word.
+# Bytes of a directory, enough for some 200,000 members; the file itself declares the size.
 _LARGEST_DIRECTORY = 1 << 24
-# A deflated member that declares more than this is inflated into a temporary file, and not in memory.
+# A deflated member that declares more bytes than this is inflated into a temporary file instead of memory.
 _LARGEST_HELD = 1 << 26
 _PIECE = 1 << 20
-_DEFLATED_PIECE = 1 << 16  # deflate gives at most 1,032 times as much
+_DEFLATED_PIECE = 1 << 16  # it inflates to at most 1,032 times as much
 # APPNOTE 4.4.4: encrypted, patched data, strongly encrypted, masked headers.
 _UNREADABLE_FLAGS = 1 << 0 | 1 << 5 | 1 << 6 | 1 << 13
 _METHODS = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
 _SUFFIX = ".npy"
-# What zipfile raises for a directory that is damaged.
+# What zipfile raises for a damaged directory.
 _DAMAGE = (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError, EOFError, OSError)
 
 
 def open_source(address: Address, types: TextTypes) -> Source:
-    """The named member of an archive, or its only one."""
+    """The member named by the key, or the only one."""
     return open_member(address.path, address.key, asked=types.asked)
 
 
 def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:
-    """A new archive of one member, or the input's archive with one member replaced."""
+    """The sink of a new archive of one member, or of the input's archive with one member replaced."""
     return NpzSink(file, like, key, keep_others=layout.keep_others)
 
 
 class _Member(NamedTuple):
-    """A member whose local header has been held against the directory: `offset` is that of its data.
+    """A member whose local header agrees with the directory.
 
-    `others` says how many other tensors the archive holds.
+    `where` is for messages, `offset` is that of its data, and `others` the number of other tensors in the archive.
     """
 
     where: str
@@ -79,25 +79,28 @@ class _Member(NamedTuple):
     others: int
 
     def wrong(self, found: str, wanted: str = "the whole file", hint: str = "fetch it again") -> FormatError:
-        """What is wrong with it."""
+        """The error about this member."""
         return FormatError(found, wanted, hint, self.where)
+
+    def header(self, head: bytes, asked: DataType | None) -> npy.Header:
+        """Parse the header in its first bytes; FormatError unless the member ends with the last element."""
+        header = npy.Header(head, self.info.file_size, self.where).named(asked)
+        header.check_size(self.info.file_size)
+        return header
 
 
 class _Bounded(io.FileIO):
-    """A file of which no more is read at once than a directory may have."""
+    """A file that limits how many bytes zipfile reads at once."""
 
     def read(self, size: int | None = -1) -> bytes:
-        """At most so many bytes; FormatError where the file makes zipfile ask for more."""
+        """Read up to `size` bytes; FormatError if zipfile asks for more than a directory may have."""
         if size is not None and size > _LARGEST_DIRECTORY:
             raise FormatError(f"has a directory of {size} bytes", f"at most {_LARGEST_DIRECTORY}")
         return super().read(_LARGEST_DIRECTORY if size is None or size < 0 else size) or b""
 
 
 def open_member(path: str, key: str | None, name: str = "", asked: DataType | None = None) -> Source:
-    """The tensor of that name, or the only one; `name` is what to call the file, where that is not its path.
-
-    `asked` is the data type of elements that have no name in the file.
-    """
+    """The tensor `key`, or the only one; `name` is for messages, the path without it; `asked` is for nameless bytes."""
     with positioned.opened(path) as fd:
         identity = positioned.identity(fd)
         head = positioned.read_some(fd, 64, 0, path)
@@ -107,18 +110,13 @@ def open_member(path: str, key: str | None, name: str = "", asked: DataType | No
         member = _find(fd, key, path, name or path)
         if member.info.compress_type == zipfile.ZIP_STORED:
             head = positioned.read_some(fd, min(npy.HEAD_BYTES, member.info.file_size), member.offset, path)
-            header = npy.Header(head, member.info.file_size, member.where).named(asked)
-            header.check_size(member.info.file_size)
-            return StoredSource(header, path, identity, member)
+            return StoredSource(member.header(head, asked), path, identity, member)
         hint = "if it is what you want, unzip it"
         refuse_bomb(member.info.file_size, member.info.compress_size, hint, member.where)
         if member.info.file_size > _LARGEST_HELD:
-            header = npy.Header(_inflated_head(fd, member), member.info.file_size, member.where).named(asked)
-            header.check_size(member.info.file_size)
-            return DeflatedSource(header, path, identity, member)
+            return DeflatedSource(member.header(_inflated_head(fd, member), asked), path, identity, member)
         data = bytearray().join(_inflated(fd, member))
-    header = npy.Header(bytes(data[: npy.HEAD_BYTES]), len(data), member.where).named(asked)
-    header.check_size(len(data))
+    header = member.header(bytes(data[: npy.HEAD_BYTES]), asked)
     values = np.frombuffer(data, header.dtype, offset=header.offset)
     values = values.reshape(header.sizes, order="F" if header.order == "F" else "C")
     source = HeldSource(member.where, values, _storage(header.storage, member), identity)
@@ -133,22 +131,22 @@ def _storage(of_npy: Storage, member: _Member) -> Storage:
 
 
 def names_in(path: str) -> list[str]:
-    """The name of every tensor."""
+    """The name of every tensor, without .npy."""
     with positioned.opened(path) as fd:
         return list(_directory(fd, path, path)[0])
 
 
 def _find(fd: int, key: str | None, path: str, name: str) -> _Member:
-    """The member, by its name with or without .npy."""
-    found, end = _directory(fd, path, name)
-    if key is not None and key not in found:
+    """The member `key`, with or without .npy, or the only one."""
+    infos, end = _directory(fd, path, name)
+    if key is not None and key not in infos:
         key = key.removesuffix(_SUFFIX)
-    key = chosen(found, key, name)
-    return _checked(fd, found[key], end, path, f"{name}::{key}", len(found) - 1)
+    key = chosen(infos, key, name)
+    return _checked(fd, infos[key], end, path, f"{name}::{key}", len(infos) - 1)
 
 
 def _directory(fd: int, path: str, name: str) -> tuple[dict[str, zipfile.ZipInfo], int]:
-    """The members that are tensors, and where the directory begins; FormatError for what is not a plain archive."""
+    """The members that are tensors, by key, and where the directory begins; FormatError if the archive is not plain."""
     infos, _, end = _archive(fd, path, name)
     return {info.filename.removesuffix(_SUFFIX): info for info in infos if info.filename.endswith(_SUFFIX)}, end
 
@@ -171,7 +169,7 @@ def _archive(fd: int, path: str, name: str) -> tuple[list[zipfile.ZipInfo], byte
 def _require_alone(fd: int, infos: list[zipfile.ZipInfo], comment: bytes, path: str, name: str) -> None:
     """FormatError for two members of one name, and for bytes before the first member or behind the directory.
 
-    zipfile passes over both, and so hides the first of two archives that were joined.
+    zipfile accepts both, and so ignores the first of two archives that were joined.
     """
     counts = collections.Counter(info.filename for info in infos)
     if twice := [each for each, count in counts.items() if count > 1]:
@@ -186,7 +184,7 @@ def _require_alone(fd: int, infos: list[zipfile.ZipInfo], comment: bytes, path: 
 
 
 def _checked(fd: int, info: zipfile.ZipInfo, end: int, path: str, where: str, others: int) -> _Member:
-    """The member, if its local header says what the directory says, and its data end before the directory."""
+    """The member; FormatError unless its local header agrees with the directory, and its data end before that."""
     damaged = FormatError("has a damaged local header", "what the directory says", "fetch it again", where)
     local = positioned.read_some(fd, zip_headers.LOCAL.size, info.header_offset, path)
     if len(local) < zip_headers.LOCAL.size:
@@ -210,7 +208,7 @@ def _checked(fd: int, info: zipfile.ZipInfo, end: int, path: str, where: str, ot
 
 
 def _inflated(fd: int, member: _Member) -> Iterator[bytes]:
-    """The data of a deflated member, piece by piece: as many bytes as it declares, and with its CRC-32."""
+    """Inflate a member, piece by piece; FormatError unless it has as many bytes as it declares, and its CRC-32."""
     declared, stored = member.info.file_size, member.info.compress_size
     engine = zlib.decompressobj(-zlib.MAX_WBITS)
     done = crc = 0
@@ -222,7 +220,7 @@ def _inflated(fd: int, member: _Member) -> Iterator[bytes]:
         done, crc = done + len(data), zlib.crc32(data, crc)
         if done > declared:
             raise member.wrong(f"inflates to more than the {declared} bytes that it declares")
-        if engine.unused_data:  # told at once, since the engine would gather all that follows
+        if engine.unused_data:  # raised at once, since zlib would keep all that follows in memory
             raise member.wrong("has bytes behind the end of its deflated data")
         yield data
     if not engine.eof or done != declared:
@@ -231,7 +229,7 @@ def _inflated(fd: int, member: _Member) -> Iterator[bytes]:
 
 
 def _inflated_head(fd: int, member: _Member) -> bytes:
-    """Enough of a deflated member for its header; nothing is said of the rest."""
+    """The first bytes of a deflated member, enough for its header; the rest is not checked."""
     head = b""
     for piece in _inflated(fd, member):
         head += piece
@@ -241,7 +239,7 @@ def _inflated_head(fd: int, member: _Member) -> bytes:
 
 
 def _pieces(fd: int, offset: int, size: int, piece: int, where: str) -> Iterator[memoryview]:
-    """The bytes of a part of a file, in one buffer again and again."""
+    """Read `size` bytes from `offset` on; all pieces are views of the same buffer."""
     buffer = memoryview(bytearray(min(piece, size)))
     for place in range(0, size, piece):
         stopping.check()
@@ -257,35 +255,35 @@ def _checksum(fd: int, offset: int, size: int, where: str) -> int:
     return crc
 
 
-def _require_checksum(member: _Member, found: int) -> None:
-    if found != member.info.CRC:
-        raise member.wrong(f"is damaged: its CRC-32 is {found:08x}, and the archive says {member.info.CRC:08x}")
+def _require_checksum(member: _Member, crc: int) -> None:
+    if crc != member.info.CRC:
+        raise member.wrong(f"is damaged: its CRC-32 is {crc:08x}, and the archive says {member.info.CRC:08x}")
 
 
-class StoredSource(RawSource):
-    """A member that lies in the archive as it is."""
+class _MemberSource(RawSource):
+    """A member of an archive that is not in memory."""
 
     def __init__(self, header: npy.Header, path: str, identity: positioned.Identity, member: _Member) -> None:
         super().__init__(header.tensor(path, member.offset), identity, _storage(header.storage, member))
         self.key, self.siblings, self._member = member.key, member.others, member
+
+
+class StoredSource(_MemberSource):
+    """A stored member, which is read in place."""
 
     def recheck(self) -> None:
-        """Also FormatError if its CRC-32 is not right: regions came in any order, so that only now all are read."""
+        """FormatError if the CRC-32 is wrong, for which all is read once more: regions are read in any order."""
         with positioned.opened(self.path, self.identity) as fd:
-            found = _checksum(fd, self._member.offset, self._member.info.file_size, self.path)
-        _require_checksum(self._member, found)
+            crc = _checksum(fd, self._member.offset, self._member.info.file_size, self.path)
+        _require_checksum(self._member, crc)
 
 
-class DeflatedSource(RawSource):
-    """A deflated member that is too large to be held: all of it is inflated before any region of it is read."""
-
-    def __init__(self, header: npy.Header, path: str, identity: positioned.Identity, member: _Member) -> None:
-        super().__init__(header.tensor(path, member.offset), identity, _storage(header.storage, member))
-        self.key, self.siblings, self._member = member.key, member.others, member
+class DeflatedSource(_MemberSource):
+    """A deflated member that is too large for memory: all of it is inflated before any region of it is read."""
 
     @contextlib.contextmanager
     def at_hand(self, beside: str = "") -> Iterator[Source]:
-        """The member in a temporary file, whose bytes are reserved before the work."""
+        """The member in a temporary file next to `beside`, whose bytes are reserved first."""
         file = Scratch(beside)
         with Together(file):
             with (
@@ -300,7 +298,7 @@ class DeflatedSource(RawSource):
             yield npy.NpySource(file.temporary, self.name, self.desc.data_type)
 
     def ticket(self, region: Region) -> Ticket:
-        """The right to read that region, alone; for several, put the tensor at hand first."""
+        """A ticket that inflates all of the member for this region; `at_hand` does it once for all regions."""
         return _DeflatedTicket(self, region)
 
 
@@ -316,9 +314,9 @@ class _DeflatedTicket:
 
 
 class NpzSink(RawSink):
-    """A new archive whose workers write the regions of one stored member themselves.
+    """A new archive, with one stored member into which the workers write their regions.
 
-    It is alone, or, with `keep_others`, in the place of the input, between the other members as they are.
+    With `keep_others` it is a copy of the input's archive, and the member takes the place of the input's.
     """
 
     def __init__(self, file: NewFile, like: Source, key: str, *, keep_others: bool = False) -> None:
@@ -343,7 +341,7 @@ class NpzSink(RawSink):
             self.file.fill_from(self._like.path, self._like.identity, self._around.parts(self.tensor.end))
 
     def finish(self) -> None:
-        """Write what stands around the elements; the CRC-32 is that of what has been written."""
+        """Write the headers and the directory, with the CRC-32 of the member as it is read back."""
         super().finish()
         with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
             positioned.write_all(fd, self._header, self._start, self.file.name)
@@ -358,14 +356,14 @@ class NpzSink(RawSink):
         return open_member(self.file.temporary, self._key, self.file.name, self._data_type)
 
     def _directory(self, entry: zip_headers.Entry) -> tuple[int, bytes]:
-        """Where the directory begins, and its bytes."""
+        """The offset of the directory, and its bytes."""
         if self._around:
             return self._around.directory(entry, self.tensor.end)
         return self.tensor.end, zip_headers.directory([entry], self.tensor.end, b"")
 
 
 def _around(like: Source) -> zip_headers.Around:
-    """The input's archive around the input; FormatError where members share bytes, which cannot all stay."""
+    """The input's archive without the input; FormatError if members overlap, since a new one would damage others."""
     with positioned.opened(like.path, like.identity) as fd:
         infos, comment, end = _archive(fd, like.path, like.path)
         entries = [zip_headers.Entry.of(info) for info in infos]
@@ -382,18 +380,12 @@ def _around(like: Source) -> zip_headers.Around:
 
 
 def _member_name(key: str, where: str) -> bytes:
-    """The name of a new member; UsageError for one that could not be unpacked as it stands."""
+    """The file name of a new member; UsageError for one that no tool could unpack under that name."""
     try:
         name = f"{key}{_SUFFIX}".encode()
     except UnicodeEncodeError:
         name = b""
-    if (
-        not name
-        or len(name) > 1 << 15
-        or {"", ".", ".."}.intersection(key.split("/"))
-        or set("\0\\:").intersection(key)
-    ):
-        raise UsageError(
-            f"{key[:80]!r} is no member's name", "a name such as x, without .. or a leading /", where=where
-        )
+    if not name or len(name) > 1 << 15 or {"", ".", ".."} & {*key.split("/")} or {*"\0\\:"} & {*key}:
+        wanted = "a name such as x, without .. or a leading /"
+        raise UsageError(f"{key[:80]!r} is no member's name", wanted, where=where)
     return name

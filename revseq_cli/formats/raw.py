@@ -1,4 +1,4 @@
-"""Tensors whose elements lie in a file as they are, at an offset: sources and sinks for most formats."""
+"""Tensors whose elements lie in a file, uncompressed, at an offset: sources and sinks for most formats."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from revseq_cli.formats.storage.positioned import Edge
 
 
-# Runs of at least so many bytes are written past the page cache: for smaller ones, a call for each costs more than the
+# Runs of at least so many bytes are written past the page cache: for smaller ones, a call each costs more than the
 # cache does.
 _LARGE = 1 << 20
 _CHEAP_RUN, _CACHE_LINE = 1 << 14, 64  # bytes
-_EDGES = 1 << 10  # the edges that are gathered before they are written, each of less than a page
+_EDGES = 1 << 10  # edges, each of less than a page, are written when there are so many
 
 
 def grains_of(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str = "C") -> list[tuple[int, ...]]:
-    """At which multiples of indices to cut elements that lie in a file as they are, the best first.
+    """The multiples of indices at which to cut a tensor that lies uncompressed in a file; the cheap ones come first.
 
-    A run along the fastest dimension for which a call of its own is no great cost; then a line of the CPU's cache.
+    Along the fastest dimension, the first is a run that is worth a system call, and the second a CPU cache line.
     """
     others = (1,) * (len(sizes) - 1)
     runs = [max(1, run // dtype.itemsize) for run in (_CHEAP_RUN, _CACHE_LINE)]
@@ -51,17 +51,17 @@ class RawTensor:
 
     @property
     def end(self) -> int:
-        """The first byte behind the elements."""
+        """The offset of the first byte behind the elements."""
         return self.offset + prod(self.sizes) * self.dtype.itemsize
 
     @property
     def grain(self) -> tuple[int, ...]:
-        """A run along the fastest dimension that is worth a system call of its own."""
+        """A run along the fastest dimension that is worth a system call."""
         return grains_of(self.dtype, self.sizes, self.order)[0]
 
     @property
     def finest_grain(self) -> tuple[int, ...]:
-        """A run along the fastest dimension of one line of the processor's cache."""
+        """A run along the fastest dimension as long as a CPU cache line."""
         return grains_of(self.dtype, self.sizes, self.order)[1]
 
     def read(self, fd: int, region: Region) -> NDArray[Any]:
@@ -74,7 +74,7 @@ class RawTensor:
         return values.T if self.order == "F" else values
 
     def write(self, fd: int, region: Region, values: NDArray[Any]) -> list[Edge]:
-        """Write the values of the region; return the edges that the caller is to write."""
+        """Write the values of the region; return the edges, which the caller writes."""
         sizes, parts = self._stored(region)
         stored = np.ascontiguousarray(values.T if self.order == "F" else values, self.dtype)
         buffer = stored.reshape(-1).view(np.uint8).data
@@ -87,17 +87,17 @@ class RawTensor:
         return edges
 
     def _stored(self, region: Region) -> tuple[tuple[int, ...], Region]:
-        """Sizes and region as they lie in the file: Fortran order is C order with the dimensions reversed."""
+        """Sizes and region in the file's order: Fortran order is C order with the dimensions reversed."""
         return (self.sizes[::-1], region[::-1]) if self.order == "F" else (self.sizes, region)
 
     def _runs(self, sizes: tuple[int, ...], parts: Region, buffer: memoryview) -> Iterator[tuple[int, memoryview]]:
-        """Each contiguous run of the region: its place in the file, and its part of the buffer."""
+        """Each contiguous run of the region: its offset in the file, and its part of the buffer."""
         if not sizes or not buffer:  # one element, or none
             return iter([(self.offset, buffer)][: len(buffer)])
-        cut = len(sizes)  # the region has all of the dimensions from here on, so that they are one run
+        cut = len(sizes)  # from this dimension on, the region is whole, and so one run
         while cut > 0 and parts[cut - 1] == slice(0, sizes[cut - 1]):
             cut -= 1
-        cut = max(cut - 1, 0)  # a part of one more dimension is still one run
+        cut = max(cut - 1, 0)  # with a part of the dimension before, it is still one run
         item = self.dtype.itemsize
         strides = [item * prod(sizes[d + 1 :]) for d in range(len(sizes))]
         length = (parts[cut].stop - parts[cut].start) * strides[cut]
@@ -111,7 +111,7 @@ class RawTensor:
 
 @dataclass(frozen=True)
 class RawTicket:
-    """One region of a file that must be as it was when its header was read."""
+    """Reads one region; TensorIOError if the file is not as it was when its header was read."""
 
     tensor: RawTensor
     unchanged: positioned.Identity
@@ -124,31 +124,31 @@ class RawTicket:
 
 
 class RawSource(Source):
-    """A tensor whose elements lie in a file as they are, at an offset that the format has read from the header."""
+    """A tensor whose elements lie uncompressed in a file; the format has read their offset from the header."""
 
     def __init__(self, tensor: RawTensor, unchanged: positioned.Identity, storage: Storage) -> None:
-        self._raw, self._unchanged, self.identity, self.storage = tensor, unchanged, unchanged, storage
+        self.tensor, self.unchanged, self.identity, self.storage = tensor, unchanged, unchanged, storage
         self.name, self.path = tensor.name, tensor.path
         self.dtype, self.sizes, self.order = tensor.dtype, tensor.sizes, tensor.order
 
     @property
     def grain(self) -> tuple[int, ...]:
-        """A run along the fastest dimension that is worth a system call of its own."""
-        return self._raw.grain
+        """A run along the fastest dimension that is worth a system call."""
+        return self.tensor.grain
 
     @property
     def finest_grain(self) -> tuple[int, ...]:
-        """A run along the fastest dimension of one line of the processor's cache."""
-        return self._raw.finest_grain
+        """A run along the fastest dimension as long as a CPU cache line."""
+        return self.tensor.finest_grain
 
     def ticket(self, region: Region) -> Ticket:
-        """The right to read that region."""
-        return RawTicket(self._raw, self._unchanged, region)
+        """A ticket that opens the file and reads the region."""
+        return RawTicket(self.tensor, self.unchanged, region)
 
 
 @dataclass(frozen=True)
 class RawOutlet:
-    """Writes regions into a file that exists and has its full size."""
+    """Writes regions into a file that has its full size already."""
 
     tensor: RawTensor
 
@@ -159,9 +159,9 @@ class RawOutlet:
 
 
 class RawSink(FileSink):
-    """A new file into which the workers write their regions themselves, and the parent the edges between them.
+    """A new file into which the workers write their regions, and the parent the edges between them.
 
-    A format sets `tensor` at the latest in `start`, and reserves the bytes there.
+    A subclass sets `tensor`, at the latest in `start`, and reserves the file's bytes in `start`.
     """
 
     tensor: RawTensor
@@ -171,11 +171,11 @@ class RawSink(FileSink):
         self._edges: list[Edge] = []
 
     def outlet(self) -> Outlet:
-        """Writes each region at its offsets in the temporary file."""
+        """An outlet that writes into the temporary file."""
         return RawOutlet(self.tensor)
 
     def receive(self, parcel: object) -> None:
-        """Gather the edges, and write them when there are many: direct writes wait for each write through the cache."""
+        """Gather edges, and write many at once: writes through the cache and direct ones wait for each other."""
         self._edges += cast("list[Edge]", parcel)
         if len(self._edges) >= _EDGES:
             self._write_edges()

@@ -1,4 +1,4 @@
-"""What a file is, by its first bytes."""
+"""The kind of a file by its first bytes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 ZIP_MAGIC = b"PK\x03\x04"
 
 
-class _Look(NamedTuple):
-    """What a file begins with, what that is, and the format that reads it, or else what to do with it."""
+class _Kind(NamedTuple):
+    """A kind of file: its first bytes, its name, and the format that reads it, or else advice."""
 
     magic: bytes
     name: str
@@ -23,47 +23,47 @@ class _Look(NamedTuple):
     format: str = ""
 
     def hint(self, path: str) -> str | Words:
-        """What to do with the file at that path."""
+        """The advice for a file of this kind, with its path in the place of {}."""
         return Words.of("add {}", format=self.format) if self.format else self.advice.format(shlex.quote(path))
 
 
-_NPY = _Look(NPY_MAGIC, "a .npy file", format="npy")
-_LOOKS = (
+_NPY = _Kind(NPY_MAGIC, "a .npy file", format="npy")
+_KINDS = (
     _NPY,
-    _Look(HDF5_MAGIC, "an HDF5 file", format="h5"),
-    _Look(ZIP_MAGIC, "a zip archive, perhaps .npz", format="npz"),
+    _Kind(HDF5_MAGIC, "an HDF5 file", format="h5"),
+    _Kind(ZIP_MAGIC, "a zip archive, perhaps .npz", format="npz"),
     *(
-        _Look(b"CDF" + version, "a NetCDF-3 file, which is not HDF5", "make it NetCDF-4: nccopy -k nc4 {} out.nc")
+        _Kind(b"CDF" + version, "a NetCDF-3 file, which is not HDF5", "make it NetCDF-4: nccopy -k nc4 {} out.nc")
         for version in (b"\x01", b"\x02", b"\x05")
     ),
-    _Look(b"\x0e\x03\x13\x01", "an HDF4 file, which is not HDF5", "make it HDF5: h4toh5 {} out.h5"),
-    _Look(b"MATLAB 5.0 MAT-file", "a MATLAB file of before 7.3", "save it again with save -v7.3, which is HDF5"),
-    _Look(b"version https://git-lfs", "a git-LFS pointer, not the file itself", "git lfs pull"),
-    _Look(b"\x1f\x8b", "a gzip file", "gunzip it first"),
-    _Look(b"\x80", "a Python pickle", "save it again with numpy.save"),
+    _Kind(b"\x0e\x03\x13\x01", "an HDF4 file, which is not HDF5", "make it HDF5: h4toh5 {} out.h5"),
+    _Kind(b"MATLAB 5.0 MAT-file", "a MATLAB file of before 7.3", "save it again with save -v7.3, which is HDF5"),
+    _Kind(b"version https://git-lfs", "a git-LFS pointer, not the file itself", "git lfs pull"),
+    _Kind(b"\x1f\x8b", "a gzip file", "gunzip it first"),
+    _Kind(b"\x80", "a Python pickle", "save it again with numpy.save"),
 )
-_TEXTS = (_Look(b"[", "text", format="text"), _Look(b"{", "JSON text", format="json"))
+_TEXTS = (_Kind(b"[", "text", format="text"), _Kind(b"{", "JSON text", format="json"))
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def _look_of(head: bytes) -> _Look | None:
+def _kind_of(head: bytes) -> _Kind | None:
     text = head.removeprefix(_BYTE_ORDER_MARK).lstrip()
-    found = (look for looks, data in ((_LOOKS, head), (_TEXTS, text)) for look in looks if data.startswith(look.magic))
-    return next(found, None)
+    kinds = (kind for table, data in ((_KINDS, head), (_TEXTS, text)) for kind in table if data.startswith(kind.magic))
+    return next(kinds, None)
 
 
 def looks_like(head: bytes, path: str) -> tuple[str, str | Words]:
-    """What the file seems to be that begins so, and a hint; for messages only."""
+    """What a file with these first bytes seems to be, and a hint; for messages only."""
     if not head:
         return "an empty file", ""
-    look = _look_of(head)
-    return (look.name, look.hint(path)) if look else ("something else", "")
+    kind = _kind_of(head)
+    return (kind.name, kind.hint(path)) if kind else ("something else", "")
 
 
 def is_hdf5(fd: int, path: str) -> bool:
-    """Whether HDF5 begins at the first byte of the open file, or behind a block of the user's own.
+    """Whether HDF5 begins at the first byte of the open file, or behind a user block.
 
-    That block has 512 bytes or twice as many, again and again, and may look like anything, also like a text.
+    The user block has 512 bytes, or that times a power of two, and may hold anything, even a text.
     """
     size = positioned.identity(fd).size
     places = itertools.takewhile(lambda place: place < size, (512 << i for i in itertools.count()))
@@ -71,20 +71,15 @@ def is_hdf5(fd: int, path: str) -> bool:
 
 
 def format_by_bytes(path: str) -> str | None:
-    """The format by a file's first bytes, None where they say nothing; FormatError for one that we do not read."""
+    """The format by a file's first bytes, or None if they are unknown; FormatError for a kind that no format reads."""
     with positioned.opened(path) as fd:
         size = positioned.identity(fd).size
         head = positioned.read_some(fd, 64, 0, path)
         if head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= size - 8:
-            return "safetensors"  # the length of a header, and the header
-        look = _look_of(head)
-        if look is _NPY:
-            return look.format
-        if is_hdf5(fd, path):
+            return "safetensors"  # the length of a header, and its first byte
+        kind = _kind_of(head)
+        if kind is not _NPY and is_hdf5(fd, path):
             return "h5"
-        if look:
-            if not look.format:
-                name, hint = looks_like(head, path)
-                raise FormatError(f"is no tensor file: it looks like {name}", "a tensor file", hint, path)
-            return look.format
-        return None
+        if kind and not kind.format:
+            raise FormatError(f"is no tensor file: it looks like {kind.name}", "a tensor file", kind.hint(path), path)
+        return kind.format if kind else None

@@ -1,4 +1,4 @@
-"""What a user calls a tensor, and the format of what is meant: by option, by first bytes, by suffix."""
+"""How a user names a tensor, and the format of that file: by option, by its first bytes, or by its suffix."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ STDIN = "standard input"
 
 @dataclass(frozen=True)
 class Reference:
-    """What a user calls a tensor: `path::key`, or the tensor itself as text; `format` overrides bytes and suffix."""
+    """How a user names a tensor: `path::key`, or the tensor itself as text (`inline`).
+
+    `format` is a format's name, which counts instead of first bytes and suffix.
+    """
 
     path: str
     key: str | None = None
@@ -38,30 +41,30 @@ class Reference:
     def input(
         cls, text: str, format_name: str | None = None, name: str = "the argument", *, override: bool = False
     ) -> Reference:
-        """An input as it stands on the command line; `name` is what to call a tensor that stands there itself.
+        """An input as on the command line; `name` is for messages about a tensor in the argument itself.
 
-        The format is that of a file whose bytes and suffix say nothing, or, with `override`, of any.
+        `format_name` counts for a file whose bytes and suffix say nothing, or, with `override`, for any file.
         """
         if text.lstrip().startswith("["):
             return cls(name, inline=text)
-        found = cls.file(text)
-        meant = format_name and (override or is_about(format_name, found))
-        return replace(found, format=format_name) if meant else found
+        reference = cls.file(text)
+        counts = format_name and (override or is_about(format_name, reference))
+        return replace(reference, format=format_name) if counts else reference
 
     @classmethod
     def output(cls, text: str, format_name: str | None, inputs: Iterable[Reference]) -> Reference:
-        """An output; `format_name` is not about it if its suffix says its format, and it may be about an input."""
-        found = cls.file(text)
-        if format_name and by_suffix(found.path) and any(is_about(format_name, each) for each in inputs):
-            return found
-        return replace(found, format=format_name)
+        """An output; `format_name` does not count if the suffix is known and the option may be about an input."""
+        reference = cls.file(text)
+        if format_name and by_suffix(reference.path) and any(is_about(format_name, each) for each in inputs):
+            return reference
+        return replace(reference, format=format_name)
 
     @classmethod
     def file(cls, text: str, format_name: str | None = None) -> Reference:
-        """A file, or what is named in it."""
+        """A file, or `path::key`; a path that exists counts first, since a file's name may have :: in it."""
         if not text:
             raise UsageError("the name of a file is empty", "a name", "is a variable unset?")
-        if "::" not in text or os.path.exists(text):  # noqa: PTH110 - a name may hold :: itself, or be too long to ask for
+        if "::" not in text or os.path.exists(text):  # noqa: PTH110 - Path.exists raises for a name that is too long
             return cls(text, format=format_name)
         parts = text.split("::")
         splits = [("::".join(parts[:i]), "::".join(parts[i:])) for i in range(len(parts) - 1, 0, -1)]
@@ -69,7 +72,7 @@ class Reference:
         return cls(path, key, format=format_name)
 
     def absolute(self) -> Reference:
-        """The same file, named from the root."""
+        """The reference with an absolute path."""
         if self.is_stdin or self.inline is not None:
             return self
         return replace(self, path=os.path.abspath(self.path))  # noqa: PTH100 - see Reference.file
@@ -81,12 +84,12 @@ class Reference:
 
     @property
     def name(self) -> str:
-        """What to call it in a message."""
+        """Its name in messages."""
         return STDIN if self.is_stdin else self.path
 
     @functools.cached_property
     def text(self) -> Text:
-        """The whole text behind it, read when it is asked for first; FormatError for what is no text."""
+        """The whole text, read on the first call; FormatError if it is not text."""
         if self.is_stdin:
             data = standard_input()
             if not isinstance(data, bytes):
@@ -96,7 +99,7 @@ class Reference:
 
 
 def _by_bytes(reference: Reference) -> Format | None:
-    """The format that the file itself says it is; of the texts, the suffix knows which."""
+    """The format by a file's first bytes, or None; the suffix decides between JSON and text."""
     if os.path.isdir(reference.path):  # noqa: PTH112 - see Reference.file
         return ZARR if metadata.is_store(Path(reference.path)) else None
     by_itself, by_its_suffix = named(format_by_bytes(reference.path)), by_suffix(reference.path)
@@ -104,17 +107,16 @@ def _by_bytes(reference: Reference) -> Format | None:
 
 
 def format_of(reference: Reference) -> Format:
-    """The format of an input: by option, else by its first bytes, else by its suffix; FormatError where none says."""
+    """The format of an input: by option, else by first bytes, else by suffix; FormatError if none of them is known."""
     if reference.inline is not None:
         reference = replace(reference, format=TEXT.name)
     return named(reference.format) or _by_bytes(reference) or format_to_write(reference)
 
 
 def format_to_write(reference: Reference) -> Format:
-    """The format of an output: by option, else by its suffix; FormatError for a suffix that none has."""
-    found = named(reference.format) or by_suffix(reference.path)
-    if found:
-        return found
+    """The format of an output: by option, else by suffix; FormatError for an unknown suffix."""
+    if row := named(reference.format) or by_suffix(reference.path):
+        return row
     if os.path.isdir(reference.path):  # noqa: PTH112 - see Reference.file
         raise TensorIOError("is a directory", "a tensor file", where=reference.path)
     suffix = Path(reference.path).suffix
@@ -124,18 +126,18 @@ def format_to_write(reference: Reference) -> Format:
 
 
 def is_about(format_name: str, reference: Reference) -> bool:
-    """Whether such an option may be about an input: its suffix says nothing, and its bytes say nothing else."""
+    """Whether that format may be meant for an input: its suffix is unknown, and its bytes show no other format."""
     if reference.inline is not None or reference.is_stdin or by_suffix(reference.path):
         return False
-    with contextlib.suppress(RevseqError):  # told when it is opened
-        found = _by_bytes(reference)
-        return found is None or found.name == format_name
+    with contextlib.suppress(RevseqError):  # raised again when it is opened
+        row = _by_bytes(reference)
+        return row is None or row.name == format_name
     return True
 
 
 @functools.cache
 def standard_input() -> bytes | npy.Piped:
-    """Standard input, whole, since it can be read only once: a tensor in .npy, or text."""
+    """The whole of standard input, kept since it can be read only once: a tensor in .npy, or text."""
     stream = sys.stdin.buffer
     try:
         head = stream.read(len(HDF5_MAGIC))

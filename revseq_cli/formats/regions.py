@@ -1,4 +1,4 @@
-"""Regions of a tensor: a slice for each dimension, with a start and a stop and no step."""
+"""Regions of a tensor: for each dimension a slice with a start and a stop, without a step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Region = tuple[slice, ...]
 
 
 def chunk_boxes(region: Region, chunks: tuple[int, ...]) -> Iterator[Region]:
-    """Each chunk that reaches into a region, up to the region's end."""
+    """Each chunk that overlaps the region, cut off at the region's end, but not at its start."""
     cuts = (
         [slice(start, min(start + chunk, part.stop)) for start in range(part.start // chunk * chunk, part.stop, chunk)]
         for part, chunk in zip(region, chunks, strict=True)

@@ -1,4 +1,4 @@
-"""Open a tensor by its reference, and create the file of a result: whatever its format is."""
+"""Opens a tensor by its reference, and creates the file of a result, in any format."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 
 def names_in(reference: Reference) -> Iterable[str]:
-    """What the tensors of a file are called; nothing for a format without names."""
+    """The names of the tensors of a file; none for a format without names."""
     row = format_of(reference)
     return row.load().names_in(reference.path) if row.names else ()
 
 
 def holds_text(reference: Reference) -> bool:
-    """Whether the reference is to a text in the bracket notation, and not to a tensor in an argument."""
+    """Whether the reference is to a file or pipe of text in the bracket notation."""
     if reference.is_stdin:
         return isinstance(standard_input(), bytes)
     return reference.inline is None and format_of(reference) is TEXT
 
 
 def model_of(reference: Reference) -> models.ModelText | None:
-    """The DxDispatch model that the reference is to, if it is one."""
+    """The DxDispatch model behind the reference, or None if it is something else."""
     if reference.key or reference.inline is not None:
         return None
     if not holds_text(reference) and (reference.is_stdin or format_of(reference) is not JSON):
@@ -47,23 +47,23 @@ def model_of(reference: Reference) -> models.ModelText | None:
 
 
 def open_source(reference: Reference, types: TextTypes) -> Source:
-    """The tensor, with its header read; RevseqError for what cannot be one."""
+    """Read the header of the tensor; RevseqError if it is not a tensor that this program can read."""
     if not reference.is_stdin:
         return format_of(reference).load().open_source(reference, types)
-    if reference.format and format_of(reference).names:  # what has names is read from here and there
+    if reference.format and format_of(reference).names:  # formats with names are not read from first byte to last
         raise FormatError(
             f".{reference.format} cannot be read from a pipe", "a real file", "save it to a file first", STDIN
         )
-    found = standard_input()
-    if isinstance(found, npy.Piped):
-        return found.source(types.asked)
+    piped = standard_input()
+    if isinstance(piped, npy.Piped):
+        return piped.source(types.asked)
     return TEXT.load().open_source(reference, types)
 
 
 def new_file(
     path: str, *, overwrite: bool, inputs: Iterable[positioned.Identity] = (), folder: bool = False
 ) -> NewFile:
-    """A new file or folder of that name, not yet created; RevseqError for a name that cannot be given."""
+    """A new file or folder, not yet created; RevseqError where nothing may be written to that path."""
     metadata.refuse_name(path)
     return (NewFolder if folder else NewFile)(path, overwrite=overwrite, inputs=inputs)
 
@@ -76,7 +76,7 @@ def create_sink(
     inputs: Iterable[positioned.Identity] = (),
     layout: Layout = Layout(),  # noqa: B008 - it is immutable
 ) -> FileSink:
-    """The file of a result of the same sizes and data type as `like`; every reason to refuse it shows now."""
+    """The sink of a result with the sizes and data type of `like`; RevseqError now for all that could refuse it."""
     if reference.key is not None and os.path.exists(reference.path):  # noqa: PTH110 - see Reference.file
         raise UsageError(
             "names a dataset inside an existing file as output",
@@ -85,48 +85,50 @@ def create_sink(
             + shlex.quote(f"new{Path(reference.path).suffix}::{reference.key}"),
             f"{reference.path}::{reference.key}",
         )
-    wanted = format_to_write(reference)
-    file = new_file(reference.path, overwrite=overwrite, inputs=inputs, folder=wanted.is_folder)
-    if reference.key is not None and not wanted.names:
+    row = format_to_write(reference)
+    file = new_file(reference.path, overwrite=overwrite, inputs=inputs, folder=row.is_folder)
+    if reference.key is not None and not row.names:
         raise UsageError("holds one tensor", "no name after ::", where=file.name)
-    key = reference.key if reference.key is not None else like.key or wanted.unnamed
-    _require_layout(layout, like, wanted, key, file.name)
+    key = reference.key if reference.key is not None else like.key or row.unnamed
+    _require_layout(layout, like, row, key, file.name)
     try:
-        sink = wanted.load().create_sink(file, like, key, layout)
+        sink = row.load().create_sink(file, like, key, layout)
     except (FormatError, UsageError) as e:
-        if reference.key is None and e.found.startswith(repr(key[:80])):  # nobody typed that name
+        if reference.key is None and e.found.startswith(repr(key[:80])):  # the key is the input's, not the user's
             e.hint = f"give it another name: {shlex.quote(f'{reference.path}::tensor')}"
         raise
-    if wanted.keeps_others and like.storage.format == wanted.name and not layout.keep_others:
+    if _holds_others(row, like) and not layout.keep_others:
         count = like.others()
         sink.notes += left_behind(count, or_more=count == MOST_OTHERS)
     return sink
 
 
-def _require_layout(layout: Layout, like: Source, wanted: Format, key: str, where: str) -> None:
-    """UsageError for a layout that the output's format does not have, or that fits neither input nor output."""
-    if layout.changes_storage and not wanted.has_layout:
+def _holds_others(row: Format, like: Source) -> bool:
+    """Whether a file of that format can be a copy of the input's file with one tensor replaced."""
+    return row.keeps_others and row.name == like.storage.format
+
+
+def _require_layout(layout: Layout, like: Source, row: Format, key: str, where: str) -> None:
+    """UsageError for a layout that the output's format does not have, or that input and output do not allow."""
+    if layout.changes_storage and not row.has_layout:
         raise UsageError("only HDF5 has chunks and a compression to choose", "an output such as out.h5", where=where)
     if not layout.keep_others:
         return
-    if not wanted.keeps_others or like.storage.format != wanted.name:
+    leave_out = Words.of("leave out {}", keep_others="")
+    if not _holds_others(row, like):
         known = listed(each.name for each in FORMATS if each.keeps_others)
         found = f"the other tensors are kept by a copy of the input's file, and {like.name} is {like.storage.format}"
-        fitting = next((each for each in FORMATS if each.keeps_others and each.name == like.storage.format), None)
-        hint = Words.of("leave out {}", keep_others="")
-        if fitting:
-            hint = Words.of("leave out {}, or add {}", keep_others="", format=fitting.name)
+        fitting = next((each.name for each in FORMATS if _holds_others(each, like)), "")
+        hint = Words.of("leave out {}, or add {}", keep_others="", format=fitting) if fitting else leave_out
         raise UsageError(found, f"input and output of one format, which is one of {known}", hint, where)
     if layout.changes_storage:
         found = "to keep the other tensors keeps the storage of every tensor as it is"
-        raise UsageError(
-            found, "neither chunks nor a compression with it", Words.of("leave out {}", keep_others=""), where
-        )
+        raise UsageError(found, "neither chunks nor a compression with it", leave_out, where)
     if key.strip("/") != like.key.strip("/"):
         found = f"the result takes the place of {like.name} among the others, and the output is named {key}"
         raise UsageError(found, "no other name after ::", Words.of("add {}", output=where), where)
 
 
 def create_scratch(beside: str, like: Source) -> FileSink:
-    """A file for a tensor on its way, beside the output; it is gone when its sink is left."""
+    """A temporary .npy file next to the file `beside`, which is removed when its sink is left."""
     return npy.NpySink(Scratch(beside), like)

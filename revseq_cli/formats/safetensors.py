@@ -1,6 +1,6 @@
 """The .safetensors format: `file.safetensors::name`, or the only tensor of the file.
 
-The format is 8 bytes of the header's length, a JSON header, and the elements in C order, little-endian.
+A file has the header's length in 8 bytes, a JSON header, and the elements in C order, little-endian.
 Source: the section Format in the README of huggingface/safetensors, and what its own reader refuses.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.documents import TextTypes
     from revseq_cli.formats.storage.newfile import NewFile
 
-# The data types of the format whose elements are whole bytes.
+# The format's data types, except those of less than a byte.
 _TYPES = {
     "F64": DataType.FLOAT64, "F32": DataType.FLOAT32, "F16": DataType.FLOAT16, "BF16": DataType.BFLOAT16,
     "I64": DataType.INT64, "I32": DataType.INT32, "I16": DataType.INT16, "I8": DataType.INT8,
@@ -37,27 +38,27 @@ _TYPES = {
     "BOOL": DataType.BOOL, "C64": DataType.COMPLEX64,
 }  # fmt: skip
 _NAMES = {data_type: name for name, data_type in _TYPES.items()}
-# The reference reader's own bound.
+# The reference reader's own limit, in bytes.
 _LONGEST_HEADER = 100_000_000
 _LENGTH_BYTES = 8
 _ALIGNMENT = 8
-_HALF = re.compile(r"[\ud800-\udfff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _METADATA = "__metadata__"
 _FIELDS = {"dtype", "shape", "data_offsets"}
 
 
 def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 - the file names its types
-    """The named tensor of a file, or its only one."""
+    """The tensor named by the key, or the only one."""
     return SafetensorsSource(address.path, address.key)
 
 
 def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:
-    """A new file of one tensor, or the input's file with one tensor replaced."""
+    """The sink of a new file of one tensor, or of the input's file with one tensor replaced."""
     return SafetensorsSink(file, like, key, keep_others=layout.keep_others)
 
 
 class _Entry(NamedTuple):
-    """What the header says of one tensor; offsets are counted from the header's end."""
+    """The header's fields of one tensor; `start` and `stop` are in bytes from the header's end."""
 
     dtype: str
     sizes: tuple[int, ...]
@@ -66,7 +67,7 @@ class _Entry(NamedTuple):
 
 
 class SafetensorsSource(RawSource):
-    """A tensor of a .safetensors file; `name` is what to call the file, where that is not its path."""
+    """A tensor of a .safetensors file; `name` is for messages, the path without it."""
 
     def __init__(self, path: str, key: str | None, name: str = "") -> None:
         name = name or path
@@ -85,8 +86,6 @@ class SafetensorsSource(RawSource):
         tensor = RawTensor(path, where, offset + entry.start, _dtype(_TYPES[entry.dtype]), entry.sizes)
         super().__init__(tensor, identity, Storage("safetensors", {"tensor": key, "dtype": entry.dtype}))
         self.key, self.siblings = key, len(entries) - 1
-        self.unchanged, self.size = identity, identity.size
-        self.start, self.stop = tensor.offset, tensor.end
 
 
 def _dtype(data_type: DataType) -> np.dtype[Any]:
@@ -99,14 +98,14 @@ def names_in(path: str) -> list[str]:
 
 
 def _opened(path: str, name: str) -> tuple[positioned.Identity, int, dict[str, Any]]:
-    """The state of the file, where the elements begin, and the header."""
+    """The state of the file, the offset of its elements, and the header."""
     with positioned.opened(path) as fd:
         identity = positioned.identity(fd)
         return identity, *_read_header(fd, identity.size, path, name)
 
 
 def _read_header(fd: int, total: int, path: str, name: str) -> tuple[int, dict[str, Any]]:
-    """Where the elements begin, and the header; its length is held against the file before it is read."""
+    """The offset of the elements, and the header, which is read only if the file is as long as it declares."""
     head = positioned.read_some(fd, 64, 0, path)
     length = int.from_bytes(head[:_LENGTH_BYTES], "little")
     if length > _LONGEST_HEADER:
@@ -132,28 +131,28 @@ def _read_header(fd: int, total: int, path: str, name: str) -> tuple[int, dict[s
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; the format allows each key once."""
-    found = literals.unique(pairs)
-    if not all(map(_is_text, found)):
+    """A JSON object as a dictionary; FormatError for a key that stands twice or has half a surrogate pair."""
+    fields = literals.unique(pairs)
+    if not all(map(_is_text, fields)):
         raise FormatError("has a damaged header", "keys of whole characters")
-    return found
+    return fields
 
 
 def _metadata(header: dict[str, Any], where: str) -> dict[str, str]:
-    """The free text of the file."""
-    found = header.get(_METADATA, {})
-    if not isinstance(found, dict) or not all(map(_is_text, found.values())):
+    """The file's free text by key; FormatError unless all of it is strings."""
+    metadata = header.get(_METADATA, {})
+    if not isinstance(metadata, dict) or not all(map(_is_text, metadata.values())):
         raise FormatError(f"has a damaged header: {_METADATA} is not an object of strings", "strings", where=where)
-    return found
+    return metadata
 
 
 def _is_text(value: object) -> bool:
-    """Whether it is a string of whole characters: the reference reader refuses half of a surrogate pair."""
-    return isinstance(value, str) and not _HALF.search(value)
+    """Whether it is a string without half a surrogate pair, which the reference reader refuses."""
+    return isinstance(value, str) and not _SURROGATE.search(value)
 
 
 def _entry(fields: object, where: str) -> _Entry:
-    """One tensor of the header; FormatError where a field is missing or wrong, or the fields do not agree."""
+    """One tensor of the header; FormatError if a field is missing or wrong, or offsets and shape do not agree."""
     if not isinstance(fields, dict) or set(fields) != _FIELDS or not isinstance(fields["dtype"], str):
         raise FormatError("has a damaged header", f"an object of {listed(sorted(_FIELDS))}", where=where)
     sizes, offsets = fields["shape"], fields["data_offsets"]
@@ -175,7 +174,7 @@ def _are_counts(value: object) -> bool:
 
 
 def _require_no_gaps(entries: dict[str, _Entry], total: int, where: str) -> None:
-    """FormatError unless the tensors follow each other from the first byte to the last of the file."""
+    """FormatError unless the tensors fill all `total` bytes behind the header, without gap or overlap."""
     end = 0
     for entry in sorted(entries.values(), key=lambda each: (each.start, each.stop)):
         if entry.start != end or entry.stop < end:
@@ -192,9 +191,9 @@ def _require_no_gaps(entries: dict[str, _Entry], total: int, where: str) -> None
 
 
 class SafetensorsSink(RawSink):
-    """A new file of one tensor, whose regions the workers write themselves, in C order and little-endian.
+    """A new file of one tensor in C order, little-endian, into which the workers write their regions.
 
-    With `keep_others` it is the input's file with other elements in the place of the input's.
+    With `keep_others` it is a copy of the input's file, and only the input's elements are replaced.
     """
 
     def __init__(self, file: NewFile, like: Source, key: str, *, keep_others: bool = False) -> None:
@@ -202,7 +201,7 @@ class SafetensorsSink(RawSink):
         self._key = key
         self._old = like if keep_others and isinstance(like, SafetensorsSource) else None
         if self._old:
-            self.tensor = RawTensor(file.temporary, file.name, self._old.start, like.dtype, like.sizes)
+            self.tensor = replace(self._old.tensor, path=file.temporary, name=file.name)
             return
         if not self._key or self._key == _METADATA or not _is_text(self._key):
             raise UsageError(f"{self._key!r} is no tensor's name", "a name such as x", where=file.name)
@@ -224,15 +223,16 @@ class SafetensorsSink(RawSink):
         self.tensor = RawTensor(file.temporary, file.name, len(self._head), _dtype(data_type), like.sizes)
 
     def start(self) -> None:
-        """Write the header, with all other tensors where they stay, and reserve the bytes of all elements."""
+        """Reserve the bytes of the file, and write the header, or all of the input's file but the input's elements."""
         old = self._old
-        size = old.size if old else self.tensor.end
+        size = old.unchanged.size if old else self.tensor.end
         with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
             positioned.allocate(fd, size, self.file.name)
             if not old:
                 positioned.write_all(fd, self._head, 0, self.file.name)
         if old:
-            parts = [(0, old.start, 0), (old.stop, size - old.stop, old.stop)]
+            start, stop = self.tensor.offset, self.tensor.end
+            parts = [(0, start, 0), (stop, size - stop, stop)]
             self.file.fill_from(old.path, old.unchanged, parts)
 
     def reopen(self) -> Source:
@@ -241,7 +241,7 @@ class SafetensorsSink(RawSink):
 
 
 def _header_bytes(header: dict[str, Any]) -> bytes:
-    """Length and header, with spaces behind it so that the elements begin at a multiple of 8."""
+    """The header's length and the header, padded with spaces so that the elements begin at a multiple of 8."""
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % _ALIGNMENT)
     return len(text).to_bytes(_LENGTH_BYTES, "little") + text

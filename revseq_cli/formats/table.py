@@ -1,7 +1,7 @@
 """The table of formats. It loads no NumPy, since options name the formats.
 
-A format is one row here and one module, or one package, of this folder. Third parties cannot add formats: "bit for
-bit" would then depend on code that is not tested here, and every command would run whatever is installed beside it.
+A format is one row here and one module or package of this folder. Third parties cannot add formats: "bit for bit" would
+then depend on code that is not tested here, and every command would run whatever else is installed.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class Format(NamedTuple):
-    """One format: `name` is what -f calls it, `suffixes` are those of its files, `module` has its functions.
+    """One format: `name` is its name in options, `suffixes` are those of its files, `module` has its functions.
 
-    With `names`, a file holds tensors by name, and `unnamed` is what a new one is called where nobody says. With
-    `is_folder`, a file of it is a folder to the system. `has_layout` says whether chunks and a compression can be
-    chosen, and `keeps_others` whether a new file can be the input's with one tensor replaced. `is_text` formats are
-    parsed whole, and `prints` says whether a tensor can be written to a pipe; the one that `is_shown` is printed where
-    nobody asks for another, shortened and with marks on a terminal.
+    With `names`, a file holds tensors by name; a new one is called `unnamed` unless the user or the input names it.
+    With `is_folder`, a file of this format is a folder. With `has_layout`, chunks and compression can be chosen. With
+    `keeps_others`, a new file can be a copy of the input's with one tensor replaced. Formats with `is_text` are parsed
+    whole, and those with `prints` can be written into a pipe. The one with `is_shown` is the default for printing; a
+    terminal gets it shortened and with marks.
     """
 
     name: str
@@ -41,8 +41,8 @@ class Format(NamedTuple):
         return cast("FormatModule", import_module(f"revseq_cli.formats.{self.module}"))
 
 
-# The last ones are those of fields that have HDF5 under a name of their own: NetCDF, AnnData, Loom, NeXus, NWB, EMD and
-# HyperSpy. MATLAB's .mat is not among them, since it needs a header of its own to be read there.
+# From .nc on: NetCDF, AnnData, Loom, NeXus, NWB, EMD and HyperSpy, which are HDF5 files. MATLAB's .mat is left out,
+# since MATLAB reads it only with an extra header.
 _HDF5_SUFFIXES = (
     ".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4", ".h5ad", ".loom", ".nxs", ".nwb", ".emd", ".hspy",
 )  # fmt: skip
@@ -51,7 +51,7 @@ NPY = Format("npy", (".npy",), "npy", prints=True)
 HDF5 = Format("h5", _HDF5_SUFFIXES, "hdf5.format", names=True, has_layout=True, keeps_others=True)
 NPZ = Format("npz", (".npz",), "npz", names=True, keeps_others=True)
 SAFETENSORS = Format("safetensors", (".safetensors",), "safetensors", names=True, keeps_others=True)
-# An array may be the store itself, and so needs no name.
+# The store itself can be the array, and so a new array needs no name.
 ZARR = Format("zarr", (".zarr", ".zspy"), "zarr.format", names=True, unnamed="", is_folder=True, keeps_others=True)
 JSON = Format("json", (".json",), "json", is_text=True, prints=True)
 TEXT = Format("text", (".txt", ".md"), "text", is_text=True, prints=True, is_shown=True)
@@ -61,11 +61,11 @@ NAMES = tuple(each.name for each in FORMATS)
 
 
 def named(name: str | None) -> Format | None:
-    """The format of that name."""
+    """The format of that name, or None."""
     return next((each for each in FORMATS if each.name == name), None)
 
 
 def by_suffix(path: str) -> Format | None:
-    """The format that the suffix of a file says."""
+    """The format of a file's suffix, in any case of letters; None for an unknown one."""
     suffix = Path(path).suffix.lower()
     return next((each for each in FORMATS if suffix in each.suffixes), None)

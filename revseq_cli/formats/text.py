@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import collections
-import shlex
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from revseq_cli.formats.contract import Storage
+from revseq_cli.formats.contract import Storage, try_hint
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.json import open_json
 from revseq_cli.formats.textfiles import TextSink, choose_type
@@ -23,22 +22,22 @@ if TYPE_CHECKING:
 
 
 def open_source(address: Address, types: TextTypes) -> Source:
-    """The only tensor of a text, or the one of that name; a text that begins with a brace is JSON."""
+    """The tensor named by the key, or the only one; a text that begins with a brace is read as JSON."""
     return open_notation(address.text, address.key, types)
 
 
 def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:  # noqa: ARG001 - it has neither
-    """A new text file of one tensor."""
+    """The sink of a new text file."""
     return TextSink(file, like, write_notation, open_notation)
 
 
 def write_to(stream: BinaryIO, source: Source) -> None:
-    """The whole tensor as text, with its header."""
+    """Write the whole tensor into a pipe, with a header of its sizes and data type."""
     stream.write(f"{write_notation(source.read())}\n".encode())
 
 
 def notation_source(text: Text, item: notation.TensorText, types: TextTypes) -> Source:
-    """One tensor of a text in the bracket notation."""
+    """The source of one tensor of a text; FormatError if a value does not fit its data type."""
     name = f"{text.name}: {item.name}" if item.name else text.name
     data_type = choose_type(item.desc.data_type if item.desc else None, types, name)
     try:
@@ -49,7 +48,7 @@ def notation_source(text: Text, item: notation.TensorText, types: TextTypes) -> 
 
 
 def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
-    """The only tensor of a text, or the one of that name."""
+    """The tensor `key` of a text, or the only one; FormatError, which lists all, if there is no such one."""
     if text.text.lstrip()[:1] == "{":
         return open_json(text, key, types)
     items = [item for item in text.items if isinstance(item, notation.TensorText)]
@@ -63,10 +62,10 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
     found = f"{len(named)} tensors" if named else f"no tensor named {key}"
     counts = collections.Counter(item.name for item in items)
     unique = next((name for name, count in counts.items() if count == 1), None)
-    hint = f"try {shlex.quote(f'{text.name}::{unique}')}" if unique else "give each tensor a name of its own"
+    hint = try_hint(text.name, unique) if unique else "give each tensor a name of its own"
     raise FormatError(f"holds {found}: {listed(known)}", "the name of one", hint, text.name)
 
 
 def write_notation(values: NDArray[Any], name: str = "OutputTensor") -> str:
-    """Header and body, as a page shows a tensor."""
+    """A tensor in the bracket notation: a header of `name`, sizes and data type, and the rows in brackets."""
     return printing.tensor_text(name, describe(values), values)

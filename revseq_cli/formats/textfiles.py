@@ -1,4 +1,4 @@
-"""Text files as such: read whole and decoded, and written whole; their formats are `text` and `json`."""
+"""Text files for the formats `text` and `json`: read and decoded whole, written whole."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.storage.newfile import NewFile
 
-# Text is parsed whole, at about a hundred bytes of memory a number; what is larger belongs in a binary format.
+# The most bytes of a text: it is parsed whole, and each number takes about a hundred bytes of memory.
 LARGEST = 1 << 30
-_MOST_BRACKETS = 1 << 26  # each is a list of its own, at about a hundred bytes
+_MOST_BRACKETS = 1 << 26  # each becomes a list, which takes about a hundred bytes
 
 
 def read_text(path: str) -> Text:
-    """A text file: UTF-8, with or without a byte order mark."""
+    """Read a text file in UTF-8, with or without a byte order mark; FormatError for other bytes, or too many."""
     with positioned.opened(path) as fd:
         identity = positioned.identity(fd)
         if identity.size > LARGEST:
@@ -42,7 +42,7 @@ def read_text(path: str) -> Text:
 
 
 def decode(data: bytes, name: str) -> str:
-    """UTF-8 without its byte order mark; FormatError that says what the bytes look like."""
+    """Decode UTF-8 without its byte order mark; a FormatError says what the bytes look like."""
     if (count := data.count(b"[") + data.count(b"{")) > _MOST_BRACKETS:
         raise FormatError(
             f"has {count} brackets", f"at most {_MOST_BRACKETS}", "keep large tensors in .npy or .h5", name
@@ -57,7 +57,7 @@ def decode(data: bytes, name: str) -> str:
 
 
 def choose_type(stated: DataType | None, types: TextTypes, name: str) -> DataType:
-    """The data type of a text: what it states, else what is asked, else the default; the first two must agree."""
+    """The data type of a text: the stated one, else the asked one, else the default; UsageError if two disagree."""
     if stated and types.asked and stated is not types.asked and not types.cast_later:
         raise UsageError(
             f"its DataType is {stated.name}, and {types.asked.name} is asked for", "types are never changed silently",
@@ -67,7 +67,7 @@ def choose_type(stated: DataType | None, types: TextTypes, name: str) -> DataTyp
 
 
 def require_text(desc: TensorDesc, where: str) -> None:
-    """FormatError for a data type that the text formats do not have."""
+    """FormatError for a data type that cannot be written as text, or for more brackets than can be read back."""
     if desc.data_type.name not in literals.WRITTEN:
         raise FormatError(
             f"{desc.data_type.name} cannot be written as text",
@@ -80,7 +80,10 @@ def require_text(desc: TensorDesc, where: str) -> None:
 
 
 class TextSink(Gathered, FileSink):
-    """A new text file; its values are gathered, and written at the end by `write`, to be read back by `read`."""
+    """A new text file; the values are gathered in memory, and written at the end.
+
+    `write` makes the text of the values, and `read` parses it to verify it.
+    """
 
     def __init__(
         self, file: NewFile, like: Source, write: Callable[[NDArray[Any]], str], read: Callable[..., Source]
@@ -89,9 +92,6 @@ class TextSink(Gathered, FileSink):
         super().__init__(file)
         self._write, self._read = write, read
         self.values: NDArray[Any] = np.empty(like.sizes, like.dtype)
-
-    def start(self) -> None:
-        """Nothing is written before the end."""
 
     def finish(self) -> None:
         """Write the text."""

@@ -1,4 +1,4 @@
-"""The headers of zip archives: what stands before each member, and the directory at the end.
+"""The headers of zip archives: the local header before each member, and the directory at the end.
 
 Source of the format: PKWARE's APPNOTE.TXT 6.3.10, whose sections are named below.
 """
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import zipfile
     from collections.abc import Iterator, Sequence
 
-# APPNOTE 4.3.7, 4.3.12, 4.3.14, 4.3.15, 4.3.16 and 4.5.3: headers, the ends of the directory, the field for sizes that
-# need 64 bits; and what stands instead of such a size.
+# APPNOTE 4.3.7, 4.3.12, 4.3.14, 4.3.15, 4.3.16 and 4.5.3: headers, the ends of the directory, and the extra field for
+# sizes that need 64 bits; `_ELSEWHERE` stands in a header where the size is in that field.
 LOCAL = struct.Struct("<4s5H3L2H")
 _CENTRAL = struct.Struct("<4s6H3L5H2L")
 _END_64 = struct.Struct("<4sQ2H2L4Q")
@@ -23,18 +23,18 @@ _FIELD = struct.Struct("<2H")
 LOCAL_MAGIC, END_MAGIC = b"PK\3\4", b"PK\5\6"
 _CENTRAL_MAGIC, _END_64_MAGIC, _LOCATOR_64_MAGIC = b"PK\1\2", b"PK\6\6", b"PK\6\7"
 _ELSEWHERE, _ELSEWHERE_16 = 0xFFFFFFFF, 0xFFFF
-# From here on, a size or a place needs 64 bits, and a count of members 32.
+# From here on, a size or an offset needs 64 bits, and a count of members more than 16.
 _LARGE, _MANY = _ELSEWHERE, _ELSEWHERE_16
 _FIELD_64 = 1
 _VERSION_64 = 45
-UTF8_FLAG = 1 << 11  # APPNOTE 4.4.4: the name is UTF-8, and not in code page 437
-_EARLIEST = 0 << 9 | 1 << 5 | 1  # so that the same values make the same file
+UTF8_FLAG = 1 << 11  # APPNOTE 4.4.4: the name is in UTF-8, instead of code page 437
+_EARLIEST = 0 << 9 | 1 << 5 | 1  # 1 January 1980, so that the same values make the same file
 
 
 class Entry(NamedTuple):
-    """What the directory says of one member; `extra` is without the field for sizes that need 64 bits.
+    """The directory's fields of one member; `extra` is without the field for sizes that need 64 bits.
 
-    `stored` and `size` are the bytes of the data as they are stored and unpacked, `offset` is that of the local header.
+    `stored` and `size` are bytes of the data, packed and unpacked; `offset` is that of the local header.
     """
 
     name: bytes
@@ -56,7 +56,7 @@ class Entry(NamedTuple):
 
     @classmethod
     def of(cls, info: zipfile.ZipInfo) -> Entry:
-        """The entry that zipfile has read: each of its fields as it stands in the directory."""
+        """The entry of a member that zipfile has read, with every field as in the directory."""
         year, month, day, hour, minute, second = info.date_time
         return cls(
             info.orig_filename.encode("utf-8" if info.flag_bits & UTF8_FLAG else "cp437"),
@@ -78,7 +78,7 @@ class Entry(NamedTuple):
         )
 
     def local(self) -> bytes:
-        """The header before a member that is stored as it is, without extra fields of its own: APPNOTE 4.3.7."""
+        """The local header of an uncompressed member, without `extra`: APPNOTE 4.3.7."""
         wide = self.size >= _LARGE
         extra = _field_64([self.size, self.size]) if wide else b""
         size = _ELSEWHERE if wide else self.size
@@ -86,7 +86,7 @@ class Entry(NamedTuple):
         return LOCAL.pack(LOCAL_MAGIC, *fields, len(self.name), len(extra)) + self.name + extra
 
     def central(self) -> bytes:
-        """Its part of the directory: APPNOTE 4.3.12."""
+        """The member's header in the directory: APPNOTE 4.3.12."""
         values = (self.size, self.stored, self.offset)
         wide = [value for value in values if value >= _LARGE]
         size, stored, offset = (_ELSEWHERE if value >= _LARGE else value for value in values)
@@ -106,7 +106,7 @@ def _field_64(values: Sequence[int]) -> bytes:
 
 
 def _fields(extra: bytes) -> Iterator[tuple[int, bytes]]:
-    """Each extra field with its header: APPNOTE 4.5.1; what is no whole field at the end goes as one of kind -1."""
+    """The kind and bytes of each extra field: APPNOTE 4.5.1; an incomplete one at the end has the kind -1."""
     while extra:
         kind, size = _FIELD.unpack_from(extra) if len(extra) >= _FIELD.size else (-1, len(extra))
         yield kind, extra[: _FIELD.size + size]
@@ -114,7 +114,7 @@ def _fields(extra: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def directory(entries: Sequence[Entry], offset: int, comment: bytes) -> bytes:
-    """The directory that begins at that offset, with its end: APPNOTE 4.3.14 to 4.3.16."""
+    """A directory for the offset `offset`, with its end records: APPNOTE 4.3.14 to 4.3.16."""
     data = b"".join(entry.central() for entry in entries)
     size, count, ends = len(data), len(entries), b""
     if max(size, offset) >= _LARGE or count >= _MANY:
@@ -129,36 +129,36 @@ def directory(entries: Sequence[Entry], offset: int, comment: bytes) -> bytes:
 
 
 class Around(NamedTuple):
-    """An archive of which one member gives way to another: its directory, and what lies around that member.
+    """An archive in which a new member replaces `entries[replaced]`, with its directory in `entries` and `comment`.
 
-    `after` is where the next member begins, and `end` where the directory does.
+    `after` is the offset of the next member, and `end` that of the directory.
     """
 
     entries: list[Entry]
-    ours: int
+    replaced: int
     after: int
     end: int
     comment: bytes
 
     @classmethod
     def of(cls, entries: list[Entry], index: int, end: int, comment: bytes) -> Around:
-        """The one of that index gives way."""
-        place = entries[index].offset
-        after = min((each.offset for each in entries if each.offset > place), default=end)
+        """The archive in which the member of that index is replaced."""
+        offset = entries[index].offset
+        after = min((each.offset for each in entries if each.offset > offset), default=end)
         return cls(entries, index, after, end, comment)
 
     @property
     def entry(self) -> Entry:
-        """The member that gives way."""
-        return self.entries[self.ours]
+        """The member that is replaced."""
+        return self.entries[self.replaced]
 
-    def parts(self, place: int) -> list[tuple[int, int, int]]:
-        """What stays, where the new member ends at that place: from where, how many bytes, and to where."""
-        return [(0, self.entry.offset, 0), (self.after, self.end - self.after, place)]
+    def parts(self, new_end: int) -> list[tuple[int, int, int]]:
+        """What is copied around a new member that ends at `new_end`: the old offset, the bytes, and the new offset."""
+        return [(0, self.entry.offset, 0), (self.after, self.end - self.after, new_end)]
 
-    def directory(self, entry: Entry, place: int) -> tuple[int, bytes]:
-        """Where the new directory begins, and its bytes, with the new member that ends at that place."""
-        moved = place - self.after
+    def directory(self, entry: Entry, new_end: int) -> tuple[int, bytes]:
+        """The offset of the new directory, and its bytes, with a new member that ends at `new_end`."""
+        moved = new_end - self.after
         entries = [each._replace(offset=each.offset + moved * (each.offset > entry.offset)) for each in self.entries]
-        entries[self.ours] = entry
+        entries[self.replaced] = entry
         return self.end + moved, directory(entries, self.end + moved, self.comment)

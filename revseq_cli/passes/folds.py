@@ -1,4 +1,4 @@
-"""The passes that read a tensor once and keep a few numbers: what lengths do, and statistics."""
+"""The passes that read a tensor once and keep a few numbers: counts of lengths, and statistics."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from revseq_cli.operator import kernel
 from revseq_cli.passes.arrangement import Resources, arrange_fold
 from revseq_cli.passes.engines.crew import results
+from revseq_cli.passes.lengths import WidenedSource
 from revseq_cli.passes.statistics import Statistics
 from revseq_cli.passes.tasks import Task
 
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CountLengths:
-    """What a block of lengths does to lines of `size` elements."""
+    """The step that counts lengths for lines of `size` elements."""
 
     size: int
 
     def __call__(self, lengths: Ticket) -> kernel.LengthCounts:
-        """The counts."""
+        """The counts of a block of lengths."""
         return kernel.count_lengths(lengths.read(), self.size)
 
 
@@ -34,19 +35,18 @@ def _summarized(ticket: Ticket) -> Statistics:
 
 
 def count_lengths(job: Job, resources: Resources) -> kernel.LengthCounts:
-    """What the lengths of the whole job do."""
-    return sum(
-        _folded(job.lengths.each_once, CountLengths(job.values.sizes[job.axis]), resources), kernel.LengthCounts()
-    )
+    """The counts of the job's lengths, each as often as the user gave it."""
+    lengths = job.lengths.original if isinstance(job.lengths, WidenedSource) else job.lengths
+    return sum(_folded(lengths, CountLengths(job.values.sizes[job.axis]), resources), kernel.LengthCounts())
 
 
 def statistics(source: Source, resources: Resources) -> Statistics:
-    """The statistics of a whole tensor, in one pass."""
+    """The statistics of a whole tensor."""
     return sum(_folded(source, _summarized, resources), Statistics())
 
 
 def _folded(source: Source, step: Callable[[Ticket], Any], resources: Resources) -> Iterator[Any]:
-    """Every block's share of a fold."""
+    """The result of `step` for each block."""
     arrangement = arrange_fold(source, resources)
     with source.at_hand() as ready:
         tasks = (Task(step, (ready.ticket(region),), region, None) for region in arrangement.plan)

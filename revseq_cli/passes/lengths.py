@@ -1,4 +1,4 @@
-"""Sources made of sources: lengths cast exactly, and lengths of rank 1 widened to the input's rank."""
+"""Sources that convert another source: lengths cast exactly, and lengths of rank 1 widened to the input's rank."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class _View(Source):
-    """A source made of another."""
+    """A source that reads another source and converts what it reads."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -36,23 +36,23 @@ class _View(Source):
 
     @contextlib.contextmanager
     def at_hand(self, beside: str = "") -> Iterator[Self]:
-        """Made of the same, at hand."""
+        """A copy of this source that reads what the source's `at_hand` gives."""
         with self.source.at_hand(beside) as ready:
             view = copy.copy(self)
             view.source = ready
             yield view
 
     def recheck(self) -> None:
-        """As the source has it."""
+        """TensorIOError if the source's file is not as it was."""
         self.source.recheck()
 
     def gaps(self) -> tuple[str, ...]:
-        """As the source has them."""
+        """The notes of the source."""
         return self.source.gaps()
 
 
 class CastSource(_View):
-    """Integers in another integer type, each exactly or not at all; the check runs where a region is read."""
+    """Integers in another integer type; reading a region raises FormatError if one of its values does not fit."""
 
     def __init__(self, source: Source, data_type: DataType) -> None:
         if source.desc.data_type.kind not in ("int", "uint"):
@@ -66,11 +66,11 @@ class CastSource(_View):
 
     @property
     def grain(self) -> tuple[int, ...]:
-        """As the source has it."""
+        """The grain of the source."""
         return self.source.grain
 
     def ticket(self, region: Region) -> Ticket:
-        """The right to read that region."""
+        """A ticket that reads the region and casts it."""
         return _CastTicket(self.source.ticket(region), self.dtype, region, self.name)
 
 
@@ -82,10 +82,10 @@ class _CastTicket:
     name: str
 
     def read(self) -> NDArray[Any]:
-        """The values, cast; FormatError names the first that does not fit."""
+        """The cast values; FormatError with the first one that does not fit."""
         values = self.ticket.read()
         bounds = np.iinfo(self.dtype)
-        # A Python integer outside the values' own type compares exactly.
+        # NumPy compares exactly even with a Python integer that the values' data type does not have.
         bad = np.flatnonzero((values < bounds.min) | (values > bounds.max))
         if bad.size:
             place = np.unravel_index(int(bad[0]), values.shape)
@@ -99,7 +99,10 @@ class _CastTicket:
 
 
 class WidenedSource(_View):
-    """Lengths of rank 1, one for each index of the batch axis, as if repeated along all axes but the reversed one."""
+    """Lengths of rank 1, one for each index of the batch axis, repeated along all axes but the reversed one.
+
+    `original` is the source of rank 1. FormatError for a wrong batch axis, or for another number of lengths.
+    """
 
     def __init__(self, source: Source, sizes: tuple[int, ...], axis: int, batch_axis: int) -> None:
         rank = len(sizes)
@@ -113,33 +116,27 @@ class WidenedSource(_View):
         if source.sizes != (sizes[batch_axis],):
             wanted = f"{braced((sizes[batch_axis],))}: one length for each index of axis {batch_axis}"
             raise FormatError(f"Sizes is {braced(source.sizes)}", wanted, where=source.name)
-        # They are few; where they are chunks, every block would decode them again.
         super().__init__(source)
-        if not source.reads_anywhere:
+        if not source.reads_anywhere:  # the lengths are few, and else every block would decode their chunks again
             self.source = HeldSource(source.name, source.read(), source.storage)
-        self._original, self._batch_axis, self.order = source, batch_axis, "C"
-        self.sizes = tuple(1 if d == axis else size for d, size in enumerate(sizes))  # the axis may be a wrong one
-
-    @property
-    def each_once(self) -> Source:
-        """What was given."""
-        return self._original
+        self.original, self._batch_axis, self.order = source, batch_axis, "C"
+        self.sizes = tuple(1 if d == axis else size for d, size in enumerate(sizes))  # `axis` is not checked yet
 
     def recheck(self) -> None:
-        """As what was given has it."""
-        self._original.recheck()
+        """TensorIOError if the file of the lengths is not as it was."""
+        self.original.recheck()
 
     def gaps(self) -> tuple[str, ...]:
-        """As what was given has them."""
-        return self._original.gaps()
+        """The notes of the lengths as they were given."""
+        return self.original.gaps()
 
     def ticket(self, region: Region) -> Ticket:
-        """The right to read that region."""
+        """A ticket that reads the lengths of the region and repeats them."""
         return _WidenedTicket(self.source.ticket((region[self._batch_axis],)), self._batch_axis, region)
 
 
 def _batch_axis_hint(lengths: tuple[int, ...], sizes: tuple[int, ...], axis: int, batch_axis: int) -> str | Words:
-    """The axis that a negative number counts from the end, or else the first whose size is the lengths' own."""
+    """A hint: for a negative number the axis that it counts from the end, else the first axis with as many indices."""
     rank = len(sizes)
     fitting = [i for i, size in enumerate(sizes) if i != axis and lengths == (size,)]
     meant = batch_axis + rank if batch_axis < 0 else axis
@@ -155,7 +152,7 @@ class _WidenedTicket:
     region: Region
 
     def read(self) -> NDArray[Any]:
-        """The lengths, repeated without a copy."""
+        """The lengths as a broadcast view, in the sizes of the region."""
         sizes = [part.stop - part.start for part in self.region]
         narrow = [1] * len(sizes)
         narrow[self.batch_axis] = sizes[self.batch_axis]
