@@ -1,4 +1,4 @@
-"""The engine dask: the workers of a scheduler, or of a cluster on this machine. Nothing else imports dask."""
+"""The engine dask: the workers of a scheduler, or of a cluster on this machine. No other module imports dask."""
 
 from __future__ import annotations
 
@@ -42,25 +42,26 @@ if TYPE_CHECKING:
     from revseq_cli.passes.arrangement import Arrangement
 
 _Result = TypeVar("_Result")
-_LOOK = 1.0  # seconds between two looks at which workers there are
-_LONGEST_ALONE = 20.0  # seconds without a worker; one that died has by then been started anew
-_LONGEST_CALL = 10.0
-_LONGEST_START = 60.0
-_LONGEST_FAREWELL = 5.0  # seconds; who is asked to end, and does not, is killed
-_MOST_UNDER_WAY = 4096  # blocks that the scheduler ever knows, however many workers it has
-# What must be the same everywhere, as attributes of modules: a name that every worker can look up, ours or not.
+# In seconds:
+_LOOK = 1.0  # between two counts of the scheduler's workers
+_LONGEST_ALONE = 20.0  # without a worker; dask restarts one that died in less
+_LONGEST_CALL = 10.0  # to connect
+_LONGEST_START = 60.0  # for an answer, or for workers here to start
+_LONGEST_FAREWELL = 5.0  # to close; afterwards processes are killed
+_MOST_UNDER_WAY = 4096  # blocks that the scheduler knows at once, however many workers it has
+# The versions that must be the same on every worker, as attributes that a worker can look up even without revseq.
 _PACKAGES = {"revseq": "revseq_cli:__version__", "NumPy": "numpy:__version__"}
 
 
 @contextlib.contextmanager
 def crew(arrangement: Arrangement) -> Iterator[Crew]:
-    """The workers of the scheduler, or so many of our own, for one pass; they stay for the next one."""
-    these = Pass(arrangement.scheduler, arrangement.workers)
-    yield Crew(these.submit, these.window, lambda pending: wait(pending, stopping.PATIENCE, FIRST_COMPLETED))
+    """The workers of the scheduler, or of a cluster here, for one pass; the connection stays for the next one."""
+    workers = Pass(arrangement.scheduler, arrangement.workers)
+    yield Crew(workers.submit, workers.window, lambda pending: wait(pending, stopping.PATIENCE, FIRST_COMPLETED))
 
 
 def watched(arrangement: Arrangement) -> str:
-    """The address of the page where the workers can be watched, or "none"."""
+    """The address of dask's dashboard, or "none"."""
     return connected(arrangement.scheduler, arrangement.workers).dashboard
 
 
@@ -69,68 +70,69 @@ def _versions() -> dict[str, str]:
 
 
 def _do(task: Callable[[], Any], versions: dict[str, str], address: str = "") -> Any:  # noqa: ANN401 - the task's own
-    """On a worker: one block, or why not. A worker that joined late has not been asked before, so it is asked here.
+    """Run one task on a worker, and return its result, or an error.
 
-    The error is returned: dask would log it there, and fails over tracebacks that it cannot carry.
+    The versions are compared here too, since a worker may have joined after `Pass` asked all of them. An error is
+    returned and not raised: dask would log it there, and fails on tracebacks that it cannot pickle.
     """
     address = address or distributed.get_worker().address
     try:
-        found = _versions()
-        return task() if found == versions else _other_versions(address, found, versions)
+        here = _versions()
+        return task() if here == versions else _other_versions(address, here, versions)
     except RevseqError as e:
         e.context = e.context or f"on the worker {address}"
         return e
-    except Exception as e:  # noqa: BLE001 - there is nobody else to tell
+    except Exception as e:  # noqa: BLE001 - the parent reports it
         return EngineError(f"the worker {address} failed: {type(e).__name__}: {str(e)[:200]}")
 
 
-async def _rehearse(
+async def _try_task(
     task: Callable[[], Any], versions: dict[str, str], dask_worker: distributed.Worker
 ) -> RevseqError | None:
-    """On a worker, which dask puts in its place by that name: one block. Its result stays there; why not is told.
+    """Run one task on a worker and return its error, or None; dask fills in the argument `dask_worker` by its name.
 
-    On a thread: dask would run it in its event loop, where neither the worker nor zarr could go on meanwhile.
+    A thread runs it, since dask's event loop would block the worker, and zarr in it.
     """
     done = await asyncio.to_thread(_do, task, versions, dask_worker.address)
     return done if isinstance(done, RevseqError) else None
 
 
-def _is_loss(found: object) -> bool:
-    """Whether an answer only says that its worker has gone; our own errors of files are system errors too."""
-    return isinstance(found, (OSError, TimeoutError)) and not isinstance(found, RevseqError)
+def _is_loss(answer: object) -> bool:
+    """Whether an answer says that the worker is gone: an OSError, but not a TensorIOError, which is about a file."""
+    return isinstance(answer, OSError) and not isinstance(answer, RevseqError)
 
 
-def _other_versions(address: str, found: dict[str, str], wanted: dict[str, str]) -> EngineError:
-    differing = [package for package in wanted if found[package] != wanted[package]]
+def _other_versions(address: str, versions: dict[str, str], wanted: dict[str, str]) -> EngineError:
+    differing = [package for package in wanted if versions[package] != wanted[package]]
     return EngineError(
-        f"the worker {address} has {', '.join(f'{each} {found[each]}' for each in differing)}",
+        f"the worker {address} has {', '.join(f'{each} {versions[each]}' for each in differing)}",
         ", ".join(f"{each} {wanted[each]}, as here" for each in differing), "install the same versions on every worker",
     )  # fmt: skip
 
 
 @functools.cache
 def connected(scheduler: str, workers: int) -> Cluster:
-    """The workers of a scheduler, or without one so many of our own, until the process ends.
+    """The connection to a scheduler, or without one to a cluster of so many workers on this machine.
 
-    To find or to start them is dear, and every pass needs them. When the process ends, nothing of ours is left there.
+    It takes long to make, and so stays for all passes. It is closed when the process ends, and leaves nothing behind.
     """
-    logging.disable()  # what dask logs of trouble is worded here, once
+    logging.disable()  # errors that dask logs are reported here, once
     warnings.simplefilter("ignore")
     if scheduler:
         _require_address(scheduler)
     with contextlib.ExitStack() as stack:
         where = scheduler or stack.enter_context(_local(workers))
-        client = stack.enter_context(_called(where))
+        client = stack.enter_context(_client(where))
         if not scheduler:
-            _waited(lambda: client.run(allocator.keep_freed))  # the processes are ours
+            _call(lambda: client.run(allocator.keep_freed))  # in processes that run nothing else
         stopping.ending.push(stack.pop_all())
     return Cluster(client, scheduler)
 
 
-def _apart(function: Callable[[], _Result]) -> Future[_Result]:
-    """Its result, on a thread of its own, since dask waits for others in ways that no signal ends.
+def _in_thread(function: Callable[[], _Result]) -> Future[_Result]:
+    """Call the function in a new thread, since no signal interrupts dask while it waits; EngineError without a thread.
 
-    The thread, and the processes that it starts, hear no signals: those of a terminal are for us to act on.
+    Signals are blocked in the thread and in processes that it starts: this process alone acts on them.
     """
     future: Future[_Result] = Future()
     start_tracker()
@@ -140,14 +142,14 @@ def _apart(function: Callable[[], _Result]) -> Future[_Result]:
 
 
 @contextlib.contextmanager
-def _called(where: str | distributed.LocalCluster) -> Iterator[distributed.Client]:
-    """The connection; it never comes about where something listens that is not dask."""
-    made = _apart(lambda: distributed.Client(where, timeout=_LONGEST_CALL, set_as_default=False))
+def _client(where: str | distributed.LocalCluster) -> Iterator[distributed.Client]:
+    """A connection to the scheduler; EngineError if none answers in time, or something else than dask does."""
+    made = _in_thread(lambda: distributed.Client(where, timeout=_LONGEST_CALL, set_as_default=False))
     try:
-        client = _awaited(made, _within(_LONGEST_CALL))
+        client = _wait_for(made, _within(_LONGEST_CALL))
     except RevseqError:
         raise
-    except Exception as e:  # noqa: BLE001 - of any kind, where another program answers what dask then tries to read
+    except Exception as e:  # noqa: BLE001 - of any kind, if dask tries to read what another program answers
         why = str(e)[:100] if isinstance(e, OSError) else "what is there speaks another protocol"
         raise EngineError(
             f"no dask scheduler answers: {why}", "one that runs, with the same dask", "dask scheduler", str(where)
@@ -155,26 +157,29 @@ def _called(where: str | distributed.LocalCluster) -> Iterator[distributed.Clien
     try:
         yield client
     finally:
-        with contextlib.suppress(EngineError):  # where there is no thread for it, the scheduler notices the end
-            wait([_apart(lambda: client.close(_LONGEST_FAREWELL))], _LONGEST_FAREWELL)
+        _close(lambda: client.close(_LONGEST_FAREWELL))
+
+
+def _close(function: Callable[[], object]) -> None:
+    """Call the function in a new thread and wait for a while; without a thread, the end of the process has to do."""
+    with contextlib.suppress(EngineError):
+        wait([_in_thread(function)], _LONGEST_FAREWELL)
 
 
 def _require_address(where: str) -> None:
-    """UsageError for what no scheduler can have."""
+    """UsageError unless dask can parse the address."""
     try:
         scheme, place = parse_address(where, strict=True)
         get_backend(scheme)
         parse_host_port(place)
-    except (ValueError, TypeError) as e:  # for a protocol or a port that is none
-        found, hint = (
-            f"is no address of a dask scheduler: {str(e)[:100]}",
-            Words.of("add {}", scheduler="tcp://host:8786"),
-        )
+    except (ValueError, TypeError) as e:  # for an unknown protocol, or a port that is not a number
+        found = f"is no address of a dask scheduler: {str(e)[:100]}"
+        hint = Words.of("add {}", scheduler="tcp://host:8786")
         raise UsageError(found, "as tcp://host:8786", hint, where) from None
 
 
 def _within(seconds: float) -> Callable[[], None]:
-    """What raises TimeoutError a moment after so many seconds, which dask itself may have been told to wait."""
+    """A function that raises TimeoutError after so many seconds, and one more, since dask may wait as long itself."""
     deadline = time.monotonic() + seconds + 1
 
     def look() -> None:
@@ -184,58 +189,57 @@ def _within(seconds: float) -> Callable[[], None]:
     return look
 
 
-def _awaited(future: Future[_Result], look: Callable[[], object]) -> _Result:
-    """Its result, with an eye on signals, and on what `look` looks at."""
+def _wait_for(future: Future[_Result], look: Callable[[], object]) -> _Result:
+    """The future's result; every `stopping.PATIENCE`, Stopped is raised if a signal came, and `look` is called."""
     while not wait([future], stopping.PATIENCE).done:
         stopping.check()
         look()
     return future.result()
 
 
-def _waited(function: Callable[[], _Result]) -> _Result:
-    """What dask answers, with an eye on signals; TimeoutError where it is silent."""
-    return _awaited(_apart(function), _within(_LONGEST_START))
+def _call(function: Callable[[], _Result]) -> _Result:
+    """Call the function in a new thread, and return its result; Stopped after a signal, TimeoutError after a while."""
+    return _wait_for(_in_thread(function), _within(_LONGEST_START))
 
 
 @contextlib.contextmanager
 def _local(workers: int) -> Iterator[distributed.LocalCluster]:
-    """A scheduler here, and processes of one thread each; they listen on this machine alone."""
-    # Python's tracker removes the semaphores of what had to be killed; it need not say so.
+    """A scheduler and worker processes of one thread each on this machine, which no other machine can reach."""
+    # Python's tracker removes the semaphores of killed processes, and would warn about it.
     filters = os.environ.get("PYTHONWARNINGS"), "ignore::UserWarning:multiprocessing.resource_tracker"
     os.environ["PYTHONWARNINGS"] = ",".join(filter(None, filters))
     folder = tempfile.mkdtemp(prefix="revseq-")
     stopping.at_once[folder] = lambda: _end_processes(folder)
     try:
         with dask.config.set({"temporary-directory": folder}):
-            made = _apart(
+            made = _in_thread(
                 lambda: distributed.LocalCluster(
                     n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1",
                     dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL + 1,
-                    memory_limit=0,  # the plan is the bound
+                    memory_limit=0,  # the plan sets the limit
                 )
             )  # fmt: skip
             try:
-                local = _awaited(made, _within(_LONGEST_START))
+                local = _wait_for(made, _within(_LONGEST_START))
             except (OSError, RuntimeError) as e:
                 found = f"the workers of dask do not start: {str(e)[:100]}"
                 raise EngineError(found, "processes that start", Words.of("add {}", engine="processes")) from None
             try:
                 yield local
             finally:
-                with contextlib.suppress(EngineError):  # where there is no thread for it, its processes are ended below
-                    wait([_apart(local.close)], _LONGEST_FAREWELL)
+                _close(local.close)
     finally:
         stopping.at_once.pop(folder, None)
         _end_processes(folder)
 
 
 def _end_processes(folder: str) -> None:
-    """Whatever is left of them, such as one that is stopped; and their folder, which they write to until then."""
-    for each in (found := multiprocessing.active_children()):
+    """Kill all child processes, even stopped ones, and remove the folder to which they wrote."""
+    for each in (children := multiprocessing.active_children()):
         each.kill()
-    for each in found:
+    for each in children:
         each.join(1)
-    for _ in range(3):  # a thread of dask's may still write there
+    for _ in range(3):  # a thread of dask may still write there
         shutil.rmtree(folder, ignore_errors=True)
         if not os.path.lexists(folder):
             break
@@ -243,28 +247,28 @@ def _end_processes(folder: str) -> None:
 
 
 class Cluster:
-    """A connection."""
+    """A connection to a scheduler, whose address is `scheduler`, or "" for a cluster on this machine."""
 
     def __init__(self, client: distributed.Client, scheduler: str) -> None:
         self.client, self.scheduler = client, scheduler
-        self.run = secrets.token_hex(4)  # others may run the same blocks
+        self.run = secrets.token_hex(4)  # makes the names of blocks differ from those of other users
         self.numbers = itertools.count()
         self._threads = 0
         self._looked, self._seen = 0.0, time.monotonic()
 
     @property
     def dashboard(self) -> str:
-        """The address where to watch it, or none."""
-        found = _waited(self.client.scheduler_info)["services"]
-        return str(self.client.dashboard_link) if "dashboard" in found else "none"
+        """The address of dask's dashboard, or "none"."""
+        services = _call(self.client.scheduler_info)["services"]
+        return str(self.client.dashboard_link) if "dashboard" in services else "none"
 
     def threads(self) -> int:
-        """How many worker threads there are; EngineError when for long there have been none."""
+        """The number of worker threads, counted anew after `_LOOK`; EngineError after `_LONGEST_ALONE` without any."""
         now = time.monotonic()
         if now - self._looked >= _LOOK:
             self._looked = now
             with self._worded():
-                self._threads = sum(_waited(self.client.nthreads).values())
+                self._threads = sum(_call(self.client.nthreads).values())
             if self._threads:
                 self._seen = now
             elif now - self._seen > _LONGEST_ALONE:
@@ -274,14 +278,14 @@ class Cluster:
         return self._threads
 
     def answer(self, question: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - whatever dask answers
-        """What dask answers, with an eye on signals and on the workers."""
-        answered = asyncio.run_coroutine_threadsafe(question, self.client.loop.asyncio_loop)
+        """The result of a coroutine of dask's; Stopped after a signal, EngineError without scheduler or workers."""
+        future = asyncio.run_coroutine_threadsafe(question, self.client.loop.asyncio_loop)
         with self._worded():
-            return _awaited(answered, self.threads)
+            return _wait_for(future, self.threads)
 
     @contextlib.contextmanager
     def _worded(self) -> Iterator[None]:
-        """What dask raises in our form; those of a block pass as they are."""
+        """Raise EngineError for what dask raises; a RevseqError or MemoryError passes through."""
         try:
             yield
         except (RevseqError, MemoryError):
@@ -293,7 +297,7 @@ class Cluster:
             ) from None  # fmt: skip
         except (Exception, CancelledError) as e:
             stopping.check()
-            # A block's own errors come as results, and so a system's error is about the connection.
+            # Errors of a block come as results, so that an OSError here is about the connection.
             if isinstance(e, (CancelledError, OSError)) or self.client.status != "running":
                 hint = "dask scheduler, dask worker, and the same command again; an old output is as it was"
                 raise EngineError("the scheduler went away", "one that lives", hint, self.scheduler) from None
@@ -304,50 +308,50 @@ class Cluster:
 
 
 class Pass:
-    """The workers for one pass: before its first block, every one is asked whether it can do it."""
+    """The workers of one pass; before its first block, each of them has to show that it can do it."""
 
     def __init__(self, scheduler: str, workers: int) -> None:
-        self._cluster, self._met, self._versions = connected(scheduler, workers), False, _versions()
+        self._cluster, self._checked, self._versions = connected(scheduler, workers), False, _versions()
 
     def window(self) -> int:
-        """How many blocks may be under way: enough for every thread to have its next one at hand."""
+        """How many blocks may be under way: two for every thread, so that its next one is there in time."""
         return min(max(2, 2 * self._cluster.threads()), _MOST_UNDER_WAY)
 
     def submit(self, task: Callable[[], Any]) -> Future[Any]:
-        """One block, on any worker, and on another when that dies: what is written twice is written alike."""
-        if not self._met:
-            self._meet(task)
-            self._met = True
+        """Give a block to any worker; if it dies, dask gives the block to another, which writes the same bytes."""
+        if not self._checked:
+            self._check_workers(task)
+            self._checked = True
         key = f"revseq-block-{next(self._cluster.numbers):06}-{self._cluster.run}"
-        return _Distant(self._cluster, self._cluster.client.submit(_do, task, self._versions, key=key, pure=False))
+        return _RemoteResult(self._cluster, self._cluster.client.submit(_do, task, self._versions, key=key, pure=False))
 
-    def _meet(self, task: Callable[[], Any]) -> None:
-        """EngineError with the first worker that differs; the first block shows whether it reaches the files."""
+    def _check_workers(self, task: Callable[[], Any]) -> None:
+        """EngineError for a worker with other versions, or one that cannot do the first block, as without the files."""
         while not self._cluster.threads():
             stopping.check()
             time.sleep(stopping.PATIENCE)
-        found: dict[str, dict[str, str]] = {}
+        of_workers: dict[str, dict[str, str]] = {}
         for package, name in _PACKAGES.items():
             for address, version in self._ask(resolve_name, name).items():
-                found.setdefault(address, dict(self._versions))[package] = (
+                of_workers.setdefault(address, dict(self._versions))[package] = (
                     "missing" if isinstance(version, Exception) else version
                 )
-        for address, versions in found.items():
+        for address, versions in of_workers.items():
             if versions != self._versions:
                 raise _other_versions(address, versions, self._versions)
-        for error in self._ask(_rehearse, task, self._versions).values():
+        for error in self._ask(_try_task, task, self._versions).values():
             if error:
                 raise error
 
     def _ask(self, function: Callable[..., Any], *arguments: object) -> dict[str, Any]:
-        """Each worker's answer, or its error; those that have gone meanwhile are left out."""
+        """The result of a function on each worker, or its error; workers that are gone are left out."""
         run = self._cluster.client.run
         answers = self._cluster.answer(run(function, *arguments, on_error="return", asynchronous=True))
-        return {address: found for address, found in answers.items() if not _is_loss(found)}
+        return {address: answer for address, answer in answers.items() if not _is_loss(answer)}
 
 
-class _Distant(Future[Any]):
-    """A block under way. Its result stays on the worker until it is asked for: they come here one by one."""
+class _RemoteResult(Future[Any]):
+    """A block under way; its result stays on the worker until `result` is called, so that they come one by one."""
 
     def __init__(self, cluster: Cluster, future: distributed.Future) -> None:
         super().__init__()
@@ -359,7 +363,7 @@ class _Distant(Future[Any]):
             self.set_result(None)
 
     def result(self, timeout: float | None = None) -> Any:  # noqa: ANN401 - whatever the task gives
-        """What the task gave, or its error."""
+        """The result of the task; its error is raised."""
         super().result(timeout)
         done = self._cluster.answer(self._cluster.client.gather(self._future, asynchronous=True))
         if isinstance(done, RevseqError):

@@ -1,4 +1,4 @@
-"""The workers of a pass as all engines have them, and how the tasks of a pass are handed out to them."""
+"""The workers of a pass, with one interface for all engines, and the loop that gives them the tasks."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
-# A hint where a worker died for want of memory, or of processes.
+# A hint where a worker died, perhaps out of memory.
 SMALLER = Words.of("try a smaller {}, or {}", memory="", engine="serial")
 
 
 class Crew(NamedTuple):
-    """Workers side by side: `submit` hands a task to one of them, `window` says how many tasks may be under way now.
+    """Parallel workers: `submit` gives a task to one of them, `window` returns how many tasks may be under way now.
 
-    `attend` waits a moment for one of the tasks under way, so that signals are looked at in between.
+    `attend` waits for one of the pending tasks, for at most `stopping.PATIENCE`, so that signals are checked between.
     """
 
     submit: Callable[[Callable[[], Any]], Future[Any]]
@@ -32,7 +32,7 @@ class Crew(NamedTuple):
     attend: Callable[[set[Future[Any]]], object]
 
     def results(self, tasks: Iterable[Callable[[], _Result]]) -> Generator[_Result, None, None]:
-        """What each task gives, in the order in which they end; those under way are cancelled when it is closed."""
+        """The result of each task, in the order in which they end; closing it cancels those under way."""
         tasks = iter(tasks)
         pending: set[Future[_Result]] = set()
         try:
@@ -45,7 +45,7 @@ class Crew(NamedTuple):
                 stopping.check()
                 ended = {future for future in pending if future.done()}
                 pending -= ended
-                while ended:  # a result is let go before the next tasks, so that a scheduler forgets it
+                while ended:  # keeps no future, so that a scheduler forgets each result before the next tasks
                     yield ended.pop().result()
         finally:
             for future in pending:
@@ -53,7 +53,7 @@ class Crew(NamedTuple):
 
 
 def results(tasks: Iterable[Callable[[], _Result]], arrangement: Arrangement) -> Iterator[_Result]:
-    """What each task gives, in the order in which they end; signals are looked at between two of them."""
+    """Run the tasks with the arrangement's engine: the results in the order in which they end; Stopped by a signal."""
     allocator.keep_freed()
     with (
         stopping.deferred(),

@@ -1,4 +1,4 @@
-"""The engine of processes: for work that keeps the interpreter's lock, or HDF5's, which only processes get past."""
+"""The engine of processes, for work that holds Python's global lock, or HDF5's, which each process has for itself."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def crew(arrangement: Arrangement) -> Iterator[Crew]:
-    """So many processes, which are gone when the context ends, however it ends."""
+    """The arrangement's number of processes, which end with the context, also after an error."""
     pool = Processes(arrangement.workers)
     try:
         yield Crew(pool.submit, lambda: 2 * arrangement.workers, pool.attend)
@@ -31,7 +31,7 @@ def crew(arrangement: Arrangement) -> Iterator[Crew]:
 
 
 class Processes:
-    """At most so many processes, started one by one, each of which does a task at a time."""
+    """At most `most` processes, each started when all others are busy; fewer, if the system allows no more."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -39,7 +39,7 @@ class Processes:
         self._doing: dict[Process, Future[Any] | None] = {}
 
     def submit(self, task: Callable[[], Any]) -> Future[Any]:
-        """Let a process do it; EngineError where none can be started, and with fewer than wished for it goes on."""
+        """Queue the task for the next free process; EngineError if no process can be started."""
         if len(self._doing) < self._most and all(self._doing.values()):
             try:
                 self._doing[Process(_do)] = None
@@ -60,15 +60,13 @@ class Processes:
                 process.send(task)
 
     def attend(self, pending: set[Future[Any]]) -> None:
-        """Wait a moment, or until one of them is done; EngineError if a process has died."""
+        """Wait until a pending task is done, but at most `stopping.PATIENCE`; EngineError if a process has died."""
         done = any(future.done() for future in pending)
         for process, answer in exchange(self._doing, 0 if done else stopping.PATIENCE):
             future = self._doing[process]
             if future is None or isinstance(answer, EOFError):
-                raise EngineError(
-                    "a worker process died", "workers that live; was one killed, or out of memory?",
-                    SMALLER,
-                )  # fmt: skip
+                wanted = "workers that live; was one killed, or out of memory?"
+                raise EngineError("a worker process died", wanted, SMALLER)
             self._doing[process] = None
             result, error, trace = answer
             if error is None:
@@ -79,13 +77,13 @@ class Processes:
         self._hand_out()
 
     def end(self) -> None:
-        """Return when they are gone, whatever they do."""
+        """Kill all processes, and wait until they are gone."""
         for process in self._doing:
             process.end()
 
 
 def _do(line: Line) -> None:
-    """In a process: one task after another."""
+    """The loop of a process: one task after another, until the parent closes the line."""
     while True:
         answer: tuple[Any, BaseException | None, str]
         try:
@@ -96,6 +94,6 @@ def _do(line: Line) -> None:
             answer = None, e, traceback.format_exc()
         try:
             line.send(answer)
-        except (pickle.PicklingError, TypeError, AttributeError) as e:  # of what codecs raise
+        except (pickle.PicklingError, TypeError, AttributeError) as e:  # some errors of codecs do not pickle
             line.send((None, EngineError(f"a worker failed: {answer[1] or e}"[:300]), answer[2]))
         del answer

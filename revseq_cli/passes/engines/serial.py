@@ -1,4 +1,4 @@
-"""The serial engine: one block after another, in the thread that asks."""
+"""The serial engine: one block after another, in the caller's thread."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from revseq_cli.passes.arrangement import Arrangement
 
 
-class InTurn:
-    """The crew of one: each task is done when its result is asked for."""
+class SerialCrew:
+    """Runs each task when its result is asked for."""
 
     def results(self, tasks: Iterable[Callable[[], Any]]) -> Iterator[Any]:
-        """What each task gives, in their order."""
+        """The result of each task, in the order of the tasks."""
         return (task() for task in tasks)
 
 
 @contextlib.contextmanager
-def crew(_: Arrangement) -> Iterator[InTurn]:
-    """Nothing to start and nothing to end."""
-    yield InTurn()
+def crew(_: Arrangement) -> Iterator[SerialCrew]:
+    """The caller's thread as the only worker."""
+    yield SerialCrew()

@@ -1,4 +1,4 @@
-"""The table of engines, and the memory that a pass may use by default. It loads no NumPy, since options name both."""
+"""The table of engines, and the default memory of a pass. It loads no NumPy, since options name both."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 DEFAULT_MEMORY = 1 << 30  # bytes
-# Bytes of a block's input, where the memory allows: enough to hide the cost of opening a file, little enough that a
-# block is still in the cache when it is written. The benchmarks of 1, 4 and 16 MiB chose it.
+# Bytes of a block's input, where the memory allows: so many that opening a file costs little beside them, and so few
+# that a block is still in the cache when it is written. It was the fastest of 1, 4 and 16 MiB in the benchmarks.
 BLOCK_BYTES = 1 << 22
 AUTO = "auto"
 
 
 class Engine(NamedTuple):
-    """One way to carry out the blocks of a pass: a row of the table.
+    """One way to run the tasks of a pass: a row of the table.
 
-    `module`, in this folder, has its function `crew`. A block's input has about `block_bytes` bytes where nothing asks
-    for another size. With `travels`, blocks pass between processes, and are held once more on the way and in the
-    parent. `uses_cores` says whether it has more than one worker, and `spare` how many more workers than cores it has.
-    A `remote` engine takes the address of a scheduler, whose workers are not ours to count.
+    `module`, in this folder, has its function `crew`. A block's input has about `block_bytes` bytes, unless chunks or
+    memory need another size. With `travels`, blocks pass between processes, and are held once more on the way and in
+    the parent. With `uses_cores` it has a worker for each core, and `spare` more. A `remote` engine takes the address
+    of a scheduler, which has workers of its own.
     """
 
     name: str
@@ -31,11 +31,11 @@ class Engine(NamedTuple):
 
     @property
     def copies(self) -> int:
-        """How often an element of a block is held: input, output, twice its size of scratch; 2 more if it travels."""
+        """How often an element of a block is held: input, output, and 2 of scratch; 2 more if blocks travel."""
         return 6 if self.travels else 4
 
     def workers(self, cores: int) -> int:
-        """How many blocks are under way at once on so many cores."""
+        """The number of workers for so many cores."""
         if not self.uses_cores:
             return 1
         return cores + self.spare if cores > 1 else 1
@@ -46,12 +46,12 @@ class Engine(NamedTuple):
 
 
 SERIAL = Engine("serial", "serial", uses_cores=False)
-# A thread more than cores, since the disk takes its time: 4 GiB on two cores took 2.7 s so, and 3.3 s without (medians
-# of three).
+# One thread more than cores works while others wait for the disk: 4 GiB on two cores took 2.7 s with it, and 3.3 s
+# without (medians of three).
 THREADS = Engine("threads", "threads", spare=1)
 PROCESSES = Engine("processes", "processes", travels=True)
 # dask's scheduler takes some milliseconds for each block: 4 GiB took 7.6 s in blocks of 8 MiB, and 5.7, 4.8 and 4.5 s
-# in those of 16, 32 and 64.
+# in blocks of 16, 32 and 64 MiB.
 DASK = Engine("dask", "cluster", block_bytes=1 << 26, travels=True, remote=True)
 
 ENGINES = {each.name: each for each in (SERIAL, THREADS, PROCESSES, DASK)}

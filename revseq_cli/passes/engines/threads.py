@@ -1,6 +1,7 @@
-"""The engine of threads: for work that lets go of the interpreter's lock. Nobody waits for them without a bound.
+"""The engine of threads, for work that releases Python's global lock.
 
-The standard library's pool waits for a thread that ended before it had begun, and hears no signal meanwhile.
+Waits for a thread are short and repeated, and signals are checked between: the standard library's pool waits forever
+for a thread that died before it began, and handles no signal meanwhile.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def crew(arrangement: Arrangement) -> Iterator[Crew]:
-    """So many threads, which are gone when the context ends, however it ends."""
+    """The arrangement's number of threads, which end with the context, also after an error."""
     pool = Threads(arrangement.workers)
     try:
         yield Crew(pool.submit, lambda: 2 * arrangement.workers, pool.attend)
@@ -35,14 +36,14 @@ def crew(arrangement: Arrangement) -> Iterator[Crew]:
 
 
 class _Life:
-    """A thread's: it says that it has ended. One that never began cannot, but then nobody holds this any more."""
+    """The state of one thread, which sets `ended`. Of a thread that never began, the weak reference to it dies."""
 
     def __init__(self) -> None:
         self.ended = False
 
 
 class Threads:
-    """At most so many threads, started one by one; where the system gives fewer, those do the work."""
+    """At most `most` threads, each started when a task comes; if the system allows fewer, those do the work."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -50,12 +51,12 @@ class Threads:
         self._threads: list[weakref.ref[_Life]] = []
 
     def submit(self, task: Callable[[], Any]) -> Future[Any]:
-        """Let a thread do it; EngineError where there is none."""
+        """Queue the task for the next free thread; EngineError if no thread can be started."""
         if len(self._threads) < self._most:
             with starting():
                 self._start()
         if not self._threads:
-            raise EngineError("cannot start a worker: there are to be none")
+            raise EngineError("cannot start a worker: the pool is for 0 threads")
         future: Future[Any] = Future()
         self._given.put((future, task))
         return future
@@ -72,12 +73,12 @@ class Threads:
             self._threads.append(weakref.ref(life))
 
     def attend(self, pending: set[Future[Any]]) -> None:
-        """Wait a moment, or until one of them is done; EngineError if a thread is gone, for want of memory."""
+        """Wait until a pending task is done, but at most `stopping.PATIENCE`; EngineError if a thread has died."""
         if not wait(pending, stopping.PATIENCE, FIRST_COMPLETED).done and self._living() < len(self._threads):
             raise EngineError("a worker thread died", "memory for it", SMALLER)
 
     def end(self) -> None:
-        """Return when each has done what it had begun; a second signal ends the process meanwhile."""
+        """Cancel what is queued, and wait until each thread has done its task; a second signal ends the process."""
         with contextlib.suppress(queue.Empty):
             while given := self._given.get_nowait():
                 given[0].cancel()
@@ -94,19 +95,19 @@ class Threads:
 
 
 def _serve(given: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None], life: _Life) -> None:
-    """In a thread: one task after another."""
+    """The loop of a thread: one task after another, until it gets None."""
     try:
         while each := given.get():
             future, task = each
             if future.set_running_or_notify_cancel():
                 settle(future, task)
-            del each, future, task  # or the last result would be held until the next
+            del each, future, task  # else the last result would stay in memory until the next task
     finally:
         life.ended = True
 
 
 def settle(future: Future[Any], task: Callable[[], Any]) -> None:
-    """Do the task here and now."""
+    """Run the task in this thread, and set the future's result or exception."""
     try:
         result = task()
     except BaseException as e:  # noqa: BLE001 - it is raised where the result is asked for
