@@ -1,4 +1,4 @@
-"""What a pass needs and what it may use: the engine, the workers, and the plan that fits their memory."""
+"""Chooses the engine, the number of workers, and the plan of a pass, within the memory that it may use."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     Grain = tuple[int, ...]
 
-# Below this many bytes, starting threads costs more than they give; and processes, which start slower.
+# For tensors of fewer bytes, starting threads takes longer than they save; and processes, which start slower.
 _WORTH_THREADS = 1 << 25
 _WORTH_PROCESSES = 1 << 28
-# Bytes that an element takes where it differs, beside its values: where it is, how far, and how far it may be.
+# Bytes for an element that differs, beside its values: its index, the difference, and the tolerance.
 _DIFFERENT_BYTES = 64
 
 
@@ -39,7 +39,7 @@ class Resources(NamedTuple):
     """How much of the machine a pass may use.
 
     `engine` is a name of the table, or "auto"; `cores` is 0 for as many as this process may use. `memory` is the limit
-    in bytes for all workers together, or, with the address of a `scheduler`, for each of its workers' threads.
+    in bytes for all workers together; with a `scheduler`, which is its address, for each thread of its workers.
     """
 
     engine: str = AUTO
@@ -49,7 +49,7 @@ class Resources(NamedTuple):
 
     @property
     def usable_cores(self) -> int:
-        """The cores asked for, or as many as this process may use; 1 with a scheduler, whose workers are not ours."""
+        """The number of cores: asked for, or else what this process may use; 1 with a scheduler, which has its own."""
         if self.scheduler:
             return 1
         affinity = getattr(os, "sched_getaffinity", None)
@@ -57,15 +57,15 @@ class Resources(NamedTuple):
 
     @property
     def elsewhere(self) -> bool:
-        """Whether the workers may have another current folder, so that files must be named from the root."""
+        """Whether the workers may have another current folder, so that paths must be absolute."""
         return bool(self.scheduler)
 
 
 class Arrangement(NamedTuple):
-    """A plan and what carries it out: `need` is the most bytes that all workers together will hold.
+    """A plan, its engine and workers, and `need`, the most bytes that all workers together hold.
 
-    `spooled` says that the tensor passes through temporary files, since the chunks across its lines are too many to be
-    held at once. With the address of a `scheduler`, `need` is for each of its workers' threads.
+    `spooled` says that the tensor goes through temporary files, since the memory is too small for the chunks that its
+    lines cross. With a `scheduler`, which is its address, `need` is for each thread of its workers.
     """
 
     plan: Plan
@@ -77,42 +77,42 @@ class Arrangement(NamedTuple):
 
     @property
     def means(self) -> str:
-        """The engine, its workers and their memory, for a person."""
+        """The engine, its workers and their memory, for people."""
         if self.scheduler:
             return f"{self.engine.name}, all workers of {self.scheduler}, {self.need:,} bytes of memory for each thread"
         return f"{self.engine.name}, workers: {self.workers}, {self.need:,} bytes of memory"
 
 
 def arrange(job: Job, resources: Resources, sink: Sink | None = None) -> Arrangement:
-    """The arrangement of a reversal; EngineError where its smallest block needs more memory for one worker."""
+    """The arrangement of a reversal; EngineError if the memory is too small for one block."""
     chosen = choose(job.values, sink, resources.usable_cores)
     return _within(resources, chosen, job.values.name, lambda *means: _reversal(job, sink, *means))
 
 
 def arrange_copy(source: Source, resources: Resources, sink: Sink) -> Arrangement:
-    """The arrangement of a copy; EngineError where its smallest block needs more memory for one worker."""
+    """The arrangement of a copy; EngineError if the memory is too small for one block."""
     chunks = _chunks(source, sink)
     chosen = choose(source, sink, resources.usable_cores)
     return _within(resources, chosen, source.name, lambda *means: _elementwise(source, chunks, 0, *means))
 
 
 def arrange_pair(a: Source, b: Source, resources: Resources) -> Arrangement:
-    """The arrangement of a comparison of two tensors of the same sizes and data type; EngineError as for a copy."""
+    """The arrangement of a comparison of tensors of one desc; EngineError if the memory is too small for one block."""
     chunks = sorted(_chunks(a, b), key=prod)
     chosen = max((choose(each, None, resources.usable_cores) for each in (a, b)), key=[*ENGINES.values()].index)
     return _within(resources, chosen, a.name, lambda *means: _elementwise(a, chunks, _DIFFERENT_BYTES, *means))
 
 
 def arrange_fold(source: Source, resources: Resources) -> Arrangement:
-    """The arrangement of a pass that reads a tensor once and keeps a few numbers; its need is that of a block."""
-    most = BLOCK_BYTES // 8  # what is computed with grows to 8 bytes
+    """The arrangement of a pass that reads a tensor once and keeps a few numbers; `need` is not computed, and is 0."""
+    most = BLOCK_BYTES // 8  # elements become 8 bytes where they are computed with
     engine = choose(source, None, resources.usable_cores)
     plan = cut(source.sizes, None, source.order, [source.grain], most, most)
     return Arrangement(plan, engine, engine.workers(resources.usable_cores), 0)
 
 
 def arrange_move(source: Source, sink: Sink, arrangement: Arrangement) -> Arrangement:
-    """The arrangement of a copy on the way of another pass, with that pass's engine and within its memory."""
+    """The arrangement of a copy inside another pass, with that pass's engine and within its memory."""
     most = max(1, min(BLOCK_BYTES, arrangement.need // arrangement.workers // 4) // source.dtype.itemsize)
     plan = cut(source.sizes, None, source.order, _grains(source, _chunks(source, sink)), most, most)
     return arrangement._replace(plan=plan)
@@ -121,9 +121,9 @@ def arrange_move(source: Source, sink: Sink, arrangement: Arrangement) -> Arrang
 def choose(source: Source, sink: Sink | None, cores: int) -> Engine:
     """The engine that the benchmarks found fastest for such a tensor.
 
-    Threads, since they need no start and most of a block's time is spent in calls that let go of the interpreter's
-    lock; even slices line by line, which do not, lose less to it than a pool of processes costs. HDF5 has a lock of
-    its own around everything, which only processes get past.
+    For most tensors these are threads: they start fast, and most of a block's time is spent in calls that release
+    Python's global lock. Reversing line by line holds that lock, but loses less by it than starting processes takes.
+    HDF5 has one lock around all its calls, so only processes work in parallel there.
     """
     total = source.desc.total_bytes
     encoded = source.encoded or bool(sink and sink.encoded)
@@ -135,11 +135,11 @@ def choose(source: Source, sink: Sink | None, cores: int) -> Engine:
 
 
 def cut(sizes: tuple[int, ...], axis: int | None, order: str, grains: Sequence[Grain], most: int, usual: int) -> Plan:
-    """A plan of blocks that have at most `most` elements, and about `usual` where nothing asks for more.
+    """A plan of blocks of about `usual` elements, and at most `most`.
 
-    `grains` are the multiples at which to cut: the first is cheap, the last a last resort. The first one counts if its
-    smallest block fits: one grain in each dimension, and whole lines along `axis`. Otherwise the blocks are cut at the
-    last one and are as large as the memory allows; where even that is too little, lines are cut.
+    `grains` are the multiples at which to cut: cuts at the first are cheap, and the last is a last resort. The first
+    counts if its smallest block fits: one grain in each dimension, and whole lines along `axis`. Otherwise blocks are
+    cut at the last and have up to `most` elements; if whole lines do not fit even then, lines are cut.
     """
     cheap = grains[0]
     smallest = prod(size if d == axis else min(cheap[d], size) for d, size in enumerate(sizes))
@@ -151,7 +151,7 @@ def cut(sizes: tuple[int, ...], axis: int | None, order: str, grains: Sequence[G
 def _within(
     resources: Resources, chosen: Engine, name: str, arranged: Callable[[Engine, int, int], Arrangement]
 ) -> Arrangement:
-    """The arrangement with as many workers as the memory allows; `arranged` gets the engine, them, and each's bytes."""
+    """The arrangement with as many workers as the memory allows; `arranged` gets engine, workers, and bytes of each."""
     engine = chosen if resources.engine == AUTO else ENGINES[resources.engine]
     workers = engine.workers(resources.usable_cores)
     best = arranged(engine, workers, resources.memory // workers)
@@ -169,9 +169,9 @@ def _within(
 
 
 def _reversal(job: Job, sink: Sink | None, engine: Engine, workers: int, share: int) -> Arrangement:
-    """The best arrangement for workers who have `share` bytes each; its smallest block may yet need more."""
+    """The arrangement for workers of `share` bytes each; its `need` is larger if the smallest block is."""
     values, size = job.values, job.values.sizes[job.axis]
-    # An element's share of a block, and of its line's length, as it is and as the index that it becomes.
+    # Bytes for an element: its copies, and its share of the line's length, which also becomes an index.
     cost = engine.copies * values.dtype.itemsize + (job.lengths.dtype.itemsize + 16) / size
     most, usual = max(1, int(share / cost)), engine.block_bytes // values.dtype.itemsize
     grains = [_aligned(grain, sink) for grain in (values.grain, values.finest_grain)]
@@ -181,7 +181,8 @@ def _reversal(job: Job, sink: Sink | None, engine: Engine, workers: int, share: 
     if spooled:
         plan = cut(values.sizes, job.axis, "C", grains_of(values.dtype, values.sizes), most, usual)
     of_lengths = prod(job.lengths.chunks) * job.lengths.dtype.itemsize if job.lengths.chunks else 0
-    need = max(int(max(plan.block_elements, *chunks, 0) * cost) + 1, 2 * of_lengths)  # decoded, and as it is read
+    # A chunk of the lengths is held twice, as it is read and decoded.
+    need = max(int(max(plan.block_elements, *chunks, 0) * cost) + 1, 2 * of_lengths)
     workers = min(workers, plan.block_count)
     return Arrangement(plan, engine, workers, need * workers, spooled)
 
@@ -189,11 +190,11 @@ def _reversal(job: Job, sink: Sink | None, engine: Engine, workers: int, share: 
 def _elementwise(
     source: Source, chunks: list[Grain], extra: int, engine: Engine, workers: int, share: int
 ) -> Arrangement:
-    """The best arrangement for elements that each are on their own and take `extra` bytes more."""
+    """The arrangement for a pass without an axis, whose elements take `extra` bytes each beside their copies."""
     cost = engine.copies * source.dtype.itemsize + extra
-    usual = engine.block_bytes // (8 if extra else source.dtype.itemsize)  # what is computed with grows to 8 bytes
+    usual = engine.block_bytes // (8 if extra else source.dtype.itemsize)  # 8 where they are computed with
     plan = cut(source.sizes, None, source.order, _grains(source, chunks), max(1, share // cost), usual)
-    # A chunk that reaches beyond the block, or the tensor, is decoded whole.
+    # Chunks are decoded whole, even where they are larger than a block or reach beyond the tensor.
     beyond = max([0, *(prod(each) - plan.block_elements for each in chunks)])
     need = plan.block_elements * cost + beyond * source.dtype.itemsize
     workers = max(1, min(workers, plan.block_count))
@@ -205,10 +206,10 @@ def _chunks(*sides: Source | Sink | None) -> list[Grain]:
 
 
 def _grains(source: Source, chunks: list[Grain]) -> list[Grain]:
-    """The chunks of all sides together, then those of the last side alone; or the source's own grain."""
+    """The multiples that cut no chunk of any side, then the last side's chunks; the source's grain without chunks."""
     return [tuple(map(lcm, *chunks)), chunks[-1]] if chunks else [source.grain]
 
 
 def _aligned(grain: Grain, sink: Sink | None) -> Grain:
-    """The grain, at multiples of the output's chunks where it has some."""
+    """The grain, as a multiple of the output's chunks if it has chunks."""
     return tuple(map(lcm, grain, sink.chunks)) if sink and sink.chunks else grain

@@ -1,4 +1,4 @@
-"""The pass that copies a tensor, element by element: for `convert`, and on the way of a reversal."""
+"""The pass that copies a tensor: for `convert`, and into temporary files of a reversal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def copy(source: Source, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> None:
-    """Every element as it is, into the sink, which the caller has entered; `done` hears as that of `reverse` does."""
+    """Copy into the sink, which the caller has entered; `done` gets the number of elements of each block."""
     outlet = sink.outlet()
     with source.at_hand(sink.beside) as ready:
         tasks = (Task(_read, (ready.ticket(region),), region, outlet) for region in arrangement.plan)
@@ -26,13 +26,13 @@ def copy(source: Source, sink: Sink, arrangement: Arrangement, done: Callable[[i
 
 
 def move(source: Source, sink: Sink, arrangement: Arrangement) -> None:
-    """Copy a tensor on the way of another pass, with that pass's engine and within its memory."""
+    """Copy a tensor inside another pass, with that pass's engine and within its memory."""
     copy(source, sink, arrange_move(source, sink, arrangement))
 
 
 @contextlib.contextmanager
 def spooled(source: Source, sink: Sink, arrangement: Arrangement) -> Iterator[Source]:
-    """The source, or where chunks lie across too many lines its copy beside the output."""
+    """The source; or, if the arrangement is spooled and the source has chunks, its copy next to the output."""
     if not (arrangement.spooled and source.chunks):
         yield source
         return

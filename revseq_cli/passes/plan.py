@@ -1,4 +1,4 @@
-"""How a tensor is cut into blocks that fit the memory: integers only, lazy, every element in just one block."""
+"""Cuts a tensor into blocks that fit the memory: plain integers, computed lazily, each element in exactly one block."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plan:
-    """Regions of `extents` indices each, smaller at the far ends: the blocks. A plan of any length costs nothing."""
+    """Blocks of `extents` indices in each dimension, smaller at the far ends; they are computed while iterating."""
 
     sizes: tuple[int, ...]
     extents: tuple[int, ...]
@@ -23,16 +23,16 @@ class Plan:
 
     @property
     def block_count(self) -> int:
-        """How many blocks there are: computed, not counted, and perhaps too large for len()."""
+        """The number of blocks, which may be too large for len()."""
         return prod(map(len, self._cuts()))
 
     def __iter__(self) -> Iterator[Region]:
-        """The blocks in C order; together they cover every element exactly once. Without elements there is none."""
+        """The blocks in C order; none for a tensor without elements."""
         starts = self._cuts()
         if not all(starts):
             return
         index = [0] * len(starts)
-        while True:  # not itertools.product, which would first list every cut of every dimension
+        while True:  # itertools.product would first list every cut of every dimension
             yield tuple(
                 slice(cuts[i], min(cuts[i] + cuts.step, size))
                 for cuts, i, size in zip(starts, index, self.sizes, strict=True)
@@ -50,12 +50,12 @@ class Plan:
 
     @property
     def block_elements(self) -> int:
-        """Elements of the largest block."""
+        """The number of elements in the largest block."""
         return prod(self.extents)
 
     @property
     def cuts_lines(self) -> bool:
-        """Whether a line is cut, since it alone is larger than the bound."""
+        """Whether lines are cut, since a whole one is too large for a block."""
         return self.axis is not None and self.extents[self.axis] < self.sizes[self.axis]
 
 
@@ -64,8 +64,8 @@ def make_plan(
 ) -> Plan:
     """Cut the slowest dimension first, at multiples of its grain, until a block has at most `most_elements`.
 
-    The axis comes last, whatever its speed: lines stay whole as long as one of them fits. `order` is the memory order,
-    "C" or "F". A block of one grain in each dimension is the smallest; the plan says what it came to.
+    The axis comes last in any order, so that lines stay whole as long as one of them fits. `order` is the memory order,
+    "C" or "F". No block is smaller than one grain in each dimension, and so it may have more than `most_elements`.
     """
     extents = [max(1, size) for size in sizes]
     slowest_first = range(len(sizes)) if order == "C" else reversed(range(len(sizes)))

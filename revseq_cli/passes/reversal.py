@@ -1,4 +1,4 @@
-"""The pass that reverses: input and lengths to output, and back to verify it."""
+"""The pass that reverses the input by the lengths, and the pass that reverses the output again to verify it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reverse:
-    """The reversal of a block of whole lines."""
+    """The step that reverses a block of whole lines."""
 
     axis: int
 
@@ -42,17 +42,17 @@ class Reverse:
 
 @dataclass(frozen=True)
 class ReverseCut:
-    """The reversal of a block that holds a part of each of its lines, whose other parts are read where needed."""
+    """The step that reverses a block of parts of lines; it reads what it needs of the other parts from `source`."""
 
     source: Source
     axis: int
     region: Region
 
     def __call__(self, lengths: Ticket) -> NDArray[Any]:
-        """The block as it is, with what is reversed laid over it: one read for each different length."""
+        """The reversed block: a copy of the input, then for each different length one read of what is reversed."""
         part = self.region[self.axis]
         clamped = kernel.clamp(lengths.read(), self.source.sizes[self.axis])
-        out = self._read(self.region).copy()  # what a source in memory gives is its own
+        out = self._read(self.region).copy()  # a source in memory returns a view of itself
         for length in np.unique(clamped[clamped > part.start]).tolist():
             backwards, _ = kernel.mirrored(part.start, part.stop, length)
             lines = clamped == length
@@ -60,10 +60,10 @@ class ReverseCut:
             box[self.axis] = slice(0, 1)
             of_file = [slice(r.start + b.start, r.start + b.stop) for r, b in zip(self.region, box, strict=True)]
             of_file[self.axis] = backwards
-            found = np.flip(self._read(tuple(of_file)), self.axis)
+            reversed_part = np.flip(self._read(tuple(of_file)), self.axis)
             chosen = lines[tuple(box)]
-            box[self.axis] = slice(0, found.shape[self.axis])
-            np.copyto(out[tuple(box)], found, where=chosen)
+            box[self.axis] = slice(0, reversed_part.shape[self.axis])
+            np.copyto(out[tuple(box)], reversed_part, where=chosen)
         return out
 
     def _read(self, region: Region) -> NDArray[Any]:
@@ -72,17 +72,17 @@ class ReverseCut:
 
 @dataclass(frozen=True)
 class Differ:
-    """Holds a block against what a step makes of others; the index of the first different element, or None."""
+    """The step that compares a block with the result of another step."""
 
     step: Callable[..., NDArray[Any]]
 
     def __call__(self, values: Ticket, *others: Ticket) -> tuple[int, ...] | None:
-        """The first difference in bits, counted from the block's own start."""
+        """The index in the block of the first element with other bits, or None."""
         return first_difference(values.read(), self.step(*others))
 
 
 def reverse(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> None:
-    """Run the reversal into the sink, which the caller has entered; `done` hears of the elements of each block."""
+    """Reverse into the sink, which the caller has entered; `done` gets the number of elements of each block."""
     with _at_hand(job, sink, arrangement) as ready:
         if not (arrangement.spooled and sink.chunks):
             deliver_all(_reversals(ready, ready.values, arrangement.plan, sink.outlet()), sink, arrangement, done)
@@ -93,7 +93,7 @@ def reverse(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int]
 
 
 def reversed_in_memory(job: Job, resources: Resources) -> Source:
-    """The result, for what is printed whole."""
+    """The result in memory, for printing."""
     with HeldSink(job.values) as sink:
         reverse(job, sink, arrange(job, resources))
     job.recheck()
@@ -101,7 +101,10 @@ def reversed_in_memory(job: Job, resources: Resources) -> Source:
 
 
 def verify(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> None:
-    """Hold what was written, reversed again, against the input; EngineError where they differ."""
+    """Reverse the output again and compare it with the input; EngineError with the first index where they differ.
+
+    `done` gets the number of elements of each block.
+    """
     written = sink.written()
     with _at_hand(job, sink, arrangement) as ready, spooled(written, sink, arrangement) as turned:
         tasks = (
@@ -120,14 +123,14 @@ def verify(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int],
 
 @contextlib.contextmanager
 def _at_hand(job: Job, sink: Sink, arrangement: Arrangement) -> Iterator[Job]:
-    """The job with its tensors where any region is cheap to read."""
+    """The job with tensors of which any region is cheap to read: in memory or temporary files if need be."""
     with (
         job.values.at_hand(sink.beside) as whole,
         spooled(whole, sink, arrangement) as values,
         job.lengths.at_hand(sink.beside) as lengths,
         contextlib.ExitStack() as stack,
     ):
-        if not lengths.reads_anywhere:  # every block would decode their chunks again, or wait for a lock
+        if not lengths.reads_anywhere:  # else every block would decode their chunks again, or wait for a lock
             if lengths.desc.total_bytes <= arrangement.need // 8 or not sink.beside:
                 lengths = HeldSource(lengths.name, lengths.read(), lengths.storage)
             else:
@@ -138,7 +141,7 @@ def _at_hand(job: Job, sink: Sink, arrangement: Arrangement) -> Iterator[Job]:
 
 
 def _reversals(job: Job, source: Source, plan: Plan, outlet: Outlet | None) -> Iterator[Task]:
-    """The tasks that reverse `source` by the job's lengths, block by block."""
+    """The tasks that reverse `source` by the job's lengths, one for each block."""
     for region in plan:
         lengths = job.lengths.ticket((*region[: job.axis], slice(0, 1), *region[job.axis + 1 :]))
         if plan.cuts_lines:

@@ -1,4 +1,4 @@
-"""One block of a pass, and how the blocks of a pass reach its output."""
+"""The task for one block of a pass, and how the results of tasks reach the output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.regions import Region
     from revseq_cli.passes.arrangement import Arrangement
 
-# What to do where a file does not hold what was written to it. The same twice is no accident of the machine.
+# A hint where a file does not hold what was written to it; an error at the same place twice is a bug.
 UNTRUE_HINT = (
     "run it again: if it fails at the same place, write a .npy file instead, and report this one; "
     "if not, test the disk and the memory"
@@ -24,7 +24,7 @@ UNTRUE_HINT = (
 
 @dataclass(frozen=True)
 class Task:
-    """One block of a pass, on its way to where it is computed: `step` gets the tickets, and reads them."""
+    """The work on one block, which pickles: `step` reads the tickets, and the outlet stores the result."""
 
     step: Callable[..., Any]
     tickets: tuple[Ticket, ...]
@@ -32,13 +32,13 @@ class Task:
     outlet: Outlet | None
 
     def __call__(self) -> tuple[Region, Any]:
-        """The region, and what is left for the parent: a sink's parcel, or a fold's share."""
+        """The region, and what the parent gets: what the outlet left to do, or without an outlet the step's result."""
         result = self.step(*self.tickets)
         return self.region, result if self.outlet is None else self.outlet.deliver(self.region, result)
 
 
 def deliver_all(tasks: Iterable[Task], sink: Sink, arrangement: Arrangement, done: Callable[[int], None]) -> None:
-    """Carry the tasks out, and finish in the sink what each has left to do; `done` gets the elements of each block."""
+    """Run the tasks, and let the sink finish each; `done` gets the number of elements of each block."""
     for region, parcel in results(tasks, arrangement):
         if parcel is not None:
             sink.receive(parcel)
@@ -46,5 +46,5 @@ def deliver_all(tasks: Iterable[Task], sink: Sink, arrangement: Arrangement, don
 
 
 def elements(region: Region) -> int:
-    """How many a region has."""
+    """The number of elements in a region."""
     return prod(part.stop - part.start for part in region)
