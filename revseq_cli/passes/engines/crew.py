@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from revseq_cli.ground import allocator, stopping
 from revseq_cli.ground.errors import Words
@@ -19,6 +19,19 @@ _Result = TypeVar("_Result")
 
 # A hint where a worker died, perhaps out of memory.
 SMALLER = Words.of("try a smaller {}, or {}", memory="", engine="serial")
+
+
+class Pool(Protocol):
+    """Workers of our own, as threads or processes."""
+
+    def submit(self, task: Callable[[], Any]) -> Future[Any]:
+        """Give a task to one of them; EngineError if there is none."""
+
+    def attend(self, pending: set[Future[Any]]) -> None:
+        """Wait a moment for one of the pending tasks; EngineError if a worker died."""
+
+    def end(self) -> None:
+        """End them all."""
 
 
 class Crew(NamedTuple):
@@ -50,6 +63,15 @@ class Crew(NamedTuple):
         finally:
             for future in pending:
                 future.cancel()
+
+
+@contextlib.contextmanager
+def pooled(pool: Pool, workers: int) -> Iterator[Crew]:
+    """A crew of workers of our own, which end with the context, also after an error."""
+    try:
+        yield Crew(pool.submit, lambda: 2 * workers, pool.attend)
+    finally:
+        pool.end()
 
 
 def results(tasks: Iterable[Callable[[], _Result]], arrangement: Arrangement) -> Iterator[_Result]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import pickle
 import traceback
 from collections import deque
@@ -12,22 +11,18 @@ from typing import TYPE_CHECKING, Any
 from revseq_cli.ground import stopping
 from revseq_cli.ground.errors import EngineError
 from revseq_cli.ground.processes import Line, Process, exchange
-from revseq_cli.passes.engines.crew import SMALLER, Crew
+from revseq_cli.passes.engines.crew import SMALLER, Crew, pooled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from revseq_cli.passes.arrangement import Arrangement
 
 
-@contextlib.contextmanager
-def crew(arrangement: Arrangement) -> Iterator[Crew]:
-    """The arrangement's number of processes, which end with the context, also after an error."""
-    pool = Processes(arrangement.workers)
-    try:
-        yield Crew(pool.submit, lambda: 2 * arrangement.workers, pool.attend)
-    finally:
-        pool.end()
+def crew(arrangement: Arrangement) -> AbstractContextManager[Crew]:
+    """The arrangement's number of processes."""
+    return pooled(Processes(arrangement.workers), arrangement.workers)
 
 
 class Processes:

@@ -17,22 +17,18 @@ from typing import TYPE_CHECKING, Any
 from revseq_cli.ground import stopping
 from revseq_cli.ground.errors import EngineError
 from revseq_cli.ground.processes import starting
-from revseq_cli.passes.engines.crew import SMALLER, Crew
+from revseq_cli.passes.engines.crew import SMALLER, Crew, pooled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from revseq_cli.passes.arrangement import Arrangement
 
 
-@contextlib.contextmanager
-def crew(arrangement: Arrangement) -> Iterator[Crew]:
-    """The arrangement's number of threads, which end with the context, also after an error."""
-    pool = Threads(arrangement.workers)
-    try:
-        yield Crew(pool.submit, lambda: 2 * arrangement.workers, pool.attend)
-    finally:
-        pool.end()
+def crew(arrangement: Arrangement) -> AbstractContextManager[Crew]:
+    """The arrangement's number of threads."""
+    return pooled(Threads(arrangement.workers), arrangement.workers)
 
 
 class _Life:
