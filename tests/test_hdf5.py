@@ -13,7 +13,7 @@ import numpy as np
 import oracle
 import pytest
 from oracle import expected
-from processes import peak
+from processes import job_count, peak
 
 from revseq_cli.formats import references, registry
 from revseq_cli.formats.documents import TextTypes
@@ -84,7 +84,7 @@ def test_the_latest_file_format(folder, revseq, name, engine):
 @pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
 def test_storage_is_kept(folder, revseq, name, engine):
     make(folder, name="group/deep/values", **FILTERS[name])
-    done = revseq(*RUN, "--engine", engine, "--jobs", 2, "--memory", "200K", "--verify").ok()
+    done = revseq(*RUN, "--engine", engine, "--jobs", job_count(engine), "--memory", "200K", "--verify").ok()
     assert done.err == ""
     with h5py.File(folder / "x.h5") as f, h5py.File(folder / "y.h5") as g:
         before, after = f["group/deep/values"], g["group/deep/values"]

@@ -7,6 +7,7 @@ import numpy as np
 import oracle
 import pytest
 from oracle import expected
+from processes import job_count
 
 VALUES = np.arange(12.0).reshape(3, 4)
 LENGTHS = np.array([[2], [0], [9]], "u4")
@@ -39,7 +40,7 @@ def nexus(tmp_path):
 @pytest.mark.parametrize("engine", ["serial", "processes"])
 def test_soft_links_inside_the_file(nexus, revseq, name, engine):
     """The output has the name that was typed, and the attributes of the groups on that way."""
-    revseq("run", f"x.nxs.h5::/{name}", *RUN, "--engine", engine, "-o", "y.h5").ok()
+    revseq("run", f"x.nxs.h5::/{name}", *RUN, "--engine", engine, "--jobs", job_count(engine), "-o", "y.h5").ok()
     with h5py.File(nexus / "x.nxs.h5") as f, h5py.File(nexus / "y.h5") as g:
         assert g.get(name, getlink=True).__class__ is h5py.HardLink
         assert oracle.same_bits(g[name][()], RESULT)

@@ -9,6 +9,7 @@ import pytest
 import tables
 from h5py import h5d, h5p, h5s, h5t
 from oracle import expected
+from processes import job_count
 
 from revseq_cli.formats import references, registry
 from revseq_cli.formats.documents import TextTypes
@@ -134,7 +135,7 @@ def test_workers_convert_nothing_either(tmp_path, revseq, engine, name):
     kind, data_type = TYPES[name]
     values = in_file_order(words_of(data_type), kind)
     make(tmp_path, kind, values, "gzip")
-    revseq(*RUN, "--engine", engine, "--jobs", 2, "--memory", "200K").ok()
+    revseq(*RUN, "--engine", engine, "--jobs", job_count(engine), "--memory", "200K").ok()
     found, same = raw_of(tmp_path / "y.h5", values.dtype)
     assert oracle.same_bits(found, expected(values, LENGTHS, AXIS))
     assert same.equal(raw_of(tmp_path / "x.h5", values.dtype)[1])
