@@ -16,9 +16,11 @@ import safetensors.numpy
 from conftest import SAMPLES
 from folders import content
 from processes import peak
+from tensor_files import held
 from terminals import on_terminal
 
 from revseq_cli.formats import references, registry, table
+from revseq_cli.formats.held import HeldSink
 from revseq_cli.ground import minifloats
 from revseq_cli.ground.errors import EngineError, FormatError, TensorIOError
 from revseq_cli.ground.tensors import DataType
@@ -177,6 +179,15 @@ def test_verify_finds_a_single_bit(tmp_path):
             f.write(b"\x80")
         with pytest.raises(EngineError, match=r"differs from the input at \[29, 39\]"):
             comparison.verify_copy(source, sink, arrangement)
+
+
+@pytest.mark.parametrize("other", [np.zeros((40, 30), np.uint16), np.zeros((30, 40), np.int16)])
+def test_verify_finds_other_sizes_and_another_data_type(other):
+    like = held(np.zeros((30, 40), np.uint16))
+    with HeldSink(like) as sink:
+        sink.values = other
+        with pytest.raises(EngineError, match="differs from the input in DataType or Sizes"):
+            comparison.verify_copy(like, sink, arrange_copy(like, SERIAL, sink))
 
 
 def test_an_input_that_changes_while_it_is_read(tmp_path):

@@ -23,9 +23,10 @@ from tensor_files import held
 from revseq_cli.commands import values
 from revseq_cli.commands.run import command as run_command
 from revseq_cli.formats import references, registry
-from revseq_cli.formats.held import HeldSink
+from revseq_cli.formats.contract import Storage
+from revseq_cli.formats.held import HeldSink, HeldSource
 from revseq_cli.ground.errors import EngineError, TensorIOError, UsageError
-from revseq_cli.passes import reversal
+from revseq_cli.passes import folds, reversal
 from revseq_cli.passes.arrangement import Arrangement, Resources, arrange, arrange_copy, arrange_pair
 from revseq_cli.passes.engines.crew import results
 from revseq_cli.passes.engines.table import DEFAULT_MEMORY, ENGINES, NAMES, SERIAL
@@ -213,6 +214,130 @@ def test_sizes(text, size):
 def test_what_is_no_size(text):
     with pytest.raises(UsageError, match="is not a size"):
         values.parse_bytes(text)
+
+
+# Chunks: every one is decoded once, and encoded once
+
+
+class Chunked(HeldSource):
+    """A tensor in chunks, or in none; it notes the regions that are read."""
+
+    def __init__(self, values, chunks=None):
+        super().__init__("chunked", values, Storage("held", {}))
+        self.chunks, self.noted = chunks, []
+
+    def ticket(self, region):
+        self.noted.append(region)
+        return super().ticket(region)
+
+
+class ChunkedSink(HeldSink):
+    """Gathers in memory, beside a file; it notes the regions that it receives."""
+
+    def __init__(self, like, beside, chunks=None):
+        super().__init__(like)
+        self.beside, self.chunks, self.noted = str(beside), chunks, []
+
+    def receive(self, parcel):
+        self.noted.append(parcel[0])
+        super().receive(parcel)
+
+
+def times(regions, sizes, chunks):
+    """How often each chunk is among the regions."""
+    seen = np.zeros([-(-size // chunk) for size, chunk in zip(sizes, chunks, strict=True)], int)
+    for region in regions:
+        seen[tuple(slice(p.start // c, -(-p.stop // c)) for p, c in zip(region, chunks, strict=True))] += 1
+    return set(seen.ravel().tolist())
+
+
+@pytest.mark.parametrize("chunks", [(10, 100), None])
+@pytest.mark.parametrize("sink_chunks", [(20, 50), None])
+def test_chunks_across_too_many_lines_are_read_and_written_once(tmp_path, chunks, sink_chunks):
+    """The whole lines through one chunk do not fit: the tensor passes through temporary files."""
+    values = np.arange(100_000, dtype=np.int32).reshape(100, 1000)
+    lengths = np.random.default_rng(1).integers(0, 1002, (100, 1)).astype(np.uint32)
+    job = Job(Chunked(values, chunks), held(lengths), 1)
+    sink = ChunkedSink(job.values, tmp_path / "y.npy", sink_chunks)
+    arrangement = arrange(job, Resources("serial", 1, 30_000), sink)
+    assert arrangement.spooled is bool(chunks or sink_chunks)
+    done = []
+    with sink:
+        reversal.reverse(job, sink, arrangement, done.append)
+    assert sum(done) == values.size
+    assert oracle.same_bits(sink.values, expected(values, lengths, 1))
+    if chunks:
+        assert times(job.values.noted, values.shape, chunks) == {1}
+    if sink_chunks:
+        assert times(sink.noted, values.shape, sink_chunks) == {1}
+    done.clear()
+    reversal.verify(job, sink, arrangement, done.append)
+    assert sum(done) == values.size
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("beside", ["y.npy", ""])
+@pytest.mark.parametrize(("chunks", "held_back"), [((400, 1), 0), ((400, 1), 1), (None, 1)])
+def test_lengths_in_chunks_are_read_once(tmp_path, beside, chunks, held_back):
+    """Into memory up to an eighth of what the pass needs, or where there is no room on a disk; else into a file."""
+    values = np.arange(20_000, dtype=np.int16).reshape(2000, 10)
+    lengths = Chunked(np.random.default_rng(1).integers(0, 12, (2000, 1)).astype(np.uint32), chunks)
+    job = Job(held(values), lengths, 1)
+    plan = make_plan(values.shape, 1, most_elements=1000, grain=(1, 1))
+    sink = ChunkedSink(job.values, tmp_path / beside if beside else "")
+    files = []
+    with sink:
+        need = 8 * 8000 - held_back
+        reversal.reverse(job, sink, Arrangement(plan, SERIAL, 1, need), lambda _: files.extend(tmp_path.iterdir()))
+    assert oracle.same_bits(sink.values, expected(values, lengths.read(), 1))
+    assert bool(files) is bool(beside and chunks and held_back)
+    assert not list(tmp_path.iterdir())
+    noted = lengths.noted[:-1]  # without the test's own
+    if chunks:
+        assert times(noted, (2000, 1), chunks) == {1}
+    else:  # they are read where they lie, block by block
+        assert noted == [(rows, slice(0, 1)) for rows, _ in plan]
+
+
+def test_what_a_worker_has_written_needs_no_parent():
+    class Direct(HeldSink):
+        def outlet(self):
+            return self
+
+        def deliver(self, region, values):
+            self.values[region] = values
+
+        def receive(self, _):
+            raise AssertionError
+
+    values, lengths = np.arange(12).reshape(3, 4), np.array([[2], [4], [3]], np.uint32)
+    with Direct(held(values)) as sink:
+        job = Job(held(values), held(lengths), 1)
+        reversal.reverse(job, sink, arrange(job, Resources("serial")))
+    assert oracle.same_bits(sink.values, expected(values, lengths, 1))
+
+
+# Inputs that change
+
+
+class Changed(HeldSource):
+    def recheck(self):
+        raise TensorIOError(f"{self.name} changed")
+
+
+@pytest.mark.parametrize("which", ["values", "lengths"])
+def test_every_pass_asks_at_its_end_whether_its_input_has_changed(which):
+    arrays = {"values": np.arange(4.0), "lengths": np.array([3], np.uint32)}
+    tensors = {name: held(values) for name, values in arrays.items()}
+    tensors[which] = Changed(which, arrays[which], Storage("held", {}))
+    job, serial = Job(**tensors, axis=0), Resources("serial", 1)
+    passes = [job.recheck, lambda: reversal.reversed_in_memory(job, serial)]
+    passes.append(lambda: folds.statistics(job.values if which == "values" else job.lengths, serial))
+    if which == "lengths":
+        passes.append(lambda: folds.count_lengths(job, serial))
+    for each in passes:
+        with pytest.raises(TensorIOError, match=f"{which} changed"):
+            each()
 
 
 # Through the command

@@ -19,13 +19,15 @@ import safetensors.numpy
 from tensor_files import held, open_, write
 
 from revseq_cli.formats import references, registry, table
+from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.documents import TextTypes
+from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground import minifloats
 from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.passes.lengths import CastSource, WidenedSource
-from revseq_cli.report.words import message
+from revseq_cli.report.words import message, spelled
 
 
 class Contract:
@@ -545,6 +547,24 @@ class TestCast:
             CastSource(held(np.array([1.0])), DataType.UINT32)
 
 
+@pytest.mark.parametrize(
+    "made", [lambda it: CastSource(it, DataType.UINT64), lambda it: WidenedSource(it, (3, 4), 1, 0)]
+)
+def test_lengths_that_are_cast_or_widened_are_as_sure_as_what_was_given(made):
+    class Doubtful(HeldSource):
+        def gaps(self):
+            return ("a chunk is missing",)
+
+        def recheck(self):
+            raise TensorIOError("changed")
+
+    given = Doubtful("x", np.array([5, 6, 7], np.uint32), Storage("held", {}))
+    given.chunks = (3,)
+    assert made(given).gaps() == ("a chunk is missing",)
+    with pytest.raises(TensorIOError, match="changed"):
+        made(given).recheck()
+
+
 class TestWidened:
     def test_regions(self):
         source = WidenedSource(held(np.array([5, 6, 7], np.uint32)), (2, 3, 4), 2, 1)
@@ -556,6 +576,34 @@ class TestWidened:
     def test_wrong_axes(self, axis, batch):
         with pytest.raises(FormatError, match="the batch axis is"):
             WidenedSource(held(np.zeros(3, np.uint32)), (2, 3, 4), axis, batch)
+
+    @pytest.mark.parametrize(
+        ("lengths", "axis", "batch", "hint"),
+        [
+            (3, 2, -2, "try --batch-axis 1"),  # counted from the end
+            (3, 2, -3, "try --batch-axis 0"),
+            (3, 2, -1, "try --batch-axis 1"),  # that would be the reversed axis: the one whose size they have
+            (3, 2, 2, "try --batch-axis 1"),
+            (3, 2, 7, "try --batch-axis 1"),
+            (3, 2, -7, "try --batch-axis 1"),
+            (2, 1, 3, "try --batch-axis 0"),
+            (4, 2, 7, ""),
+            (5, 2, -1, ""),
+        ],
+    )
+    def test_the_axis_that_is_meant(self, lengths, axis, batch, hint):
+        with pytest.raises(FormatError) as caught:
+            WidenedSource(held(np.zeros(lengths, np.uint32)), (2, 3, 4), axis, batch)
+        assert spelled(caught.value.hint) == hint
+
+    @pytest.mark.parametrize(("chunks", "parallel"), [((2,), True), (None, False), (None, True)])
+    def test_chunks_are_read_once(self, chunks, parallel):
+        given = held(np.array([5, 6, 7], np.uint32))
+        given.chunks, given.reads_in_parallel = chunks, parallel
+        source = WidenedSource(given, (2, 3, 4), 2, 1)
+        assert source.read().tolist() == [[[5], [6], [7]]] * 2
+        assert (source.source is given) is given.reads_anywhere
+        assert source.each_once is given
 
     def test_wrong_size(self):
         with pytest.raises(FormatError, match=r"Sizes is \{3\}"):
