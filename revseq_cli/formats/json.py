@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from revseq_cli.formats import models
 from revseq_cli.formats.contract import Storage, try_hint
 from revseq_cli.formats.held import HeldSource
-from revseq_cli.formats.textfiles import TextSink, choose_type
+from revseq_cli.formats.textfiles import TextSink, choose_type, write_text
 from revseq_cli.ground.dtypes import describe, dtype_of
 from revseq_cli.ground.errors import FormatError, UsageError, listed
 from revseq_cli.texts import dxdispatch, json_tensors
@@ -38,7 +38,7 @@ def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSi
 
 def write_to(stream: BinaryIO, source: Source) -> None:
     """The whole tensor as one JSON object."""
-    stream.write(f"{write_json(source.read())}\n".encode())
+    write_text(stream, write_json(source.read()))
 
 
 def open_json(text: Text, key: str | None, types: TextTypes) -> Source:

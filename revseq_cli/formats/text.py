@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from revseq_cli.formats.contract import Storage, try_hint
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.json import open_json
-from revseq_cli.formats.textfiles import TextSink, choose_type
+from revseq_cli.formats.textfiles import TextSink, choose_type, write_text
 from revseq_cli.ground.dtypes import describe, dtype_of
 from revseq_cli.ground.errors import FormatError, listed
 from revseq_cli.texts import notation, printing
@@ -33,7 +33,7 @@ def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSi
 
 def write_to(stream: BinaryIO, source: Source) -> None:
     """Write the whole tensor into a pipe, with a header of its sizes and data type."""
-    stream.write(f"{write_notation(source.read())}\n".encode())
+    write_text(stream, write_notation(source.read()))
 
 
 def notation_source(text: Text, item: notation.TensorText, types: TextTypes) -> Source:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # The most bytes of a text: it is parsed whole, and each number takes about a hundred bytes of memory.
 LARGEST = 1 << 30
+_PIECE = 1 << 20  # characters
 _MOST_BRACKETS = 1 << 26  # each becomes a list, which takes about a hundred bytes
 
 
@@ -77,6 +78,12 @@ def require_text(desc: TensorDesc, where: str) -> None:
     if (brackets := sum(prod(desc.sizes[:d]) for d in range(len(desc.sizes)))) > _MOST_BRACKETS:
         found, wanted = f"would be a text of {brackets} brackets", f"at most {_MOST_BRACKETS}, to be read back"
         raise FormatError(found, wanted, "write a binary format, such as out.npy", where)
+
+
+def write_text(stream: BinaryIO, text: str) -> None:
+    """Write a text and a line break into a pipe, piece by piece: its bytes are never in memory as a whole."""
+    stream.writelines(text[start : start + _PIECE].encode() for start in range(0, len(text), _PIECE))
+    stream.write(b"\n")
 
 
 class TextSink(Gathered, FileSink):
