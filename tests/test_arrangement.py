@@ -21,7 +21,7 @@ from revseq_cli.passes.arrangement import (
     choose,
     cut,
 )
-from revseq_cli.passes.engines.table import BLOCK_BYTES, DASK, PROCESSES, SERIAL, THREADS
+from revseq_cli.passes.engines.table import BLOCK_BYTES, DASK, ENGINES, NAMES, PROCESSES, SERIAL, THREADS
 from revseq_cli.passes.jobs import Job
 from revseq_cli.passes.plan import Plan
 from revseq_cli.report.words import spelled
@@ -93,6 +93,18 @@ def test_the_engine_of_a_pair_is_that_of_the_slower_one():
     plain, encoded = source((SOME // 4,)), source((SOME // 4,), chunks=(1 << 16,), encoded=True)
     for pair, engine in (((plain, plain), THREADS), ((plain, encoded), PROCESSES), ((encoded, plain), PROCESSES)):
         assert arrange_pair(*pair, two).engine is engine
+
+
+@pytest.mark.parametrize(
+    ("engine", "of_one", "of_four", "copies"),
+    [(SERIAL, 1, 1, 4), (THREADS, 1, 5, 4), (PROCESSES, 1, 4, 6), (DASK, 1, 4, 6)],
+)
+def test_workers_of_the_engines(engine, of_one, of_four, copies):
+    """The threads are one more than the cores, since the disk takes its time; what travels is held twice more."""
+    assert (engine.workers(1), engine.workers(2), engine.workers(4)) == (of_one, max(1, of_four - 2), of_four)
+    assert engine.copies == copies
+    assert ENGINES[engine.name] is engine
+    assert NAMES == ("auto", "serial", "threads", "processes", "dask")
 
 
 def test_an_engine_that_is_asked_for_is_taken():

@@ -4,12 +4,14 @@ import _thread
 import contextlib
 import errno
 import functools
+import multiprocessing
 import os
 import resource
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
 from unittest import mock
 
 import h5py
@@ -23,9 +25,13 @@ from processes import gone, members, until, workers
 
 from revseq_cli.ground import stopping
 from revseq_cli.ground.errors import EngineError, TensorIOError
-from revseq_cli.passes.engines import processes
+from revseq_cli.passes.arrangement import Arrangement
+from revseq_cli.passes.engines import crew, processes, threads
+from revseq_cli.passes.engines.crew import Crew
 from revseq_cli.passes.engines.processes import Processes
-from revseq_cli.passes.engines.threads import Threads
+from revseq_cli.passes.engines.table import SERIAL
+from revseq_cli.passes.engines.threads import Threads, settle
+from revseq_cli.passes.plan import Plan
 
 VALUES, LENGTHS = np.arange(1 << 16, dtype="f4").reshape(256, 256), np.full((256, 1), 200, "u4")
 EXPECTED = oracle.reverse(VALUES, LENGTHS, 1).tobytes()
@@ -70,6 +76,95 @@ def test_what_is_given_is_done(pool):
 def test_answers_that_do_not_pickle():
     with pytest.raises(EngineError, match="a worker failed"):
         run(Processes(1), functools.partial(eval, "lambda: 0"))
+
+
+# handed out: no more than the window at a time, in any order in which they end, and nobody waits for one alone
+
+
+class ByHand:
+    """Workers whose tasks end when somebody attends, the last one first."""
+
+    def __init__(self, window):
+        self.window, self.pending, self.most, self.cancelled = window, [], 0, 0
+
+    def crew(self):
+        return Crew(self.submit, lambda: self.window, self.attend)
+
+    def submit(self, task):
+        future = Future()
+        self.pending.append((future, task))
+        self.most = max(self.most, len(self.pending))
+        return future
+
+    def attend(self, pending):
+        assert pending == {future for future, _ in self.pending}
+        settle(*self.pending.pop())
+
+
+def test_tasks_are_handed_out_as_many_as_may_be_under_way():
+    by_hand = ByHand(3)
+    tasks = [functools.partial(int, i) for i in range(10)]
+    assert list(by_hand.crew().results(tasks)) == [2, 3, 4, 5, 6, 7, 8, 9, 1, 0]
+    assert (by_hand.most, by_hand.pending) == (3, [])
+    given = iter(tasks)
+    results = ByHand(1).crew().results(given)
+    assert (next(results), next(given)()) == (0, 1)  # the next one is not taken before it may be under way
+
+
+def test_what_is_under_way_is_cancelled_at_the_end():
+    by_hand = ByHand(4)
+    results = by_hand.crew().results([int] * 9)
+    next(results)
+    left = [future for future, _ in by_hand.pending]
+    results.close()
+    assert [future.cancelled() for future in left] == [True] * 3
+
+
+def test_a_window_that_shrinks_waits_for_those_under_way():
+    by_hand = ByHand(4)
+    results = by_hand.crew().results([int] * 9)
+    next(results)
+    by_hand.window = 1
+    assert len(list(results)) == 8
+
+
+def test_signals_are_looked_at_between_two_results(monkeypatch):
+    received = []
+    monkeypatch.setattr(stopping, "_received", received)
+    results = ByHand(2).crew().results([int, int, int])
+    next(results)
+    received.append(signal.SIGTERM)
+    with pytest.raises(stopping.Stopped):
+        list(results)
+    received.clear()
+    serial = crew.results([int, int, int], Arrangement(Plan((3,), (1,)), SERIAL, 1, 0))
+    next(serial)
+    assert stopping.is_deferred()
+    received.append(signal.SIGTERM)
+    with pytest.raises(stopping.Stopped):
+        next(serial)
+    received.clear()
+    assert not stopping.is_deferred()
+
+
+@pytest.mark.parametrize("engine", [threads, processes])
+def test_workers_are_as_many_as_asked_for_and_gone_at_the_end(engine):
+    def alive():
+        return _thread._count() if engine is threads else len(multiprocessing.active_children())
+
+    before = alive()
+    arrangement = Arrangement(Plan((1,), (1,)), SERIAL, 2, 0)
+    with engine.crew(arrangement) as workers_:
+        assert workers_.window() == 4
+        for _ in workers_.results([functools.partial(time.sleep, 0.01)] * 12):
+            assert alive() - before <= 2
+        until(lambda: alive() - before == 2)
+    until(lambda: alive() == before)
+
+
+def test_no_workers_at_all():
+    with pytest.raises(EngineError, match="cannot start a worker: there are to be none"):
+        Threads(0).submit(int)
 
 
 # dead

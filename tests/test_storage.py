@@ -1,0 +1,402 @@
+"""New files, and positioned input and output: what each step promises, with a system that does less than it could."""
+
+import errno
+import os
+import signal
+import stat
+import tempfile
+from pathlib import Path
+
+import pytest
+from folders import content
+
+from revseq_cli.formats.storage import newfile, positioned
+from revseq_cli.formats.storage.newfile import NewFile, NewFolder, Scratch, copy_file
+from revseq_cli.formats.storage.together import Together
+from revseq_cli.ground import stopping
+from revseq_cli.ground.errors import TensorIOError
+from revseq_cli.report.words import spelled
+
+DATA = bytes(range(100))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The current folder; and new files get every right that a program asks for."""
+    monkeypatch.chdir(tmp_path)
+    before = os.umask(0)
+    yield tmp_path
+    os.umask(before)
+
+
+@pytest.fixture
+def signalled(monkeypatch):
+    """A signal has come, and is noted."""
+    monkeypatch.setattr(stopping, "_received", [signal.SIGTERM])
+
+
+@pytest.fixture
+def flushed(monkeypatch):
+    """The inodes that were flushed, in order."""
+    real, found = os.fsync, []
+    monkeypatch.setattr(os, "fsync", lambda fd: (found.append(os.fstat(fd).st_ino), real(fd)))
+    return found
+
+
+def failing(number):
+    def function(*_):
+        raise OSError(number, os.strerror(number))
+
+    return function
+
+
+def mode_of(path):
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+def opened_files():
+    return sorted(os.listdir("/proc/self/fd"))
+
+
+# New files
+
+
+@pytest.mark.parametrize(("old", "first"), [(0o600, 0o600), (0o640, 0o600), (0o666, 0o600), (None, 0o666)])
+def test_nobody_reads_a_temporary_file_who_may_not_read_what_it_replaces(folder, old, first):
+    if old is not None:
+        Path("y.npy").touch()
+        os.chmod("y.npy", old)
+    file = NewFile("y.npy", overwrite=True)
+    with Together(file):
+        assert mode_of(file.temporary) == first
+        file.write(DATA)
+    assert (mode_of("y.npy"), Path("y.npy").read_bytes()) == (old or first, DATA)
+
+
+@pytest.mark.parametrize("beside", ["y.npy", ""])
+def test_scratch_is_for_this_user_alone_and_never_gets_a_name(folder, beside, monkeypatch):
+    (folder / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder / "tmp"))
+    Path("y.npy").write_bytes(b"old")
+    file = Scratch(beside)
+    assert file.name == (beside or f"the temporary folder {folder}/tmp")
+    assert not file.is_created
+    with Together(file):
+        assert file.is_created
+        assert Path(file.temporary).parent == (folder if beside else folder / "tmp")
+        assert mode_of(file.temporary) == 0o600
+        file.write(DATA)
+    assert not file.is_created
+    assert content(folder).keys() == {"y.npy", "tmp"}
+    assert Path("y.npy").read_bytes() == b"old"
+    assert not list((folder / "tmp").iterdir())
+
+
+@pytest.mark.parametrize("name", [".", "..", "new/", "new/..", "no/y.npy", "", "folder", "device", "old.npy"])
+def test_names_that_no_file_can_get(folder, name):
+    Path("folder").mkdir()
+    Path("old.npy").touch()
+    os.symlink("/dev/null", "device")
+    found, hint = {
+        "": ("is a directory", ""), ".": ("is a directory", ""), "..": ("is a directory", ""), "folder": ("is a directory", ""),
+        "new/": ("is the name of a folder", "try new"), "new/..": ("is a directory", ""),
+        "no/y.npy": (f"cannot write: no such folder as {folder}/no", f"mkdir -p {folder}/no"),
+        "device": ("is not a regular file", ""), "old.npy": ("already exists", "add --overwrite to replace it"),
+    }[name]  # fmt: skip
+    with pytest.raises(TensorIOError) as caught:
+        NewFile(name, overwrite=False)
+    assert (caught.value.found, spelled(caught.value.hint)) == (found, hint)
+    if name == "device":
+        with pytest.raises(TensorIOError, match="is not a regular file"):
+            NewFile(name, overwrite=True)
+
+
+@pytest.mark.parametrize("old", [True, False])
+@pytest.mark.parametrize(("read_only", "words"), [(True, "Read-only file system"), (False, "Permission denied")])
+def test_a_folder_that_takes_no_files(folder, monkeypatch, old, read_only, words):
+    if old:
+        Path("y.npy").touch()
+    asked = []
+    monkeypatch.setattr(os, "access", lambda path, mode: asked.append((str(path), mode)))
+    monkeypatch.setattr(positioned, "is_read_only", lambda _: read_only)
+    with pytest.raises(TensorIOError, match=f"cannot write: {words}"):
+        NewFile("y.npy", overwrite=True)
+    assert asked == [(str(folder), os.W_OK | os.X_OK)]
+
+
+def test_a_name_that_is_too_long(folder):
+    for kind in (NewFile, NewFolder):
+        with pytest.raises(TensorIOError, match="cannot write: File name too long"):
+            kind("y" * 300, overwrite=False)
+
+
+@pytest.mark.parametrize("kind", [NewFile, NewFolder])
+def test_a_name_that_somebody_else_takes_meanwhile(folder, kind):
+    def written():
+        with Together(file := kind("y", overwrite=False)):
+            assert not file.name.startswith(".")
+            Path("y").write_bytes(b"theirs")
+
+    with pytest.raises(TensorIOError, match="was made by somebody else meanwhile"):
+        written()
+    assert content(folder) == {"y": b"theirs"}
+
+
+def test_without_hard_links_a_new_file_gets_its_name_by_a_rename(folder, monkeypatch):
+    monkeypatch.setattr(os, "link", failing(errno.EPERM))
+    with Together(file := NewFile("y", overwrite=False)):
+        file.write(DATA)
+    assert content(folder) == {"y": DATA}
+
+    def written():
+        with Together(NewFile("z", overwrite=False)):
+            Path("z").write_bytes(b"theirs")
+
+    with pytest.raises(TensorIOError, match="cannot write: Operation not permitted"):
+        written()
+    assert content(folder) == {"y": DATA, "z": b"theirs"}
+
+
+def test_everything_is_flushed_before_the_name_is_given_and_the_folder_after(folder, flushed, monkeypatch):
+    file, group = NewFile("y", overwrite=False), NewFolder("z", overwrite=False)
+    inode = lambda path: os.stat(path).st_ino  # noqa: E731
+    link = os.link
+    monkeypatch.setattr(os, "link", lambda *args: (flushed.append("named"), link(*args)))
+    with Together(file, group):
+        Path(group.temporary, "deep").mkdir()
+        for name in ("a", "deep/b"):
+            Path(group.temporary, name).write_bytes(DATA)
+        parts = {inode(Path(group.temporary, name)) for name in (".", "a", "deep", "deep/b")}
+        first = inode(file.temporary)
+    assert flushed[0] == first
+    assert set(flushed[1:5]) == parts
+    assert flushed[4] == inode("z")  # what is in a folder comes before it
+    assert flushed[5:] == ["named", inode(folder), inode(folder)]
+
+
+@pytest.mark.parametrize("kind", [NewFile, NewFolder])
+def test_a_signal_before_the_names_are_given(folder, kind, monkeypatch):
+    """It is noted while the files are flushed: none of them gets its name."""
+    received = []
+    monkeypatch.setattr(stopping, "_received", received)
+
+    def written():
+        with Together(file := kind("y", overwrite=False)):
+            assert stopping.is_deferred()
+            real = file.flush
+            monkeypatch.setattr(file, "flush", lambda: (real(), received.append(signal.SIGTERM)))
+
+    with pytest.raises(stopping.Stopped):
+        written()
+    assert content(folder) == {}
+    assert not stopping.is_deferred()
+
+
+def test_a_folder_of_many_files_is_flushed_until_a_signal_comes(folder, monkeypatch):
+    file = NewFolder("z", overwrite=False)
+    file.create()
+    Path(file.temporary, "a").touch()
+    monkeypatch.setattr(stopping, "_received", [signal.SIGTERM])
+    with pytest.raises(stopping.Stopped):
+        file.flush()
+    file.remove()
+    assert not file.is_created
+    assert content(folder) == {}
+
+
+def test_what_is_removed_is_not_there_any_more(folder):
+    file = NewFile("y", overwrite=False)
+    file.remove()  # nothing was created
+    file.create()
+    assert file.is_created
+    file.remove()
+    assert not file.is_created
+    Path(file.temporary).write_bytes(b"somebody's")
+    file.remove()
+    assert Path(file.temporary).read_bytes() == b"somebody's"
+
+
+# Copies
+
+
+def system_that_cannot(monkeypatch):
+    monkeypatch.setattr(os, "copy_file_range", failing(errno.EXDEV))
+
+
+def system_without(monkeypatch):
+    monkeypatch.delattr(os, "copy_file_range")
+
+
+def system_of_small_steps(monkeypatch):
+    real = os.copy_file_range
+    monkeypatch.setattr(os, "copy_file_range", lambda src, dst, count, *more: real(src, dst, min(count, 3), *more))
+
+
+@pytest.mark.parametrize("system", [None, system_that_cannot, system_without, system_of_small_steps])
+@pytest.mark.parametrize("at_once", [7, 1 << 20])
+def test_copies_are_whole(folder, monkeypatch, system, at_once):
+    if system:
+        system(monkeypatch)
+    monkeypatch.setattr(newfile, "_COPIED_AT_ONCE", at_once)
+    monkeypatch.setattr(positioned, "_BOUNCE_BYTES", 4)
+    Path("x").write_bytes(DATA)
+    with positioned.opened("x") as fd:
+        unchanged = positioned.identity(fd)
+    whole, some = NewFile("whole", overwrite=False), NewFile("some", overwrite=False)
+    with Together(whole, some):
+        whole.fill_from("x", unchanged)
+        some.write(b"." * 60)
+        some.fill_from("x", unchanged, [(10, 20, 5), (90, 10, 50), (0, 0, 0)])
+    copy_file("x", "again", "again")
+    copied = b"." * 5 + DATA[10:30] + b"." * 25 + DATA[90:]
+    assert content(folder) == {"x": DATA, "whole": DATA, "again": DATA, "some": copied}
+    assert mode_of("again") == 0o666
+    with pytest.raises(TensorIOError, match=r"again\.npy: cannot write: File exists"):
+        copy_file("x", "again", "again.npy")
+    os.utime("x", ns=(5, 5))
+    with pytest.raises(TensorIOError, match="x: changed while it was read"):
+        NewFile("late", overwrite=False).fill_from("x", unchanged)
+
+
+@pytest.mark.parametrize("system", [None, system_that_cannot])
+def test_a_file_that_ends_before_its_copy(folder, monkeypatch, system):
+    if system:
+        system(monkeypatch)
+    Path("x").write_bytes(DATA)
+    Path("y").touch()
+    with (
+        positioned.opened("x") as source,
+        positioned.opened_to_write("y", "y") as target,
+        pytest.raises(TensorIOError, match="x: ended while it was read"),
+    ):
+        positioned.copy((source, "x"), (target, "y"), 50, 60, 0)
+
+
+@pytest.mark.usefixtures("signalled")
+@pytest.mark.parametrize("data", [DATA, b""])
+def test_copies_stop_at_a_signal(folder, data):
+    """Also one of nothing, since there may be very many of those."""
+    Path("x").write_bytes(data)
+    with pytest.raises(stopping.Stopped):
+        copy_file("x", "y", "y")
+    assert Path("y").read_bytes() == b""
+
+
+# Reads and writes
+
+
+@pytest.mark.parametrize("most", [1, 7, 1 << 20])
+def test_systems_that_move_less_than_they_are_asked_for(folder, monkeypatch, most):
+    read, write = os.preadv, os.pwrite
+    monkeypatch.setattr(os, "preadv", lambda fd, buffers, offset: read(fd, [buffers[0][:most]], offset))
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, offset: write(fd, data[:most], offset))
+    Path("x").write_bytes(b"." * 120)
+    with positioned.opened_to_write("x", "x") as fd:
+        positioned.write_all(fd, DATA, 10, "x")
+    assert Path("x").read_bytes() == b"." * 10 + DATA + b"." * 10
+    with positioned.opened("x") as fd:
+        buffer = bytearray(90)
+        positioned.read_into(fd, memoryview(buffer), 15, "x")
+        assert buffer == DATA[5:95]
+        assert positioned.read_some(fd, 20, 10, "x") == DATA[:20]
+        assert positioned.read_some(fd, 50, 100, "x") == DATA[90:] + b"." * 10
+        assert positioned.read_some(fd, 50, 120, "x") == positioned.read_some(fd, 5, 999, "x") == b""
+        with pytest.raises(TensorIOError, match="x: ended while it was read"):
+            positioned.read_into(fd, memoryview(buffer), 31, "x")
+
+
+def test_a_direct_write_that_is_not_whole_is_done_again(folder, monkeypatch):
+    data = memoryview(os.urandom(3 << 20))
+    Path("x").write_bytes(bytes(len(data)))
+    real = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, part, offset: real(fd, part[: max(len(part) // 2, 4096)], offset))
+    with positioned.opened_to_write("x", "x") as fd:
+        assert positioned.write_large("x", fd, data, 0, "x") == []
+    assert Path("x").read_bytes() == data
+
+
+def test_no_descriptor_is_left(folder, monkeypatch):
+    Path("x").write_bytes(DATA)
+    Path("folder").mkdir()
+    before = opened_files()
+    with positioned.opened("x") as fd:
+        unchanged = positioned.identity(fd)
+        assert len(opened_files()) == len(before) + 1
+    with positioned.opened_to_write("x", "x"):
+        pass
+    positioned.flush("x")
+    positioned.flush_directory(Path())
+    with Together(file := NewFile("y", overwrite=False)):
+        file.write(DATA)
+        file.fill_from("x", unchanged)
+    copy_file("x", "z", "z")
+    os.utime("x", ns=(5, 5))
+    for name in ("x", "folder", "none"):
+        with pytest.raises(TensorIOError), positioned.opened(name, unchanged):
+            pass
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fstat", failing(errno.EIO))
+        with pytest.raises(TensorIOError, match="x: cannot read: Input/output error"), positioned.opened("x"):
+            pass
+    assert opened_files() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("folder", "is a directory"), ("none", "no such file"), ("pipe", "is not a regular file")]
+)
+def test_what_cannot_be_read(folder, name, found):
+    Path("folder").mkdir()
+    os.mkfifo("pipe")
+    with pytest.raises(TensorIOError) as caught, positioned.opened(name, name="as it is called"):
+        pass
+    assert (caught.value.found, caught.value.where) == (found, "as it is called")
+
+
+@pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSPC, None])
+def test_bytes_are_reserved_where_the_system_can(folder, monkeypatch, number):
+    if number:
+        monkeypatch.setattr(os, "posix_fallocate", failing(number))
+    Path("x").touch()
+    with positioned.opened_to_write("x", "x") as fd:
+        if number == errno.ENOSPC:
+            with pytest.raises(TensorIOError, match="x: cannot write: No space left on device") as caught:
+                positioned.allocate(fd, 5000, "x")
+            assert caught.value.hint == "free some space, or write to another disk"
+            return
+        positioned.allocate(fd, 5000, "x")
+    assert Path("x").stat().st_size == 5000
+    assert (Path("x").stat().st_blocks > 0) is (number is None)
+
+
+@pytest.mark.parametrize(
+    ("doing", "number", "hint"),
+    [
+        ("write", errno.ENOSPC, "free some space, or write to another disk"),
+        ("write", errno.EACCES, "check the permissions, or write to another folder"),
+        ("write", errno.EIO, ""),
+        ("read", errno.EACCES, ""),
+    ],
+)
+def test_errors_of_the_system(doing, number, hint):
+    error = positioned.failed("x", doing, OSError(number, os.strerror(number)))
+    assert (error.found, error.hint, error.where) == (f"cannot {doing}: {os.strerror(number)}", hint, "x")
+    assert positioned.failed("x", doing, OSError("odd")).found == f"cannot {doing}: odd"
+
+
+def test_in_what_two_states_of_a_file_differ(folder):
+    Path("x").write_bytes(DATA)
+    one = positioned.identity_of(os.stat("x"))
+    assert one.names(os.stat("x"))
+    assert one.differs(one) == ""
+    # Hosts number the devices of a shared file system as they like.
+    again = positioned.Identity(one.device + 1, one.inode, one.size, one.changed, one.touched)
+    assert (one.differs(again), one == again) == ("", True)
+    for change, words in (
+        ({"inode": 1}, "it is another file"), ({"size": 1}, "its size"), ({"changed": 1}, "its time"),
+        ({"size": 1, "changed": 1, "touched": 1}, "its size and its time"),
+        ({"touched": 1}, "its status: its rights or names, or content and the time was put back"),
+    ):  # fmt: skip
+        facts = {name: getattr(one, name) + change.get(name, 0) for name in ("inode", "size", "changed", "touched")}
+        assert one.differs(positioned.Identity(one.device, **facts)) == words
+    Path("y").touch()
+    assert not one.names(os.stat("y"))
