@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import Future
+from threading import Event
 from unittest import mock
 
 import h5py
@@ -160,6 +161,38 @@ def test_workers_are_as_many_as_asked_for_and_gone_at_the_end(engine):
             assert alive() - before <= 2
         until(lambda: alive() - before == 2)
     until(lambda: alive() == before)
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_a_task_that_takes_longer_than_a_look_is_waited_for(pool):
+    pools = pool(2)
+    future = pools.submit(functools.partial(time.sleep, 3 * stopping.PATIENCE))
+    until(lambda: pools.attend({future}) or future.done())
+    assert future.result() is None
+    pools.end()
+
+
+def test_threads_end_what_they_have_begun_and_nothing_else():
+    pool, begun, ready, done = Threads(1), Event(), Event(), []
+    first = pool.submit(lambda: (begun.set(), ready.wait(20)))
+    given_up, *others = [pool.submit(functools.partial(done.append, i)) for i in range(3)]
+    assert begun.wait(20)
+    others[-1].add_done_callback(lambda _: ready.set())
+    pool.end()
+    assert first.done()
+    assert [each.cancelled() for each in (given_up, *others)] == [True] * 3
+    assert done == []
+
+
+def test_threads_leave_out_what_was_cancelled():
+    pool, ready, done = Threads(1), Event(), []
+    first = pool.submit(functools.partial(ready.wait, 20))
+    second, third = (pool.submit(functools.partial(done.append, i)) for i in (2, 3))
+    second.cancel()
+    ready.set()
+    until(lambda: pool.attend({third}) or third.done())
+    pool.end()
+    assert (first.result(), done) == (True, [3])
 
 
 def test_no_workers_at_all():
