@@ -69,7 +69,7 @@ def reverse_subsequences(values: NDArray[Any], lengths: NDArray[np.unsignedinteg
     from revseq_cli.operator import kernel, spec
 
     values, lengths, axis = np.asarray(values), np.asarray(lengths), operator.index(axis)
-    spec.require(describe(values), describe(lengths), axis, spec.FeatureLevel.NONE)
+    spec.require(describe(values, "values"), describe(lengths, "lengths"), axis, spec.FeatureLevel.NONE)
     return kernel.reverse(values, lengths, axis)
 
 
@@ -91,7 +91,7 @@ def violations(
     InputTensor DataType FLOAT64
 
     Raises UsageError (a ValueError) for a level that does not exist, and FormatError (a ValueError) for a dtype that
-    no tensor has.
+    no tensor has, and TypeError for an axis that is no integer.
 
     Source of the rules: Microsoft's reference page of DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC, "Tensor constraints" and
     "Tensor support".
@@ -104,8 +104,8 @@ def violations(
     from revseq_cli.operator import spec
 
     return spec.violations(
-        describe(np.asarray(values)),
-        describe(np.asarray(lengths)),
+        describe(np.asarray(values), "values"),
+        describe(np.asarray(lengths), "lengths"),
         operator.index(axis),
-        spec.FeatureLevel.parse(feature_level),
+        spec.FeatureLevel.parse(str(feature_level)),
     )

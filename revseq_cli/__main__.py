@@ -139,11 +139,11 @@ def _worded(error: Exception) -> RevseqError:
     """Any exception as a RevseqError, those of Click with a hint at --help."""
     import click
 
-    from revseq_cli.ground.errors import RevseqError, worded
+    from revseq_cli.ground.errors import RevseqError, clicks_text, worded
 
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else "revseq"
-        return RevseqError(error.format_message()[:200], hint=f"{command} --help")
+        return RevseqError(clicks_text(error.format_message()), hint=f"{command} --help")
     return worded(error, "standard output")
 
 

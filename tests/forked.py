@@ -138,9 +138,9 @@ def child(order, folder, *streams):
         faults.install(**order["fault"])
     exec(order.get("code", ""), {})
     from revseq_cli.__main__ import main
-    from revseq_cli.commands import survival
+    from revseq_cli.commands import supervisor
 
-    survival._method = lambda: "fork"  # as where h5py is not loaded yet
+    supervisor._method = lambda: "fork"  # as where h5py is not loaded yet
 
     main()
 

@@ -161,7 +161,7 @@ def test_the_least_memory_is_what_the_error_says():
     for name in ("serial", "threads", "auto"):
         with pytest.raises(EngineError, match="the memory is 660 bytes, and a block takes 661") as caught:
             arrange(wide, Resources(name, 2, 660))
-        assert spelled(caught.value.hint) == "add --memory 661"
+        assert spelled(caught.value.hint) == "try --memory 661"
         assert arrange(wide, Resources(name, 2, 661)).need == 661
 
 

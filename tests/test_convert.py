@@ -163,7 +163,7 @@ def test_a_chunk_larger_than_the_memory(revseq, tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f.create_dataset("x", data=np.zeros((500, 500)), chunks=(500, 500))
     few = ("--memory", "1MB", "--engine", "serial")
-    revseq("convert", "x.h5", "y.npy", *few).refused("the memory is 1000000 bytes", "add --memory 8000000")
+    revseq("convert", "x.h5", "y.npy", *few).refused("the memory is 1000000 bytes", "try --memory 8000000")
     assert not (tmp_path / "y.npy").exists()
     revseq("convert", "x.h5", "y.npy", "--engine", "serial", "--memory", 8_000_000).ok()
 

@@ -284,7 +284,7 @@ def test_a_large_file_in_little_memory(tmp_path):
         (("a.npy", "b.npy", "--rtol", "x"), ["'x' is not a number of at least 0"]),
         (("a.npy", "b.npy", "--first", "-1"), ["--first"]),
         (("a.npy", "b.npy", "--dtype", "INT8"), ["DataType is FLOAT32, and INT8 is asked for"]),
-        (("big.h5", "big.h5", "--memory", "1MB", "--engine", "serial"), ["add --memory"]),
+        (("big.h5", "big.h5", "--memory", "1MB", "--engine", "serial"), ["try --memory"]),
     ],
 )
 def test_bad_input(revseq, pair, args, words):

@@ -216,7 +216,7 @@ def test_references_are_reported(folder, revseq):
         f["x"].attrs["kept"] = 1
     done = revseq("run", "x.h5::x", *RUN[2:], "--json").ok()
     note = r"/x: the attribute see\x1b holds references into its file, and is not carried over"
-    other = "1 other object is not carried over: --keep-others keeps them"
+    other = "1 other object is not carried over: --keep-others keeps it"
     assert done.err == f"Note: {note}\nNote: {other}\n"
     assert json.loads(done.out)["notes"] == [note, other]
     assert revseq("run", "x.h5::x", *RUN[2:], "--overwrite", "-q").ok().err == ""
@@ -384,8 +384,8 @@ def test_chunks_across_more_lines_than_fit(tmp_path, revseq, chunks, suffix):
 
 def test_a_chunk_larger_than_the_memory_names_what_it_takes(folder, revseq):
     make(folder, chunks=SHAPE, compression="gzip")
-    done = revseq(*RUN, "--memory", "10K", "--jobs", 1).refused("the memory is 10240 bytes", "Hint: add --memory ")
-    needed = done.err.split("add --memory ")[1].strip()
+    done = revseq(*RUN, "--memory", "10K", "--jobs", 1).refused("the memory is 10240 bytes", "Hint: try --memory ")
+    needed = done.err.split("try --memory ")[1].strip()
     revseq(*RUN, "--memory", needed, "--jobs", 1, "--verify").ok()
 
 

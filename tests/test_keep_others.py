@@ -221,7 +221,8 @@ def test_a_note_names_the_option(revseq, tmp_path):
         (".zarr", "2 other tensors are"),
     ):
         line = [each for each in command(suffix) if each != "--keep-others"]
-        note = f"{others} not carried over: --keep-others keeps them"
+        them = "it" if others.startswith("1 ") else "them"
+        note = f"{others} not carried over: --keep-others keeps {them}"
         assert revseq(*line).ok().err == f"Note: {note}\n"
         assert json.loads(revseq("convert", f"x{suffix}::x", f"z{suffix}", "--json").ok().out)["notes"] == [note]
         assert revseq("convert", f"y{suffix}", f"w{suffix}").ok().err == ""
@@ -233,7 +234,9 @@ def test_a_note_names_the_option(revseq, tmp_path):
     jobs[1]["output"] = "c.npz"
     (tmp_path / "jobs.jsonl").write_text("\n".join(map(json.dumps, jobs)))
     done = [json.loads(line) for line in revseq("batch", "jobs.jsonl", "--json").ok().out.splitlines()]
-    assert [each["notes"] for each in done] == [[], ["7 other tensors are not carried over: --keep-others keeps them"]]
+    note = "7 other tensors are not carried over: --keep-others keeps them"
+    assert [each["notes"] for each in done] == [[], [note]]
+    assert revseq("batch", "jobs.jsonl", "--overwrite").ok().err == f"Note: jobs.jsonl: line 2: {note}\n"
     assert len(np.load(tmp_path / "b.npz").files) == len(np.load(tmp_path / "x.npz").files)
 
 

@@ -147,7 +147,7 @@ def test_the_objects_of_a_file_are_visited_once(tmp_path, monkeypatch):
     assert not visits
     sink = registry.create_sink(references.Reference(str(tmp_path / "y.nc")), source, overwrite=False)
     with contextlib.suppress(KeyboardInterrupt), sink:
-        assert [*map(spelled, sink.notes)] == ["1 other object is not carried over: --keep-others keeps them"]
+        assert [*map(spelled, sink.notes)] == ["1 other object is not carried over: --keep-others keeps it"]
         raise KeyboardInterrupt
     assert len(visits) == 1
 

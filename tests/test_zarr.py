@@ -349,7 +349,7 @@ def test_lengths_are_decoded_once(folder, monkeypatch):
 
 def test_a_chunk_beyond_the_tensor_counts_whole(revseq, folder):
     make(folder, np.arange(1000, dtype="f4"), chunks=(1 << 24,), compressors=None)
-    revseq("convert", "x.zarr", "y.npy", "--memory", "32MiB").refused("a block takes 67120864", "add --memory 67120864")
+    revseq("convert", "x.zarr", "y.npy", "--memory", "32MiB").refused("a block takes 67120864", "try --memory 67120864")
     assert not (folder / "y.npy").exists()
 
 

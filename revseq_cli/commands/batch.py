@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from revseq_cli.commands import base, options, run
-from revseq_cli.ground.errors import EngineError, TensorIOError, UsageError, printable, worded
+from revseq_cli.ground.errors import EngineError, FormatError, TensorIOError, UsageError, clicks_text, printable, worded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -77,7 +77,11 @@ def command(
     from revseq_cli.report import tables  # --help must not load NumPy
     from revseq_cli.report.progress import Progress
 
-    text = references.Reference(manifest).text
+    try:
+        text = references.Reference(manifest).text
+    except FormatError as e:
+        e.hint = ""  # it names options about the formats of tensors
+        raise
     entries = [each._replace(options=_defaults_for(each, defaults) | each.options) for each in parse(text, _columns())]
     if not as_json and any(entry.options["sha256"] for entry in entries):
         raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
@@ -123,7 +127,7 @@ def _columns() -> dict[str, Column]:
         try:
             return parameter.type_cast_value(context, word)
         except click.BadParameter as e:
-            raise UsageError(e.message[:200]) from None
+            raise UsageError(clicks_text(e.message)) from None
 
     return {
         max(each.opts, key=len).lstrip("-"): Column(str(each.name), functools.partial(parsed, each))
@@ -140,13 +144,13 @@ class _Report:
 
     def add(self, outcome: Outcome) -> None:
         """Print the result of a job."""
-        from revseq_cli.report.words import message
+        from revseq_cli.report.words import message, spelled
 
         where = f"{printable(self._manifest)}: line {outcome.line}"
         if self._as_json:
             self._print(outcome, where)
         for note in outcome.notes:
-            self._console.note(f"{where}: {note}")
+            self._console.note(f"{where}: {spelled(note)}")
         if outcome.error:
             lines = message(outcome.error).split("\n")
             click.echo("\n".join(_placed(line, where) for line in lines), file=sys.stderr)
@@ -168,7 +172,7 @@ class _Report:
         """TensorIOError if standard output has failed."""
         if self._failures:
             found = f"cannot write: {self._failures[0].strerror}"
-            found += f"; {len(self._failures)} of the jobs are told above instead"
+            found += f"; {len(self._failures)} of the jobs are reported on standard error instead"
             raise TensorIOError(found, where="standard output")
 
 

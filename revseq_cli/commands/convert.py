@@ -65,7 +65,7 @@ def command(
     from revseq_cli.passes import jobs  # --help must not load NumPy
 
     to_file = dst != "-"
-    if not to_file and (as_json or verify or layout != type(layout)()):
+    if not to_file and (as_json or verify or not layout.is_default):
         raise UsageError(
             "--json, --verify, --chunks, --compression and --keep-others are about a file", "a DST that is one",
             "give DST a name", "-",

@@ -36,6 +36,10 @@ class ManifestError(RevseqError, ValueError):
         super().__init__(f"{len(problems)} problems")
         self.problems = problems
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """How it pickles."""
+        return type(self), (self.problems,)
+
     def parts(self) -> Sequence[RevseqError]:
         """The first 20 problems, and one that counts the rest."""
         more = len(self.problems) - _MOST_PROBLEMS

@@ -1,9 +1,4 @@
-"""The options that commands share.
-
-Jobs (`run`, `check`): INPUT, LENGTHS, --axis, --feature-level, --dtype, --lengths-dtype, --batch-axis.
-Passes over data (`run`): --engine, --jobs, --memory, --scheduler, --scheduler-file, --progress.
-Everywhere: -f/--format, --json, -q/--quiet, -v/--verbose, --color.
-"""
+"""The options that several commands share, and what commands make of them: requests, resources, the console."""
 
 from __future__ import annotations
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -197,7 +199,7 @@ class Delivery:
 
 
 def _refuse_layout(layout: Layout) -> None:
-    if layout != type(layout)():
+    if not layout.is_default:
         raise UsageError("--chunks, --compression and --keep-others are about a file", "-o with it", "add -o out.h5")
 
 
@@ -269,7 +271,8 @@ def _drawing(path: str, job: Job, target: Target | None, *, overwrite: bool) -> 
     from revseq_cli.formats import registry
 
     if not path.lower().endswith(".svg"):
-        raise UsageError("--picture writes SVG", "a name that ends in .svg", "add --picture jobs.svg", path)
+        name = shlex.quote(str(Path(path).with_suffix(".svg")))
+        raise UsageError("--picture writes SVG", "a name that ends in .svg", f"try --picture {name}", path)
     if target and os.path.realpath(target.reference.path) == os.path.realpath(path):
         raise UsageError("-o and --picture are one file", "two names", where=path)
     return registry.new_file(path, overwrite=overwrite, inputs=job.inputs)

@@ -65,7 +65,9 @@ def left_behind(count: int, noun: str = "tensor", *, or_more: bool = False) -> t
     if not count:
         return ()
     nouns = f"{noun} is" if count == 1 else f"{noun}s are"
-    text = f"{count:,}{' or more' * or_more} other {nouns} not carried over: {{}} keeps them"
+    text = (
+        f"{count:,}{' or more' * or_more} other {nouns} not carried over: {{}} keeps {'it' if count == 1 else 'them'}"
+    )
     return (Words.of(text, keep_others=""),)
 
 
@@ -185,6 +187,11 @@ class Layout(NamedTuple):
     chunks: str | tuple[int, ...] = "keep"
     compression: str | int = "keep"
     keep_others: bool = False
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nothing is asked for."""
+        return self == Layout()
 
     @property
     def changes_storage(self) -> bool:

@@ -81,6 +81,9 @@ def require_sizes(sizes: tuple[int, ...], where: str) -> None:
         raise FormatError(f"Sizes is {braced(sizes)[:200]}", "sizes from 0 to 2^63 - 1", where=where)
 
 
-def describe(array: NDArray[Any]) -> TensorDesc:
-    """The data type and the sizes of an array; FormatError for a dtype that a tensor cannot have."""
-    return TensorDesc(data_type_of(array.dtype), array.shape)
+def describe(array: NDArray[Any], name: str = "") -> TensorDesc:
+    """The data type and the sizes of an array; FormatError, about `name`, for a dtype that a tensor cannot have."""
+    try:
+        return TensorDesc(data_type_of(array.dtype), array.shape)
+    except FormatError as e:
+        raise e.about(name) from None

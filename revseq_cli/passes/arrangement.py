@@ -161,7 +161,7 @@ def _within(
     if best.need > resources.memory:
         raise EngineError(
             f"the memory is {resources.memory} bytes, and a block takes {best.need}",
-            f"at least {best.need} bytes", Words.of("add {}", memory=best.need), name,
+            f"at least {best.need} bytes", Words.of("try {}", memory=best.need), name,
         )  # fmt: skip
     if best.workers == 1 and resources.engine == AUTO:
         return best._replace(engine=SERIAL)

@@ -222,7 +222,7 @@ def _lengths(
     else:
         raise UsageError(
             "no lengths are given", "a tensor of lengths, or an INPUT that is a whole docs-style job or a model",
-            Words.of("revseq run INPUT LENGTHS {}", axis="N"), values.name,
+            "add LENGTHS after INPUT", values.name,
         )  # fmt: skip
     if request.lengths_dtype and lengths.desc.data_type is not request.lengths_dtype:
         lengths = CastSource(lengths, request.lengths_dtype)

@@ -4,6 +4,6 @@
 `filters` say what its elements and chunks are, `scales` and `netcdf` what it says about its dimensions. On these stand
 `source`, which reads a dataset and collects its `origin`, what a new file takes over; and on that `creation`, the
 storage of a new dataset, `copying`, its attributes, groups and scales, and `sink`, which writes it.
-It may import ground, and of formats the contract, raw, recognition, regions and storage. The registry loads `source`
-and `sink` when a file needs them, since h5py takes as long to load as NumPy.
+It may import ground, and of formats the contract, held, raw, recognition, regions and storage. The table names
+`format`, which is loaded when a file needs it, since h5py takes as long to load as NumPy.
 """

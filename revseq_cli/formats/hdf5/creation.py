@@ -61,6 +61,6 @@ def _checked(chunks: Any, sizes: tuple[int, ...], where: str) -> tuple[int, ...]
     if len(chunks) != len(sizes):
         found = f"the chunks have {len(chunks)} sizes"
         raise FormatError(
-            found, f"{len(sizes)}, one for each dimension", Words.of("{}", chunks="x".join(map(str, sizes))), where
+            found, f"{len(sizes)}, one for each dimension", Words.of("try {}", chunks="x".join(map(str, sizes))), where
         )
     return tuple(min(chunk, max(1, size)) for chunk, size in zip(chunks, sizes, strict=True))

@@ -127,7 +127,7 @@ class Hdf5Source(Source):
         return self.chunks or (self._raw.finest_grain if self._raw else super().finest_grain)
 
     def ticket(self, region: Region) -> Ticket:
-        """The right to read that region."""
+        """A ticket that opens the file and reads the region."""
         if self._raw:
             return RawTicket(self._raw, self._unchanged, region)
         return Hdf5Ticket(self.path, self._place, self.dtype, self._unchanged, region)

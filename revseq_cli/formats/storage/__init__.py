@@ -1,4 +1,5 @@
 """Files as the system has them: positioned reads and writes, identities, new files and how they get their names.
 
-It imports ground alone, and knows no format. `positioned` is the only module that knows the operating system.
+It imports ground alone, and knows no format. `positioned` alone calls the system's
+positioned reads and writes.
 """

@@ -1,4 +1,4 @@
-"""Positioned reads and writes, preallocation and flushing: the one module that knows the operating system.
+"""Positioned reads and writes, preallocation and flushing; no other module calls them.
 
 In all functions, `path` or `name` is what to call the file in an error, which is a TensorIOError if nothing else is
 said.

@@ -93,7 +93,7 @@ class ZarrSource(Source):
         return (note,) if absent else ()
 
     def ticket(self, region: Region) -> Ticket:
-        """The right to read that region."""
+        """A ticket that reads the region from the chunks."""
         return ZarrTicket(self.path, self.name, self.metadata, self._unchanged, region)
 
 
