@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 _LONGEST = 200  # characters of a name in a list
-_LONGEST_OF_CLICK = 380
+_LONGEST_OF_CLICK = 340
 _LONGEST_LINE = 6000  # characters of a line in a message; the longest path has 4,096
 
 
