@@ -123,7 +123,7 @@ def test_an_engine_that_is_asked_for_is_taken():
 def test_a_scheduler_is_for_the_engine_that_has_one():
     found = arrange(job(), Resources("dask", 4, MANY, "tcp://x:1"))
     assert (found.engine, found.workers, found.scheduler) == (DASK, 1, "tcp://x:1")
-    assert arrange(job(), Resources("serial", 4, MANY)).scheduler == ""
+    assert arrange(job(), Resources("serial", 4, MANY, "tcp://x:1")).scheduler == ""
     plan = Plan((1,), (1,))
     assert Arrangement(plan, DASK, 1, 1234, scheduler="tcp://x:1").means == (
         "dask, all workers of tcp://x:1, 1,234 bytes of memory for each thread"
@@ -156,6 +156,11 @@ def test_blocks_and_memory_of_a_reversal(name, cores, memory, lines, workers, ne
     assert not found.spooled
 
 
+def test_a_block_that_just_fits_needs_no_temporary_file():
+    found = arrange(job((100, 40), chunks=(10, 40)), Resources("serial", 1, 6601), sink())
+    assert (found.plan.extents, found.spooled) == ((10, 40), False)
+
+
 def test_the_least_memory_is_what_the_error_says():
     wide = job((100, 40), chunks=(1, 40))
     for name in ("serial", "threads", "auto"):
@@ -170,6 +175,7 @@ def test_lines_are_cut_where_not_even_one_fits():
     assert found.plan.cuts_lines
     assert found.plan.block_elements == 106  # 1700 bytes for 16.002 each
     assert found.need <= 1700
+    assert arrange(job((2, 10_000)), Resources("serial", 1, 17)).plan.block_elements == 1
 
 
 def test_lengths_that_are_decoded_count_too():
@@ -293,6 +299,7 @@ def test_blocks_of_a_fold_and_of_a_copy_on_the_way():
         (20, 1, [(1, 4)], (1, 20)),
         (19, 1, [(1, 4)], (1, 16)),
         (80, 1, [(4, 4), (2, 4)], (4, 20)),
+        (80, 1, [(4, 4), (3, 4)], (4, 20)),
         (79, 1, [(4, 4), (2, 4)], (2, 20)),  # the last grain, and as many as fit
         (39, 1, [(4, 4), (2, 4), (1, 4)], (1, 20)),
         (200, 1, [(50, 4)], (10, 20)),  # a grain larger than the tensor

@@ -105,6 +105,23 @@ def test_what_is_wrong_with_an_example(old, new, problem):
     assert found[1].right
 
 
+def test_what_is_wrong_is_told_with_its_lines_and_without_a_hint():
+    (problem,) = verify(PAGE.replace("[8, 7, 6, 5]]]]", "[8, 7, x, 5]]]]", 1)).findings[0].problems
+    assert problem == "line 22, column 11: 'x' is not a number\n   [8, 7, x, 5]]]]\n          ^"
+    (problem,) = verify(PAGE.replace("Axis: 3", "", 1)).findings[0].problems
+    assert problem == "no axis is given; wanted: the dimension to reverse along, 0 to 3"
+
+
+@pytest.mark.parametrize(
+    ("text", "others"), [("# Nothing here\n", ""), (PAGE[PAGE.index("## Another") :], "; 1 of other operators")]
+)
+def test_pages_without_examples(text, others):
+    with pytest.raises(FormatError) as caught:
+        verify(text)
+    assert caught.value.found == f"holds no example of this operator{others}"
+    assert caught.value.where == "page.md"
+
+
 def test_half_an_example():
     text = PAGE[: PAGE.index("OutputTensor")] + PAGE[PAGE.index("## Along another") :]
     first, second = verify(text).findings

@@ -65,6 +65,7 @@ def test_lines_are_cut_last(case):
         ((10,), None, 7, (3,), "C", (6,)),
         ((10,), None, 2, (3,), "C", (3,)),
         ((1, 8), None, 100, (1, 1), "C", (1, 8)),
+        ((4, 6), None, 7, (1, 4), "C", (1, 6)),  # what fits is not cut again
     ],
 )
 def test_the_slowest_dimension_is_cut_first_and_the_axis_last(sizes, axis, most, grain, order, extents):

@@ -128,6 +128,28 @@ def test_lengths_of_rank_1_get_the_batch_hint():
     assert [spelled(v.hint) for v in found if v.property == "DataType"] == ["add --lengths-dtype UINT32"]
 
 
+@pytest.mark.parametrize(
+    ("sizes", "axis", "lengths", "hint"),
+    [
+        ((3, 4), 0, (4,), "one length per index of axis 1? add --batch-axis 1"),
+        ((3, 4), 0, (3,), ""),  # the reversed axis has no length for each index
+        ((3, 3, 3), 0, (3,), "one length per index of axis 1? add --batch-axis 1"),
+        ((3, 4), 1, (5,), ""),
+        ((3, 4), 1, (3, 1, 1), ""),
+        ((3, 4), 1, (), ""),
+    ],
+)
+def test_the_axis_that_lengths_of_rank_1_could_belong_to(sizes, axis, lengths, hint):
+    found = job(desc(sizes=sizes), desc("UINT32", lengths), axis)
+    assert [spelled(v.hint) for v in found if v.rule == "tensor constraints"] == [hint]
+
+
+@pytest.mark.parametrize(("sizes", "leading"), [((3,), "{1,1,1,3}"), ((3, 3, 3), "{1,3,3,3}")])
+def test_leading_sizes_of_1_make_up_for_missing_dimensions(sizes, leading):
+    found = job(desc(sizes=sizes), desc("UINT32", (*sizes[:-1], 1)), len(sizes) - 1, "2_1")
+    assert spelled(found[0].hint).endswith(f"or add leading sizes of 1: {leading}")
+
+
 def test_hints_come_from_the_table():
     hints = {
         v.property: spelled(v.hint) for v in job(desc("FLOAT64", (3, 4)), desc("UINT64", (3, 1)), 1, "3_0") if v.tensor

@@ -5,6 +5,7 @@ import contextlib
 import errno
 import functools
 import multiprocessing
+import operator
 import os
 import resource
 import signal
@@ -122,11 +123,13 @@ def test_what_is_under_way_is_cancelled_at_the_end():
 
 
 def test_a_window_that_shrinks_waits_for_those_under_way():
-    by_hand = ByHand(4)
-    results = by_hand.crew().results([int] * 9)
+    by_hand, given = ByHand(4), iter([int] * 9)
+    results = by_hand.crew().results(given)
     next(results)
     by_hand.window = 1
-    assert len(list(results)) == 8
+    assert [next(results) for _ in range(3)] == [0] * 3
+    assert operator.length_hint(given) == 5
+    assert len(list(results)) == 5
 
 
 def test_signals_are_looked_at_between_two_results(monkeypatch):
