@@ -640,7 +640,7 @@ def test_a_standard_output_that_fails_leaves_no_job_undone(files, redirection):
     assert [int(i) for _, i in told] == [i for i in range(50) if i != 3]
     assert "Error: m.jsonl: line 4: absent.npy: no such file" in done.stderr
     assert re.search(
-        r"^Error: standard output: cannot write: .*; 50 of the jobs are told above", done.stderr, re.MULTILINE
+        r"^Error: standard output: cannot write: .*; 50 of the jobs are reported on standard error", done.stderr, re.MULTILINE
     )
 
 

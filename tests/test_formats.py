@@ -603,7 +603,7 @@ class TestWidened:
         source = WidenedSource(given, (2, 3, 4), 2, 1)
         assert source.read().tolist() == [[[5], [6], [7]]] * 2
         assert (source.source is given) is given.reads_anywhere
-        assert source.each_once is given
+        assert source.original is given
 
     def test_wrong_size(self):
         with pytest.raises(FormatError, match=r"Sizes is \{3\}"):

@@ -199,7 +199,7 @@ def test_threads_leave_out_what_was_cancelled():
 
 
 def test_no_workers_at_all():
-    with pytest.raises(EngineError, match="cannot start a worker: there are to be none"):
+    with pytest.raises(EngineError, match="cannot start a worker: the pool is for 0 threads"):
         Threads(0).submit(int)
 
 
