@@ -1,6 +1,5 @@
 """What all tests share: the real command, and the option that rewrites the golden samples."""
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -118,14 +117,15 @@ def held(tmp_path_factory):
         marks = tmp_path_factory.mktemp("held")
         env = {"HELD": str(marks), "PYTHONPATH": str(Path(__file__).with_name("held"))}
         process = start(folder, *args, env=env, **options)
-        started.append(process)
+        started.append((process, marks))
         until(lambda: (marks / "reached").exists() or process.poll() is not None)
         assert process.poll() is None, process.communicate()
         return process, (marks / "go").touch
 
     yield run
-    for process in started:
-        with contextlib.suppress(ProcessLookupError):
+    for process, marks in started:
+        (marks / "go").touch()  # a worker that has lost its parent ends with its block
+        if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
 
