@@ -511,7 +511,7 @@ def test_h67_a_job_that_ends_its_process(files, number):
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert [each["output"] for each in found] == names
     for each in found:
-        assert each["ok"] == ("die" not in each["output"])
+        assert each["ok"] == ("die" not in each["output"]), each
     assert done.stderr.count("its process died: " + number) == 5
     assert f"Error: m.jsonl: line 8: its process died: {number}" in done.stderr
     assert outputs(files) == {name for name in names if "die" not in name} | {names[7]}
@@ -640,7 +640,9 @@ def test_a_standard_output_that_fails_leaves_no_job_undone(files, redirection):
     assert [int(i) for _, i in told] == [i for i in range(50) if i != 3]
     assert "Error: m.jsonl: line 4: absent.npy: no such file" in done.stderr
     assert re.search(
-        r"^Error: standard output: cannot write: .*; 50 of the jobs are reported on standard error", done.stderr, re.MULTILINE
+        r"^Error: standard output: cannot write: .*; 50 of the jobs are reported on standard error",
+        done.stderr,
+        re.MULTILINE,
     )
 
 

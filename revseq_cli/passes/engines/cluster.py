@@ -211,23 +211,24 @@ def _local(workers: int) -> Iterator[distributed.LocalCluster]:
     folder = tempfile.mkdtemp(prefix="revseq-")
     stopping.at_once[folder] = lambda: _end_processes(folder)
     try:
-        with dask.config.set({"temporary-directory": folder}):
-            made = _in_thread(
-                lambda: distributed.LocalCluster(
-                    n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1",
-                    dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL + 1,
-                    memory_limit=0,  # the plan sets the limit
-                )
-            )  # fmt: skip
-            try:
-                local = _wait_for(made, _within(_LONGEST_START))
-            except (OSError, RuntimeError) as e:
-                found = f"the workers of dask do not start: {str(e)[:100]}"
-                raise EngineError(found, "processes that start", Words.of("add {}", engine="processes")) from None
-            try:
-                yield local
-            finally:
-                _close(local.close)
+        # Not undone: after a signal, the thread that makes the cluster may still read it.
+        dask.config.set({"temporary-directory": folder})
+        made = _in_thread(
+            lambda: distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1",
+                dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL + 1,
+                memory_limit=0,  # the plan sets the limit
+            )
+        )  # fmt: skip
+        try:
+            local = _wait_for(made, _within(_LONGEST_START))
+        except (OSError, RuntimeError) as e:
+            found = f"the workers of dask do not start: {str(e)[:100]}"
+            raise EngineError(found, "processes that start", Words.of("add {}", engine="processes")) from None
+        try:
+            yield local
+        finally:
+            _close(local.close)
     finally:
         stopping.at_once.pop(folder, None)
         _end_processes(folder)
