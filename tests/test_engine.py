@@ -276,6 +276,19 @@ def test_chunks_across_too_many_lines_are_read_and_written_once(tmp_path, chunks
     assert not list(tmp_path.iterdir())
 
 
+def test_chunks_whose_lines_fit_need_no_temporary_file(tmp_path):
+    values, lengths = np.arange(100_000, dtype=np.int32).reshape(100, 1000), np.full((100, 1), 700, np.uint32)
+    job = Job(Chunked(values, (10, 100)), held(lengths), 1)
+    sink = ChunkedSink(job.values, tmp_path / "y.npy", (20, 50))
+    arrangement, files = arrange(job, Resources("serial", 1, 400_000), sink), []
+    with sink:
+        reversal.reverse(job, sink, arrangement, lambda _: files.extend(tmp_path.iterdir()))
+    assert (arrangement.spooled, files) == (False, [])
+    assert arrangement.plan.block_count > 1
+    assert oracle.same_bits(sink.values, expected(values, lengths, 1))
+    assert times(job.values.noted, values.shape, (10, 100)) == times(sink.noted, values.shape, (20, 50)) == {1}
+
+
 @pytest.mark.parametrize("beside", ["y.npy", ""])
 @pytest.mark.parametrize(("chunks", "held_back"), [((400, 1), 0), ((400, 1), 1), (None, 1)])
 def test_lengths_in_chunks_are_read_once(tmp_path, beside, chunks, held_back):

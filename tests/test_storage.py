@@ -137,8 +137,9 @@ def test_a_name_that_somebody_else_takes_meanwhile(folder, kind):
             assert not file.name.startswith(".")
             Path("y").write_bytes(b"theirs")
 
-    with pytest.raises(TensorIOError, match="was made by somebody else meanwhile"):
+    with pytest.raises(TensorIOError) as caught:
         written()
+    assert (caught.value.found, caught.value.where) == ("was made by somebody else meanwhile", "y")
     assert content(folder) == {"y": b"theirs"}
 
 
@@ -202,6 +203,39 @@ def test_a_folder_of_many_files_is_flushed_until_a_signal_comes(folder, monkeypa
     file.remove()
     assert not file.is_created
     assert content(folder) == {}
+
+
+def test_a_temporary_file_that_cannot_be_removed(folder, monkeypatch):
+    """It is said, where the file has not got its name, and whatever went wrong before."""
+
+    def written():
+        with Together(file := NewFile("y", overwrite=False)):
+            monkeypatch.setattr(file, "remove", failing(errno.EIO))
+            raise ValueError
+
+    with pytest.raises(TensorIOError, match=r"y: cannot remove .*\.revseq-.*\.tmp: Input/output error"):
+        written()
+
+
+@pytest.mark.parametrize(
+    ("number", "found"),
+    [
+        (0, "is an input of this job"),
+        (1, "is what standard output goes to"),
+        (2, "is what standard error goes to"),
+    ],
+)
+def test_files_that_the_standard_streams_go_to_are_not_replaced(folder, monkeypatch, number, found):
+    Path("y").touch()
+    Path("z").touch()
+    status = os.stat("y")
+    streams = {number: (status.st_dev, status.st_ino)}
+    monkeypatch.setattr(positioned, "_file_of", streams.get)
+    NewFile("z", overwrite=True)
+    with pytest.raises(TensorIOError) as caught:
+        NewFile("y", overwrite=True)
+    assert caught.value.found == found
+    assert positioned.stream_inodes() == ({status.st_ino} if number else set())
 
 
 def test_what_is_removed_is_not_there_any_more(folder):
