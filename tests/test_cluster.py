@@ -282,6 +282,7 @@ def test_a_signal_while_the_local_cluster_closes(tmp_path, job, number):
     assert np.array_equal(np.load(tmp_path / "y.npy"), job)
 
 
+@pytest.mark.long  # a process that is just being started may print a traceback of multiprocessing's own
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_the_local_cluster_starts(tmp_path, job, number):
     process = local(tmp_path)

@@ -109,7 +109,7 @@ def test_the_first_block_is_rehearsed_on_every_worker(connected):
     client, _ = connected()
     calls = itertools.count()
     assert results(lambda: next(calls), lambda: "b") == [2, "b"]  # twice for the rehearsal
-    assert [each for each in client.asked if each[1] == "_rehearse"] == [(ONE, "_rehearse"), (TWO, "_rehearse")]
+    assert [each for each in client.asked if each[1] == "_try_task"] == [(ONE, "_try_task"), (TWO, "_try_task")]
     first, second = client.keys
     assert first.startswith("revseq-block-000000-")
     assert second.startswith("revseq-block-000001-")

@@ -434,3 +434,11 @@ def test_a_system_that_starts_no_more_workers(monkeypatch, engine_name):
     with pytest.raises(EngineError, match="cannot start a worker") as caught:
         list(results([int] * 4, arrangement))
     assert spelled(caught.value.hint) == "add --engine serial"
+
+
+def test_more_memory_is_never_too_little(tmp_path):
+    """What fits into some memory fits into all that is more."""
+    job, *_ = make_job(tmp_path, (100, 50), 1)
+    for memory in range(900, 20_000, 25):
+        assert arrange(job, Resources("serial", 1, memory)).need <= memory
+    assert arrange(job, Resources("serial", 1, 8200)).need <= 8200

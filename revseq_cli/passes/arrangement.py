@@ -173,7 +173,7 @@ def _reversal(job: Job, sink: Sink | None, engine: Engine, workers: int, share: 
     values, size = job.values, job.values.sizes[job.axis]
     # Bytes for an element: its copies, and its share of the line's length, which also becomes an index.
     cost = engine.copies * values.dtype.itemsize + (job.lengths.dtype.itemsize + 16) / size
-    most, usual = max(1, int(share / cost)), engine.block_bytes // values.dtype.itemsize
+    most, usual = max(1, int((share - 1) / cost)), engine.block_bytes // values.dtype.itemsize
     grains = [_aligned(grain, sink) for grain in (values.grain, values.finest_grain)]
     plan = cut(values.sizes, job.axis, values.order, grains, most, usual)
     chunks = [prod(each) for each in _chunks(values, sink)]
