@@ -477,6 +477,7 @@ real = reversal.reverse
 def reverse(job, sink, *others):
     if "die" in sink.file.name:
         os.kill(os.getpid(), getattr(signal, sys.argv[0]))
+        time.sleep(1000)  # another thread may be the one that gets the signal, and only later
     if "slow" in sink.file.name:
         time.sleep(0.3)
     return real(job, sink, *others)
