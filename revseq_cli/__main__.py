@@ -139,11 +139,12 @@ def _worded(error: Exception) -> RevseqError:
     """Any exception as a RevseqError, those of Click with a hint at --help."""
     import click
 
-    from revseq_cli.ground.errors import RevseqError, clicks_text, worded
+    from revseq_cli.commands.base import message_of_click
+    from revseq_cli.ground.errors import RevseqError, worded
 
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else "revseq"
-        return RevseqError(clicks_text(error.format_message()), hint=f"{command} --help")
+        return RevseqError(message_of_click(error.format_message()), hint=f"{command} --help")
     return worded(error, "standard output")
 
 

@@ -79,16 +79,22 @@ class Shell:
         os.waitpid(self._process, 0)
 
 
+def everything_on(main):
+    """What is written to a terminal until the last program lets go of it; the terminal is closed then."""
+    out = b""
+    with contextlib.suppress(OSError):  # Linux's end of file on a terminal
+        while piece := os.read(main, 65536):
+            out += piece
+    os.close(main)
+    return out
+
+
 def on_terminal(command, *args, cwd, env=()):
     """What the command writes where standard output is a terminal: its status, that, and standard error."""
     main, sub = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "200"} | dict(env)
     done = subprocess.Popen([command, *map(str, args)], stdout=sub, stderr=subprocess.PIPE, cwd=cwd, env=environment)
     os.close(sub)
-    out = b""
-    with contextlib.suppress(OSError):  # Linux's end of file on a terminal
-        while piece := os.read(main, 65536):
-            out += piece
-    os.close(main)
+    out = everything_on(main)
     _, err = done.communicate()
     return done.returncode, out.decode().replace("\r\n", "\n"), err.decode()

@@ -1,6 +1,5 @@
 """Many jobs in one process: the manifest is all right or nothing runs, and a job that fails is alone."""
 
-import contextlib
 import csv
 import hashlib
 import io
@@ -21,6 +20,7 @@ import oracle
 import pytest
 from conftest import COMMAND, SAMPLES
 from processes import members, until
+from terminals import everything_on
 
 from revseq_cli.commands import batch, manifest, run, supervisor
 from revseq_cli.formats.contract import Layout
@@ -352,11 +352,7 @@ def test_a_bar_on_a_terminal_and_reports_in_a_pipe(files):
     with (files / "report").open("w") as report:
         process = subprocess.Popen(command, cwd=files, stdout=report, stderr=sub, env=environment)
     os.close(sub)
-    shown = b""
-    with contextlib.suppress(OSError):  # Linux's end of file on a terminal
-        while piece := os.read(main, 65536):
-            shown += piece
-    os.close(main)
+    shown = everything_on(main)
     assert process.wait() == 1
     assert len((files / "report").read_text().splitlines()) == 1200
     assert b"schema" not in shown

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+_LONGEST_MESSAGE = 340  # characters
+
+
 class _Command(click.Command):
     """A command that refuses an option with one value if it is given twice; Click would ignore the first value."""
 
@@ -31,3 +34,9 @@ def _takes_one_value(option: click.Option) -> bool:
 def command(name: str, text: str, **attributes: Any) -> Callable[[Callable[..., Any]], click.Command]:
     """A decorator that makes a command; `text` is its help, since python -OO removes docstrings."""
     return click.command(name, cls=_Command, help=text, **attributes)
+
+
+def message_of_click(text: str) -> str:
+    """A message of Click on one line, cut where a value of the user's makes it very long."""
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}..."

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from revseq_cli.commands import base, options, run
-from revseq_cli.ground.errors import EngineError, FormatError, TensorIOError, UsageError, clicks_text, printable, worded
+from revseq_cli.ground.errors import EngineError, FormatError, TensorIOError, UsageError, printable, worded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -127,7 +127,7 @@ def _columns() -> dict[str, Column]:
         try:
             return parameter.type_cast_value(context, word)
         except click.BadParameter as e:
-            raise UsageError(clicks_text(e.message)) from None
+            raise UsageError(base.message_of_click(e.message)) from None
 
     return {
         max(each.opts, key=len).lstrip("-"): Column(str(each.name), functools.partial(parsed, each))

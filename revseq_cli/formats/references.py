@@ -88,6 +88,16 @@ class Reference:
         return STDIN if self.is_stdin else self.path
 
     @functools.cached_property
+    def row(self) -> Format:
+        """The format of an input: by option, else by first bytes, else by suffix; FormatError if none of them is known.
+
+        The first bytes are read on the first call.
+        """
+        if self.inline is not None:
+            return TEXT
+        return named(self.format) or _by_bytes(self) or format_to_write(self)
+
+    @functools.cached_property
     def text(self) -> Text:
         """The whole text, read on the first call; FormatError if it is not text."""
         if self.is_stdin:
@@ -104,13 +114,6 @@ def _by_bytes(reference: Reference) -> Format | None:
         return ZARR if metadata.is_store(Path(reference.path)) else None
     by_itself, by_its_suffix = named(format_by_bytes(reference.path)), by_suffix(reference.path)
     return by_its_suffix if {by_itself, by_its_suffix} == {JSON, TEXT} else by_itself
-
-
-def format_of(reference: Reference) -> Format:
-    """The format of an input: by option, else by first bytes, else by suffix; FormatError if none of them is known."""
-    if reference.inline is not None:
-        reference = replace(reference, format=TEXT.name)
-    return named(reference.format) or _by_bytes(reference) or format_to_write(reference)
 
 
 def format_to_write(reference: Reference) -> Format:

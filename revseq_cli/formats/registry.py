@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from revseq_cli.formats import models, npy
 from revseq_cli.formats.contract import MOST_OTHERS, Layout, left_behind
-from revseq_cli.formats.references import STDIN, Reference, format_of, format_to_write, standard_input
+from revseq_cli.formats.references import STDIN, Reference, format_to_write, standard_input
 from revseq_cli.formats.storage.newfile import NewFile, NewFolder, Scratch
 from revseq_cli.formats.table import FORMATS, JSON, TEXT, Format
 from revseq_cli.formats.zarr import metadata
@@ -26,22 +26,21 @@ if TYPE_CHECKING:
 
 def names_in(reference: Reference) -> Iterable[str]:
     """The names of the tensors of a file; none for a format without names."""
-    row = format_of(reference)
-    return row.load().names_in(reference.path) if row.names else ()
+    return reference.row.load().names_in(reference.path) if reference.row.names else ()
 
 
 def holds_text(reference: Reference) -> bool:
     """Whether the reference is to a file or pipe of text in the bracket notation."""
     if reference.is_stdin:
         return isinstance(standard_input(), bytes)
-    return reference.inline is None and format_of(reference) is TEXT
+    return reference.inline is None and reference.row is TEXT
 
 
 def model_of(reference: Reference) -> models.ModelText | None:
     """The DxDispatch model behind the reference, or None if it is something else."""
     if reference.key or reference.inline is not None:
         return None
-    if not holds_text(reference) and (reference.is_stdin or format_of(reference) is not JSON):
+    if not holds_text(reference) and (reference.is_stdin or reference.row is not JSON):
         return None
     return models.ModelText.read(reference.text) if dxdispatch.is_model(reference.text.text) else None
 
@@ -49,8 +48,8 @@ def model_of(reference: Reference) -> models.ModelText | None:
 def open_source(reference: Reference, types: TextTypes) -> Source:
     """Read the header of the tensor; RevseqError if it is not a tensor that this program can read."""
     if not reference.is_stdin:
-        return format_of(reference).load().open_source(reference, types)
-    if reference.format and format_of(reference).names:  # formats with names are not read from first byte to last
+        return reference.row.load().open_source(reference, types)
+    if reference.format and reference.row.names:  # formats with names are not read from first byte to last
         raise FormatError(
             f".{reference.format} cannot be read from a pipe", "a real file", "save it to a file first", STDIN
         )

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from typing import Self
 
 _LONGEST = 200  # characters of a name in a list
-_LONGEST_OF_CLICK = 340
 _LONGEST_LINE = 6000  # characters of a line in a message; the longest path has 4,096
 
 
@@ -31,12 +30,6 @@ def listed(names: Iterable[str], most: int = 10) -> str:
     return (
         ", ".join(printable(name if len(name) <= _LONGEST else f"{name[:_LONGEST]}...") for name in names[:most]) + more
     )
-
-
-def clicks_text(text: str) -> str:
-    """A message of Click on one line, cut where a value of the user's makes it very long."""
-    text = " ".join(text.split())
-    return text if len(text) <= _LONGEST_OF_CLICK else f"{text[:_LONGEST_OF_CLICK]}..."
 
 
 def shown_line(line: str) -> str:

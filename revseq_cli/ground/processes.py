@@ -109,7 +109,7 @@ class Process:
             # The worker inherits the mask, so no signal ends it before it can ignore them.
             with starting(), stopping.deferred(), stopping.masked(), theirs:
                 self._process.start()
-        except BaseException:  # Stopped, too
+        except BaseException:  # Stopped is one: it goes on, and our end must not stay open
             ours.close()
             raise
         stopping.at_once[self] = self._process.kill

@@ -116,7 +116,7 @@ class Constraint:
 class SpecError(RevseqError, ValueError):
     """Tensors that break rules of the operator or of the feature level; `violations` has every broken rule.
 
-    `names` says what the user called each tensor.
+    `names` says what the user called each tensor; one that it lacks has its name in the operator.
     """
 
     def __init__(self, violations: tuple[Constraint, ...], names: dict[str, str]) -> None:
@@ -130,7 +130,9 @@ class SpecError(RevseqError, ValueError):
     def parts(self) -> Sequence[RevseqError]:
         """An error for each violation."""
         return [
-            RevseqError(f"{v.property} is {v.found}", f"{v.wanted} ({v.rule})", v.hint, self.names[v.tensor])
+            RevseqError(
+                f"{v.property} is {v.found}", f"{v.wanted} ({v.rule})", v.hint, self.names.get(v.tensor, v.tensor)
+            )
             for v in self.violations
         ]
 
@@ -179,7 +181,7 @@ def require(
     """Raise SpecError with every violation; `names` says what to call each tensor in the message."""
     broken = violations(values, lengths, axis, level)
     if broken:
-        raise SpecError(broken, {INPUT: INPUT, LENGTHS: LENGTHS, OUTPUT: OUTPUT, "": ""} | (names or {}))
+        raise SpecError(broken, names or {})
 
 
 def _level_constraints(tensors: dict[str, TensorDesc], level: FeatureLevel) -> Iterator[Constraint]:

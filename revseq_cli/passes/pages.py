@@ -82,10 +82,8 @@ def _examine(text: Text, number: int, example: Example, level: FeatureLevel) -> 
         output = notation_source(text, written, TextTypes(None, work.values.desc.data_type))
         broken = spec.violations(work.values.desc, work.lengths.desc, work.axis, level, output.desc)
         if broken:
-            problems = tuple(
-                f"{c.tensor} {c.property} is {c.found}; wanted: {c.wanted} ({c.rule})".strip() for c in broken
-            )
-            return Finding(number, example.line, problems)
+            parts = spec.SpecError(broken, {}).parts()
+            return Finding(number, example.line, tuple(f"{each.where} {_message(each)}".strip() for each in parts))
         lengths = work.lengths.read()
         wrong = differences(output.read(), kernel.reverse(work.values.read(), lengths, work.axis))
         clamped = kernel.count_lengths(lengths, work.values.sizes[work.axis]).clamped
