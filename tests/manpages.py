@@ -94,11 +94,13 @@ _WRITTEN = {
     "output": "the file's name",
     "bytes": "the size of all elements in bytes",
     "verified": "whether the output was read back and compared",
-    "notes": "a list of what could not be kept and, with --verify, of chunks that the inputs do not store",
+    "notes": "a list of what could not be kept, of lengths that were clamped and, with --verify, of chunks that the inputs do "
+    "not store",
     "sha256": "the digest of the file in hexadecimal, with --sha256",
 }
+_REVERSED = _WRITTEN | {"clamped": "the number of lengths above the axis size, which act as the axis size"}
 JSON = {
-    "run": _SCHEMA | _DESC | _WRITTEN | {
+    "run": _SCHEMA | _DESC | _REVERSED | {
         "plan": "with --dry-run, instead of the members about the output: blocks, block_bytes, read_bytes, write_bytes, "
         "engine, workers (null with a dask scheduler), memory (bytes), spooled (whether temporary files are needed) and, "
         "with a dask scheduler, its address as scheduler",
@@ -141,7 +143,7 @@ JSON = {
         "line": "the line of the job in the manifest; each job prints one object in one line",
         "ok": "whether the job is done",
         "error": "the message, or null",
-    } | _WRITTEN,
+    } | _REVERSED,
 }  # fmt: skip
 
 

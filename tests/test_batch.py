@@ -144,7 +144,7 @@ def test_json_reports_each_job_in_the_order_of_the_manifest(revseq, files):
     done = revseq("batch", "-", "--json", stdin=lines(*jobs).encode())
     assert done.status == 1
     digest = hashlib.sha256((files / "y3.npy").read_bytes()).hexdigest()
-    good = {"schema": 1, "ok": True, "error": None, "bytes": 48, "verified": False, "notes": []}
+    good = {"schema": 1, "ok": True, "error": None, "bytes": 48, "verified": False, "clamped": 0, "notes": []}
     bad = {"ok": False, "error": "Error: absent.npy: no such file", "bytes": 0}
     assert reports(done) == [
         good | {"line": 1, "output": "y0.npy"},

@@ -453,6 +453,28 @@ def terminal(forked):
     return run
 
 
+CLAMPED = "2 of 4 lengths are above the axis size 6, and act as 6"
+
+
+def test_clamping_is_told(revseq, tmp_path):
+    """On standard error, in --json, and for each job of a batch; each given length counts once."""
+    np.save(tmp_path / "x.npy", np.arange(240, dtype="f4").reshape(4, 10, 6))
+    np.save(tmp_path / "lengths.npy", np.array([2, 5, 10, 7]))
+    job = ("x.npy", "lengths.npy", "--axis", 2, "--batch-axis", 0, "--lengths-dtype", "UINT32")
+    assert revseq("run", *job).ok().err == f"Note: {CLAMPED}\n"
+    assert revseq("run", *job, "-o", "y.npy").ok().err == f"Note: {CLAMPED}\n"
+    assert revseq("run", *job, "-o", "quiet.npy", "-q").ok().err == ""
+    report = json.loads(revseq("run", *job, "-o", "z.npy", "--json").ok().out)
+    assert (report["clamped"], report["notes"]) == (2, [CLAMPED])
+    (tmp_path / "jobs.csv").write_text("input,lengths,axis,output\nx.npy,lengths.npy,2,b.npy\nx.npy,lengths.npy,1,c.npy\n")
+    done = revseq("batch", "jobs.csv", "--batch-axis", 0, "--lengths-dtype", "UINT32", "--json").ok()
+    assert [json.loads(line)["clamped"] for line in done.out.splitlines()] == [2, 0]
+    assert done.err == f"Note: jobs.csv: line 2: {CLAMPED}\n"
+    one = revseq("run", "[[1, 2]]", "[[3]]", "--axis", 1).ok()
+    assert one.err == "Note: 1 of 1 length is above the axis size 2, and acts as 2\n"
+    assert revseq("run", "[[1, 2]]", "[[2]]", "--axis", 1).ok().err == ""
+
+
 def test_what_moved_stands_out_on_a_terminal(revseq, terminal):
     job = ("run", "samples/page.md::1", "--example")
     plain = revseq(*job, cwd=ROOT).ok().out

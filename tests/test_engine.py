@@ -31,6 +31,7 @@ from revseq_cli.passes.arrangement import Arrangement, Resources, arrange, arran
 from revseq_cli.passes.engines.crew import results
 from revseq_cli.passes.engines.table import DEFAULT_MEMORY, ENGINES, NAMES, SERIAL
 from revseq_cli.passes.jobs import Job, Request, load
+from revseq_cli.passes.lengths import WidenedSource
 from revseq_cli.passes.plan import make_plan
 from revseq_cli.report.words import message, spelled
 
@@ -55,13 +56,13 @@ def make_job(tmp_path, shape, axis, *, order="C", dtype="f4", suffix=".npy", see
 
 
 def run(job, path, resources):
-    """The reversal into a file; its arrangement."""
+    """The reversal into a file; its arrangement, and how many lengths were clamped."""
     sink = registry.create_sink(references.Reference.file(str(path)), job.values, overwrite=True)
     arrangement = arrange(job, resources, sink)
     with sink:
-        reversal.reverse(job, sink, arrangement)
+        clamped = reversal.reverse(job, sink, arrangement)
         reversal.verify(job, sink, arrangement)
-    return arrangement
+    return arrangement, clamped
 
 
 @pytest.mark.parametrize("name", REAL)
@@ -69,7 +70,9 @@ def run(job, path, resources):
 @pytest.mark.parametrize("source", [".npy", ".h5"])
 def test_formats_and_engines(tmp_path, name, suffix, source):
     job, values, lengths = make_job(tmp_path, (9, 40, 11), 1, suffix=source, dtype="i4")
-    arrangement = run(job, tmp_path / f"y{suffix}", Resources(name, 2, 20_000 if name == "serial" else 40_000))
+    resources = Resources(name, 2, 20_000 if name == "serial" else 40_000)
+    arrangement, clamped = run(job, tmp_path / f"y{suffix}", resources)
+    assert clamped == (lengths > 40).sum() > 0
     assert arrangement.plan.block_count > 2
     assert arrangement.engine.name == name
     back = load(Request(str(tmp_path / f"y{suffix}"), str(tmp_path / "n.npy"), 1)).values.read()
@@ -83,7 +86,8 @@ def test_formats_and_engines(tmp_path, name, suffix, source):
 @pytest.mark.parametrize("memory", [40_000, 200_000])
 def test_lines_larger_than_the_memory(tmp_path, shape, axis, order, memory):
     job, values, lengths = make_job(tmp_path, shape, axis, order=order, dtype="f8")
-    arrangement = run(job, tmp_path / "y.npy", Resources("serial", 1, memory))
+    arrangement, clamped = run(job, tmp_path / "y.npy", Resources("serial", 1, memory))
+    assert clamped == (lengths > shape[axis]).sum()
     assert arrangement.need <= memory
     assert arrangement.plan.block_count > 1
     assert oracle.same_bits(np.load(tmp_path / "y.npy"), expected(values, lengths, axis))
@@ -103,9 +107,23 @@ def test_any_plan_gives_the_same(data):
         shape, axis, most_elements=data.draw(st.integers(1, 60)), grain=(1,) * len(shape), order=job.values.order
     )
     with HeldSink(job.values) as sink:
-        reversal.reverse(job, sink, Arrangement(plan, SERIAL, 1, 0))
+        assert reversal.reverse(job, sink, Arrangement(plan, SERIAL, 1, 0)) == (lengths > shape[axis]).sum()
     assert oracle.same_bits(sink.values, oracle.reverse(values, lengths, axis))
     reversal.verify(job, sink, Arrangement(plan, SERIAL, 1, 0))
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_each_length_of_a_batch_axis_is_counted_once(data):
+    """Whatever the plan, and however often a length is used."""
+    shape = tuple(data.draw(st.lists(st.integers(1, 5), min_size=2, max_size=4)))
+    axis, batch_axis = data.draw(st.permutations(range(len(shape))))[:2]
+    lengths = np.array(data.draw(st.lists(st.integers(0, 6), min_size=shape[batch_axis], max_size=shape[batch_axis])))
+    values = np.zeros(shape, np.float32)
+    job = Job(held(values), WidenedSource(held(lengths.astype("u4")), shape, axis, batch_axis), axis, batch_axis)
+    plan = make_plan(shape, axis, most_elements=data.draw(st.integers(1, 60)), grain=(1,) * len(shape), order="C")
+    with HeldSink(job.values) as sink:
+        assert reversal.reverse(job, sink, Arrangement(plan, SERIAL, 1, 0)) == (lengths > shape[axis]).sum()
 
 
 def test_too_little_memory_is_said_with_what_it_takes(tmp_path):

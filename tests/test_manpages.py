@@ -59,7 +59,7 @@ def test_the_examples_run(revseq, name, tmp_path):
     ("args", "without"),
     [
         (("run", "samples/example1.txt", "-o", "y.npy", "--sha256"), {"plan"}),
-        (("run", "samples/example1.txt", "--dry-run"), {"output", "bytes", "verified", "notes", "sha256"}),
+        (("run", "samples/example1.txt", "--dry-run"), {"output", "bytes", "verified", "clamped", "notes", "sha256"}),
         (("check", "samples/example1.txt"), set()), (("verify", "samples/page.md"), set()),
         (("show", "samples/example1.npy", "--stats"), set()), (("levels",), set()),
         (("convert", "samples/example1.npy", "y.h5", "--sha256"), set()),

@@ -282,12 +282,12 @@ class _Batch:
 
         entry, outcome = self._entries[index], None
 
-        def done(digest: str | None) -> Outcome:
+        def done(written: run.Written) -> Outcome:
             size, notes = delivery.job.values.desc.total_bytes, tuple(delivery.sink.notes)
-            return Outcome(entry.line, entry.options["output"], None, size, delivery.target.verify, notes, digest)
+            return Outcome(entry.line, entry.options["output"], None, size, delivery.target.verify, notes, *written)
 
-        def complete(digest: str | None) -> None:
-            self._send(Event("complete", index, done(digest), delivery.sink.file.temporary))
+        def complete(written: run.Written) -> None:
+            self._send(Event("complete", index, done(written), delivery.sink.file.temporary))
 
         if not self._halted.is_set():
             try:

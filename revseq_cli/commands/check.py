@@ -59,7 +59,7 @@ def command(
     valid = all(constraint.ok for constraint in constraints)
     if example and valid:
         textfiles.require_text(values, job.values.name)
-        output = reversal.reversed_in_memory(job, Resources())
+        output, _ = reversal.reversed_in_memory(job, Resources())
         most = view.MOST_ON_TERMINAL if options.is_terminal() and not full else None
         click.echo(view.example_text(job.values, job.lengths, job.axis, output, most, console.marks), color=True)
         return 0

@@ -7,7 +7,7 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -155,6 +155,13 @@ class Target:
         return Delivery(job, self, sink, arrange(job, resources, sink))
 
 
+class Written(NamedTuple):
+    """What is known of a new file: how many lengths are above the axis size, and its SHA-256 if it was asked for."""
+
+    clamped: int
+    sha256: str | None
+
+
 @dataclass(frozen=True)
 class Delivery:
     """A job whose output goes to a file, ready to run, for `run` and `batch`."""
@@ -173,11 +180,11 @@ class Delivery:
         self,
         advance: Callable[[int], None],
         drawing: NewFile | None = None,
-        complete: Callable[[str | None], None] = lambda _: None,
-    ) -> str | None:
-        """Reverse into the new file; the file's SHA-256 if it was asked for, else None.
+        complete: Callable[[Written], None] = lambda _: None,
+    ) -> Written:
+        """Reverse into the new file.
 
-        `advance` gets the number of bytes of each block, and `complete` the digest before the file gets its name.
+        `advance` gets the number of bytes of each block, and `complete` the result before the file gets its name.
         """
         from revseq_cli.formats.storage.together import Together
         from revseq_cli.passes import reversal
@@ -185,17 +192,20 @@ class Delivery:
         item_size = self.job.values.dtype.itemsize
         together = Together(*filter(None, [self.sink.file, drawing]))
         with together, self.sink:
-            reversal.reverse(self.job, self.sink, self.arrangement, lambda elements: advance(elements * item_size))
+            clamped = reversal.reverse(
+                self.job, self.sink, self.arrangement, lambda elements: advance(elements * item_size)
+            )
+            self.sink.notes += self.job.clamping(clamped)
             if self.target.verify:
                 reversal.verify(self.job, self.sink, self.arrangement, lambda elements: advance(elements * item_size))
                 self.sink.notes += self.job.gaps()
             self.job.recheck()
-            digest = self.sink.digest() if self.target.sha256 else None
+            written = Written(clamped, self.sink.digest() if self.target.sha256 else None)
             if drawing:
                 _draw(drawing, self.job, self.sink.written())
-            complete(digest)
+            complete(written)
         self.sink.notes += tuple(together.notes)
-        return digest
+        return written
 
 
 def _refuse_layout(layout: Layout) -> None:
@@ -223,13 +233,13 @@ def _write(delivery: Delivery, console: options.Console, drawing: NewFile | None
     console.detail(tables.plan(values, lengths, axis, delivery.arrangement))
     with stopping.deferred(), Progress(delivery.total_bytes, shown=console.shows_progress) as bar:
         console.dashboard(delivery.arrangement)
-        digest = delivery.run(bar.advance, drawing)
+        written = delivery.run(bar.advance, drawing)
     for note in delivery.sink.notes:
         console.note(note)
     path, verify = delivery.target.reference.path, delivery.target.verify
     console.detail(f"wrote {path}{', and verified it' if verify else ''}")
     if as_json:
-        click.echo(objects.run(values, lengths, axis, path, delivery.sink.notes, verified=verify, sha256=digest))
+        click.echo(objects.run(values, lengths, axis, path, delivery.sink.notes, verified=verify, **written._asdict()))
 
 
 def _print(
@@ -250,7 +260,7 @@ def _print(
 
     if row.is_text:
         textfiles.require_text(job.values.desc, job.values.name)
-    result = reversal.reversed_in_memory(job, resources)
+    result, clamped = reversal.reversed_in_memory(job, resources)
     most = view.MOST_ON_TERMINAL if options.is_terminal() and not full else None
     if not row.is_shown:
         row.load().write_to(sys.stdout.buffer, result)
@@ -259,6 +269,8 @@ def _print(
     else:
         click.echo(view.result_text(job.lengths, job.axis, result, most, console.marks), color=True)
     sys.stdout.flush()
+    for note in job.clamping(clamped):
+        console.note(note)
     if drawing:
         with Together(drawing) as together:
             _draw(drawing, job, result)

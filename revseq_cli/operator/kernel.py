@@ -212,5 +212,14 @@ def count_lengths(lengths: NDArray[Any], size: int) -> LengthCounts:
     """What these lengths, unsigned and of any shape, do to lines of `size` elements."""
     once = _once(lengths)
     times = lengths.size // once.size
-    clamped = np.count_nonzero(once > np.uint64(size))
-    return LengthCounts(lengths.size, int(clamped) * times, int(np.count_nonzero(clamp(once, size) <= 1)) * times)
+    unchanged = int(np.count_nonzero(clamp(once, size) <= 1))
+    return LengthCounts(lengths.size, count_clamped(lengths, size), unchanged * times)
+
+
+def count_clamped(lengths: NDArray[Any], size: int) -> int:
+    """How many of these lengths, unsigned and of any shape, are above `size`."""
+    once = _once(lengths)
+    # The maximum takes a fifth of the time of the comparison, and mostly no length is above.
+    if int(once.max(initial=0)) <= size:
+        return 0
+    return int(np.count_nonzero(once > np.uint64(size))) * (lengths.size // once.size)

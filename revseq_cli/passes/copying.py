@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from revseq_cli.formats.registry import create_scratch
 from revseq_cli.passes.arrangement import Arrangement, arrange_move
-from revseq_cli.passes.tasks import Task, deliver_all
+from revseq_cli.passes.tasks import Block, Task, deliver_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import Sink, Source, Ticket
 
@@ -41,5 +39,5 @@ def spooled(source: Source, sink: Sink, arrangement: Arrangement) -> Iterator[So
         yield spool.written()
 
 
-def _read(ticket: Ticket) -> NDArray[Any]:
-    return ticket.read()
+def _read(ticket: Ticket) -> Block:
+    return Block(ticket.read())

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from revseq_cli.operator import kernel
 from revseq_cli.passes.arrangement import Resources, arrange_fold
 from revseq_cli.passes.engines.crew import results
-from revseq_cli.passes.lengths import WidenedSource
 from revseq_cli.passes.statistics import Statistics
 from revseq_cli.passes.tasks import Task
 
@@ -36,8 +35,8 @@ def _summarized(ticket: Ticket) -> Statistics:
 
 def count_lengths(job: Job, resources: Resources) -> kernel.LengthCounts:
     """The counts of the job's lengths, each as often as the user gave it."""
-    lengths = job.lengths.original if isinstance(job.lengths, WidenedSource) else job.lengths
-    return sum(_folded(lengths, CountLengths(job.values.sizes[job.axis]), resources), kernel.LengthCounts())
+    step = CountLengths(job.values.sizes[job.axis])
+    return sum(_folded(job.given_lengths, step, resources), kernel.LengthCounts())
 
 
 def statistics(source: Source, resources: Resources) -> Statistics:

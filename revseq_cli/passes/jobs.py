@@ -19,6 +19,7 @@ from revseq_cli.texts.examples import find_examples
 if TYPE_CHECKING:
     from revseq_cli.formats.contract import Source
     from revseq_cli.formats.documents import Text
+    from revseq_cli.formats.regions import Region
     from revseq_cli.formats.storage.positioned import Identity
     from revseq_cli.texts.examples import Example
 
@@ -44,6 +45,30 @@ class Job:
     def inputs(self) -> list[Identity]:
         """The files that are read, which no output may replace."""
         return [*self.values.files, *self.lengths.files]
+
+    @property
+    def given_lengths(self) -> Source:
+        """The lengths as they were given: of rank 1 with a batch axis."""
+        return self.lengths.original if isinstance(self.lengths, WidenedSource) else self.lengths
+
+    def counted_lengths(self, region: Region) -> Region | None:
+        """The part of a block's lengths to count so that each given length counts once; None if another block has it.
+
+        A length is used at every index along the axis, and with a batch axis along all other dimensions.
+        """
+        repeats = [d == self.axis or self.batch_axis not in (None, d) for d in range(len(region))]
+        if any(repeated and part.start for repeated, part in zip(repeats, region, strict=True)):
+            return None
+        return tuple(slice(0, 1) if repeated else slice(None) for repeated in repeats)
+
+    def clamping(self, clamped: int) -> tuple[str, ...]:
+        """A note that so many of the given lengths are above the axis size; none for 0."""
+        if not clamped:
+            return ()
+        total, size = self.given_lengths.desc.element_count, self.values.sizes[self.axis]
+        verbs = ("is", "acts") if clamped == 1 else ("are", "act")
+        noun = "length" if total == 1 else "lengths"
+        return (f"{clamped:,} of {total:,} {noun} {verbs[0]} above the axis size {size:,}, and {verbs[1]} as {size:,}",)
 
     def recheck(self) -> None:
         """Raise TensorIOError if an input file has changed since its header was read."""

@@ -16,7 +16,7 @@ from revseq_cli.passes.arrangement import Arrangement, Resources, arrange
 from revseq_cli.passes.copying import move, spooled
 from revseq_cli.passes.differences import first_difference
 from revseq_cli.passes.engines.crew import results
-from revseq_cli.passes.tasks import UNTRUE_HINT, Task, deliver_all, elements
+from revseq_cli.passes.tasks import UNTRUE_HINT, Block, Task, deliver_all, elements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,27 +31,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reverse:
-    """The step that reverses a block of whole lines."""
+    """The step that reverses a block of whole lines; `counted` is the part of its lengths to count, if any."""
 
     axis: int
+    counted: Region | None
 
-    def __call__(self, values: Ticket, lengths: Ticket) -> NDArray[Any]:
+    def __call__(self, values: Ticket, lengths: Ticket) -> Block:
         """The reversed block."""
-        return kernel.reverse(values.read(), lengths.read(), self.axis)
+        of_lines, block = lengths.read(), values.read()
+        clamped = _clamped(of_lines, self.counted, block.shape[self.axis])
+        return Block(kernel.reverse(block, of_lines, self.axis), clamped)
 
 
 @dataclass(frozen=True)
 class ReverseCut:
-    """The step that reverses a block of parts of lines; it reads what it needs of the other parts from `source`."""
+    """The step that reverses a block of parts of lines; it reads what it needs of the other parts from `source`.
+
+    `counted` is the part of the block's lengths to count, if any.
+    """
 
     source: Source
     axis: int
     region: Region
+    counted: Region | None
 
-    def __call__(self, lengths: Ticket) -> NDArray[Any]:
+    def __call__(self, lengths: Ticket) -> Block:
         """The reversed block: a copy of the input, then for each different length one read of what is reversed."""
-        part = self.region[self.axis]
-        clamped = kernel.clamp(lengths.read(), self.source.sizes[self.axis])
+        part, size = self.region[self.axis], self.source.sizes[self.axis]
+        of_lines = lengths.read()
+        clamped = kernel.clamp(of_lines, size)
         out = self._read(self.region).copy()  # a source in memory returns a view of itself
         for length in np.unique(clamped[clamped > part.start]).tolist():
             backwards, _ = kernel.mirrored(part.start, part.stop, length)
@@ -64,7 +72,7 @@ class ReverseCut:
             chosen = lines[tuple(box)]
             box[self.axis] = slice(0, reversed_part.shape[self.axis])
             np.copyto(out[tuple(box)], reversed_part, where=chosen)
-        return out
+        return Block(out, _clamped(of_lines, self.counted, size))
 
     def _read(self, region: Region) -> NDArray[Any]:
         return self.source.ticket(region).read()
@@ -72,32 +80,37 @@ class ReverseCut:
 
 @dataclass(frozen=True)
 class Differ:
-    """The step that compares a block with the result of another step."""
+    """The step that compares a block with the block that another step makes."""
 
-    step: Callable[..., NDArray[Any]]
+    step: Callable[..., Block]
 
     def __call__(self, values: Ticket, *others: Ticket) -> tuple[int, ...] | None:
         """The index in the block of the first element with other bits, or None."""
-        return first_difference(values.read(), self.step(*others))
+        return first_difference(values.read(), self.step(*others).values)
 
 
-def reverse(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> None:
-    """Reverse into the sink, which the caller has entered; `done` gets the number of elements of each block."""
+def reverse(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> int:
+    """Reverse into the sink, which the caller has entered; the number of lengths that are above the axis size.
+
+    `done` gets the number of elements of each block.
+    """
     with _at_hand(job, sink, arrangement) as ready:
         if not (arrangement.spooled and sink.chunks):
-            deliver_all(_reversals(ready, ready.values, arrangement.plan, sink.outlet()), sink, arrangement, done)
-            return
+            tasks = _reversals(ready, ready.values, arrangement.plan, sink.outlet())
+            return deliver_all(tasks, sink, arrangement, done)
         with create_scratch(sink.beside, ready.values) as turned:
-            deliver_all(_reversals(ready, ready.values, arrangement.plan, turned.outlet()), turned, arrangement, done)
+            tasks = _reversals(ready, ready.values, arrangement.plan, turned.outlet())
+            clamped = deliver_all(tasks, turned, arrangement, done)
             move(turned.written(), sink, arrangement)
+        return clamped
 
 
-def reversed_in_memory(job: Job, resources: Resources) -> Source:
-    """The result in memory, for printing."""
+def reversed_in_memory(job: Job, resources: Resources) -> tuple[Source, int]:
+    """The result in memory, for printing, and the number of lengths that are above the axis size."""
     with HeldSink(job.values) as sink:
-        reverse(job, sink, arrange(job, resources))
+        clamped = reverse(job, sink, arrange(job, resources))
     job.recheck()
-    return sink.written()
+    return sink.written(), clamped
 
 
 def verify(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> None:
@@ -144,7 +157,13 @@ def _reversals(job: Job, source: Source, plan: Plan, outlet: Outlet | None) -> I
     """The tasks that reverse `source` by the job's lengths, one for each block."""
     for region in plan:
         lengths = job.lengths.ticket((*region[: job.axis], slice(0, 1), *region[job.axis + 1 :]))
+        counted = job.counted_lengths(region)
         if plan.cuts_lines:
-            yield Task(ReverseCut(source, job.axis, region), (lengths,), region, outlet)
+            yield Task(ReverseCut(source, job.axis, region, counted), (lengths,), region, outlet)
         else:
-            yield Task(Reverse(job.axis), (source.ticket(region), lengths), region, outlet)
+            yield Task(Reverse(job.axis, counted), (source.ticket(region), lengths), region, outlet)
+
+
+def _clamped(lengths: NDArray[Any], counted: Region | None, size: int) -> int:
+    """How many lengths of that part of a block's lengths are above `size`."""
+    return 0 if counted is None else kernel.count_clamped(lengths[counted], size)

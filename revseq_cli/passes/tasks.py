@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from revseq_cli.passes.engines.crew import results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import Outlet, Sink, Ticket
     from revseq_cli.formats.regions import Region
@@ -22,9 +24,23 @@ UNTRUE_HINT = (
 )
 
 
+class Block(NamedTuple):
+    """What a step makes for an outlet: the values of the block, and how many of its lengths are above the axis size."""
+
+    values: NDArray[Any]
+    clamped: int = 0
+
+
+class Delivered(NamedTuple):
+    """What the parent gets of a block that an outlet has stored: what is left to do, and the block's `clamped`."""
+
+    parcel: object
+    clamped: int
+
+
 @dataclass(frozen=True)
 class Task:
-    """The work on one block, which pickles: `step` reads the tickets, and the outlet stores the result."""
+    """The work on one block, which pickles: `step` reads the tickets, and the outlet stores the Block that it makes."""
 
     step: Callable[..., Any]
     tickets: tuple[Ticket, ...]
@@ -32,17 +48,25 @@ class Task:
     outlet: Outlet | None
 
     def __call__(self) -> tuple[Region, Any]:
-        """The region, and what the parent gets: what the outlet left to do, or without an outlet the step's result."""
+        """The region, and what the parent gets: a Delivered, or without an outlet the step's result."""
         result = self.step(*self.tickets)
-        return self.region, result if self.outlet is None else self.outlet.deliver(self.region, result)
+        if self.outlet is None:
+            return self.region, result
+        return self.region, Delivered(self.outlet.deliver(self.region, result.values), result.clamped)
 
 
-def deliver_all(tasks: Iterable[Task], sink: Sink, arrangement: Arrangement, done: Callable[[int], None]) -> None:
-    """Run the tasks, and let the sink finish each; `done` gets the number of elements of each block."""
-    for region, parcel in results(tasks, arrangement):
-        if parcel is not None:
-            sink.receive(parcel)
+def deliver_all(tasks: Iterable[Task], sink: Sink, arrangement: Arrangement, done: Callable[[int], None]) -> int:
+    """Run the tasks, and let the sink finish each; the number of lengths that are above the axis size.
+
+    `done` gets the number of elements of each block.
+    """
+    clamped = 0
+    for region, delivered in results(tasks, arrangement):
+        if delivered.parcel is not None:
+            sink.receive(delivered.parcel)
+        clamped += delivered.clamped
         done(elements(region))
+    return clamped
 
 
 def elements(region: Region) -> int:

@@ -35,10 +35,12 @@ def run(
     notes: Sequence[str | Words],
     *,
     verified: bool,
+    clamped: int,
     sha256: str | None,
 ) -> str:
-    """The report of `run`; with a digest only if it was asked for."""
-    done = {"output": output, "bytes": values.total_bytes, "verified": verified, "notes": [*map(spelled, notes)]}
+    """The report of `run`; with a digest only if it was asked for. `clamped` lengths are above the axis size."""
+    done = {"output": output, "bytes": values.total_bytes, "verified": verified, "clamped": clamped}
+    done |= {"notes": [*map(spelled, notes)]}
     digest = {"sha256": sha256} if sha256 else {}
     return _as_json({**_job_json(values, lengths, axis), **done, **digest})
 
@@ -138,10 +140,11 @@ def pages(reports: dict[str, PageReport | RevseqError], level: FeatureLevel) -> 
 
 def outcome(outcome: Outcome) -> str:
     """The report of `batch` on one job; with a digest only if it was asked for."""
-    line, output, error, size, verified, notes, sha256 = outcome
+    line, output, error, size, verified, notes, clamped, sha256 = outcome
     result = {"line": line, "output": output, "ok": error is None, "error": message(error) if error else None}
     digest = {"sha256": sha256} if sha256 else {}
-    return _as_json({**result, "bytes": size, "verified": verified, "notes": [*map(spelled, notes)], **digest})
+    done = {"bytes": size, "verified": verified, "clamped": clamped, "notes": [*map(spelled, notes)]}
+    return _as_json({**result, **done, **digest})
 
 
 def levels(levels: Sequence[FeatureLevel]) -> str:

@@ -41,6 +41,7 @@ class Outcome(NamedTuple):
     bytes: int = 0
     verified: bool = False
     notes: Sequence[str | Words] = ()
+    clamped: int = 0
     sha256: str | None = None
 
 

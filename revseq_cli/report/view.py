@@ -63,12 +63,8 @@ def example_text(
 
 
 def result_text(lengths: Source, axis: int, result: Source, most: int | None, marks: Marks | None) -> str:
-    """The OutputTensor, shortened if it has more than `most` elements.
-
-    With `marks`, reversed elements are highlighted, and the number of clamped lengths stands below.
-    """
-    view = _View(lengths, axis, result.sizes, most, marks)
-    return view.tensor("OutputTensor", result) + view.remark()
+    """The OutputTensor, shortened if it has more than `most` elements; with `marks`, reversed ones are highlighted."""
+    return _View(lengths, axis, result.sizes, most, marks).tensor("OutputTensor", result)
 
 
 def picture(values: Source, lengths: Source, axis: int, result: Source) -> str:
@@ -139,9 +135,9 @@ class _View(NamedTuple):
         ends = self._ends()
         ends[self.axis] = [slice(0, 1)]
         highlight = self.marks and _Highlight(self._clamped, self.marks.clamped)
-        return self._text(name, self.lengths, ends, highlight) + self.remark()
+        return self._text(name, self.lengths, ends, highlight) + self._remark()
 
-    def remark(self) -> str:
+    def _remark(self) -> str:
         """With marks, a line that says how many lengths are clamped, if any; "" if the lengths are shortened."""
         if not self.marks or (self.most is not None and self.lengths.desc.element_count > self.most):
             return ""
