@@ -156,7 +156,7 @@ def _fail(error: Exception, verbose: int) -> int:
         traceback.print_exception(error)
     from revseq_cli.report.words import message
 
-    print(message(_worded(error)), file=sys.stderr, flush=True)
+    print(message(_worded(error), sys.argv[1:]), file=sys.stderr, flush=True)
     return _FAILED
 
 

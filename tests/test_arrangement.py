@@ -21,8 +21,8 @@ from revseq_cli.passes.arrangement import (
     choose,
     cut,
 )
+from revseq_cli.passes.assembly import Job
 from revseq_cli.passes.engines.table import BLOCK_BYTES, DASK, ENGINES, NAMES, PROCESSES, SERIAL, THREADS
-from revseq_cli.passes.jobs import Job
 from revseq_cli.passes.plan import Plan
 from revseq_cli.report.words import spelled
 

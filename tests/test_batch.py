@@ -29,6 +29,7 @@ from revseq_cli.ground import stopping
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.passes import jobs
 from revseq_cli.passes.arrangement import Resources
+from revseq_cli.passes.assembly import Request
 from revseq_cli.report.results import Outcome
 
 INPUT = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
@@ -118,7 +119,7 @@ def test_the_environment_counts_too(revseq, files):
 
 # The options of run that are defaults for all jobs, and columns of a manifest.
 DEFAULTS = {
-    "axis", "batch-axis", "dtype", "lengths-dtype", "feature-level", "format", "overwrite", "verify", "sha256", "chunks",
+    "axis", "batch-axis", "like", "rank", "dtype", "lengths-dtype", "feature-level", "format", "overwrite", "verify", "sha256", "chunks",
     "compression", "keep-others", "engine", "jobs", "memory", "scheduler", "scheduler-file",
 }  # fmt: skip
 
@@ -424,9 +425,9 @@ def test_what_runs_beside_others(files):
     ):
         np.save(files / "x.npy", np.zeros(sizes, np.float32))
         np.save(files / "n.npy", np.ones((sizes[0], 1), np.uint32))
-        work = jobs.load(jobs.Request(str(files / "x.npy"), str(files / "n.npy"), 1))
+        work = jobs.load(Request(str(files / "x.npy"), str(files / "n.npy"), 1))
         target = run.Target.of(
-            str(files / output), None, jobs.Request("x.npy"), Layout(), overwrite=False, verify=False, sha256=False
+            str(files / output), None, Request("x.npy"), Layout(), overwrite=False, verify=False, sha256=False
         )
         assert batch._is_small(target.delivery(work, Resources(memory=memory)), memory) is expected
 

@@ -110,7 +110,7 @@ def test_standard_input(revseq, files):
 
 def test_options_override_the_job_file(revseq, tmp_path):
     (tmp_path / "e.txt").write_bytes((SAMPLES / "example1.txt").read_bytes())
-    revseq("run", "e.txt", "--axis", 2).refused("{1,1,1,4}", "try --axis 3")
+    revseq("run", "e.txt", "--axis", 2).refused("{1,1,1,4}", "Hint: revseq run e.txt --axis 3\n")
     out = revseq("run", "e.txt", "[[[[1, 1, 1, 3]]]]", "--axis", 2).ok().out
     assert "[[[[1, 2, 3, 12]" in out.replace("  ", " ")
 
@@ -136,11 +136,13 @@ def test_axis_before_and_behind(revseq, tmp_path):
 def test_batch_axis(revseq, files):
     np.save(files / "rank1.npy", np.array([2, 4, 3]))
     done = revseq("run", "x.npy", "rank1.npy", "--axis", 1)
-    done.refused("Hint: one length per index of axis 0? add --batch-axis 0", "add --lengths-dtype UINT32")
+    done.refused("Hint: revseq run x.npy rank1.npy --axis 1 --batch-axis 0 --lengths-dtype UINT32\n")
     revseq("run", "x.npy", "rank1.npy", "--axis", 1, "--batch-axis", 0, "--lengths-dtype", "uint32", "-o", "y.npy").ok()
     for wrong in (-2, 1, 7, -1):  # counted from the end, the reversed axis, too large, the reversed axis from the end
         done = revseq("run", "x.npy", "rank1.npy", "--axis", 1, "--batch-axis", wrong, "--lengths-dtype", "uint32")
-        done.refused(f"the batch axis is {wrong}", "0 to 1, and not the reversed axis 1", "Hint: try --batch-axis 0\n")
+        done.refused(f"the batch axis is {wrong}", "0 to 1, and not the reversed axis 1")
+        typed = "--axis 1 --lengths-dtype uint32 --batch-axis 0"
+        assert done.err.endswith(f"Hint: revseq run x.npy rank1.npy {typed}\n")
     done = revseq("run", "x.npy", "rank1.npy", "--axis", 7, "--batch-axis", 0, "--lengths-dtype", "uint32")
     done.refused("Axis is 7")
     assert "dimension count is" not in done.err
@@ -203,8 +205,8 @@ def test_names_of_outputs_are_names(revseq, files):
 def test_signed_lengths_in_text_are_cast(revseq, tmp_path):
     text = (SAMPLES / "example1.txt").read_text()
     (tmp_path / "e.txt").write_text(text.replace("{1,1,3,1}, DataType:UINT32", "{1,1,3,1}, DataType:INT64"))
-    revseq("run", "e.txt").refused("DataType is INT64", "Hint: add --lengths-dtype UINT32")
-    revseq("run", "e.txt", "--feature-level", "none").refused("Hint: add --lengths-dtype UINT32")
+    revseq("run", "e.txt").refused("DataType is INT64", "Hint: revseq run e.txt --lengths-dtype UINT32\n")
+    revseq("run", "e.txt", "--feature-level", "none").refused("e.txt --feature-level none --lengths-dtype UINT32\n")
     assert revseq("run", "e.txt", "--lengths-dtype", "UINT32").ok().out in text
     revseq("run", "e.txt", "--lengths-dtype", "FLOAT32").refused("FLOAT32 is no data type of lengths")
 
@@ -240,7 +242,7 @@ def test_a_header_alone_matters_only_to_who_asks(revseq, tmp_path):
 
 
 def test_no_axis(revseq, files):
-    revseq("run", "x.npy", "n.npy").refused("no axis is given", "add --axis 1")
+    revseq("run", "x.npy", "n.npy").refused("no axis is given", "Hint: revseq run x.npy n.npy --axis 1\n")
 
 
 def test_format_overrides_the_suffix(revseq, files):
@@ -466,7 +468,9 @@ def test_clamping_is_told(revseq, tmp_path):
     assert revseq("run", *job, "-o", "quiet.npy", "-q").ok().err == ""
     report = json.loads(revseq("run", *job, "-o", "z.npy", "--json").ok().out)
     assert (report["clamped"], report["notes"]) == (2, [CLAMPED])
-    (tmp_path / "jobs.csv").write_text("input,lengths,axis,output\nx.npy,lengths.npy,2,b.npy\nx.npy,lengths.npy,1,c.npy\n")
+    (tmp_path / "jobs.csv").write_text(
+        "input,lengths,axis,output\nx.npy,lengths.npy,2,b.npy\nx.npy,lengths.npy,1,c.npy\n"
+    )
     done = revseq("batch", "jobs.csv", "--batch-axis", 0, "--lengths-dtype", "UINT32", "--json").ok()
     assert [json.loads(line)["clamped"] for line in done.out.splitlines()] == [2, 0]
     assert done.err == f"Note: jobs.csv: line 2: {CLAMPED}\n"

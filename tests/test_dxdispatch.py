@@ -13,8 +13,8 @@ from growth import is_linear
 
 from revseq_cli.ground.errors import FormatError, RevseqError
 from revseq_cli.ground.tensors import DataType, TensorDesc
-from revseq_cli.operator.spec import FeatureLevel
 from revseq_cli.passes import jobs
+from revseq_cli.passes.assembly import Request
 from revseq_cli.report.words import message
 from revseq_cli.texts import dxdispatch
 
@@ -201,7 +201,7 @@ def test_a_model_of_a_model(revseq, tmp_path):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("--axis", 2), ("Axis is 2", "try --axis 1")),
+        (("--axis", 2), ("Axis is 2", "Hint: revseq export x.npy n.npy -o model.json --axis 1\n")),
         (("--axis", 1, "--feature-level", "3_0"), ("dimension count is 2", "try --feature-level 4_0")),
         (("--axis", 1, "--feature-level", "none"), ("lifts DirectML's limits",)),
         (("--axis", 1, "-o", "model.txt"), ("model.txt: a model is JSON", "add -o model.json")),
@@ -328,7 +328,7 @@ DESC = (*OP, "desc")
         (at(*DESC, "Axis"), ("has no Axis",)),
         (at(*DESC, "Axis", value=-1), ("Axis of dispatchable op is -1", "a UINT")),
         (at(*DESC, "Axis", value=True), ("is true", "an integer")),
-        (at(*DESC, "Axis", value=7), ("Axis is 7", "try --axis 1")),
+        (at(*DESC, "Axis", value=7), ("Axis is 7", "use --axis 1")),
         (at(*DESC, "OutputTensor", "Sizes", value=[3, 2]), ("OutputTensor of dispatchable op is (Sizes:{3,2}",)),
         (at(*DESC, "InputTensor", "Sizes", value=[]), ("has 0 Sizes",)),
         (at(*DESC, "InputTensor", "Sizes", value=[2, "3"]), ('a size of InputTensor is "3"',)),
@@ -365,7 +365,7 @@ def test_models_that_are_refused(tmp_path, monkeypatch, change, words):
     changed = change(model)
     (tmp_path / "model.json").write_text(changed if isinstance(changed, str) else json.dumps(model))
     with pytest.raises(RevseqError) as error:
-        jobs.load(jobs.Request("model.json")).require(FeatureLevel.V5_0)
+        jobs.require(jobs.load(Request("model.json")))
     told = message(error.value)
     assert told.startswith("Error: model.json: ")
     assert len(told) < 1000

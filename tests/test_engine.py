@@ -28,9 +28,10 @@ from revseq_cli.formats.held import HeldSink, HeldSource
 from revseq_cli.ground.errors import EngineError, TensorIOError, UsageError
 from revseq_cli.passes import folds, reversal
 from revseq_cli.passes.arrangement import Arrangement, Resources, arrange, arrange_copy, arrange_pair
+from revseq_cli.passes.assembly import Job, Request
 from revseq_cli.passes.engines.crew import results
 from revseq_cli.passes.engines.table import DEFAULT_MEMORY, ENGINES, NAMES, SERIAL
-from revseq_cli.passes.jobs import Job, Request, load
+from revseq_cli.passes.jobs import load
 from revseq_cli.passes.lengths import WidenedSource
 from revseq_cli.passes.plan import make_plan
 from revseq_cli.report.words import message, spelled

@@ -27,7 +27,7 @@ from revseq_cli.ground import minifloats
 from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.passes.lengths import CastSource, WidenedSource
-from revseq_cli.report.words import message, spelled
+from revseq_cli.report.words import message
 
 
 class Contract:
@@ -576,25 +576,6 @@ class TestWidened:
     def test_wrong_axes(self, axis, batch):
         with pytest.raises(FormatError, match="the batch axis is"):
             WidenedSource(held(np.zeros(3, np.uint32)), (2, 3, 4), axis, batch)
-
-    @pytest.mark.parametrize(
-        ("lengths", "axis", "batch", "hint"),
-        [
-            (3, 2, -2, "try --batch-axis 1"),  # counted from the end
-            (3, 2, -3, "try --batch-axis 0"),
-            (3, 2, -1, "try --batch-axis 1"),  # that would be the reversed axis: the one whose size they have
-            (3, 2, 2, "try --batch-axis 1"),
-            (3, 2, 7, "try --batch-axis 1"),
-            (3, 2, -7, "try --batch-axis 1"),
-            (2, 1, 3, "try --batch-axis 0"),
-            (4, 2, 7, ""),
-            (5, 2, -1, ""),
-        ],
-    )
-    def test_the_axis_that_is_meant(self, lengths, axis, batch, hint):
-        with pytest.raises(FormatError) as caught:
-            WidenedSource(held(np.zeros(lengths, np.uint32)), (2, 3, 4), axis, batch)
-        assert spelled(caught.value.hint) == hint
 
     @pytest.mark.parametrize(("chunks", "parallel"), [((2,), True), (None, False), (None, True)])
     def test_chunks_are_read_once(self, chunks, parallel):

@@ -9,7 +9,7 @@ import pytest
 from revseq_cli.ground.errors import UsageError
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.passes import jobs
-from revseq_cli.passes.jobs import Request
+from revseq_cli.passes.assembly import Request
 from revseq_cli.report.words import spelled
 
 
@@ -59,7 +59,6 @@ def test_a_data_type_that_is_asked_for_is_never_another_one(folder):
     ("request_", "found", "wanted", "hint"),
     [
         (Request("x.npy", axis=1), "no lengths are given", "a tensor of lengths", "add LENGTHS after INPUT"),
-        (Request("x.npy", "n.npy"), "no axis is given", "the dimension to reverse along, 0 to 1", "add --axis 1"),
         (Request("-", "-", 1), "INPUT and LENGTHS are both standard input", "one of them", "save one to a file"),
     ],
 )

@@ -23,6 +23,7 @@ from revseq_cli.formats.zarr.source import ZarrTicket
 from revseq_cli.ground.errors import FormatError, RevseqError, UsageError
 from revseq_cli.passes import jobs, reversal
 from revseq_cli.passes.arrangement import Resources, arrange
+from revseq_cli.passes.assembly import Request
 
 X = np.random.default_rng(1).integers(-500, 500, (5, 30, 17)).astype("<i2")
 N = np.random.default_rng(2).integers(0, 35, (5, 1, 17)).astype("u4")
@@ -338,7 +339,7 @@ def test_lengths_are_decoded_once(folder, monkeypatch):
     make(folder, np.ones((400, 1), "u4"), chunks=(400, 1))
     reads = []
     monkeypatch.setattr(ZarrTicket, "read", lambda self, real=ZarrTicket.read: reads.append(self) or real(self))
-    work = jobs.load(jobs.Request(str(folder / "x.npy"), str(folder / "x.zarr"), 1))
+    work = jobs.load(Request(str(folder / "x.npy"), str(folder / "x.zarr"), 1))
     resources = Resources("serial", 1, 40_000)
     with registry.create_sink(references.Reference(str(folder / "y.npy")), work.values, overwrite=False) as sink:
         arrangement = arrange(work, resources, sink)

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from revseq_cli.commands.manifest import Column, Entry
     from revseq_cli.commands.supervisor import Event, Order
     from revseq_cli.ground.errors import RevseqError
-    from revseq_cli.operator.spec import FeatureLevel
+    from revseq_cli.passes.assembly import Job
     from revseq_cli.passes.engines.threads import Threads
-    from revseq_cli.passes.jobs import Job
     from revseq_cli.report.results import Outcome
 
 _FAILED = 1
@@ -342,7 +341,6 @@ def _is_small(delivery: run.Delivery, memory: int) -> bool:
 def _delivery(
     output: str,
     format_name: str | None,
-    level: FeatureLevel,
     overwrite: bool,
     verify: bool,
     sha256: bool,
@@ -357,5 +355,5 @@ def _delivery(
     request = options.request_of(lengths=lengths, format_name=format_name, absolute=resources.elsewhere, **others)
     target = run.Target.of(output, format_name, request, layout, overwrite=overwrite, verify=verify, sha256=sha256)
     job = jobs.load(request)
-    job.require(level)
+    jobs.require(job)
     return target.delivery(job, resources)

@@ -53,7 +53,7 @@ def command(
 
     if example and as_json:
         raise UsageError("--example prints text", "no --json with it", "leave out --json")
-    job = jobs.load(options.request_of(format_name=format_name, override=True, **job_options))
+    job = jobs.load(options.request_of(format_name=format_name, override=True, level=level, **job_options))
     values, lengths = job.values.desc, job.lengths.desc
     constraints = spec.constraints(values, lengths, job.axis, level)
     valid = all(constraint.ok for constraint in constraints)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import FileSink, Source
     from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.operator.spec import FeatureLevel
-    from revseq_cli.passes.jobs import Job
+    from revseq_cli.passes.assembly import Job
 
 _MOST_INLINE = 1000  # elements of a tensor whose values the model holds, without --inline and --files
 
@@ -66,8 +66,8 @@ def command(
     if level is FeatureLevel.NONE:
         wanted = "a level of DirectML's, since the model is for it"
         raise UsageError("--feature-level none lifts DirectML's limits", wanted, "leave it out")
-    job = jobs.load(options.request_of(format_name=format_name, override=True, **job_options))
-    job.require(level)
+    job = jobs.load(options.request_of(format_name=format_name, override=True, level=level, **job_options))
+    jobs.require(job)
     file = registry.new_file(output, overwrite=overwrite, inputs=job.inputs)
     places = list(_places(job, Path(output), inline, overwrite=overwrite))
     target = _target(Path(output), places)

@@ -24,7 +24,9 @@ from revseq_cli.commands.values import (
 )
 from revseq_cli.formats import table
 from revseq_cli.ground.errors import UsageError, printable
+from revseq_cli.ground.tensors import MOST_DIMENSIONS
 from revseq_cli.passes.engines.table import AUTO, DEFAULT_MEMORY, ENGINES, NAMES
+from revseq_cli.passes.systems import SYSTEMS
 from revseq_cli.report.words import spelled
 
 if TYPE_CHECKING:
@@ -33,9 +35,8 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Layout
     from revseq_cli.formats.table import Format
     from revseq_cli.ground.errors import Words
-    from revseq_cli.ground.tensors import DataType
     from revseq_cli.passes.arrangement import Arrangement, Resources
-    from revseq_cli.passes.jobs import Request
+    from revseq_cli.passes.assembly import Request
     from revseq_cli.report.view import Marks
 
 _LARGEST_FILE = 1 << 20  # bytes; the file of a dask scheduler has a few thousand
@@ -44,6 +45,11 @@ _LARGEST_FILE = 1 << 20  # bytes; the file of a dask scheduler has a few thousan
 level_option = click.option(
     "--feature-level", "level", type=LEVEL, default="5_0", show_default=True, envvar="REVSEQ_FEATURE_LEVEL",
     show_envvar=True, help="The feature level, as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0; none lifts DirectML's limits.",
+)  # fmt: skip
+
+rank_option = click.option(
+    "--rank", type=click.IntRange(1, MOST_DIMENSIONS), metavar="N",
+    help="The dimension count of the result: leading sizes of 1 are added or removed.",
 )  # fmt: skip
 
 _JOB = (
@@ -67,6 +73,13 @@ _JOB = (
         metavar="B",
         help="LENGTHS has rank 1: one length per index of this dimension.",
     ),
+    click.option(
+        "--like",
+        type=click.Choice(tuple(SYSTEMS)),
+        help="LENGTHS has rank 1, as there: the axes are by default that system's, and may be negative; lengths are "
+        "cast exactly; what it refuses is an error.",
+    ),
+    rank_option,
 )
 
 
@@ -347,19 +360,11 @@ def _address_in(path: str) -> str:
 
 def request_of(
     input: str,  # noqa: A002 - the argument's name on the command line
-    lengths: str | None,
-    axis: int | None,
-    dtype: DataType | None,
-    lengths_dtype: DataType | None,
-    batch_axis: int | None,
+    *,
     format_name: str | None,
-    override: bool = False,
-    absolute: bool = False,
+    **others: Any,
 ) -> Request:
-    """The job options as a request.
+    """The job options as a request; `others` are its fields by their names."""
+    from revseq_cli.passes.assembly import Request  # it loads NumPy
 
-    With `override`, the inputs have that format, whatever their suffixes say; `absolute` names files from the root.
-    """
-    from revseq_cli.passes.jobs import Request  # it loads NumPy
-
-    return Request(input, lengths, axis, dtype, lengths_dtype, batch_axis, format_name, override, absolute)
+    return Request(values=input, format=format_name, **others)

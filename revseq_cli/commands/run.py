@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from revseq_cli.formats.references import Reference
     from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.formats.table import Format
-    from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.passes.arrangement import Arrangement, Resources
-    from revseq_cli.passes.jobs import Job, Request
+    from revseq_cli.passes.assembly import Job, Request
 
 
 @base.command(
@@ -69,7 +68,6 @@ if TYPE_CHECKING:
 def command(
     output: str | None,
     format_name: str | None,
-    level: FeatureLevel,
     overwrite: bool,
     example: bool,
     picture: str | None,
@@ -108,7 +106,7 @@ def command(
         printed = references.Reference.output("-", format_name, filter(None, request.references())).format
         row = options.printed_format(printed, f"add -o out.{printed or 'npy'}")
     job = jobs.load(request)
-    job.require(level)
+    jobs.require(job)
     drawing = _drawing(picture, job, target, overwrite=overwrite) if picture is not None else None
     if dry_run:
         _dry_run(job, target, resources, as_json=as_json)

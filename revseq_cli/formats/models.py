@@ -56,7 +56,7 @@ class ModelText:
             raise FormatError(f"holds {source.desc}", wanted, "export the model again", source.name)
         return source
 
-    def axis(self, _: object) -> int:
+    def axis(self) -> int:
         """The axis in the operator's desc."""
         return self.model.axis
 

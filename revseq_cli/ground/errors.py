@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Self
 
+# Names and values of settings, such as the axis, in place of command-line options.
+Settings = tuple[tuple[str, str], ...]
+
 _LONGEST = 200  # characters of a name in a list
 _LONGEST_LINE = 6000  # characters of a line in a message; the longest path has 4,096
 
@@ -46,12 +49,32 @@ class Words:
     """
 
     text: str
-    settings: tuple[tuple[str, str], ...] = ()
+    settings: Settings = ()
 
     @classmethod
     def of(cls, text: str, **settings: object) -> Words:
         """A text with its settings as keywords: `Words.of("try {}", axis=1)`."""
         return cls(text, tuple((name, str(value)) for name, value in settings.items()))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Settings with which a command works: they take the place of those that the user gave, and "" removes one.
+
+    `meaning` says what they do, and `label` has the settings that tell this choice from others. Both are empty for
+    settings that leave no doubt.
+    """
+
+    settings: Settings
+    meaning: str = ""
+    label: Settings = ()
+
+
+@dataclass(frozen=True)
+class Choices:
+    """A hint: the choices with which the command works, the best first; at least one."""
+
+    choices: tuple[Choice, ...]
 
 
 class RevseqError(Exception):
@@ -62,7 +85,7 @@ class RevseqError(Exception):
     """
 
     def __init__(
-        self, found: str, wanted: str = "", hint: str | Words = "", where: str = "", context: str = ""
+        self, found: str, wanted: str = "", hint: str | Words | Choices = "", where: str = "", context: str = ""
     ) -> None:
         super().__init__(found)
         self.found, self.wanted, self.hint, self.where, self.context = found, wanted, hint, where, context

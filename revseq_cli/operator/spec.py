@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from revseq_cli.ground.errors import RevseqError, UsageError, Words, listed
+from revseq_cli.ground.errors import Choices, RevseqError, UsageError, Words, listed
 from revseq_cli.ground.tensors import DataType, TensorDesc, braced
 
 if TYPE_CHECKING:
@@ -116,25 +116,31 @@ class Constraint:
 class SpecError(RevseqError, ValueError):
     """Tensors that break rules of the operator or of the feature level; `violations` has every broken rule.
 
-    `names` says what the user called each tensor; one that it lacks has its name in the operator.
+    `names` says what the user called each tensor; one that it lacks has its name in the operator. `choices` is what to
+    type instead, for all violations together.
     """
 
-    def __init__(self, violations: tuple[Constraint, ...], names: dict[str, str]) -> None:
+    def __init__(
+        self, violations: tuple[Constraint, ...], names: dict[str, str], choices: Choices | None = None
+    ) -> None:
         super().__init__(f"{len(violations)} violations")
-        self.violations, self.names = violations, names
+        self.violations, self.names, self.choices = violations, names, choices
 
     def __reduce__(self) -> tuple[object, ...]:
         """How a worker sends it."""
-        return type(self), (self.violations, self.names)
+        return type(self), (self.violations, self.names, self.choices)
 
     def parts(self) -> Sequence[RevseqError]:
-        """An error for each violation."""
-        return [
+        """An error for each violation; the last has the choices as its hint, and else each has its own."""
+        parts = [
             RevseqError(
-                f"{v.property} is {v.found}", f"{v.wanted} ({v.rule})", v.hint, self.names.get(v.tensor, v.tensor)
+                f"{v.property} is {v.found}", f"{v.wanted} ({v.rule})", "" if self.choices else v.hint,
+                self.names.get(v.tensor, v.tensor),
             )
             for v in self.violations
-        ]
+        ]  # fmt: skip
+        parts[-1].hint = self.choices or parts[-1].hint
+        return parts
 
 
 def constraints(
@@ -199,7 +205,7 @@ def _level_constraints(tensors: dict[str, TensorDesc], level: FeatureLevel) -> I
         counts = row.dimension_counts
         yield Constraint(
             tensor, "dimension count", str(desc.dimension_count), span(counts), rule,
-            desc.dimension_count in counts, _dimension_hint(desc, counts),
+            desc.dimension_count in counts, _dimension_hint(tensor, desc, counts),
         )  # fmt: skip
         types = row.data_types(tensor)
         yield Constraint(
@@ -219,20 +225,16 @@ def _operator_constraints(tensors: dict[str, TensorDesc], axis: int, output: boo
     rank = values.dimension_count
     rule = "tensor constraints"
     others = (LENGTHS, OUTPUT) if output else (LENGTHS,)
-    hint: str | Words
     for tensor in others:
         count = tensors[tensor].dimension_count
-        hint = _batch_hint(values, lengths, axis) if tensor == LENGTHS else ""
-        yield Constraint(tensor, "dimension count", str(count), f"{rank}, as {INPUT} has", rule, count == rank, hint)
+        yield Constraint(tensor, "dimension count", str(count), f"{rank}, as {INPUT} has", rule, count == rank)
     in_range = 0 <= axis < rank
     wanted = f"0 to {rank - 1}, unsigned and less than the dimension count" if rank else "a tensor with dimensions"
-    hint = Words.of("try {}", axis=axis + rank if -rank <= axis < 0 else rank - 1) if rank else ""
-    yield Constraint("", "Axis", str(axis)[:40], wanted, "Axis", in_range, hint)
+    yield Constraint("", "Axis", str(axis)[:40], wanted, "Axis", in_range)
     if in_range and lengths.dimension_count == rank:
         want = (*values.sizes[:axis], 1, *values.sizes[axis + 1 :])
         wanted = f"{braced(want)}: as {INPUT}, and 1 along axis {axis}"
-        hint = _axis_hint(values, lengths)
-        yield Constraint(LENGTHS, "Sizes", braced(lengths.sizes), wanted, LENGTHS, lengths.sizes == want, hint)
+        yield Constraint(LENGTHS, "Sizes", braced(lengths.sizes), wanted, LENGTHS, lengths.sizes == want)
     if output:
         out = tensors[OUTPUT]
         wanted = f"{braced(values.sizes)}, as {INPUT} has"
@@ -246,12 +248,12 @@ def span(counts: range) -> str:
     return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
 
 
-def _dimension_hint(desc: TensorDesc, counts: range) -> str | Words:
-    missing = counts[0] - desc.dimension_count
+def _dimension_hint(tensor: str, desc: TensorDesc, counts: range) -> str | Words:
+    """The level that has it, or the rank that this level has; lengths get the input's."""
     level = _first_level(lambda row: desc.dimension_count in row.dimension_counts)
-    if missing <= 0 or not desc.dimension_count or not level:
+    if desc.dimension_count >= counts[0] or not desc.dimension_count or tensor != INPUT or not level:
         return level or ""
-    return Words(f"{level.text}, or add leading sizes of 1: {braced((1,) * missing + desc.sizes)}", level.settings)
+    return Words(f"{level.text}, or {{}}", (*level.settings, ("rank", str(counts[0]))))
 
 
 def _data_type_hint(tensor: str, data_type: DataType) -> str | Words:
@@ -268,17 +270,3 @@ def _first_level(accepts: Callable[[Support], bool]) -> Words | None:
     if row.since is FeatureLevel.NONE:
         return Words.of("DirectML does not have it; try {}", feature_level=row.since.short)
     return Words.of(f"{row.since} and above has it: try {{}}", feature_level=row.since.short)
-
-
-def _batch_hint(values: TensorDesc, lengths: TensorDesc, axis: int) -> str | Words:
-    """The axis that lengths of dimension count 1, as ONNX and TensorFlow have them, could belong to."""
-    if lengths.dimension_count != 1:
-        return ""
-    fits = [i for i, size in enumerate(values.sizes) if i != axis and size == lengths.sizes[0]]
-    return Words.of(f"one length per index of axis {fits[0]}? add {{}}", batch_axis=fits[0]) if fits else ""
-
-
-def _axis_hint(values: TensorDesc, lengths: TensorDesc) -> str | Words:
-    """The axis that these lengths fit, where there is just one."""
-    differ = [i for i, (a, b) in enumerate(zip(values.sizes, lengths.sizes, strict=True)) if a != b]
-    return Words.of("try {}", axis=differ[0]) if len(differ) == 1 and lengths.sizes[differ[0]] == 1 else ""

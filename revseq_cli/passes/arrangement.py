@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from revseq_cli.formats.contract import Sink, Source
-    from revseq_cli.passes.jobs import Job
+    from revseq_cli.passes.assembly import Job
 
     Grain = tuple[int, ...]
 

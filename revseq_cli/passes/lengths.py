@@ -12,7 +12,7 @@ import numpy as np
 from revseq_cli.formats.contract import Source, Ticket
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.ground.dtypes import data_type_of, dtype_of
-from revseq_cli.ground.errors import FormatError, Words
+from revseq_cli.ground.errors import FormatError
 from revseq_cli.ground.tensors import braced
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from revseq_cli.ground.tensors import DataType
 
 
-class _View(Source):
+class View(Source):
     """A source that reads another source and converts what it reads."""
 
     def __init__(self, source: Source) -> None:
@@ -51,7 +51,7 @@ class _View(Source):
         return self.source.gaps()
 
 
-class CastSource(_View):
+class CastSource(View):
     """Integers in another integer type; reading a region raises FormatError if one of its values does not fit."""
 
     def __init__(self, source: Source, data_type: DataType) -> None:
@@ -98,7 +98,7 @@ class _CastTicket:
         return values.astype(self.dtype)
 
 
-class WidenedSource(_View):
+class WidenedSource(View):
     """Lengths of rank 1, one for each index of the batch axis, repeated along all axes but the reversed one.
 
     `original` is the source of rank 1. FormatError for a wrong batch axis, or for another number of lengths.
@@ -110,8 +110,7 @@ class WidenedSource(_View):
             raise FormatError(
                 f"the batch axis is {batch_axis}",
                 f"0 to {rank - 1}, and not the reversed axis {axis}",
-                _batch_axis_hint(source.sizes, sizes, axis, batch_axis),
-                source.name,
+                where=source.name,
             )
         if source.sizes != (sizes[batch_axis],):
             wanted = f"{braced((sizes[batch_axis],))}: one length for each index of axis {batch_axis}"
@@ -133,16 +132,6 @@ class WidenedSource(_View):
     def ticket(self, region: Region) -> Ticket:
         """A ticket that reads the lengths of the region and repeats them."""
         return _WidenedTicket(self.source.ticket((region[self._batch_axis],)), self._batch_axis, region)
-
-
-def _batch_axis_hint(lengths: tuple[int, ...], sizes: tuple[int, ...], axis: int, batch_axis: int) -> str | Words:
-    """A hint: for a negative number the axis that it counts from the end, else the first axis with as many indices."""
-    rank = len(sizes)
-    fitting = [i for i, size in enumerate(sizes) if i != axis and lengths == (size,)]
-    meant = batch_axis + rank if batch_axis < 0 else axis
-    if 0 <= meant < rank and meant != axis:
-        return Words.of("try {}", batch_axis=meant)
-    return Words.of("try {}", batch_axis=fitting[0]) if fitting else ""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.contract import Outlet, Sink, Source, Ticket
     from revseq_cli.formats.regions import Region
-    from revseq_cli.passes.jobs import Job
+    from revseq_cli.passes.assembly import Job
     from revseq_cli.passes.plan import Plan
 
 

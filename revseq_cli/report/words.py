@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
-from revseq_cli.ground.errors import Words, shown_line
+from revseq_cli.ground.errors import Choices, Words, shown_line
 
 if TYPE_CHECKING:
-    from revseq_cli.ground.errors import RevseqError
+    from collections.abc import Iterator, Sequence
+
+    from revseq_cli.ground.errors import RevseqError, Settings
+
+_LONGEST_COMMAND = 1000  # characters of a command line in a hint; tensors may be typed as text
+_MOST_CHOICES = 6
 
 # The option of each setting that the hints and notes of other wings name.
 _OPTIONS = {
@@ -21,9 +27,11 @@ _OPTIONS = {
     "format": "-f",
     "keep_others": "--keep-others",
     "lengths_dtype": "--lengths-dtype",
+    "like": "--like",
     "memory": "--memory",
     "output": "-o",
     "overwrite": "--overwrite",
+    "rank": "--rank",
     "scheduler": "--scheduler",
     "traceback": "-vv",
 }
@@ -38,14 +46,57 @@ def spelled(words: str | Words) -> str:
     return before + "".join(option + part for option, part in zip(typed, parts, strict=True))
 
 
-def message(error: RevseqError) -> str:
-    """The lines that a command prints for an error: for each part what is wrong, what is wanted, and a hint."""
-    return "\n".join(map(_message, error.parts()))
+def message(error: RevseqError, typed: Sequence[str] = ()) -> str:
+    """The lines that a command prints for an error: for each part what is wrong, what is wanted, and a hint.
+
+    `typed` has the arguments of the command line, which hints repeat with what is missing; it is empty for a job of a
+    manifest.
+    """
+    return "\n".join(_message(part, typed) for part in error.parts())
 
 
-def _message(error: RevseqError) -> str:
-    lines = [f"Error: {error.where}: {error.found}" if error.where else f"Error: {error.found}"]
+def _message(error: RevseqError, typed: Sequence[str]) -> str:
+    lines = []
+    if error.found:
+        lines += [f"Error: {error.where}: {error.found}" if error.where else f"Error: {error.found}"]
     lines += [f"  {line}" for line in error.context.split("\n") if error.context]
     lines += [f"  wanted: {error.wanted}"] * bool(error.wanted)
-    lines += [f"Hint: {spelled(error.hint)}"] * bool(error.hint)
+    if isinstance(error.hint, Choices):
+        lines += hint_lines(error.hint, typed)
+    elif error.hint:
+        lines.append(f"Hint: {spelled(error.hint)}")
     return "\n".join(map(shown_line, lines))
+
+
+def hint_lines(hint: Choices, typed: Sequence[str]) -> Iterator[str]:
+    """A line for each choice, unless one leaves no doubt; then the command line with the first."""
+    for choice in hint.choices[:_MOST_CHOICES]:
+        if choice.meaning:
+            yield f"  {_options(choice.label)}: {choice.meaning}"
+    if more := len(hint.choices) - _MOST_CHOICES:
+        yield from [f"  and {more} more"] * (more > 0)
+    settings = hint.choices[0].settings
+    command = f"revseq {shlex.join(_retyped(typed, settings))}"
+    first = "for the first: " * (len(hint.choices) > 1)
+    if typed and len(command) <= _LONGEST_COMMAND:
+        yield f"Hint: {first}{command}"
+    else:
+        yield f"Hint: {first}use {_options(settings)}"
+
+
+def _options(settings: Settings) -> str:
+    return " ".join(f"{_OPTIONS[name]} {value}" for name, value in settings if value)
+
+
+def _retyped(typed: Sequence[str], settings: Settings) -> list[str]:
+    """The arguments of a command line with these settings, in place of those that stand there; "" removes one."""
+    end = typed.index("--") if "--" in typed else len(typed)
+    options = {_OPTIONS[name]: value for name, value in settings}
+    kept: list[str] = []
+    words = iter(typed[:end])
+    for word in words:
+        if word in options:
+            next(words, None)
+        elif word.partition("=")[0] not in options:
+            kept.append(word)
+    return [*kept, *(part for each in options.items() if each[1] for part in each), *typed[end:]]

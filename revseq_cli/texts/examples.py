@@ -14,7 +14,6 @@ from revseq_cli.texts import notation
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from revseq_cli.ground.errors import Words
 
 # The page's examples call the lengths SequenceTensor; the struct has SequenceLengthsTensor.
 _LENGTHS_LABELS = ("SequenceTensor", LENGTHS)
@@ -58,10 +57,10 @@ class Example:
             raise FormatError(*_MISSING[role])
         return self.tensors[role]
 
-    def axis(self, hint: Words) -> int | None:
+    def axis(self) -> int | None:
         """The axis of its only Axis line, None without one.
 
-        FormatError for a second line, and for a line that has no integer, with `hint` as what to type instead.
+        FormatError for a second line, and for a line that has no integer.
         """
         if len(self.axes) > 1:
             raise FormatError(f"line {self.axes[1].line}: a second Axis in one example", "one Axis")
@@ -70,7 +69,7 @@ class Example:
         written = self.axes[0].value
         if _is_integer(written):
             return int(written.rstrip(",. "))
-        raise FormatError(f"line {self.axes[0].line}: Axis is {written[:40]}", "an integer", hint)
+        raise FormatError(f"line {self.axes[0].line}: Axis is {written[:40]}", "an integer")
 
     def add(self, item: notation.TensorText) -> None:
         """Add a tensor; one with a misspelled name, or a second one of a name, makes the example's `problem`."""

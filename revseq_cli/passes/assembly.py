@@ -1,0 +1,222 @@
+"""Jobs: a reversal of two open tensors, and the request that says how they make one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from revseq_cli.formats.references import Reference
+from revseq_cli.ground.errors import Choice, Choices, FormatError, UsageError, Words
+from revseq_cli.ground.tensors import DataType
+from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel
+from revseq_cli.passes.lengths import CastSource, WidenedSource
+from revseq_cli.passes.ranks import ranked
+from revseq_cli.passes.systems import SYSTEMS
+
+if TYPE_CHECKING:
+    from revseq_cli.formats.contract import Source
+    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.storage.positioned import Identity
+    from revseq_cli.passes.systems import System
+
+_LENGTHS_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Job:
+    """One reversal: `values` along `axis` by `lengths`, both open, with their headers read.
+
+    `batch_axis` is the axis that has one length for each of its indices, if the lengths were given so. `parts` is what
+    the job was made of.
+    """
+
+    values: Source
+    lengths: Source
+    axis: int
+    batch_axis: int | None = None
+    parts: Parts | None = None
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What the user called each tensor, by its name in the operator."""
+        return {INPUT: self.values.name, LENGTHS: self.lengths.name, "": self.values.name}
+
+    @property
+    def inputs(self) -> list[Identity]:
+        """The files that are read, which no output may replace."""
+        return [*self.values.files, *self.lengths.files]
+
+    @property
+    def given_lengths(self) -> Source:
+        """The lengths as they were given: of rank 1 with a batch axis."""
+        return self.lengths.original if isinstance(self.lengths, WidenedSource) else self.lengths
+
+    def counted_lengths(self, region: Region) -> Region | None:
+        """The part of a block's lengths to count so that each given length counts once; None if another block has it.
+
+        A length is used at every index along the axis, and with a batch axis along all other dimensions.
+        """
+        repeats = [d == self.axis or self.batch_axis not in (None, d) for d in range(len(region))]
+        if any(repeated and part.start for repeated, part in zip(repeats, region, strict=True)):
+            return None
+        return tuple(slice(0, 1) if repeated else slice(None) for repeated in repeats)
+
+    def clamping(self, clamped: int) -> tuple[str, ...]:
+        """A note that so many of the given lengths are above the axis size; none for 0."""
+        if not clamped:
+            return ()
+        total, size = self.given_lengths.desc.element_count, self.values.sizes[self.axis]
+        verbs = ("is", "acts") if clamped == 1 else ("are", "act")
+        noun = "length" if total == 1 else "lengths"
+        return (f"{clamped:,} of {total:,} {noun} {verbs[0]} above the axis size {size:,}, and {verbs[1]} as {size:,}",)
+
+    def recheck(self) -> None:
+        """Raise TensorIOError if an input file has changed since its header was read."""
+        for source in (self.values, self.lengths):
+            source.recheck()
+
+    def gaps(self) -> tuple[str, ...]:
+        """A sentence for each part of the inputs that is not stored, and what is read in its place."""
+        return (*self.values.gaps(), *self.lengths.gaps())
+
+
+@dataclass(frozen=True)
+class Request:
+    """A job as it is asked for, before anything is read; None stands for what is not given.
+
+    `values` and `lengths` name tensors, or are tensors as text. `axis` and `batch_axis` count the dimensions of the
+    input as it is, and `rank` is the dimension count that both tensors get, by leading sizes of 1. `like` names one of
+    SYSTEMS, whose axes are the defaults, and whose rules hold. `level` is the feature level. `format` is the format of
+    inputs whose bytes and suffix do not say theirs, or, with `override`, of all inputs. With `absolute`, paths are made
+    absolute, since workers may have another working directory.
+    """
+
+    values: str
+    lengths: str | None = None
+    axis: int | None = None
+    dtype: DataType | None = None
+    lengths_dtype: DataType | None = None
+    batch_axis: int | None = None
+    rank: int | None = None
+    like: str | None = None
+    level: FeatureLevel = FeatureLevel.V5_0
+    format: str | None = None
+    override: bool = False
+    absolute: bool = False
+
+    @property
+    def cast(self) -> DataType | None:
+        """The data type that the lengths are cast to; None where they stay as they are."""
+        return self.lengths_dtype or (DataType.UINT32 if self.like else None)
+
+    def references(self) -> tuple[Reference, Reference | None]:
+        """References to INPUT and LENGTHS; UsageError where both are standard input."""
+        values = self._reference(self.values, "INPUT")
+        lengths = self._reference(self.lengths, "LENGTHS") if self.lengths is not None else None
+        if lengths and values.is_stdin and lengths.is_stdin:
+            raise UsageError("INPUT and LENGTHS are both standard input", "one of them", "save one to a file")
+        return values, lengths
+
+    def _reference(self, text: str, name: str) -> Reference:
+        reference = Reference.input(text, self.format, name, override=self.override)
+        return reference.absolute() if self.absolute else reference
+
+
+class Parts(NamedTuple):
+    """What a job is made of: the tensors as they were opened, and the request with the axis of a whole text."""
+
+    values: Source
+    lengths: Source
+    request: Request
+
+
+def assemble(parts: Parts) -> Job:
+    """The job: lengths are cast and widened, and both tensors get the dimension count, as the request asks.
+
+    UsageError and FormatError for what makes no job. The constraints are not checked here.
+    """
+    values, lengths, request = parts
+    axis, batch_axis = _axes(parts)
+    if request.cast and lengths.desc.data_type is not request.cast:
+        lengths = CastSource(lengths, request.cast)
+    added = 0 if request.rank is None else request.rank - len(values.sizes)
+    if added:
+        _require_axes(values, axis, batch_axis, added)
+    values = ranked(values, request.rank)
+    if batch_axis is not None:
+        lengths = WidenedSource(lengths, values.sizes, axis + added, batch_axis + added)
+    else:
+        lengths = ranked(lengths, request.rank)
+    job = Job(values, lengths, axis + added, None if batch_axis is None else batch_axis + added, parts)
+    if request.like and batch_axis is not None:
+        _require_within(SYSTEMS[request.like], job, axis, batch_axis)
+    return job
+
+
+def _axes(parts: Parts) -> tuple[int, int | None]:
+    """The axis and the batch axis of the request, or of the system that it names; UsageError without an axis."""
+    values, lengths, request = parts
+    axis, batch_axis, rank = request.axis, request.batch_axis, len(values.sizes)
+    if request.like:
+        system = SYSTEMS[request.like]
+        if len(lengths.sizes) != 1:
+            raise FormatError(
+                f"dimension count is {len(lengths.sizes)}", f"1: {system.name} has one length for each batch index",
+                Words.of("leave out {}", like=request.like), lengths.name,
+            )  # fmt: skip
+        axis = system.axis if axis is None else _from_start(axis, rank)
+        if axis is not None:
+            batch_axis = system.batch_for(axis) if batch_axis is None else _from_start(batch_axis, rank)
+            _require_axes_of(system, axis, batch_axis, values.name)
+    if axis is None:
+        wanted = f"the dimension to reverse along, 0 to {max(0, rank - 1)}"
+        raise UsageError("no axis is given", wanted, where=values.name)
+    return axis, batch_axis
+
+
+def _from_start(axis: int, rank: int) -> int:
+    """An axis that may be counted from the end, as other systems do."""
+    return axis + rank if -rank <= axis < 0 else axis
+
+
+def _require_axes_of(system: System, axis: int, batch_axis: int, where: str) -> None:
+    """UsageError for axes that the system does not have."""
+    if not system.axes:
+        return
+    hint = Words.of("leave out {}", like=system.name.lower())
+    if axis not in system.axes:
+        wanted = f"{' or '.join(map(str, system.axes))}, as {system.name} has it"
+        raise UsageError(f"the axis is {axis}", wanted, hint, where)
+    if batch_axis != system.batch_for(axis):
+        wanted = f"{system.batch_for(axis)}, as {system.name} has it with the axis {axis}"
+        raise UsageError(f"the batch axis is {batch_axis}", wanted, hint, where)
+
+
+def _require_axes(values: Source, axis: int, batch_axis: int | None, added: int) -> None:
+    """UsageError for an axis that the input does not have, or that goes when leading sizes are removed."""
+    rank = len(values.sizes)
+    for name, each in (("axis", axis), ("batch axis", batch_axis)):
+        if each is not None and not max(0, -added) <= each < rank:
+            found = f"the {name} is {each}, and the dimension count changes from {rank} to {rank + added}"
+            wanted = f"{max(0, -added)} to {rank - 1}: a dimension that stays, counted as {values.name} has it"
+            raise UsageError(found, wanted, where=values.name)
+
+
+def _require_within(system: System, job: Job, axis: int, batch_axis: int) -> None:
+    """FormatError for a length above the axis size, if the system refuses it; the axes are those of the input."""
+    if not system.refuses or not 0 <= job.axis < len(job.values.sizes):
+        return
+    lengths, size = job.given_lengths, job.values.sizes[job.axis]
+    count = lengths.desc.element_count
+    for start in range(0, count, _LENGTHS_AT_ONCE):
+        part = lengths.ticket((slice(start, min(count, start + _LENGTHS_AT_ONCE)),)).read()
+        if (above := part > size).any():
+            first = int(above.argmax())
+            spelled_out = {"axis": axis, "batch_axis": batch_axis, "lengths_dtype": lengths.desc.data_type.name}
+            settings = tuple((name, str(value)) for name, value in spelled_out.items())
+            raise FormatError(
+                f"{part[first]} at [{start + first}] is above the axis size {size}",
+                f"at most {size}: {system.refuses} refuses it",
+                Choices((Choice((*settings, ("like", "")), "DirectML clamps such lengths", settings),)),
+                lengths.name,
+            )

@@ -1,0 +1,37 @@
+"""Other systems that reverse sequences, as data: where their axes are by default, and what they refuse.
+
+Sources: the operator ReverseSequence of ONNX (time_axis 0 and batch_axis 1, in either order) and its implementation in
+ONNX Runtime; TensorFlow's tf.reverse_sequence (batch_axis 0, no default for seq_axis); PyTorch's
+torch.nn.utils.rnn.pad_sequence (T x B x *, or B x T x * with batch_first); MXNet's SequenceReverse (T x B x *).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class System(NamedTuple):
+    """What a system does with lengths of rank 1, one for each index of a batch axis.
+
+    `axis` and `batch_axis` are its defaults; None for an axis that it has none for. The batch axis is the other one of
+    the two if the reversed axis is its default. `axes` are the only ones that it has, or None for any. `refuses` names
+    who refuses a length above the axis size; it is "" where nobody does.
+    """
+
+    name: str
+    axis: int | None
+    batch_axis: int
+    axes: tuple[int, ...] | None = None
+    refuses: str = ""
+
+    def batch_for(self, axis: int) -> int:
+        """The default of the batch axis where `axis` is reversed."""
+        return self.axis if axis == self.batch_axis and self.axis is not None else self.batch_axis
+
+
+SYSTEMS = {
+    "onnx": System("ONNX", 0, 1, (0, 1), "ONNX Runtime"),
+    "tensorflow": System("TensorFlow", None, 0, None, "TensorFlow"),
+    "pytorch": System("PyTorch", 0, 1, (0, 1)),
+    "mxnet": System("MXNet", 0, 1, (0,)),
+}

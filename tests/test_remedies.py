@@ -1,0 +1,174 @@
+"""What a refused job is told to type: it works, it means what is said, and nothing is clamped in silence."""
+
+import re
+import shlex
+
+import numpy as np
+import oracle
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tensor_files import held
+
+from revseq_cli.ground.tensors import DataType
+from revseq_cli.operator.spec import FeatureLevel
+from revseq_cli.passes.arrangement import Resources
+from revseq_cli.passes.assembly import Parts, Request, assemble
+from revseq_cli.passes.folds import count_lengths
+from revseq_cli.passes.jobs import require
+from revseq_cli.passes.remedies import choices, fits
+
+HINT = re.compile(r"^Hint: (?:for the first: )?revseq (.*)$", re.MULTILINE)
+
+
+@pytest.fixture
+def follow(revseq):
+    """Run the command that a refused one tells to type; the refusal's message and what that command did."""
+
+    def run(*args, status=0):
+        told = revseq(*args).refused()
+        typed = HINT.search(told.err)
+        assert typed, told.err
+        again = revseq(*shlex.split(typed[1]))
+        assert again.status == status, again.err
+        return told.err, again
+
+    return run
+
+
+@pytest.fixture
+def files(tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(240, dtype="f4").reshape(4, 10, 6))
+    np.save(tmp_path / "lengths.npy", np.array([2, 5, 10, 7]))
+    return tmp_path
+
+
+def widened(lengths, sizes, axis, batch_axis):
+    shape = [size if d == batch_axis else 1 for d, size in enumerate(sizes)]
+    full = [1 if d == axis else size for d, size in enumerate(sizes)]
+    return np.broadcast_to(np.reshape(lengths, shape), full)
+
+
+def test_without_an_axis_the_pair_that_clamps_nothing_comes_first(follow, files):
+    told, _ = follow("run", "x.npy", "lengths.npy", "-o", "y.npy")
+    assert told == (
+        "Error: x.npy: no axis is given\n"
+        "  wanted: the dimension to reverse along, 0 to 2\n"
+        "  --axis 1 --batch-axis 0: 4 sequences of up to 10, lengths 2 to 10\n"
+        "  --axis 2 --batch-axis 0: 4 sequences of up to 6, 2 of 4 lengths above 6\n"
+        "Hint: for the first: revseq run x.npy lengths.npy -o y.npy --axis 1 --batch-axis 0 --lengths-dtype UINT32\n"
+    )
+    expected = oracle.expected(np.load(files / "x.npy"), widened([2, 5, 10, 7], (4, 10, 6), 1, 0), 1)
+    assert oracle.same_bits(np.load(files / "y.npy"), expected)
+
+
+def test_the_one_axis_that_the_sizes_leave(follow, files):
+    lengths = np.full((4, 1, 6), 3, "u4")
+    np.save(files / "n.npy", lengths)
+    told, _ = follow("run", "x.npy", "n.npy", "-o", "y.npy")
+    assert "  --axis 1: 24 lines of 10, lengths 3\n" in told
+    assert oracle.same_bits(np.load(files / "y.npy"), oracle.expected(np.load(files / "x.npy"), lengths, 1))
+    told, _ = follow("run", "x.npy", "n.npy", "--axis=2", "-o", "z.npy")  # in place of the axis that is typed
+    assert told.endswith("Hint: revseq run x.npy n.npy -o z.npy --axis 1\n")
+
+
+def test_the_level_and_the_rank_are_part_of_the_command(follow, files):
+    told, _ = follow("run", "x.npy", "lengths.npy", "--feature-level", "3_0", "-o", "y.npy")
+    assert told.endswith("--feature-level 3_0 -o y.npy --axis 1 --batch-axis 0 --lengths-dtype UINT32 --rank 4\n")
+    assert np.load(files / "y.npy").shape == (1, 4, 10, 6)
+    np.save(files / "x.npy", np.zeros((4, 10, 6)))  # FLOAT64 is of level 5.0
+    told, _ = follow("run", "x.npy", "lengths.npy", "--feature-level", "4_0", "-o", "z.npy")
+    assert told.endswith("-o z.npy --axis 1 --batch-axis 0 --lengths-dtype UINT32 --feature-level 5_0\n")
+
+
+@pytest.mark.parametrize("command", ["check", "export"])
+def test_other_commands_too(follow, files, command):
+    output = ("-o", "m.json") if command == "export" else ()
+    follow(command, "x.npy", "lengths.npy", *output)
+
+
+def test_a_lengths_type_that_holds_them(follow, files):
+    np.save(files / "lengths.npy", np.array([2, 5, 2**32, 7]))
+    told, done = follow("run", "x.npy", "lengths.npy", "--axis", 1, "--batch-axis", 0, "-o", "y.npy")
+    assert told.endswith("Hint: revseq run x.npy lengths.npy --axis 1 --batch-axis 0 -o y.npy --lengths-dtype UINT64\n")
+    assert "  --axis 1 --batch-axis 0: 4 sequences of up to 10, 1 of 4 lengths above 10\n" in told
+    assert "1 of 4 lengths is above the axis size 10" in done.err
+
+
+def test_what_is_typed_stays(follow, files):
+    """Also behind --, and text is quoted; axes that are typed are not changed without need."""
+    told, done = follow("run", "--batch-axis", 0, "--lengths-dtype", "UINT32", "--", "[[1, 2], [3, 4]]", "[2, 1]")
+    assert "[[2, 1]," in done.out
+    told, _ = follow("run", "x.npy", "lengths.npy", "--axis", 2, "--batch-axis", 0)
+    assert told.endswith("Hint: revseq run x.npy lengths.npy --axis 2 --batch-axis 0 --lengths-dtype UINT32\n")
+    assert "2 of 4 lengths above 6" in told
+    lengths = np.full((4, 1, 6), 3, "u4")
+    np.save(files / "n.npy", lengths)  # a batch axis is not for them
+    told, _ = follow("run", "x.npy", "n.npy", "--axis", 1, "--batch-axis", 0)
+    assert told.endswith("Hint: revseq run x.npy n.npy --axis 1\n")
+
+
+@pytest.mark.parametrize("lengths", [[2, -5, 3, 7], [2.0, 5.0, 3.0, 7.0], [1, 2, 3]])
+def test_no_hint_where_nothing_helps(revseq, files, lengths):
+    np.save(files / "lengths.npy", np.array(lengths))
+    done = revseq("run", "x.npy", "lengths.npy").refused("no axis is given")
+    assert "Hint" not in done.err
+
+
+def test_an_input_that_directml_lacks_gets_no_feature_level(revseq, files):
+    """To leave DirectML is for the user to decide; what is missing is told all the same."""
+    np.save(files / "x.npy", np.zeros((4, 10, 6), bool))
+    done = revseq("export", "x.npy", "lengths.npy", "-o", "m.json").refused()
+    assert done.err.endswith(
+        "revseq export x.npy lengths.npy -o m.json --axis 1 --batch-axis 0 --lengths-dtype UINT32\n"
+    )
+
+
+def test_a_batch_names_the_options(revseq, files):
+    (files / "jobs.csv").write_text("input,lengths,output\nx.npy,lengths.npy,y.npy\n")
+    done = revseq("batch", "jobs.csv")
+    assert done.status == 1
+    assert done.err.endswith("Hint: for the first: use --axis 1 --batch-axis 0 --lengths-dtype UINT32\n")
+
+
+def test_a_long_command_line_is_not_repeated(revseq):
+    tensor = str([[*range(400)]])
+    done = revseq("run", tensor, "[[3]]").refused()
+    assert done.err.endswith("  --axis 1: 1 line of 400, length 3\nHint: use --axis 1\n")
+
+
+def test_fits():
+    assert fits((4, 10, 6), (4,)) == [(1, 0), (2, 0)]
+    assert fits((4, 4, 6), (4,)) == [(0, 1), (1, 0), (2, 0), (2, 1)]
+    assert fits((4, 10, 6), (4, 1, 6)) == [(1, None)]
+    assert fits((1, 1, 4), (1, 1, 4)) == [(0, None), (1, None)]
+    assert fits((5,), (1,)) == [(0, None)]
+    assert fits((5,), (5,)) == fits((4, 5), (4, 5)) == fits((4, 5), (1, 4, 1)) == fits((), ()) == []
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_every_choice_makes_a_job_and_says_what_is_clamped(data):
+    draw = data.draw
+    sizes = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
+    axis = draw(st.integers(0, len(sizes) - 1))
+    shape = (*sizes[:axis], 1, *sizes[axis + 1 :]) if draw(st.booleans()) else (draw(st.integers(1, 4)),)
+    dtype = draw(st.sampled_from(["u4", "u8", "i4", "i8"]))
+    lengths = np.array(draw(st.lists(st.integers(0, 6), min_size=64, max_size=64)), dtype)[: int(np.prod(shape))]
+    number = st.none() | st.integers(-4, 4)
+    level = draw(st.sampled_from([level for level in FeatureLevel if level >= FeatureLevel.V2_1]))
+    asked = Request("x", "n", draw(number), batch_axis=draw(number), level=level)
+    parts = Parts(held(np.zeros(sizes, "f4")), held(lengths.reshape(shape)), asked)
+    for choice in getattr(choices(parts), "choices", ()):
+        values = {
+            "axis": int, "batch_axis": lambda text: int(text) if text else None, "rank": int,
+            "lengths_dtype": DataType.parse_length, "feature_level": FeatureLevel.parse,
+        }  # fmt: skip
+        changed = {name: values[name](value) for name, value in choice.settings}
+        changed["level"] = changed.pop("feature_level", level)
+        job = assemble(parts._replace(request=Request(**(vars(asked) | changed))))
+        require(job)
+        clamped = count_lengths(job, Resources()).clamped
+        assert bool(clamped) == ("above" in choice.meaning)
+        if clamped:
+            assert f", {clamped} of {lengths.size} length" in choice.meaning
