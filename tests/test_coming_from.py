@@ -14,6 +14,10 @@ README = (ROOT / "README.md").read_text()
 # What each row is found by; its command is the one that is run.
 SYSTEMS = ("ONNX", "TensorFlow", "PyTorch", "MXNet")
 COMMANDS = {name: re.search(rf"^\| {name} .*? \| `revseq (run [^`]*)` \|", README, re.MULTILINE)[1] for name in SYSTEMS}
+# The last row, with ONNX's axes.
+COMMANDS["any"] = re.search(r"^\| any other \| `revseq (run [^`]*)`", README, re.MULTILINE)[1].replace(
+    "--axis 2 --batch-axis 0", "--axis 0 --batch-axis 1"
+)
 RNG = np.random.default_rng(7)
 
 
@@ -42,15 +46,13 @@ def ours(revseq, tmp_path):
     return run
 
 
-def axes(name):
-    """--axis and --batch-axis of the row's command."""
-    words = shlex.split(COMMANDS[name])
-    return [int(words[words.index(option) + 1]) for option in ("--axis", "--batch-axis")]
+# The axis and the batch axis of the row's command.
+AXES = {"ONNX": (0, 1), "TensorFlow": (1, 0), "PyTorch": (1, 0), "MXNet": (0, 1)}
 
 
 def case(name, length_type=np.int64):
     """Random bits, and a length for each index of the row's batch axis, from 1 to the axis size."""
-    axis, batch = axes(name)
+    axis, batch = AXES[name]
     values = oracle.random_values(RNG, (5, 4, 3), oracle.DATA_TYPES[1])
     return values, RNG.integers(1, values.shape[axis] + 1, values.shape[batch]).astype(length_type)
 
@@ -69,22 +71,23 @@ def onnx_runtime(values, lengths, time_axis, batch_axis):
 
 def test_onnx(ours):
     values, lengths = case("ONNX")
-    expected = onnx_runtime(values, lengths, *axes("ONNX"))
+    expected = onnx_runtime(values, lengths, *AXES["ONNX"])
     assert oracle.same_bits(ours("ONNX", values, lengths), expected)
 
 
 def test_onnx_defaults_are_those_of_the_row():
     defaults = package("onnx").defs.get_schema("ReverseSequence").attributes
-    assert [defaults[name].default_value.i for name in ("time_axis", "batch_axis")] == axes("ONNX")
+    assert [defaults[name].default_value.i for name in ("time_axis", "batch_axis")] == [*AXES["ONNX"]]
 
 
 def test_onnx_differs_above_the_axis_size(ours):
     values, lengths = case("ONNX")
     lengths[0] = 6
     with pytest.raises(Exception, match="Invalid sequence length"):
-        onnx_runtime(values, lengths, *axes("ONNX"))
+        onnx_runtime(values, lengths, *AXES["ONNX"])
+    assert "6 at [0] is above the axis size 5" in ours("ONNX", values, lengths, status=2)
     clamped = np.minimum(lengths, 5)
-    assert oracle.same_bits(ours("ONNX", values, lengths), onnx_runtime(values, clamped, *axes("ONNX")))
+    assert oracle.same_bits(ours("any", values, lengths), onnx_runtime(values, clamped, *AXES["ONNX"]))
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
@@ -109,7 +112,7 @@ def test_tensorflow_as_documented(ours):
 def test_tensorflow(ours, length_type):
     tensorflow = package("tensorflow")
     values, lengths = case("TensorFlow", length_type)
-    seq_axis, batch_axis = axes("TensorFlow")
+    seq_axis, batch_axis = AXES["TensorFlow"]
     expected = tensorflow.reverse_sequence(values, lengths, seq_axis=seq_axis, batch_axis=batch_axis).numpy()
     assert oracle.same_bits(ours("TensorFlow", values, lengths), expected)
     lengths[0] = 6
@@ -131,11 +134,10 @@ def test_pytorch(ours, revseq, tmp_path, batch_first):
         found = ours("PyTorch", values.numpy(), lengths.numpy())
         assert not torch.equal(values.flip(1), expected)  # padding and all
     else:  # what the row says of other layouts
-        assert "`--axis 0 --batch-axis 1`" in re.search(r"^\| PyTorch .*$", README, re.MULTILINE)[0]
+        assert "leave out `--axis 1`" in re.search(r"^\| PyTorch .*$", README, re.MULTILINE)[0]
         np.save(tmp_path / "x.npy", values.numpy())
         np.save(tmp_path / "n.npy", lengths.numpy())
-        widened = ("--axis", 0, "--batch-axis", 1, "--lengths-dtype", "UINT32")
-        revseq("run", "x.npy", "n.npy", *widened, "-o", "y.npy").ok()
+        revseq("run", "x.npy", "n.npy", "--like", "pytorch", "-o", "y.npy").ok()
         found = np.load(tmp_path / "y.npy")
     assert oracle.same_bits(found, expected.numpy())
 
@@ -162,10 +164,71 @@ def test_mxnet(ours):
 
 def test_check_says_which_axis_is_which(revseq, tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((5, 4, 3), np.float32))
-    np.save(tmp_path / "lengths.npy", np.array([9, 1, 0, 2]))
+    np.save(tmp_path / "lengths.npy", np.array([5, 1, 0, 2]))
     words = ["check", *shlex.split(COMMANDS["ONNX"])[1:-2]]
     done = revseq(*words).ok()
     assert "Reversed is axis 0; the batch is axis 1, a length for each of 4 indices\n" in done.out
-    assert "lengths: 4 in all, 1 above 5 and clamped, 2 change nothing" in done.out
+    assert "lengths: 4 in all, 0 above 5 and clamped, 2 change nothing" in done.out
     report = json.loads(revseq(*words, "--json").ok().out)
     assert (report["Axis"], report["BatchAxis"]) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "axis", "batch_axis"),
+    [
+        (("--like", "onnx"), 0, 1), (("--like", "onnx", "--axis", 1), 1, 0), (("--like", "onnx", "--batch-axis", 1), 0, 1),
+        (("--like", "tensorflow", "--axis", -1), 2, 0), (("--like", "tensorflow", "--axis", 0, "--batch-axis", -2), 0, 1),
+        (("--like", "pytorch"), 0, 1), (("--like", "pytorch", "--axis", -2), 1, 0), (("--like", "mxnet"), 0, 1),
+    ],
+)  # fmt: skip
+def test_axes_of_a_system(revseq, tmp_path, options, axis, batch_axis):
+    values = oracle.random_values(RNG, (5, 4, 3), oracle.DATA_TYPES[1])
+    lengths = RNG.integers(0, values.shape[axis] + 1, values.shape[batch_axis])
+    np.save(tmp_path / "x.npy", values)
+    np.save(tmp_path / "n.npy", lengths)
+    revseq("run", "x.npy", "n.npy", *options, "-o", "y.npy").ok()
+    spelled_out = ("--axis", axis, "--batch-axis", batch_axis, "--lengths-dtype", "UINT32")
+    revseq("run", "x.npy", "n.npy", *spelled_out, "-o", "z.npy").ok()
+    assert (tmp_path / "y.npy").read_bytes() == (tmp_path / "z.npy").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "found", "wanted"),
+    [
+        (("--like", "onnx", "--axis", 2), "the axis is 2", "0 or 1, as ONNX has it"),
+        (("--like", "onnx", "--batch-axis", 2), "the batch axis is 2", "1, as ONNX has it with the axis 0"),
+        (("--like", "mxnet", "--axis", 1), "the axis is 1", "0, as MXNet has it"),
+        (("--like", "pytorch", "--axis", 2), "the axis is 2", "0 or 1, as PyTorch has it"),
+    ],
+)
+def test_axes_that_a_system_lacks(revseq, tmp_path, options, found, wanted):
+    np.save(tmp_path / "x.npy", np.zeros((4, 4, 4)))
+    np.save(tmp_path / "n.npy", np.zeros(4, int))
+    done = revseq("run", "x.npy", "n.npy", *options, "-o", "y.npy")
+    done.refused(found, wanted, f"Hint: leave out --like {options[1]}\n")
+    assert not (tmp_path / "y.npy").exists()
+
+
+def test_a_length_that_a_system_refuses(revseq, tmp_path):
+    """The hint spells the options out, and DirectML clamps; systems that check nothing clamp, too."""
+    np.save(tmp_path / "x.npy", np.arange(60).reshape(5, 4, 3))
+    np.save(tmp_path / "n.npy", np.array([1, 9, 2, 3]))
+    for name, axis in (("onnx", ()), ("tensorflow", ("--axis", 2, "--batch-axis", 1))):
+        size = 3 if axis else 5
+        done = revseq("run", "x.npy", "n.npy", "--like", name, *axis, "-o", f"{name}.npy")
+        done.refused(f"n.npy: 9 at [1] is above the axis size {size}", f"at most {size}: ", " refuses it")
+        typed = done.err.rpartition("Hint: revseq ")[2]
+        assert "--like" not in typed
+        assert "1 of 4 lengths is above the axis size" in revseq(*shlex.split(typed)).ok().err
+    for name in ("pytorch", "mxnet"):
+        assert (
+            "1 of 4 lengths is above" in revseq("run", "x.npy", "n.npy", "--like", name, "-o", f"{name}.npy").ok().err
+        )
+
+
+def test_lengths_of_another_rank_are_no_systems(revseq, tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((5, 4)))
+    np.save(tmp_path / "n.npy", np.zeros((1, 4), "u4"))
+    revseq("run", "x.npy", "n.npy", "--like", "onnx").refused(
+        "dimension count is 2", "1: ONNX has one length", "--like onnx"
+    )

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     help="The format of DST, or of a SRC whose first bytes and suffix do not tell it.",
 )  # fmt: skip
 @options.dtype_option
+@options.rank_option
 @click.option("--overwrite", is_flag=True, help="Replace DST if it exists.")
 @options.full_option
 @click.option("--verify", is_flag=True, help="Read DST back before it gets its name, and compare every bit with SRC.")
@@ -51,6 +52,7 @@ def command(
     dst: str,
     format_name: str | None,
     dtype: DataType | None,
+    rank: int | None,
     overwrite: bool,
     full: bool,
     verify: bool,
@@ -72,7 +74,7 @@ def command(
         )  # fmt: skip
     if sha256 and not as_json:
         raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
-    source = jobs.load_tensor(src, "SRC", dtype, format_name, absolute=resources.elsewhere)
+    source = jobs.load_tensor(src, "SRC", dtype, format_name, rank=rank, absolute=resources.elsewhere)
     reference = references.Reference.output(dst, format_name, [references.Reference.input(src)])
     if not to_file:
         _print(source, options.printed_format(reference.format, "give DST a name"), full=full)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def ranked(source: Source, rank: int | None) -> Source:
     """The source with `rank` dimensions; itself for None, and where it has as many. FormatError if it cannot be."""
-    return source if rank in (None, len(source.sizes)) else RankedSource(source, rank or 0)
+    return source if rank is None or rank == len(source.sizes) else RankedSource(source, rank)
 
 
 class RankedSource(View):
@@ -33,7 +33,7 @@ class RankedSource(View):
         self._added = rank - len(source.sizes)
         removed = source.sizes[: max(0, -self._added)]
         if any(size != 1 for size in removed):
-            wanted = f"a leading size of 1 for each of the {len(removed)} dimensions that {rank} dimensions lack"
+            wanted = f"{braced((1,) * len(removed) + source.sizes[len(removed) :])}, to remove leading sizes of 1"
             raise FormatError(f"Sizes is {braced(source.sizes)}", wanted, where=source.name)
         self.sizes, self.key, self.encoded = self._fitted(source.sizes), source.key, source.encoded
         self.reads_in_parallel = source.reads_in_parallel
