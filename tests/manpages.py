@@ -21,7 +21,11 @@ EXIT = {
         0: "done",
         2: "an error stopped the work; no file was changed, unless the message names it, or only the report could not be printed",
     },
-    "check": {0: "every constraint holds", 1: "a constraint does not hold", 2: "an error stopped the work"},
+    "check": {
+        0: "every constraint holds or, with --feature-level all, one of DirectML's levels accepts the job",
+        1: "a constraint does not hold or, with --feature-level all, every level of DirectML refuses the job",
+        2: "an error stopped the work",
+    },
     "diff": {0: "the tensors are equal", 1: "the tensors differ", 2: "an error stopped the work"},
     "batch": {
         0: "all jobs are done",
@@ -79,7 +83,7 @@ ARGUMENTS = {
     "output.",
     "A": ONE,
     "B": "The other tensor, named like A.",
-    "[LEVEL]": "A feature level, as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0.",
+    "[LEVEL]": "A feature level, as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0; or all.",
 }
 
 
@@ -106,11 +110,13 @@ JSON = {
         "with a dask scheduler, its address as scheduler",
     },
     "check": _SCHEMA | {
-        "level": "the feature level",
-        "valid": "whether every constraint holds",
+        "level": "the feature level, or all",
+        "valid": "whether every constraint holds; of all levels, whether one of DirectML's accepts the job",
     } | _DESC | {
         "BatchAxis": "the dimension of --batch-axis, or null",
-        "constraints": "a list of tensor, property, found, wanted, rule, ok and hint",
+        "constraints": "a list of label (no two are the same), tensor, property, found, wanted, rule, ok and hint, which is "
+        "empty where ok",
+        "levels": "with --feature-level all, instead of constraints: a list of level, valid and constraints",
         "lowest_level": "the lowest feature level that accepts the tensors, or null",
         "notes": "a list of chunks that the inputs do not store and that are read as fill value",
         "lengths": "counts: total, clamped and unchanged; null if no level accepts the tensors",

@@ -167,8 +167,11 @@ def test_check_says_which_axis_is_which(revseq, tmp_path):
     np.save(tmp_path / "lengths.npy", np.array([5, 1, 0, 2]))
     words = ["check", *shlex.split(COMMANDS["ONNX"])[1:-2]]
     done = revseq(*words).ok()
-    assert "Reversed is axis 0; the batch is axis 1, a length for each of 4 indices\n" in done.out
-    assert "lengths: 4 in all, 0 above 5 and clamped, 2 change nothing" in done.out
+    assert (
+        "\nAxis                   0, 12 lines of 5 elements\n"
+        "batch axis             1, a length for each of 4 indices\n"
+        "lengths                4 in all, 0 above 5 and clamped, 2 change nothing\n"
+    ) in done.out
     report = json.loads(revseq(*words, "--json").ok().out)
     assert (report["Axis"], report["BatchAxis"]) == (0, 1)
 

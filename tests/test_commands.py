@@ -23,6 +23,7 @@ from revseq_cli.commands.cli import COMMANDS
 from revseq_cli.commands.values import Tensor
 from revseq_cli.ground.dtypes import dtype_of
 from revseq_cli.ground.tensors import DataType
+from revseq_cli.operator.spec import FeatureLevel
 
 INPUT = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
 LENGTHS = np.array([[2], [4], [3]], np.uint32)
@@ -332,19 +333,110 @@ def test_level_from_the_environment(revseq, files):
 
 def test_check_passes(revseq, files):
     done = revseq("check", "x.npy", "[[0], [1], [9]]", "--axis", 1).ok()
-    assert "DML_FEATURE_LEVEL_4_0 is the lowest that accepts these tensors" in done.out
-    assert "3 in all, 1 above 4 and clamped, 2 change nothing" in done.out
-    assert "Axis: 1, 3 lines of 4 elements" in done.out
-    assert "FAIL" not in done.out
+    assert done.out == (
+        "DML_FEATURE_LEVEL_5_0 accepts it: all 12 constraints hold\n\n"
+        "InputTensor            (Sizes:{3,4}, DataType:FLOAT32)  x.npy\n"
+        "SequenceLengthsTensor  (Sizes:{3,1}, DataType:UINT32)  LENGTHS\n"
+        "Axis                   1, 3 lines of 4 elements\n"
+        "lengths                3 in all, 1 above 4 and clamped, 2 change nothing\n"
+        "lowest level           DML_FEATURE_LEVEL_4_0\n"
+    )
+    every = revseq("check", "x.npy", "[[0], [1], [9]]", "--axis", 1, "--all").ok().out.split("\n")
+    labels = [line.partition(":")[0] for line in every if line.startswith("pass  ")]
+    assert len(set(labels)) == len(labels) == 12
+    assert [*every[:1], *every[14:]] == done.out.split("\n")
 
 
 def test_check_fails(revseq, files):
     done = revseq("check", "x.npy", "n.npy", "--axis", 5, "--feature-level", "3_0")
     assert done.status == 1
-    assert done.out.count("FAIL") == 3
-    assert "no feature level accepts these tensors" in done.out
+    assert done.out.startswith("DML_FEATURE_LEVEL_3_0 refuses it: 3 of 11 constraints fail\n\nFAIL  InputTensor ")
+    assert (
+        "\nFAIL  InputTensor Axis: 5\n"
+        "      wanted: 0 to 1, unsigned and less than the dimension count (Axis)\n"
+        "      Hint: try --axis 1\n\nInputTensor  "
+    ) in done.out
+    assert done.out.count("\nFAIL  ") == 3
+    assert "pass" not in done.out
+    assert done.out.endswith("\nlowest level           no feature level accepts these tensors\n")
     assert "\x1b" not in done.out
     assert revseq("check", "x.npy", "n.npy", "--axis", 5, "-q").out == ""
+    one = revseq("check", "x.npy", "n.npy", "--axis", 5, "--all").out
+    assert one.startswith("DML_FEATURE_LEVEL_5_0 refuses it: 1 of 11 constraints fails\n\nFAIL  ")
+    assert one.count("\npass  ") == 10
+    assert one.rindex("FAIL") < one.index("pass")
+
+
+MATRIX = """\
+constraint                          from level  1_0  2_1  3_0  4_0  5_0 none
+                                      to level  2_0       3_1  4_1  6_4
+InputTensor feature level                      FAIL pass pass pass pass pass
+InputTensor dimension count                       - FAIL FAIL pass pass pass
+InputTensor DataType                              - {0} {0} {0} {0} pass
+InputTensor element count                         - pass pass pass pass    -
+SequenceLengthsTensor dimension count             - FAIL FAIL pass pass pass
+SequenceLengthsTensor DataType                    - pass pass pass pass pass
+SequenceLengthsTensor element count               - pass pass pass pass    -
+InputTensor Sizes                              pass pass pass pass pass pass
+SequenceLengthsTensor Sizes                    pass pass pass pass pass pass
+SequenceLengthsTensor matching dimension count pass pass pass pass pass pass
+InputTensor Axis                               pass pass pass pass pass pass
+SequenceLengthsTensor matching Sizes           pass pass pass pass pass pass
+-  the level has no such constraint
+"""
+
+
+def test_check_of_every_level(revseq, files):
+    done = revseq("check", "x.npy", "n.npy", "--axis", 1, "--feature-level", "all").ok()
+    job = revseq("check", "x.npy", "n.npy", "--axis", 1).ok().out.partition("\n")[2]
+    verdict = "DirectML accepts it from DML_FEATURE_LEVEL_4_0 on: 10 of 15 feature levels do\n\n"
+    assert done.out == verdict + MATRIX.format("pass") + job
+
+
+def test_check_of_every_level_of_what_directml_refuses(revseq, files):
+    np.save(files / "bool.npy", np.ones((3, 4), bool))
+    done = revseq("check", "bool.npy", "n.npy", "--axis", 1, "--feature-level", "ALL")
+    assert done.status == 1
+    failing = (
+        "\nAt every feature level of DirectML:\n"
+        "FAIL  InputTensor DataType: BOOL\n"
+        "      wanted: FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, UINT64,\n"
+        "              UINT32, UINT16, UINT8 (tensor support, DML_FEATURE_LEVEL_5_0 and\n"
+        "              above)\n"
+        "      Hint: DirectML does not have it; try --feature-level none\n\n"
+    )
+    verdict = "DirectML refuses it: all 15 feature levels do\n\n"
+    assert done.out.startswith(verdict + MATRIX.format("FAIL") + failing)
+    assert done.out.endswith("\nlowest level           feature level none, which lifts DirectML's limits\n")
+    # A level that lifts DirectML's limits makes no job valid for DirectML, unless it is the one that was asked for.
+    revseq("check", "bool.npy", "n.npy", "--axis", 1, "--feature-level", "none").ok()
+
+
+def test_every_level_is_for_check_alone(revseq, files):
+    job = ("x.npy", "n.npy", "--axis", 1)
+    for command in (("run", *job), ("export", *job, "-o", "m.json"), ("verify", "x.md")):
+        revseq(*command, "--feature-level", "all").refused("all is for revseq check; here one feature level, as 5_0")
+    revseq("run", *job, env={"REVSEQ_FEATURE_LEVEL": "all"}).refused("all is for revseq check")
+    revseq("check", *job, "--feature-level", "all", "--example").refused("one feature level", "try --feature-level 5_0")
+    assert revseq("levels", "all").ok().out == revseq("levels").ok().out
+
+
+def test_check_fits_80_columns(revseq, files, forked):
+    """Words, numbers and names stay whole, in a pipe and on a terminal."""
+    name = "x" * 200 + ".npy"
+    np.save(files / name, np.zeros((1,) * 63 + (9,)))
+    np.save(files / "a\x1b[31m\nb.npy", np.ones((1,) * 64, np.uint32))
+    args = ("check", name, "a\x1b[31m\nb.npy", "--axis", 63, "--all", "--feature-level", "none")
+    done = revseq(*args).ok()
+    assert on_terminal(forked.command, *args, cwd=files, env={"COLUMNS": "80", "NO_COLOR": "1"}) == (0, done.out, "")
+    lines = done.out.split("\n")
+    assert [line for line in lines if len(line) > 80] == [" " * 23 + name]
+    assert all(re.search(r"[,\w})]$|^$|npy$|limits$", line) for line in lines)
+    assert "1,9}, DataType:FLOAT64)\n" in done.out
+    assert r" a\x1b[31m\nb.npy" in lines[-5]
+    wide = on_terminal(forked.command, *args, cwd=files, env={"COLUMNS": "250", "NO_COLOR": "1"})[1]
+    assert f"{{{'1,' * 63}9}}, DataType:FLOAT64)" in wide
+    assert re.sub(r"\s+", "", wide) == re.sub(r"\s+", "", done.out)
 
 
 def test_check_json(revseq, files):
@@ -354,6 +446,17 @@ def test_check_json(revseq, files):
     assert (report["schema"], report["valid"], report["lowest_level"]) == (1, False, "4_0")
     assert report["lengths"] == {"total": 3, "clamped": 0, "unchanged": 0}
     assert {c["property"] for c in report["constraints"] if not c["ok"]} == {"dimension count"}
+    assert {bool(c["hint"]) for c in report["constraints"] if not c["ok"]} == {True}
+    assert {c["hint"] for c in report["constraints"] if c["ok"]} == {""}
+    assert len({c["label"] for c in report["constraints"]}) == 12
+    assert all(c["label"].startswith(c["tensor"] + " ") for c in report["constraints"])
+    done = revseq("check", "x.npy", "n.npy", "--axis", 1, "--feature-level", "all", "--json").ok()
+    every = json.loads(done.out)
+    assert (every["level"], every["valid"], every["lowest_level"]) == ("all", True, "4_0")
+    assert "constraints" not in every
+    assert [each["level"] for each in every["levels"]] == [level.short for level in FeatureLevel]
+    assert [each["valid"] for each in every["levels"]] == [False] * 5 + [True] * 11
+    assert every["levels"][2]["constraints"] == report["constraints"]
 
 
 def test_check_of_what_cannot_be_read(revseq):
@@ -368,7 +471,10 @@ def test_check_of_what_cannot_be_read(revseq):
 )  # fmt: skip
 def test_color(revseq, files, args, env, colored):
     done = revseq("check", "x.npy", "n.npy", "--axis", 1, *args, env=env).ok()
-    assert ("\x1b[32m" in done.out) == colored
+    assert done.out.startswith("\x1b[32mDML_FEATURE_LEVEL_5_0 accepts it") == colored
+    assert ("\x1b" in done.out) == colored
+    done = revseq("check", "x.npy", "n.npy", "--axis", 1, "--feature-level", "all", *args, env=env).ok()
+    assert ("\x1b[1;31mFAIL\x1b[0m \x1b[32mpass\x1b[0m" in done.out) == colored
 
 
 def test_plain_characters_where_the_encoding_is_not_utf_8(revseq, files):
@@ -402,8 +508,18 @@ def test_show_of_a_large_tensor_reads_only_its_ends(revseq, tmp_path):
 
 def test_levels(revseq):
     out = revseq("levels").ok().out
-    assert "5_0 5_1 5_2 6_0 6_1 6_2 6_3 6_4" in out
-    assert "4 to 5" in revseq("levels", "3.1").ok().out
+    assert "5_0 5_1 5_2 6_0 6_1 6_2 6_3 6_4\n  dimension counts           1 to 8\n" in out
+    assert max(map(len, out.split("\n"))) <= 80
+    assert {each.name for each in DataType} <= set(re.findall(r"\w+", out))  # none is cut
+    assert revseq("levels", "3.1").ok().out == (
+        "3_1\n"
+        "  dimension counts           4 to 5\n"
+        "  elements                   at most 4294967295\n"
+        "  InputTensor, OutputTensor  FLOAT32, FLOAT16, INT32, INT16, INT8, UINT32,\n"
+        "                             UINT16, UINT8\n"
+        "  SequenceLengthsTensor      UINT32\n"
+    )
+    assert revseq("levels", "1_0").ok().out == "1_0\n  the operator does not exist yet\n"
     report = json.loads(revseq("levels", "--json").ok().out)
     assert len(report["levels"]) == 16
     assert report["levels"][2]["SequenceLengthsTensor"] == ["UINT32"]

@@ -443,7 +443,8 @@ def test_the_tensors_of_a_model(revseq, tmp_path):
     assert out == revseq("run", "model.json").ok().out
     revseq("run", "[[1], [2]]", "model.json", "--axis", 1).refused("is a model", "try model.json::InputTensor")
     revseq("run", "model.json", "--dtype", "INT8").refused("its DataType is INT32, and INT8 is asked for")
-    assert "DataType:UINT64)  model.json: Seq" in revseq("check", "model.json", "--lengths-dtype", "UINT64").ok().out
+    checked = revseq("check", "model.json", "--lengths-dtype", "UINT64").ok().out
+    assert "DataType:UINT64) model.json: Seq" in " ".join(checked.split())
 
 
 def test_a_page_that_shows_a_model_is_a_page(revseq, tmp_path):

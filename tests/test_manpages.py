@@ -60,7 +60,8 @@ def test_the_examples_run(revseq, name, tmp_path):
     [
         (("run", "samples/example1.txt", "-o", "y.npy", "--sha256"), {"plan"}),
         (("run", "samples/example1.txt", "--dry-run"), {"output", "bytes", "verified", "clamped", "notes", "sha256"}),
-        (("check", "samples/example1.txt"), set()), (("verify", "samples/page.md"), set()),
+        (("check", "samples/example1.txt"), {"levels"}),
+        (("check", "samples/example1.txt", "--feature-level", "all"), {"constraints"}), (("verify", "samples/page.md"), set()),
         (("show", "samples/example1.npy", "--stats"), set()), (("levels",), set()),
         (("convert", "samples/example1.npy", "y.h5", "--sha256"), set()),
         (("diff", "samples/example1.npy", "samples/example2.npy"), set()),

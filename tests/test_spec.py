@@ -96,9 +96,25 @@ def test_all_violations_are_reported_together():
     found = job(desc("FLOAT64", (3, 4)), desc("INT64", (3, 4)), -1, "3_0", output=desc("FLOAT32", (3, 5)))
     assert {(v.tensor, v.property) for v in found} == {
         (INPUT, "dimension count"), (INPUT, "DataType"), (LENGTHS, "dimension count"), (LENGTHS, "DataType"),
-        (OUTPUT, "dimension count"), (OUTPUT, "Sizes"), (OUTPUT, "DataType"), ("", "Axis"),
+        (OUTPUT, "dimension count"), (OUTPUT, "Sizes"), (OUTPUT, "DataType"), (INPUT, "Axis"),
     }  # fmt: skip
     assert all(v.found and v.wanted and v.rule for v in found)
+
+
+@pytest.mark.parametrize("level", list(FeatureLevel))
+@pytest.mark.parametrize("output", [None, desc()])
+def test_each_constraint_names_its_tensor_and_has_its_own_label(level, output):
+    found = constraints(desc(), desc("INT64", (1, 1, 3, 1)), 3, level, output)
+    tensors = {INPUT, LENGTHS, OUTPUT} if output else {INPUT, LENGTHS}
+    assert {c.tensor for c in found} == tensors
+    labels = [c.label() for c in found]
+    assert len(set(labels)) == len(labels)
+    assert all(c.label().startswith(f"{c.tensor} ") and c.label().endswith(f" {c.property}") for c in found)
+
+
+def test_only_violations_have_hints():
+    found = constraints(desc(), desc("INT64", (1, 1, 3, 1)), 3, FeatureLevel.V5_0)
+    assert [c.label() for c in found if c.hint] == ["SequenceLengthsTensor DataType"]
 
 
 @pytest.mark.parametrize("axis", [-1, 4, 2**70])
@@ -173,8 +189,8 @@ def test_constraints_that_hold_are_listed_too():
 
 
 def said(found):
-    """What constraints say, and the hints of those that do not hold."""
-    return [(c.tensor, c.property, c.found, c.wanted, c.rule, "" if c.ok else spelled(c.hint)) for c in found]
+    """What constraints say."""
+    return [(c.tensor, c.property, c.found, c.wanted, c.rule, spelled(c.hint)) for c in found]
 
 
 def test_what_the_constraints_of_a_level_say():
@@ -182,7 +198,7 @@ def test_what_the_constraints_of_a_level_say():
     types, most = "FLOAT32, FLOAT16, INT32, INT16, INT8, UINT32, UINT16, UINT8", "at most 4294967295"
     level_4 = "DML_FEATURE_LEVEL_4_0 and above has it: try --feature-level 4_0"
     assert said(constraints(desc(sizes=(3, 4)), desc("UINT32", (3, 1)), 1, FeatureLevel.V2_1)) == [
-        ("", "feature level", "2_1", "2_1 or above", "introduced in DML_FEATURE_LEVEL_2_1", ""),
+        (INPUT, "feature level", "2_1", "2_1 or above", "introduced in DML_FEATURE_LEVEL_2_1", ""),
         (INPUT, "dimension count", "2", "4", support_, level_4 + ", or --rank 4"),
         (INPUT, "DataType", "FLOAT32", types, support_, ""),
         (INPUT, "element count", "12", most, directml, ""),
@@ -192,7 +208,7 @@ def test_what_the_constraints_of_a_level_say():
         (INPUT, "Sizes", "{3,4}", "sizes of at least 1", directml, ""),
         (LENGTHS, "Sizes", "{3,1}", "sizes of at least 1", directml, ""),
         (LENGTHS, "dimension count", "2", "2, as InputTensor has", "tensor constraints", ""),
-        ("", "Axis", "1", "0 to 1, unsigned and less than the dimension count", "Axis", ""),
+        (INPUT, "Axis", "1", "0 to 1, unsigned and less than the dimension count", "Axis", ""),
         (LENGTHS, "Sizes", "{3,1}", "{3,1}: as InputTensor, and 1 along axis 1", LENGTHS, ""),
     ]
 
@@ -200,7 +216,9 @@ def test_what_the_constraints_of_a_level_say():
 def test_below_the_level_that_introduced_the_operator():
     (found,) = violations(desc(), desc("UINT32", (1, 1, 3, 1)), 3, FeatureLevel.V1_0)
     hint = "try --feature-level 2_1"
-    assert said([found]) == [("", "feature level", "1_0", "2_1 or above", "introduced in DML_FEATURE_LEVEL_2_1", hint)]
+    assert said([found]) == [
+        (INPUT, "feature level", "1_0", "2_1 or above", "introduced in DML_FEATURE_LEVEL_2_1", hint)
+    ]
 
 
 def test_rules_that_are_not_directmls_are_not_called_so():
@@ -245,7 +263,7 @@ def test_an_output_is_held_against_the_input():
     ):
         found = violations(values, lengths, 3, output=output)
         assert said(found) == [(OUTPUT, *each) for each in expected]
-    assert {c.tensor for c in constraints(values, lengths, 3, FeatureLevel.V5_0)} == {"", INPUT, LENGTHS}
+    assert {c.tensor for c in constraints(values, lengths, 3, FeatureLevel.V5_0)} == {INPUT, LENGTHS}
 
 
 def test_violations_reach_another_process():

@@ -1,4 +1,4 @@
-"""`revseq check`: every constraint of a feature level, pass or fail."""
+"""`revseq check`: a job against every constraint of a feature level, or of all levels."""
 
 from __future__ import annotations
 
@@ -15,18 +15,26 @@ if TYPE_CHECKING:
 
 @base.command(
     "check",
-    """Check a job against every constraint of a feature level.
+    """Check a job against every constraint of a feature level, or of all levels.
 
     INPUT and LENGTHS are named as in revseq run; a docs-style text or a DxDispatch model is a whole job and needs no
     LENGTHS.
 
-    Each constraint is shown with what was found and what is wanted, then the lowest feature level that accepts the
-    tensors, and what the lengths do: how many lie above the axis size and are clamped, how many change nothing.
-    The exit status is 0 if every constraint holds, and 1 if one does not.
+    First comes the verdict, then each constraint that fails, with what is wanted and a hint, and with --all those that
+    pass; then the job: the axis that is reversed and the batch axis, how many lengths lie above the axis size and are
+    clamped, how many change nothing, and the lowest feature level that accepts the tensors.
+
+    With --feature-level all, a table has pass or FAIL for every constraint at every level, and what fails at all of
+    DirectML's levels stands below.
+
+    The exit status is 0 if every constraint holds, and 1 if one does not. With --feature-level all it is 0 if one of
+    DirectML's levels accepts the job.
     """,
     epilog="Example: revseq check samples/example1.txt --feature-level 2_1",
 )
 @options.job_options
+@options.levels_option
+@click.option("--all", "every", is_flag=True, help="Print the constraints that pass, too.")
 @click.option(
     "--example", is_flag=True, help="If every constraint holds, print the job as a whole docs-style example instead."
 )
@@ -35,10 +43,11 @@ if TYPE_CHECKING:
 @options.json_option
 @options.output_options
 def command(
+    every: bool,
     example: bool,
     full: bool,
     format_name: str | None,
-    level: FeatureLevel,
+    levels: tuple[FeatureLevel, ...],
     as_json: bool,
     console: options.Console,
     **job_options: Any,
@@ -48,16 +57,18 @@ def command(
     from revseq_cli.operator import spec  # --help must not load NumPy
     from revseq_cli.passes import folds, jobs, reversal  # --help must not load NumPy
     from revseq_cli.passes.arrangement import Resources
-    from revseq_cli.report import objects, tables, view  # --help must not load NumPy
+    from revseq_cli.report import checks, objects, view  # --help must not load NumPy
     from revseq_cli.report.results import Check
 
     if example and as_json:
         raise UsageError("--example prints text", "no --json with it", "leave out --json")
-    job = jobs.load(options.request_of(format_name=format_name, override=True, level=level, **job_options))
+    if example and len(levels) > 1:
+        raise UsageError("--example is for one feature level", "no --feature-level all", "try --feature-level 5_0")
+    request = options.request_of(format_name=format_name, override=True, level=levels[0], **job_options)
+    job = jobs.load(request)
     values, lengths = job.values.desc, job.lengths.desc
-    constraints = spec.constraints(values, lengths, job.axis, level)
-    valid = all(constraint.ok for constraint in constraints)
-    if example and valid:
+    constraints = {level: spec.constraints(values, lengths, job.axis, level) for level in levels}
+    if example and not spec.broken(constraints[levels[0]]):
         textfiles.require_text(values, job.values.name)
         output, _ = reversal.reversed_in_memory(job, Resources())
         most = view.MOST_ON_TERMINAL if options.is_terminal() and not full else None
@@ -66,9 +77,9 @@ def command(
     lowest = spec.lowest_level(values, lengths, job.axis)
     # Lengths that no level accepts have no effects to count.
     counts = folds.count_lengths(job, Resources()) if lowest is not None else None
-    result = Check(job.names, values, lengths, job.axis, level, constraints, lowest, counts, job.batch_axis, job.gaps())
+    result = Check(job.names, values, lengths, job.axis, constraints, lowest, counts, job.batch_axis, job.gaps())
     if as_json:
         click.echo(objects.check(result))
     elif not console.quiet:
-        tables.print_check(result, color=console.colored)
-    return 0 if valid else 1
+        checks.print_check(result, every=every, color=console.colored)
+    return 0 if result.valid else 1

@@ -11,7 +11,7 @@ from revseq_cli import __version__
 # The name of each command and its line of help; the module of that name has the command.
 COMMANDS = {
     "run": "Reverse the start of every line of a tensor; print or write it.",
-    "check": "Check a job against every constraint of a feature level.",
+    "check": "Check a job against every constraint of a feature level, or of all levels.",
     "batch": "Run many jobs in one process.",
     "verify": "Recompute every example on docs pages.",
     "show": "Show data type, sizes and storage of tensors, and a preview.",

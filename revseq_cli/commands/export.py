@@ -35,6 +35,7 @@ _MOST_INLINE = 1000  # elements of a tensor whose values the model holds, withou
     epilog="Example: revseq export samples/example1.npy samples/example1-lengths.npy --axis 3 -o model.json",
 )
 @options.job_options
+@options.level_option
 @click.option("-o", "--output", metavar="MODEL.json", required=True, help="Write the model to this new file.")
 @click.option(
     "--inline/--files",

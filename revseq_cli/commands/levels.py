@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     """Show what the operator accepts at each feature level, or at LEVEL.""",
     epilog="Example: revseq levels 4_0",
 )
-@click.argument("level", type=values.LEVEL, required=False)
+@click.argument("levels", metavar="[LEVEL]", type=values.LEVELS, required=False)
 @options.json_option
 @options.output_options
-def command(level: FeatureLevel | None, as_json: bool, console: options.Console) -> None:
+def command(levels: tuple[FeatureLevel, ...] | None, as_json: bool, console: options.Console) -> None:
     """Run the command."""
     from revseq_cli.operator.spec import FeatureLevel
-    from revseq_cli.report import objects, tables
+    from revseq_cli.report import checks, objects
 
-    levels = [level] if level is not None else list(FeatureLevel)
+    levels = levels or tuple(FeatureLevel)
     if as_json:
         click.echo(objects.levels(levels))
     else:
-        tables.print_levels(levels, color=console.colored)
+        checks.print_levels(levels, color=console.colored)

@@ -15,6 +15,7 @@ from revseq_cli.commands.values import (
     DATA_TYPE,
     LENGTHS_TYPE,
     LEVEL,
+    LEVELS,
     Parsed,
     Tensor,
     bytes_text,
@@ -42,10 +43,17 @@ if TYPE_CHECKING:
 _LARGEST_FILE = 1 << 20  # bytes; the file of a dask scheduler has a few thousand
 
 
-level_option = click.option(
-    "--feature-level", "level", type=LEVEL, default="5_0", show_default=True, envvar="REVSEQ_FEATURE_LEVEL",
-    show_envvar=True, help="The feature level, as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0; none lifts DirectML's limits.",
-)  # fmt: skip
+def _feature_level(name: str, levels: Parsed, more: str = "") -> Callable[..., Any]:
+    """The option --feature-level; the command gets its value as `name`."""
+    text = "The feature level, as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0; none lifts DirectML's limits"
+    return click.option(
+        "--feature-level", name, type=levels, default="5_0", show_default=True, envvar="REVSEQ_FEATURE_LEVEL",
+        show_envvar=True, help=f"{text}{more}.",
+    )  # fmt: skip
+
+
+level_option = _feature_level("level", LEVEL)
+levels_option = _feature_level("levels", LEVELS, "; all compares every level")
 
 rank_option = click.option(
     "--rank", type=click.IntRange(1, MOST_DIMENSIONS), metavar="N",
@@ -56,7 +64,6 @@ _JOB = (
     click.argument("input", metavar="INPUT", type=Tensor()),
     click.argument("lengths", metavar="[LENGTHS]", required=False, type=Tensor()),
     click.option("--axis", type=int, metavar="N", help="The dimension to reverse along, counted from 0."),
-    level_option,
     click.option(
         "--dtype",
         type=DATA_TYPE,

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     epilog="Example: revseq run samples/example1.npy samples/example1-lengths.npy --axis 3 -o y.npy",
 )
 @options.job_options
+@options.level_option
 @click.option(
     "-o",
     "--output",

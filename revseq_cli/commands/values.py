@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 _UNITS = " KMGT"  # powers of 1024
+_ALL = "all"  # every feature level
 
 
 class Parsed(click.ParamType[Any]):
@@ -101,6 +102,20 @@ def parse_compression(text: str) -> str | int:
     return int(match[1] or 4)
 
 
-LEVEL = Parsed("level", FeatureLevel.parse, tuple(level.short for level in FeatureLevel))
+def parse_level(text: str) -> FeatureLevel:
+    """One feature level; UsageError for other text, and for all."""
+    if text.strip().lower() == _ALL:
+        raise UsageError(f"{_ALL} is for revseq check", "here one feature level, as 5_0")
+    return FeatureLevel.parse(text)
+
+
+def parse_levels(text: str) -> tuple[FeatureLevel, ...]:
+    """One feature level, or every one from the text all; UsageError for other text."""
+    return tuple(FeatureLevel) if text.strip().lower() == _ALL else (FeatureLevel.parse(text),)
+
+
+_SHORT_LEVELS = tuple(level.short for level in FeatureLevel)
+LEVEL = Parsed("level", parse_level, _SHORT_LEVELS)
+LEVELS = Parsed("level", parse_levels, (*_SHORT_LEVELS, _ALL))
 DATA_TYPE = Parsed("type", DataType.parse, tuple(each.name for each in DataType))
 LENGTHS_TYPE = Parsed("type", DataType.parse_length, ("UINT32", "UINT64"))

@@ -6,7 +6,7 @@ constraints" and "Tensor support", and DirectML's general limits on tensors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from revseq_cli.ground.errors import Choices, RevseqError, UsageError, Words, li
 from revseq_cli.ground.tensors import DataType, TensorDesc, braced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 INPUT, LENGTHS, OUTPUT = "InputTensor", "SequenceLengthsTensor", "OutputTensor"
 
@@ -63,6 +63,9 @@ class FeatureLevel(IntEnum):
         )
 
 
+DIRECTML = tuple(level for level in FeatureLevel if level is not FeatureLevel.NONE)
+
+
 @dataclass(frozen=True)
 class Support:
     """One row of the support table: what the operator takes from level `since` on."""
@@ -101,7 +104,8 @@ def support(level: FeatureLevel) -> Support | None:
 class Constraint:
     """One rule held against the tensors: the property that it is about, found, wanted, and whether it holds.
 
-    `tensor` is INPUT, LENGTHS or OUTPUT, or "" where it is about the job. A violation is a constraint that is not ok.
+    `tensor` is INPUT, LENGTHS or OUTPUT. `matching` says that the property is held against InputTensor's. A violation
+    is a constraint that is not ok; only violations have hints.
     """
 
     tensor: str
@@ -111,6 +115,16 @@ class Constraint:
     rule: str
     ok: bool
     hint: str | Words = ""
+    matching: bool = False
+
+    def label(self) -> str:
+        """The tensor and what is checked of it: each constraint of a job has a label of its own."""
+        return f"{self.tensor} {'matching ' if self.matching else ''}{self.property}"
+
+
+def broken(constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
+    """The constraints that do not hold."""
+    return tuple(constraint for constraint in constraints if not constraint.ok)
 
 
 class SpecError(RevseqError, ValueError):
@@ -158,7 +172,7 @@ def constraints(
         ok = all(size >= 1 for size in desc.sizes)
         found.append(Constraint(tensor, "Sizes", braced(desc.sizes), wanted, "DirectML tensors", ok))
     found += _operator_constraints(tensors, axis, output is not None)
-    return found
+    return [replace(constraint, hint="") if constraint.ok else constraint for constraint in found]
 
 
 def violations(
@@ -169,7 +183,7 @@ def violations(
     output: TensorDesc | None = None,
 ) -> tuple[Constraint, ...]:
     """The constraints that do not hold, all of them; empty for tensors that the level accepts."""
-    return tuple(c for c in constraints(values, lengths, axis, level, output) if not c.ok)
+    return broken(constraints(values, lengths, axis, level, output))
 
 
 def lowest_level(values: TensorDesc, lengths: TensorDesc, axis: int) -> FeatureLevel | None:
@@ -185,9 +199,8 @@ def require(
     names: dict[str, str] | None = None,
 ) -> None:
     """Raise SpecError with every violation; `names` says what to call each tensor in the message."""
-    broken = violations(values, lengths, axis, level)
-    if broken:
-        raise SpecError(broken, names or {})
+    if found := violations(values, lengths, axis, level):
+        raise SpecError(found, names or {})
 
 
 def _level_constraints(tensors: dict[str, TensorDesc], level: FeatureLevel) -> Iterator[Constraint]:
@@ -195,7 +208,7 @@ def _level_constraints(tensors: dict[str, TensorDesc], level: FeatureLevel) -> I
     row = support(level)
     introduced = SUPPORT[0].since
     yield Constraint(
-        "", "feature level", level.short, f"{introduced.short} or above", f"introduced in {introduced}",
+        INPUT, "feature level", level.short, f"{introduced.short} or above", f"introduced in {introduced}",
         row is not None, Words.of("try {}", feature_level=introduced.short),
     )  # fmt: skip
     if row is None:
@@ -227,20 +240,23 @@ def _operator_constraints(tensors: dict[str, TensorDesc], axis: int, output: boo
     others = (LENGTHS, OUTPUT) if output else (LENGTHS,)
     for tensor in others:
         count = tensors[tensor].dimension_count
-        yield Constraint(tensor, "dimension count", str(count), f"{rank}, as {INPUT} has", rule, count == rank)
+        ok = count == rank
+        yield Constraint(tensor, "dimension count", str(count), f"{rank}, as {INPUT} has", rule, ok, matching=True)
     in_range = 0 <= axis < rank
     wanted = f"0 to {rank - 1}, unsigned and less than the dimension count" if rank else "a tensor with dimensions"
-    yield Constraint("", "Axis", str(axis)[:40], wanted, "Axis", in_range)
+    yield Constraint(INPUT, "Axis", str(axis)[:40], wanted, "Axis", in_range)
     if in_range and lengths.dimension_count == rank:
         want = (*values.sizes[:axis], 1, *values.sizes[axis + 1 :])
         wanted = f"{braced(want)}: as {INPUT}, and 1 along axis {axis}"
-        yield Constraint(LENGTHS, "Sizes", braced(lengths.sizes), wanted, LENGTHS, lengths.sizes == want)
+        yield Constraint(LENGTHS, "Sizes", braced(lengths.sizes), wanted, LENGTHS, lengths.sizes == want, matching=True)
     if output:
         out = tensors[OUTPUT]
         wanted = f"{braced(values.sizes)}, as {INPUT} has"
-        yield Constraint(OUTPUT, "Sizes", braced(out.sizes), wanted, OUTPUT, out.sizes == values.sizes)
+        ok = out.sizes == values.sizes
+        yield Constraint(OUTPUT, "Sizes", braced(out.sizes), wanted, OUTPUT, ok, matching=True)
         name, want_name = out.data_type.name, values.data_type.name
-        yield Constraint(OUTPUT, "DataType", name, f"{want_name}, as {INPUT} has", rule, name == want_name)
+        wanted = f"{want_name}, as {INPUT} has"
+        yield Constraint(OUTPUT, "DataType", name, wanted, rule, name == want_name, matching=True)
 
 
 def span(counts: range) -> str:

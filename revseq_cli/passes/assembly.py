@@ -39,7 +39,7 @@ class Job:
     @property
     def names(self) -> dict[str, str]:
         """What the user called each tensor, by its name in the operator."""
-        return {INPUT: self.values.name, LENGTHS: self.lengths.name, "": self.values.name}
+        return {INPUT: self.values.name, LENGTHS: self.lengths.name}
 
     @property
     def inputs(self) -> list[Identity]:

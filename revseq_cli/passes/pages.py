@@ -83,7 +83,7 @@ def _examine(text: Text, number: int, example: Example, level: FeatureLevel) -> 
         broken = spec.violations(work.values.desc, work.lengths.desc, work.axis, level, output.desc)
         if broken:
             parts = spec.SpecError(broken, {}).parts()
-            return Finding(number, example.line, tuple(f"{each.where} {_message(each)}".strip() for each in parts))
+            return Finding(number, example.line, tuple(f"{each.where} {_message(each)}" for each in parts))
         lengths = work.lengths.read()
         wrong = differences(output.read(), kernel.reverse(work.values.read(), lengths, work.axis))
         clamped = kernel.count_lengths(lengths, work.values.sizes[work.axis]).clamped

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from revseq_cli.ground.errors import RevseqError
-from revseq_cli.operator.spec import support
+from revseq_cli.operator.spec import broken, support
 from revseq_cli.report import view
 from revseq_cli.report.results import Check, Outcome, difference_of, statistics_of
 from revseq_cli.report.words import message, spelled
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Source
     from revseq_cli.ground.errors import Words
     from revseq_cli.ground.tensors import TensorDesc
-    from revseq_cli.operator.spec import FeatureLevel
+    from revseq_cli.operator.spec import Constraint, FeatureLevel
     from revseq_cli.passes.arrangement import Arrangement
     from revseq_cli.passes.differences import Differences
     from revseq_cli.passes.pages import PageReport
@@ -104,11 +104,11 @@ def check(check: Check) -> str:
     """The report of `check`."""
     return _as_json(
         {
-            "level": check.level.short,
-            "valid": all(c.ok for c in check.constraints),
+            "level": check.level.short if check.level is not None else "all",
+            "valid": check.valid,
             **_job_json(check.values, check.lengths, check.axis),
             "BatchAxis": check.batch_axis,
-            "constraints": [c.__dict__ | {"hint": spelled(c.hint)} for c in check.constraints],
+            **_constraints_json(check),
             "lowest_level": check.lowest.short if check.lowest is not None else None,
             "lengths": check.counts._asdict() if check.counts is not None else None,
             "notes": [*map(spelled, check.notes)],
@@ -162,6 +162,24 @@ def levels(levels: Sequence[FeatureLevel]) -> str:
             }
         )
     return _as_json({"levels": rows})
+
+
+def _constraints_json(check: Check) -> dict[str, Any]:
+    """The constraints of one level, or the levels with theirs."""
+    levels = [
+        {
+            "level": level.short,
+            "valid": not broken(constraints),
+            "constraints": [*map(_constraint_json, constraints)],
+        }
+        for level, constraints in check.constraints.items()
+    ]
+    return {"constraints": levels[0]["constraints"]} if check.level is not None else {"levels": levels}
+
+
+def _constraint_json(constraint: Constraint) -> dict[str, Any]:
+    members = {name: getattr(constraint, name) for name in ("tensor", "property", "found", "wanted", "rule", "ok")}
+    return {"label": constraint.label(), **members, "hint": spelled(constraint.hint)}
 
 
 def _finite(numbers: dict[str, Any]) -> dict[str, Any]:

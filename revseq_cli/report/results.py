@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from revseq_cli.operator.spec import DIRECTML, broken
 from revseq_cli.report import view
 
 if TYPE_CHECKING:
@@ -18,18 +19,31 @@ if TYPE_CHECKING:
 
 
 class Check(NamedTuple):
-    """The result of `check`: `names` has the name of each tensor; `counts` is None if no level accepts the tensors."""
+    """The result of `check`: the constraints of the level that was asked for, or of every level.
+
+    `names` has the name of each tensor; `counts` is None if no level accepts the tensors.
+    """
 
     names: dict[str, str]
     values: TensorDesc
     lengths: TensorDesc
     axis: int
-    level: FeatureLevel
-    constraints: list[Constraint]
+    constraints: dict[FeatureLevel, list[Constraint]]
     lowest: FeatureLevel | None
     counts: LengthCounts | None
     batch_axis: int | None = None
     notes: Sequence[str | Words] = ()
+
+    @property
+    def level(self) -> FeatureLevel | None:
+        """The level that was asked for; None for every level."""
+        return next(iter(self.constraints)) if len(self.constraints) == 1 else None
+
+    @property
+    def valid(self) -> bool:
+        """Whether that level accepts the job; of every level, whether one of DirectML's does."""
+        levels = DIRECTML if self.level is None else (self.level,)
+        return not all(broken(self.constraints[level]) for level in levels)
 
 
 class Outcome(NamedTuple):

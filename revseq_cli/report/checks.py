@@ -1,0 +1,151 @@
+"""What each feature level says of a job, and what it accepts, as text for people."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from revseq_cli.ground.errors import printable
+from revseq_cli.operator.spec import DIRECTML, INPUT, LENGTHS, OUTPUT, FeatureLevel, broken, span, support
+from revseq_cli.report import layout
+from revseq_cli.report.tables import axis_text
+from revseq_cli.report.words import spelled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from revseq_cli.operator.spec import Constraint
+    from revseq_cli.report.results import Check
+
+_PASS, _FAIL, _MISSING = "pass", "FAIL", "-"
+_COLUMN = 23  # where the text begins behind the names of tensors and the like
+_GOOD, _BAD = "green", "bold red"
+
+
+def print_check(check: Check, *, every: bool, color: bool) -> None:
+    """Print the verdict, what fails and, with `every`, what passes, or else the table of all levels; then the job."""
+    console = layout.console(color=color)
+    width = console.width
+    if check.level is None:
+        newest = broken(check.constraints[DIRECTML[-1]])
+        verdict, lines = _verdict_of_all(check.constraints), ["", *_matrix(check.constraints)]
+        lines += ["", "At every feature level of DirectML:", *_failing(newest, width)] if newest else []
+    else:
+        constraints = check.constraints[check.level]
+        verdict, lines = _verdict(check.level, constraints), _failing(broken(constraints), width)
+        lines += [line for c in constraints if c.ok and every for line in _headline(c, width)]
+        lines = ["", *lines] if lines else []
+    _print(console, [verdict], _GOOD if check.valid else _BAD)
+    _print(console, lines, marked=True)
+    _print(console, ["", *_job(check, width)])
+
+
+def print_levels(levels: Sequence[FeatureLevel], *, color: bool) -> None:
+    """Print what each level accepts; those that accept the same are told together."""
+    console = layout.console(color=color)
+    for row, group in itertools.groupby(levels, support):
+        _print(console, [" ".join(level.short for level in group)], "bold")
+        if row is None:
+            _print(console, ["  the operator does not exist yet"])
+        else:
+            accepted = {
+                "dimension counts": span(row.dimension_counts),
+                "elements": f"at most {row.most_elements}" if row.most_elements is not None else "any number",
+                f"{INPUT}, {OUTPUT}": ", ".join(t.name for t in row.values),
+                LENGTHS: ", ".join(t.name for t in row.lengths),
+            }
+            for name, text in accepted.items():
+                _print(console, layout.hanging(f"  {name:<27}", text, console.width))
+    if len(levels) > 1:
+        none = "none is not a level of DirectML: it lifts DirectML's limits and keeps the operator's own rules."
+        _print(console, ["", *layout.hanging("", none, console.width)])
+
+
+def _print(console: Any, lines: Iterable[str], style: str = "", *, marked: bool = False) -> None:  # noqa: ANN401 - rich's
+    """Print lines as they are; `marked` ones have their pass and FAIL in colour."""
+    from rich.text import Text  # rich is loaded where it is used
+
+    for line in lines:
+        text = Text(line, style)
+        if marked:
+            text.highlight_regex(rf"\b{_PASS}\b", _GOOD)
+            text.highlight_regex(rf"\b{_FAIL}\b", _BAD)
+        console.print(text, soft_wrap=True)
+
+
+def _verdict(level: FeatureLevel, constraints: Sequence[Constraint]) -> str:
+    count, failing = len(constraints), len(broken(constraints))
+    if failing:
+        return f"{level} refuses it: {failing} of {count} constraints {'fails' if failing == 1 else 'fail'}"
+    return f"{level} accepts it: all {count} constraints hold"
+
+
+def _verdict_of_all(constraints: dict[FeatureLevel, list[Constraint]]) -> str:
+    accepting = [level for level in DIRECTML if not broken(constraints[level])]
+    if not accepting:
+        return f"DirectML refuses it: all {len(DIRECTML)} feature levels do"
+    return f"DirectML accepts it from {accepting[0]} on: {len(accepting)} of {len(DIRECTML)} feature levels do"
+
+
+def _headline(constraint: Constraint, width: int) -> list[str]:
+    """The line of a constraint: whether it holds, what it is about, and what was found."""
+    mark = _PASS if constraint.ok else _FAIL
+    return layout.hanging(f"{mark}  ", f"{constraint.label()}: {constraint.found}", width)
+
+
+def _failing(violations: Iterable[Constraint], width: int) -> list[str]:
+    """The lines of what fails: as an error says it, and in the same words."""
+    lines: list[str] = []
+    for each in violations:
+        lines += _headline(each, width)
+        lines += layout.hanging("      wanted: ", f"{each.wanted} ({each.rule})", width)
+        if each.hint:
+            lines += layout.hanging("      Hint: ", printable(spelled(each.hint)), width)
+    return lines
+
+
+def _matrix(constraints: dict[FeatureLevel, list[Constraint]]) -> list[str]:
+    """A row for each constraint, and a column for each group of levels that accept the same."""
+    groups = [list(group) for _, group in itertools.groupby(constraints, support)]
+    columns = [{c.label(): _PASS if c.ok else _FAIL for c in constraints[group[0]]} for group in groups]
+    labels = max(columns, key=len)
+    width = max(map(len, labels))
+    heads = [
+        f"{'constraint':<{width - 10}}from level" + _cells(group[0].short for group in groups),
+        f"{'to level':>{width}}" + _cells(group[-1].short if group[1:] else "" for group in groups),
+    ]
+    rows = [f"{label:<{width}}" + _cells(column.get(label, _MISSING) for column in columns) for label in labels]
+    return [*(line.rstrip() for line in (*heads, *rows)), f"{_MISSING}  the level has no such constraint"]
+
+
+def _cells(texts: Iterable[str]) -> str:
+    return "".join(f"{text:>5}" for text in texts)
+
+
+def _job(check: Check, width: int) -> Iterator[str]:
+    """The tensors, the axes, what the lengths do, the lowest level, and notes."""
+    for tensor, desc in ((INPUT, check.values), (LENGTHS, check.lengths)):
+        *lines, last = layout.hanging(f"{tensor:<{_COLUMN}}", str(desc), width)
+        yield from lines
+        yield from layout.beside(last, printable(check.names[tensor]), _COLUMN, width)
+    rows = {"Axis": axis_text(check.values, check.axis)}
+    if check.batch_axis is not None:
+        count = check.values.sizes[check.batch_axis]
+        lengths = "1 length" if count == 1 else f"a length for each of {count:,} indices"
+        rows["batch axis"] = f"{check.batch_axis}, {lengths}"
+    if check.counts is not None:
+        total, clamped, unchanged = check.counts
+        size = check.values.sizes[check.axis]
+        rows["lengths"] = f"{total:,} in all, {clamped:,} above {size} and clamped, {unchanged:,} change nothing"
+    for name, text in rows.items():
+        yield from layout.hanging(f"{name:<{_COLUMN}}", text, width)
+    for note in check.notes:
+        yield from layout.hanging("Note: ", printable(spelled(note)), width)
+    yield from layout.hanging(f"{'lowest level':<{_COLUMN}}", _lowest(check.lowest), width)
+
+
+def _lowest(level: FeatureLevel | None) -> str:
+    """The lowest level that accepts the tensors, in words."""
+    if level is FeatureLevel.NONE:
+        return "feature level none, which lifts DirectML's limits"
+    return "no feature level accepts these tensors" if level is None else str(level)

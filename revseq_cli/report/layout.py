@@ -1,0 +1,52 @@
+"""Lines that fit the terminal."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_WIDTH = 80  # columns where standard output is no terminal
+
+
+def console(*, color: bool) -> Any:  # noqa: ANN401 - rich's Console, which is not loaded yet
+    """A rich Console on standard output, 80 columns wide if that is no terminal."""
+    import sys
+
+    from rich.console import Console  # rich is loaded where it is used
+
+    return Console(
+        width=None if sys.stdout.isatty() else _WIDTH,
+        color_system="standard" if color else None,
+        no_color=not color,  # or rich would look at NO_COLOR itself
+        force_terminal=color or None,
+        highlight=False,
+        emoji=False,
+        markup=False,
+    )
+
+
+def hanging(head: str, text: str, width: int) -> list[str]:
+    """The head and the text in lines of at most `width` columns; the text begins in the same column in each line.
+
+    A line ends at a space or, in long sizes, behind a comma. A longer word stays whole, and so does a command, from
+    `revseq` to the end of the text, since a part of it could be copied and run.
+    """
+    from rich.cells import cell_len  # some characters take two columns
+
+    lines, room = [""], width - cell_len(head)
+    for word in re.findall(r"\s*(?<!\S)revseq .+|\s*\S+", text):
+        for piece in re.split(r"(?<=\d,)(?=\d)", word) if cell_len(word.strip()) > room else [word]:
+            if lines[-1] and cell_len(lines[-1] + piece) > room:
+                lines.append(piece.lstrip())
+            else:
+                lines[-1] += piece
+    first, *others = lines
+    return [head + first, *(" " * cell_len(head) + line for line in others)]
+
+
+def beside(line: str, name: str, column: int, width: int) -> list[str]:
+    """The line with the name at its end or, where that is too long, the name in a line of its own, and never cut."""
+    from rich.cells import cell_len
+
+    together = f"{line}  {name}"
+    return [together] if cell_len(together) <= width else [line, " " * column + name]
