@@ -168,8 +168,8 @@ def test_check_says_which_axis_is_which(revseq, tmp_path):
     words = ["check", *shlex.split(COMMANDS["ONNX"])[1:-2]]
     done = revseq(*words).ok()
     assert (
-        "\nAxis                   0, 12 lines of 5 elements\n"
-        "batch axis             1, a length for each of 4 indices\n"
+        "\nAxis                   0 is reversed, in 12 lines of 5 elements\n"
+        "batch axis             1 is the batch, with a length for each of 4 indices\n"
         "lengths                4 in all, 0 above 5 and clamped, 2 change nothing\n"
     ) in done.out
     report = json.loads(revseq(*words, "--json").ok().out)

@@ -337,7 +337,7 @@ def test_check_passes(revseq, files):
         "DML_FEATURE_LEVEL_5_0 accepts it: all 12 constraints hold\n\n"
         "InputTensor            (Sizes:{3,4}, DataType:FLOAT32)  x.npy\n"
         "SequenceLengthsTensor  (Sizes:{3,1}, DataType:UINT32)  LENGTHS\n"
-        "Axis                   1, 3 lines of 4 elements\n"
+        "Axis                   1 is reversed, in 3 lines of 4 elements\n"
         "lengths                3 in all, 1 above 4 and clamped, 2 change nothing\n"
         "lowest level           DML_FEATURE_LEVEL_4_0\n"
     )

@@ -56,6 +56,7 @@ def test_what_is_typed_stays_as_it_is(shell, tmp_path):
         assert shell.arguments(f"revseq show {typed}", "") == ["show", f"{path}::/my data"]
     assert shell.arguments("revseq run --engine=pr", "") == ["run", "--engine=processes"]
     assert shell.arguments("revseq run --dtype float3", "") == ["run", "--dtype", "FLOAT32"]
+    assert shell.arguments("revseq check --feature-level al", "") == ["check", "--feature-level", "all"]
     assert shell.arguments("revseq ver", "my", "") == ["verify", "my x.h5"]
     assert os.listdir(tmp_path / "work") == ["my x.h5"]
 

@@ -132,7 +132,7 @@ def _job(check: Check, width: int) -> Iterator[str]:
     if check.batch_axis is not None:
         count = check.values.sizes[check.batch_axis]
         lengths = "1 length" if count == 1 else f"a length for each of {count:,} indices"
-        rows["batch axis"] = f"{check.batch_axis}, {lengths}"
+        rows["batch axis"] = f"{check.batch_axis} is the batch, with {lengths}"
     if check.counts is not None:
         total, clamped, unchanged = check.counts
         size = check.values.sizes[check.axis]

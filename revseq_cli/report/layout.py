@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 _WIDTH = 80  # columns where standard output is no terminal
+_LEAST = 20  # columns for a text; a terminal that has less of them cuts its lines
 
 
 def console(*, color: bool) -> Any:  # noqa: ANN401 - rich's Console, which is not loaded yet
@@ -33,7 +34,7 @@ def hanging(head: str, text: str, width: int) -> list[str]:
     """
     from rich.cells import cell_len  # some characters take two columns
 
-    lines, room = [""], width - cell_len(head)
+    lines, room = [""], max(width - cell_len(head), _LEAST)
     for word in re.findall(r"\s*(?<!\S)revseq .+|\s*\S+", text):
         for piece in re.split(r"(?<=\d,)(?=\d)", word) if cell_len(word.strip()) > room else [word]:
             if lines[-1] and cell_len(lines[-1] + piece) > room:

@@ -122,7 +122,7 @@ def axis_text(values: TensorDesc, axis: int) -> str:
     if not 0 <= axis < values.dimension_count:
         return str(axis)
     lines = prod((*values.sizes[:axis], *values.sizes[axis + 1 :]))
-    return f"{axis}, {lines:,} {'line' if lines == 1 else 'lines'} of {values.sizes[axis]:,} elements"
+    return f"{axis} is reversed, in {lines:,} {'line' if lines == 1 else 'lines'} of {values.sizes[axis]:,} elements"
 
 
 def _wrongs(finding: Finding) -> list[str]:
