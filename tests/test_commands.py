@@ -22,8 +22,10 @@ import revseq_cli
 from revseq_cli.commands.cli import COMMANDS
 from revseq_cli.commands.values import Tensor
 from revseq_cli.ground.dtypes import dtype_of
-from revseq_cli.ground.tensors import DataType
-from revseq_cli.operator.spec import FeatureLevel
+from revseq_cli.ground.tensors import DataType, TensorDesc
+from revseq_cli.operator.spec import Constraint, FeatureLevel
+from revseq_cli.report import checks
+from revseq_cli.report.results import Check
 
 INPUT = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
 LENGTHS = np.array([[2], [4], [3]], np.uint32)
@@ -437,6 +439,20 @@ def test_check_fits_80_columns(revseq, files, forked):
     wide = on_terminal(forked.command, *args, cwd=files, env={"COLUMNS": "250", "NO_COLOR": "1"})[1]
     assert f"{{{'1,' * 63}9}}, DataType:FLOAT64)" in wide
     assert re.sub(r"\s+", "", wide) == re.sub(r"\s+", "", done.out)
+
+
+def test_check_prints_no_control_characters(capsys):
+    """Hints and notes may have names of files in them."""
+    lengths, axis = TensorDesc(DataType.UINT32, (1,)), 0
+    broken = Constraint("InputTensor", "DataType", "INT8", "INT16", "a rule", ok=False, hint="try a\x1b[31m\nb.npy")
+    names = {"InputTensor": "x\x1b", "SequenceLengthsTensor": "n\n"}
+    result = Check(names, lengths, lengths, axis, {FeatureLevel.V5_0: [broken]}, None, None, notes=["1 of c\r.zarr"])
+    checks.print_check(result, every=False, color=False)
+    out = capsys.readouterr().out
+    assert all(line.isprintable() for line in out.split("\n"))
+    assert "      Hint: try a\\x1b[31m\\nb.npy\n" in out
+    assert "\nNote: 1 of c\\r.zarr\n" in out
+    assert "0 is reversed, in 1 line of 1 elements\n" in out
 
 
 def test_check_json(revseq, files):

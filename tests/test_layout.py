@@ -19,12 +19,14 @@ from revseq_cli.report.layout import beside, hanging
         ("a,b,c-d_e" * 3, ["a,b,c-d_e" * 3]), ("two columns 日本語日 本", ["two columns 日本語日", "本"]),
         ("two columns each 日本語日 本", ["two columns each", "日本語日 本"]),
         ("type revseq run x.npy n.npy --axis 1", ["type", "revseq run x.npy n.npy --axis 1"]), ("a revseq run", ["a revseq run"]),
+        ("what myrevseq run does not", ["what myrevseq run", "does not"]),
     ],
 )  # fmt: skip
 def test_lines_end_between_words(text, lines):
     first, *others = lines
     assert hanging("head: ", text, 26) == ["head: " + first, *(" " * 6 + line for line in others)]
     assert hanging("", text, 20) == lines
+    assert hanging("head: ", text, 5) == hanging("head: ", text, 26)  # a terminal so narrow cuts them itself
 
 
 @given(st.lists(st.text("ab,1{}日", min_size=1, max_size=30)).map(" ".join), st.integers(0, 60))

@@ -35,7 +35,7 @@ def hanging(head: str, text: str, width: int) -> list[str]:
     from rich.cells import cell_len  # some characters take two columns
 
     lines, room = [""], max(width - cell_len(head), _LEAST)
-    for word in re.findall(r"\s*(?<!\S)revseq .+|\s*\S+", text):
+    for word in re.findall(r"\s*revseq .+|\s*\S+", text):
         for piece in re.split(r"(?<=\d,)(?=\d)", word) if cell_len(word.strip()) > room else [word]:
             if lines[-1] and cell_len(lines[-1] + piece) > room:
                 lines.append(piece.lstrip())
