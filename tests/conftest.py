@@ -135,7 +135,7 @@ def small(tmp_path):
     """1 MiB in lines of 1024, and their lengths: many blocks where --memory is small."""
     rng = np.random.default_rng(2)
     np.save(tmp_path / "x.npy", rng.integers(0, 2**32, (1 << 8, 1 << 10), np.uint32))
-    np.save(tmp_path / "n.npy", rng.integers(0, 1 << 11, (1 << 8, 1), np.uint32))
+    np.save(tmp_path / "n.npy", rng.integers(0, (1 << 10) + 1, (1 << 8, 1), np.uint32))
     return tmp_path
 
 

@@ -117,6 +117,7 @@ JSON = {
         "constraints": "a list of label (no two are the same), tensor, property, found, wanted, rule, ok and hint, which is "
         "empty where ok",
         "levels": "with --feature-level all, instead of constraints: a list of level, valid and constraints",
+        "choices": "where the job is refused, a list of options that make one, and their meaning; the best first",
         "lowest_level": "the lowest feature level that accepts the tensors, or null",
         "notes": "a list of chunks that the inputs do not store and that are read as fill value",
         "lengths": "counts: total, clamped and unchanged; null if no level accepts the tensors",

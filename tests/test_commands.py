@@ -356,7 +356,8 @@ def test_check_fails(revseq, files):
     assert (
         "\nFAIL  InputTensor Axis: 5\n"
         "      wanted: 0 to 1, unsigned and less than the dimension count (Axis)\n"
-        "      Hint: try --axis 1\n\nInputTensor  "
+        "        --axis 1: 3 lines of 4, lengths 2 to 4\n"
+        "      Hint: revseq check x.npy n.npy --feature-level 3_0 --axis 1 --rank 4\n\nInputTensor  "
     ) in done.out
     assert done.out.count("\nFAIL  ") == 3
     assert "pass" not in done.out
@@ -447,7 +448,7 @@ def test_check_prints_no_control_characters(capsys):
     broken = Constraint("InputTensor", "DataType", "INT8", "INT16", "a rule", ok=False, hint="try a\x1b[31m\nb.npy")
     names = {"InputTensor": "x\x1b", "SequenceLengthsTensor": "n\n"}
     result = Check(names, lengths, lengths, axis, {FeatureLevel.V5_0: [broken]}, None, None, notes=["1 of c\r.zarr"])
-    checks.print_check(result, every=False, color=False)
+    checks.print_check(result, [], every=False, color=False)
     out = capsys.readouterr().out
     assert all(line.isprintable() for line in out.split("\n"))
     assert "      Hint: try a\\x1b[31m\\nb.npy\n" in out

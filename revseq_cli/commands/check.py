@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -64,7 +65,7 @@ def command(
         raise UsageError("--example prints text", "no --json with it", "leave out --json")
     if example and len(levels) > 1:
         raise UsageError("--example is for one feature level", "no --feature-level all", "try --feature-level 5_0")
-    request = options.request_of(format_name=format_name, override=True, level=levels[0], **job_options)
+    request = options.request_of(format_name=format_name, override=True, level=levels[-1], **job_options)
     job = jobs.load(request)
     values, lengths = job.values.desc, job.lengths.desc
     constraints = {level: spec.constraints(values, lengths, job.axis, level) for level in levels}
@@ -78,8 +79,10 @@ def command(
     # Lengths that no level accepts have no effects to count.
     counts = folds.count_lengths(job, Resources()) if lowest is not None else None
     result = Check(job.names, values, lengths, job.axis, constraints, lowest, counts, job.batch_axis, job.gaps())
+    if not result.valid:
+        result = result._replace(choices=jobs.choices_for(job))
     if as_json:
         click.echo(objects.check(result))
     elif not console.quiet:
-        checks.print_check(result, every=every, color=console.colored)
+        checks.print_check(result, sys.argv[1:], every=every, color=console.colored)
     return 0 if result.valid else 1

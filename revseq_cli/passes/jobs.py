@@ -10,7 +10,7 @@ from revseq_cli.formats import registry
 from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.text import notation_source
-from revseq_cli.ground.errors import FormatError, RevseqError, UsageError, Words
+from revseq_cli.ground.errors import Choices, FormatError, RevseqError, UsageError, Words
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel, SpecError, violations
 from revseq_cli.passes.assembly import Job, Parts, Request, assemble
@@ -98,7 +98,12 @@ def require(job: Job) -> None:
     """Raise SpecError with every rule that the tensors break at the request's level, and with what to type instead."""
     level = job.parts.request.level if job.parts else FeatureLevel.V5_0
     if broken := violations(job.values.desc, job.lengths.desc, job.axis, level):
-        raise SpecError(broken, job.names, choices(job.parts) if job.parts else None)
+        raise SpecError(broken, job.names, choices_for(job))
+
+
+def choices_for(job: Job) -> Choices | None:
+    """What to type for the tensors of a job that is refused; None where nothing makes them one."""
+    return choices(job.parts) if job.parts else None
 
 
 def load_tensor(

@@ -9,11 +9,12 @@ from revseq_cli.ground.errors import printable
 from revseq_cli.operator.spec import DIRECTML, INPUT, LENGTHS, OUTPUT, FeatureLevel, broken, span, support
 from revseq_cli.report import layout
 from revseq_cli.report.tables import axis_text
-from revseq_cli.report.words import spelled
+from revseq_cli.report.words import hint_lines, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from revseq_cli.ground.errors import Choices
     from revseq_cli.operator.spec import Constraint
     from revseq_cli.report.results import Check
 
@@ -22,17 +23,24 @@ _COLUMN = 23  # where the text begins behind the names of tensors and the like
 _GOOD, _BAD = "green", "bold red"
 
 
-def print_check(check: Check, *, every: bool, color: bool) -> None:
-    """Print the verdict, what fails and, with `every`, what passes, or else the table of all levels; then the job."""
+def print_check(check: Check, typed: Sequence[str], *, every: bool, color: bool) -> None:
+    """Print the verdict, what fails and, with `every`, what passes, or else the table of all levels; then the job.
+
+    `typed` has the arguments of the command line, which a hint repeats with what is missing.
+    """
     console = layout.console(color=color)
     width = console.width
     if check.level is None:
         newest = broken(check.constraints[DIRECTML[-1]])
         verdict, lines = _verdict_of_all(check.constraints), ["", *_matrix(check.constraints)]
-        lines += ["", "At every feature level of DirectML:", *_failing(newest, width)] if newest else []
+        lines += (
+            ["", "At every feature level of DirectML:", *_failing(newest, check.choices, typed, width)]
+            if newest
+            else []
+        )
     else:
         constraints = check.constraints[check.level]
-        verdict, lines = _verdict(check.level, constraints), _failing(broken(constraints), width)
+        verdict, lines = _verdict(check.level, constraints), _failing(broken(constraints), check.choices, typed, width)
         lines += [line for c in constraints if c.ok and every for line in _headline(c, width)]
         lines = ["", *lines] if lines else []
     _print(console, [verdict], _GOOD if check.valid else _BAD)
@@ -93,14 +101,16 @@ def _headline(constraint: Constraint, width: int) -> list[str]:
     return layout.hanging(f"{mark}  ", f"{constraint.label()}: {constraint.found}", width)
 
 
-def _failing(violations: Iterable[Constraint], width: int) -> list[str]:
-    """The lines of what fails: as an error says it, and in the same words."""
+def _failing(violations: Iterable[Constraint], choices: Choices | None, typed: Sequence[str], width: int) -> list[str]:
+    """The lines of what fails: as an error says it, and in the same words; the choices stand for all hints."""
     lines: list[str] = []
     for each in violations:
         lines += _headline(each, width)
         lines += layout.hanging("      wanted: ", f"{each.wanted} ({each.rule})", width)
-        if each.hint:
+        if each.hint and not choices:
             lines += layout.hanging("      Hint: ", printable(spelled(each.hint)), width)
+    for line in hint_lines(choices, typed) if choices else ():
+        lines += layout.hanging("      ", printable(line), width)
     return lines
 
 

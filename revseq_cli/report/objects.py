@@ -10,7 +10,7 @@ from revseq_cli.ground.errors import RevseqError
 from revseq_cli.operator.spec import broken, support
 from revseq_cli.report import view
 from revseq_cli.report.results import Check, Outcome, difference_of, statistics_of
-from revseq_cli.report.words import message, spelled
+from revseq_cli.report.words import message, options_of, spelled
 
 SCHEMA = 1
 
@@ -109,6 +109,10 @@ def check(check: Check) -> str:
             **_job_json(check.values, check.lengths, check.axis),
             "BatchAxis": check.batch_axis,
             **_constraints_json(check),
+            "choices": [
+                {"options": options_of(each.settings), "meaning": each.meaning}
+                for each in (check.choices.choices if check.choices else ())
+            ],
             "lowest_level": check.lowest.short if check.lowest is not None else None,
             "lengths": check.counts._asdict() if check.counts is not None else None,
             "notes": [*map(spelled, check.notes)],

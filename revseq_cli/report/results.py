@@ -10,7 +10,7 @@ from revseq_cli.report import view
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from revseq_cli.ground.errors import RevseqError, Words
+    from revseq_cli.ground.errors import Choices, RevseqError, Words
     from revseq_cli.ground.tensors import TensorDesc
     from revseq_cli.operator.kernel import LengthCounts
     from revseq_cli.operator.spec import Constraint, FeatureLevel
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 class Check(NamedTuple):
     """The result of `check`: the constraints of the level that was asked for, or of every level.
 
-    `names` has the name of each tensor; `counts` is None if no level accepts the tensors.
+    `names` has the name of each tensor; `counts` is None if no level accepts the tensors. `choices` is what to type
+    where they are refused.
     """
 
     names: dict[str, str]
@@ -33,6 +34,7 @@ class Check(NamedTuple):
     counts: LengthCounts | None
     batch_axis: int | None = None
     notes: Sequence[str | Words] = ()
+    choices: Choices | None = None
 
     @property
     def level(self) -> FeatureLevel | None:

@@ -72,7 +72,7 @@ def hint_lines(hint: Choices, typed: Sequence[str]) -> Iterator[str]:
     """A line for each choice, unless one leaves no doubt; then the command line with the first."""
     for choice in hint.choices[:_MOST_CHOICES]:
         if choice.meaning:
-            yield f"  {_options(choice.label)}: {choice.meaning}"
+            yield f"  {options_of(choice.label)}: {choice.meaning}"
     if more := len(hint.choices) - _MOST_CHOICES:
         yield from [f"  and {more} more"] * (more > 0)
     settings = hint.choices[0].settings
@@ -81,10 +81,11 @@ def hint_lines(hint: Choices, typed: Sequence[str]) -> Iterator[str]:
     if typed and len(command) <= _LONGEST_COMMAND:
         yield f"Hint: {first}{command}"
     else:
-        yield f"Hint: {first}use {_options(settings)}"
+        yield f"Hint: {first}use {options_of(settings)}"
 
 
-def _options(settings: Settings) -> str:
+def options_of(settings: Settings) -> str:
+    """The settings as options; those to remove are left out."""
     return " ".join(f"{_OPTIONS[name]} {value}" for name, value in settings if value)
 
 
