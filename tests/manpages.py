@@ -45,7 +45,7 @@ ENVIRONMENT = {
     "FORCE_COLOR": "If set, and NO_COLOR is not, colours everywhere, also in a pipe.",
 }
 TENSORS = {
-    "*.npy, *.h5, *.hdf5, *.nc, *.npz, *.safetensors, *.json, *.txt, *.md": "Tensors. The first bytes and then the suffix tell the format of an input; the suffix is the format of an output.",
+    "*.npy, *.h5, *.hdf5, *.nc, *.npz, *.safetensors, *.pb, *.json, *.txt, *.md": "Tensors. The first bytes and then the suffix tell the format of an input; the suffix is the format of an output.",
     "*.zarr": "Stores, which are folders.",
 }
 WRITTEN = {**TENSORS, ".revseq-*.tmp": "A killed run may leave this temporary file beside its output. Delete it."}
@@ -68,7 +68,7 @@ FILES = {
 
 # Click's arguments have no help of their own.
 TENSOR = (
-    "A tensor: x.npy; x.h5, x.npz, x.safetensors or x.zarr if it holds one tensor, or else x.h5::/group/name, x.npz::name; "
+    "A tensor: x.npy; x.pb; x.h5, x.npz, x.safetensors or x.zarr if it holds one tensor, or else x.h5::/group/name, x.npz::name; "
     "x.json, x.txt or x.md in JSON or bracket notation; page.md::2, the second example of a page; - for standard input; or "
     "the tensor itself, as text that begins with a bracket. See revseq-formats(7)."
 )
@@ -77,7 +77,8 @@ ARGUMENTS = {
     "INPUT": TENSOR,
     "[LENGTHS]": "The lengths, named like INPUT. A text that is a complete job, or a DxDispatch model, needs none.",
     "TENSOR...": TENSOR,
-    "PAGE...": "Markdown, HTML or plain text; page.md::2 for one example; - for standard input.",
+    "PAGE...": "Markdown, HTML or plain text; page.md::2 for one example; - for standard input; or a folder of ONNX's tests. See "
+    "revseq-formats(7).",
     "SRC": ONE,
     "DST": "A new file; its suffix is the format. x.h5::/group/name or x.npz::name gives the tensor a name; - is standard "
     "output.",
@@ -125,7 +126,8 @@ JSON = {
     "verify": _SCHEMA | {
         "level": "the feature level",
         "pages": "a list of page, error (a text or null), skipped (examples of other operators) and examples, a list of "
-        "number, line, right, problems, clamped and difference (null, or index, line, found, expected, count and total)",
+        "number, line, data_set (the name of its folder; line or data_set is null), right, problems, hints (feature levels that "
+        "lift problems), clamped and difference (null, or index, line, found, expected, count and total)",
     },
     "show": _SCHEMA | {
         "tensors": "a list of name, DataType, Sizes, bytes, format, storage (words that depend on the format), notes and, with "

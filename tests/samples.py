@@ -5,6 +5,7 @@
 
 import h5py
 import numpy as np
+import onnx
 import oracle
 
 from revseq_cli.ground.dtypes import describe, dtype_of
@@ -87,6 +88,10 @@ REFUSED = {
 }
 
 
+# A test of ONNX's operator: its axes, input and lengths.
+ONNX_TEST = {"time_axis": 1, "batch_axis": 0}, INPUT.reshape(3, 4), np.array([2, 4, 3])
+
+
 def job_text(values, lengths, axis):
     """A job with the OutputTensor that the slow loop gives."""
     tensors = {"InputTensor": values, "SequenceTensor": lengths, "OutputTensor": oracle.reverse(values, lengths, axis)}
@@ -100,6 +105,22 @@ def _json(values):
     return f'{{"DataType": "{desc.data_type.name}", "Sizes": {list(desc.sizes)}, "Values": {values.astype(int).tolist()}}}\n'
 
 
+def write_onnx_test(folder, axes, values, lengths):
+    """A model of ReverseSequence, and the folder of tensors that tests it, as those of ONNX are."""
+    node = onnx.helper.make_node("ReverseSequence", ["x", "sequence_lens"], ["y"], **axes)
+    wide = np.expand_dims(lengths, axes["time_axis"])
+    names = {"x": "input_0", "sequence_lens": "input_1", "y": "output_0"}
+    tensors = dict(zip(names, (values, lengths, oracle.reverse(values, wide, axes["time_axis"])), strict=True))
+    types = {name: onnx.helper.np_dtype_to_tensor_dtype(each.dtype) for name, each in tensors.items()}
+    infos = [onnx.helper.make_tensor_value_info(name, types[name], each.shape) for name, each in tensors.items()]
+    graph = onnx.helper.make_graph([node], "sample", infos[:2], infos[2:])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 10)], ir_version=9)
+    (folder / "test_data_set_0").mkdir(parents=True, exist_ok=True)
+    onnx.save(model, folder / "model.onnx")
+    for name, each in tensors.items():
+        onnx.save_tensor(onnx.numpy_helper.from_array(each, name), folder / "test_data_set_0" / f"{names[name]}.pb")
+
+
 def write(folder, message_of):
     """Write every sample; `message_of(path, options)` runs the command and gives its message."""
     for name, (values, lengths, axis) in EXAMPLES.items():
@@ -109,6 +130,7 @@ def write(folder, message_of):
             (folder / f"{name}{suffix}.json").write_text(_json(tensor))
         with h5py.File(folder / f"{name}.h5", "w", track_order=False) as file:
             file["input"], file["lengths"] = values, lengths
+    write_onnx_test(folder / "onnx", *ONNX_TEST)
     for sub in ("accepted", "refused"):
         (folder / sub).mkdir(exist_ok=True)
     for name, job in ACCEPTED.items():

@@ -159,7 +159,7 @@ def test_batch_axis(revseq, files):
     ("args", "words"),
     [
         (("none.npy", "n.npy"), ("none.npy: no such file",)), ((".", "n.npy"), (".: is a directory",)), (("noext", "n.npy"), ("has no suffix", "add -f")),
-        (("x.bin", "n.npy"), ("x.bin: has the unknown suffix .bin", "add -f npy|h5|npz|safetensors|zarr|json|text")),
+        (("x.bin", "n.npy"), ("x.bin: has the unknown suffix .bin", "add -f npy|h5|npz|safetensors|zarr|onnx|json|text")),
         (("text.npy", "n.npy"), ("n.npy: Sizes is {3,1}",)),
         (("cut.npy", "n.npy"), ("cut.npy: is truncated", "promises 176")),
         (("object.npy", "n.npy"), ("data type object", "never loaded")),

@@ -13,6 +13,7 @@ import sys
 
 import h5py
 import numpy as np
+import onnx
 import oracle
 import pytest
 import safetensors.numpy
@@ -22,6 +23,7 @@ from revseq_cli.formats import references, registry, table
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.held import HeldSource
+from revseq_cli.formats.onnx import source as onnx_source
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground import minifloats
 from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError
@@ -419,6 +421,23 @@ class TestZarr(Contract):
                 with pytest.raises(RevseqError):
                     open_(store).read()
             path.write_bytes(whole)
+
+
+class TestOnnx(Contract):
+    suffix = ".pb"
+    data_types = list(DataType)
+
+    @pytest.mark.parametrize("data_type", list(DataType))
+    def test_its_own_package_writes_the_same_bytes(self, tmp_path, data_type):
+        values = oracle.random_values(np.random.default_rng(3), (3, 4), data_type)
+        path = tmp_path / "x.pb"
+        write(f"{path}::x", np.asfortranarray(values))
+        proto = onnx.TensorProto(name="x", dims=(3, 4), data_type=onnx_source.NUMBERS[data_type])
+        proto.raw_data = values.tobytes()
+        assert path.read_bytes() == proto.SerializeToString()
+        found = onnx.numpy_helper.to_array(onnx.load_tensor(str(path)))
+        assert found.dtype.name == data_type.name.lower()
+        assert found.tobytes() == values.tobytes()
 
 
 class TestJson(Contract):

@@ -19,7 +19,7 @@ from revseq_cli.ground.dtypes import dtype_of
 from revseq_cli.ground.errors import FormatError
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import FeatureLevel
-from revseq_cli.passes import jobs, pages
+from revseq_cli.passes import jobs, pages, verification
 from revseq_cli.report import view
 from revseq_cli.texts.examples import find_examples
 
@@ -27,7 +27,7 @@ PAGE = (SAMPLES / "page.md").read_text()
 
 
 def verify(text, level=FeatureLevel.V5_0):
-    return pages.verify(Text("page.md", text), level)
+    return verification.verify(pages.page_of(Text("page.md", text)), level)
 
 
 def test_the_sample_page(revseq):

@@ -1,6 +1,7 @@
 """The samples as golden cases: accepted ones give their OutputTensor, refused ones their message."""
 
 import numpy as np
+import onnx
 import pytest
 from conftest import ROOT, SAMPLES
 
@@ -67,6 +68,16 @@ def test_nothing_else_lies_there():
         f"{sub}/{name}"
         for sub, names in (("accepted", samples.ACCEPTED), ("refused", samples.REFUSED))
         for name in names
-    }
+    } | {"onnx/model", "onnx/test_data_set_0"}
     found = {f"{path.parent.name}/{path.stem}" for path in SAMPLES.glob("*/*")}
     assert found == known
+
+
+def test_the_onnx_sample(revseq, tmp_path):
+    """It is current, ONNX's checker takes the model, and the command its tensors."""
+    samples.write_onnx_test(tmp_path, *samples.ONNX_TEST)
+    paths = [path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(paths) == 4
+    assert all((tmp_path / path).read_bytes() == (SAMPLES / "onnx" / path).read_bytes() for path in paths)
+    onnx.checker.check_model(SAMPLES / "onnx" / "model.onnx", full_check=True)
+    revseq("verify", "samples/onnx", "samples/onnx/test_data_set_0", cwd=ROOT).ok()

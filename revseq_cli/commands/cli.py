@@ -13,7 +13,7 @@ COMMANDS = {
     "run": "Reverse the start of every line of a tensor; print or write it.",
     "check": "Check a job against every constraint of a feature level, or of all levels.",
     "batch": "Run many jobs in one process.",
-    "verify": "Recompute every example on docs pages.",
+    "verify": "Recompute the examples on docs pages, or tests of ONNX.",
     "show": "Show data type, sizes and storage of tensors, and a preview.",
     "convert": "Write a tensor in another format, bit for bit or not at all.",
     "diff": "Compare two tensors, in any formats, and show where they differ.",

@@ -1,4 +1,4 @@
-"""`revseq verify`: the examples on docs pages, computed again."""
+"""`revseq verify`: the examples on docs pages, or the tests of ONNX, computed again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from revseq_cli.ground.errors import RevseqError, UsageError
 if TYPE_CHECKING:
     from revseq_cli.formats.references import Reference
     from revseq_cli.operator.spec import FeatureLevel
-    from revseq_cli.passes.pages import PageReport
+    from revseq_cli.passes.verification import Report
 
 _WRONG, _FAILED = 1, 2  # exit statuses
 
@@ -24,6 +24,8 @@ _WRONG, _FAILED = 1, 2  # exit statuses
     PAGE is Markdown, HTML or plain text in any language, or - for standard input; page.md::2 is its second example
     alone. Examples of other operators are skipped and counted. The exit status is 0 if every example is right, 1 if
     one is wrong, and 2 for a page that cannot be read or has no example.
+
+    PAGE can also be a test of ONNX's ReverseSequence: a folder with model.onnx and test_data_set_0, or that data set.
     """,
     epilog="Example: revseq verify samples/page.md",
 )
@@ -35,17 +37,16 @@ def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, console:
     """Run the command."""
     from revseq_cli.formats import references  # --help must not load NumPy
     from revseq_cli.formats.table import TEXT
-    from revseq_cli.passes.pages import verify
+    from revseq_cli.passes.verification import examples_of, verify
     from revseq_cli.report import objects, tables  # --help must not load NumPy
     from revseq_cli.report.words import message
 
-    reports: dict[str, PageReport | RevseqError] = {}
+    reports: dict[str, Report | RevseqError] = {}
     for page in pages:
         reference = references.Reference.file(page, TEXT.name)
         try:
-            reports[reference.name] = verify(reference.text, level, _number(reference))
+            reports[reference.name] = verify(examples_of(reference), level, _number(reference))
         except RevseqError as e:
-            e.hint = ""  # it names options that verify does not have
             reports[reference.name] = e.about(reference.name)
     if as_json:
         click.echo(objects.pages(reports, level))

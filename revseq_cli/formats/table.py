@@ -53,10 +53,12 @@ NPZ = Format("npz", (".npz",), "npz", names=True, keeps_others=True)
 SAFETENSORS = Format("safetensors", (".safetensors",), "safetensors", names=True, keeps_others=True)
 # The store itself can be the array, and so a new array needs no name.
 ZARR = Format("zarr", (".zarr", ".zspy"), "zarr.format", names=True, unnamed="", is_folder=True, keeps_others=True)
+# A tensor of ONNX can do without a name.
+ONNX = Format("onnx", (".pb",), "onnx.format", names=True, unnamed="", prints=True)
 JSON = Format("json", (".json",), "json", is_text=True, prints=True)
 TEXT = Format("text", (".txt", ".md"), "text", is_text=True, prints=True, is_shown=True)
 
-FORMATS = (NPY, HDF5, NPZ, SAFETENSORS, ZARR, JSON, TEXT)
+FORMATS = (NPY, HDF5, NPZ, SAFETENSORS, ZARR, ONNX, JSON, TEXT)
 NAMES = tuple(each.name for each in FORMATS)
 
 

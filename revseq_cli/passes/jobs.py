@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class WholeJob(Protocol):
-    """A text that has all parts of a job: an example, or a model."""
+    """What has all parts of a job: an example in a text, a model, or a test of ONNX."""
 
     def tensor(self, role: str, types: TextTypes) -> Source:
-        """The tensor of that name in the operator; FormatError where the text lacks it."""
+        """The tensor of that name in the operator; FormatError where it is lacking."""
 
     def axis(self) -> int | None:
-        """The axis, or None where the text has none; FormatError for what is no axis."""
+        """The axis, or None where none is given; FormatError for what is no axis."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,12 @@ def load(request: Request) -> Job:
 
 def load_example(text: Text, example: Example) -> Job:
     """The job of an example in that text, with nothing else given."""
-    return _load(Request(text.name), Reference(text.name), None, ExampleText(text, example))
+    return load_whole(Request(text.name), ExampleText(text, example))
+
+
+def load_whole(request: Request, whole: WholeJob) -> Job:
+    """The job whose parts are all in `whole`, with the casts and axes of the request, which names it."""
+    return _load(request, Reference(request.values), None, whole)
 
 
 def _load(request: Request, reference: Reference, lengths: Reference | None, whole: WholeJob | None) -> Job:

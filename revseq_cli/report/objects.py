@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from revseq_cli.operator.spec import Constraint, FeatureLevel
     from revseq_cli.passes.arrangement import Arrangement
     from revseq_cli.passes.differences import Differences
-    from revseq_cli.passes.pages import PageReport
     from revseq_cli.passes.statistics import Statistics
+    from revseq_cli.passes.verification import Report
 
 
 def run(
@@ -120,7 +120,7 @@ def check(check: Check) -> str:
     )
 
 
-def pages(reports: dict[str, PageReport | RevseqError], level: FeatureLevel) -> str:
+def pages(reports: dict[str, Report | RevseqError], level: FeatureLevel) -> str:
     """The report of `verify`; `reports` has the result or the error of each page by its name."""
     pages = []
     for name, page in reports.items():
@@ -131,8 +131,10 @@ def pages(reports: dict[str, PageReport | RevseqError], level: FeatureLevel) -> 
             {
                 "number": f.number,
                 "line": f.line,
+                "data_set": f.data_set,
                 "right": f.right,
                 "problems": list(f.problems),
+                "hints": [*map(spelled, f.hints)],
                 "difference": difference_of(f) or None,
                 "clamped": f.clamped,
             }

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from revseq_cli.ground.tensors import TensorDesc
     from revseq_cli.operator.kernel import LengthCounts
     from revseq_cli.operator.spec import Constraint, FeatureLevel
-    from revseq_cli.passes.pages import Finding
     from revseq_cli.passes.statistics import Statistics
+    from revseq_cli.passes.verification import Finding
 
 
 class Check(NamedTuple):

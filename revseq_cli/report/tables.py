@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Source
     from revseq_cli.ground.tensors import TensorDesc
     from revseq_cli.passes.arrangement import Arrangement
-    from revseq_cli.passes.pages import Finding, PageReport
     from revseq_cli.passes.statistics import Statistics
+    from revseq_cli.passes.verification import Finding, Report
 
 
 def show(source: Source, statistics: Statistics | None = None, *, preview: bool) -> str:
@@ -71,7 +71,7 @@ def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrang
     )
 
 
-def print_pages(reports: dict[str, PageReport | RevseqError], *, color: bool) -> None:
+def print_pages(reports: dict[str, Report | RevseqError], *, color: bool) -> None:
     """Print a line for each example on each page, what is wrong with it, and a summary; errors are left out."""
     from rich.text import Text
 
@@ -82,7 +82,8 @@ def print_pages(reports: dict[str, PageReport | RevseqError], *, color: bool) ->
         for finding in page.findings:
             mark = Text("right", "green") if finding.right else Text("WRONG", "bold red")
             clamped = f", lengths that are clamped: {finding.clamped}" if finding.clamped else ""
-            line = Text(f"  example {finding.number}, line {finding.line}: ").append(mark).append(clamped)
+            place = finding.data_set or f"line {finding.line}"
+            line = Text(printable(f"  example {finding.number}, {place}: ")).append(mark).append(clamped)
             console.print(line, soft_wrap=True)
             for text in _wrongs(finding):
                 console.print(Text(f"    {printable(text)}"), soft_wrap=True)
@@ -129,6 +130,7 @@ def _wrongs(finding: Finding) -> list[str]:
     """The lines that say what is wrong with an example."""
     lines = [line for problem in finding.problems for line in problem.split("\n")]
     if wrong := difference_of(finding):
-        place = "line {line}: OutputTensor at {index} is {found}, and the operator gives {expected}"
-        lines += [place.format(**wrong), "{count} of {total} elements differ".format(**wrong)]
-    return lines
+        place = "OutputTensor at {index} is {found}, and the operator gives {expected}".format(**wrong)
+        place = place if finding.wrong_line is None else f"line {finding.wrong_line}: {place}"
+        lines += [place, "{count} of {total} elements differ".format(**wrong)]
+    return [*lines, *(f"Hint: {spelled(hint)}" for hint in finding.hints)]

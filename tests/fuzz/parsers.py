@@ -2,7 +2,7 @@
 
     pip install atheris && python tests/fuzz/parsers.py READER [-runs=1000000] [-seed=1] [CORPUS...]
 
-The readers are npy, notation, json, pages, models, npz, safetensors and zarr.
+The readers are npy, notation, json, pages, models, npz, safetensors, zarr and onnx.
 
 Guided by coverage through atheris. What is found goes into tests/fuzz/corpus, which the test suite replays.
 """
@@ -61,8 +61,9 @@ def pages(data):
     from revseq_cli.formats.textfiles import decode
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.passes import pages as pages_
+    from revseq_cli.passes import verification
 
-    pages_.verify(Text("fuzz", decode(data, "fuzz")), FeatureLevel.parse("5_0"))
+    verification.verify(pages_.page_of(Text("fuzz", decode(data, "fuzz"))), FeatureLevel.parse("5_0"))
 
 
 @reader
@@ -123,6 +124,15 @@ def zarr(data):
     _file(ZarrSource, {name: metadata, chunks[len(metadata) % 2]: chunk}, "")
 
 
+@reader
+def onnx(data):
+    """A tensor, and behind `data.bin` the file that it may name."""
+    from revseq_cli.formats.onnx.source import open_tensor
+
+    message, _, elements = data.partition(b"data.bin:")
+    _file(open_tensor, {"x.pb": message, "data.bin": elements}, "x.pb")
+
+
 def _npy_around(header):
     """A .npy of that header and 48 bytes of elements."""
     header = header[:60_000]
@@ -181,10 +191,11 @@ def main():
         import revseq_cli.formats.models
         import revseq_cli.formats.npy
         import revseq_cli.formats.npz
+        import revseq_cli.formats.onnx.source
         import revseq_cli.formats.safetensors
         import revseq_cli.formats.text
         import revseq_cli.formats.zarr.source
-        import revseq_cli.passes.pages  # noqa: F401
+        import revseq_cli.passes.verification  # noqa: F401
 
     atheris.Setup(sys.argv, lambda data: check(name, data))
     atheris.Fuzz()

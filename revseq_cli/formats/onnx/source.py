@@ -1,0 +1,294 @@
+"""A tensor in a .pb file: its header is parsed, and its elements are read in place, or parsed where ONNX encodes them.
+
+Source of the format: onnx/onnx.proto, and docs/ExternalData.md for elements in a file of their own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from revseq_cli.formats.contract import Source, Storage, try_hint
+from revseq_cli.formats.held import HeldSource
+from revseq_cli.formats.onnx import external, wire
+from revseq_cli.formats.onnx.package import package, parsed, text
+from revseq_cli.formats.raw import RawSource, RawTensor
+from revseq_cli.formats.recognition import looks_like
+from revseq_cli.formats.storage import positioned
+from revseq_cli.ground import stopping
+from revseq_cli.ground.dtypes import dtype_of, require_sizes
+from revseq_cli.ground.errors import FormatError, listed
+from revseq_cli.ground.tensors import DataType, TensorDesc
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from numpy.typing import NDArray
+
+# ONNX's numbers of the data types that this program has.
+TYPES = {
+    1: DataType.FLOAT32, 2: DataType.UINT8, 3: DataType.INT8, 4: DataType.UINT16, 5: DataType.INT16, 6: DataType.INT32,
+    7: DataType.INT64, 9: DataType.BOOL, 10: DataType.FLOAT16, 11: DataType.FLOAT64, 12: DataType.UINT32,
+    13: DataType.UINT64, 14: DataType.COMPLEX64, 15: DataType.COMPLEX128, 16: DataType.BFLOAT16,
+    17: DataType.FLOAT8_E4M3FN, 18: DataType.FLOAT8_E4M3FNUZ, 19: DataType.FLOAT8_E5M2, 20: DataType.FLOAT8_E5M2FNUZ,
+    24: DataType.FLOAT8_E8M0FNU,
+}  # fmt: skip
+NUMBERS = {data_type: number for number, data_type in TYPES.items()}
+MOST_BYTES = (1 << 31) - 1  # of a protobuf message
+RAW = 9  # the number of the field raw_data
+_EXTERNAL = 1  # the number of that data_location
+_MOST_OF_A_MODEL = 1 << 26  # bytes of a file that is parsed to see whether it is a model
+
+
+class _Kind(NamedTuple):
+    """A field of a TensorProto: its name, the wire types that it can have, and whether it holds elements.
+
+    With `as_stored`, its bytes are the elements, little-endian.
+    """
+
+    name: str
+    wire_types: tuple[int, ...]
+    holds_elements: bool = False
+    as_stored: bool = False
+
+
+_FIELDS = {
+    1: _Kind("dims", (wire.VARINT, wire.LENGTH)),
+    2: _Kind("data_type", (wire.VARINT,)),
+    3: _Kind("segment", (wire.LENGTH,)),
+    4: _Kind("float_data", (wire.LENGTH, wire.FIXED32), holds_elements=True, as_stored=True),
+    5: _Kind("int32_data", (wire.LENGTH, wire.VARINT), holds_elements=True),
+    6: _Kind("string_data", (wire.LENGTH,)),
+    7: _Kind("int64_data", (wire.LENGTH, wire.VARINT), holds_elements=True),
+    8: _Kind("name", (wire.LENGTH,)),
+    RAW: _Kind("raw_data", (wire.LENGTH,), holds_elements=True, as_stored=True),
+    10: _Kind("double_data", (wire.LENGTH, wire.FIXED64), holds_elements=True, as_stored=True),
+    11: _Kind("uint64_data", (wire.LENGTH, wire.VARINT), holds_elements=True),
+    12: _Kind("doc_string", (wire.LENGTH,)),
+    13: _Kind("external_data", (wire.LENGTH,)),
+    14: _Kind("data_location", (wire.VARINT,)),
+    16: _Kind("metadata_props", (wire.LENGTH,)),
+}
+_SEGMENT, _STRINGS = 3, 6
+# The field of each data type beside raw_data; for the others it is int32_data.
+_INT32 = 5
+_TYPED = {
+    DataType.FLOAT32: 4, DataType.COMPLEX64: 4, DataType.FLOAT64: 10, DataType.COMPLEX128: 10, DataType.INT64: 7,
+    DataType.UINT32: 11, DataType.UINT64: 11,
+}  # fmt: skip
+
+
+class _Message(NamedTuple):
+    """A TensorProto without the elements that its file has as they are stored, and where all elements lie."""
+
+    proto: Any
+    elements: dict[int, list[wire.Field]]
+    identity: positioned.Identity
+
+
+class OnnxTensor(Source):
+    """What every tensor from ONNX has: the texts about it, which stay when it is written to ONNX again."""
+
+    doc_string = ""
+    metadata: tuple[tuple[str, str], ...] = ()
+
+    def describe(self, proto: Any, name: str) -> None:  # noqa: ANN401 - a TensorProto, whose package is an extra
+        """Take the name and the texts of the message; FormatError for a text that is not UTF-8."""
+        self.name = name
+        self.key, self.doc_string = text(proto.name, name), text(proto.doc_string, name)
+        if self.key:
+            self.storage = Storage(self.storage.format, {"tensor": self.key, **self.storage.details})
+        self.metadata = tuple((text(each.key, name), text(each.value, name)) for each in proto.metadata_props)
+
+
+class HeldTensor(OnnxTensor, HeldSource):
+    """A tensor whose elements were parsed."""
+
+
+class StoredTensor(OnnxTensor, RawSource):
+    """A tensor whose elements are read in place: in its own file, or in another one that the file `by` names."""
+
+    by = ""
+    checksum = ""
+
+    def recheck(self) -> None:
+        """TensorIOError if a file is not as it was, FormatError if its SHA-1 is not the one that the tensor names."""
+        super().recheck()
+        if self.described is None:
+            return
+        with positioned.opened(self.by, self.described):
+            pass
+        if self.checksum:
+            self._require_checksum()
+
+    def _require_checksum(self) -> None:
+        digest = hashlib.sha1(usedforsecurity=False)
+        with positioned.opened(self.path, self.identity) as fd:
+            size = self.unchanged.size
+            for place in range(0, size, 1 << 20):
+                stopping.check()
+                digest.update(positioned.read_some(fd, 1 << 20, place, self.path))
+        if digest.hexdigest() != self.checksum:
+            found = f"is damaged: its SHA-1 is {digest.hexdigest()}, and {self.by} says {self.checksum}"
+            raise FormatError(found, "the whole file", "fetch it again", self.path)
+
+
+def open_tensor(path: str, key: str | None = None, name: str = "") -> OnnxTensor:
+    """The tensor of a file; `name` is for messages, the path without it. FormatError if `key` is another tensor's."""
+    name = name or path
+    onnx = package(name)
+    with positioned.opened(path, name=name) as fd:
+        message = _scanned(onnx, fd, name)
+        proto = message.proto
+        desc = _desc(onnx, proto, name)
+        if proto.data_location == _EXTERNAL:
+            source = _beside(message, desc, path, name)
+        else:
+            source = _inside(fd, message, desc, path, name)
+    source.describe(proto, name)
+    if key is not None and key != source.key:
+        hint = try_hint(path, source.key)
+        raise FormatError("no such tensor", listed([source.key or "no name after ::"]), hint, f"{name}::{key}")
+    return source
+
+
+def _scanned(onnx: ModuleType, fd: int, name: str) -> _Message:
+    """The parsed message; FormatError if it is no TensorProto."""
+    identity = positioned.identity(fd)
+    if identity.size > MOST_BYTES:
+        found = f"has {identity.size} bytes"
+        raise FormatError(found, f"at most {MOST_BYTES}, protobuf's limit", "keep large tensors in .npy or .h5", name)
+    elements: dict[int, list[wire.Field]] = {}
+    rest = bytearray()
+    try:
+        for field in wire.fields(fd, identity.size, name):
+            kind = _FIELDS.get(field.number)
+            if kind and field.wire_type not in kind.wire_types:
+                raise FormatError(f"its field {field.number} is no {kind.name}", "a TensorProto", where=name)
+            if field.number in (_SEGMENT, _STRINGS):
+                _refuse(field.number, name)
+            if kind and kind.holds_elements and field.end > field.value:
+                elements.setdefault(field.number, []).append(field)
+            if not (kind and kind.as_stored):
+                rest += positioned.read_some(fd, field.end - field.start, field.start, name)
+        proto = parsed(onnx.TensorProto, rest)
+        if proto is None or not proto.data_type:
+            raise FormatError("has no data type" if proto else "is damaged", "a TensorProto", where=name)
+    except FormatError as e:
+        raise _another(onnx, fd, identity.size, e) from None
+    return _Message(proto, elements, identity)
+
+
+def _refuse(number: int, name: str) -> None:
+    if number == _STRINGS:
+        raise FormatError("its data type is STRING", f"one of {_known()}", where=name)
+    raise FormatError(
+        "holds no single tensor: it is a sequence, an optional, or a part of one", "a TensorProto", where=name
+    )
+
+
+def _another(onnx: ModuleType, fd: int, total: int, error: FormatError) -> FormatError:
+    """The error of a file that is no tensor, or a better one where it is clear what else it is."""
+    seems, hint = looks_like(positioned.read_some(fd, 64, 0, error.where), error.where)
+    if hint or not total:
+        return FormatError(f"is not a TensorProto: it looks like {seems}", "a tensor of ONNX", hint, error.where)
+    if total <= _MOST_OF_A_MODEL:
+        model = parsed(onnx.ModelProto, positioned.read_some(fd, total, 0, error.where))
+        if model is not None and model.ir_version and model.graph.node:
+            hint = "revseq verify runs a model on its test_data_set_0"
+            return FormatError("is a model, not a tensor", "a TensorProto", hint, error.where)
+    return error
+
+
+def _desc(onnx: ModuleType, proto: Any, name: str) -> TensorDesc:  # noqa: ANN401 - a TensorProto
+    if proto.data_type not in TYPES:
+        names = {number: word for word, number in onnx.TensorProto.DataType.items()}
+        found = f"its data type is {names.get(proto.data_type, proto.data_type)}"
+        raise FormatError(found, f"one of {_known()}", where=name)
+    sizes = tuple(proto.dims)
+    require_sizes(sizes, name)
+    return TensorDesc(TYPES[proto.data_type], sizes)
+
+
+def _dtype(desc: TensorDesc) -> np.dtype[Any]:
+    return dtype_of(desc.data_type).newbyteorder("<")
+
+
+def _known() -> str:
+    return listed((each.name for each in TYPES.values()), len(TYPES))
+
+
+def _inside(fd: int, message: _Message, desc: TensorDesc, path: str, name: str) -> OnnxTensor:
+    """The tensor whose elements are in the message itself."""
+    number, found = _only_place(message, desc, name)
+    kind, identity = _FIELDS[number], message.identity
+    storage = Storage("onnx", {"elements": kind.name})
+    dtype = _dtype(desc)
+    if kind.as_stored:
+        stored = sum(field.end - field.value for field in found)
+        _require_bytes(stored, desc, name)
+        if len(found) <= 1:
+            offset = found[0].value if found else identity.size
+            return StoredTensor(RawTensor(path, name, offset, dtype, desc.sizes), identity, storage)
+        data = b"".join(positioned.read_some(fd, field.end - field.value, field.value, name) for field in found)
+        values = np.frombuffer(data, dtype)
+    else:
+        values = _decoded(getattr(message.proto, kind.name), desc, name)
+    held = HeldTensor(name, values.reshape(desc.sizes), storage, identity)
+    held.path = path
+    return held
+
+
+def _only_place(message: _Message, desc: TensorDesc, name: str) -> tuple[int, list[wire.Field]]:
+    """The number of the field with the elements, and where it lies; it may lie in several pieces, but for raw_data."""
+    typed = _TYPED.get(desc.data_type, _INT32)
+    places = message.elements
+    wanted = f"raw_data or {_FIELDS[typed].name}, which {desc.data_type.name} has"
+    if not places:
+        return RAW, []
+    names = listed(_FIELDS[number].name for number in places)
+    if len(places) > 1 or not places.keys() <= {RAW, typed}:
+        raise FormatError(f"has its elements in {names}", wanted, where=name)
+    ((number, found),) = places.items()
+    if number == RAW and len(found) > 1:
+        raise FormatError("has raw_data twice", "once", where=name)
+    return number, found
+
+
+def _require_bytes(stored: int, desc: TensorDesc, name: str) -> None:
+    if stored != desc.total_bytes:
+        raise FormatError(f"has {stored} bytes of elements, and {desc} has {desc.total_bytes}", "the same", where=name)
+
+
+def _decoded(numbers: Any, desc: TensorDesc, name: str) -> NDArray[Any]:  # noqa: ANN401 - of a message
+    """The elements from integers, each in as many bytes as it needs; floats of 16 and 8 bits are words there."""
+    if len(numbers) != desc.element_count:
+        found = f"has {len(numbers)} elements, and {desc} has {desc.element_count}"
+        raise FormatError(found, "the same", where=name)
+    data_type, dtype = desc.data_type, dtype_of(desc.data_type)
+    word = dtype if data_type.kind in ("int", "uint") else np.dtype(f"u{data_type.size}")
+    least, most = int(np.iinfo(word).min), 1 if data_type is DataType.BOOL else int(np.iinfo(word).max)
+    wide = np.fromiter(
+        numbers, np.uint64 if data_type in (DataType.UINT32, DataType.UINT64) else np.int64, len(numbers)
+    )
+    bad = np.flatnonzero((wide < least) | (wide > most))
+    if bad.size:
+        found = f"{wide[bad[0]]}, its element {bad[0]}, does not fit {data_type.name}"
+        raise FormatError(found, f"{least} to {most}", where=name)
+    return wide.astype(word).view(dtype)
+
+
+def _beside(message: _Message, desc: TensorDesc, path: str, name: str) -> OnnxTensor:
+    """The tensor whose elements are in a file of their own, in the same folder or below it."""
+    if message.elements:
+        raise FormatError("has elements, and says that they are in another file", "one of the two", where=name)
+    place = external.find(message.proto.external_data, path, name)
+    with positioned.opened(place.path) as fd:
+        identity = positioned.identity(fd)
+    place.require(identity.size, desc, name)
+    tensor = RawTensor(place.path, place.path, place.offset, _dtype(desc), desc.sizes)
+    source = StoredTensor(tensor, identity, Storage("onnx", {"elements": place.location, "offset": str(place.offset)}))
+    source.by, source.described, source.checksum = path, message.identity, place.checksum
+    return source

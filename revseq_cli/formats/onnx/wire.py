@@ -1,0 +1,96 @@
+"""Where the fields of a protobuf message lie in a file: long ones need not be read.
+
+Source: protobuf.dev/programming-guides/encoding.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from revseq_cli.formats.storage import positioned
+from revseq_cli.ground.errors import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
+_FIXED = {FIXED64: 8, FIXED32: 4}  # bytes
+_LONGEST_VARINT = 10
+_LONGEST_HEAD = 2 * _LONGEST_VARINT  # of a field: its key, and its length or its value
+_PIECE = 1 << 12
+# The most fields of a message. A tensor has one for each dimension, and some more; its elements together are one.
+_MOST_FIELDS = 1 << 16
+
+
+class Field(NamedTuple):
+    """A field of a message: its number and wire type, and the offsets of its first byte, its value and its end."""
+
+    number: int
+    wire_type: int
+    start: int
+    value: int
+    end: int
+
+
+def fields(fd: int, total: int, name: str) -> Iterator[Field]:
+    """Every field of the message in a file of `total` bytes; FormatError for what is no message, or a part of one."""
+    place = base = count = 0
+    piece = b""
+    while place < total:
+        if place + _LONGEST_HEAD > base + len(piece):
+            base, piece = place, positioned.read_some(fd, _PIECE, place, name)
+        try:
+            field = _field(piece, place - base, base)
+        except ValueError as e:
+            raise FormatError(f"has {e} at byte {place} of {total}", "a protobuf message", where=name) from None
+        if field.end > total:
+            found = f"is truncated: {total} bytes, and a field at byte {place} ends at {field.end}"
+            raise FormatError(found, "the whole file", "fetch it again", name)
+        if (count := count + 1) > _MOST_FIELDS:
+            raise FormatError(
+                f"has more than {_MOST_FIELDS} protobuf fields", "packed elements, in one field", where=name
+            )
+        yield field
+        place = field.end
+
+
+def varint(value: int) -> bytes:
+    """A number of at least 0 in seven bits a byte, the lowest first."""
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*encoded, value])
+
+
+def head(number: int, length: int) -> bytes:
+    """What stands before the bytes of a field of that length."""
+    return varint(number << 3 | LENGTH) + varint(length)
+
+
+def _field(piece: bytes, at: int, base: int) -> Field:
+    """The field that begins at `at` of a piece of the file, which begins at `base`; ValueError if none does."""
+    key, value = _read_varint(piece, at)
+    number, wire_type = key >> 3, key & 7
+    if wire_type in _FIXED:
+        end = value + _FIXED[wire_type]
+    elif wire_type == VARINT:
+        end = _read_varint(piece, value)[1]
+    elif wire_type == LENGTH:
+        length, value = _read_varint(piece, value)
+        end = value + length
+    else:  # groups, which ONNX does not have
+        raise ValueError(f"a field of wire type {wire_type}")
+    if not number:
+        raise ValueError("a field of number 0")
+    return Field(number, wire_type, base + at, base + value, base + end)
+
+
+def _read_varint(piece: bytes, at: int) -> tuple[int, int]:
+    """The number at `at`, and the offset behind it; ValueError where it does not end."""
+    value = 0
+    for i, byte in enumerate(piece[at : at + _LONGEST_VARINT]):
+        value |= (byte & 0x7F) << 7 * i
+        if byte < 0x80:
+            return value, at + i + 1
+    raise ValueError("a number without an end")

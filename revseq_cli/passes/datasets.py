@@ -1,0 +1,89 @@
+"""ONNX's tests of ReverseSequence as examples of the operator: lengths are cast and widened, as ONNX has them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from revseq_cli.formats.onnx import testdata
+from revseq_cli.ground.errors import FormatError, Words
+from revseq_cli.ground.tensors import DataType
+from revseq_cli.operator.spec import INPUT
+from revseq_cli.passes import jobs
+from revseq_cli.passes.assembly import Request
+
+if TYPE_CHECKING:
+    from revseq_cli.formats.contract import Source
+    from revseq_cli.formats.documents import TextTypes
+    from revseq_cli.formats.references import Reference
+    from revseq_cli.passes.assembly import Job
+
+_CAST = DataType.UINT32  # every feature level takes such lengths
+_LARGEST = 1 << 30  # bytes of a tensor: examples are computed in memory, as those in texts are
+
+
+@dataclass(frozen=True)
+class DataSetExample:
+    """One test as an example, and as a whole job."""
+
+    tensors: testdata.DataSet
+    line = None
+
+    @property
+    def data_set(self) -> str:
+        """The name of its folder."""
+        return self.tensors.name
+
+    def job(self) -> Job:
+        """Its job; FormatError where its tensors do not fit together.
+
+        ONNX's reference clamps a length above the axis size, as the operator does; only ONNX Runtime refuses it.
+        """
+        request = Request(self.tensors.values.name, lengths_dtype=_CAST, batch_axis=self.tensors.batch_axis)
+        return jobs.load_whole(request, self)
+
+    def output(self, _: Job) -> Source:
+        """The result in the folder."""
+        return self.tensors.output
+
+    def line_of(self, _: int) -> None:
+        """No line: the tensors are no texts."""
+
+    def tensor(self, role: str, _: TextTypes) -> Source:
+        """The tensor of that name in the operator."""
+        return self.tensors.values if role == INPUT else self.tensors.lengths
+
+    def axis(self) -> int:
+        """The time axis."""
+        return self.tensors.time_axis
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder of tests."""
+
+    name: str
+    examples: list[DataSetExample]
+    skipped = 0
+
+
+def open_folder(reference: Reference) -> Folder | None:
+    """The tests in a folder, or beside a model; None for a reference to anything else."""
+    path = reference.path
+    if reference.is_stdin or not (os.path.isdir(path) or Path(path).suffix == testdata.SUFFIX):  # noqa: PTH112
+        return None
+    return Folder(reference.name, [*map(_example, testdata.data_sets(path))])
+
+
+def _example(data_set: testdata.DataSet) -> DataSetExample:
+    """The test as an example; FormatError for tensors that are too large."""
+    for source in (data_set.values, data_set.lengths, data_set.output):
+        if (size := source.desc.total_bytes) > _LARGEST:
+            settings = {"axis": data_set.time_axis, "batch_axis": data_set.batch_axis, "lengths_dtype": _CAST.name}
+            raise FormatError(
+                f"has {size} bytes of elements", f"at most {_LARGEST}, since verify holds examples whole",
+                Words.of("revseq run takes it, with {} {} {}; compare with revseq diff", **settings), source.name,
+            )  # fmt: skip
+    return DataSetExample(data_set)

@@ -1,0 +1,511 @@
+"""Tensors of ONNX: what its own package makes goes in, and what lies about itself is refused by name."""
+
+import argparse
+import hashlib
+import json
+import os
+
+import ml_dtypes
+import numpy as np
+import onnx
+import oracle
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.backend.test import cmd_tools
+from onnx.backend.test.case import model as cases
+from onnx.backend.test.case import node
+from onnx.backend.test.case.node import reversesequence  # noqa: F401 - its tests are made as it is loaded
+from tensor_files import open_, write
+
+from revseq_cli.formats.onnx import source as onnx_source
+from revseq_cli.formats.onnx import testdata
+from revseq_cli.ground.errors import TensorIOError
+from revseq_cli.ground.tensors import DataType
+from revseq_cli.passes import systems
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+X_BYTES = X.tobytes()
+NAN = np.array([0x7F800001, 0xFFC01234, 0x80000000, 1], "<u4").view("<f4")  # a signalling one, payloads, -0.0
+NODE_TESTS = [each for each in node._NodeTestCases if "reversesequence" in each.name]
+
+
+def save(path, **fields):
+    path.write_bytes(TensorProto(**{"dims": [3, 4], "data_type": 1, **fields}).SerializeToString())
+    return path
+
+
+class TestTypedFields:
+    """Elements outside of raw_data, as onnx.helper writes them."""
+
+    @pytest.mark.parametrize("number", sorted(onnx_source.TYPES))
+    def test_every_data_type(self, tmp_path, number):
+        data_type = onnx_source.TYPES[number]
+        values = oracle.random_values(np.random.default_rng(5), (3, 4), data_type)
+        proto = TensorProto(dims=(3, 4), data_type=number)
+        if data_type in (DataType.FLOAT32, DataType.COMPLEX64):
+            field = b"\x22\x60" if data_type is DataType.COMPLEX64 else b"\x22\x30"
+            proto.MergeFromString(field + values.tobytes())
+        elif data_type in (DataType.FLOAT64, DataType.COMPLEX128):
+            field = b"\x52\xc0\x01" if data_type is DataType.COMPLEX128 else b"\x52\x60"
+            proto.MergeFromString(field + values.tobytes())
+        else:
+            kind = data_type.kind in ("float", "minifloat", "bool")
+            words = values.view(f"u{data_type.size}") if kind else values
+            fields = {
+                DataType.INT64: proto.int64_data,
+                DataType.UINT32: proto.uint64_data,
+                DataType.UINT64: proto.uint64_data,
+            }
+            fields.get(data_type, proto.int32_data).extend(words.ravel().tolist())
+        (tmp_path / "x.pb").write_bytes(proto.SerializeToString())
+        source = open_(tmp_path / "x.pb")
+        assert source.desc.data_type is data_type
+        assert oracle.same_bits(source.read(), values)
+        source.recheck()
+
+    def test_bits_of_nan(self, tmp_path):
+        data = b"\x08\x04\x10\x01" + b"".join(b"\x25" + NAN[i : i + 1].tobytes() for i in range(2))  # one at a time,
+        (tmp_path / "x.pb").write_bytes(data + b"\x22\x08" + NAN[2:].tobytes())  # then together
+        assert oracle.same_bits(open_(tmp_path / "x.pb").read(), NAN)
+
+    def test_what_helper_writes(self, tmp_path):
+        for kind in (
+            TensorProto.FLOAT,
+            TensorProto.INT8,
+            TensorProto.UINT64,
+            TensorProto.FLOAT16,
+            TensorProto.BFLOAT16,
+        ):
+            proto = helper.make_tensor("x", kind, (2, 2), [1, 2, 3, 4])
+            assert not proto.raw_data
+            onnx.save_tensor(proto, tmp_path / "x.pb")
+            assert open_(tmp_path / "x.pb").read().tobytes() == numpy_helper.to_array(proto).tobytes()
+
+    @pytest.mark.parametrize(
+        ("fields", "problem"),
+        [
+            ({"data_type": 2, "int32_data": [0] * 11 + [256]}, "256, its element 11, does not fit UINT8"),
+            ({"data_type": 2, "int32_data": [-1] * 12}, "-1, its element 0, does not fit UINT8"),
+            ({"data_type": 9, "int32_data": [0, 2] * 6}, "2, its element 1, does not fit BOOL"),
+            ({"data_type": 10, "int32_data": [65536] * 12}, "does not fit FLOAT16"),
+            ({"data_type": 12, "uint64_data": [1 << 32] * 12}, "does not fit UINT32"),
+            ({"data_type": 12, "uint64_data": [(1 << 64) - 1] * 12}, "does not fit UINT32"),
+            ({"data_type": 7, "int64_data": [1] * 11}, "has 11 elements, and (Sizes:{3,4}, DataType:INT64) has 12"),
+            ({"data_type": 7, "int32_data": [1] * 12}, "has its elements in int32_data"),
+            ({"data_type": 1, "float_data": [1] * 12, "raw_data": bytes(48)}, "has its elements in float_data, raw_data"),
+            ({"data_type": 1, "float_data": [1] * 13}, "has 52 bytes of elements"),
+        ],
+    )  # fmt: skip
+    def test_refused(self, refused, tmp_path, fields, problem):
+        save(tmp_path / "x.pb", **fields)
+        refused("x.pb", "x.pb: ", problem)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"raw_data": bytes(47)}, "has 47 bytes of elements"), ({"raw_data": bytes(49)}, "has 49 bytes of elements"),
+        ({}, "has 0 bytes of elements"), ({"data_type": 0, "raw_data": bytes(48)}, "has no data type"),
+        ({"data_type": 8, "string_data": [b"a"] * 12}, "its data type is STRING"), ({"data_type": 8}, "its data type is STRING"),
+        ({"data_type": 22, "raw_data": bytes(6)}, "its data type is INT4"), ({"data_type": 21}, "its data type is UINT4"),
+        ({"data_type": 23}, "its data type is FLOAT4E2M1"), ({"data_type": 99}, "its data type is 99"),
+        ({"data_type": -5}, "its data type is -5"), ({"dims": [3, -4]}, "Sizes is {3,-4}"),
+        ({"dims": [1 << 62, 1 << 62], "raw_data": b"x"}, "has 1 bytes of elements"),
+        ({"dims": [1] * 65, "raw_data": bytes(4)}, "dimension count 65"),
+        ({"segment": TensorProto.Segment(begin=0, end=3), "raw_data": bytes(48)}, "holds no single tensor"),
+    ],
+)  # fmt: skip
+def test_tensors_that_are_none(refused, tmp_path, fields, problem):
+    save(tmp_path / "x.pb", **fields)
+    refused("x.pb", "x.pb: ", problem)
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"", "x.pb"), (b"\xff" * 40, "has a number without an end at byte 0"), (b"\x03" * 9, "a field of wire type 3"),
+        (b"\x00\x01", "a field of number 0"), (b"\x08\x03\x12\x01x", "its field 2 is no data_type"),
+        (b"\x08\x03\x4a\x7f", "is truncated: 4 bytes, and a field at byte 2 ends at 131"),
+        (b"\x10\x01\x4a\x01a\x4a\x01b", "raw_data twice"), (b"\x10\x01\x42\x01\xff\x4a\x04abcd", "not UTF-8"),
+        (b"\x10\x01\x6a\x02\x0a\x7f", "is damaged"), (b"\x38\x01" * 70_000, "more than 65536 protobuf fields"),
+        (b"\x1f\x8b and on", "gzip"), (b"a text, no message", "x.pb"),
+    ],
+)  # fmt: skip
+def test_bytes_that_are_no_tensor(refused, tmp_path, data, problem):
+    (tmp_path / "x.pb").write_bytes(data)
+    refused("x.pb", "x.pb", problem)
+
+
+def test_other_messages_of_onnx(refused, tmp_path):
+    tensor = numpy_helper.from_array(X, "x")
+    case = NODE_TESTS[0].model
+    for producer in ("", "me"):
+        case.producer_name = producer
+        onnx.save(case, tmp_path / "x.pb")
+        refused("x.pb", "is a model, not a tensor", "revseq verify")
+    for name in ("", "x"):
+        (tmp_path / "x.pb").write_bytes(helper.make_sequence(name, 1, [tensor]).SerializeToString())
+        refused("x.pb", "x.pb: ", "wanted: a TensorProto")
+        (tmp_path / "x.pb").write_bytes(helper.make_optional(name, 1, tensor).SerializeToString())
+        refused("x.pb", "x.pb: ", "wanted: a TensorProto")
+    (tmp_path / "x.pb").write_bytes(tensor.SerializeToString())
+    assert oracle.same_bits(open_(tmp_path / "x.pb").read(), X)
+
+
+def test_more_than_protobuf_can_hold(revseq, refused, tmp_path):
+    with open(tmp_path / "large.pb", "wb") as f:
+        f.truncate(1 << 31)
+    refused("large.pb", "large.pb: has 2147483648 bytes", "protobuf's limit")
+    with open(tmp_path / "large.npy", "wb") as f:
+        np.lib.format.write_array_header_1_0(f, {"descr": "|u1", "fortran_order": False, "shape": (1 << 31,)})
+        f.truncate(f.tell() + (1 << 31))
+    revseq("convert", "large.npy", "y.pb").refused("a protobuf message of 2147483662 bytes", "such as out.npy")
+    assert not (tmp_path / "y.pb").exists()
+
+
+def test_the_name_and_texts_stay(revseq, tmp_path):
+    proto = numpy_helper.from_array(X, "the/name")
+    proto.doc_string = "über"
+    proto.metadata_props.add(key="a", value="\x1b")
+    onnx.save_tensor(proto, tmp_path / "x.pb")
+    for name in ("x.pb", "x.pb::the/name"):
+        revseq("run", name, "[[2], [4], [3]]", "--axis", 1, "-o", "y.pb", "--overwrite", "--verify").ok()
+    found = onnx.load_tensor(tmp_path / "y.pb")
+    assert (found.name, found.doc_string, found.metadata_props[0].value) == ("the/name", "über", "\x1b")
+    assert oracle.same_bits(numpy_helper.to_array(found), oracle.reverse(X, np.array([[2], [4], [3]]), 1))
+    revseq("convert", "x.pb", "x.npz").ok()
+    assert np.load(tmp_path / "x.npz").files == ["the/name"]
+    revseq("convert", "x.pb", "z.pb::z").ok()
+    assert onnx.load_tensor(tmp_path / "z.pb").name == "z"
+    revseq("convert", "x.npz", "w.pb").ok()
+    assert onnx.load_tensor(tmp_path / "w.pb").name == "the/name"
+    revseq("show", "x.pb::other").refused("no such tensor", "the/name", "try x.pb::the/name")
+    write(tmp_path / "n.pb", X)
+    assert not onnx.load_tensor(tmp_path / "n.pb").HasField("name")
+    revseq("show", "n.pb::other").refused("no such tensor")
+    revseq("convert", "x.pb", b"u.pb::\xff").refused("is no tensor's name")
+    revseq("convert", "x.pb", "v.pb", "--chunks", "auto").refused("only HDF5 has chunks")
+
+
+def test_in_and_out_of_pipes(revseq, tmp_path):
+    onnx.save_tensor(numpy_helper.from_array(np.asfortranarray(X), "x"), tmp_path / "x.pb")
+    piped = revseq("run", "x.pb", "[[2], [4], [3]]", "--axis", 1, "-f", "onnx").ok().raw
+    revseq("run", "x.pb", "[[2], [4], [3]]", "--axis", 1, "-o", "y.pb").ok()
+    assert (
+        numpy_helper.to_array(TensorProto.FromString(piped)).tolist()
+        == numpy_helper.to_array(onnx.load_tensor(tmp_path / "y.pb")).tolist()
+    )
+
+
+@pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
+def test_blocks(revseq, tmp_path, small, engine):
+    values = np.load(small / "x.npy")
+    revseq("convert", "x.npy", "x.pb").ok()
+    revseq(
+        "run",
+        "x.pb",
+        "n.npy",
+        "--axis",
+        1,
+        "-o",
+        "y.pb",
+        "--engine",
+        engine,
+        "--jobs",
+        2,
+        "--memory",
+        "64K",
+        "--verify",
+    ).ok()
+    found = numpy_helper.to_array(onnx.load_tensor(tmp_path / "y.pb"))
+    assert oracle.same_bits(found, oracle.expected(values, np.load(small / "n.npy"), 1))
+
+
+def test_sizes_without_elements_and_dimensions(tmp_path):
+    for values in (np.zeros((0, 3), np.int8), np.float32(2.5).reshape(())):
+        onnx.save_tensor(numpy_helper.from_array(values), tmp_path / "x.pb")
+        assert oracle.same_bits(open_(tmp_path / "x.pb").read(), values)
+
+
+def test_a_file_that_changes_is_refused(tmp_path):
+    for proto in (numpy_helper.from_array(X), helper.make_tensor("x", TensorProto.INT32, (2,), [1, 2])):
+        onnx.save_tensor(proto, tmp_path / "x.pb")
+        source = open_(tmp_path / "x.pb")
+        os.utime(tmp_path / "x.pb", ns=(1, 1))
+        with pytest.raises(TensorIOError, match="changed while it was read"):
+            source.recheck()
+
+
+def test_without_the_package(revseq, tmp_path):
+    onnx.save_tensor(numpy_helper.from_array(X), tmp_path / "x.pb")
+    (tmp_path / "model.onnx").write_bytes(b"")
+    code = "import sys; sys.modules['onnx'] = None"
+    for args in (("show", "x.pb"), ("convert", "[1, 2]", "y.pb"), ("verify", "."), ("verify", "model.onnx")):
+        (tmp_path / "test_data_set_0").mkdir(exist_ok=True)
+        revseq(*args, code=code).refused("the package onnx", "Hint: pip install 'revseq-cli[onnx]'")
+    assert not (tmp_path / "y.pb").exists()
+
+
+class TestExternalData:
+    """Elements in a file of their own, which is in the folder of the tensor's file or below it."""
+
+    def make(self, folder, location="x.bin", data=X_BYTES, **entries):
+        proto = TensorProto(dims=[3, 4], data_type=1, name="x", data_location=TensorProto.EXTERNAL)
+        entries = {"location": location} | entries
+        for key, value in entries.items():
+            if value is not None:
+                proto.external_data.add(key=key, value=str(value))
+        onnx.save_tensor(proto, folder / "x.pb")
+        if data is not None:
+            (folder / "x.bin").write_bytes(data)
+        return proto
+
+    @pytest.mark.parametrize(
+        "entries", [{}, {"offset": 0}, {"length": 48}, {"offset": "0", "length": "48", "other": "a"}]
+    )
+    def test_read_in_place(self, done, tmp_path, entries):
+        self.make(tmp_path, **entries)
+        assert oracle.same_bits(done("x.pb"), oracle.reverse(X, np.array([[2], [4], [3]]), 1))
+
+    def test_what_onnx_writes(self, done, tmp_path):
+        tensor = numpy_helper.from_array(X, "x")
+        onnx.external_data_helper.set_external_data(tensor, "x.bin")
+        onnx.external_data_helper.save_external_data(tensor, str(tmp_path))
+        tensor.ClearField("raw_data")
+        onnx.save_tensor(tensor, tmp_path / "x.pb")
+        assert oracle.same_bits(done("x.pb"), oracle.reverse(X, np.array([[2], [4], [3]]), 1))
+
+    def test_at_an_offset_in_a_folder_below(self, revseq, tmp_path):
+        (tmp_path / "data").mkdir()
+        (tmp_path / "data" / "all").write_bytes(b"!" * 4096 + X.tobytes() + b"!" * 9)
+        self.make(tmp_path, "data/all", offset=4096, length=48)
+        revseq("convert", "x.pb", "y.pb").ok()
+        assert oracle.same_bits(open_(tmp_path / "y.pb").read(), X)
+        shown = revseq("show", "x.pb").ok().out
+        assert "storage          onnx, tensor x, elements data/all, offset 4096" in shown
+        (tmp_path / "link").symlink_to("data")
+        self.make(tmp_path, "link/all", offset=4096, length=48)
+        assert oracle.same_bits(open_(tmp_path / "x.pb").read(), X)
+
+    @pytest.mark.parametrize(
+        ("entries", "problem"),
+        [
+            ({"length": 47}, "has 47 bytes at 0 of x.bin"), ({"length": 49}, "has 49 bytes at 0 of x.bin, which has 48"),
+            ({"offset": 1}, "has 47 bytes at 1"), ({"offset": 49}, "at 49 of x.bin, which has 48"),
+            ({"offset": 9, "length": 48}, "at 9 of x.bin, which has 48"), ({"offset": -1}, "the number -1"),
+            ({"offset": "9" * 30}, "the number 999"), ({"length": "0x30"}, "the number 0x30"), ({"length": "٣"}, "the number"),
+            ({"checksum": "abc"}, "its checksum is abc"),
+        ],
+    )  # fmt: skip
+    def test_numbers_that_lie(self, refused, tmp_path, entries, problem):
+        self.make(tmp_path, **entries)
+        refused("x.pb", "x.pb: ", problem)
+
+    @pytest.mark.parametrize(
+        "location",
+        ["", None, "/etc/passwd", "../x.bin", "a/../x.bin", "a/../../x.bin", "..", ".", "a\\x.bin", "C:x.bin", "a\0b",
+         "link", "up/secret", "\x1b[31m"],
+    )  # fmt: skip
+    def test_other_files_are_never_read(self, refused, tmp_path, tmp_path_factory, location):
+        outside = tmp_path_factory.mktemp("outside")
+        (outside / "secret").write_bytes(X.tobytes())
+        (tmp_path / "link").symlink_to(outside / "secret")
+        (tmp_path / "up").symlink_to(outside)
+        self.make(tmp_path, location)
+        refused("x.pb", "Error: ")
+
+    def test_the_same_key_twice_and_elements_twice(self, refused, tmp_path):
+        proto = self.make(tmp_path)
+        proto.external_data.add(key="location", value="x.bin")
+        onnx.save_tensor(proto, tmp_path / "x.pb")
+        refused("x.pb", "its external_data has location twice")
+        proto = self.make(tmp_path)
+        proto.raw_data = X.tobytes()
+        onnx.save_tensor(proto, tmp_path / "x.pb")
+        refused("x.pb", "says that they are in another file")
+
+    def test_a_missing_file(self, refused, tmp_path):
+        self.make(tmp_path, data=None)
+        refused("x.pb", "x.bin: no such file")
+
+    def test_both_files_are_inputs(self, revseq, tmp_path):
+        self.make(tmp_path)
+        for name in ("x.bin", "x.pb"):
+            before = (tmp_path / name).read_bytes()
+            done = revseq("run", "x.pb", "[[2], [4], [3]]", "--axis", 1, "-o", f"{name}", "-f", "npy", "--overwrite")
+            done.refused(name, "input")
+            assert (tmp_path / name).read_bytes() == before
+
+    def test_a_change_of_either_file_is_noticed(self, tmp_path):
+        for name in ("x.bin", "x.pb"):
+            self.make(tmp_path)
+            source = open_(tmp_path / "x.pb")
+            source.recheck()
+            os.utime(tmp_path / name, ns=(1, 1))
+            with pytest.raises(TensorIOError, match=f"{name}: changed while it was read"):
+                source.recheck()
+
+    def test_the_checksum_is_that_of_the_whole_file(self, revseq, tmp_path):
+        data = X.tobytes() + b"!" * (1 << 21)
+        for digest, status in ((hashlib.sha1(data).hexdigest().upper(), 0), ("0" * 40, 2)):
+            self.make(tmp_path, data=data, length=48, checksum=digest)
+            done = revseq("convert", "x.pb", "y.npy", "--overwrite")
+            assert done.status == status, done.err
+        done.refused("x.bin: is damaged: its SHA-1 is", "x.pb says 0000")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """What `backend-test-tools generate-data` writes, but for the tests of other operators."""
+    folder = tmp_path_factory.mktemp("data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cases, "collect_testcases", lambda *_: NODE_TESTS)
+        cmd_tools.generate_data(argparse.Namespace(output=str(folder)))
+    return folder / "node"
+
+
+class TestVerify:
+    """ONNX's own tests of the operator, as its own code writes them."""
+
+    @pytest.fixture
+    def made(self, tmp_path):
+        """A model and its tests, as they are asked for."""
+
+        def make(x=X, n=(2, 9, 0), y=None, axes=(1, 0), change=None, folder="test_data_set_0", inputs="xn"):
+            names = dict(zip(("time_axis", "batch_axis"), axes, strict=False))
+            one = helper.make_node("ReverseSequence", ["x", "n"], ["y"], **names)
+            kinds = [helper.make_tensor_value_info(name, 1, None) for name in (*inputs, "y")]
+            model = helper.make_model(helper.make_graph([one], "g", kinds[:2], kinds[2:]))
+            if change:
+                change(model.graph)
+            onnx.save(model, tmp_path / "model.onnx")
+            wide = np.minimum(np.array(n)[:, None], x.shape[1])
+            y = oracle.reverse(x, wide, 1) if y is None else y
+            (tmp_path / folder).mkdir(exist_ok=True)
+            tensors = {
+                f"input_{inputs.index('x')}": x,
+                f"input_{inputs.index('n')}": np.asarray(n, np.int64),
+                "output_0": y,
+            }
+            for name, values in tensors.items():
+                onnx.save_tensor(numpy_helper.from_array(values), tmp_path / folder / f"{name}.pb")
+
+        return make
+
+    def test_there_are_some(self):
+        assert {"test_reversesequence_time", "test_reversesequence_batch"} <= {each.name for each in NODE_TESTS}
+
+    @pytest.mark.parametrize("name", [each.name for each in NODE_TESTS])
+    def test_each_of_the_installed_package(self, revseq, data, name):
+        for folder in (name, f"{name}/test_data_set_0", f"{name}/model.onnx"):
+            done = revseq("verify", folder, "--feature-level", "none", cwd=data).ok()
+            assert done.out == f"{folder}\n  example 1, test_data_set_0: right\n1 example, 0 wrong\n"
+        done = revseq("verify", ".", "--feature-level", "none", cwd=data / name / "test_data_set_0").ok()
+        assert "example 1, test_data_set_0: right" in done.out
+
+    @pytest.mark.parametrize("name", [each.name for each in NODE_TESTS])
+    def test_run_gives_the_same(self, revseq, data, name, tmp_path):
+        axes = {each.name: each.i for each in onnx.load(data / name / "model.onnx").graph.node[0].attribute}
+        options = ("--axis", axes["time_axis"], "--batch-axis", axes["batch_axis"], "--lengths-dtype", "UINT32")
+        folder = data / name / "test_data_set_0"
+        revseq(
+            "run", "input_0.pb", "input_1.pb", *options, "--feature-level", "none", "-o", tmp_path / "y.pb", cwd=folder
+        ).ok()
+        revseq("diff", tmp_path / "y.pb", "output_0.pb", cwd=folder).ok()
+
+    def test_bfloat16_needs_no_level(self, revseq, made):
+        made(X.astype(ml_dtypes.bfloat16), y=oracle.reverse(X, np.array([[2], [4], [0]]), 1).astype(ml_dtypes.bfloat16))
+        done = revseq("verify", ".")
+        assert done.status == 1
+        assert "InputTensor DataType is BFLOAT16" in done.out
+        assert done.out.count("    Hint: DirectML does not have it; try --feature-level none\n") == 1
+        found = json.loads(revseq("verify", ".", "--json").out)["pages"][0]["examples"][0]
+        assert found["hints"] == ["DirectML does not have it; try --feature-level none"]
+        assert revseq("verify", ".", "--feature-level", "none").ok().out.endswith("1 example, 0 wrong\n")
+
+    def test_several_sets_and_one_of_them(self, revseq, made):
+        wrong = X.copy()
+        wrong[1, 2] = np.float32(-0.0)
+        for number in (0, 2, 10):
+            made(y=wrong if number == 10 else None, folder=f"test_data_set_{number}")
+        done = revseq("verify", ".")
+        assert done.status == 1
+        assert done.out.splitlines()[:4] == [
+            ".",
+            "  example 1, test_data_set_0: right, lengths that are clamped: 1",
+            "  example 2, test_data_set_2: right, lengths that are clamped: 1",
+            "  example 3, test_data_set_10: WRONG, lengths that are clamped: 1",
+        ]
+        assert "    OutputTensor at [0, 0] is 0, and the operator gives 1\n" in done.out
+        revseq("verify", ".::2").ok()
+        assert revseq("verify", ".::3").status == 1
+        revseq("verify", ".::4").refused("no example 4", "1 to 3")
+        (found,) = json.loads(revseq("verify", ".::3", "--json").out)["pages"][0]["examples"]
+        assert (found["line"], found["data_set"], found["right"]) == (None, "test_data_set_10", False)
+        assert found["difference"]["line"] is None
+
+    def test_a_tensor_that_is_not_held_whole(self, revseq, made, tmp_path):
+        made(axes=(0, 1))
+        with open(tmp_path / "test_data_set_0" / "input_0.pb", "r+b") as f:
+            f.write(b"\x08\x01\x08" + b"\x81\x80\x80\x80\x04" + b"\x10\x02\x4a" + b"\x81\x80\x80\x80\x04")
+            f.truncate(f.tell() + (1 << 30) + 1)
+        revseq("verify", ".").refused(
+            "input_0.pb: has 1073741825 bytes", "--axis 0 --batch-axis 1 --lengths-dtype UINT32"
+        )
+
+    def test_the_axes_are_those_of_the_preset(self):
+        system = systems.SYSTEMS["onnx"]
+        assert {"time_axis": system.axis, "batch_axis": system.batch_axis} == testdata.AXES
+        assert tuple(testdata.AXES.values()) == system.axes
+
+    def test_defaults_of_the_axes_and_names_in_another_order(self, revseq, made, tmp_path):
+        made(axes=(), n=(2, 1, 3, 2), y=oracle.reverse(X, np.array([[2, 1, 3, 2]]), 0))
+        revseq("verify", ".").ok()
+        made(inputs="nx")
+        assert onnx.load_tensor(tmp_path / "test_data_set_0" / "input_0.pb").dims == [3]
+        revseq("verify", ".").ok()
+
+    @pytest.mark.parametrize(
+        ("lengths", "problem"),
+        [((1, -2, 3), "-2 at [1] does not fit UINT32"), ((1, 2), "Sizes is {2}; wanted: {3}"), ((1, 1 << 32, 3), "does not fit UINT32")],
+    )  # fmt: skip
+    def test_lengths_that_no_job_has(self, revseq, made, lengths, problem):
+        made(n=lengths, y=X)
+        done = revseq("verify", ".")
+        assert done.status == 1
+        assert problem in done.out
+
+    @pytest.mark.parametrize(
+        ("change", "problem"),
+        [
+            (lambda g: g.node.add(op_type="Relu", input=["y"], output=["z"]), "has ReverseSequence, Relu"),
+            (lambda g: setattr(g.node[0], "op_type", "Relu"), "has Relu"), (lambda g: g.ClearField("node"), "has no node"),
+            (lambda g: setattr(g.node[0], "domain", "my"), "has my::ReverseSequence"),
+            (lambda g: setattr(g.node[0].attribute[0], "i", 2), "2"), (lambda g: setattr(g.node[0].attribute[1], "i", 0), "0 and 1, in either order"),
+            (lambda g: setattr(g.node[0].attribute[0], "name", "axis"), "has the attribute axis"),
+            (lambda g: setattr(g.node[0].attribute[0], "type", 1), "has the attribute"),
+            (lambda g: g.node[0].input.append("z"), "has 3 inputs"), (lambda g: g.node[0].ClearField("output"), "0 outputs"),
+            (lambda g: g.ClearField("input"), "the input x of ReverseSequence is no input of the graph"),
+            (lambda g: g.ClearField("output"), "the output y of ReverseSequence is no output of the graph"),
+        ],
+    )  # fmt: skip
+    def test_models_of_anything_else(self, revseq, made, change, problem):
+        made(change=change)
+        revseq("verify", ".").refused("model.onnx: ", problem)
+        revseq("verify", "test_data_set_0").refused("model.onnx: ", problem)
+
+    def test_folders_that_are_no_test(self, revseq, made, tmp_path):
+        revseq("verify", ".").refused("has no model.onnx, nor has the folder above it")
+        made()
+        (tmp_path / "test_data_set_0" / "input_1.pb").unlink()
+        revseq("verify", ".").refused("test_data_set_0/input_1.pb: no such file")
+        (tmp_path / "test_data_set_0" / "input_1.pb").write_bytes(b"\x10\x07\x4a\x7f")
+        revseq("verify", ".").refused("test_data_set_0/input_1.pb: is truncated")
+        for data in (b"", b"\xff", b"\x10\x01"):
+            (tmp_path / "model.onnx").write_bytes(data)
+            revseq("verify", ".").refused("model.onnx: is no model of ONNX")
+        revseq("verify", "none.onnx").refused("none.onnx: no such file")
+        made()
+        (tmp_path / "test_data_set_0").rename(tmp_path / "other")
+        revseq("verify", ".").refused("has no tests beside it")
+        revseq("verify", "other").ok()
