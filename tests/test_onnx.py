@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 
-import ml_dtypes
 import numpy as np
 import onnx
 import oracle
@@ -19,6 +18,7 @@ from tensor_files import open_, write
 
 from revseq_cli.formats.onnx import source as onnx_source
 from revseq_cli.formats.onnx import testdata
+from revseq_cli.ground.dtypes import data_type_of
 from revseq_cli.ground.errors import TensorIOError
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.passes import systems
@@ -108,7 +108,7 @@ class TestTypedFields:
         ({}, "has 0 bytes of elements"), ({"data_type": 0, "raw_data": bytes(48)}, "has no data type"),
         ({"data_type": 8, "string_data": [b"a"] * 12}, "its data type is STRING"), ({"data_type": 8}, "its data type is STRING"),
         ({"data_type": 22, "raw_data": bytes(6)}, "its data type is INT4"), ({"data_type": 21}, "its data type is UINT4"),
-        ({"data_type": 23}, "its data type is FLOAT4E2M1"), ({"data_type": 99}, "its data type is 99"),
+        ({"data_type": 99}, "its data type is 99"),
         ({"data_type": -5}, "its data type is -5"), ({"dims": [3, -4]}, "Sizes is {3,-4}"),
         ({"dims": [1 << 62, 1 << 62], "raw_data": b"x"}, "has 1 bytes of elements"),
         ({"dims": [1] * 65, "raw_data": bytes(4)}, "dimension count 65"),
@@ -358,9 +358,11 @@ class TestExternalData:
 def data(tmp_path_factory):
     """What `backend-test-tools generate-data` writes, but for the tests of other operators."""
     folder = tmp_path_factory.mktemp("data")
+    (folder / "node").mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cases, "collect_testcases", lambda *_: NODE_TESTS)
-        cmd_tools.generate_data(argparse.Namespace(output=str(folder)))
+        patch.setattr(node, "collect_testcases", lambda *_: [])  # onnx of before 2026 has them apart
+        cmd_tools.generate_data(argparse.Namespace(output=str(folder), clean=False, diff=False, op_type=None))
     return folder / "node"
 
 
@@ -388,7 +390,9 @@ class TestVerify:
                 "output_0": y,
             }
             for name, values in tensors.items():
-                onnx.save_tensor(numpy_helper.from_array(values), tmp_path / folder / f"{name}.pb")
+                number = onnx_source.NUMBERS[data_type_of(values.dtype)]
+                proto = TensorProto(dims=values.shape, data_type=number, raw_data=values.tobytes())
+                onnx.save_tensor(proto, tmp_path / folder / f"{name}.pb")
 
         return make
 
@@ -414,7 +418,7 @@ class TestVerify:
         revseq("diff", tmp_path / "y.pb", "output_0.pb", cwd=folder).ok()
 
     def test_bfloat16_needs_no_level(self, revseq, made):
-        made(X.astype(ml_dtypes.bfloat16), y=oracle.reverse(X, np.array([[2], [4], [0]]), 1).astype(ml_dtypes.bfloat16))
+        made(oracle.random_values(np.random.default_rng(8), (3, 4), DataType.BFLOAT16))
         done = revseq("verify", ".")
         assert done.status == 1
         assert "InputTensor DataType is BFLOAT16" in done.out
