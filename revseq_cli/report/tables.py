@@ -12,6 +12,7 @@ from revseq_cli.ground.errors import RevseqError, printable
 from revseq_cli.ground.tensors import braced
 from revseq_cli.report import layout, view
 from revseq_cli.report.results import Outcome, difference_of, statistics_of
+from revseq_cli.report.words import spelled
 from revseq_cli.texts import literals
 
 _PREVIEW_CHUNK = 1 << 28  # bytes; of larger chunks no preview is shown, since they are decoded whole
