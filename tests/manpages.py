@@ -62,6 +62,8 @@ FILES = {
     "export": {
         **TENSORS,
         "MODEL.InputTensor.npy, MODEL.SequenceLengthsTensor.npy": "Values that are not in MODEL.json itself. They must stay beside it.",
+        "MODEL.OutputTensor.npy": "The result, which DxDispatch writes into the folder where it is started.",
+        "MODEL.zip": "All of them, with --zip.",
     },
 }
 
@@ -95,12 +97,13 @@ _DESC = {
     "SequenceLengthsTensor": "its DataType and Sizes",
     "Axis": "the dimension that is reversed",
 }
+_NOTES = "a list of what is unusual about the files, such as padding that is left out"
 _WRITTEN = {
     "output": "the file's name",
     "bytes": "the size of all elements in bytes",
     "verified": "whether the output was read back and compared",
-    "notes": "a list of what could not be kept, of lengths that were clamped and, with --verify, of chunks that the inputs do "
-    "not store",
+    "notes": "a list of what could not be kept, of lengths that were clamped, of padding that is left out and, with --verify, "
+    "of chunks that the inputs do not store",
     "sha256": "the digest of the file in hexadecimal, with --sha256",
 }
 _REVERSED = _WRITTEN | {"clamped": "the number of lengths above the axis size, which act as the axis size"}
@@ -120,7 +123,8 @@ JSON = {
         "levels": "with --feature-level all, instead of constraints: a list of level, valid and constraints",
         "choices": "where the job is refused, a list of options that make one, and their meaning; the best first",
         "lowest_level": "the lowest feature level that accepts the tensors, or null",
-        "notes": "a list of chunks that the inputs do not store and that are read as fill value",
+        "notes": "a list of padding that is left out, and of chunks that the inputs do not store and that are read as fill "
+        "value",
         "lengths": "counts: total, clamped and unchanged; null if no level accepts the tensors",
     },
     "verify": _SCHEMA | {
@@ -146,8 +150,17 @@ JSON = {
         "first": "a list of the first differences: index, A and B",
         "largest_absolute": "the largest |A - B|, or null",
         "largest_relative": "the largest |A - B| / |B|, or null",
+        "notes": _NOTES,
     },
-    "export": _SCHEMA | _DESC | {"output": "the model's name", "files": "a list of the .npy files that the model names"},
+    "export": _SCHEMA | _DESC | {
+        "output": "the name of the model, or of the archive with --zip",
+        "files": "a list of the files to copy to Windows: path, bytes, and written (whether this command wrote it)",
+        "members": "a list of the names in the archive, the model first; empty without --zip",
+        "result": "the file that DxDispatch writes",
+        "command": "what to type on Windows, in the folder of the model",
+        "comparison": "what to type here, when the result is beside the model",
+        "notes": _NOTES,
+    },
     "batch": _SCHEMA | {
         "line": "the line of the job in the manifest; each job prints one object in one line",
         "ok": "whether the job is done",

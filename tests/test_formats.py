@@ -188,7 +188,7 @@ class TestNpy(Contract):
             open_(tmp_path / "x.npy")
 
     def test_trailing_bytes(self, tmp_path):
-        path = self.make(tmp_path, np.zeros(3, np.int8))
+        path = self.make(tmp_path, np.zeros(3, np.int32))
         path.write_bytes(path.read_bytes() + b"!")
         with pytest.raises(FormatError, match="1 bytes behind"):
             open_(path)

@@ -78,7 +78,8 @@ def command(
     lowest = spec.lowest_level(values, lengths, job.axis)
     # Lengths that no level accepts have no effects to count.
     counts = folds.count_lengths(job, Resources()) if lowest is not None else None
-    result = Check(job.names, values, lengths, job.axis, constraints, lowest, counts, job.batch_axis, job.gaps())
+    notes = (*job.notes, *job.gaps())
+    result = Check(job.names, values, lengths, job.axis, constraints, lowest, counts, job.batch_axis, notes)
     if not result.valid:
         result = result._replace(choices=jobs.choices_for(job))
     if as_json:

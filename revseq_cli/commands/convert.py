@@ -78,6 +78,8 @@ def command(
     reference = references.Reference.output(dst, format_name, [references.Reference.input(src)])
     if not to_file:
         _print(source, options.printed_format(reference.format, "give DST a name"), full=full)
+        for note in source.notes:
+            console.note(note)
         return
     sink = registry.create_sink(reference, source, overwrite=overwrite, inputs=source.files, layout=layout)
     digest = _write(source, sink, resources, console, verify=verify, sha256=sha256)
@@ -112,6 +114,7 @@ def _write(
             sink.notes += source.gaps()
         source.recheck()
         digest = sink.digest() if sha256 else None
+    sink.notes += source.notes
     for note in sink.notes:
         console.note(note)
     console.detail(f"wrote {sink.file.name}{', and verified it' if verify else ''}")

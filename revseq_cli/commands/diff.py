@@ -105,6 +105,8 @@ def command(
             )  # fmt: skip
         for source in sources:
             source.recheck()
+    for note in (*sources[0].notes, *sources[1].notes):
+        console.note(note)
     if as_json:
         click.echo(objects.diff(sources[0], sources[1], differences))
     elif not console.quiet:

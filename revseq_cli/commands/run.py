@@ -194,7 +194,7 @@ class Delivery:
             clamped = reversal.reverse(
                 self.job, self.sink, self.arrangement, lambda elements: advance(elements * item_size)
             )
-            self.sink.notes += self.job.clamping(clamped)
+            self.sink.notes += (*self.job.notes, *self.job.clamping(clamped))
             if self.target.verify:
                 reversal.verify(self.job, self.sink, self.arrangement, lambda elements: advance(elements * item_size))
                 self.sink.notes += self.job.gaps()
@@ -268,7 +268,7 @@ def _print(
     else:
         click.echo(view.result_text(job.lengths, job.axis, result, most, console.marks), color=True)
     sys.stdout.flush()
-    for note in job.clamping(clamped):
+    for note in (*job.notes, *job.clamping(clamped)):
         console.note(note)
     if drawing:
         with Together(drawing) as together:

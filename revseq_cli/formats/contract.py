@@ -98,7 +98,8 @@ class Source(ABC):
     `name` is what the user called it, `key` its name inside its file. `order` is the memory order, "C" or "F".
     `chunks` are the sizes of what is decoded as one, or None; `encoded` says that filters decode it. `path` and
     `identity` are its file and that file's state; `described` is the state of the model that named the file, if one
-    did. `siblings` is the number of other tensors in the file, as far as the header says it.
+    did. As far as the header says it, `siblings` is the number of other tensors in the file, and `notes` say what is
+    unusual about it, for every command to print.
     """
 
     name: str
@@ -113,6 +114,7 @@ class Source(ABC):
     described: Identity | None = None
     path = ""
     siblings = 0
+    notes: tuple[str, ...] = ()
 
     # Whether several threads can read it at once; HDF5 has one lock for all of them.
     reads_in_parallel = True

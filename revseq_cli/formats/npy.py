@@ -2,6 +2,10 @@
 
 The header is parsed here, since NumPy reads as many bytes as a header declares before it checks the length, and ignores
 trailing bytes. Source of the format: the docstring of numpy.lib.format.
+
+Trailing bytes are refused, but for the padding of DxDispatch, whose `writeFile` saves a whole buffer of a multiple of 4
+bytes, in version 1, C order and little-endian. Source: microsoft/DirectML, DxDispatch/src/dxdispatch/Executor.cpp
+(WriteFileCommand) and DxDispatch/src/model/NpyReaderWriter.cpp (WriteNpy).
 """
 
 from __future__ import annotations
@@ -163,7 +167,7 @@ class Header:
 
     def check_size(self, total: int) -> None:
         """FormatError unless a file of `total` bytes ends with the last element."""
-        promised = self.offset + prod(self.sizes) * self.dtype.itemsize
+        promised = self.offset + self._bytes
         if total < promised:
             raise self._truncated(total, f"{promised} in all")
         if total > promised:
@@ -171,6 +175,25 @@ class Header:
                 f"has {total - promised} bytes behind its last element", "one tensor and nothing else",
                 "were two files joined? split them",
             )  # fmt: skip
+
+    def notes_on_size(self, total: int) -> tuple[str, ...]:
+        """A note if a file of `total` bytes ends with DxDispatch's padding; else FormatError as by `check_size`."""
+        padding = total - self.offset - self._bytes
+        if padding < 1 or padding != self._padding:
+            self.check_size(total)
+            return ()
+        size = f"{padding} byte{'s' * (padding > 1)}"
+        return (f"{self._name}: padding of {size} behind the last element is left out; DxDispatch writes it",)
+
+    @property
+    def _bytes(self) -> int:
+        return prod(self.sizes) * self.dtype.itemsize
+
+    @property
+    def _padding(self) -> int:
+        """The bytes that DxDispatch would write behind these elements: 1 to 3, or 0 for what it never writes padded."""
+        is_plain = (self.version, self.order) == (1, "C") and not is_big_endian(self.dtype)
+        return -self._bytes % 4 if is_plain and self.dtype.kind in "iuf" else 0
 
 
 class NpySource(RawSource):
@@ -182,7 +205,7 @@ class NpySource(RawSource):
             identity = positioned.identity(fd)
             head = positioned.read_some(fd, HEAD_BYTES, 0, name)
         header = Header(head, identity.size, name).named(asked)
-        header.check_size(identity.size)
+        self.notes = header.notes_on_size(identity.size)
         super().__init__(header.tensor(path), identity, header.storage)
 
 
@@ -191,17 +214,20 @@ def _byte_order(dtype: np.dtype[Any]) -> dict[str, str]:
 
 
 class Piped(NamedTuple):
-    """A .npy that came through a pipe, with its elements in one dimension."""
+    """A .npy that came through a pipe, with its elements in one dimension; `notes` are those of a source."""
 
     name: str
     header: Header
     values: NDArray[Any]
+    notes: tuple[str, ...]
 
     def source(self, asked: DataType | None) -> Source:
         """The tensor; `asked` is the data type of nameless bytes."""
         header = self.header.named(asked)
         values = self.values.view(header.dtype).reshape(header.sizes, order="F" if header.order == "F" else "C")
-        return HeldSource(self.name, values, header.storage)
+        source = HeldSource(self.name, values, header.storage)
+        source.notes = self.notes
+        return source
 
 
 def from_stream(name: str, stream: BinaryIO, head: bytes = b"") -> Piped:
@@ -218,8 +244,9 @@ def from_stream(name: str, stream: BinaryIO, head: bytes = b"") -> Piped:
     room[:done] = head[header.offset : header.offset + done]
     while done < len(room) and (count := stream.readinto(room[done:])):  # type: ignore[attr-defined]
         done += count
-    header.check_size(max(len(head), header.offset + done) + len(stream.read(1)))
-    return Piped(name, header, values)
+    # One byte more than there may be of padding.
+    notes = header.notes_on_size(max(len(head), header.offset + done) + len(stream.read(4)))
+    return Piped(name, header, values, notes)
 
 
 def header_bytes(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> bytes:

@@ -27,7 +27,7 @@ from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.newfile import Scratch
 from revseq_cli.formats.storage.together import Together
 from revseq_cli.formats.zip_headers import UTF8_FLAG
-from revseq_cli.ground import stopping
+from revseq_cli.formats.zip_members import checksum, pieces
 from revseq_cli.ground.errors import FormatError, RevseqError, UsageError, listed
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 _LARGEST_DIRECTORY = 1 << 24
 # A deflated member that declares more bytes than this is inflated into a temporary file instead of memory.
 _LARGEST_HELD = 1 << 26
-_PIECE = 1 << 20
 _DEFLATED_PIECE = 1 << 16  # it inflates to at most 1,032 times as much
 # APPNOTE 4.4.4: encrypted, patched data, strongly encrypted, masked headers.
 _UNREADABLE_FLAGS = 1 << 0 | 1 << 5 | 1 << 6 | 1 << 13
@@ -212,7 +211,7 @@ def _inflated(fd: int, member: _Member) -> Iterator[bytes]:
     declared, stored = member.info.file_size, member.info.compress_size
     engine = zlib.decompressobj(-zlib.MAX_WBITS)
     done = crc = 0
-    for piece in _pieces(fd, member.offset, stored, _DEFLATED_PIECE, member.where):
+    for piece in pieces(fd, member.offset, stored, _DEFLATED_PIECE, member.where):
         try:
             data = engine.decompress(piece, declared + 1 - done)
         except zlib.error:
@@ -238,23 +237,6 @@ def _inflated_head(fd: int, member: _Member) -> bytes:
     return head
 
 
-def _pieces(fd: int, offset: int, size: int, piece: int, where: str) -> Iterator[memoryview]:
-    """Read `size` bytes from `offset` on; all pieces are views of the same buffer."""
-    buffer = memoryview(bytearray(min(piece, size)))
-    for place in range(0, size, piece):
-        stopping.check()
-        part = buffer[: size - place]
-        positioned.read_into(fd, part, offset + place, where)
-        yield part
-
-
-def _checksum(fd: int, offset: int, size: int, where: str) -> int:
-    crc = 0
-    for piece in _pieces(fd, offset, size, _PIECE, where):
-        crc = zlib.crc32(piece, crc)
-    return crc
-
-
 def _require_checksum(member: _Member, crc: int) -> None:
     if crc != member.info.CRC:
         raise member.wrong(f"is damaged: its CRC-32 is {crc:08x}, and the archive says {member.info.CRC:08x}")
@@ -274,7 +256,7 @@ class StoredSource(_MemberSource):
     def recheck(self) -> None:
         """FormatError if the CRC-32 is wrong, for which all is read once more: regions are read in any order."""
         with positioned.opened(self.path, self.identity) as fd:
-            crc = _checksum(fd, self._member.offset, self._member.info.file_size, self.path)
+            crc = checksum(fd, self._member.offset, self._member.info.file_size, self.path)
         _require_checksum(self._member, crc)
 
 
@@ -346,7 +328,7 @@ class NpzSink(RawSink):
         with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
             positioned.write_all(fd, self._header, self._start, self.file.name)
             with positioned.opened(self.file.temporary, name=self.file.name) as written:
-                entry = self._entry._replace(crc=_checksum(written, self._start, self._entry.size, self.file.name))
+                entry = self._entry._replace(crc=checksum(written, self._start, self._entry.size, self.file.name))
             positioned.write_all(fd, entry.local(), entry.offset, self.file.name)
             place, data = self._directory(entry)
             positioned.write_all(fd, data, place, self.file.name)

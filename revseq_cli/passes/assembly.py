@@ -75,6 +75,11 @@ class Job:
         for source in (self.values, self.lengths):
             source.recheck()
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is unusual about the inputs' files."""
+        return (*self.values.notes, *self.lengths.notes)
+
     def gaps(self) -> tuple[str, ...]:
         """A sentence for each part of the inputs that is not stored, and what is read in its place."""
         return (*self.values.gaps(), *self.lengths.gaps())

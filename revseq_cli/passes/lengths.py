@@ -32,7 +32,7 @@ class View(Source):
         self.source = source
         self.name, self.dtype, self.sizes, self.order = source.name, source.dtype, source.sizes, source.order
         self.storage, self.identity, self.path = source.storage, source.identity, source.path
-        self.described = source.described
+        self.described, self.notes = source.described, source.notes
 
     @contextlib.contextmanager
     def at_hand(self, beside: str = "") -> Iterator[Self]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from revseq_cli.ground.errors import RevseqError
 from revseq_cli.operator.spec import broken, support
 from revseq_cli.report import view
-from revseq_cli.report.results import Check, Outcome, difference_of, statistics_of
+from revseq_cli.report.results import Check, Outcome, comparison_of, difference_of, statistics_of
 from revseq_cli.report.words import message, options_of, spelled
+from revseq_cli.texts import dxdispatch
 
 SCHEMA = 1
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from revseq_cli.operator.spec import Constraint, FeatureLevel
     from revseq_cli.passes.arrangement import Arrangement
     from revseq_cli.passes.differences import Differences
+    from revseq_cli.passes.exports import Exported
     from revseq_cli.passes.statistics import Statistics
     from revseq_cli.passes.verification import Report
 
@@ -45,9 +47,13 @@ def run(
     return _as_json({**_job_json(values, lengths, axis), **done, **digest})
 
 
-def export(values: TensorDesc, lengths: TensorDesc, axis: int, written: Sequence[str]) -> str:
-    """The report of `export`; `written` has the path of the model, then those of its .npy files."""
-    return _as_json({**_job_json(values, lengths, axis), "output": written[0], "files": list(written[1:])})
+def export(done: Exported) -> str:
+    """The report of `export`."""
+    job, files = done.job, [file._asdict() for file in done.files]
+    names = {"output": done.files[0].path, "files": files, "members": list(done.members), "result": str(done.target)}
+    typed = {"command": dxdispatch.command_line(done.model.name), "comparison": comparison_of(done)}
+    notes = [*map(spelled, done.notes)]
+    return _as_json({**_job_json(job.values.desc, job.lengths.desc, job.axis), **names, **typed, "notes": notes})
 
 
 def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrangement) -> str:
@@ -80,7 +86,9 @@ def diff(a: Source, b: Source, differences: Differences | None) -> str:
         largest = {"largest_absolute": differences.largest_absolute, "largest_relative": differences.largest_relative}
         values = {"different": differences.count, "first": first, **_finite(largest)}
     equal = differences is not None and not differences.count
-    return _as_json({"equal": equal, "A": _tensor_json(a), "B": _tensor_json(b), **values})
+    return _as_json(
+        {"equal": equal, "A": _tensor_json(a), "B": _tensor_json(b), **values, "notes": [*a.notes, *b.notes]}
+    )
 
 
 def show(sources: Sequence[Source], statistics: Sequence[Statistics | None]) -> str:
@@ -92,7 +100,7 @@ def show(sources: Sequence[Source], statistics: Sequence[Statistics | None]) -> 
             "bytes": source.desc.total_bytes,
             "format": source.storage.format,
             "storage": source.storage.details,
-            "notes": list(source.gaps()),
+            "notes": [*source.notes, *source.gaps()],
             **({"statistics": _finite(statistics_of(each))} if each else {}),
         }
         for source, each in zip(sources, statistics, strict=True)

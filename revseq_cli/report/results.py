@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from revseq_cli.operator.spec import DIRECTML, broken
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from revseq_cli.ground.tensors import TensorDesc
     from revseq_cli.operator.kernel import LengthCounts
     from revseq_cli.operator.spec import Constraint, FeatureLevel
+    from revseq_cli.passes.exports import Exported
     from revseq_cli.passes.statistics import Statistics
     from revseq_cli.passes.verification import Finding
 
@@ -64,6 +66,14 @@ class Outcome(NamedTuple):
 def statistics_of(statistics: Statistics) -> dict[str, Any]:
     """The statistics by the names that users see; None for a minimum, maximum or mean that does not exist."""
     return {"min": statistics.least, "max": statistics.greatest, "mean": statistics.mean, "NaN": statistics.nans}
+
+
+def comparison_of(done: Exported) -> str:
+    """The command that compares the result of a model with what is right, when it has come back beside the model."""
+    result, model = (
+        shlex.quote(f"./{each}" if str(each).startswith("-") else str(each)) for each in (done.target, done.model)
+    )
+    return f"revseq diff {result} --job {model}"
 
 
 def difference_of(finding: Finding) -> dict[str, Any]:

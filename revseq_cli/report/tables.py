@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from revseq_cli.ground import minifloats
-from revseq_cli.ground.errors import RevseqError, printable
+from revseq_cli.ground.errors import RevseqError, listed, printable
 from revseq_cli.ground.tensors import braced
 from revseq_cli.report import layout, view
-from revseq_cli.report.results import Outcome, difference_of, statistics_of
+from revseq_cli.report.results import Outcome, comparison_of, difference_of, statistics_of
 from revseq_cli.report.words import spelled
-from revseq_cli.texts import literals
+from revseq_cli.texts import dxdispatch, literals
 
 _PREVIEW_CHUNK = 1 << 28  # bytes; of larger chunks no preview is shown, since they are decoded whole
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Source
     from revseq_cli.ground.tensors import TensorDesc
     from revseq_cli.passes.arrangement import Arrangement
+    from revseq_cli.passes.exports import Exported
     from revseq_cli.passes.statistics import Statistics
     from revseq_cli.passes.verification import Finding, Report
 
@@ -40,7 +41,7 @@ def show(source: Source, statistics: Statistics | None = None, *, preview: bool)
         f"  bytes            {desc.total_bytes:,}",
         f"  storage          {storage.format}{', ' if details else ''}{printable(details)}",
     ]
-    lines += [f"  note             {printable(note)}" for note in source.gaps()]
+    lines += [f"  note             {printable(note)}" for note in (*source.notes, *source.gaps())]
     if statistics:
         lines += [f"  {key:<15}  {_statistic(key, value, source)}" for key, value in statistics_of(statistics).items()]
     if preview:
@@ -70,6 +71,26 @@ def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrang
             f"engine                 {printable(arrangement.means)}",
         ]
     )
+
+
+def export(done: Exported) -> str:
+    """The text of `export`: what it wrote, what must travel, and what to type there and then here."""
+    sizes = [f"{file.bytes:,}" for file in done.files]
+    widths = max(len(printable(file.path)) for file in done.files), max(map(len, sizes))
+    written, target, model = listed(file.path for file in done.files if file.written), done.target.name, done.model.name
+    lines = [
+        f"wrote {written}{f', with {listed(done.members)}' if done.members else ''}",
+        f"{'Unpack' if done.members else 'Copy'} into one folder on Windows:",
+        *(
+            f"  {printable(file.path):<{widths[0]}}  {size:>{widths[1]}} bytes"
+            for file, size in zip(done.files, sizes, strict=True)
+        ),
+        "Type there:",
+        f"  {dxdispatch.command_line(model)}",
+        f"It writes {target}. Put that beside {'an unpacked ' * bool(done.members)}{model} here, and type:",
+        f"  {comparison_of(done)}",
+    ]
+    return "\n".join(map(printable, lines))
 
 
 def print_pages(reports: dict[str, Report | RevseqError], *, color: bool) -> None:

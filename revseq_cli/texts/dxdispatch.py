@@ -1,8 +1,8 @@
 """DxDispatch's JSON models: parse the text of a model to a job, and print a job as a model.
 
-Source of the format: DxDispatch's guide and schema (doc/Guide.md and models/_schema.json in Microsoft's repository
-DirectML), and what its reader accepts besides: comments, trailing commas, and enumerations without their prefix. Field
-names are case sensitive.
+Source of the format: DxDispatch/ in Microsoft's repository DirectML. doc/Guide.md and models/_schema.json describe it,
+but for the command `writeFile`, which the schema lacks. src/model/JsonParsers.cpp is the reader: it accepts comments,
+trailing commas, and enumerations without their prefix; field names are case sensitive.
 """
 
 from __future__ import annotations
@@ -278,24 +278,39 @@ def fits_inline(values: NDArray[Any]) -> bool:
     return not any(text.startswith("nan(") for text in literals.render(values[np.isnan(values)]))
 
 
+def command_line(model: str) -> str:
+    """What to type on Windows, in the folder of the model, to run it.
+
+    The folder matters: DxDispatch looks for inputs beside the model, but writes results into the current folder, unless
+    its options say otherwise (src/dxdispatch/dxDispatchWrapper.cpp).
+    """
+    name = f".\\{model}" if model.startswith("-") else model  # or it would be an option
+    return f"dxdispatch.exe {name}" if re.fullmatch(r"[\w.\\-]+", name) else f'dxdispatch.exe "{name}"'
+
+
 def model_text(
-    contents: Mapping[str, tuple[TensorDesc, NDArray[Any] | str]], axis: int, target: str | None = None
+    contents: Mapping[str, tuple[TensorDesc, NDArray[Any] | str]], axis: int, target: str, *, printed: bool
 ) -> str:
     """The text of a job's model.
 
     `contents` has InputTensor and SequenceLengthsTensor by their names, each with its desc, and with its values or the
-    name of the file that holds them. The model prints the result, or writes it to the file `target`.
+    name of the file that holds them. The model writes the result to the file `target`, and prints it with `printed`.
+    It writes first: in src/dxdispatch/Executor.cpp a `print` that fails ends the run, and a `writeFile` does not.
     """
     descs = {name: desc for name, (desc, _) in contents.items()}
     descs[OUTPUT] = descs[INPUT]
     resources = {name: _resource(*content) for name, content in contents.items()}
     blank = {"valueCount": descs[OUTPUT].element_count, "value": 0}
     resources[OUTPUT] = _resource_of(descs[OUTPUT], blank)
-    result: dict[str, Any] = {"type": "print", "resource": OUTPUT}
-    if target is not None:
-        result = {"type": "writeFile", "resource": OUTPUT, "targetPath": target}
-        result["dimensions"] = list(descs[OUTPUT].sizes)
     bindings = {name: name for name in TENSORS}
+    # Without `dimensions` the .npy would be flat.
+    sizes = {"dimensions": list(descs[OUTPUT].sizes)}
+    commands = [
+        {"type": "dispatch", "dispatchable": _DISPATCHABLE, "bindings": bindings},
+        {"type": "writeFile", "resource": OUTPUT, "targetPath": target, **sizes},
+    ]
+    if printed:
+        commands.append({"type": "print", "resource": OUTPUT})
     model = {
         "resources": resources,
         "dispatchables": {
@@ -304,7 +319,7 @@ def model_text(
                 "desc": {name: _written_desc(descs[name]) for name in TENSORS} | {"Axis": axis},
             }
         },
-        "commands": [{"type": "dispatch", "dispatchable": _DISPATCHABLE, "bindings": bindings}, result],
+        "commands": commands,
     }
     return _spread(model, 4) + "\n"
 

@@ -1,0 +1,230 @@
+"""Jobs as models of DxDispatch: the files that a model needs, in one folder or in one archive.
+
+Facts about DxDispatch are from its source, DxDispatch/ in Microsoft's repository DirectML. A model names its .npy files
+beside itself (src/model/JsonParsers.cpp). They are in C order and little-endian, since it refuses Fortran order and
+swaps the bytes of other elements wrongly (src/model/NpyReaderWriter.cpp).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from revseq_cli.formats import registry
+from revseq_cli.formats.held import HeldSource
+from revseq_cli.formats.models import beside, is_plain
+from revseq_cli.formats.references import Reference
+from revseq_cli.formats.storage.together import Together
+from revseq_cli.formats.zip_members import NewArchive
+from revseq_cli.ground.errors import FormatError, UsageError, Words, listed
+from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
+from revseq_cli.passes.arrangement import Resources, arrange_copy
+from revseq_cli.passes.copying import copy
+from revseq_cli.texts import dxdispatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.contract import FileSink, Source
+    from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.passes.jobs import Job
+
+# Elements of a tensor whose values the model holds, if the user does not choose, and of a result that it prints.
+_SMALL = 1000
+_NOT_ON_WINDOWS = '<>:"/\\|?*'
+
+
+class Traveller(NamedTuple):
+    """A file that must be where the model runs; `written` says whether the export wrote it."""
+
+    path: str
+    bytes: int
+    written: bool
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A job that is written as a model: `files` must travel, and the first one is the model, or an archive with it.
+
+    `members` are the names in the archive; without one, there are none. `model` and `target` are the paths of the model
+    and of the result that it writes, where both will lie to be compared.
+    """
+
+    job: Job
+    files: Sequence[Traveller]
+    members: Sequence[str]
+    model: Path
+    target: Path
+    notes: Sequence[str]
+
+
+class _Store(Protocol):
+    """Where the files of a model are written: `file` has the model, and `members` are names inside it."""
+
+    file: NewFile
+    model: Path
+
+    def place(self, name: str, source: Source) -> tuple[str, FileSink | None]:
+        """The name of the .npy file of a tensor, `name` for a new one, and its sink; no sink if it exists already."""
+
+    def require(self, names: Sequence[str], target: str) -> list[str]:
+        """UsageError for names of inputs and result that do not go together in the folder; notes for the user."""
+
+    def finish(self, text: bytes) -> None:
+        """Write the model, when the sinks are complete."""
+
+
+class _Folder:
+    """The model's own folder."""
+
+    def __init__(self, model: Path, job: Job, *, overwrite: bool) -> None:
+        self.model, self._inputs, self._overwrite = model, job.inputs, overwrite
+        self.file = registry.new_file(str(model), overwrite=overwrite, inputs=job.inputs)
+
+    def place(self, name: str, source: Source) -> tuple[str, FileSink | None]:
+        """The tensor's own file, if it is a plain one beside the model; else a new file."""
+        own = Path(source.path).name
+        if is_plain(source, self.model.parent) and not _is_odd(own):
+            return own, None
+        reference = Reference(str(self.model.with_name(name)))
+        return name, registry.create_sink(reference, _plain(source), overwrite=self._overwrite, inputs=self._inputs)
+
+    def require(self, names: Sequence[str], target: str) -> list[str]:
+        """UsageError for what the reader of a model refuses, and for two names that are one file on Windows."""
+        for name in names:
+            if beside(self.model.parent, name) is None:
+                found = f"the model would name {name[:80]!r}, a link to another folder"
+                raise UsageError(found, "a file of its own folder", Words.of("add {}", inline=""), str(self.model))
+        path = self.model.with_name(target)
+        exists = os.path.lexists(path)
+        if target in names or (path.exists() and any(each.names(path.stat()) for each in self._inputs)):
+            raise UsageError("DxDispatch would write its result over it", "another name", "rename it", str(path))
+        for name in names:
+            if twin := next((n for n in (*names, target) if n != name and n.casefold() == name.casefold()), None):
+                raise UsageError(
+                    f"the model would name both {name[:80]} and {twin[:80]}, which are one file on Windows",
+                    "names that differ in more than case", Words.of("rename one, or add {}", inline=""),
+                    str(self.model),
+                )  # fmt: skip
+        return [f"{path} exists already, and DxDispatch would replace it"] * exists
+
+    def finish(self, text: bytes) -> None:
+        """Write the model."""
+        self.file.write(text)
+
+
+class _Archive:
+    """One zip archive, to be unpacked into a folder of its own."""
+
+    def __init__(self, model: Path, job: Job, *, overwrite: bool) -> None:
+        self.model = Path(model.name)
+        self.file = registry.new_file(str(model.with_suffix(".zip")), overwrite=overwrite, inputs=job.inputs)
+        self._new = NewArchive(self.file)
+
+    def place(self, name: str, source: Source) -> tuple[str, FileSink | None]:
+        """A member of that name."""
+        return name, self._new.sink(name, _plain(source))
+
+    def require(self, names: Sequence[str], target: str) -> list[str]:  # noqa: ARG002 - all names are made here
+        """Nothing is in the way: all names differ, and the folder is empty."""
+        return []
+
+    def finish(self, text: bytes) -> None:
+        """Add the model as the last member."""
+        self._new.finish(self.model.name, text)
+
+
+class _Place(NamedTuple):
+    """Where the values of a tensor are: `content` has them, or the name of a file; `sink` writes a new file."""
+
+    source: Source
+    content: NDArray[Any] | str
+    sink: FileSink | None = None
+
+
+def write(job: Job, model: Path, inline: bool | None, *, zipped: bool, overwrite: bool) -> Exported:
+    """Write the model of a job, and what it needs; with `zipped`, into an archive that has its name but for the suffix.
+
+    Values are in the model itself with `inline`, in .npy files if it is False, and those of small tensors in the model
+    if it is None. Nothing is written after an error.
+    """
+    target = _name(model, OUTPUT)
+    if _is_odd(target):
+        wanted = f"a name without {' '.join(_NOT_ON_WINDOWS)}, which no file on Windows has"
+        raise UsageError(
+            f"the model would name {target[:80]!r}", wanted, Words.of("add {}", output="model.json"), str(model)
+        )
+    store: _Store = (_Archive if zipped else _Folder)(model, job, overwrite=overwrite)
+    places = dict(_places(job, store, inline))
+    names = [place.content for place in places.values() if isinstance(place.content, str)]
+    notes = [*job.notes, *store.require(names, target), *_notes_on([*names, target])]
+    contents = {role: (place.source.desc, place.content) for role, place in places.items()}
+    text = dxdispatch.model_text(contents, job.axis, target, printed=job.values.desc.element_count <= _SMALL)
+    sinks = [place.sink for place in places.values() if place.sink]
+    files = list(dict.fromkeys([store.file, *(sink.file for sink in sinks)]))
+    together = Together(*reversed(files))  # the model gets its name last, since it names the others
+    with together:
+        for source, _, sink in places.values():
+            if sink:
+                with sink:
+                    copy(source, sink, arrange_copy(source, Resources(), sink))
+        job.recheck()
+        store.finish(text.encode())
+        written = [Traveller(each.name, Path(each.temporary).stat().st_size, written=True) for each in files]
+    members = [store.model.name, *names] if zipped else []
+    travelling = [*written, *_own_files(model, places.values())]
+    return Exported(job, travelling, members, store.model, store.model.with_name(target), [*notes, *together.notes])
+
+
+def _own_files(model: Path, places: Iterable[_Place]) -> Iterable[Traveller]:
+    """The files that were there already and that the model names, each once."""
+    return dict.fromkeys(
+        Traveller(str(model.with_name(place.content)), place.source.identity.size, written=False)
+        for place in places
+        if isinstance(place.content, str) and not place.sink and place.source.identity
+    )
+
+
+def _places(job: Job, store: _Store, inline: bool | None) -> Iterator[tuple[str, _Place]]:
+    """The places of InputTensor and SequenceLengthsTensor; new files are not created yet."""
+    for role, source in ((INPUT, job.values), (LENGTHS, job.lengths)):
+        if inline or (inline is None and source.desc.element_count <= _SMALL):
+            values = source.read()
+            if dxdispatch.fits_inline(values):
+                yield role, _Place(source, values)
+                continue
+            if inline:
+                raise FormatError(
+                    "holds a NaN with other bits than the usual one", "the usual one, since DxDispatch has one word",
+                    Words.of("add {}", files=""), source.name,
+                )  # fmt: skip
+        yield role, _Place(source, *store.place(_name(store.model, role), source))
+
+
+def _name(model: Path, role: str) -> str:
+    return f"{model.stem}.{role}.npy"
+
+
+def _plain(source: Source) -> Source:
+    """A tensor in C order and little-endian, with the sizes and the data type of the source, and no values."""
+    like = np.broadcast_to(np.zeros((), source.dtype.newbyteorder("<")), source.sizes)  # one element in memory
+    return HeldSource(source.name, like, source.storage)
+
+
+def _is_odd(name: str) -> bool:
+    """Whether no file on Windows can have that name, or no model can have it in its text."""
+    return any(c in _NOT_ON_WINDOWS or c < " " or "\ud800" <= c <= "\udfff" for c in name)
+
+
+def _notes_on(names: Sequence[str]) -> list[str]:
+    """A note on names that DxDispatch may not find: it takes those in a model for text in Windows' code page."""
+    foreign = [name for name in names if not name.isascii()]
+    text = f"DxDispatch may not find {listed(foreign)}: it reads names in Windows' code page, and the model has UTF-8"
+    return [text] if foreign else []

@@ -1,0 +1,434 @@
+"""A job on its way to DxDispatch and back: what must travel, in which archive, what to type, and what comes back."""
+
+import io
+import json
+import os
+import shutil
+import zipfile
+
+import dxdispatch
+import numpy as np
+import oracle
+import pytest
+from folders import content, names
+
+from revseq_cli.formats import npy, zip_headers
+from revseq_cli.formats.contract import Storage
+from revseq_cli.formats.held import HeldSource
+from revseq_cli.formats.storage.newfile import NewFile
+from revseq_cli.formats.storage.together import Together
+from revseq_cli.formats.zip_members import NewArchive
+from revseq_cli.ground.errors import FormatError
+
+ROLES = ("InputTensor", "SequenceLengthsTensor")
+OURS = [f"model.{role}.npy" for role in ROLES]
+TARGET = "model.OutputTensor.npy"
+
+
+def job_of(data_type, sizes=(3, 5)):
+    """Values of every bit pattern, and lengths, of which some are 0 and some too large."""
+    rng = np.random.default_rng(17)
+    lengths = rng.integers(0, sizes[1] + 3, (sizes[0], 1)).astype(np.uint32)
+    return oracle.random_values(rng, sizes, data_type), lengths
+
+
+# what must travel, and what comes back
+
+
+@pytest.mark.parametrize("ways", [(), ("--files",), ("--inline",), ("--zip",), ("--zip", "--files")])
+@pytest.mark.parametrize("data_type", oracle.DATA_TYPES)
+def test_there_and_back(revseq, tmp_path, data_type, ways):
+    """Only the files that the report lists go to another folder; the result comes back beside the model."""
+    values, lengths = job_of(data_type)
+    if "--inline" in ways and data_type.kind == "float":
+        values = values.astype("f8").astype(values.dtype)  # a model has one word for NaN
+        values[np.isnan(values)] = 1.5
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    np.save(here / "x.npy", values)
+    np.save(here / "n.npy", lengths)
+    report = json.loads(
+        revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", "model.json", "--json", *ways, cwd=here).ok().out
+    )
+    assert report["command"] == "dxdispatch.exe model.json"
+    assert report["comparison"] == f"revseq diff {TARGET} --job model.json"
+    for file in report["files"]:
+        assert file["bytes"] == (here / file["path"]).stat().st_size
+        assert file["written"] == (file["path"] not in ("x.npy", "n.npy"))
+        shutil.copy(here / file["path"], there)
+    if "--zip" in ways:
+        assert names(there) == {"model.zip"}
+        with zipfile.ZipFile(there / "model.zip") as archive:
+            assert archive.testzip() is None
+            assert {*archive.namelist()} == {*report["members"]}
+            archive.extractall(there)
+    elif "--files" in ways:
+        assert names(there) == {"model.json", "x.npy", "n.npy"}
+    printed = dxdispatch.run(there, "model.json")
+    expected = oracle.reverse(values, lengths, 1)
+    assert oracle.same_bits(printed.reshape(expected.shape), expected)
+    shutil.copy(there / TARGET, here)
+    np.save(here / "right.npy", expected)
+    done = revseq("diff", report["result"], "right.npy", cwd=here).ok()
+    assert "equal, 15 elements" in done.out
+    assert ("padding" in done.err) == (data_type.size < 4)
+
+
+def test_what_is_printed(revseq, files):
+    done = revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", "model.json").ok()
+    size = (files / "model.json").stat().st_size
+    assert done.err == ""
+    assert done.out == (
+        "wrote model.json\n"
+        "Copy into one folder on Windows:\n"
+        f"  model.json  {size:,} bytes\n"
+        "Type there:\n"
+        "  dxdispatch.exe model.json\n"
+        f"It writes {TARGET}. Put that beside model.json here, and type:\n"
+        f"  revseq diff {TARGET} --job model.json\n"
+    )
+    (files / "sub").mkdir()
+    (files / "n.npy").rename(files / "sub/n.npy")
+    out = revseq("export", "x.npy", "sub/n.npy", "--axis", 1, "-o", "sub/m.json", "--files").ok().out
+    size = (files / "sub/m.json").stat().st_size
+    assert out.startswith(
+        "wrote sub/m.json, sub/m.InputTensor.npy\n"
+        "Copy into one folder on Windows:\n"
+        f"  sub/m.json             {size:,} bytes\n"
+        "  sub/m.InputTensor.npy    176 bytes\n"
+        "  sub/n.npy                140 bytes\n"
+        "Type there:\n"
+        "  dxdispatch.exe m.json\n"
+    )
+    assert out.endswith("  revseq diff sub/m.OutputTensor.npy --job sub/m.json\n")
+    out = revseq("export", "x.npy", "sub/n.npy", "--axis", 1, "-o", "job.zip", "--zip").ok().out
+    size = (files / "job.zip").stat().st_size
+    assert out.startswith(
+        f"wrote job.zip, with job.json\nUnpack into one folder on Windows:\n  job.zip  {size:,} bytes\nType there:\n"
+    )
+    assert "  dxdispatch.exe job.json\n" in out
+    assert "Put that beside an unpacked job.json here" in out
+    assert revseq("export", "x.npy", "sub/n.npy", "--axis", 1, "-o", "q.json", "-q").ok().out == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "there", "here"),
+    [
+        ("my job", '"my job.json"', "revseq diff 'my job.OutputTensor.npy' --job 'my job.json'"),
+        ("a&b", '"a&b.json"', "revseq diff 'a&b.OutputTensor.npy' --job 'a&b.json'"),
+        ("-m", ".\\-m.json", "revseq diff ./-m.OutputTensor.npy --job ./-m.json"),
+        ("m_1-b", "m_1-b.json", "revseq diff m_1-b.OutputTensor.npy --job m_1-b.json"),
+    ],
+)
+def test_names_that_need_quotes(revseq, files, name, there, here):
+    done = revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", f"{name}.json", "--json").ok()
+    report = json.loads(done.out)
+    assert (report["command"], report["comparison"]) == (f"dxdispatch.exe {there}", here)
+
+
+def test_small_results_are_printed_too(revseq, tmp_path):
+    for count, kinds in ((1000, ["dispatch", "writeFile", "print"]), (1001, ["dispatch", "writeFile"])):
+        np.save(tmp_path / "x.npy", np.zeros((1, count), np.float32))
+        revseq("export", "x.npy", "[[3]]", "--axis", 1, "-o", "m.json", "--inline", "--overwrite").ok()
+        assert [each["type"] for each in json.loads((tmp_path / "m.json").read_text())["commands"]] == kinds
+        revseq("run", "m.json", "-o", "y.npy", "--overwrite").ok()
+
+
+@pytest.mark.parametrize("commands", [["print"], ["writeFile"], ["print", "writeFile"], []])
+def test_models_with_other_commands_are_read(revseq, files, commands):
+    revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", "model.json").ok()
+    model = json.loads((files / "model.json").read_text())
+    dispatch, *others = model["commands"]
+    model["commands"] = [dispatch, *(each for kind in commands for each in others if each["type"] == kind)]
+    (files / "model.json").write_text(json.dumps(model))
+    assert revseq("run", "model.json").ok().out == revseq("run", "x.npy", "n.npy", "--axis", 1).ok().out
+
+
+def test_one_file_is_both_tensors(revseq, tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((1, 1), np.uint32))
+    done = revseq("export", "x.npy", "x.npy", "--axis", 1, "-o", "m.json", "--files", "--json").ok()
+    assert [each["path"] for each in json.loads(done.out)["files"]] == ["m.json", "x.npy"]
+
+
+def test_a_padded_input_is_named_as_it_is(revseq, tmp_path):
+    """DxDispatch takes all bytes behind the header, which is as many as the buffer has."""
+    values, lengths = np.arange(3, dtype=np.float16).reshape(1, 3), np.array([[2]], np.uint32)
+    dxdispatch.write_npy(tmp_path / "x.npy", values.tobytes() + b"\xaa\xbb", values.dtype, (1, 3))
+    done = revseq("export", "x.npy", "[[2]]", "--axis", 1, "-o", "model.json", "--files", "--json").ok()
+    assert "padding of 2 bytes" in done.err
+    assert "padding of 2 bytes" in json.loads(done.out)["notes"][0]
+    dxdispatch.run(tmp_path, "model.json")
+    np.save(tmp_path / "right.npy", oracle.reverse(values, lengths, 1))
+    revseq("diff", TARGET, "right.npy").ok()
+    assert revseq("run", "model.json").ok().out == revseq("run", "right.npy", "[[0]]", "--axis", 1).ok().out
+
+
+def test_names_outside_of_ascii_are_noted(revseq, files):
+    done = revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", "modèle.json").ok()
+    assert "Note: DxDispatch may not find modèle.OutputTensor.npy" in done.err
+    assert revseq("run", "modèle.json").ok().err == ""
+
+
+# what is in the way
+
+
+@pytest.mark.parametrize("way", ["--inline", "--files"])
+def test_dxdispatch_would_write_over_an_input(revseq, files, way):
+    (files / "x.npy").rename(files / TARGET)
+    before = content(files)
+    done = revseq("export", TARGET, "n.npy", "--axis", 1, "-o", "model.json", way)
+    done.refused(f"{TARGET}: DxDispatch would write its result over it", "rename it")
+    assert content(files) == before
+    revseq("export", TARGET, "n.npy", "--axis", 1, "-o", "model.json", "--zip").ok()
+    revseq("export", TARGET, "n.npy", "--axis", 1, "-o", "other.json", way).ok()
+
+
+def test_a_result_from_before_is_noted(revseq, files):
+    (files / TARGET).write_bytes(b"old")
+    done = revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", "model.json").ok()
+    assert done.err == f"Note: {TARGET} exists already, and DxDispatch would replace it\n"
+    assert (files / TARGET).read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("-o", "model.zip"), ("model.zip: a model is JSON", "add --zip")),
+        (("-o", "model.JSON"), ("in small letters", "add -o model.json")),
+        (("-o", "model.txt", "--zip"), ("ends in .json or .zip", "add -o model.zip")),
+        (("-o", "old.zip", "--zip"), ("old.zip: already exists", "--overwrite")),
+        (("-o", "old.json", "--zip"), ("old.zip: already exists", "--overwrite")),
+        (("-o", "no/model.json", "--zip"), ("no such folder",)),
+        (("-o", "folder.zip", "--zip", "--overwrite"), ("folder.zip: is a directory",)),
+        (("-o", "model.json", "--zip", "--feature-level", "3_0"), ("dimension count is 2",)),
+    ],
+)
+def test_refused_before_anything_is_written(revseq, files, args, words):
+    (files / "old.zip").write_bytes(b"old")
+    (files / "folder.zip").mkdir()
+    before = content(files)
+    revseq("export", "x.npy", "n.npy", "--axis", 1, *args).refused(*words)
+    assert content(files) == before
+
+
+def test_an_archive_is_not_written_over_an_input(revseq, files):
+    with zipfile.ZipFile(files / "model.zip", "w") as archive:
+        archive.write(files / "x.npy", "x.npy")
+    before = content(files)
+    done = revseq("export", "model.zip", "n.npy", "-f", "npz", "--axis", 1, "-o", "m.json")
+    assert done.status == 2  # -f is about both inputs
+    revseq("convert", "n.npy", "n.npz").ok()
+    job = ("model.zip", "n.npz", "-f", "npz", "--axis", 1)
+    revseq("export", *job, "-o", "model.json", "--zip", "--overwrite").refused("model.zip: is an input of this job")
+    revseq("export", *job, "-o", "other.json", "--zip").ok()
+    assert content(files).items() >= before.items()
+
+
+# one archive
+
+
+def test_the_archive_is_the_same_each_time(revseq, files):
+    for name in ("a", "b"):
+        (files / name).mkdir()
+        revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", f"{name}/model.zip", "--zip", "--files").ok()
+    assert (files / "a/model.zip").read_bytes() == (files / "b/model.zip").read_bytes()
+    with zipfile.ZipFile(files / "a/model.zip") as archive:
+        assert archive.namelist() == [*OURS, "model.json"]
+        assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_STORED}
+        for name, own in zip(OURS, ("x.npy", "n.npy"), strict=True):
+            assert oracle.same_bits(np.load(io.BytesIO(archive.read(name))), np.load(files / own))
+
+
+def test_large_tensors_of_other_layouts_go_into_the_archive(revseq, tmp_path):
+    """Many blocks, in Fortran order and big-endian, and lengths that are cast and repeated on the way."""
+    values = np.asfortranarray(oracle.random_values(np.random.default_rng(3), (300, 7, 50), oracle.DATA_TYPES[0]))
+    np.save(tmp_path / "x.npy", values.astype(values.dtype.newbyteorder(">")))
+    np.save(tmp_path / "n.npy", np.arange(300))
+    options = ("--axis", 1, "--batch-axis", 0, "--lengths-dtype", "UINT32")
+    revseq("export", "x.npy", "n.npy", *options, "-o", "model.json", "--zip").ok()
+    assert names(tmp_path) == {"x.npy", "n.npy", "model.zip"}
+    (tmp_path / "there").mkdir()
+    with zipfile.ZipFile(tmp_path / "model.zip") as archive:
+        archive.extractall(tmp_path / "there")
+    assert dxdispatch.run(tmp_path / "there", "model.json") is None
+    revseq("run", "x.npy", "n.npy", *options, "-o", "y.npy").ok()
+    revseq("diff", f"there/{TARGET}", "y.npy").ok()
+    revseq("run", "there/model.json", "-o", "z.npy").ok()
+    revseq("diff", "z.npy", "y.npy").ok()
+
+
+def test_what_does_not_fit_leaves_no_archive(revseq, files):
+    np.save(files / "i.npy", np.full((3, 1), -1))
+    job = ("export", "x.npy", "i.npy", "--axis", 1, "--lengths-dtype", "UINT32", "-o", "model.json")
+    revseq(*job, "--zip", "--files").refused("-1 at [0, 0] does not fit UINT32")
+    assert names(files) == {"x.npy", "n.npy", "i.npy"}
+
+
+def test_an_old_archive_stays_until_the_new_one_is_complete(revseq, files):
+    (files / "model.zip").write_bytes(b"old")
+    np.save(files / "i.npy", np.full((3, 1), -1))
+    job = ("export", "x.npy", "i.npy", "--axis", 1, "--lengths-dtype", "UINT32", "-o", "model.json", "--zip")
+    revseq(*job, "--files", "--overwrite").refused("does not fit")
+    assert (files / "model.zip").read_bytes() == b"old"
+    revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", "model.json", "--zip", "--overwrite").ok()
+    assert zipfile.is_zipfile(files / "model.zip")
+
+
+def test_large_archives_take_64_bits(tmp_path, monkeypatch):
+    """With a limit of 100 bytes instead of 4 GiB, every size and offset is in the field for 64 bits."""
+    monkeypatch.setattr(zip_headers, "_LARGE", 100)
+    values = [np.arange(count, dtype=np.int64) for count in (1, 50, 3)]
+    file = NewFile(str(tmp_path / "x.zip"), overwrite=False)
+    archive = NewArchive(file)
+    sources = [HeldSource("x", each, Storage("memory", {})) for each in values]
+    sinks = [archive.sink(f"{i}.npy", source) for i, source in enumerate(sources)]
+    with Together(file):
+        for source, sink in zip(sources, sinks, strict=True):
+            with sink:
+                region = (slice(0, *source.sizes),)
+                sink.receive(sink.outlet().deliver(region, source.read()))
+                assert np.array_equal(sink.written().read(), source.read())
+        archive.finish("model.json", b"x" * 1000)
+    with zipfile.ZipFile(tmp_path / "x.zip") as written:
+        assert written.testzip() is None
+        assert written.read("model.json") == b"x" * 1000
+        assert [info.extract_version for info in written.infolist()] == [45] * 4
+        for i, each in enumerate(values):
+            assert np.array_equal(np.load(io.BytesIO(written.read(f"{i}.npy"))), each)
+
+
+# files that come back
+
+
+NARROW = [each for each in oracle.DATA_TYPES if each.size < 4]
+HALF = next(each for each in NARROW if each.name == "FLOAT16")
+
+
+def padded(path, data_type, count, padding, **changes):
+    """A .npy of so many elements, and so many bytes behind them."""
+    values = oracle.random_values(np.random.default_rng(count), (count,), data_type)
+    dtype = values.dtype
+    if changes.get("big"):
+        values = values.astype(dtype.newbyteorder(">"))
+    if changes.get("numpy"):
+        file = io.BytesIO()
+        np.lib.format.write_array(file, values.reshape(changes.get("sizes", (count,)), order="F"), changes["numpy"])
+        path.write_bytes(file.getvalue() + bytes(padding))
+    else:
+        dxdispatch.write_npy(path, values.tobytes() + b"\xee" * padding, dtype, (count,))
+    return values
+
+
+@pytest.mark.parametrize("count", range(1, 9))
+@pytest.mark.parametrize("data_type", NARROW)
+def test_padding_of_exactly_4_bytes(tmp_path, data_type, count):
+    """Of 0 to 5 bytes behind the elements, those are accepted that fill up 4; from a file and from a pipe."""
+    right = -count * data_type.size % 4
+    path = tmp_path / "x.npy"
+    for padding in range(6):
+        values = padded(path, data_type, count, padding)
+        for name, read in (
+            (str(path), lambda: npy.NpySource(str(path))),
+            ("standard input", lambda: npy.from_stream("standard input", io.BytesIO(path.read_bytes())).source(None)),
+        ):
+            if padding not in (0, right):
+                with pytest.raises(FormatError, match="bytes behind its last element"):
+                    read()
+                continue
+            size = f"{padding} byte{'s' * (padding > 1)}"
+            note = f"{name}: padding of {size} behind the last element is left out; DxDispatch writes it"
+            assert read().notes == ((note,) if padding else ())
+            assert oracle.same_bits(read().read(), values)
+
+
+def test_padding_comes_through_a_pipe(revseq, tmp_path):
+    """Also behind more elements than are read with the header."""
+    for count in (3, 9001):
+        values = padded(tmp_path / "x.npy", HALF, count, 2)
+        done = revseq("convert", "-", "y.npy", "--overwrite", stdin=(tmp_path / "x.npy").read_bytes()).ok()
+        assert done.err.startswith("Note: standard input: padding of 2 bytes")
+        assert oracle.same_bits(np.load(tmp_path / "y.npy"), values)
+        assert (tmp_path / "y.npy").stat().st_size == 128 + values.nbytes
+        more = (tmp_path / "x.npy").read_bytes() + b"!"
+        revseq("convert", "-", "z.npy", stdin=more).refused("3 bytes behind its last element")
+
+
+@pytest.mark.parametrize("data_type", [each for each in oracle.DATA_TYPES if each.size >= 4])
+def test_wide_types_are_never_padded(revseq, tmp_path, data_type):
+    for padding in range(1, 5):
+        padded(tmp_path / "x.npy", data_type, 3, padding)
+        revseq("show", "x.npy").refused(f"{padding} bytes behind its last element")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"numpy": (2, 0)}, {"numpy": (3, 0)}, {"big": True, "numpy": (1, 0)}, {"numpy": (1, 0), "sizes": (5, 3)}],
+)
+def test_what_dxdispatch_never_writes_is_not_padded(revseq, tmp_path, changes):
+    """Other versions of the format, big-endian elements, and Fortran order."""
+    padded(tmp_path / "x.npy", HALF, 15, 0, **changes)
+    revseq("show", "x.npy").ok()
+    padded(tmp_path / "x.npy", HALF, 15, 2, **changes)
+    revseq("show", "x.npy").refused("2 bytes behind its last element")
+    padded(tmp_path / "x.npy", HALF, 15, 2, numpy=(1, 0))
+    revseq("show", "x.npy").ok()
+
+
+@pytest.mark.parametrize("dtype", ["?", "V1", "V2"])
+def test_types_that_dxdispatch_lacks_are_not_padded(revseq, tmp_path, dtype):
+    np.save(tmp_path / "x.npy", np.zeros(3, dtype))
+    with open(tmp_path / "x.npy", "ab") as file:
+        file.write(bytes(-3 * np.dtype(dtype).itemsize % 4))
+    asked = {"?": (), "V1": ("--dtype", "FLOAT8_E5M2"), "V2": ("--dtype", "BFLOAT16")}[dtype]
+    revseq("show", "x.npy", *asked).refused("bytes behind its last element")
+
+
+def test_a_padded_member_of_an_archive_is_refused(revseq, tmp_path):
+    padded(tmp_path / "x.npy", HALF, 3, 2)
+    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        with zipfile.ZipFile(tmp_path / "x.npz", "w", method) as archive:
+            archive.write(tmp_path / "x.npy", "x.npy")
+        revseq("show", "x.npz").refused("x.npz::x: has 2 bytes behind its last element")
+
+
+def test_every_command_notes_the_padding(revseq, tmp_path):
+    padded(tmp_path / "x.npy", HALF, 3, 2)
+    np.save(tmp_path / "n.npy", np.array([2], np.uint32))
+    note = "x.npy: padding of 2 bytes behind the last element is left out; DxDispatch writes it"
+    job = ("x.npy", "n.npy", "--axis", 0)
+    for args in (
+        ("run", *job), ("run", *job, "-f", "npy"), ("run", *job, "-o", "y.npy"), ("convert", "x.npy", "z.npy"),
+        ("convert", "x.npy", "-"), ("diff", "x.npy", "z.npy"), ("export", *job, "-o", "m.json"), ("run", "m.json"),
+    ):  # fmt: skip
+        told = revseq(*args).ok().err
+        assert told.count(note) == (args != ("run", "m.json")), args
+    assert note in revseq("show", "x.npy").ok().out
+    assert note in revseq("check", *job).ok().out.replace("\n", " ")
+    for args in (
+        ("run", *job, "-o", "a.npy"), ("convert", "x.npy", "b.npy"), ("diff", "x.npy", "z.npy"), ("check", *job),
+        ("export", *job, "-o", "c.json"),
+    ):  # fmt: skip
+        assert json.loads(revseq(*args, "--json").ok().out)["notes"] == [note]
+    assert json.loads(revseq("show", "x.npy", "--json").ok().out)["tensors"][0]["notes"] == [note]
+    (tmp_path / "jobs.jsonl").write_text('{"input": "x.npy", "lengths": "n.npy", "axis": 0, "output": "d.npy"}\n')
+    assert json.loads(revseq("batch", "jobs.jsonl", "--json").ok().out)["notes"] == [note]
+
+
+def test_padded_lengths_that_are_cast_and_widened(revseq, tmp_path):
+    counts = np.array([2, 1, 3], np.int16)
+    dxdispatch.write_npy(tmp_path / "n.npy", counts.tobytes() + b"\xee\xee", counts.dtype, (3,))
+    options = ("--axis", 1, "--batch-axis", 0, "--lengths-dtype", "UINT32")
+    done = revseq("run", "[[1, 2, 3], [4, 5, 6], [7, 8, 9]]", "n.npy", *options).ok()
+    assert done.out.endswith("[[2, 1, 3],\n [4, 5, 6],\n [9, 8, 7]]\n")
+    assert done.err.count("n.npy: padding of 2 bytes") == 1
+
+
+def test_a_padded_file_that_changes_is_noticed(revseq, tmp_path):
+    """Its size belongs to what is held against the file at the end."""
+    padded(tmp_path / "x.npy", HALF, 3, 2)
+    code = (
+        "import os, revseq_cli.passes.copying as c; f = c.copy; c.copy = lambda *a: (f(*a), os.truncate('x.npy', 134))"
+    )
+    revseq("convert", "x.npy", "y.npy", code=code).refused("changed while it was read")
+    assert not os.path.exists(tmp_path / "y.npy")
