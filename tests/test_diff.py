@@ -166,15 +166,15 @@ def test_json(revseq, pair):
     first = [{"index": [i], "A": x, "B": y} for i, x, y in ((0, "1", "inf"), (2, "-0.0", "0"), (3, "3", "4"))]
     assert report(revseq("diff", "a.npy", "b.npy", "--json"), 1) == {
         "schema": 1, "equal": False, "A": a, "B": b, "different": 3, "first": first, "largest_absolute": "inf",
-        "largest_relative": 0.25,
+        "largest_relative": 0.25, "notes": [],
     }  # fmt: skip
     assert report(revseq("diff", "a.npy", "a.npy", "--json"), 0) == {
         "schema": 1, "equal": True, "A": a, "B": a, "different": 0, "first": [], "largest_absolute": None,
-        "largest_relative": None,
+        "largest_relative": None, "notes": [],
     }  # fmt: skip
     assert report(revseq("diff", "a.npy", "[1, 2]", "--json"), 1) == {
         "schema": 1, "equal": False, "A": a, "B": {"name": "B", "DataType": "FLOAT32", "Sizes": [2]},
-        "different": None, "first": [], "largest_absolute": None, "largest_relative": None,
+        "different": None, "first": [], "largest_absolute": None, "largest_relative": None, "notes": [],
     }  # fmt: skip
 
 

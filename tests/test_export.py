@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import zipfile
+from pathlib import Path
 
 import dxdispatch
 import numpy as np
@@ -19,6 +20,7 @@ from revseq_cli.formats.storage.newfile import NewFile
 from revseq_cli.formats.storage.together import Together
 from revseq_cli.formats.zip_members import NewArchive
 from revseq_cli.ground.errors import FormatError
+from revseq_cli.passes import exports, jobs
 
 ROLES = ("InputTensor", "SequenceLengthsTensor")
 OURS = [f"model.{role}.npy" for role in ROLES]
@@ -223,6 +225,27 @@ def test_an_archive_is_not_written_over_an_input(revseq, files):
     revseq("export", *job, "-o", "model.json", "--zip", "--overwrite").refused("model.zip: is an input of this job")
     revseq("export", *job, "-o", "other.json", "--zip").ok()
     assert content(files).items() >= before.items()
+
+
+@pytest.mark.parametrize("way", ["--files", "--zip"])
+def test_an_input_that_changes_meanwhile(revseq, files, way):
+    (files / "sub").mkdir()
+    code = "import os, revseq_cli.passes.exports as e; f = e.copy; e.copy = lambda *a: (f(*a), os.utime('x.npy', ns=(1, 1)))"
+    job = ("export", "x.npy", "n.npy", "--axis", 1, "-o", "sub/model.json", "--files", way)
+    revseq(*job, code=code).refused("x.npy: changed while it was read")
+    assert names(files / "sub") == set()
+
+
+def test_the_model_gets_its_name_last(files, monkeypatch):
+    """Whoever sees it finds the files that it names."""
+    named = []
+    take_name = NewFile.take_name
+    monkeypatch.setattr(NewFile, "take_name", lambda file: (named.append(Path(file.name).name), take_name(file)))
+    (files / "sub").mkdir()
+    job = jobs.load(jobs.Request(str(files / "x.npy"), str(files / "n.npy"), 1))
+    exports.write(job, files / "sub" / "model.json", False, zipped=False, overwrite=False)
+    assert {*named[:-1]} == {*OURS}
+    assert named[-1] == "model.json"
 
 
 # one archive

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     that is such a file already is named as it is, and others are written as model.InputTensor.npy and
     model.SequenceLengthsTensor.npy. With --zip all of them are in one file.
 
-    DxDispatch writes the result to model.OutputTensor.npy, and prints a small one. What to copy and what to type is
-    printed here. revseq run MODEL.json computes the same bits.
+    DxDispatch writes the result to model.OutputTensor.npy, and prints a small one. This command prints which files to
+    copy to Windows, what to type there, and how to compare the result. revseq run MODEL.json computes the same bits.
     """,
     epilog="Example: revseq export samples/example1.npy samples/example1-lengths.npy --axis 3 -o model.json",
 )

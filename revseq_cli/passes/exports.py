@@ -104,7 +104,7 @@ class _Folder:
                 raise UsageError(found, "a file of its own folder", Words.of("add {}", inline=""), str(self.model))
         path = self.model.with_name(target)
         exists = os.path.lexists(path)
-        if target in names or (path.exists() and any(each.names(path.stat()) for each in self._inputs)):
+        if path.exists() and any(each.names(path.stat()) for each in self._inputs):
             raise UsageError("DxDispatch would write its result over it", "another name", "rename it", str(path))
         for name in names:
             if twin := next((n for n in (*names, target) if n != name and n.casefold() == name.casefold()), None):
