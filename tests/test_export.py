@@ -107,10 +107,13 @@ def test_what_is_printed(revseq, files):
     out = revseq("export", "x.npy", "sub/n.npy", "--axis", 1, "-o", "job.zip", "--zip").ok().out
     size = (files / "job.zip").stat().st_size
     assert out.startswith(
-        f"wrote job.zip, with job.json\nUnpack into one folder on Windows:\n  job.zip  {size:,} bytes\nType there:\n"
+        "wrote job.zip\n"
+        "Unpack into a folder on Windows, and into one here:\n"
+        f"  job.zip  {size:,} bytes\n"
+        "    job.json\n"
+        "Type there:\n"
     )
     assert "  dxdispatch.exe job.json\n" in out
-    assert "Put that beside an unpacked job.json here" in out
     assert revseq("export", "x.npy", "sub/n.npy", "--axis", 1, "-o", "q.json", "-q").ok().out == ""
 
 

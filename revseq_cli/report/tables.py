@@ -79,15 +79,16 @@ def export(done: Exported) -> str:
     widths = max(len(printable(file.path)) for file in done.files), max(map(len, sizes))
     written, target, model = listed(file.path for file in done.files if file.written), done.target.name, done.model.name
     lines = [
-        f"wrote {written}{f', with {listed(done.members)}' if done.members else ''}",
-        f"{'Unpack' if done.members else 'Copy'} into one folder on Windows:",
+        f"wrote {written}",
+        "Unpack into a folder on Windows, and into one here:" if done.members else "Copy into one folder on Windows:",
         *(
             f"  {printable(file.path):<{widths[0]}}  {size:>{widths[1]}} bytes"
             for file, size in zip(done.files, sizes, strict=True)
         ),
+        *(f"    {name}" for name in done.members),
         "Type there:",
         f"  {dxdispatch.command_line(model)}",
-        f"It writes {target}. Put that beside {'an unpacked ' * bool(done.members)}{model} here, and type:",
+        f"It writes {target}. Put that beside {model} here, and type:",
         f"  {comparison_of(done)}",
     ]
     return "\n".join(map(printable, lines))
