@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.contract import FileSink, Source
     from revseq_cli.formats.storage.newfile import NewFile
-    from revseq_cli.passes.jobs import Job
+    from revseq_cli.passes.assembly import Job
 
 # Elements of a tensor whose values the model holds, if the user does not choose, and of a result that it prints.
 _SMALL = 1000
