@@ -54,7 +54,7 @@ FILES = {
     "show": TENSORS,
     "run": WRITTEN,
     "convert": WRITTEN,
-    "diff": TENSORS,
+    "diff": TENSORS | {"*.svg": "Pictures."},
     "batch": {
         "*.jsonl, *.json, *.csv": "Manifests. The suffix is the format.",
         ".revseq-*.tmp": "A killed batch may leave these temporary files beside its outputs. Delete them.",
@@ -84,8 +84,8 @@ ARGUMENTS = {
     "SRC": ONE,
     "DST": "A new file; its suffix is the format. x.h5::/group/name or x.npz::name gives the tensor a name; - is standard "
     "output.",
-    "A": ONE,
-    "B": "The other tensor, named like A.",
+    "A B": f"Two tensors; with --job, A, INPUT and LENGTHS. {ONE} With --as-printed, A is a log, or log.txt::NAME for one of "
+    "several buffers.",
     "[LEVEL]": "A feature level, as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0; or all.",
 }
 
@@ -145,8 +145,15 @@ JSON = {
     "diff": _SCHEMA | {
         "equal": "whether the tensors are equal",
         "A": "its name, DataType and Sizes",
-        "B": "its name, DataType and Sizes",
+        "B": "its name, DataType and Sizes; with --job those of what is right, and the name of INPUT",
+        "Axis": "the dimension that is reversed, with --job, or null",
         "different": "how many elements differ; null if DataType or Sizes differ",
+        "both_nan": "how many of these are a NaN in A and in B",
+        "lines": "in how many lines, with --job",
+        "inside": "how many lie in the first elements of their line that are reversed, with --job",
+        "behind": "how many lie behind these, with --job",
+        "mistakes": "a list of mistakes that each explain every element of A, with --job",
+        "hint": "what to add, or an empty text",
         "first": "a list of the first differences: index, A and B",
         "largest_absolute": "the largest |A - B|, or null",
         "largest_relative": "the largest |A - B| / |B|, or null",

@@ -20,9 +20,11 @@ from revseq_cli.ground.tensors import DataType
 from revseq_cli.passes import comparison, jobs
 from revseq_cli.passes.arrangement import Resources
 from revseq_cli.passes.differences import Tolerance, differences
-from revseq_cli.report import view
+from revseq_cli.report import tables
+from revseq_cli.report.results import Comparison
 
 SUFFIXES = [each.suffixes[0] for each in table.FORMATS]
+NO_JOB = {"Axis": None, "lines": None, "inside": None, "behind": None, "mistakes": [], "hint": ""}
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
@@ -150,7 +152,7 @@ def test_what_is_told(revseq, pair):
     assert (done.status, done.err) == (1, "")
     assert done.out == (
         "A: (Sizes:{3,4}, DataType:FLOAT32)  a.npy\nB: (Sizes:{3,4}, DataType:FLOAT32)  b.npy\n"
-        "2 of 12 elements differ\n  [0, 1]   1  1.5\n  [2, 3]  11  -11\n"
+        "2 of 12 elements differ\n   index   A    B\n  [0, 1]   1  1.5\n  [2, 3]  11  -11\n"
         "largest |A - B|: 22\nlargest |A - B| / |B|: 2\n"
     )
     assert revseq("diff", "a.npy", "b.npy", "--first", 1).out.count("[") == 1
@@ -166,15 +168,15 @@ def test_json(revseq, pair):
     first = [{"index": [i], "A": x, "B": y} for i, x, y in ((0, "1", "inf"), (2, "-0.0", "0"), (3, "3", "4"))]
     assert report(revseq("diff", "a.npy", "b.npy", "--json"), 1) == {
         "schema": 1, "equal": False, "A": a, "B": b, "different": 3, "first": first, "largest_absolute": "inf",
-        "largest_relative": 0.25, "notes": [],
+        "largest_relative": 0.25, "both_nan": 0, **NO_JOB,
     }  # fmt: skip
     assert report(revseq("diff", "a.npy", "a.npy", "--json"), 0) == {
         "schema": 1, "equal": True, "A": a, "B": a, "different": 0, "first": [], "largest_absolute": None,
-        "largest_relative": None, "notes": [],
+        "largest_relative": None, "both_nan": 0, **NO_JOB,
     }  # fmt: skip
     assert report(revseq("diff", "a.npy", "[1, 2]", "--json"), 1) == {
         "schema": 1, "equal": False, "A": a, "B": {"name": "B", "DataType": "FLOAT32", "Sizes": [2]},
-        "different": None, "first": [], "largest_absolute": None, "largest_relative": None, "notes": [],
+        "different": None, "first": [], "largest_absolute": None, "largest_relative": None, "both_nan": None, **NO_JOB,
     }  # fmt: skip
 
 
@@ -206,7 +208,7 @@ def test_equal_or_not(revseq, a, b, options, status):
 @pytest.mark.parametrize(
     ("b", "words"),
     [
-        (X.astype(np.float64), "different DataType\n"),
+        (X.astype(np.float64), "different DataType\nHint: add --as FLOAT64\n"),
         (X.T, "different Sizes\n"),
         (X[0].astype(np.int8), "different DataType and Sizes\n"),
     ],
@@ -240,6 +242,11 @@ def test_blocks_in_any_order_and_of_any_format(revseq, pair, engine):
         assert [tuple(each["index"]) for each in found["first"]] == places[:7]
 
 
+def compared(a, b, first, resources, done=lambda _: None):
+    with comparison.opened(a, b, resources) as pair:
+        return pair.compare(None, first, done)
+
+
 @settings(max_examples=60)
 @given(st.data())
 def test_any_blocks_give_the_same(data):
@@ -250,8 +257,9 @@ def test_any_blocks_give_the_same(data):
     sources = [HeldSource("held", each, Storage("held", {})) for each in (a, b)]
     first = data.draw(st.integers(0, 20))
     memory = data.draw(st.integers(80, 9999))
-    found = [comparison.compare(*sources, None, first, Resources("serial", 1, most)) for most in (memory, 1 << 30)]
-    assert view.diff_text(*sources, found[0]) == view.diff_text(*sources, found[1])
+    found = [compared(*sources, first, Resources("serial", 1, most)) for most in (memory, 1 << 30)]
+    told = [tables.diff(Comparison(*sources, each)) for each in found]
+    assert told[0] == told[1]
     assert found[0].total == a.size
     assert found[0].indices.tolist() == np.argwhere(a != b).tolist()[:first]
     assert oracle.same_bits(found[0].a, a[a != b][:first])
@@ -262,7 +270,7 @@ def test_a_large_file_in_little_memory(tmp_path):
         np.lib.format.open_memmap(tmp_path / name, "w+", np.float32, (64, 1 << 20))[63, -1] = last
     out, memory, status = peak(tmp_path, "diff", "a.npy", "b.npy", "--memory", "8MiB", "--jobs", 2, "--atol", 0.5)
     assert status == 1
-    assert "1 of 67,108,864 elements differ\n  [63, 1048575]  1  2\n" in out
+    assert "1 of 67,108,864 elements differ\n          index  A  B\n  [63, 1048575]  1  2\n" in out
     assert memory < 100 << 10
 
 
@@ -273,7 +281,7 @@ def test_a_large_file_in_little_memory(tmp_path):
     ("args", "words"),
     [
         (("a.npy", "none.npy"), ["none.npy: no such file"]),
-        (("a.npy",), ["Missing argument 'B'"]),
+        (("a.npy",), ["1 tensor is given", "A and B, or with --job A, INPUT", "try revseq diff A B"]),
         (("-", "-"), ["A and B are both standard input"]),
         (("a.npy", "a.dat"), ["unknown suffix .dat", "add -f npy"]),
         (("a.npy", "[1, x]"), ["B"]),
@@ -311,7 +319,7 @@ def test_a_file_that_changes_while_it_is_read(pair):
     sources = [jobs.load_tensor(str(folder / name), name, None, None) for name in ("a.npy", "b.npy")]
     changed = Resources("serial", 1, 60_000)
     with pytest.raises(TensorIOError, match="changed while it was read"):
-        comparison.compare(*sources, None, 1, changed, lambda _: os.utime(folder / "b.npy", ns=(5, 5)))
+        compared(*sources, 1, changed, lambda _: os.utime(folder / "b.npy", ns=(5, 5)))
 
 
 @pytest.mark.parametrize(

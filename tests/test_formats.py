@@ -28,7 +28,8 @@ from revseq_cli.formats.storage import positioned
 from revseq_cli.ground import minifloats
 from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError
 from revseq_cli.ground.tensors import DataType
-from revseq_cli.passes.lengths import CastSource, WidenedSource
+from revseq_cli.passes.casts import CastSource
+from revseq_cli.passes.lengths import WidenedSource
 from revseq_cli.report.words import message
 
 

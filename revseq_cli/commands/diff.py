@@ -1,21 +1,32 @@
-"""`revseq diff`: the elements of two tensors that differ, in bits or by more than a tolerance."""
+"""`revseq diff`: how two tensors differ, or a tensor and what is right for a job, in bits or beyond a tolerance."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from revseq_cli.commands import base, options, values
+from revseq_cli.commands import base, options, pictures, values
 from revseq_cli.formats import table
-from revseq_cli.ground.errors import UsageError
+from revseq_cli.ground.errors import UsageError, Words
 
 if TYPE_CHECKING:
-    from revseq_cli.ground.tensors import DataType
+    from collections.abc import Collection, Sequence
+    from contextlib import AbstractContextManager
+
+    from revseq_cli.formats.contract import Source
+    from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.ground.tensors import DataType, TensorDesc
     from revseq_cli.passes.arrangement import Resources
+    from revseq_cli.passes.assembly import Job
+    from revseq_cli.passes.comparison import Pair
+    from revseq_cli.passes.differences import Tolerance
+    from revseq_cli.report.results import Comparison
 
 _MOST_SHOWN = 100_000
+_MOST_STEPS = (1 << 64) - 1
 
 
 class _Tolerance(click.ParamType[float]):
@@ -42,23 +53,47 @@ class _Tolerance(click.ParamType[float]):
     type, sizes and every bit of every element are the same: a NaN equals only a NaN of the same bits, and -0.0 is not
     0.0. Byte order and memory order do not matter.
 
-    With --atol, --rtol or --equal-nan, values are compared as by numpy.isclose, floats in FLOAT64 and integers
-    exactly: -0.0 is 0.0, and a NaN equals nothing, or with --equal-nan every NaN. Data type and sizes must be the same.
+    With --job, A is compared with what revseq run would write: revseq diff A --job INPUT LENGTHS --axis N. The right
+    elements are computed block by block. The report says in how many lines A is wrong, whether inside the reversed part
+    or behind it, and it names each usual mistake that explains A completely, such as lengths that are one too small.
+
+    With --atol, --rtol, --ulp or --equal-nan, values are compared: -0.0 is 0.0, and a NaN equals nothing, or with
+    --equal-nan every NaN. Elements are equal if they are as close as --atol and --rtol say, as numpy.isclose has it,
+    floats in FLOAT64 and integers exactly, or if they are at most --ulp numbers of their data type apart. Data type and
+    sizes must be the same.
 
     The exit status is 0 if the tensors are equal, 1 if they differ, and 2 for what cannot be read.
     """,
     epilog="Example: revseq diff samples/example1.npy samples/example1.h5::/input",
 )
-@click.argument("a", metavar="A", type=values.Tensor())
-@click.argument("b", metavar="B", type=values.Tensor())
+@click.argument("tensors", metavar="A B", nargs=-1, type=values.Tensor())
+@click.option("--job", "is_job", is_flag=True, help="Compare A with the output of a job: A --job INPUT [LENGTHS].")
 @click.option("--atol", type=_Tolerance(), help="Elements this close are equal: |A - B| <= atol + rtol * |B|.")
 @click.option("--rtol", type=_Tolerance(), help="The relative tolerance, a factor of |B|.")
+@click.option(
+    "--ulp", type=click.IntRange(0, _MOST_STEPS), metavar="N",
+    help="Elements at most N representable numbers apart are equal; behind the largest one comes infinity.",
+)  # fmt: skip
 @click.option("--equal-nan", is_flag=True, help="Compare by value; every NaN equals every other NaN.")
+@click.option(
+    "--as", "cast", type=values.DATA_TYPE, metavar="TYPE",
+    help="Cast A and B to this data type, each element exactly, or refuse.",
+)  # fmt: skip
+@click.option(
+    "--as-printed", is_flag=True,
+    help="A is a log of DxDispatch with a printed buffer; floats are compared in the six digits that it prints.",
+)  # fmt: skip
 @click.option(
     "--first", type=click.IntRange(0, _MOST_SHOWN), default=10, show_default=True, metavar="N",
     help="How many differences to show.",
 )  # fmt: skip
-@options.dtype_option
+@click.option(
+    "--picture", metavar="FILE.svg", type=click.Path(),
+    help="Also draw both tensors side by side, with the differences marked, in this new SVG file.",
+)  # fmt: skip
+@click.option("--overwrite", is_flag=True, help="Replace the picture if it exists.")
+@options.level_option
+@options.job_settings
 @click.option(
     "-f", "--format", "format_name", type=click.Choice(table.NAMES),
     help="The format of a file whose first bytes and suffix do not tell it.",
@@ -67,48 +102,180 @@ class _Tolerance(click.ParamType[float]):
 @options.json_option
 @options.output_options
 def command(
-    a: str,
-    b: str,
+    tensors: tuple[str, ...],
+    is_job: bool,
     atol: float | None,
     rtol: float | None,
+    ulp: int | None,
     equal_nan: bool,
+    cast: DataType | None,
+    as_printed: bool,
     first: int,
+    picture: str | None,
+    overwrite: bool,
     dtype: DataType | None,
     format_name: str | None,
+    rank: int | None,
     resources: Resources,
     as_json: bool,
     console: options.Console,
+    **job_settings: Any,
 ) -> int:
     """Run the command."""
-    from revseq_cli.ground import stopping  # --help must not load NumPy
-    from revseq_cli.passes import comparison, jobs  # --help must not load NumPy
-    from revseq_cli.passes.differences import Tolerance
-    from revseq_cli.report import objects, view  # --help must not load NumPy
-    from revseq_cli.report.progress import Progress
+    from revseq_cli.report import objects, tables  # --help must not load NumPy
+    from revseq_cli.report.results import Comparison
 
-    if a == b == "-":
-        raise UsageError("A and B are both standard input", "one of them", "save one to a file")
-    sources = [
-        jobs.load_tensor(text, name, dtype, format_name, absolute=resources.elsewhere)
-        for text, name in ((a, "A"), (b, "B"))
-    ]
-    by_value = equal_nan or atol is not None or rtol is not None
-    tolerance = Tolerance(atol or 0, rtol or 0, equal_nan) if by_value else None
-    differences = None
-    if sources[0].desc == sources[1].desc:
-        desc = sources[0].desc
-        bar = Progress(desc.total_bytes, shown=console.shows_progress)
-        with stopping.deferred(), bar:
-            differences = comparison.compare(
-                sources[0], sources[1], tolerance, first, resources,
-                lambda elements: bar.advance(elements * desc.data_type.size),
-            )  # fmt: skip
-        for source in sources:
-            source.recheck()
-    for note in (*sources[0].notes, *sources[1].notes):
+    _require_tensors(tensors, job_settings, is_job=is_job)
+    if as_printed and cast:
+        raise UsageError("--as-printed compares digits, and --as casts values", "one of them", "leave out --as")
+    opening = {"dtype": dtype, "format_name": format_name, "rank": rank, "absolute": resources.elsewhere}
+    job = _job(tensors[1:], opening | job_settings) if is_job else None
+    a, b = _pair(tensors, opening, job, cast, as_printed=as_printed)
+    job = job and replace(job, values=b)
+    drawing = _drawing(picture, a, job or b, overwrite=overwrite)
+    if as_printed or a.desc == b.desc:
+        pair = _opened(a, job or b, resources, as_printed=as_printed)
+        comparison = _compare(pair, _tolerance(atol, rtol, ulp, equal_nan=equal_nan), first, drawing, console)
+        for each in (a, job or b):
+            each.recheck()
+    else:
+        comparison = Comparison(a, b, None, hint=_hint(a.desc, b.desc))
+        if drawing:
+            console.note("no picture is drawn: the tensors have other sizes or data types")
+    comparison = comparison._replace(axis=job.axis if job else None, notes=(*a.notes, *(job or b).notes))
+    for note in comparison.notes:
         console.note(note)
     if as_json:
-        click.echo(objects.diff(sources[0], sources[1], differences))
+        click.echo(objects.diff(comparison))
     elif not console.quiet:
-        click.echo(view.diff_text(sources[0], sources[1], differences))
-    return 0 if differences and not differences.count else 1
+        click.echo(tables.diff(comparison))
+    return 0 if comparison.equal else 1
+
+
+def _job(tensors: Sequence[str], settings: dict[str, Any]) -> Job:
+    """The job of INPUT and perhaps LENGTHS, which its feature level accepts."""
+    from revseq_cli.passes import jobs
+
+    values, lengths = (*tensors, None)[:2]
+    job = jobs.load(options.request_of(str(values), lengths=lengths, **settings))
+    jobs.require(job)
+    return job
+
+
+def _pair(
+    tensors: Sequence[str], opening: dict[str, Any], job: Job | None, cast: DataType | None, *, as_printed: bool
+) -> tuple[Source, Source]:
+    """A, and what it is compared with: B, or the input of the job; both cast if that is asked for."""
+    from revseq_cli.passes import casts, jobs, printouts
+
+    b = job.values if job else jobs.load_tensor(tensors[1], "B", **opening)
+    a = printouts.load(tensors[0], b.desc) if as_printed else jobs.load_tensor(tensors[0], "A", **opening)
+    return (casts.cast(a, cast), casts.cast(b, cast)) if cast else (a, b)
+
+
+def _hint(a: TensorDesc, b: TensorDesc) -> str | Words:
+    """Options that make these tensors comparable, or "" if none do."""
+    from revseq_cli.passes import casts
+
+    settings = {}
+    if a.sizes != b.sizes:
+        longer, shorter = sorted((a.sizes, b.sizes), key=len, reverse=True)
+        if longer != (1,) * (len(longer) - len(shorter)) + shorter:
+            return ""
+        settings["rank"] = str(len(a.sizes))
+    if a.data_type is not b.data_type:
+        common = casts.common_type(a.data_type, b.data_type)
+        if common is None:
+            return ""
+        settings["cast"] = common.name
+    return Words.of(f"add {' '.join('{}' for _ in settings)}", **settings)
+
+
+def _require_tensors(tensors: Sequence[str], settings: Collection[str], *, is_job: bool) -> None:
+    """UsageError for too few or too many tensors, and for options of a job without --job."""
+    context = click.get_current_context()
+    given = [
+        max(each.opts, key=len)
+        for each in context.command.params
+        if each.name in settings and context.get_parameter_source(each.name) is click.core.ParameterSource.COMMANDLINE
+    ]
+    wanted = "A and B, or with --job A, INPUT and perhaps LENGTHS"
+    if given and not is_job:
+        raise UsageError(f"{given[0]} is about a job", wanted, "add --job to compare A with what is right for a job")
+    if not 2 <= len(tensors) <= 2 + is_job:
+        number = f"{len(tensors)} tensor{'s are' if len(tensors) != 1 else ' is'} given"
+        hint = "try revseq diff A --job INPUT LENGTHS" if is_job or len(tensors) == 3 else "try revseq diff A B"
+        raise UsageError(number, wanted, hint)
+    if tensors.count("-") > 1:
+        names = ("A", "INPUT", "LENGTHS") if is_job else ("A", "B")
+        both = " and ".join(name for name, each in zip(names, tensors, strict=False) if each == "-")
+        raise UsageError(
+            f"{both} are {'both ' * (tensors.count('-') == 2)}standard input", "one of them", "save one to a file"
+        )
+
+
+def _tolerance(atol: float | None, rtol: float | None, ulp: int | None, *, equal_nan: bool) -> Tolerance | None:
+    """The tolerance, or None to compare bits."""
+    from revseq_cli.passes.differences import Tolerance
+
+    by_value = equal_nan or any(each is not None for each in (atol, rtol, ulp))
+    return Tolerance(atol or 0, rtol or 0, equal_nan, ulp or 0) if by_value else None
+
+
+def _drawing(path: str | None, a: Source, b: Source | Job, *, overwrite: bool) -> NewFile | None:
+    """The new file for the picture, if there is one."""
+    from revseq_cli.passes.assembly import Job
+
+    inputs = [*a.files, *(b.inputs if isinstance(b, Job) else b.files)]
+    return pictures.new_picture(path, inputs, overwrite=overwrite) if path is not None else None
+
+
+def _opened(a: Source, b: Source | Job, resources: Resources, *, as_printed: bool) -> AbstractContextManager[Pair]:
+    """The pass that compares `a` with `b`, or with the output of a job."""
+    from revseq_cli.passes import comparison, oracle, printouts
+    from revseq_cli.passes.assembly import Job
+
+    def seen(source: Source) -> Source:
+        return printouts.seen(source, a) if as_printed else source
+
+    if isinstance(b, Job):
+        return oracle.opened(a, b, resources, seen)
+    return comparison.opened(a, seen(b), resources)
+
+
+def _compare(
+    opened: AbstractContextManager[Pair],
+    tolerance: Tolerance | None,
+    first: int,
+    drawing: NewFile | None,
+    console: options.Console,
+) -> Comparison:
+    """Compare, look for mistakes, and draw the picture."""
+    from revseq_cli.formats.storage.together import Together
+    from revseq_cli.ground import stopping
+    from revseq_cli.passes.comparison import differing
+    from revseq_cli.report import view
+    from revseq_cli.report.progress import Progress
+    from revseq_cli.report.results import Comparison
+
+    with stopping.deferred(), opened as pair:
+        desc = pair.a.desc
+
+        def bar() -> Progress:
+            return Progress(desc.total_bytes, shown=console.shows_progress)
+
+        with bar() as done:
+            found = pair.compare(tolerance, max(first, 1), lambda n: done.advance(n * desc.data_type.size))
+        mistakes: tuple[str, ...] = ()
+        if found.count:
+            with bar() as done:
+                mistakes = pair.mistakes(found, tolerance, lambda n: done.advance(n * desc.data_type.size))
+        if drawing:
+            title = f"{found.count:,} of {found.total:,} elements differ"
+            with Together(drawing) as together:
+                mask = differing(pair.a, pair.right, tolerance)
+                drawing.write(view.picture_of_differences(pair.a, pair.right, ("A", pair.label), title, mask).encode())
+            for note in together.notes:
+                console.note(note)
+        hint = Words.of("add {} to take every NaN for the same", equal_nan="") if found.nans else ""
+        return Comparison(pair.a, pair.right, found.limited(first), None, mistakes, hint)

@@ -60,9 +60,11 @@ rank_option = click.option(
     help="The dimension count of the result: leading sizes of 1 are added or removed.",
 )  # fmt: skip
 
-_JOB = (
+_JOB_TENSORS = (
     click.argument("input", metavar="INPUT", type=Tensor()),
     click.argument("lengths", metavar="[LENGTHS]", required=False, type=Tensor()),
+)
+_JOB_SETTINGS = (
     click.option("--axis", type=int, metavar="N", help="The dimension to reverse along, counted from 0."),
     click.option(
         "--dtype",
@@ -182,7 +184,12 @@ def _apply(decorators: tuple[Callable[..., Any], ...], function: Callable[..., A
 
 def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add INPUT, LENGTHS and the options that say how to read them; their values are for `request_of`."""
-    return _apply(_JOB, function)
+    return _apply(_JOB_TENSORS + _JOB_SETTINGS, function)
+
+
+def job_settings(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the same options without the arguments."""
+    return _apply(_JOB_SETTINGS, function)
 
 
 def resource_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from revseq_cli.commands import base, options
+from revseq_cli.commands import base, options, pictures
 from revseq_cli.formats import table
 from revseq_cli.ground.errors import UsageError
 
@@ -279,14 +277,10 @@ def _print(
 
 def _drawing(path: str, job: Job, target: Target | None, *, overwrite: bool) -> NewFile:
     """The new file for the picture; UsageError for a name that it cannot have."""
-    from revseq_cli.formats import registry
-
-    if not path.lower().endswith(".svg"):
-        name = shlex.quote(str(Path(path).with_suffix(".svg")))
-        raise UsageError("--picture writes SVG", "a name that ends in .svg", f"try --picture {name}", path)
+    file = pictures.new_picture(path, job.inputs, overwrite=overwrite)
     if target and os.path.realpath(target.reference.path) == os.path.realpath(path):
         raise UsageError("-o and --picture are one file", "two names", where=path)
-    return registry.new_file(path, overwrite=overwrite, inputs=job.inputs)
+    return file
 
 
 def _draw(drawing: NewFile, job: Job, result: Source) -> None:

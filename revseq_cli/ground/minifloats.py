@@ -52,6 +52,11 @@ def is_minifloat(dtype: np.dtype[Any]) -> bool:
     return bool(dtype.names and DTYPES.get(dtype.names[0]) == dtype.newbyteorder("="))
 
 
+def is_signed(dtype: np.dtype[Any]) -> bool:
+    """Whether `dtype` is a minifloat whose words have a sign."""
+    return is_minifloat(dtype) and _LAYOUTS[dtype.names[0]].signed  # type: ignore[index]
+
+
 def numbers(values: NDArray[Any]) -> NDArray[Any]:
     """Minifloats as FLOAT32, which holds each of them exactly; elements of other dtypes unchanged."""
     if not is_minifloat(values.dtype):

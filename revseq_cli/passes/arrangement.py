@@ -86,7 +86,7 @@ class Arrangement(NamedTuple):
 def arrange(job: Job, resources: Resources, sink: Sink | None = None) -> Arrangement:
     """The arrangement of a reversal; EngineError if the memory is too small for one block."""
     chosen = choose(job.values, sink, resources.usable_cores)
-    return _within(resources, chosen, job.values.name, lambda *means: _reversal(job, sink, *means))
+    return _within(resources, chosen, job.values.name, lambda *means: _reversal(job, sink, 0, *means))
 
 
 def arrange_copy(source: Source, resources: Resources, sink: Sink) -> Arrangement:
@@ -101,6 +101,15 @@ def arrange_pair(a: Source, b: Source, resources: Resources) -> Arrangement:
     chunks = sorted(_chunks(a, b), key=prod)
     chosen = max((choose(each, None, resources.usable_cores) for each in (a, b)), key=[*ENGINES.values()].index)
     return _within(resources, chosen, a.name, lambda *means: _elementwise(a, chunks, _DIFFERENT_BYTES, *means))
+
+
+def arrange_oracle(job: Job, a: Source, resources: Resources) -> Arrangement:
+    """The arrangement of a comparison with a job's output; EngineError if the memory is too small for one block."""
+    chosen = max(
+        (choose(each, None, resources.usable_cores) for each in (job.values, a)), key=[*ENGINES.values()].index
+    )
+    extra = _DIFFERENT_BYTES + a.dtype.itemsize
+    return _within(resources, chosen, a.name, lambda *means: _reversal(job, a, extra, *means))
 
 
 def arrange_fold(source: Source, resources: Resources) -> Arrangement:
@@ -118,7 +127,7 @@ def arrange_move(source: Source, sink: Sink, arrangement: Arrangement) -> Arrang
     return arrangement._replace(plan=plan)
 
 
-def choose(source: Source, sink: Sink | None, cores: int) -> Engine:
+def choose(source: Source, sink: Source | Sink | None, cores: int) -> Engine:
     """The engine that the benchmarks found fastest for such a tensor.
 
     For most tensors these are threads: they start fast, and most of a block's time is spent in calls that release
@@ -168,16 +177,22 @@ def _within(
     return best._replace(scheduler=resources.scheduler) if engine.remote else best
 
 
-def _reversal(job: Job, sink: Sink | None, engine: Engine, workers: int, share: int) -> Arrangement:
-    """The arrangement for workers of `share` bytes each; its `need` is larger if the smallest block is."""
+def _reversal(
+    job: Job, other: Source | Sink | None, extra: int, engine: Engine, workers: int, share: int
+) -> Arrangement:
+    """The arrangement for workers of `share` bytes each; its `need` is larger if the smallest block is.
+
+    `other` is where the output goes, or what it is compared with, at `extra` bytes for each element.
+    """
     values, size = job.values, job.values.sizes[job.axis]
     # Bytes for an element: its copies, and its share of the line's length, which also becomes an index.
-    cost = engine.copies * values.dtype.itemsize + (job.lengths.dtype.itemsize + 16) / size
-    most, usual = max(1, int((share - 1) / cost)), engine.block_bytes // values.dtype.itemsize
-    grains = [_aligned(grain, sink) for grain in (values.grain, values.finest_grain)]
+    cost = engine.copies * values.dtype.itemsize + (job.lengths.dtype.itemsize + 16) / size + extra
+    most = max(1, int((share - 1) / cost))
+    usual = engine.block_bytes // (8 if extra else values.dtype.itemsize)  # 8 where they are computed with
+    grains = [_aligned(grain, other) for grain in (values.grain, values.finest_grain)]
     plan = cut(values.sizes, job.axis, values.order, grains, most, usual)
-    chunks = [prod(each) for each in _chunks(values, sink)]
-    spooled = bool(sink and chunks) and (plan.cuts_lines or plan.block_elements > most)
+    chunks = [prod(each) for each in _chunks(values, other)]
+    spooled = bool(other and chunks) and (plan.cuts_lines or plan.block_elements > most)
     if spooled:
         plan = cut(values.sizes, job.axis, "C", grains_of(values.dtype, values.sizes), most, usual)
     of_lengths = prod(job.lengths.chunks) * job.lengths.dtype.itemsize if job.lengths.chunks else 0
@@ -210,6 +225,6 @@ def _grains(source: Source, chunks: list[Grain]) -> list[Grain]:
     return [tuple(map(lcm, *chunks)), chunks[-1]] if chunks else [source.grain]
 
 
-def _aligned(grain: Grain, sink: Sink | None) -> Grain:
-    """The grain, as a multiple of the output's chunks if it has chunks."""
-    return tuple(map(lcm, grain, sink.chunks)) if sink and sink.chunks else grain
+def _aligned(grain: Grain, other: Source | Sink | None) -> Grain:
+    """The grain, as a multiple of the other side's chunks if it has chunks."""
+    return tuple(map(lcm, grain, other.chunks)) if other and other.chunks else grain

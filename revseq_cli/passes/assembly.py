@@ -9,7 +9,8 @@ from revseq_cli.formats.references import Reference
 from revseq_cli.ground.errors import Choice, Choices, FormatError, UsageError, Words
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel
-from revseq_cli.passes.lengths import CastSource, WidenedSource
+from revseq_cli.passes.casts import CastSource
+from revseq_cli.passes.lengths import WidenedSource
 from revseq_cli.passes.ranks import ranked
 from revseq_cli.passes.systems import SYSTEMS
 

@@ -29,12 +29,12 @@ def move(source: Source, sink: Sink, arrangement: Arrangement) -> None:
 
 
 @contextlib.contextmanager
-def spooled(source: Source, sink: Sink, arrangement: Arrangement) -> Iterator[Source]:
-    """The source; or, if the arrangement is spooled and the source has chunks, its copy next to the output."""
+def spooled(source: Source, beside: str, arrangement: Arrangement) -> Iterator[Source]:
+    """The source; or, if the arrangement is spooled and the source has chunks, its copy next to the file `beside`."""
     if not (arrangement.spooled and source.chunks):
         yield source
         return
-    with create_scratch(sink.beside, source) as spool:
+    with create_scratch(beside, source) as spool:
         move(source, spool, arrangement)
         yield spool.written()
 

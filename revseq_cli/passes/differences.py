@@ -1,28 +1,72 @@
-"""Differences of arrays: which elements differ, in bits or by more than a tolerance, and by how much."""
+"""Differences of arrays: which elements differ, in bits or by more than a tolerance, by how much, and where."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from revseq_cli.ground import minifloats
 from revseq_cli.ground.bits import bits, native, word
+from revseq_cli.operator import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
 class Tolerance(NamedTuple):
-    """How far a may be from b, as numpy.isclose has it: |a - b| <= absolute + relative * |b|.
+    """How far a may be from b: |a - b| <= absolute + relative * |b|, as numpy.isclose has it, or at most `ulps` steps.
 
-    -0.0 equals 0.0. A NaN equals nothing, or with `equal_nan` every NaN.
+    A step leads from a number of the data type to the next one; that after the largest is infinity. -0.0 equals 0.0.
+    A NaN equals nothing, or with `equal_nan` every NaN.
     """
 
     absolute: float = 0
     relative: float = 0
     equal_nan: bool = False
+    ulps: int = 0
+
+
+class Where(NamedTuple):
+    """Where elements differ in a job's output: in how many lines, and how many inside and behind the reversed parts.
+
+    The reversed part of a line is its first `length` elements. In a block of parts of lines, `cut` says for each line
+    whether its part differs, and `lines` is 0: another block may have the rest of the line.
+    """
+
+    lines: int = 0
+    inside: int = 0
+    behind: int = 0
+    cut: NDArray[np.bool_] | None = None
+
+    @classmethod
+    def of(
+        cls, places: NDArray[np.intp], sizes: tuple[int, ...], lengths: NDArray[Any], axis: int, part: slice, size: int
+    ) -> Where:
+        """Where the elements at `places`, flat indices of a block of those sizes, are.
+
+        `lengths` are the block's own, `part` is its slice along the axis, and `size` the axis size of the tensor.
+        """
+        inner = prod(sizes[axis + 1 :])
+        line = places // (inner * sizes[axis]) * inner + places % inner
+        inside = np.count_nonzero(
+            places // inner % sizes[axis] + part.start < kernel.clamp(lengths, size).reshape(-1)[line]
+        )
+        differs = np.zeros(lengths.shape, np.bool_)
+        differs.reshape(-1)[line] = True
+        counts = int(inside), len(places) - int(inside)
+        return cls(0, *counts, differs) if sizes[axis] < size else cls(int(np.count_nonzero(differs)), *counts)
+
+    def __add__(self, other: object) -> Where:
+        """Both together; the caller adds up `cut`."""
+        if not isinstance(other, Where):
+            return NotImplemented
+        return Where(self.lines + other.lines, self.inside + other.inside, self.behind + other.behind)
+
+
+_NOWHERE = Where()
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +75,8 @@ class Differences:
 
     The first k of these in C order have their indices in `indices`, of shape (k, rank), and their values in `a` and
     `b`, of shape (k,). `largest_absolute` is the largest |a - b|, and `largest_relative` the largest |a - b| / |b|:
-    over all elements that differ in bits, or None where that is a number for none of them.
+    over all elements that differ in bits, or None where that is a number for none of them. `nans` of the elements are
+    a NaN in both. `where` is known if a and b are the output of a job.
     """
 
     total: int
@@ -41,12 +86,18 @@ class Differences:
     b: NDArray[Any]
     largest_absolute: float | None = None
     largest_relative: float | None = None
+    nans: int = 0
+    where: Where = _NOWHERE
 
     @classmethod
     def none(cls, dtype: np.dtype[Any], rank: int) -> Differences:
         """The differences of no elements."""
         values = np.empty(0, dtype.newbyteorder("="))
         return cls(0, 0, np.empty((0, rank), np.intp), values, values)
+
+    def limited(self, first: int) -> Differences:
+        """The same with the values of at most `first` elements."""
+        return replace(self, indices=self.indices[:first], a=self.a[:first], b=self.b[:first])
 
     def merged(self, other: Differences, first: int) -> Differences:
         """The differences of this part and another part of the same arrays, with the `first` of both in C order."""
@@ -66,19 +117,13 @@ class Differences:
             b,
             _larger(self.largest_absolute, other.largest_absolute),
             _larger(self.largest_relative, other.largest_relative),
+            self.nans + other.nans,
+            self.where + other.where,
         )
 
 
 def _larger(*numbers: float | None) -> float | None:
     return max((number for number in numbers if number is not None), default=None)
-
-
-def first_difference(a: NDArray[Any], b: NDArray[Any]) -> tuple[int, ...] | None:
-    """The index of the first element, in C order, whose bits differ; None where all are the same."""
-    different = bits(a) != bits(b)
-    if not different.any():
-        return None
-    return tuple(int(i) for i in np.unravel_index(int(different.argmax()), different.shape))
 
 
 def differences(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None = None, first: int = 1) -> Differences:
@@ -87,6 +132,13 @@ def differences(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None = 
     The arrays have one shape and one data type, each in either byte order. Without a tolerance, elements differ in
     bits. With one, floats are compared in FLOAT64, and integers exactly, with a bound in FLOAT64.
     """
+    return located(a, b, tolerance, first)[0]
+
+
+def located(
+    a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None, first: int
+) -> tuple[Differences, NDArray[np.intp]]:
+    """The same, with the flat indices of all elements that differ."""
     unequal = bits(a) != bits(b)
     if tolerance and (numbers := minifloats.numbers(a)).dtype.kind in "fc":
         unequal |= np.isnan(numbers)  # a NaN equals nothing, not even a NaN of the same bits
@@ -95,13 +147,15 @@ def differences(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None = 
     x, y = minifloats.numbers(a), minifloats.numbers(b)
     with np.errstate(all="ignore"):
         far, size = _distance(x, y), np.abs(_wide(y))
-        relative = np.where(far == 0, 0, far / size)
-        largest = _largest(far), _largest(relative)
+        largest = _largest(far), _largest(np.where(far == 0, 0, far / size))
         if tolerance:
             apart = ~_close(x, y, far, size, tolerance)
-            places, a, b = places[apart], a[apart], b[apart]
+            if tolerance.ulps:
+                apart &= ~(_steps(a, b) <= tolerance.ulps) | np.isnan(x) | np.isnan(y)
+            places, a, b, x, y = (values[apart] for values in (places, a, b, x, y))
+        nans = np.count_nonzero(np.isnan(x) & np.isnan(y)) if x.dtype.kind in "fc" else 0
     indices = np.stack(np.unravel_index(places[:first], unequal.shape or (1,)), axis=1)[:, : unequal.ndim]
-    return Differences(unequal.size, len(places), indices, a[:first], b[:first], *largest)
+    return Differences(unequal.size, len(places), indices, a[:first], b[:first], *largest, int(nans)), places
 
 
 def _wide(values: NDArray[Any]) -> NDArray[Any]:
@@ -134,6 +188,22 @@ def _at_most(far: NDArray[Any], bound: NDArray[Any]) -> NDArray[np.bool_]:
         return far <= bound
     beyond = bound >= 2.0 ** (8 * far.dtype.itemsize)
     return beyond | (far <= np.floor(np.where(beyond, 0, bound)).astype(far.dtype))
+
+
+def _steps(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """How many numbers of the data type lie between a and b, and 1; of complex ones, the larger of both parts."""
+    dtype = a.dtype
+    if dtype.kind == "c":
+        real, imaginary = (_steps(getattr(a, part), getattr(b, part)) for part in ("real", "imag"))
+        return np.maximum(real, imaginary)  # type: ignore[no-any-return]
+    if not (dtype.kind == "f" or minifloats.is_signed(dtype)):
+        return _distance(*((bits(each) if minifloats.is_minifloat(dtype) else each) for each in (a, b)))
+    # The words of floats are a sign and a magnitude, in the order of the numbers; 0.0 and -0.0 are no step apart.
+    x, y = bits(a), bits(b)
+    sign = x.dtype.type(1 << (8 * x.dtype.itemsize - 1))
+    opposite = ((x ^ y) & sign).astype(np.bool_)
+    x, y = x & ~sign, y & ~sign
+    return np.where(opposite, x + y, np.maximum(x, y) - np.minimum(x, y))  # type: ignore[no-any-return]
 
 
 def _largest(numbers: NDArray[Any]) -> float | None:

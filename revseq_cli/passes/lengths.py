@@ -1,4 +1,4 @@
-"""Sources that convert another source: lengths cast exactly, and lengths of rank 1 widened to the input's rank."""
+"""Lengths of rank 1 widened to the input's rank, and what all sources share that convert another source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from revseq_cli.formats.contract import Source, Ticket
 from revseq_cli.formats.held import HeldSource
-from revseq_cli.ground.dtypes import data_type_of, dtype_of
 from revseq_cli.ground.errors import FormatError
 from revseq_cli.ground.tensors import braced
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from revseq_cli.formats.regions import Region
-    from revseq_cli.ground.tensors import DataType
 
 
 class View(Source):
@@ -49,53 +47,6 @@ class View(Source):
     def gaps(self) -> tuple[str, ...]:
         """The notes of the source."""
         return self.source.gaps()
-
-
-class CastSource(View):
-    """Integers in another integer type; reading a region raises FormatError if one of its values does not fit."""
-
-    def __init__(self, source: Source, data_type: DataType) -> None:
-        if source.desc.data_type.kind not in ("int", "uint"):
-            raise FormatError(
-                f"DataType is {source.desc.data_type.name}", f"integers, to be cast to {data_type.name}",
-                where=source.name,
-            )  # fmt: skip
-        super().__init__(source)
-        self.reads_in_parallel, self.chunks = source.reads_in_parallel, source.chunks
-        self.dtype = dtype_of(data_type)
-
-    @property
-    def grain(self) -> tuple[int, ...]:
-        """The grain of the source."""
-        return self.source.grain
-
-    def ticket(self, region: Region) -> Ticket:
-        """A ticket that reads the region and casts it."""
-        return _CastTicket(self.source.ticket(region), self.dtype, region, self.name)
-
-
-@dataclass(frozen=True)
-class _CastTicket:
-    ticket: Ticket
-    dtype: np.dtype[Any]
-    region: Region
-    name: str
-
-    def read(self) -> NDArray[Any]:
-        """The cast values; FormatError with the first one that does not fit."""
-        values = self.ticket.read()
-        bounds = np.iinfo(self.dtype)
-        # NumPy compares exactly even with a Python integer that the values' data type does not have.
-        bad = np.flatnonzero((values < bounds.min) | (values > bounds.max))
-        if bad.size:
-            place = np.unravel_index(int(bad[0]), values.shape)
-            index = [int(i) + part.start for i, part in zip(place, self.region, strict=True)]
-            target = data_type_of(self.dtype).name
-            raise FormatError(
-                f"{values[place]} at {index} does not fit {target}",
-                f"{bounds.min} to {bounds.max}; a DirectML length is unsigned", where=self.name,
-            )  # fmt: skip
-        return values.astype(self.dtype)
 
 
 class WidenedSource(View):

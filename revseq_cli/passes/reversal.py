@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from revseq_cli.formats.held import HeldSink, HeldSource
+from revseq_cli.formats.contract import Source, Ticket
+from revseq_cli.formats.held import HeldSink, HeldSource, HeldTicket
 from revseq_cli.formats.registry import create_scratch
 from revseq_cli.ground.errors import EngineError
 from revseq_cli.operator import kernel
 from revseq_cli.passes.arrangement import Arrangement, Resources, arrange
+from revseq_cli.passes.comparison import compared
 from revseq_cli.passes.copying import move, spooled
-from revseq_cli.passes.differences import first_difference
-from revseq_cli.passes.engines.crew import results
-from revseq_cli.passes.tasks import UNTRUE_HINT, Block, Task, deliver_all, elements
+from revseq_cli.passes.tasks import UNTRUE_HINT, Block, Task, deliver_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Outlet, Sink, Source, Ticket
+    from revseq_cli.formats.contract import Outlet, Sink
     from revseq_cli.formats.regions import Region
     from revseq_cli.passes.assembly import Job
     from revseq_cli.passes.plan import Plan
@@ -31,35 +31,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reverse:
-    """The step that reverses a block of whole lines; `counted` is the part of its lengths to count, if any."""
+    """The step that reverses a block of whole lines."""
 
     axis: int
-    counted: Region | None
 
-    def __call__(self, values: Ticket, lengths: Ticket) -> Block:
+    def __call__(self, values: Ticket, lengths: Ticket) -> NDArray[Any]:
         """The reversed block."""
-        of_lines, block = lengths.read(), values.read()
-        clamped = _clamped(of_lines, self.counted, block.shape[self.axis])
-        return Block(kernel.reverse(block, of_lines, self.axis), clamped)
+        return kernel.reverse(values.read(), lengths.read(), self.axis)
 
 
 @dataclass(frozen=True)
 class ReverseCut:
-    """The step that reverses a block of parts of lines; it reads what it needs of the other parts from `source`.
-
-    `counted` is the part of the block's lengths to count, if any.
-    """
+    """The step that reverses a block of parts of lines; it reads what it needs of the other parts from `source`."""
 
     source: Source
     axis: int
     region: Region
-    counted: Region | None
 
-    def __call__(self, lengths: Ticket) -> Block:
+    def __call__(self, lengths: Ticket) -> NDArray[Any]:
         """The reversed block: a copy of the input, then for each different length one read of what is reversed."""
-        part, size = self.region[self.axis], self.source.sizes[self.axis]
-        of_lines = lengths.read()
-        clamped = kernel.clamp(of_lines, size)
+        part = self.region[self.axis]
+        clamped = kernel.clamp(lengths.read(), self.source.sizes[self.axis])
         out = self._read(self.region).copy()  # a source in memory returns a view of itself
         for length in np.unique(clamped[clamped > part.start]).tolist():
             backwards, _ = kernel.mirrored(part.start, part.stop, length)
@@ -72,21 +64,60 @@ class ReverseCut:
             chosen = lines[tuple(box)]
             box[self.axis] = slice(0, reversed_part.shape[self.axis])
             np.copyto(out[tuple(box)], reversed_part, where=chosen)
-        return Block(out, _clamped(of_lines, self.counted, size))
+        return out
 
     def _read(self, region: Region) -> NDArray[Any]:
         return self.source.ticket(region).read()
 
 
+class Reversed(Source):
+    """The output of a job, computed where it is read: of a region of whole lines at once, of parts of lines as cut."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        values = job.values
+        self.name, self.dtype, self.sizes, self.order = values.name, values.dtype, values.sizes, values.order
+        self.storage, self.chunks, self.encoded = values.storage, values.chunks, values.encoded
+        self.reads_in_parallel = values.reads_in_parallel
+
+    def ticket(self, region: Region) -> Ticket:
+        """A ticket that reads what the region needs, and reverses."""
+        return Computed(*_step(self.job, region))
+
+    def recheck(self) -> None:
+        """TensorIOError if a file of the job is not as it was."""
+        self.job.recheck()
+
+
 @dataclass(frozen=True)
-class Differ:
-    """The step that compares a block with the block that another step makes."""
+class Computed:
+    """A ticket whose values a step makes of other tickets."""
 
-    step: Callable[..., Block]
+    step: Callable[..., NDArray[Any]]
+    tickets: tuple[Ticket, ...]
 
-    def __call__(self, values: Ticket, *others: Ticket) -> tuple[int, ...] | None:
-        """The index in the block of the first element with other bits, or None."""
-        return first_difference(values.read(), self.step(*others).values)
+    def read(self) -> NDArray[Any]:
+        """The result of the step."""
+        return self.step(*self.tickets)
+
+
+@dataclass(frozen=True)
+class Counting:
+    """The step that reverses a block by another step, and counts the lengths above `size`.
+
+    `counted` is the part of the block's lengths to count, or None; the lengths are the last ticket, and read once.
+    """
+
+    step: Callable[..., NDArray[Any]]
+    counted: Region | None
+    size: int
+
+    def __call__(self, *tickets: Ticket) -> Block:
+        """The reversed block, and the count."""
+        *others, last = tickets
+        lengths = last.read()
+        clamped = 0 if self.counted is None else kernel.count_clamped(lengths[self.counted], self.size)
+        return Block(self.step(*others, HeldTicket(lengths)), clamped)
 
 
 def reverse(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> int:
@@ -94,13 +125,11 @@ def reverse(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int]
 
     `done` gets the number of elements of each block.
     """
-    with _at_hand(job, sink, arrangement) as ready:
+    with at_hand(job, sink.beside, arrangement, holds_lengths=not sink.beside) as ready:
         if not (arrangement.spooled and sink.chunks):
-            tasks = _reversals(ready, ready.values, arrangement.plan, sink.outlet())
-            return deliver_all(tasks, sink, arrangement, done)
+            return deliver_all(_reversals(ready, arrangement.plan, sink.outlet()), sink, arrangement, done)
         with create_scratch(sink.beside, ready.values) as turned:
-            tasks = _reversals(ready, ready.values, arrangement.plan, turned.outlet())
-            clamped = deliver_all(tasks, turned, arrangement, done)
+            clamped = deliver_all(_reversals(ready, arrangement.plan, turned.outlet()), turned, arrangement, done)
             move(turned.written(), sink, arrangement)
         return clamped
 
@@ -119,51 +148,58 @@ def verify(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int],
     `done` gets the number of elements of each block.
     """
     written = sink.written()
-    with _at_hand(job, sink, arrangement) as ready, spooled(written, sink, arrangement) as turned:
-        tasks = (
-            Task(Differ(task.step), (ready.values.ticket(task.region), *task.tickets), task.region, None)
-            for task in _reversals(ready, turned, arrangement.plan, None)
-        )
-        for region, place in results(tasks, arrangement):
-            if place is not None:
-                index = [part.start + i for part, i in zip(region, place, strict=True)]
-                raise EngineError(
-                    f"what was written does not reverse to the input at {index}", "the same bits",
-                    UNTRUE_HINT, written.name,
-                )  # fmt: skip
-            done(elements(region))
+    with (
+        at_hand(job, sink.beside, arrangement) as ready,
+        spooled(written, sink.beside, arrangement) as turned,
+    ):
+        again = Reversed(replace(ready, values=turned))
+        found = compared(again, ready.values, None, 1, arrangement, done)
+    if found.count:
+        raise EngineError(
+            f"what was written does not reverse to the input at {found.indices[0].tolist()}", "the same bits",
+            UNTRUE_HINT, written.name,
+        )  # fmt: skip
 
 
 @contextlib.contextmanager
-def _at_hand(job: Job, sink: Sink, arrangement: Arrangement) -> Iterator[Job]:
-    """The job with tensors of which any region is cheap to read: in memory or temporary files if need be."""
+def at_hand(job: Job, beside: str, arrangement: Arrangement, *, holds_lengths: bool = False) -> Iterator[Job]:
+    """The job with tensors of which any region is cheap to read: in memory or temporary files if need be.
+
+    With `holds_lengths`, the lengths are never in a file, as where the whole output is in memory.
+    """
     with (
-        job.values.at_hand(sink.beside) as whole,
-        spooled(whole, sink, arrangement) as values,
-        job.lengths.at_hand(sink.beside) as lengths,
+        job.values.at_hand(beside) as whole,
+        spooled(whole, beside, arrangement) as values,
+        job.lengths.at_hand(beside) as lengths,
         contextlib.ExitStack() as stack,
     ):
         if not lengths.reads_anywhere:  # else every block would decode their chunks again, or wait for a lock
-            if lengths.desc.total_bytes <= arrangement.need // 8 or not sink.beside:
+            if lengths.desc.total_bytes <= arrangement.need // 8 or holds_lengths:
                 lengths = HeldSource(lengths.name, lengths.read(), lengths.storage)
             else:
-                spool = stack.enter_context(create_scratch(sink.beside, lengths))
+                spool = stack.enter_context(create_scratch(beside, lengths))
                 move(lengths, spool, arrangement)
                 lengths = spool.written()
         yield replace(job, values=values, lengths=lengths)
 
 
-def _reversals(job: Job, source: Source, plan: Plan, outlet: Outlet | None) -> Iterator[Task]:
-    """The tasks that reverse `source` by the job's lengths, one for each block."""
+def lengths_of(region: Region, axis: int) -> Region:
+    """The region of the lengths that belongs to a region of the values."""
+    return (*region[:axis], slice(0, 1), *region[axis + 1 :])
+
+
+def _step(job: Job, region: Region) -> tuple[Callable[..., NDArray[Any]], tuple[Ticket, ...]]:
+    """The step that reverses a region, and the tickets that it takes."""
+    lengths = job.lengths.ticket(lengths_of(region, job.axis))
+    part = region[job.axis]
+    if part.stop - part.start < job.values.sizes[job.axis]:
+        return ReverseCut(job.values, job.axis, region), (lengths,)
+    return Reverse(job.axis), (job.values.ticket(region), lengths)
+
+
+def _reversals(job: Job, plan: Plan, outlet: Outlet) -> Iterator[Task]:
+    """The tasks that reverse by the lengths, one for each block."""
     for region in plan:
-        lengths = job.lengths.ticket((*region[: job.axis], slice(0, 1), *region[job.axis + 1 :]))
-        counted = job.counted_lengths(region)
-        if plan.cuts_lines:
-            yield Task(ReverseCut(source, job.axis, region, counted), (lengths,), region, outlet)
-        else:
-            yield Task(Reverse(job.axis, counted), (source.ticket(region), lengths), region, outlet)
-
-
-def _clamped(lengths: NDArray[Any], counted: Region | None, size: int) -> int:
-    """How many lengths of that part of a block's lengths are above `size`."""
-    return 0 if counted is None else kernel.count_clamped(lengths[counted], size)
+        step, tickets = _step(job, region)
+        counting = Counting(step, job.counted_lengths(region), job.values.sizes[job.axis])
+        yield Task(counting, tickets, region, outlet)

@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from revseq_cli.ground.errors import RevseqError
 from revseq_cli.operator.spec import broken, support
-from revseq_cli.report import view
-from revseq_cli.report.results import Check, Outcome, comparison_of, difference_of, statistics_of
+from revseq_cli.report.results import (
+    Check,
+    Comparison,
+    Outcome,
+    comparison_of,
+    difference_of,
+    first_differences,
+    statistics_of,
+)
 from revseq_cli.report.words import message, options_of, spelled
 from revseq_cli.texts import dxdispatch
 
@@ -23,7 +30,6 @@ if TYPE_CHECKING:
     from revseq_cli.ground.tensors import TensorDesc
     from revseq_cli.operator.spec import Constraint, FeatureLevel
     from revseq_cli.passes.arrangement import Arrangement
-    from revseq_cli.passes.differences import Differences
     from revseq_cli.passes.exports import Exported
     from revseq_cli.passes.statistics import Statistics
     from revseq_cli.passes.verification import Report
@@ -78,17 +84,20 @@ def convert(source: Source, output: str, notes: Sequence[str | Words], *, verifi
     return _as_json({"input": _tensor_json(source), **done, **({"sha256": sha256} if sha256 else {})})
 
 
-def diff(a: Source, b: Source, differences: Differences | None) -> str:
-    """The report of `diff`; `differences` is None for tensors of different data types or sizes."""
-    values: dict[str, Any] = {"different": None, "first": [], "largest_absolute": None, "largest_relative": None}
-    if differences:
-        first = [{"index": index, "A": in_a, "B": in_b} for index, in_a, in_b in view.first_differences(differences)]
-        largest = {"largest_absolute": differences.largest_absolute, "largest_relative": differences.largest_relative}
-        values = {"different": differences.count, "first": first, **_finite(largest)}
-    equal = differences is not None and not differences.count
-    return _as_json(
-        {"equal": equal, "A": _tensor_json(a), "B": _tensor_json(b), **values, "notes": [*a.notes, *b.notes]}
-    )
+def diff(comparison: Comparison) -> str:
+    """The report of `diff`; its members are null for tensors of different data types or sizes."""
+    a, b, found, axis, mistakes, hint, _ = comparison
+    names = ("different", "both_nan", "lines", "inside", "behind", "largest_absolute", "largest_relative")
+    values: dict[str, Any] = dict.fromkeys(names)
+    if found:
+        counts = (found.count, found.nans)
+        where = found.where[:3] if axis is not None else (None,) * 3
+        largest = (found.largest_absolute, found.largest_relative)
+        values = _finite(dict(zip(names, (*counts, *where, *largest), strict=True)))
+    first = [{"index": i, "A": in_a, "B": in_b} for i, in_a, in_b in first_differences(found)] if found else []
+    tensors = {"A": _tensor_json(a), "B": _tensor_json(b), "Axis": axis}
+    told = {"first": first, "mistakes": list(mistakes), "hint": spelled(hint), "notes": [*comparison.notes]}
+    return _as_json({"equal": comparison.equal, **tensors, **values, **told})
 
 
 def show(sources: Sequence[Source], statistics: Sequence[Statistics | None]) -> str:

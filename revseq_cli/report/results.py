@@ -6,15 +6,17 @@ import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from revseq_cli.operator.spec import DIRECTML, broken
-from revseq_cli.report import view
+from revseq_cli.texts import literals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from revseq_cli.formats.contract import Source
     from revseq_cli.ground.errors import Choices, RevseqError, Words
     from revseq_cli.ground.tensors import TensorDesc
     from revseq_cli.operator.kernel import LengthCounts
     from revseq_cli.operator.spec import Constraint, FeatureLevel
+    from revseq_cli.passes.differences import Differences
     from revseq_cli.passes.exports import Exported
     from revseq_cli.passes.statistics import Statistics
     from revseq_cli.passes.verification import Finding
@@ -63,6 +65,33 @@ class Outcome(NamedTuple):
     sha256: str | None = None
 
 
+class Comparison(NamedTuple):
+    """The result of `diff`: `differences` is None for tensors of other data types or sizes, and `hint` about them.
+
+    `b` is what `a` is compared with: a tensor, or what is right for a job, whose `axis` is reversed. `mistakes` are
+    those that would give `a`. `notes` are those of all tensors.
+    """
+
+    a: Source
+    b: Source
+    differences: Differences | None
+    axis: int | None = None
+    mistakes: Sequence[str] = ()
+    hint: str | Words = ""
+    notes: Sequence[str] = ()
+
+    @property
+    def equal(self) -> bool:
+        """Whether no element differs."""
+        return self.differences is not None and not self.differences.count
+
+
+def first_differences(differences: Differences) -> list[tuple[list[int], str, str]]:
+    """The first elements that differ: the index, and the values in a and in b as text."""
+    texts = map(literals.render, (differences.a, differences.b))
+    return list(zip(differences.indices.tolist(), *texts, strict=True))
+
+
 def statistics_of(statistics: Statistics) -> dict[str, Any]:
     """The statistics by the names that users see; None for a minimum, maximum or mean that does not exist."""
     return {"min": statistics.least, "max": statistics.greatest, "mean": statistics.mean, "NaN": statistics.nans}
@@ -80,6 +109,6 @@ def difference_of(finding: Finding) -> dict[str, Any]:
     """The first wrong element of an example, and how many there are; empty if every element is right."""
     if not (differences := finding.differences):
         return {}
-    index, found, expected = view.first_differences(differences)[0]
+    index, found, expected = first_differences(differences)[0]
     element = {"index": index, "line": finding.wrong_line, "found": found, "expected": expected}
     return {**element, "count": differences.count, "total": differences.total}

@@ -11,7 +11,14 @@ from revseq_cli.ground import minifloats
 from revseq_cli.ground.errors import RevseqError, listed, printable
 from revseq_cli.ground.tensors import braced
 from revseq_cli.report import layout, view
-from revseq_cli.report.results import Outcome, comparison_of, difference_of, statistics_of
+from revseq_cli.report.results import (
+    Comparison,
+    Outcome,
+    comparison_of,
+    difference_of,
+    first_differences,
+    statistics_of,
+)
 from revseq_cli.report.words import spelled
 from revseq_cli.texts import dxdispatch, literals
 
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Source
     from revseq_cli.ground.tensors import TensorDesc
     from revseq_cli.passes.arrangement import Arrangement
+    from revseq_cli.passes.differences import Differences
     from revseq_cli.passes.exports import Exported
     from revseq_cli.passes.statistics import Statistics
     from revseq_cli.passes.verification import Finding, Report
@@ -53,6 +61,51 @@ def show(source: Source, statistics: Statistics | None = None, *, preview: bool)
         )
         lines += ["", *(f"  {line}" for line in rows.split("\n"))]
     return "\n".join(lines)
+
+
+def diff(comparison: Comparison) -> str:
+    """The text of `diff`: both tensors, how many elements differ and where, the first of them, and by how much."""
+    a, b, found, axis, mistakes, hint, _ = comparison
+    labels = ("A", "B") if axis is None else ("A", "right")
+    lines = [
+        f"{label + ':':<{len(labels[1]) + 1}} {each.desc}  {printable(each.name)}"
+        for label, each in zip(labels, (a, b), strict=True)
+    ]
+    if axis is not None:
+        lines[1] += f", reversed along axis {axis}"
+    if found:
+        lines.append(
+            f"{found.count:,} of {found.total:,} elements differ" if found.count else f"equal, {found.total:,} elements"
+        )
+        if found.count and axis is not None:
+            lines[-1] += f", {_places(found, b.desc.element_count // b.sizes[axis])}"
+        lines += ["every element of A is what this mistake gives:"] * bool(mistakes)
+        lines += [f"  {mistake}" for mistake in mistakes]
+        rows = [(str(index), *values) for index, *values in first_differences(found)]
+        if rows:
+            rows.insert(0, ("index", *labels))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines += ["  " + "  ".join(map(str.rjust, row, widths)) for row in rows]
+        largest = (found.largest_absolute, found.largest_relative)
+        names = (f"|A - {labels[1]}|", f"|A - {labels[1]}| / |{labels[1]}|")
+        lines += [f"largest {name}: {n:.7g}" for name, n in zip(names, largest, strict=True) if n is not None]
+        if found.nans:
+            lines.append(f"NaN in both: {found.nans:,} of the elements that differ")
+    else:
+        unlike = {"DataType": a.desc.data_type != b.desc.data_type, "Sizes": a.sizes != b.sizes}
+        lines.append(f"different {' and '.join(name for name, differs in unlike.items() if differs)}")
+    if hint:
+        lines.append(f"Hint: {spelled(hint)}")
+    return "\n".join(lines)
+
+
+def _places(found: Differences, total: int) -> str:
+    """In how many lines there are differences, and whether inside or behind the reversed parts."""
+    lines, inside, behind, _ = found.where
+    where = f"{inside:,} inside the reversed part, {behind:,} behind it"
+    if not inside or not behind:
+        where = f"only {'inside' if inside else 'behind'} the reversed part"
+    return f"in {lines:,} of {total:,} lines\n{where}"
 
 
 def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrangement) -> str:

@@ -1,4 +1,4 @@
-"""Tensors for a person: in the bracket notation, shortened and highlighted; as a picture; and how two differ."""
+"""Tensors for a person: in the bracket notation, shortened and highlighted, and as pictures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli.ground.errors import printable
 from revseq_cli.ground.tensors import braced
 from revseq_cli.operator import kernel
 from revseq_cli.texts import literals, printing
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.contract import Source
     from revseq_cli.formats.regions import Region
-    from revseq_cli.passes.differences import Differences
+    from revseq_cli.ground.tensors import TensorDesc
 
 # Tensors with more elements are shortened: on a terminal, and in a preview or a picture.
 MOST_ON_TERMINAL = 1000
@@ -69,48 +68,40 @@ def result_text(lengths: Source, axis: int, result: Source, most: int | None, ma
 
 def picture(values: Source, lengths: Source, axis: int, result: Source) -> str:
     """An SVG of input, lengths and output side by side, with the reversed start of each line highlighted."""
+    view = _View(lengths, axis, values.sizes, PREVIEW, COLORED, more="")
+    tensors = [
+        ("InputTensor", values, view.tensor("", values)),
+        ("SequenceTensor", lengths, view.lengths_tensor("")),
+        ("OutputTensor", result, view.tensor("", result)),
+    ]
+    return _drawn(f"Axis: {axis}", [(name, source.desc, text.partition("\n")[2]) for name, source, text in tensors])
+
+
+def picture_of_differences(
+    a: Source, b: Source, labels: tuple[str, str], title: str, mask: Callable[[Region], NDArray[np.bool_]]
+) -> str:
+    """An SVG of two tensors of one size side by side, with the elements highlighted that `mask` selects."""
+    ends, highlight = _ends(a.sizes, PREVIEW), _Highlight(mask, COLORED.moved)
+    tensors = zip(labels, (a, b), strict=True)
+    return _drawn(title, [(label, each.desc, _rows(each, ends, "", highlight)) for label, each in tensors])
+
+
+def _drawn(title: str, tensors: list[tuple[str, TensorDesc, str]]) -> str:
+    """An SVG of tensors side by side, each with its name, desc and rows."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    view = _View(lengths, axis, values.sizes, PREVIEW, COLORED, more="")
-    columns = []
-    for name, source, text in (
-        ("InputTensor", values, view.tensor("", values)),
-        ("SequenceTensor", lengths, view.lengths_tensor("")),
-        ("OutputTensor", result, view.tensor("", result)),
-    ):
-        _, _, rows = text.partition("\n")
-        columns.append(Text.from_ansi(f"{name}\n{braced(source.sizes)} {source.desc.data_type.name}\n\n{rows}"))
+    columns = [
+        Text.from_ansi(f"{name}\n{braced(desc.sizes)} {desc.data_type.name}\n\n{rows}") for name, desc, rows in tensors
+    ]
     grid = Table.grid(padding=(0, 3))
     grid.add_row(*columns)
     width = sum(max(map(len, column.plain.split("\n"))) + 3 for column in columns)
     console = Console(record=True, width=width, file=io.StringIO(), color_system="standard", force_terminal=True)
     console.print(grid)
-    svg = console.export_svg(title=f"Axis: {axis}", unique_id="revseq")
+    svg = console.export_svg(title=title, unique_id="revseq")
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)  # they would be fetched from the network
-
-
-def first_differences(differences: Differences) -> list[tuple[list[int], str, str]]:
-    """The first elements that differ: the index, and the values in a and in b as text."""
-    texts = map(literals.render, (differences.a, differences.b))
-    return list(zip(differences.indices.tolist(), *texts, strict=True))
-
-
-def diff_text(a: Source, b: Source, differences: Differences | None) -> str:
-    """How two tensors differ; `differences` is None where their data types or sizes do."""
-    lines = [f"A: {a.desc}  {printable(a.name)}", f"B: {b.desc}  {printable(b.name)}"]
-    if not differences:
-        unlike = {"DataType": a.desc.data_type != b.desc.data_type, "Sizes": a.sizes != b.sizes}
-        return "\n".join([*lines, f"different {' and '.join(name for name, differs in unlike.items() if differs)}"])
-    count, total = differences.count, differences.total
-    lines.append(f"{count:,} of {total:,} elements differ" if count else f"equal, {total:,} elements")
-    rows = [(str(index), *values) for index, *values in first_differences(differences)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines += ["  " + "  ".join(map(str.rjust, row, widths)) for row in rows]
-    largest = {"|A - B|": differences.largest_absolute, "|A - B| / |B|": differences.largest_relative}
-    lines += [f"largest {name}: {number:.7g}" for name, number in largest.items() if number is not None]
-    return "\n".join(lines)
 
 
 class _View(NamedTuple):

@@ -17,16 +17,20 @@ _MOST_CHOICES = 6
 
 # The option of each setting that the hints and notes of other wings name.
 _OPTIONS = {
+    "as_printed": "--as-printed",
     "axis": "--axis",
     "batch_axis": "--batch-axis",
+    "cast": "--as",
     "chunks": "--chunks",
     "compression": "--compression",
     "dtype": "--dtype",
     "engine": "--engine",
+    "equal_nan": "--equal-nan",
     "feature_level": "--feature-level",
     "files": "--files",
     "format": "-f",
     "inline": "--inline",
+    "job": "--job",
     "keep_others": "--keep-others",
     "lengths_dtype": "--lengths-dtype",
     "like": "--like",

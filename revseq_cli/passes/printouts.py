@@ -1,0 +1,81 @@
+"""Tensors as DxDispatch prints them: what it printed, as a source, and other sources with as many digits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from revseq_cli.formats.contract import Storage
+from revseq_cli.formats.held import HeldSource
+from revseq_cli.formats.references import Reference
+from revseq_cli.ground.dtypes import dtype_of
+from revseq_cli.ground.errors import FormatError, UsageError
+from revseq_cli.passes.lengths import View
+from revseq_cli.passes.reversal import Computed
+from revseq_cli.texts import printouts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.contract import Source, Ticket
+    from revseq_cli.formats.regions import Region
+    from revseq_cli.ground.tensors import TensorDesc
+
+_PRINTED = ("float", "int", "uint")
+_PADDING = 3  # bytes that DxDispatch may add to a buffer, and print
+
+
+def load(text: str, desc: TensorDesc) -> Source:
+    """What was printed of a tensor of that desc: integers, or FLOAT64; RevseqError for a text that has no such tensor.
+
+    `text` names a file with DxDispatch's log, or standard input.
+    """
+    data_type = desc.data_type
+    if data_type.kind not in _PRINTED:
+        raise UsageError(f"DxDispatch does not print {data_type.name}", "a data type of DirectML")
+    if data_type.size == 1:
+        raise UsageError(
+            f"DxDispatch prints {data_type.name} as characters, and nothing after the first 0",
+            "the .npy file that its command writeFile makes", "revseq export makes a model that writes one",
+        )  # fmt: skip
+    reference = Reference.input(text, "text", "A")
+    where = reference.text.name
+    tokens = printouts.elements(reference.text.text, reference.key, where)
+    extra = len(tokens) - desc.element_count
+    if not 0 <= extra * data_type.size <= _PADDING:
+        raise FormatError(f"has {len(tokens)} elements", f"{desc.element_count} of {desc}", where=where)
+    tokens = tokens[: desc.element_count]
+    if data_type.kind == "float":
+        values = np.array(printouts.floats(tokens, where), np.float64)
+    else:
+        bounds = np.iinfo(dtype_of(data_type))
+        numbers = printouts.integers(tokens, int(bounds.min), int(bounds.max), where)
+        values = np.array(numbers, dtype_of(data_type))
+    return HeldSource(where, values.reshape(desc.sizes), Storage("text", {}), reference.text.identity)
+
+
+def seen(source: Source, printed: Source) -> Source:
+    """A source in the digits in which it would be printed, as FLOAT64; integers have all of theirs."""
+    return _Rounded(source, printed) if source.desc.data_type.kind == "float" else source
+
+
+class _Rounded(View):
+    """Floats in the digits in which they would be printed."""
+
+    def __init__(self, source: Source, printed: Source) -> None:
+        super().__init__(source)
+        self.dtype, self._printed = np.dtype(np.float64), printed
+
+    def ticket(self, region: Region) -> Ticket:
+        """A ticket that reads the region, and rounds."""
+        return Computed(_Round(), (self.source.ticket(region), self._printed.ticket(region)))
+
+
+@dataclass(frozen=True)
+class _Round:
+    def __call__(self, values: Ticket, printed: Ticket) -> NDArray[Any]:
+        numbers = values.read()
+        pairs = zip(numbers.ravel().tolist(), printed.read().ravel().tolist(), strict=True)
+        return np.array([printouts.rounded(*pair) for pair in pairs], np.float64).reshape(numbers.shape)

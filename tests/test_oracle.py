@@ -1,0 +1,240 @@
+"""`diff --job`: a tensor against what is right, where it is wrong, and which mistake explains it."""
+
+import json
+
+import h5py
+import numpy as np
+import oracle
+import pytest
+from processes import peak
+
+from revseq_cli.ground.tensors import DataType
+
+SIZES, AXIS = (5, 4, 9, 3), 2
+EQUALS = "the output is the input: nothing is reversed"
+WHOLE = "whole lines are reversed, whatever their lengths are"
+
+
+def report(done, status):
+    assert done.status == status, done.err
+    return json.loads(done.out)
+
+
+@pytest.fixture
+def judged(revseq, tmp_path):
+    """Save A and the job, and return the report of `diff --job`."""
+
+    def run(a, x, n, axis=AXIS, *options, status=1, form=".npy"):
+        np.save(tmp_path / "a.npy", a)
+        np.save(tmp_path / "x.npy", x)
+        np.save(tmp_path / "n.npy", n)
+        if form != ".npy":
+            for name in "ax":
+                revseq("convert", f"{name}.npy", f"{name}{form}", "--overwrite").ok()
+        names = (f"a{form}", "--job", f"x{form}", "n.npy")
+        return report(revseq("diff", *names, "--axis", axis, "--json", *options), status)
+
+    return run
+
+
+def job(seed=0, most=12, sizes=SIZES, axis=AXIS, kind=np.uint32):
+    """Random values and lengths; some lengths are 0, some are above the axis size."""
+    rng = np.random.default_rng(seed)
+    of_lengths = [1 if d == axis else size for d, size in enumerate(sizes)]
+    lengths = rng.integers(0, most, of_lengths).astype(kind)
+    lengths.reshape(-1)[:3] = 0, most, 5
+    return oracle.random_values(rng, sizes, DataType.FLOAT32), lengths
+
+
+def made(x, n, axis, element):
+    """An output of which each line is made by `element`: of the line, its length, and the index."""
+    out = np.empty_like(x)
+    lines = np.moveaxis(x, axis, -1)
+    to = np.moveaxis(out, axis, -1)
+    lengths = np.moveaxis(n, axis, -1)[..., 0]
+    for place in np.ndindex(lengths.shape):
+        line, length = lines[place].view(np.uint32).tolist(), int(lengths[place])
+        to[place] = np.array([element(line, length, j) for j in range(len(line))], np.uint32).view(np.float32)
+    return out
+
+
+def right(line, length, j):
+    length = min(length, len(line))
+    return line[length - 1 - j] if j < length else line[j]
+
+
+MISTAKES = {
+    EQUALS: lambda line, _, j: line[j],
+    WHOLE: lambda line, _, j: line[-1 - j],
+    "a length of 0 is taken as the whole line": lambda line, length, j: right(line, length or len(line), j),
+    "lengths are one too small": lambda line, length, j: right(line, length - 1, j),
+    "lengths are one too large": lambda line, length, j: right(line, length + 1, j),
+    "lengths above the axis size are taken as 0": lambda line, n, j: right(line, n if n <= len(line) else 0, j),
+    "lengths above the axis size are taken modulo it": lambda line, n, j: right(
+        line, n if n <= len(line) else n % len(line), j
+    ),
+    "zeros behind the length: the rest of the line is not copied": lambda line, n, j: right(line, n, j) * (j < n),
+    "lines of length 0 are zeros, and not copied": lambda line, n, j: right(line, n, j) if n else 0,
+    "what is behind the length is reversed, too": lambda line, n, j: (line[: min(n, 9)][::-1] + line[n:][::-1])[j],
+    "lengths are not clamped: elements from outside of the line are zeros": lambda line, n, j: (
+        line[j] if j >= n else line[n - 1 - j] if n - 1 - j < len(line) else 0
+    ),
+    "lengths are not clamped: outside of the line, its last element is read": lambda line, n, j: (
+        line[j] if j >= n else line[min(n - 1 - j, len(line) - 1)]
+    ),
+    "elements are read one too far: at length - j, not at length - 1 - j": lambda line, n, j: (
+        line[j] if j >= n else [*line, 0][min(n, len(line)) - j]
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", [np.uint32, np.uint64])
+@pytest.mark.parametrize("name", MISTAKES)
+def test_each_mistake_is_named_alone(judged, name, kind):
+    x, n = job(kind=kind)
+    found = judged(made(x, n, AXIS, MISTAKES[name]), x, n)
+    assert found["mistakes"] == [name]
+
+
+def test_what_is_right_is_equal(judged):
+    x, n = job()
+    found = judged(made(x, n, AXIS, right), x, n, status=0)
+    assert (found["equal"], found["mistakes"], found["lines"]) == (True, [], 0)
+
+
+def test_the_low_32_bits(judged):
+    x, n = job(kind=np.uint64)
+    n[1, 2, 0, 1], n[0, 1, 0, 1] = 2**32, 2**40 + 3
+    wrong = oracle.reverse(x, n % 2**32, AXIS)
+    assert judged(wrong, x, n)["mistakes"] == ["only the low 32 bits of each length are used"]
+    assert judged(oracle.reverse(x, n, AXIS), x, n, status=0)["equal"]
+
+
+def test_lengths_that_are_clamped_before_they_are_made_smaller(judged):
+    x, n = job(most=12)
+    wrong = oracle.reverse(x, np.maximum(np.minimum(n, 9), 1) - 1, AXIS)
+    assert judged(wrong, x, n)["mistakes"] == ["lengths are one too small"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_another_error_gets_no_name(judged, seed):
+    x, n = job(seed)
+    wrong = oracle.reverse(x, n, AXIS)
+    wrong.view(np.uint32)[4, 3, seed, 2] ^= 1
+    found = judged(wrong, x, n)
+    assert (found["different"], found["mistakes"], found["lines"]) == (1, [], 1)
+    broken = made(x, n, AXIS, MISTAKES[WHOLE])
+    broken.view(np.uint32)[4, 3, seed, 2] ^= 1  # all but one element are explained
+    assert judged(broken, x, n)["mistakes"] == []
+
+
+def test_mistakes_that_cannot_be_told_apart_are_all_named(judged):
+    x, n = job(sizes=(4, 6), axis=1)
+    n[:] = 1
+    assert judged(oracle.reverse(x, n + 1, 1), x, n, 1)["mistakes"] == ["lengths are one too large"]
+    n[:] = 0
+    found = judged(x[:, ::-1].copy(), x, n, 1)["mistakes"]
+    assert found[:2] == [WHOLE, "a length of 0 is taken as the whole line"]
+
+
+@pytest.mark.parametrize(
+    ("axis", "batch", "name"),
+    [
+        (0, 1, "axis 0 is reversed with the batch axis 1, not 1 with 0"),
+        (2, 0, "axis 2 is reversed with the batch axis 0, not 1 with 0"),
+        (2, 1, "axis 2 is reversed with the batch axis 1, not 1 with 0"),
+    ],
+)
+def test_other_axes_with_a_batch_axis(judged, axis, batch, name):
+    x, n = (
+        oracle.random_values(np.random.default_rng(1), (6, 6, 7), DataType.INT16),
+        np.array([2, 6, 0, 3, 5, 4], np.uint32),
+    )
+    wide = np.expand_dims(n, [d for d in range(3) if d != batch]) + np.zeros(
+        [1 if d == axis else s for d, s in enumerate(x.shape)], np.uint32
+    )
+    found = judged(oracle.reverse(x, wide, axis), x, n, 1, "--batch-axis", 0)
+    assert found["mistakes"] == [name]
+
+
+def test_other_axes_without_one(judged):
+    x = oracle.random_values(np.random.default_rng(1), (6, 6), DataType.INT64)
+    n = np.array([[2], [6], [0], [3], [5], [4]], np.uint32)
+    turned = "axis 0 is reversed, not 1, with a length for each index of axis 1"
+    assert judged(oracle.reverse(x, n.T, 0), x, n, 1)["mistakes"] == [turned]
+    x = oracle.random_values(np.random.default_rng(1), (6, 5, 4), DataType.INT64)
+    n = np.broadcast_to(n[:, :, None] % 5, (6, 1, 4)).astype(np.uint32)
+    found = judged(oracle.reverse(x, np.broadcast_to(n[:, :, :1], (6, 5, 1)), 2), x, n, 1)
+    assert found["mistakes"] == ["axis 2 is reversed, not 1"]
+
+
+# Where
+
+
+def counted(a, b, n, axis):
+    """Lines, elements inside and elements behind that differ, one by one."""
+    lines, inside, behind = set(), 0, 0
+    for place in np.argwhere(a.view(np.uint32) != b.view(np.uint32)).tolist():
+        line = (*place[:axis], 0, *place[axis + 1 :])
+        lines.add(line)
+        inside += place[axis] < n[line]
+        behind += place[axis] >= n[line]
+    return [len(lines), inside, behind]
+
+
+@pytest.mark.parametrize("axis", range(4))
+@pytest.mark.parametrize("memory", ["1GiB", "3000"])
+def test_where_it_differs(judged, axis, memory):
+    x, n = job(axis, axis=axis)
+    b = oracle.reverse(x, n, axis)
+    a = b.copy()
+    chosen = np.random.default_rng(axis).random(a.shape) < 0.05
+    a.view(np.uint32)[chosen] ^= 7
+    found = judged(a, x, n, axis, "--memory", memory, "--engine", "serial")
+    assert [found[key] for key in ("lines", "inside", "behind")] == counted(a, b, n, axis)
+    assert found["different"] == chosen.sum()
+
+
+@pytest.mark.parametrize("form", [".npy", ".h5", ".npz"])
+@pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
+def test_engines_and_lines_that_are_cut(judged, form, engine):
+    x, n = job(sizes=(3, 4000), axis=1, most=5000)
+    b = oracle.expected(x, n, 1)
+    few = ("--memory", "200KB", "--engine", engine, "--jobs", 2)
+    assert judged(b, x, n, 1, *few, status=0, form=form)["equal"]
+    a = b.copy()
+    a.view(np.uint32)[1, [0, 3, 3999]] ^= 1
+    a.view(np.uint32)[2, 2000] ^= 1
+    found = judged(a, x, n, 1, *few, form=form)
+    assert [found[key] for key in ("different", "lines", "inside", "behind")] == [4, *counted(a, b, n, 1)]
+    assert found["mistakes"] == []
+    assert judged(np.ascontiguousarray(x[:, ::-1]), x, n, 1, *few, form=form)["mistakes"] == [WHOLE]
+
+
+def test_chunks_that_lines_cross(revseq, tmp_path):
+    x, n = job(sizes=(200, 300), axis=0, most=200)
+    for name, values, chunks in (("a", oracle.expected(x, n, 0), (7, 300)), ("x", x, (50, 11))):
+        with h5py.File(tmp_path / f"{name}.h5", "w") as f:
+            f.create_dataset("x", data=values, chunks=chunks, compression="gzip")
+    np.save(tmp_path / "n.npy", n)
+    for memory in ("1GiB", "1MB"):
+        revseq("diff", "a.h5", "--job", "x.h5", "n.npy", "--axis", 0, "--memory", memory).ok()
+
+
+@pytest.mark.parametrize("wrong", ["one", "all"])
+def test_a_large_job_in_little_memory(tmp_path, wrong):
+    sizes = (64, 1 << 20)
+    x = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, sizes)
+    a = np.lib.format.open_memmap(tmp_path / "a.npy", "w+", np.float32, sizes)
+    if wrong == "all":
+        a[:] = 1
+    a[63, 0] = 1
+    x[63, -1] = 0
+    np.save(tmp_path / "n.npy", np.full(64, 1 << 20, np.uint32))
+    few = ("--memory", "8MiB", "--jobs", 2)
+    out, memory, status = peak(
+        tmp_path, "diff", "a.npy", "--job", "x.npy", "n.npy", "--axis", 1, "--batch-axis", 0, *few
+    )
+    assert status == 1
+    assert f"in {1 if wrong == 'one' else 64} of 64 lines\nonly inside the reversed part" in out
+    assert memory < 100 << 10
