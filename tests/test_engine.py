@@ -461,3 +461,13 @@ def test_more_memory_is_never_too_little(tmp_path):
     for memory in range(900, 20_000, 25):
         assert arrange(job, Resources("serial", 1, memory)).need <= memory
     assert arrange(job, Resources("serial", 1, 8200)).need <= 8200
+
+
+def test_lines_of_contiguous_hdf5_are_cut_by_processes(revseq, tmp_path):
+    x, n = np.arange(12_000, dtype=np.float32).reshape(3, 4000), np.array([[5], [3000], [9999]], np.uint32)
+    np.save(tmp_path / "n.npy", n)
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f["x"] = x
+    few = ("--engine", "processes", "--jobs", 2, "--memory", "100KB")
+    revseq("run", "x.h5", "n.npy", "--axis", 1, "-o", "y.npy", *few).ok()
+    assert oracle.same_bits(np.load(tmp_path / "y.npy"), expected(x, n, 1))

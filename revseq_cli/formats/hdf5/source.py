@@ -90,6 +90,10 @@ class Hdf5Source(Source):
         self.path, self._unchanged = path, self.identity
         self.reads_in_parallel = self._raw is not None  # HDF5 itself has one lock for all threads
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What workers get: all but the origin, which is about new files, and holds objects that do not pickle."""
+        return {name: value for name, value in self.__dict__.items() if name != "origin"}
+
     def _as_raw(self, dataset: h5py.Dataset, path: str) -> RawTensor | None:
         """Where a contiguous dataset's elements lie in the file; None for a chunked one, or one without elements."""
         offset = None if self.chunks else dataset.id.get_offset()
