@@ -21,6 +21,7 @@ from revseq_cli.formats.storage.together import Together
 from revseq_cli.formats.zip_members import NewArchive
 from revseq_cli.ground.errors import FormatError
 from revseq_cli.passes import exports, jobs
+from revseq_cli.passes.assembly import Request
 
 ROLES = ("InputTensor", "SequenceLengthsTensor")
 OURS = [f"model.{role}.npy" for role in ROLES]
@@ -150,6 +151,16 @@ def test_models_with_other_commands_are_read(revseq, files, commands):
     assert revseq("run", "model.json").ok().out == revseq("run", "x.npy", "n.npy", "--axis", 1).ok().out
 
 
+def test_with_leading_sizes_of_1_the_files_are_new(revseq, files):
+    """Those that are there have other sizes in their headers."""
+    job = ("x.npy", "n.npy", "--axis", 1, "--rank", 4)
+    done = revseq("export", *job, "-o", "model.json", "--files", "--json").ok()
+    assert [each["path"] for each in json.loads(done.out)["files"]] == ["model.json", *OURS]
+    dxdispatch.run(files, "model.json")
+    revseq("run", *job, "-o", "y.npy").ok()
+    assert "{1,1,3,4}" in revseq("diff", TARGET, "y.npy").ok().out
+
+
 def test_one_file_is_both_tensors(revseq, tmp_path):
     np.save(tmp_path / "x.npy", np.ones((1, 1), np.uint32))
     done = revseq("export", "x.npy", "x.npy", "--axis", 1, "-o", "m.json", "--files", "--json").ok()
@@ -245,7 +256,7 @@ def test_the_model_gets_its_name_last(files, monkeypatch):
     take_name = NewFile.take_name
     monkeypatch.setattr(NewFile, "take_name", lambda file: (named.append(Path(file.name).name), take_name(file)))
     (files / "sub").mkdir()
-    job = jobs.load(jobs.Request(str(files / "x.npy"), str(files / "n.npy"), 1))
+    job = jobs.load(Request(str(files / "x.npy"), str(files / "n.npy"), 1))
     exports.write(job, files / "sub" / "model.json", False, zipped=False, overwrite=False)
     assert {*named[:-1]} == {*OURS}
     assert named[-1] == "model.json"
@@ -430,7 +441,7 @@ def test_every_command_notes_the_padding(revseq, tmp_path):
         told = revseq(*args).ok().err
         assert told.count(note) == (args != ("run", "m.json")), args
     assert note in revseq("show", "x.npy").ok().out
-    assert note in revseq("check", *job).ok().out.replace("\n", " ")
+    assert note in " ".join(revseq("check", *job).ok().out.split())
     for args in (
         ("run", *job, "-o", "a.npy"), ("convert", "x.npy", "b.npy"), ("diff", "x.npy", "z.npy"), ("check", *job),
         ("export", *job, "-o", "c.json"),
