@@ -24,7 +24,7 @@ from revseq_cli.report import tables
 from revseq_cli.report.results import Comparison
 
 SUFFIXES = [each.suffixes[0] for each in table.FORMATS]
-NO_JOB = {"Axis": None, "lines": None, "inside": None, "behind": None, "mistakes": [], "hint": ""}
+NO_JOB = {"Axis": None, "lines": None, "inside": None, "behind": None, "mistakes": [], "hint": "", "notes": []}
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 

@@ -108,7 +108,7 @@ def test_what_is_typed_stays(follow, files):
     assert told.endswith("Hint: revseq run x.npy n.npy --axis 1\n")
 
 
-@pytest.mark.parametrize("lengths", [[2, -5, 3, 7], [2.0, 5.0, 3.0, 7.0], [1, 2, 3]])
+@pytest.mark.parametrize("lengths", [[2, -5, 3, 7], [2.0, 5.5, 3.0, 7.0], [2, np.nan, 3, 7], [1j, 2, 3, 4], [1, 2, 3]])
 def test_no_hint_where_nothing_helps(revseq, files, lengths):
     np.save(files / "lengths.npy", np.array(lengths))
     done = revseq("run", "x.npy", "lengths.npy").refused("no axis is given")

@@ -74,7 +74,7 @@ _JOB_SETTINGS = (
     click.option(
         "--lengths-dtype",
         type=LENGTHS_TYPE,
-        help="The data type of text LENGTHS; other integers are cast to it exactly or refused.  [default: UINT32]",
+        help="The data type of text LENGTHS; other numbers are cast to it exactly or refused.  [default: UINT32]",
     ),
     click.option(
         "--batch-axis",

@@ -13,17 +13,14 @@ from revseq_cli.ground.errors import FormatError, UsageError, Words
 from revseq_cli.passes.lengths import View
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import Source, Ticket
     from revseq_cli.formats.regions import Region
     from revseq_cli.ground.tensors import DataType
 
-# The kinds of data types between which values are cast: lengths, and any tensor.
-_INTEGERS = ("int", "uint")
-_CAST_TO = ("float", *_INTEGERS)
+# The kinds of data types between which values are cast.
+_CAST_TO = ("float", "int", "uint")
 _CAST_FROM = (*_CAST_TO, "minifloat", "bool")
 
 
@@ -31,16 +28,13 @@ class CastSource(View):
     """Values in another data type; reading a region raises FormatError if one of its values does not fit.
 
     A value fits if it casts back to itself: a fraction is no integer, nor is -0.0. A NaN stays a NaN, perhaps with
-    other bits. `kinds` are the kinds of data types that are cast.
+    other bits. FormatError for complex values.
     """
 
-    def __init__(self, source: Source, data_type: DataType, kinds: Sequence[str] = _INTEGERS) -> None:
-        if source.desc.data_type.kind not in kinds:
-            wanted = "integers" if kinds == _INTEGERS else "numbers that are not complex"
-            raise FormatError(
-                f"DataType is {source.desc.data_type.name}", f"{wanted}, to be cast to {data_type.name}",
-                where=source.name,
-            )  # fmt: skip
+    def __init__(self, source: Source, data_type: DataType) -> None:
+        if source.desc.data_type.kind not in _CAST_FROM:
+            wanted = f"numbers that are not complex, to be cast to {data_type.name}"
+            raise FormatError(f"DataType is {source.desc.data_type.name}", wanted, where=source.name)
         super().__init__(source)
         self.encoded = source.encoded
         self.reads_in_parallel, self.chunks = source.reads_in_parallel, source.chunks
@@ -134,4 +128,4 @@ def cast(source: Source, data_type: DataType) -> Source:
             f"values are not cast to {data_type.name}", "FLOAT64, FLOAT32, FLOAT16, or a type of integers",
             Words.of("try {}", cast="FLOAT32"),
         )  # fmt: skip
-    return CastSource(source, data_type, _CAST_FROM)
+    return CastSource(source, data_type)

@@ -61,7 +61,7 @@ class Span:
 
 @dataclass(frozen=True)
 class SpanLengths:
-    """The step that finds the span of a block of lengths, integers of any type, for lines of these sizes."""
+    """The step that finds the span of a block of lengths, for lines of these sizes."""
 
     sizes: tuple[int, ...]
 
@@ -73,7 +73,7 @@ class SpanLengths:
 
 
 def span_of_lengths(lengths: Source, sizes: Iterable[int]) -> Span:
-    """The span of all lengths, of which there is at least one; they may be signed."""
+    """The span of all lengths, of which there is at least one."""
     spans: Iterator[Span] = _folded(lengths, SpanLengths(tuple(sizes)), Resources())
     return functools.reduce(Span.merged, spans)
 

@@ -10,11 +10,12 @@ import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.ground.errors import Choice, Choices, RevseqError, Settings
+from revseq_cli.ground.errors import Choice, Choices, FormatError, RevseqError, Settings
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import FeatureLevel, support, violations
 from revseq_cli.passes import folds
 from revseq_cli.passes.assembly import assemble
+from revseq_cli.passes.casts import CastSource
 
 if TYPE_CHECKING:
     from revseq_cli.passes.assembly import Parts
@@ -48,10 +49,12 @@ def choices(parts: Parts) -> Choices | None:
     """
     values, lengths, request = parts
     found = fits(values.sizes, lengths.sizes)
-    if not found or lengths.desc.data_type.kind not in ("int", "uint") or not values.desc.element_count:
+    if not found or not values.desc.element_count:
         return None
-    span = folds.span_of_lengths(lengths, sorted({values.sizes[fit.axis] for fit in found}))
-    if span.least < 0:
+    try:
+        whole = CastSource(lengths, DataType.UINT64)
+        span = folds.span_of_lengths(whole, sorted({values.sizes[fit.axis] for fit in found}))
+    except FormatError:  # a length that is negative or no integer, which no setting makes right
         return None
     asked = [_from_start(each, len(values.sizes)) for each in (request.axis, request.batch_axis)]
 
