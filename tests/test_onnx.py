@@ -221,6 +221,13 @@ def test_blocks(revseq, tmp_path, small, engine):
     assert oracle.same_bits(found, oracle.expected(values, np.load(small / "n.npy"), 1))
 
 
+@pytest.mark.parametrize("count", [0, 1, 126, 127, 128, 129, 16383, 16384])
+def test_lengths_of_fields_are_as_short_as_onnx_has_them(tmp_path, count):
+    values = np.arange(count, dtype=np.uint8)
+    write(tmp_path / "x.pb", values)
+    assert (tmp_path / "x.pb").read_bytes() == numpy_helper.from_array(values).SerializeToString()
+
+
 def test_sizes_without_elements_and_dimensions(tmp_path):
     for values in (np.zeros((0, 3), np.int8), np.float32(2.5).reshape(())):
         onnx.save_tensor(numpy_helper.from_array(values), tmp_path / "x.pb")
@@ -362,7 +369,7 @@ def data(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cases, "collect_testcases", lambda *_: NODE_TESTS)
         patch.setattr(node, "collect_testcases", lambda *_: [])  # onnx of before 2026 has them apart
-        cmd_tools.generate_data(argparse.Namespace(output=str(folder), clean=False, diff=False, op_type=None))
+        cmd_tools.generate_data(argparse.Namespace(output=str(folder), clean=True, diff=False, op_type=None))
     return folder / "node"
 
 
