@@ -88,6 +88,11 @@ REFUSED = {
 }
 
 
+# A job as it comes from a model: lengths of rank 1, one for each of 3 sequences of up to 5 steps of 2 features. A port of
+# the operator that takes each length as one too small gives PORTED.
+PORT = np.arange(1, 31, dtype=np.float32).reshape(3, 5, 2), np.array([5, 2, 3])
+PORTED = oracle.expected(PORT[0], np.repeat(PORT[1] - 1, 2).reshape(3, 1, 2), 1)
+
 # A test of ONNX's operator: its axes, input and lengths.
 ONNX_TEST = {"time_axis": 1, "batch_axis": 0}, INPUT.reshape(3, 4), np.array([2, 4, 3])
 
@@ -131,6 +136,9 @@ def write(folder, message_of):
         with h5py.File(folder / f"{name}.h5", "w", track_order=False) as file:
             file["input"], file["lengths"] = values, lengths
     write_onnx_test(folder / "onnx", *ONNX_TEST)
+    (folder / "port").mkdir(exist_ok=True)
+    for name, tensor in zip(("x", "lengths", "gpu"), (*PORT, PORTED), strict=True):
+        np.save(folder / "port" / f"{name}.npy", tensor)
     for sub in ("accepted", "refused"):
         (folder / sub).mkdir(exist_ok=True)
     for name, job in ACCEPTED.items():

@@ -68,7 +68,7 @@ def test_nothing_else_lies_there():
         f"{sub}/{name}"
         for sub, names in (("accepted", samples.ACCEPTED), ("refused", samples.REFUSED))
         for name in names
-    } | {"onnx/model", "onnx/test_data_set_0"}
+    } | {"onnx/model", "onnx/test_data_set_0", "port/x", "port/lengths", "port/gpu"}
     found = {f"{path.parent.name}/{path.stem}" for path in SAMPLES.glob("*/*")}
     assert found == known
 

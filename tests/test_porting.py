@@ -1,0 +1,44 @@
+"""README's first table, row by row: from a model's tensors to DirectML and back."""
+
+import json
+import re
+import shlex
+
+import dxdispatch
+import numpy as np
+import oracle
+import pytest
+import samples
+from conftest import ROOT, SAMPLES
+
+TABLE = re.search(r"^\| step \| type \|\n\|---\|---\|\n((?:\|.*\n)+)", (ROOT / "README.md").read_text(), re.MULTILINE)[
+    1
+]
+STEPS = [shlex.split(command)[1:] for command in re.findall(r"\| `(revseq [^`]*)` \|$", TABLE, re.MULTILINE)]
+RIGHT = oracle.expected(samples.PORT[0], np.repeat(samples.PORT[1], 2).reshape(3, 1, 2), 1)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "samples").symlink_to(SAMPLES)
+    return tmp_path
+
+
+def test_the_road(revseq, folder):
+    ask, level, run, export, compare, onnx = STEPS
+    hint = re.search(
+        r"^Hint: (?:for the first: )?revseq (.*)$", revseq(*ask).refused("no axis is given").err, re.MULTILINE
+    )
+    assert revseq(*shlex.split(hint[1])).ok().out.startswith("DML_FEATURE_LEVEL_5_0 accepts it")
+    assert revseq(*level).ok().out.startswith("DirectML accepts it from DML_FEATURE_LEVEL_4_0 on")
+    revseq(*run).ok()
+    assert oracle.same_bits(np.load(folder / "right.npy"), RIGHT)
+    revseq(*export).ok()
+    dxdispatch.run(folder, "job.json")
+    assert oracle.same_bits(np.load(folder / "job.OutputTensor.npy"), RIGHT)
+    assert "equal, 30 elements" in revseq(*compare).ok().out
+    np.save(folder / "job.OutputTensor.npy", samples.PORTED)
+    done = revseq(*compare, "--json")
+    assert done.status == 1
+    assert json.loads(done.out)["mistakes"] == ["lengths are one too small"]
+    assert revseq(*onnx).ok().out.endswith("1 example, 0 wrong\n")
