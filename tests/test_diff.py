@@ -1,7 +1,9 @@
 """`diff`: bits and values against NumPy's own comparison, across formats, block by block, and bad inputs."""
 
 import json
+import math
 import os
+from fractions import Fraction
 
 import h5py
 import ml_dtypes
@@ -15,9 +17,10 @@ from processes import peak
 from revseq_cli.formats import table
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.held import HeldSource
-from revseq_cli.ground.errors import TensorIOError
+from revseq_cli.ground.dtypes import data_type_of, dtype_of
+from revseq_cli.ground.errors import FormatError, TensorIOError
 from revseq_cli.ground.tensors import DataType
-from revseq_cli.passes import comparison, jobs
+from revseq_cli.passes import casts, comparison, jobs
 from revseq_cli.passes.arrangement import Resources
 from revseq_cli.passes.differences import Tolerance, differences
 from revseq_cli.report import tables
@@ -337,3 +340,269 @@ def test_a_file_that_changes_while_it_is_read(pair):
 def test_integers_are_held_against_the_bound_exactly(dtype, a, b, atol, rtol, equal):
     found = differences(np.array([a], dtype), np.array([b], dtype), Tolerance(atol, rtol), 1)
     assert (found.count == 0) is equal
+
+
+# Steps between numbers
+
+
+@pytest.mark.parametrize("data_type", [t for t in DataType if t.kind in ("float", "minifloat") and t.size <= 2])
+def test_ulp_counts_the_numbers_of_a_small_type(data_type):
+    values = np.arange(1 << (8 * data_type.size), dtype=f"u{data_type.size}").view(dtype_of(data_type))
+    with np.errstate(invalid="ignore"):
+        numbers = as_ml_dtypes(values).astype(np.float64)
+    order = np.argsort(numbers, kind="stable")[: np.count_nonzero(~np.isnan(numbers))]
+    values, numbers = values[order], numbers[order]
+    place = np.cumsum(np.concatenate([[0], np.diff(numbers) > 0]))  # -0.0 and 0.0 have one
+    near = np.random.default_rng(1).integers(0, len(values), 4000)
+    for other in (np.minimum(near + 3, len(values) - 1), np.maximum(near - 40, 0), near[::-1]):
+        apart = abs(place[other] - place[near])
+        for steps in (0, 1, 2, 3, 39, 40, 1 << 16):
+            found = differences(values[near], values[other], Tolerance(ulps=steps), 4000)
+            assert found.indices[:, 0].tolist() == np.flatnonzero(apart > steps).tolist()
+
+
+@pytest.mark.parametrize("code", ["f4", "f8", "c8", "c16"])
+def test_ulp_counts_the_numbers_of_a_large_type(code):
+    real = np.dtype({"c8": "f4", "c16": "f8"}.get(code, code))
+    limits = np.finfo(real)
+    start = np.array([0, -0.0, 1, 1.5, 2, limits.smallest_normal, -limits.smallest_subnormal, -1], real)
+    once = np.nextafter(start, real.type(np.inf))
+    twice = np.nextafter(once, real.type(np.inf))
+    for far, steps in ((once, 1), (twice, 2)):
+        a, b = (each.astype(code) if real == code else 1 + each.astype(code) * 1j for each in (start, far))
+        assert not differences(a, b, Tolerance(ulps=steps)).count
+        assert differences(a, b, Tolerance(ulps=steps - 1)).count == len(start)
+    assert differences(np.array([limits.max], real), np.array([np.inf], real), Tolerance(ulps=1)).count == 0
+    most = 2 * int(np.array(limits.max).view(f"u{real.itemsize}"))
+    ends = np.array([limits.max], real), np.array([-limits.max], real)
+    assert [differences(*ends, Tolerance(ulps=n)).count for n in (most - 1, most)] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "a", "b", "ulps", "equal"),
+    [
+        ("i8", 2**63 - 1, -(2**63), 2**64 - 2, False),
+        ("i8", 2**63 - 1, -(2**63), 2**64 - 1, True),
+        ("u1", 7, 9, 1, False),
+        ("u1", 9, 7, 2, True),
+        ("f4", np.nan, np.nan, 2**64 - 1, False),
+        ("f4", np.nan, np.inf, 2**64 - 1, False),
+    ],
+)
+def test_ulp_of_integers_and_of_what_is_no_number(dtype, a, b, ulps, equal):
+    found = differences(np.array([a], dtype), np.array([b], dtype), Tolerance(ulps=ulps))
+    assert (found.count == 0) is equal
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "options", "status"),
+    [
+        ("[1]", "[1.0000001]", ("--ulp", 1), 0),
+        ("[1]", "[1.0000001]", ("--ulp", 0), 1),
+        ("[1, 100]", "[1.0000001, 101]", ("--ulp", 1), 1),
+        ("[1, 100]", "[1.0000001, 101]", ("--ulp", 1, "--atol", 1), 0),
+        ("[0]", "[-0]", ("--ulp", 0), 0),
+        ("[nan]", "[nan]", ("--ulp", 9), 1),
+        ("[nan]", "[nan]", ("--ulp", 9, "--equal-nan"), 0),
+        ("[1]", "[3]", ("--ulp", 2, "--dtype", "INT8"), 0),
+        ("[1]", "[2]", ("--ulp", 0, "--dtype", "INT8"), 1),
+    ],
+)
+def test_ulp_beside_the_other_tolerances(revseq, a, b, options, status):
+    done = revseq("diff", a, b, *options)
+    assert (done.status, done.err) == (status, "")
+    assert ("add --equal-nan" in done.out) is ("nan" in a and "--equal-nan" not in options)
+
+
+# Casts
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "hint"),
+    [
+        ("FLOAT16", "FLOAT32", "FLOAT32"),
+        ("INT32", "FLOAT32", "FLOAT64"),
+        ("INT64", "UINT32", "INT64"),
+        ("INT16", "UINT8", "INT16"),
+        ("INT8", "FLOAT16", "FLOAT16"),
+        ("INT64", "FLOAT64", ""),
+        ("UINT64", "INT8", ""),
+        ("COMPLEX64", "FLOAT32", ""),
+    ],
+)
+def test_the_hint_names_a_type_that_holds_both(revseq, tmp_path, a, b, hint):
+    for name, data_type in (("a", a), ("b", b)):
+        np.savez(
+            tmp_path / f"{name}.npz", x=np.zeros(3, f"V{DataType[data_type].size}").view(dtype_of(DataType[data_type]))
+        )
+    done = revseq("diff", "a.npz", "b.npz", "--json")
+    assert report(done, 1)["hint"] == (f"add --as {hint}" if hint else "")
+    if hint:
+        revseq("diff", "a.npz", "b.npz", "--as", hint).ok()
+
+
+def test_a_type_that_holds_minifloats():
+    names = [t for t in DataType if t.kind == "minifloat"]
+    for a in names:
+        for b in names:
+            assert a is b or casts.common_type(a, b) is DataType.FLOAT32
+        assert casts.common_type(a, DataType.FLOAT64) is DataType.FLOAT64
+        assert casts.common_type(a, DataType.INT32) is DataType.FLOAT64
+        assert casts.common_type(a, DataType.INT64) is None
+
+
+@pytest.mark.parametrize("source", [t for t in DataType if t.kind in ("float", "int", "uint", "minifloat", "bool")])
+@pytest.mark.parametrize("target", [t for t in DataType if t.kind in ("float", "int", "uint")])
+def test_casts_are_exact_or_refused(source, target):
+    """Against fractions, one value after the other."""
+    values = oracle.random_values(np.random.default_rng(1), (300,), source)
+    if source.kind in ("float", "int", "uint"):
+        some = [0, 1, 2, 255, 2048, 2049, 65504, 65536, 2**24 + 1, 2**31, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1]
+        wide = np.array([*some, *(-each for each in some)], object)
+        if source.kind == "float":
+            with np.errstate(over="ignore"):
+                extra = np.array([*map(float, wide), 0.5, -0.0, np.inf, -np.inf], np.float64).astype(dtype_of(source))
+        else:
+            bounds = np.iinfo(dtype_of(source))
+            extra = np.array([each for each in wide if bounds.min <= each <= bounds.max], dtype_of(source))
+        values = np.concatenate([values, extra])
+    numbers = as_ml_dtypes(values).tolist()
+    cast = casts.cast(HeldSource("held", values, Storage("held", {})), target)
+    for i, number in enumerate(map(float if source.kind in ("float", "minifloat") else int, numbers)):
+        fits = cast_fits(number, target)
+        if source is target:
+            continue
+        ticket = cast.ticket((slice(i, i + 1),))
+        if not fits:
+            with pytest.raises(FormatError, match=rf" at \[{i}\] does not fit {target.name}"):
+                ticket.read()
+            continue
+        found = ticket.read()[0]
+        assert found.dtype == dtype_of(target)
+        assert found == number or (found != found and number != number)
+        assert np.signbit(found) == np.signbit(number) or number != number
+
+
+def cast_fits(number, target):
+    if not isinstance(number, float) or math.isfinite(number):
+        if target.kind == "float":
+            with np.errstate(over="ignore"):
+                nearest = dtype_of(target).type(number)
+            return bool(np.isfinite(nearest)) and Fraction(float(nearest)) == Fraction(number)
+        bounds = np.iinfo(dtype_of(target))
+        minus_zero = isinstance(number, float) and number == 0 and math.copysign(1, number) < 0
+        return Fraction(number).denominator == 1 and bounds.min <= number <= bounds.max and not minus_zero
+    return target.kind == "float"
+
+
+@pytest.mark.parametrize(
+    ("a", "options", "words"),
+    [
+        ("[1.5]", ("--as", "INT32"), ["A: 1.5 at [0] does not fit INT32", "an integer, -2147483648 to 2147483647"]),
+        ("[1, nan]", ("--as", "INT32"), ["A: nan at [1] does not fit INT32"]),
+        ("[0.1]", ("--as", "FLOAT16"), ["does not fit FLOAT16", "a number that it holds exactly"]),
+        ("[1]", ("--as", "BFLOAT16"), ["values are not cast to BFLOAT16", "try --as FLOAT32"]),
+        ("[1]", ("--as", "COMPLEX64"), ["values are not cast to COMPLEX64"]),
+        ("[1]", ("--as", "FLOAT31"), ["FLOAT31"]),
+        ("[1]", ("--ulp", "-1"), ["--ulp"]),
+        ("[1]", ("--ulp", "0.5"), ["--ulp"]),
+    ],
+)
+def test_casts_and_steps_that_are_refused(revseq, a, options, words):
+    revseq("diff", a, a, *options).refused(*words)
+
+
+# What DxDispatch prints
+
+
+def printed(values):
+    """As C++ prints them: six digits."""
+    return ", ".join("-nan(ind)" if each != each else f"{each:.6g}" for each in values.ravel().tolist())
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i2", "u2", "i4", "u4", "i8", "u8"])
+def test_as_printed(revseq, tmp_path, dtype):
+    values = oracle.random_values(np.random.default_rng(5), (7, 9), data_type_of(np.dtype(dtype)))
+    if dtype[0] == "f":
+        values.flat[:6] = np.nan, np.inf, -np.inf, -0.0, 1 / 3, 0.1015625
+        text = printed(values)
+    else:
+        text = ", ".join(map(str, values.ravel().tolist()))
+    np.save(tmp_path / "y.npy", values)
+    padding = ", 0" if values.itemsize == 2 else ""
+    log = f"Running on 'a GPU'\r\nResource 'x': 1, 2\r\nResource 'y': {text}{padding}\r\nDispatch 'reverse': 3 ms\r\n"
+    (tmp_path / "log.txt").write_text(log, newline="")
+    revseq("diff", "log.txt::y", "y.npy", "--as-printed").ok()
+    revseq("diff", "--as-printed", "--", "-::y", "y.npy", stdin=log.encode()).ok()
+    turned = values.copy()
+    turned[3] = values[3, ::-1]
+    np.save(tmp_path / "y.npy", turned)
+    found = report(revseq("diff", "log.txt::y", "y.npy", "--as-printed", "--json"), 1)
+    assert {each["index"][0] for each in found["first"]} == {3}
+    np.save(tmp_path / "x.npy", values)
+    lengths = "[[0], [0], [0], [9], [0], [0], [0]]"
+    (tmp_path / "log.txt").write_text(f"Resource 'y': {text if dtype[0] != 'f' else printed(turned)}\n")
+    job = ("--job", "x.npy", lengths, "--axis", 1, "--as-printed", "--json")
+    if dtype[0] == "f":
+        assert report(revseq("diff", "log.txt", *job), 0)["equal"]
+    else:
+        assert report(revseq("diff", "log.txt", *job), 1)["mistakes"][:1] == [
+            "the output is the input: nothing is reversed"
+        ]
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "equal"),
+    [
+        ("0.101562", 0.1015625, True),  # halfway: to even, as Windows rounds since 2020
+        ("0.101563", 0.1015625, True),  # away from zero, as it did before
+        ("0.101564", 0.1015625, False),
+        ("-0.101563", -0.1015625, True),
+        ("0.101563", 0.10156249, False),
+        ("1e+06", 1e6, True),
+        ("1e+006", 1e6, True),
+        ("100001", 100000.5, True),
+        ("100000", 100000.5, True),
+        ("0", -0.0, False),
+        ("-0", -0.0, True),
+        ("nan", np.nan, True),
+        ("-nan(ind)", np.nan, True),
+        ("nan(snan)", np.nan, True),
+        ("inf", np.inf, True),
+        ("-inf", np.inf, False),
+        ("1.79769e+308", np.finfo(np.float64).max, True),
+        ("4.94066e-324", 5e-324, True),
+    ],
+)
+def test_the_digits_that_are_printed(revseq, tmp_path, text, value, equal):
+    np.save(tmp_path / "y.npy", np.array([value]))
+    done = revseq("diff", "-", "y.npy", "--as-printed", stdin=f"Resource 'y': {text}\n".encode())
+    assert (done.status, done.err) == (0 if equal else 1, "")
+
+
+@pytest.mark.parametrize(
+    ("log", "name", "values", "words"),
+    [
+        ("", "log.txt", [1.5], ["has no line that DxDispatch prints", "leave out --as-printed"]),
+        ("Resource 'a': 1\nResource 'b': 2", "log.txt", [1.5], ["has 2 buffers: a, b", "try log.txt::b"]),
+        ("Resource 'a': 1\nResource 'b': 2", "log.txt::c", [1.5], ["has 0 buffers with the name c: a, b"]),
+        ("Resource 'a': 1\nResource 'a': 2", "log.txt::a", [1.5], ["has 2 buffers with the name a", "the last run"]),
+        ("Resource 'y': 1, 2", "log.txt", [1.5], ["has 2 elements", "1 of (Sizes:{1}, DataType:FLOAT64)"]),
+        ("Resource 'y': ", "log.txt", [1.5], ["its element 0 is ''"]),
+        ("Resource 'y': 1, x\x1b", "log.txt", [1.5, 2], ["its element 1 is 'x\\x1b'"]),
+        (
+            "Resource 'y': 1.5",
+            "log.txt",
+            np.array([1], "i4"),
+            ["its element 0 is '1.5'", "an integer from -2147483648"],
+        ),
+        ("Resource 'y': 65536", "log.txt", np.array([1], "u2"), ["an integer from 0 to 65535"]),
+        ("Resource 'y': 1", "log.txt", np.array([1], "i1"), ["DxDispatch prints INT8 as characters", "revseq export"]),
+        ("Resource 'y': 1", "log.txt", np.array([1], "c8"), ["DxDispatch does not print COMPLEX64"]),
+        ("Resource 'y': 1", "none.txt", [1.5], ["none.txt: no such file"]),
+    ],
+)
+def test_logs_that_are_refused(revseq, tmp_path, log, name, values, words):
+    np.save(tmp_path / "y.npy", np.array(values))
+    (tmp_path / "log.txt").write_text(log)
+    revseq("diff", name, "y.npy", "--as-printed").refused(*words)

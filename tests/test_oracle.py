@@ -238,3 +238,107 @@ def test_a_large_job_in_little_memory(tmp_path, wrong):
     assert status == 1
     assert f"in {1 if wrong == 'one' else 64} of 64 lines\nonly inside the reversed part" in out
     assert memory < 100 << 10
+
+
+def test_dask_and_a_whole_job(revseq, tmp_path):
+    x, n = job(sizes=(40, 50), axis=1)
+    for name, values in (("a", oracle.expected(x, n, 1)), ("x", x), ("n", n)):
+        np.save(tmp_path / f"{name}.npy", values)
+    few = ("--engine", "dask", "--jobs", 1, "--memory", "100KB")
+    revseq("diff", "a.npy", "--job", "x.npy", "n.npy", "--axis", 1, *few).ok()
+    (tmp_path / "e.txt").write_text(revseq("run", "x.npy", "n.npy", "--axis", 1, "--example").ok().out)
+    revseq("diff", "e.txt::OutputTensor", "--job", "e.txt").ok()
+    revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", "m.json").ok()
+    revseq("diff", "-", "--job", "m.json", stdin=(tmp_path / "a.npy").read_bytes()).ok()
+    assert revseq("diff", "e.txt::InputTensor", "--job", "e.txt").status == 1
+
+
+def test_what_is_told(revseq, tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(1, 9, dtype=np.float32).reshape(2, 4))
+    np.save(tmp_path / "a.npy", np.array([[4, 3, 2, 1], [8, 7, 6, 5]], np.float32))
+    done = revseq("diff", "a.npy", "--job", "x.npy", "[2, 4]", "--axis", 1, "--batch-axis", 0, "--first", 2)
+    assert (done.status, done.err) == (1, "")
+    assert done.out == (
+        "A:     (Sizes:{2,4}, DataType:FLOAT32)  a.npy\n"
+        "right: (Sizes:{2,4}, DataType:FLOAT32)  x.npy, reversed along axis 1\n"
+        "4 of 8 elements differ, in 1 of 2 lines\n"
+        "2 inside the reversed part, 2 behind it\n"
+        "every element of A is what this mistake gives:\n"
+        "  whole lines are reversed, whatever their lengths are\n"
+        "   index  A  right\n  [0, 0]  4      2\n  [0, 1]  3      1\n"
+        "largest |A - right|: 3\nlargest |A - right| / |right|: 2\n"
+    )
+    assert revseq("diff", "a.npy", "--job", "x.npy", "[4, 9]", "--axis", 1, "--batch-axis", 0, "--first", 0).ok()
+    found = revseq("diff", "a.npy", "--job", "x.npy", "[2, 4]", "--axis", 1, "--batch-axis", 0, "--first", 0)
+    assert "whole lines" in found.out
+    assert "[" not in found.out
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("a.npy", "--job"), ["1 tensor is given", "try revseq diff A --job INPUT LENGTHS"]),
+        (("a.npy", "--job", "x.npy", "--axis", 1), ["no lengths are given"]),
+        (("a.npy", "--job", "x.npy", "n.npy", "n.npy"), ["4 tensors are given"]),
+        (("a.npy", "--job", "x.npy", "n.npy"), ["no axis is given"]),
+        (("a.npy", "x.npy", "n.npy"), ["3 tensors are given", "--job INPUT LENGTHS"]),
+        (("-", "--job", "-", "n.npy", "--axis", 1), ["A and INPUT are both standard input"]),
+        (("-", "--job", "-", "-", "--axis", 1), ["A and INPUT and LENGTHS are standard input"]),
+        (("a.npy", "x.npy", "--axis", 1), ["--axis is about a job", "add --job"]),
+        (("a.npy", "x.npy", "--batch-axis", 1), ["--batch-axis is about a job"]),
+        (("a.npy", "x.npy", "--lengths-dtype", "UINT32"), ["--lengths-dtype is about a job"]),
+        (("a.npy", "x.npy", "--feature-level", "5_0"), ["--feature-level is about a job"]),
+        (("a.npy", "--job", "x.npy", "n.npy", "--axis", 0), ["Sizes"]),
+        (("a.npy", "--job", "x.npy", "n.npy", "--axis", 1, "--feature-level", "2_1"), ["DML_FEATURE_LEVEL_2_1"]),
+        (("a.npy", "--job", "x.npy", "n.npy", "--axis", 1, "--memory", "300"), ["try --memory"]),
+        (("a.npy", "x.npy", "--as", "FLOAT32", "--as-printed"), ["one of them"]),
+        (("a.npy", "x.npy", "--picture", "d.png"), ["--picture writes SVG", "try --picture d.svg"]),
+        (("a.npy", "x.npy", "--picture", "old.svg"), ["old.svg"]),
+    ],
+)
+def test_bad_input(revseq, tmp_path, args, words):
+    np.save(tmp_path / "x.npy", np.zeros((30, 40), np.float32))
+    np.save(tmp_path / "a.npy", np.zeros((30, 40), np.float32))
+    np.save(tmp_path / "n.npy", np.zeros((30, 1), np.uint32))
+    (tmp_path / "old.svg").write_text("old")
+    before = sorted(tmp_path.iterdir())
+    revseq("diff", *args).refused(*words)
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "old.svg").read_text() == "old"
+
+
+# Pictures
+
+
+def test_a_picture_marks_what_differs(revseq, tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(1000, 1012).reshape(3, 4))
+    a = np.load(tmp_path / "x.npy")
+    a[1, 2] = 7777
+    np.save(tmp_path / "a.npy", a)
+    for name, rest in (("pair", ("x.npy",)), ("job", ("--job", "x.npy", "[[0], [1], [0]]", "--axis", 1))):
+        done = revseq("diff", "a.npy", *rest, "--picture", f"{name}.svg", "--json")
+        assert report(done, 1)["different"] == 1
+        svg = (tmp_path / f"{name}.svg").read_text()
+        marked = svg.split('class="')
+        assert len([each for each in marked if "7777" in each or "1006" in each]) == 2
+        colours = {each.split('"')[0] for each in marked if "7777" in each or "1006" in each}
+        assert len(colours) == 1
+        assert not [each for each in marked if each.split('"')[0] in colours and ("1005" in each or "1007" in each)]
+        assert "1&#160;of&#160;12&#160;elements&#160;differ" in svg
+    assert "right" in (tmp_path / "job.svg").read_text()
+    revseq("diff", "a.npy", "x.npy", "--picture", "pair.svg").refused("pair.svg")
+    assert revseq("diff", "a.npy", "x.npy", "--picture", "pair.svg", "--overwrite").status == 1
+    done = revseq("diff", "a.npy", "[1]", "--picture", "no.svg")
+    assert (done.status, done.err) == (1, "Note: no picture is drawn: the tensors have other sizes or data types\n")
+    assert not (tmp_path / "no.svg").exists()
+
+
+def test_a_picture_of_a_large_tensor_is_shortened(revseq, tmp_path):
+    values = np.zeros((50, 60, 70), np.int32)
+    np.save(tmp_path / "x.npy", values)
+    values[49, 0, 0] = 987
+    np.save(tmp_path / "a.npy", values)
+    assert revseq("diff", "a.npy", "x.npy", "--picture", "d.svg").status == 1
+    svg = (tmp_path / "d.svg").read_text()
+    assert "of&#160;210,000&#160;elements" in svg
+    assert len(svg) < 200_000

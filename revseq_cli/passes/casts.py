@@ -74,8 +74,10 @@ class _CastTicket:
 
 def _fits(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[np.bool_]:
     """Which values the dtype holds exactly."""
+    if values.dtype.kind == "b":
+        return np.ones(values.shape, np.bool_)
     with np.errstate(all="ignore"):
-        if dtype.kind in "iu" and values.dtype.kind in "biu":
+        if dtype.kind in "iu" and values.dtype.kind in "iu":
             # NumPy compares exactly even with a Python integer that the values' data type does not have.
             bounds = np.iinfo(dtype)
             inside: NDArray[np.bool_] = (values >= bounds.min) & (values <= bounds.max)
@@ -85,8 +87,6 @@ def _fits(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[np.bool_]:
             same: NDArray[np.bool_] = (back == values) | np.isnan(values)
             return same
         floats, integer = (values, dtype) if dtype.kind in "iu" else (values.astype(dtype), values.dtype)
-        if integer.kind == "b":
-            return np.ones(values.shape, np.bool_)
         # The bounds are powers of 2 or 0, or too large for the floats. Beyond them a cast to integers is undefined.
         bounds = np.iinfo(integer)
         wide = floats.astype(np.float64)  # FLOAT16 would round the bounds

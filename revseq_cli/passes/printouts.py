@@ -42,7 +42,7 @@ def load(text: str, desc: TensorDesc) -> Source:
         )  # fmt: skip
     reference = Reference.input(text, "text", "A")
     where = reference.text.name
-    tokens = printouts.elements(reference.text.text, reference.key, where)
+    tokens = printouts.elements(reference.text.text, reference.key, reference.path, where)
     extra = len(tokens) - desc.element_count
     if not 0 <= extra * data_type.size <= _PADDING:
         raise FormatError(f"has {len(tokens)} elements", f"{desc.element_count} of {desc}", where=where)

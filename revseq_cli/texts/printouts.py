@@ -7,10 +7,11 @@ that floats have six significant digits, and integers all of theirs. Windows has
 from __future__ import annotations
 
 import re
+import shlex
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import TYPE_CHECKING
 
-from revseq_cli.ground.errors import FormatError, listed, printable
+from revseq_cli.ground.errors import FormatError, Words, listed, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,19 +23,24 @@ _INTEGER = re.compile(r"-?\d+", re.ASCII)
 _DIGITS = 6
 
 
-def elements(text: str, key: str | None, where: str) -> list[str]:
-    """The elements of the buffer `key`, or of the only one in the log; FormatError if it is not there exactly once."""
+def elements(text: str, key: str | None, path: str, where: str) -> list[str]:
+    """The elements of the buffer `key`, or of the only one in the log; FormatError if it is not there exactly once.
+
+    `path` is what a user types for the text, and `where` its name in messages.
+    """
     buffers = _RESOURCE.findall(text.replace("\r\n", "\n"))
     if not buffers:
         raise FormatError(
             "has no line that DxDispatch prints for a buffer", "a line such as: Resource 'OutputTensor': 1, 2, 3",
-            "leave it out if A is a tensor in a format of its own", where,
+            Words.of("leave out {} if A is a tensor in a format of its own", as_printed=""), where,
         )  # fmt: skip
     names = [name for name, _ in buffers]
     chosen = [values for name, values in buffers if key in (None, name)]
     if len(chosen) != 1:
-        found = f"has {len(chosen)} buffers" if key is None else f"has {len(chosen)} buffers with the name {key}"
-        raise FormatError(f"{found}: {listed(names)}", "one, or its name behind ::", where=where)
+        found = f"has {len(chosen)} buffers{'' if key is None else f' with the name {printable(key)}'}: {listed(names)}"
+        typed = f"{'-- ' if path.startswith('-') else ''}{shlex.quote(f'{path}::{names[-1]}')}"
+        hint = f"try {typed}" if names.count(names[-1]) == 1 else "keep the last run alone"
+        raise FormatError(found, "one buffer, by its name behind ::", hint, where)
     return [each.strip() for each in chosen[0].split(",")]
 
 
@@ -57,7 +63,7 @@ def integers(tokens: Sequence[str], least: int, most: int, where: str) -> list[i
 def _no_number(
     tokens: Sequence[str], i: int, where: str, wanted: str = "a number as DxDispatch prints it"
 ) -> FormatError:
-    return FormatError(f"its element {i} is {printable(tokens[i][:40])!r}", wanted, where=where)
+    return FormatError(f"its element {i} is '{printable(tokens[i][:40])}'", wanted, where=where)
 
 
 def rounded(number: float, printed: float) -> float:
