@@ -157,6 +157,14 @@ def test_other_axes_with_a_batch_axis(judged, axis, batch, name):
     assert found["mistakes"] == [name]
 
 
+def test_lengths_of_64_bits_that_are_bound_as_32_bits(judged):
+    x, n = oracle.random_values(np.random.default_rng(1), (5, 7), DataType.FLOAT16), np.array([4, 3, 7, 2, 5])
+    read = np.frombuffer(n.astype("<i8").tobytes(), "<u4")[:5]
+    assert read.tolist() == [4, 0, 3, 0, 7]
+    found = judged(oracle.reverse(x, read[:, None], 1), x, n, 1, "--batch-axis", 0, "--lengths-dtype", "UINT32")
+    assert found["mistakes"] == ["lengths of 64 bits are read as twice as many of 32 bits"]
+
+
 def test_other_axes_without_one(judged):
     x = oracle.random_values(np.random.default_rng(1), (6, 6), DataType.INT64)
     n = np.array([[2], [6], [0], [3], [5], [4]], np.uint32)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from revseq_cli.formats.held import HeldSource
 from revseq_cli.operator import kernel
 from revseq_cli.passes.lengths import View, WidenedSource
 from revseq_cli.passes.reversal import Computed, Reversed, lengths_of
@@ -87,8 +88,19 @@ def suspects(job: Job, *, whole_lines: bool) -> Iterator[Suspect]:
         yield Suspect(name, _Zeroed(job, number))
     for number, (name, _) in enumerate(_ELEMENTS if whole_lines else ()):
         yield Suspect(name, _Misplaced(job, number))
-    for name, other in _other_axes(job):
+    for name, other in (*_halves(job), *_other_axes(job)):
         yield Suspect(name, Reversed(other))
+
+
+def _halves(job: Job) -> Iterator[tuple[str, Job]]:
+    """The job where INT64 lengths, one for each index of the batch axis, are bound as UINT32: their halves in turn."""
+    lengths = job.lengths
+    if isinstance(lengths, WidenedSource) and job.batch_axis is not None:
+        narrow = lengths.source
+        halves = narrow.read().astype("<u8").view("<u4")[: narrow.sizes[0]]
+        held = HeldSource(narrow.name, halves.astype(np.uint32), narrow.storage)
+        wide = WidenedSource(held, job.values.sizes, job.axis, job.batch_axis)
+        yield "lengths of 64 bits are read as twice as many of 32 bits", replace(job, lengths=wide)
 
 
 def _other_axes(job: Job) -> Iterator[tuple[str, Job]]:
