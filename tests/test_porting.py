@@ -8,8 +8,9 @@ import dxdispatch
 import numpy as np
 import oracle
 import pytest
-import samples
 from conftest import ROOT, SAMPLES
+
+import samples
 
 TABLE = re.search(r"^\| step \| type \|\n\|---\|---\|\n((?:\|.*\n)+)", (ROOT / "README.md").read_text(), re.MULTILINE)[
     1
