@@ -89,7 +89,7 @@ def suspects(job: Job, *, whole_lines: bool) -> Iterator[Suspect]:
     for number, (name, _) in enumerate(_ELEMENTS if whole_lines else ()):
         yield Suspect(name, _Misplaced(job, number))
     for name, other in (*_halves(job), *_other_axes(job)):
-        yield Suspect(name, Reversed(other))
+        yield Suspect(name, _Elsewhere(job, other))
 
 
 def _halves(job: Job) -> Iterator[tuple[str, Job]]:
@@ -146,21 +146,49 @@ class _Change:
         return _LENGTHS[self.mistake][1](lengths.read().astype(np.uint64), self.size)
 
 
+class NoOutputError(Exception):
+    """The mistake cannot have been made, since the lengths do not do for it."""
+
+
+class _Elsewhere(Reversed):
+    """The output of another job; NoOutputError where that takes one length in the place of several that differ."""
+
+    def __init__(self, job: Job, other: Job) -> None:
+        super().__init__(other)
+        self._lengths = job.lengths
+        self._merges = isinstance(other.lengths, _Along) and not other.lengths.turned
+        self._own = job.axis
+
+    def ticket(self, region: Region) -> Ticket:
+        """A ticket that compares the lengths, if need be, and computes the output."""
+        output = super().ticket(region)
+        if not self._merges:
+            return output
+        own = lengths_of(region, self._own)
+        return Computed(_same, (output, *map(self._lengths.ticket, (own, lengths_of(own, self.job.axis)))))
+
+
+def _same(output: Ticket, lengths: Ticket, first: Ticket) -> NDArray[Any]:
+    if not (lengths.read() == first.read()).all():
+        raise NoOutputError
+    return output.read()
+
+
 class _Along(View):
     """Lengths for another axis: those at its first index, for each index of the job's axis; or with axes `turned`."""
 
     def __init__(self, job: Job, axis: int, *, turned: bool) -> None:
         super().__init__(job.lengths)
         self.sizes = tuple(1 if d == axis else size for d, size in enumerate(job.values.sizes))
-        self._axes, self._turned = (job.axis, axis), turned
+        self._axes, self.turned = (job.axis, axis), turned
 
     def ticket(self, region: Region) -> Ticket:
         """A ticket that reads lengths of the job, and repeats or turns them."""
         own, axis = self._axes
         part = list(region)
-        part[own], part[axis] = slice(0, 1), region[own] if self._turned else slice(0, 1)
+        part[own], part[axis] = slice(0, 1), region[own] if self.turned else slice(0, 1)
         sizes = tuple(each.stop - each.start for each in region)
-        return Computed(_Turn(self._axes, self._turned, sizes), (self.source.ticket(tuple(part)),))
+        return Computed(_Turn(self._axes, self.turned, sizes), (self.source.ticket(tuple(part)),))
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from revseq_cli.passes import mistakes
 from revseq_cli.passes.arrangement import arrange_oracle
@@ -17,6 +17,8 @@ from revseq_cli.passes.tasks import Task, elements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import Source, Ticket
     from revseq_cli.formats.regions import Region
@@ -85,7 +87,13 @@ class _Contradicted:
     def __call__(self, a: Ticket) -> list[int]:
         """The keys of those that differ; they are computed one after the other."""
         values = a.read()
-        return [key for key, each in self.outputs.items() if differences(values, each.read(), self.tolerance, 0).count]
+        return [key for key, each in self.outputs.items() if not self._explains(values, each)]
+
+    def _explains(self, values: NDArray[Any], output: Ticket) -> bool:
+        try:
+            return not differences(values, output.read(), self.tolerance, 0).count
+        except mistakes.NoOutputError:
+            return False
 
 
 @contextlib.contextmanager
