@@ -148,7 +148,7 @@ def job(tmp_path):
     """4 MiB in lines of 1024, their lengths, the output they must get, and an old one."""
     rng = np.random.default_rng(2)
     values = rng.integers(0, 2**32, (1 << 10, 1 << 10), np.uint32)
-    lengths = rng.integers(0, 1 << 11, (1 << 10, 1), np.uint32)
+    lengths = rng.integers(0, (1 << 10) + 1, (1 << 10, 1), np.uint32)
     np.save(tmp_path / "x.npy", values)
     np.save(tmp_path / "n.npy", lengths)
     (tmp_path / "y.npy").write_bytes(b"old")

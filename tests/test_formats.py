@@ -561,9 +561,14 @@ class TestCast:
         with pytest.raises(FormatError, match="does not fit UINT32"):
             CastSource(values, DataType.UINT32).read()
 
-    def test_floats_are_refused(self):
-        with pytest.raises(FormatError, match="DataType is FLOAT64"):
-            CastSource(held(np.array([1.0])), DataType.UINT32)
+    def test_floats_are_cast_if_they_are_whole(self):
+        assert CastSource(held(np.array([1.0, 3.0])), DataType.UINT32).read().tolist() == [1, 3]
+        with pytest.raises(FormatError, match=r"2\.5 at \[1\] does not fit UINT32"):
+            CastSource(held(np.array([1, 2.5])), DataType.UINT32).read()
+
+    def test_complex_numbers_are_refused(self):
+        with pytest.raises(FormatError, match="DataType is COMPLEX128"):
+            CastSource(held(np.array([1 + 0j])), DataType.UINT32)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from revseq_cli.formats.hdf5 import source
 from revseq_cli.ground.errors import RevseqError
 
 VALUES = np.arange(12.0).reshape(3, 4)
-LENGTHS = np.array([[2], [0], [9]], "u4")
+LENGTHS = np.array([[2], [0], [4]], "u4")
 RUN = ("run", "x.h5", "n.npy", "--axis", 1, "--feature-level", "none", "--verify", "-o", "y.h5")
 
 

@@ -275,7 +275,7 @@ def test_diff_of_words(revseq, tmp_path):
     pair = ("diff", "a.safetensors", "b.npy", "--dtype", "BFLOAT16")
     found = revseq(*pair)
     assert (found.status, found.err) == (1, "")
-    assert "1 of 4 elements differ\n  [1]  2  2.016\nlargest |A - B|: 0.015625\n" in found.out
+    assert "1 of 4 elements differ\n  index  A      B\n    [1]  2  2.016\nlargest |A - B|: 0.015625\n" in found.out
     assert revseq(*pair, "--equal-nan", "--atol", "0.02").status == 0
     assert "[3]  nan  nan" in revseq(*pair, "--atol", "0.02").out
 

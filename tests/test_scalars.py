@@ -124,7 +124,7 @@ def test_diff_of_scalars(revseq, tmp_path):
         np.save(tmp_path / f"{name}.npy", np.array(value))
     found = revseq("diff", "a.npy", "b.npy")
     assert found.status == 1
-    assert "1 of 1 elements differ\n  []  1  1.5\nlargest |A - B|: 0.5\n" in found.out
+    assert "1 of 1 elements differ\n  index  A    B\n     []  1  1.5\nlargest |A - B|: 0.5\n" in found.out
     assert revseq("diff", "a.npy", "b.npy", "--atol", 1).status == 0
     assert revseq("diff", "nan.npy", "nan.npy", "--atol", 1).status == 1
     np.save(tmp_path / "one.npy", np.array([1.0]))
