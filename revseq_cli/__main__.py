@@ -12,11 +12,10 @@ if _signal.getsignal(_signal.SIGINT) is not _signal.SIG_IGN:
 import contextlib
 import io
 import os
-import stat
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from revseq_cli.ground import stopping
+from revseq_cli.ground import stopping, system
 
 if TYPE_CHECKING:
     from revseq_cli.ground.errors import RevseqError
@@ -68,19 +67,14 @@ class _OutputStream(io.FileIO):
 
     def __init__(self, number: int) -> None:
         super().__init__(number, "w", closefd=False)
-        # An error of standard error itself cannot be reported anywhere.
-        self._ignored = OSError if number == _STDERR else BrokenPipeError
-        self._may_block = os.name == "posix" and _may_block(number)
+        self._may_block = system.may_block(number)
 
     def _part(self, data: Any) -> memoryview:  # noqa: ANN401 - any buffer
         """Wait until the reader takes data, checking for signals; then the bytes to write without blocking."""
-        import select  # few commands need it
-
-        ready = select.poll()
-        ready.register(self, select.POLLOUT)
-        while not ready.poll(1000 * stopping.PATIENCE):
+        data = memoryview(data).cast("B")
+        while (part := system.ready_part(self.fileno(), data, stopping.PATIENCE)) is None:
             stopping.check()
-        return memoryview(data).cast("B")[: select.PIPE_BUF]
+        return part
 
     def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
         """Write some bytes of `data`; how many, or all if an error is ignored."""
@@ -88,27 +82,20 @@ class _OutputStream(io.FileIO):
             if self._may_block and stopping.is_deferred():
                 data = self._part(data)
             return super().write(data)
-        except self._ignored:
-            return memoryview(data).nbytes
-
-
-def _may_block(number: int) -> bool:
-    """Whether writing may wait for a reader, as for a pipe or a terminal; False for a descriptor that fstat refuses."""
-    try:
-        mode = os.fstat(number).st_mode
-    except OSError:
-        return False
-    return not (stat.S_ISREG(mode) or stat.S_ISBLK(mode))
+        except OSError as e:
+            # An error of standard error itself cannot be reported anywhere.
+            if self.fileno() == _STDERR or system.is_reader_gone(e):
+                return memoryview(data).nbytes
+            raise
 
 
 def _text_stream(stream: Any) -> io.TextIOWrapper:  # noqa: ANN401 - what Python has opened
     """A text stream on an _OutputStream; characters that its encoding lacks become backslash escapes."""
-    if os.name == "nt" and stream.isatty():  # Python has a special writer for the console of Windows
+    if not (encoding := system.text_encoding(stream)):
         return stream  # type: ignore[no-any-return]
     raw = io.BufferedWriter(_OutputStream(stream.fileno()))
-    return io.TextIOWrapper(
-        raw, stream.encoding, "backslashreplace", line_buffering=stream is sys.stderr or stream.isatty()
-    )
+    lines = stream is sys.stderr or stream.isatty()
+    return io.TextIOWrapper(raw, encoding, "backslashreplace", newline="\n", line_buffering=lines)
 
 
 def _run() -> int:

@@ -152,12 +152,18 @@ def answer(running):
             connection.sendall(str(os.waitstatus_to_exitcode(found[1])).encode())
 
 
+def load(package):
+    """Import all modules of a package, but for those of another system."""
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if module.name not in ("revseq_cli.ground.windows", "revseq_cli.ground.kernel32"):
+            importlib.import_module(module.name)
+
+
 def serve(listener):
     """Until whoever started it is gone."""
     import revseq_cli
 
-    for module in pkgutil.walk_packages(revseq_cli.__path__, "revseq_cli."):
-        importlib.import_module(module.name)  # so that a run takes a moment, and no import is what fails
+    load(revseq_cli)  # so that a run takes a moment, and no import is what fails
     for name in ("rich.console", "rich.table", "zarr"):
         with contextlib.suppress(ImportError):  # zarr is an extra
             importlib.import_module(name)

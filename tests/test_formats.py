@@ -25,7 +25,7 @@ from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.onnx import source as onnx_source
 from revseq_cli.formats.storage import positioned
-from revseq_cli.ground import minifloats
+from revseq_cli.ground import minifloats, system
 from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.passes.casts import CastSource
@@ -624,7 +624,7 @@ class TestLargeWrites:
     @pytest.fixture(params=["direct", "no such way", "refused"])
     def way(self, request, monkeypatch):
         if request.param == "no such way":
-            monkeypatch.setattr(positioned, "_DIRECT", 0)
+            monkeypatch.setattr(system, "DIRECT", 0)
         if request.param == "refused":
             pwrite = os.pwrite
 

@@ -21,7 +21,7 @@ from revseq_cli.formats import npy, registry
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.newfile import NewFile
 from revseq_cli.formats.storage.together import Together
-from revseq_cli.ground import stopping
+from revseq_cli.ground import stopping, system
 from revseq_cli.ground.errors import TensorIOError
 
 X = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
@@ -350,7 +350,7 @@ def test_the_file_of_a_sink_gets_its_name_alone_or_together(files, monkeypatch, 
         with sink:
             sink.receive(sink.outlet().deliver(tuple(slice(0, size) for size in source.sizes), source.read()))
             assert not (files / "y.npy").exists()
-            monkeypatch.setattr(positioned, "flush_directory", refuse)
+            monkeypatch.setattr(system, "flush_folder", refuse)
         assert (files / "y.npy").exists() == alone
     note = f"{files / 'y.npy'} is written, but its folder could not be flushed: Input/output error"
     assert (list(sink.notes), together.notes) == (([note], []) if alone else ([], [note]))
@@ -363,7 +363,7 @@ def test_what_cannot_be_tidied_up_after_the_names_are_given_is_a_note(files, mon
 
     a, b = (NewFile(str(files / name), overwrite=False) for name in ("a.npy", "b.npy"))
     with Together(a, b) as together:
-        monkeypatch.setattr(positioned, "flush_directory", refuse)
+        monkeypatch.setattr(system, "flush_folder", refuse)
         monkeypatch.setattr(b, "remove", refuse)
     assert together.notes == [
         f"{a.name} is written, but its folder could not be flushed: Input/output error",

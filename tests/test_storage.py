@@ -13,7 +13,7 @@ from folders import content
 from revseq_cli.formats.storage import newfile, positioned
 from revseq_cli.formats.storage.newfile import NewFile, NewFolder, Scratch, copy_file
 from revseq_cli.formats.storage.together import Together
-from revseq_cli.ground import stopping
+from revseq_cli.ground import stopping, system
 from revseq_cli.ground.errors import TensorIOError
 from revseq_cli.report.words import spelled
 
@@ -118,7 +118,7 @@ def test_a_folder_that_takes_no_files(folder, monkeypatch, old, read_only, words
         Path("y.npy").touch()
     asked = []
     monkeypatch.setattr(os, "access", lambda path, mode: asked.append((str(path), mode)))
-    monkeypatch.setattr(positioned, "is_read_only", lambda _: read_only)
+    monkeypatch.setattr(system, "is_read_only", lambda _: read_only)
     with pytest.raises(TensorIOError, match=f"cannot write: {words}"):
         NewFile("y.npy", overwrite=True)
     assert asked == [(str(folder), os.W_OK | os.X_OK)]
@@ -359,7 +359,7 @@ def test_no_descriptor_is_left(folder, monkeypatch):
     with positioned.opened_to_write("x", "x"):
         pass
     positioned.flush("x")
-    positioned.flush_directory(Path())
+    system.flush_folder(".")
     with Together(file := NewFile("y", overwrite=False)):
         file.write(DATA)
         file.fill_from("x", unchanged)

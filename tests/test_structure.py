@@ -128,10 +128,30 @@ def test_only_commands_and_the_boundary_know_click():
             assert "click" not in packages(path), path
 
 
-def test_only_one_module_knows_the_operating_system():
+SYSTEM = re.compile(
+    r"\bos\.(pread|pwrite|preadv|posix_\w+|ftruncate|fsync|fchown|fchmod|link|statvfs|copy_file_range|name\b|O_(?!RDONLY|WRONLY))"
+    r"|\bsys\.platform|\bhasattr\((os|signal)\b|\b(import|from) (fcntl|ctypes|msvcrt|shlex)\b|\bpthread_sigmask|\bsetitimer"
+)
+
+
+def test_only_the_modules_of_the_system_know_it():
+    """And the allocator's, which is about one C library."""
     for path in PACKAGE.rglob("*.py"):
-        if path.stem != "positioned":
-            assert not re.search(r"\bos\.(pread|pwrite|preadv|posix_\w+|ftruncate)\b", path.read_text()), path
+        if path.stem not in ("system", "posix", "windows", "kernel32", "allocator"):
+            assert not SYSTEM.search(path.read_text()), path
+
+
+def test_both_systems_have_the_same_functions_and_facts():
+    """With the same parameters: what one of them has alone would be missed on the other."""
+    found = []
+    for name in ("posix", "windows"):
+        body = ast.parse((PACKAGE / "ground" / f"{name}.py").read_text()).body
+        functions = {node.name: ast.unparse(node.args) for node in body if isinstance(node, ast.FunctionDef)}
+        targets = [each for node in body if isinstance(node, ast.Assign) for each in node.targets]
+        names = [each for target in targets for each in (target.elts if isinstance(target, ast.Tuple) else [target])]
+        facts = {each.id: "a fact" for each in names}
+        found.append({name: what for name, what in {**functions, **facts}.items() if not name.startswith("_")})
+    assert found[0] == found[1]
 
 
 def test_only_one_module_imports_h5py():

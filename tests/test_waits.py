@@ -413,13 +413,13 @@ def test_a_process_that_starts_leaves_the_mask_of_signals(tmp_path):
     """Python's tracker, which comes with the first process, lets signals in again; a worker would answer Ctrl-C."""
     script = """
 import signal
-from revseq_cli.ground import stopping
+from revseq_cli.ground import stopping, system
 from revseq_cli.ground.processes import Process, start_tracker
 from revseq_cli.passes.engines.processes import _do
 from revseq_cli.passes.engines.threads import Threads
 stopping.watch()
 start_tracker()
-with stopping.masked():
+with system.masked():
     from multiprocessing import resource_tracker
     resource_tracker.ensure_running()
     assert {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} <= signal.pthread_sigmask(signal.SIG_BLOCK, [])

@@ -11,6 +11,7 @@ import click
 
 from revseq_cli.commands import base, options, pictures
 from revseq_cli.formats import table
+from revseq_cli.ground import system
 from revseq_cli.ground.errors import UsageError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.ground import processes, stopping
+from revseq_cli.ground import processes, stopping, system
 from revseq_cli.ground.errors import EngineError
 
 if TYPE_CHECKING:
@@ -177,14 +177,12 @@ def _is_named(temporary: str, output: str) -> bool:
 
 def _method() -> str:
     """The fastest method that is safe: fork if neither HDF5 nor another thread is in the process, else spawn."""
-    tasks = Path("/proc/self/task")
-    simple = sys.platform == "linux" and "h5py" not in sys.modules and len(list(tasks.iterdir())) == 1
-    return "fork" if simple else "spawn"
+    return "fork" if "h5py" not in sys.modules and system.can_fork() else "spawn"
 
 
 def _begin(line: processes.Line) -> None:
     """The main function of the process that runs the jobs; it stops in order on SIGTERM, or when its parent is gone."""
-    stopping.obey_parent()
+    stopping.obey_parent(line.is_closed)
     serve, needed, order = line.receive()
     status = 1
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 from revseq_cli.formats.regions import Region
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.together import Together
-from revseq_cli.ground import stopping
+from revseq_cli.ground import stopping, system
 from revseq_cli.ground.dtypes import data_type_of
 from revseq_cli.ground.errors import FormatError, Words, listed
 from revseq_cli.ground.tensors import TensorDesc
@@ -38,7 +37,7 @@ _BOMB_BYTES, _BOMB_RATIO = 4 << 30, 1000
 
 def try_hint(path: str, key: str = "") -> str:
     """A hint to name the tensor `key` of a file, quoted for a shell."""
-    return f"try {shlex.quote(f'{path}::{key}' if key else path)}"
+    return f"try {system.quoted(f'{path}::{key}' if key else path)}"
 
 
 def chosen(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import shlex
 from typing import NamedTuple
 
 from revseq_cli.formats.storage import positioned
+from revseq_cli.ground import system
 from revseq_cli.ground.errors import FormatError, Words
 
 NPY_MAGIC = b"\x93NUMPY"
@@ -24,7 +24,7 @@ class _Kind(NamedTuple):
 
     def hint(self, path: str) -> str | Words:
         """The advice for a file of this kind, with its path in the place of {}."""
-        return Words.of("add {}", format=self.format) if self.format else self.advice.format(shlex.quote(path))
+        return Words.of("add {}", format=self.format) if self.format else self.advice.format(system.quoted(path))
 
 
 _NPY = _Kind(NPY_MAGIC, "a .npy file", format="npy")

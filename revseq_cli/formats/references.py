@@ -17,6 +17,7 @@ from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.table import FORMATS, JSON, NAMES, TEXT, ZARR, Format, by_suffix, named
 from revseq_cli.formats.textfiles import LARGEST
 from revseq_cli.formats.zarr import metadata
+from revseq_cli.ground import system
 from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, UsageError, Words, listed
 
 if TYPE_CHECKING:
@@ -64,11 +65,9 @@ class Reference:
         """A file, or `path::key`; a path that exists counts first, since a file's name may have :: in it."""
         if not text:
             raise UsageError("the name of a file is empty", "a name", "is a variable unset?")
-        if "::" not in text or os.path.exists(text):  # noqa: PTH110 - Path.exists raises for a name that is too long
-            return cls(text, format=format_name)
-        parts = text.split("::")
-        splits = [("::".join(parts[:i]), "::".join(parts[i:])) for i in range(len(parts) - 1, 0, -1)]
-        path, key = next((split for split in splits if os.path.exists(split[0])), splits[0])  # noqa: PTH110
+        path, key = _split(text)
+        if fault := system.name_fault(path):
+            raise UsageError(fault, "the name of a file", where=path)
         return cls(path, key, format=format_name)
 
     def absolute(self) -> Reference:
@@ -106,6 +105,19 @@ class Reference:
                 raise FormatError("is not text: it looks like a .npy file", "UTF-8", where=STDIN)
             return Text(STDIN, textfiles.decode(data, STDIN))
         return textfiles.read_text(self.path) if self.inline is None else Text(self.path, self.inline)
+
+
+def _split(text: str) -> tuple[str, str | None]:
+    """The path and the key of a file's name; without a key, None."""
+    if "::" not in text:
+        return text, None
+    parts = text.split("::")
+    splits: list[tuple[str, str | None]] = [
+        ("::".join(parts[:i]), "::".join(parts[i:])) for i in range(len(parts) - 1, 0, -1)
+    ]
+    names = [split for split in ((text, None), *splits) if not system.name_fault(split[0])]
+    # Path.exists raises for a name that is too long.
+    return next((split for split in names if os.path.exists(split[0])), splits[0])  # noqa: PTH110
 
 
 def _by_bytes(reference: Reference) -> Format | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from revseq_cli.formats.references import STDIN, Reference, format_to_write, sta
 from revseq_cli.formats.storage.newfile import NewFile, NewFolder, Scratch
 from revseq_cli.formats.table import FORMATS, JSON, TEXT, Format
 from revseq_cli.formats.zarr import metadata
+from revseq_cli.ground import system
 from revseq_cli.ground.errors import FormatError, UsageError, Words, listed
 from revseq_cli.texts import dxdispatch
 
@@ -81,7 +81,7 @@ def create_sink(
             "names a dataset inside an existing file as output",
             "a new file: its other datasets would be lost",
             "write to another file, and copy it in: "
-            + shlex.quote(f"new{Path(reference.path).suffix}::{reference.key}"),
+            + system.quoted(f"new{Path(reference.path).suffix}::{reference.key}"),
             f"{reference.path}::{reference.key}",
         )
     row = format_to_write(reference)
@@ -94,7 +94,7 @@ def create_sink(
         sink = row.load().create_sink(file, like, key, layout)
     except (FormatError, UsageError) as e:
         if reference.key is None and e.found.startswith(repr(key[:80])):  # the key is the input's, not the user's
-            e.hint = f"give it another name: {shlex.quote(f'{reference.path}::tensor')}"
+            e.hint = f"give it another name: {system.quoted(f'{reference.path}::tensor')}"
         raise
     if _holds_others(row, like) and not layout.keep_others:
         count = like.others()

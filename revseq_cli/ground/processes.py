@@ -9,15 +9,14 @@ from __future__ import annotations
 import _thread
 import contextlib
 import pickle
+import select
 import selectors
-import signal
 import socket
 import struct
-import sys
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from revseq_cli.ground import allocator, stopping
+from revseq_cli.ground import allocator, stopping, system
 from revseq_cli.ground.errors import EngineError, Words
 
 if TYPE_CHECKING:
@@ -57,6 +56,10 @@ class Line:
             for part in parts:
                 self._end.sendall(part)
 
+    def is_closed(self) -> bool:
+        """Whether the parent has closed its end; for a worker that expects no message any more."""
+        return bool(select.select([self._end], [], [], 0)[0])
+
     def _bytes(self, count: int) -> bytearray:
         data = bytearray(count)
         view, done = memoryview(data), 0
@@ -80,11 +83,8 @@ def start_tracker() -> None:
 
     To start it unblocks signals in this thread, so call this before signals are blocked.
     """
-    if sys.platform != "win32":
-        from multiprocessing import resource_tracker
-
-        with starting(), stopping.masked():
-            resource_tracker.ensure_running()
+    with starting(), system.masked():
+        system.start_tracker()
 
 
 class Process:
@@ -107,7 +107,7 @@ class Process:
         self._process: BaseProcess = context.Process(target=_begin, args=entry)
         try:
             # The worker inherits the mask, so no signal ends it before it can ignore them.
-            with starting(), stopping.deferred(), stopping.masked(), theirs:
+            with starting(), stopping.deferred(), system.masked(), theirs:
                 self._process.start()
         except BaseException:  # Stopped is one: it goes on, and our end must not stay open
             ours.close()
@@ -163,14 +163,14 @@ class Process:
     @property
     def ended_by(self) -> str:
         """How the worker ended, for a message: "SIGKILL", or "exit status 1"."""
-        code = self._process.exitcode
-        if code is None or code >= 0:
-            return f"exit status {code}"
-        return next((each.name for each in signal.Signals if each == -code), f"signal {-code}")
+        return system.how_ended(self._process.exitcode)
 
     def terminate(self) -> None:
-        """Send SIGTERM."""
-        self._process.terminate()
+        """Ask the worker to undo its work and to end, which one with `stopping.obey_parent` does."""
+        if system.CAN_SIGNAL:
+            self._process.terminate()
+        else:
+            self._end.shutdown(socket.SHUT_WR)
 
     def kill(self) -> None:
         """Send SIGKILL."""

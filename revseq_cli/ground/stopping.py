@@ -1,4 +1,4 @@
-"""An orderly stop on SIGINT, SIGTERM and SIGHUP.
+"""An orderly stop on SIGINT, SIGTERM and SIGHUP; on Windows, on Ctrl-C, Ctrl-Break and a console that is closed.
 
 Inside `deferred`, the process stops at the next `check`, and can undo its work; elsewhere it ends at once. After a
 second signal it has half a second for that. No handler raises an exception: that could leave a lock held, h5py would
@@ -12,11 +12,11 @@ import os
 import signal
 from typing import TYPE_CHECKING, NoReturn
 
+from revseq_cli.ground import system
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import FrameType
 
-_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 PATIENCE = 0.1  # seconds between two calls of `check` in all code that waits
 _received: list[int] = []
 _hurried: list[None] = []  # one entry after a second signal
@@ -26,7 +26,7 @@ _CLEANUP = 0.25  # seconds after that for all functions of `at_once`: a folder m
 at_once: dict[object, Callable[[], object]] = {}
 # Connections and the like that outlive a pass; `close` closes them before the process ends.
 ending = contextlib.ExitStack()
-_parents: list[int] = []  # after `obey_parent`, the parent's process id
+_left: list[Callable[[], bool]] = []  # after `obey_parent`, whether the parent is gone
 _deferring: list[None] = []  # one entry for each `deferred` under way; a list, which threads change without a lock
 
 
@@ -35,15 +35,13 @@ class Stopped(BaseException):
 
 
 def watch() -> None:
-    """Install the handler for each signal; one that is ignored, as SIGHUP under nohup, stays so."""
-    for number in _SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _handle)
+    """Install the handler for each signal."""
+    system.watch(_handle)
 
 
-def _handle(number: int, _: FrameType | None) -> None:
+def _handle(number: int) -> None:
     if not _deferring:
-        _end_by(number)
+        system.end_by(number)
     _received.append(number)
     if len(_received) > 1:
         _hurry()
@@ -51,30 +49,23 @@ def _handle(number: int, _: FrameType | None) -> None:
 
 def _hurry() -> None:
     """End after _GRACE: the second signal may be one that went to both the process and its group."""
-    if not hasattr(signal, "setitimer"):
-        _end_at_once()
     if not _hurried:  # not len(_received) == 2: two signals may come before the first handler gets here
         _hurried.append(None)
-        _after(_GRACE, _end_at_once)
-
-
-def _after(seconds: float, function: Callable[[], object]) -> None:
-    signal.signal(signal.SIGALRM, lambda *_: function())
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+        system.after(_GRACE, _end_at_once)
 
 
 def _end_at_once() -> NoReturn:
-    if hasattr(signal, "setitimer"):
-        _after(_CLEANUP, lambda: _end_by(_received[0]))
+    system.after(_CLEANUP, lambda: system.end_by(_received[0]))
     for each in reversed([*at_once.values()]):
         with contextlib.suppress(Exception):  # no time is left to report it
             each()
-    _end_by(_received[0])
+    system.end_by(_received[0])
 
 
 @contextlib.contextmanager
 def deferred() -> Iterator[None]:
     """Only note signals inside, where there is work to undo: `check`, or the end of the block, raises Stopped."""
+    system.listen()
     _deferring.append(None)
     try:
         yield
@@ -88,28 +79,14 @@ def is_deferred() -> bool:
     return bool(_deferring)
 
 
-@contextlib.contextmanager
-def masked() -> Iterator[None]:
-    """Block the signals inside; processes and threads that start there inherit that. Pending ones arrive at the end."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def leave_to_parent() -> None:
     """In a worker: ignore all signals but SIGTERM. A terminal sends them to the whole group, and the parent acts.
 
     SIGTERM ends the worker, since a broken pool ends its workers with it.
     """
-    for number in _SIGNALS:
+    for number in system.SIGNALS:
         signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    system.unmask()
 
 
 def close() -> None:
@@ -118,29 +95,27 @@ def close() -> None:
         ending.close()
 
 
-def obey_parent() -> None:
-    """In a process with work to undo: raise Stopped at a `check` after SIGTERM, or when the parent is gone."""
-    for inherited in (_received, _hurried, at_once, _parents):  # after a fork
+def obey_parent(is_closed: Callable[[], bool]) -> None:
+    """In a process with work to undo: raise Stopped at a `check` after SIGTERM, or when the parent is gone.
+
+    Where no process can send that signal, it is when the line to the parent is closed.
+    """
+    for inherited in (_received, _hurried, at_once, _left):  # after a fork
         inherited.clear()
-    _parents.append(os.getppid())
-    signal.signal(signal.SIGTERM, _handle)
+    if not system.CAN_SIGNAL:
+        _left.append(is_closed)
+        return
+    parent = os.getppid()
+    _left.append(lambda: os.getppid() != parent)
+    signal.signal(signal.SIGTERM, lambda number, _: _handle(number))
 
 
 def check() -> None:
     """Raise Stopped if a signal came, or if the parent of `obey_parent` is gone."""
-    if _received or (_parents and os.getppid() != _parents[0]):
+    if _received or (_left and _left[0]()):
         raise Stopped
 
 
 def die() -> NoReturn:
     """End the process by the signal that came, or by SIGINT."""
-    _end_by(_received[0] if _received else signal.SIGINT)
-
-
-def _end_by(number: int) -> NoReturn:
-    """End by that signal's default action, so that a loop of a shell stops, too."""
-    signal.signal(number, signal.SIG_DFL)
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
-    os.kill(os.getpid(), number)
-    os._exit(128 + number)
+    system.end_by(_received[0] if _received else signal.SIGINT)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from math import lcm, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli.formats.raw import grains_of
+from revseq_cli.ground import system
 from revseq_cli.ground.errors import EngineError, Words
 from revseq_cli.passes.engines.table import (
     AUTO,
@@ -52,8 +52,7 @@ class Resources(NamedTuple):
         """The number of cores: asked for, or else what this process may use; 1 with a scheduler, which has its own."""
         if self.scheduler:
             return 1
-        affinity = getattr(os, "sched_getaffinity", None)
-        return self.cores or (len(affinity(0)) if affinity else os.cpu_count() or 1)
+        return self.cores or system.cores()
 
     @property
     def elsewhere(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,6 +9,7 @@ from revseq_cli.formats import registry
 from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.text import notation_source
+from revseq_cli.ground import system
 from revseq_cli.ground.errors import Choices, FormatError, RevseqError, UsageError, Words
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel, SpecError, violations
@@ -52,7 +52,7 @@ class ExampleText:
             item = self.example.tensor(role)
         except FormatError as e:
             if role == LENGTHS:
-                e.hint = f"add LENGTHS: {shlex.quote(self.text.name)} lengths.npy"
+                e.hint = f"add LENGTHS: {system.quoted(self.text.name)} lengths.npy"
             raise e.about(self.text.name) from None
         return notation_source(self.text, item, types)
 
@@ -156,7 +156,7 @@ def example_of(reference: Reference) -> ExampleText | None:
     if not examples and number is None:
         return None
     if number is None and len(examples) > 1:
-        hint = "try revseq run -- -::1" if reference.is_stdin else f"try {shlex.quote(f'{text.name}::1')}"
+        hint = "try revseq run -- -::1" if reference.is_stdin else f"try {system.quoted(f'{text.name}::1')}"
         raise UsageError(f"holds {len(examples)} examples", "the number of one", hint, reference.name)
     if number is not None and not 1 <= number <= len(examples):
         raise UsageError(f"no example {number}", f"1 to {len(examples)}", where=reference.name)

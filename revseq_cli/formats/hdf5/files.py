@@ -6,11 +6,11 @@ import contextlib
 import errno
 import os
 import re
-import shlex
 from typing import TYPE_CHECKING
 
 from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.storage import positioned
+from revseq_cli.ground import system
 from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, worded
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _worded(error: Exception, path: str, where: str) -> RevseqError:
     if "unable to lock file" in words:
         return TensorIOError("is being written by another process", hint="try again later", where=path)
     if "already open for" in words:  # a mark in the file, which a writer that was killed leaves behind
-        hint = f"try again later; if nobody writes it: h5clear -s {shlex.quote(path)}"
+        hint = f"try again later; if nobody writes it: h5clear -s {system.quoted(path)}"
         return TensorIOError("is being written by another process", hint=hint, where=path)
     if number := error_number(error):
         return positioned.failed(where, "read", OSError(number, os.strerror(number)))

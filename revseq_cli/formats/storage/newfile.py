@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-import shlex
 import shutil
 import stat
 import tempfile
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from revseq_cli.formats.storage import positioned
-from revseq_cli.ground import stopping
+from revseq_cli.ground import stopping, system
 from revseq_cli.ground.errors import TensorIOError, Words
 
 if TYPE_CHECKING:
@@ -39,7 +38,9 @@ class NewFile:
         self.name = path
         self.is_created = False
         self._overwrite = overwrite
-        self._final = Path(os.path.realpath(path))  # a link stays a link; what it names is replaced
+        if fault := system.name_fault(path):
+            raise TensorIOError(fault, "the name of a file to write", where=path)
+        self._final = system.real_path(path)  # a link stays a link; what it names is replaced
         self._old: os.stat_result | None = None  # of the file that is to be replaced
         self._check(inputs)
         self.temporary = str(self._final.with_name(f"{TEMPORARY_PREFIX}{tag}{secrets.token_hex(8)}.tmp"))
@@ -47,7 +48,7 @@ class NewFile:
     def _check(self, inputs: Iterable[positioned.Identity]) -> None:
         """Refuse a name that could not be given or replaced."""
         if os.path.basename(self.name) in ("", ".", "..") and not self._final.is_dir():  # noqa: PTH119 - a Path has no such end
-            hint = f"try {shlex.quote(os.path.normpath(self.name))}"
+            hint = f"try {system.quoted(os.path.normpath(self.name))}"
             raise TensorIOError("is the name of a folder", "the name of a file to write", hint, self.name)
         status = self._status()
         if status is None:
@@ -66,6 +67,9 @@ class NewFile:
             raise TensorIOError(f"is what {stream} goes to", "another file", "redirect to another name", self.name)
         if not self._overwrite:
             raise TensorIOError("already exists", "a new file", _REPLACE, self.name)
+        if system.is_protected(status):
+            hint = f"attrib -r {system.quoted(self.name)}"
+            raise TensorIOError("is read-only", "a file that may be replaced", hint, self.name)
         self._check_folder()
         self._old = status
 
@@ -83,11 +87,11 @@ class NewFile:
         if not folder.is_dir():
             raise TensorIOError(
                 f"cannot write: no such folder as {folder}",
-                hint=f"mkdir -p {shlex.quote(str(folder))}",
+                hint=f"{system.MAKE_FOLDER} {system.quoted(str(folder))}",
                 where=self.name,
             )
         if not os.access(folder, os.W_OK | os.X_OK):
-            number = errno.EROFS if positioned.is_read_only(folder) else errno.EACCES
+            number = errno.EROFS if system.is_read_only(folder) else errno.EACCES
             raise positioned.failed(self.name, "write", OSError(number, os.strerror(number)))
 
     def write(self, data: bytes) -> None:
@@ -114,7 +118,7 @@ class NewFile:
         self._create(0o600 if self._old else 0o666)
 
     def _create(self, mode: int) -> None:
-        fd = os.open(self.temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | positioned.BINARY, mode)
+        fd = system.create_file(self.temporary, mode, str(self._final) if self._old else "")
         self.is_created = True
         os.close(fd)
 
@@ -124,31 +128,27 @@ class NewFile:
 
     def take_name(self) -> None:
         """Give the file its name; without `overwrite` it never replaces another."""
-        if not self._overwrite:
-            try:  # a link, unlike a rename, never replaces what came to stand there in the meantime
-                os.link(self.temporary, self._final)
-            except FileExistsError:
-                raise TensorIOError(
-                    "was made by somebody else meanwhile",
-                    "a new file",
-                    _REPLACE,
-                    self.name,
-                ) from None
-            except OSError:  # a file system without hard links
-                if self._final.exists():
-                    raise
-            else:
-                return
-        Path(self.temporary).replace(self._final)
+        take = system.take_name if self._overwrite else system.take_free_name
+        try:
+            positioned.patiently(lambda: take(self.temporary, self._final))
+        except FileExistsError:
+            raise TensorIOError("was made by somebody else meanwhile", "a new file", _REPLACE, self.name) from None
+        except OSError as e:
+            if not system.is_in_use(e):
+                raise
+            raise TensorIOError(
+                "cannot be replaced: another program has it open", "a file that nobody has open",
+                "close it there, and run the command again", self.name,
+            ) from None  # fmt: skip
 
     def flush_folder(self) -> None:
         """Make the new name last."""
-        positioned.flush_directory(self._final.parent)
+        system.flush_folder(str(self._final.parent))
 
     def remove(self) -> None:
         """Remove the temporary file, if it was created and still has its temporary name."""
         if self.is_created:
-            Path(self.temporary).unlink(missing_ok=True)
+            positioned.patiently(lambda: Path(self.temporary).unlink(missing_ok=True), stops=False)
             self.is_created = False
 
 
@@ -173,13 +173,13 @@ class NewFolder(NewFile):
             for name in names:
                 stopping.check()
                 positioned.flush(os.path.join(folder, name))  # noqa: PTH118 - as os.walk has it
-            positioned.flush_directory(Path(folder))
+            system.flush_folder(folder)
 
     def take_name(self) -> None:
         """Give the folder its name, if nothing else has it."""
         if os.path.lexists(self._final):
             raise TensorIOError("was made by somebody else meanwhile", "a new one", "give it another name", self.name)
-        Path(self.temporary).rename(self._final)
+        positioned.patiently(lambda: Path(self.temporary).rename(self._final))
 
     def remove(self) -> None:
         """Remove the temporary folder with all that is in it, as far as that can be done."""
@@ -216,7 +216,7 @@ def copy_file(path: str, new: str, name: str) -> None:
     """Copy a regular file to the new path `new`, inside the temporary folder of a NewFolder that is called `name`."""
     with positioned.opened(path) as source:
         try:
-            os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | positioned.BINARY, 0o666))
+            os.close(system.create_file(new, 0o666))
         except OSError as e:
             raise positioned.failed(name, "write", e) from None
         with positioned.opened_to_write(new, name) as target:

@@ -1,4 +1,4 @@
-"""Positioned reads and writes, preallocation and flushing; no other module calls them.
+"""Positioned reads and writes, preallocation and flushing, and their errors; `ground.system` does them.
 
 In all functions, `path` or `name` is what to call the file in an error, which is a TensorIOError if nothing else is
 said.
@@ -13,30 +13,25 @@ import mmap
 import os
 import stat
 import threading
+import time
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from revseq_cli.ground import stopping, system
 from revseq_cli.ground.errors import TensorIOError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
-_POSITIONED = hasattr(os, "pread") and hasattr(os, "pwrite")
-# File systems let one thread at a time write into a file, and the others wait in a loop that keeps a core busy: 1 GiB
-# on two threads took 0.86 s, and 0.74 s where they wait for this lock (medians of six runs in turn).
-_ONE_WRITER = threading.Lock()
+_Result = TypeVar("_Result")
 _MOST_AT_ONCE = 1 << 30  # Linux moves at most 2^31 - 4096 bytes in one call
-_DIRECT = getattr(os, "O_DIRECT", 0)
 _PAGE = 1 << 12
 _BOUNCE_BYTES = 1 << 20
 _bounce = threading.local()
-BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-# A new file is no link; another user who may write to its folder could put one in its place.
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
-
+_LONGEST_USE = 2.0  # seconds to wait for another program, such as a virus scanner, that has the file open
 
 _STDOUT, _STDERR = 1, 2
 _STREAMS = {_STDOUT: "standard output", _STDERR: "standard error"}
@@ -139,6 +134,24 @@ def failed(path: str | Path, doing: str, error: OSError) -> TensorIOError:
     return TensorIOError(f"cannot {doing}: {reason}", hint=hint if doing == "write" else "", where=str(path))
 
 
+def patiently(call: Callable[[], _Result], *, stops: bool = True) -> _Result:
+    """Call the function again for two seconds while another program has the file open; Stopped after a signal.
+
+    Without `stops` signals are not looked at, as for what undoes the work after one.
+    """
+    deadline = 0.0
+    while True:
+        try:
+            return call()
+        except OSError as e:
+            deadline = deadline or time.monotonic() + _LONGEST_USE
+            if not system.is_in_use(e) or time.monotonic() > deadline:
+                raise
+        if stops:
+            stopping.check()
+        time.sleep(stopping.PATIENCE / 10)
+
+
 @contextlib.contextmanager
 def opened(path: str, unchanged: Identity | None = None, name: str = "") -> Iterator[int]:
     """A descriptor for reading a regular file, which must be as it was at `unchanged`.
@@ -166,7 +179,7 @@ def opened_to_write(file: str, path: str) -> Iterator[int]:
     try:
         # Not for reading too: NFS would then fill up a page that is written in part, and write it back whole, over
         # what another host has written beside it.
-        fd = os.open(file, os.O_WRONLY | BINARY | _NO_LINK)
+        fd = patiently(lambda: system.open_file(file, system.WRITE))
     except OSError as e:
         raise failed(path, "write", e) from None
     try:
@@ -184,8 +197,10 @@ def _close(fd: int, path: str) -> None:
 
 
 def _open_regular(path: str, name: str) -> int:
+    if fault := system.name_fault(path):
+        raise TensorIOError(fault, "the name of a file", where=name)
     try:
-        fd = os.open(path, os.O_RDONLY | BINARY | getattr(os, "O_NONBLOCK", 0))
+        fd = patiently(lambda: system.open_file(path, system.READ))
     except FileNotFoundError:
         raise TensorIOError("no such file", where=name) from None
     except IsADirectoryError:
@@ -214,13 +229,7 @@ def read_into(fd: int, buffer: memoryview, offset: int, path: str) -> None:
     while done < len(buffer):
         part = buffer[done : done + _MOST_AT_ONCE]
         try:
-            if _POSITIONED:
-                count = os.preadv(fd, [part], offset + done)
-            else:
-                os.lseek(fd, offset + done, os.SEEK_SET)
-                data = os.read(fd, len(part))
-                count = len(data)
-                part[:count] = data
+            count = system.read_at(fd, part, offset + done)
         except OSError as e:
             raise failed(path, "read", e) from None
         if count == 0:
@@ -243,12 +252,8 @@ def write_all(fd: int, buffer: memoryview | bytes, offset: int, path: str) -> No
     while done < len(view):
         part = view[done : done + _MOST_AT_ONCE]
         try:
-            with _ONE_WRITER:
-                if _POSITIONED:
-                    done += os.pwrite(fd, part, offset + done)
-                else:
-                    os.lseek(fd, offset + done, os.SEEK_SET)
-                    done += os.write(fd, part)
+            with system.one_writer:
+                done += system.write_at(fd, part, offset + done)
         except OSError as e:
             raise failed(path, "write", e) from None
 
@@ -260,23 +265,13 @@ def copy(source: tuple[int, str], target: tuple[int, str], offset: int, count: i
     """
     done = 0
     while done < count:
-        moved = _copied_by_system(source[0], target[0], offset + done, to + done, count - done)
+        moved = system.copy_range(source[0], target[0], offset + done, to + done, count - done)
         if not moved:  # also where the file ends before: reading there raises the error
             buffer = memoryview(bytearray(min(_BOUNCE_BYTES, count - done)))
             read_into(source[0], buffer, offset + done, source[1])
             write_all(target[0], buffer, to + done, target[1])
             moved = len(buffer)
         done += moved
-
-
-def _copied_by_system(source: int, target: int, offset: int, to: int, count: int) -> int:
-    """The number of bytes that the system has copied by itself; 0 where it cannot, or where it fails."""
-    if not hasattr(os, "copy_file_range"):
-        return 0
-    try:
-        return os.copy_file_range(source, target, count, offset, to)
-    except OSError:  # not between these file systems; any other error shows again when the bytes are written
-        return 0
 
 
 def write_large(file: str, fd: int, buffer: memoryview, offset: int, path: str) -> list[Edge]:
@@ -287,6 +282,9 @@ def write_large(file: str, fd: int, buffer: memoryview, offset: int, path: str) 
     cache (medians of three). Where the system or the file system has no direct writes, the cache is used.
     The caller gathers the edges and writes them later: a write through the cache waits for every direct one under way.
     """
+    if not system.DIRECT:
+        write_all(fd, buffer, offset, path)
+        return []
     begin = -(-offset // _PAGE) * _PAGE - offset
     end = (offset + len(buffer)) // _PAGE * _PAGE - offset
     for done in range(begin, end, _BOUNCE_BYTES):
@@ -298,17 +296,15 @@ def write_large(file: str, fd: int, buffer: memoryview, offset: int, path: str) 
 
 
 def _written_directly(file: str, part: memoryview, offset: int, path: str) -> bool:
-    """Write whole pages past the page cache; False where the system or the file system cannot."""
-    if not _DIRECT:
-        return False
+    """Write whole pages past the page cache; False where the file system cannot."""
     if not hasattr(_bounce, "pages"):  # memory that begins with a page, as direct writes need it; one for each thread
         _bounce.pages = np.frombuffer(mmap.mmap(-1, _BOUNCE_BYTES), np.uint8)
     try:
-        fd = os.open(file, os.O_WRONLY | _DIRECT | BINARY | _NO_LINK)
+        fd = system.open_file(file, system.WRITE | system.DIRECT)
         try:
             pages = _bounce.pages[: len(part)]
             pages[:] = np.frombuffer(part, np.uint8)  # unlike a memoryview's, this copy lets other threads run
-            return os.pwrite(fd, pages.data, offset) == len(part)
+            return system.write_at(fd, pages.data, offset) == len(part)
         finally:
             os.close(fd)  # an error of it is raised below, too
     except OSError as e:
@@ -320,14 +316,9 @@ def _written_directly(file: str, part: memoryview, offset: int, path: str) -> bo
 def allocate(fd: int, size: int, path: str) -> None:
     """Reserve the bytes of a new file, so that a full disk shows before the work and not in its middle."""
     try:
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(fd, 0, size)
-        else:
-            os.ftruncate(fd, size)
+        system.reserve(fd, size)
     except OSError as e:
-        if e.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
-            raise failed(path, "write", e) from None
-        os.ftruncate(fd, size)
+        raise failed(path, "write", e) from None
 
 
 def flush(path: str, like: os.stat_result | None = None) -> None:
@@ -335,42 +326,11 @@ def flush(path: str, like: os.stat_result | None = None) -> None:
 
     OSError where it cannot be flushed; there is no second try, since the system may report success then.
     """
-    fd = os.open(path, os.O_RDWR | BINARY | _NO_LINK)  # before the rights, which may allow nobody to write
+    # Opened before the rights are given, which may allow nobody to write.
+    fd = patiently(lambda: system.open_file(path, system.UPDATE))
     try:
         if like:
-            _give_rights(fd, path, like)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _give_rights(fd: int, path: str, like: os.stat_result) -> None:
-    """Give the open file owner, group and mode of `like`, as far as this user may; nobody gets rights that none had."""
-    mode = like.st_mode & 0o777  # without set-user-ID and the like: a tensor is not executed
-    if not hasattr(os, "fchown"):
-        Path(path).chmod(mode)
-        return
-    for owner in (like.st_uid, -1):
-        with contextlib.suppress(OSError):  # a file system or a container may not know these users
-            os.fchown(fd, owner, like.st_gid)
-            break
-    else:  # the group stays another one, which gets the rights of all others
-        mode = mode & ~0o070 | (mode & 0o007) << 3
-    with contextlib.suppress(PermissionError):  # some file systems set modes of their own
-        os.fchmod(fd, mode)
-
-
-def is_read_only(folder: Path) -> bool:
-    """Whether the folder's file system is mounted read-only."""
-    return hasattr(os, "statvfs") and bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
-
-
-def flush_directory(path: Path) -> None:
-    """Return when the names in a directory are on the disk; OSError where they cannot be flushed."""
-    if os.name != "posix":  # elsewhere a directory cannot be opened, and the system flushes it by itself
-        return
-    fd = os.open(path, os.O_RDONLY | BINARY)
-    try:
-        os.fsync(fd)
+            system.give_rights(fd, like)
+        system.flush(fd)
     finally:
         os.close(fd)

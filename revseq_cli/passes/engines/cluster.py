@@ -19,7 +19,7 @@ from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidS
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from revseq_cli.ground import allocator, stopping
+from revseq_cli.ground import allocator, stopping, system
 from revseq_cli.ground.errors import EngineError, RevseqError, UsageError, Words
 from revseq_cli.ground.processes import start_tracker, starting
 from revseq_cli.passes.engines.crew import Crew
@@ -136,7 +136,7 @@ def _in_thread(function: Callable[[], _Result]) -> Future[_Result]:
     """
     future: Future[_Result] = Future()
     start_tracker()
-    with starting(), stopping.masked():
+    with starting(), system.masked():
         _thread.start_new_thread(settle, (future, function))
     return future
 

@@ -1,0 +1,144 @@
+"""Functions of Windows' own library, by ctypes: what Python has not, or not so that others may rename an open file.
+
+`windows` loads it for use alone, since it takes a while. Each function raises the OSError of the call that failed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import msvcrt
+import os
+import sys
+from ctypes import wintypes
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+assert sys.platform == "win32"  # noqa: S101 - type checkers pass over the rest elsewhere
+
+_library = ctypes.WinDLL("kernel32", use_last_error=True)
+_rights = ctypes.WinDLL("advapi32")
+_INVALID = wintypes.HANDLE(-1).value
+_HANDLE_EOF = 38
+_SHARED = 1 | 2 | 4  # others may read, write, and rename or remove
+_CREATE_NEW, _OPEN_EXISTING = 1, 3
+_NORMAL = 0x80  # FILE_ATTRIBUTE_NORMAL
+_DACL = 4  # DACL_SECURITY_INFORMATION
+_REPLACE, _WRITE_THROUGH = 1, 8  # flags of MoveFileExW
+_WORD = 0xFFFFFFFF
+
+
+class _Overlapped(ctypes.Structure):
+    """OVERLAPPED: the offset of a read or a write, which then needs no position of the file."""
+
+    _fields_ = (
+        ("internal", ctypes.c_void_p), ("internal_high", ctypes.c_void_p),
+        ("low", wintypes.DWORD), ("high", wintypes.DWORD), ("event", wintypes.HANDLE),
+    )  # fmt: skip
+
+
+class _Attributes(ctypes.Structure):
+    """SECURITY_ATTRIBUTES: who may do what with a new file."""
+
+    _fields_ = (("size", wintypes.DWORD), ("descriptor", ctypes.c_void_p), ("inherited", wintypes.BOOL))
+
+
+_library.CreateFileW.restype = wintypes.HANDLE
+_library.CreateFileW.argtypes = (
+    wintypes.LPCWSTR, wintypes.DWORD, wintypes.DWORD, ctypes.c_void_p, wintypes.DWORD, wintypes.DWORD, wintypes.HANDLE,
+)  # fmt: skip
+for _function in (_library.ReadFile, _library.WriteFile):
+    _function.argtypes = (wintypes.HANDLE, ctypes.c_void_p, wintypes.DWORD, ctypes.c_void_p, ctypes.c_void_p)
+_library.SetFilePointerEx.argtypes = (wintypes.HANDLE, ctypes.c_int64, ctypes.c_void_p, wintypes.DWORD)
+_library.SetEndOfFile.argtypes = (wintypes.HANDLE,)
+_library.GetCurrentProcess.restype = wintypes.HANDLE
+_library.GetProcessAffinityMask.argtypes = (wintypes.HANDLE, ctypes.c_void_p, ctypes.c_void_p)
+
+
+def _error(path: str | None = None) -> OSError:
+    number = ctypes.get_last_error()
+    error = ctypes.WinError(number)
+    return OSError(error.errno, error.strerror, path, number)  # of the class that goes with the number
+
+
+def open_file(path: str, access: int) -> int:
+    """A descriptor of a file that exists."""
+    return _descriptor(_library.CreateFileW(path, access, _SHARED, None, _OPEN_EXISTING, _NORMAL, None), path)
+
+
+def create_file(path: str, access: int, like: str = "") -> int:
+    """A descriptor of a new file, with the rights of the file `like` if there is one, else those of its folder."""
+    attributes, _kept = _rights_of(like) if like else (None, None)
+    return _descriptor(_library.CreateFileW(path, access, _SHARED, attributes, _CREATE_NEW, _NORMAL, None), path)
+
+
+def _descriptor(handle: int, path: str) -> int:
+    if handle == _INVALID:
+        raise _error(path)
+    return msvcrt.open_osfhandle(handle, os.O_NOINHERIT)
+
+
+def _rights_of(path: str) -> tuple[object, object]:
+    """A pointer to the rights of a file, and the memory that they are in; None on file systems that have none."""
+    needed = wintypes.DWORD()
+    _rights.GetFileSecurityW(path, _DACL, None, 0, ctypes.byref(needed))
+    memory = ctypes.create_string_buffer(needed.value)
+    if not needed.value or not _rights.GetFileSecurityW(path, _DACL, memory, needed, ctypes.byref(needed)):
+        return None, None
+    attributes = _Attributes(ctypes.sizeof(_Attributes), ctypes.addressof(memory), False)
+    return ctypes.byref(attributes), memory
+
+
+def read_at(fd: int, buffer: memoryview, offset: int) -> int:
+    """Read bytes from that offset; how many, and 0 at the end of the file."""
+    return _moved(_library.ReadFile, fd, buffer, offset)
+
+
+def write_at(fd: int, data: memoryview, offset: int) -> int:
+    """Write bytes at that offset; how many."""
+    return _moved(_library.WriteFile, fd, data, offset)
+
+
+def _moved(function: Callable[..., int], fd: int, data: memoryview, offset: int) -> int:
+    place, count = _Overlapped(low=offset & _WORD, high=offset >> 32), wintypes.DWORD()
+    address = np.frombuffer(data, np.uint8).ctypes.data if data else None
+    if function(msvcrt.get_osfhandle(fd), address, len(data), ctypes.byref(count), ctypes.byref(place)):
+        return count.value
+    if ctypes.get_last_error() == _HANDLE_EOF:
+        return 0
+    raise _error()
+
+
+def set_size(fd: int, size: int) -> None:
+    """Give the file its size. Python's ftruncate would write zeros up to it."""
+    handle = msvcrt.get_osfhandle(fd)
+    if not _library.SetFilePointerEx(handle, size, None, 0) or not _library.SetEndOfFile(handle):
+        raise _error()
+
+
+def move(old: str, new: str, *, replace: bool) -> None:
+    """Give a file another name, and return when that is on the disk."""
+    if not _library.MoveFileExW(old, new, _WRITE_THROUGH | (_REPLACE if replace else 0)):
+        raise _error(new)
+
+
+def cores() -> int:
+    """The number of cores that this process may use, of those of its group; 0 where it has several groups."""
+    ours, all_of_them = ctypes.c_size_t(), ctypes.c_size_t()
+    process = _library.GetCurrentProcess()
+    if not _library.GetProcessAffinityMask(process, ctypes.byref(ours), ctypes.byref(all_of_them)):
+        raise _error()
+    return ours.value.bit_count()
+
+
+_handlers: list[object] = []  # which must stay: the system calls them
+
+
+def listen(handle: Callable[[int], bool]) -> None:
+    """Call `handle`, in a thread of its own, for each event of the console; it says whether that is all to do."""
+    handler = ctypes.WINFUNCTYPE(wintypes.BOOL, wintypes.DWORD)(handle)
+    _handlers.append(handler)
+    _library.SetConsoleCtrlHandler(handler, True)  # where it fails, there is no console that could send an event

@@ -1,0 +1,295 @@
+"""POSIX systems: Linux, and macOS, which lacks some of it. `windows` has the same functions; see `system`."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shlex
+import signal
+import stat
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+assert sys.platform != "win32"  # noqa: S101 - type checkers pass over the rest there
+
+# Files
+
+# How to open a file. A pipe is not waited for. A new file is no link; another user who may write to its folder could
+# put one in its place.
+_ANY = getattr(os, "O_CLOEXEC", 0)
+READ = os.O_RDONLY | _ANY | os.O_NONBLOCK
+WRITE = os.O_WRONLY | _ANY | os.O_NOFOLLOW
+UPDATE = os.O_RDWR | _ANY | os.O_NOFOLLOW
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | _ANY
+DIRECT = getattr(os, "O_DIRECT", 0)  # with WRITE, past the page cache; 0 where there is no such way
+# File systems let one thread at a time write into a file, and the others wait in a loop that keeps a core busy: 1 GiB
+# on two threads took 0.86 s, and 0.74 s where they wait for this lock (medians of six runs in turn).
+one_writer = threading.Lock()
+MAKE_FOLDER = "mkdir -p"  # the command, for hints
+
+
+def open_file(path: str, flags: int) -> int:
+    """A descriptor of a file that exists, opened as one of the constants says."""
+    return os.open(path, flags)
+
+
+def create_file(path: str, mode: int, like: str = "") -> int:  # noqa: ARG001 - the mode says it all
+    """A descriptor of a new file of that mode; `like` names the file that it will replace, if there is one."""
+    return os.open(path, _NEW, mode)
+
+
+def read_at(fd: int, buffer: memoryview, offset: int) -> int:
+    """Read bytes from that offset into the buffer; how many, and 0 at the end of the file."""
+    if hasattr(os, "preadv"):
+        return os.preadv(fd, [buffer], offset)
+    data = os.pread(fd, len(buffer), offset)
+    buffer[: len(data)] = data
+    return len(data)
+
+
+def write_at(fd: int, data: memoryview, offset: int) -> int:
+    """Write bytes at that offset; how many."""
+    return os.pwrite(fd, data, offset)
+
+
+def copy_range(source: int, target: int, offset: int, to: int, count: int) -> int:
+    """The number of bytes that the system has copied by itself; 0 where it cannot, or where it fails."""
+    if not hasattr(os, "copy_file_range"):
+        return 0
+    try:
+        return os.copy_file_range(source, target, count, offset, to)
+    except OSError:  # not between these file systems; any other error shows again when the bytes are written
+        return 0
+
+
+def reserve(fd: int, size: int) -> None:
+    """Give the file its size, and its bytes on the disk where the system can reserve them."""
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(fd, 0, size)
+        except OSError as e:
+            if e.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+                raise
+        else:
+            return
+    os.ftruncate(fd, size)
+
+
+def flush(fd: int) -> None:
+    """Return when the file is on the disk. On macOS fsync leaves it in the memory of the drive, and F_FULLFSYNC not."""
+    import fcntl  # few commands need it
+
+    if hasattr(fcntl, "F_FULLFSYNC"):
+        try:
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+        except OSError as e:
+            if e.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):  # of a file system without it
+                raise
+        else:
+            return
+    os.fsync(fd)
+
+
+def flush_folder(path: str) -> None:
+    """Return when the names in a folder are on the disk."""
+    fd = os.open(path, os.O_RDONLY | _ANY)
+    try:
+        flush(fd)
+    finally:
+        os.close(fd)
+
+
+def give_rights(fd: int, like: os.stat_result) -> None:
+    """Give the open file owner, group and mode of `like`, as far as this user may; nobody gets rights that none had."""
+    mode = like.st_mode & 0o777  # without set-user-ID and the like: a tensor is not executed
+    for owner in (like.st_uid, -1):
+        with contextlib.suppress(OSError):  # a file system or a container may not know these users
+            os.fchown(fd, owner, like.st_gid)
+            break
+    else:  # the group stays another one, which gets the rights of all others
+        mode = mode & ~0o070 | (mode & 0o007) << 3
+    with contextlib.suppress(PermissionError):  # some file systems set modes of their own
+        os.fchmod(fd, mode)
+
+
+def is_protected(status: os.stat_result) -> bool:  # noqa: ARG001 - the folder's rights decide
+    """Whether the system refuses to replace a file of that status."""
+    return False
+
+
+def take_free_name(temporary: str, final: Path) -> None:
+    """Give the file a name that nothing has; FileExistsError if something has it."""
+    try:  # a link, unlike a rename, never replaces what came to stand there in the meantime
+        os.link(temporary, final)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        if final.exists():
+            raise
+        take_name(temporary, final)
+
+
+def take_name(temporary: str, final: Path) -> None:
+    """Give the file a name in one step, whatever has it."""
+    Path(temporary).replace(final)
+
+
+def is_in_use(error: OSError) -> bool:  # noqa: ARG001 - here nobody keeps another from a file
+    """Whether the error may be that another program has the file open: then it may pass."""
+    return False
+
+
+def is_read_only(folder: Path) -> bool:
+    """Whether the folder's file system is mounted read-only."""
+    return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+
+
+# Names
+
+_IS_MAC = sys.platform == "darwin"
+
+
+def name_fault(path: str) -> str:  # noqa: ARG001 - any text is a name
+    """Why the path names no file, though the system would take it; nothing if it does."""
+    return ""
+
+
+def real_path(path: str) -> Path:
+    """The path of the file itself, without links."""
+    return Path(os.path.realpath(path))
+
+
+def plain_path(path: str) -> str:
+    """The path as the system takes it, of any length."""
+    return path
+
+
+def name_key(path: str) -> str:
+    """What is equal for two real paths that differ in nothing that the file system of the first folder above tells."""
+    folder = os.path.dirname(path)  # noqa: PTH120 - a string
+    return path.casefold() if _ignores_case(folder) else path
+
+
+def _ignores_case(folder: str) -> bool:
+    """Whether the folder's names are the same in upper and lower case, which macOS alone can be asked for."""
+    if not _IS_MAC:
+        return False
+    try:
+        return os.pathconf(folder, 11) == 0  # _PC_CASE_SENSITIVE, for which Python has no name
+    except OSError:  # there is no such folder, or its file system does not know
+        return False
+
+
+def quoted(text: str) -> str:
+    """The text as one word of a command line."""
+    return shlex.quote(text)
+
+
+# Signals and streams
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Whether a process can be asked to end by a signal that it handles; else by the end of its line to its parent.
+CAN_SIGNAL = True
+
+
+def watch(handle: Callable[[int], None]) -> None:
+    """Call `handle` for each signal; one that is ignored, as SIGHUP under nohup, stays so."""
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda number, _: handle(number))
+
+
+def listen() -> None:
+    """From now on there is work to undo. `watch` has done it all."""
+
+
+def after(seconds: float, function: Callable[[], object]) -> None:
+    """Call the function after so many seconds, in place of an earlier one."""
+    signal.signal(signal.SIGALRM, lambda *_: function())
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+@contextlib.contextmanager
+def masked() -> Iterator[None]:
+    """Block the signals inside; processes and threads that start there inherit that. Pending ones arrive at the end."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def unmask(numbers: Sequence[int] = SIGNALS) -> None:
+    """Let the signals through."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+
+
+def end_by(number: int) -> NoReturn:
+    """End by that signal's default action, so that a loop of a shell stops, too."""
+    signal.signal(number, signal.SIG_DFL)
+    unmask([number])
+    os.kill(os.getpid(), number)
+    os._exit(128 + number)
+
+
+def may_block(fd: int) -> bool:
+    """Whether writing may wait for a reader, as for a pipe or a terminal; False for a descriptor that fstat refuses."""
+    try:
+        mode = os.fstat(fd).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISBLK(mode))
+
+
+def ready_part(fd: int, data: memoryview, seconds: float) -> memoryview | None:
+    """What can be written of the data without waiting; None if the reader takes nothing in that time."""
+    import select  # few commands need it
+
+    ready = select.poll()
+    ready.register(fd, select.POLLOUT)
+    return data[: select.PIPE_BUF] if ready.poll(1000 * seconds) else None
+
+
+def is_reader_gone(error: OSError) -> bool:
+    """Whether a failed write means that nobody reads the pipe any more."""
+    return isinstance(error, BrokenPipeError)
+
+
+def text_encoding(stream: Any) -> str:  # noqa: ANN401 - what Python has opened
+    """The encoding of a standard stream; nothing if only Python's own stream can write there."""
+    return str(stream.encoding)
+
+
+# Processes
+
+
+def cores() -> int:
+    """The number of cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def start_tracker() -> None:
+    """Start multiprocessing's resource tracker, which otherwise starts with the first process."""
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()
+
+
+def can_fork() -> bool:
+    """Whether a fork is safe: no other thread is in the process, which only Linux tells."""
+    tasks = Path("/proc/self/task")
+    return sys.platform == "linux" and len(list(tasks.iterdir())) == 1
+
+
+def how_ended(status: int | None) -> str:
+    """How a process ended, by its exit status or minus its signal: "SIGKILL", or "exit status 1"."""
+    if status is None or status >= 0:
+        return f"exit status {status}"
+    return next((each.name for each in signal.Signals if each == -status), f"signal {-status}")
