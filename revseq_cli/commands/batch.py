@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import sys
 import threading
 import time
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from revseq_cli.commands import base, options, run
+from revseq_cli.ground import system
 from revseq_cli.ground.errors import EngineError, FormatError, TensorIOError, UsageError, printable, worded
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ class _Batch:
     def _refuse_outputs(self, line: int, job: Job) -> None:
         """FormatError if a file that the job's model names is an output; the manifest does not have these names."""
         for source in (job.values, job.lengths):
-            if source.described and (error := self._writers.refusal(source.name, os.path.realpath(source.path), line)):
+            if source.described and (error := self._writers.refusal(source.name, system.real_path(source.path), line)):
                 raise error
 
     def _run(self, index: int, delivery: run.Delivery) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.textfiles import LARGEST
+from revseq_cli.ground import system
 from revseq_cli.ground.errors import FormatError, RevseqError, UsageError, listed
 
 if TYPE_CHECKING:
@@ -193,8 +194,8 @@ def _entry(line: int, options: dict[str, Any]) -> Entry:
     for name, reference in {**inputs, "output": output}.items():
         if reference.is_stdin:
             raise UsageError(f"{name} is -", "a file: the jobs of a batch share no pipe")
-    paths = {name: os.path.realpath(reference.path) for name, reference in inputs.items() if reference.inline is None}
-    return Entry(line, options, os.path.realpath(output.path), paths)
+    paths = {name: system.real_path(each.path) for name, each in inputs.items() if each.inline is None}
+    return Entry(line, options, system.real_path(output.path), paths)
 
 
 def _can_be_argument(text: str) -> bool:
@@ -211,15 +212,16 @@ class Writers:
     def __init__(self, entries: list[Entry]) -> None:
         self._entries: dict[str, Entry] = {}
         for entry in entries:
-            self._entries.setdefault(entry.output, entry)
+            self._entries.setdefault(system.name_key(entry.output), entry)
 
     def of(self, path: str) -> Entry | None:
         """The job whose output is that real path or a folder above it; None if there is none."""
-        while path not in self._entries:
-            path, below = os.path.dirname(path), path  # noqa: PTH120 - strings are faster
-            if path == below:
+        key = system.name_key(path)
+        while key not in self._entries:
+            key, below = os.path.dirname(key), key  # noqa: PTH120 - strings are faster
+            if key == below:
                 return None
-        return self._entries[path]
+        return self._entries[key]
 
     def refusal(self, what: str, path: str, line: int) -> FormatError | None:
         """The error if a job writes `what`, an input of that line at `path`, since jobs run in any order; else None."""

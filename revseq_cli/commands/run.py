@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -279,9 +278,13 @@ def _print(
 def _drawing(path: str, job: Job, target: Target | None, *, overwrite: bool) -> NewFile:
     """The new file for the picture; UsageError for a name that it cannot have."""
     file = pictures.new_picture(path, job.inputs, overwrite=overwrite)
-    if target and os.path.realpath(target.reference.path) == os.path.realpath(path):
+    if target and _key(target.reference.path) == _key(path):
         raise UsageError("-o and --picture are one file", "two names", where=path)
     return file
+
+
+def _key(path: str) -> str:
+    return system.name_key(system.real_path(path))
 
 
 def _draw(drawing: NewFile, job: Job, result: Source) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from revseq_cli.formats.regions import Region
@@ -267,7 +266,7 @@ class FileSink(Sink):
 
         self._finish()
         digest = hashlib.sha256()
-        with Path(self.file.temporary).open("rb") as file:
+        with positioned.opened(self.file.temporary, name=self.file.name) as fd, open(fd, "rb", closefd=False) as file:
             while data := file.read(1 << 20):
                 stopping.check()
                 digest.update(data)

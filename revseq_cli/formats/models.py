@@ -11,6 +11,7 @@ from revseq_cli.formats.contract import Source, Storage
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.npy import NpySource
 from revseq_cli.formats.textfiles import choose_type
+from revseq_cli.ground import system
 from revseq_cli.ground.dtypes import dtype_of, is_big_endian
 from revseq_cli.ground.errors import FormatError, UsageError, printable
 from revseq_cli.texts import dxdispatch
@@ -76,8 +77,8 @@ def beside(folder: Path, name: str) -> str | None:
     """The path of a .npy file in that folder; None for a name with a path in it, or a link to another folder."""
     if set(name) & set("/\\:\0") or not name.lower().endswith(".npy") or not _names_a_file(name):
         return None
-    path = os.path.realpath(folder / name)
-    return str(folder / name) if os.path.dirname(path) == os.path.realpath(folder) else None  # noqa: PTH120
+    path = system.real_path(str(folder / name))
+    return str(folder / name) if os.path.dirname(path) == system.real_path(str(folder)) else None  # noqa: PTH120
 
 
 def _names_a_file(name: str) -> bool:
@@ -94,4 +95,4 @@ def is_plain(source: Source, folder: Path) -> bool:
     if not isinstance(source, NpySource) or source.order != "C" or is_big_endian(source.dtype):
         return False
     path = beside(folder, Path(source.path).name)
-    return path is not None and os.path.realpath(path) == os.path.realpath(source.path)
+    return path is not None and system.real_path(path) == system.real_path(source.path)

@@ -61,7 +61,8 @@ _library.GetProcessAffinityMask.argtypes = (wintypes.HANDLE, ctypes.c_void_p, ct
 def _error(path: str | None = None) -> OSError:
     number = ctypes.get_last_error()
     error = ctypes.WinError(number)
-    return OSError(error.errno, error.strerror, path, number)  # of the class that goes with the number
+    # Of the class that goes with the number, and without the dot at the end of the system's sentence.
+    return OSError(error.errno, (error.strerror or "").rstrip(". "), path, number)
 
 
 def open_file(path: str, access: int) -> int:

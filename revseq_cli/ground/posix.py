@@ -141,7 +141,12 @@ def take_name(temporary: str, final: Path) -> None:
 
 
 def is_in_use(error: OSError) -> bool:  # noqa: ARG001 - here nobody keeps another from a file
-    """Whether the error may be that another program has the file open: then it may pass."""
+    """Whether the error is that another program has the file open: then it may pass."""
+    return False
+
+
+def keeps_name(error: OSError) -> bool:  # noqa: ARG001
+    """Whether a file may keep its name, which was to be taken or removed, since another program has it open."""
     return False
 
 
@@ -160,9 +165,9 @@ def name_fault(path: str) -> str:  # noqa: ARG001 - any text is a name
     return ""
 
 
-def real_path(path: str) -> Path:
+def real_path(path: str) -> str:
     """The path of the file itself, without links."""
-    return Path(os.path.realpath(path))
+    return os.path.realpath(path)
 
 
 def plain_path(path: str) -> str:
@@ -171,9 +176,8 @@ def plain_path(path: str) -> str:
 
 
 def name_key(path: str) -> str:
-    """What is equal for two real paths that differ in nothing that the file system of the first folder above tells."""
-    folder = os.path.dirname(path)  # noqa: PTH120 - a string
-    return path.casefold() if _ignores_case(folder) else path
+    """What is equal for two real paths of one file, which may not be there yet: without case where names have none."""
+    return path.casefold() if _ignores_case(os.path.dirname(path)) else path  # noqa: PTH120 - a string
 
 
 def _ignores_case(folder: str) -> bool:

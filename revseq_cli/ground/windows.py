@@ -16,11 +16,11 @@ import stat
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
 assert sys.platform == "win32"  # noqa: S101 - type checkers pass over the rest elsewhere
 
@@ -39,7 +39,7 @@ def open_file(path: str, flags: int) -> int:
 
     try:
         return kernel32.open_file(plain_path(path), flags)
-    except PermissionError:
+    except PermissionError:  # as Windows says of a folder
         if os.path.isdir(path):  # noqa: PTH112 - any text
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path) from None
         raise
@@ -111,8 +111,13 @@ def take_name(temporary: str, final: Path) -> None:
 
 
 def is_in_use(error: OSError) -> bool:
-    """Whether the error may be that another program has the file open: then it may pass."""
-    return error.winerror in (_ACCESS_DENIED, _SHARING_VIOLATION, _LOCK_VIOLATION, _DELETE_PENDING)
+    """Whether the error is that another program has the file open: then it may pass."""
+    return error.winerror in (_SHARING_VIOLATION, _LOCK_VIOLATION, _DELETE_PENDING)
+
+
+def keeps_name(error: OSError) -> bool:
+    """Whether a file may keep its name, which was to be taken or removed, since another program has it open."""
+    return is_in_use(error) or error.winerror == _ACCESS_DENIED
 
 
 def is_read_only(folder: Path) -> bool:  # noqa: ARG001 - what cannot be written shows when a file is created
@@ -146,9 +151,13 @@ def name_fault(path: str) -> str:
     return ""
 
 
-def real_path(path: str) -> Path:
+def real_path(path: str) -> str:
     """The path of the file itself, without links."""
-    return Path(plain_path(os.path.realpath(path)))
+    try:
+        real = os.path.realpath(path)
+    except OSError:  # of a file system that does not tell
+        real = os.path.abspath(path)  # noqa: PTH100 - any text
+    return plain_path(real)
 
 
 def plain_path(path: str) -> str:
@@ -160,7 +169,7 @@ def plain_path(path: str) -> str:
 
 
 def name_key(path: str) -> str:
-    """What is equal for two real paths of one file, which may not be there yet."""
+    """What is equal for two real paths of one file, which may not be there yet: without case."""
     return os.path.normcase(path)
 
 

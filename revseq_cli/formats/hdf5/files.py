@@ -64,6 +64,7 @@ def _worded(error: Exception, path: str, where: str) -> RevseqError:
 
 
 def _open(path: str) -> h5py.File:
+    path = system.plain_path(path)
     try:
         return h5py.File(path, "r")
     except OSError as e:

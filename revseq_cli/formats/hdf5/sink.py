@@ -24,6 +24,7 @@ from revseq_cli.formats.held import Handing
 from revseq_cli.formats.raw import RawSink, RawTensor
 from revseq_cli.formats.regions import chunk_boxes
 from revseq_cli.formats.storage import positioned
+from revseq_cli.ground import system
 from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError
 
 if TYPE_CHECKING:
@@ -119,6 +120,9 @@ class _Recorder(io.FileIO):
 
     error: OSError | None = None
 
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "r+", opener=lambda path, _: system.open_file(path, system.UPDATE))
+
     def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
         """Write all of the data, or keep the error."""
         view = memoryview(data).cast("B")
@@ -170,7 +174,7 @@ class Hdf5Sink(FileSink):
     def start(self) -> None:
         """Create the file and its dataset."""
         self._making.prepare(self.file)
-        self._recorder = _Recorder(self.file.temporary, "r+")
+        self._recorder = _Recorder(self.file.temporary)
         with _writing(self.file.name, self._recorder):
             self._file = self._making.opened(self._recorder)
             self._values, notes = self._making.create(self._file)
@@ -320,7 +324,7 @@ class ContiguousSink(RawSink):
         properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
         properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)  # every element will be written
         self._making.prepare(self.file)
-        with _Recorder(self.file.temporary, "r+") as recorder, _writing(self.file.name, recorder):
+        with _Recorder(self.file.temporary) as recorder, _writing(self.file.name, recorder):
             with self._making.opened(recorder, alignment_threshold=_PAGE, alignment_interval=_PAGE) as file:
                 dataset, notes = self._making.create(file)
                 offset = dataset.id.get_offset()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import secrets
 import shutil
@@ -40,7 +41,7 @@ class NewFile:
         self._overwrite = overwrite
         if fault := system.name_fault(path):
             raise TensorIOError(fault, "the name of a file to write", where=path)
-        self._final = system.real_path(path)  # a link stays a link; what it names is replaced
+        self._final = Path(system.real_path(path))  # a link stays a link; what it names is replaced
         self._old: os.stat_result | None = None  # of the file that is to be replaced
         self._check(inputs)
         self.temporary = str(self._final.with_name(f"{TEMPORARY_PREFIX}{tag}{secrets.token_hex(8)}.tmp"))
@@ -130,16 +131,14 @@ class NewFile:
         """Give the file its name; without `overwrite` it never replaces another."""
         take = system.take_name if self._overwrite else system.take_free_name
         try:
-            positioned.patiently(lambda: take(self.temporary, self._final))
+            positioned.patiently(lambda: take(self.temporary, self._final), system.keeps_name)
         except FileExistsError:
             raise TensorIOError("was made by somebody else meanwhile", "a new file", _REPLACE, self.name) from None
         except OSError as e:
-            if not system.is_in_use(e):
+            if not self._old or not system.keeps_name(e):
                 raise
-            raise TensorIOError(
-                "cannot be replaced: another program has it open", "a file that nobody has open",
-                "close it there, and run the command again", self.name,
-            ) from None  # fmt: skip
+            found, hint = "cannot be replaced: another program has it open", "close it there, and run the command again"
+            raise TensorIOError(found, "a file that nobody has open", hint, self.name) from None
 
     def flush_folder(self) -> None:
         """Make the new name last."""
@@ -148,7 +147,8 @@ class NewFile:
     def remove(self) -> None:
         """Remove the temporary file, if it was created and still has its temporary name."""
         if self.is_created:
-            positioned.patiently(lambda: Path(self.temporary).unlink(missing_ok=True), stops=False)
+            gone = functools.partial(Path(self.temporary).unlink, missing_ok=True)
+            positioned.patiently(gone, system.keeps_name, stops=False)
             self.is_created = False
 
 
@@ -179,7 +179,7 @@ class NewFolder(NewFile):
         """Give the folder its name, if nothing else has it."""
         if os.path.lexists(self._final):
             raise TensorIOError("was made by somebody else meanwhile", "a new one", "give it another name", self.name)
-        positioned.patiently(lambda: Path(self.temporary).rename(self._final))
+        positioned.patiently(lambda: Path(self.temporary).rename(self._final), system.keeps_name)
 
     def remove(self) -> None:
         """Remove the temporary folder with all that is in it, as far as that can be done."""

@@ -134,10 +134,12 @@ def failed(path: str | Path, doing: str, error: OSError) -> TensorIOError:
     return TensorIOError(f"cannot {doing}: {reason}", hint=hint if doing == "write" else "", where=str(path))
 
 
-def patiently(call: Callable[[], _Result], *, stops: bool = True) -> _Result:
+def patiently(
+    call: Callable[[], _Result], passes: Callable[[OSError], bool] = system.is_in_use, *, stops: bool = True
+) -> _Result:
     """Call the function again for two seconds while another program has the file open; Stopped after a signal.
 
-    Without `stops` signals are not looked at, as for what undoes the work after one.
+    `passes` says of an error whether it is that. Without `stops` signals are not looked at, as where work is undone.
     """
     deadline = 0.0
     while True:
@@ -145,7 +147,7 @@ def patiently(call: Callable[[], _Result], *, stops: bool = True) -> _Result:
             return call()
         except OSError as e:
             deadline = deadline or time.monotonic() + _LONGEST_USE
-            if not system.is_in_use(e) or time.monotonic() > deadline:
+            if not passes(e) or time.monotonic() > deadline:
                 raise
         if stops:
             stopping.check()

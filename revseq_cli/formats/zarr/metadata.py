@@ -17,6 +17,7 @@ import numpy as np
 
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.zarr.codecs import SHARDING, codec_names, require_lossless
+from revseq_cli.ground import system
 from revseq_cli.ground.dtypes import data_type_of, dtype_of, is_nameless, named, require_sizes
 from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, listed
 from revseq_cli.ground.tensors import DataType, braced
@@ -124,7 +125,7 @@ def refuse_name(path: str) -> None:
 
     Inside an array it would count as a part of the array, and in the place of a group's metadata it would end that.
     """
-    final = Path(os.path.realpath(path))
+    final = Path(system.real_path(path))
     inside = next((folder for folder in final.parents if is_array(folder)), None)
     if inside or is_metadata(final):
         found = f"lies inside the Zarr array {inside}" if inside else "has the metadata of a Zarr group"
