@@ -44,7 +44,7 @@ from revseq_cli.ground import kernel32
 real, reached = raw.RawTensor.write, []
 
 def write(self, *rest):
-    reached or os.write(2, b"reached\n")
+    reached or os.write(2, b"reached\\n")
     reached.append(True)
     time.sleep(0.2)
     return real(self, *rest)

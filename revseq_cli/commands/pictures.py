@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from revseq_cli.ground import system
 from revseq_cli.ground.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,6 +20,6 @@ def new_picture(path: str, inputs: Iterable[Identity], *, overwrite: bool) -> Ne
     from revseq_cli.formats import registry  # --help must not load NumPy
 
     if not path.lower().endswith(".svg"):
-        name = shlex.quote(str(Path(path).with_suffix(".svg")))
+        name = system.quoted(str(Path(path).with_suffix(".svg")))
         raise UsageError("--picture writes SVG", "a name that ends in .svg", f"try --picture {name}", path)
     return registry.new_file(path, overwrite=overwrite, inputs=inputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import itertools
 from typing import NamedTuple
 
@@ -42,14 +43,24 @@ _KINDS = (
     _Kind(b"\x1f\x8b", "a gzip file", "gunzip it first"),
     _Kind(b"\x80", "a Python pickle", "save it again with numpy.save"),
 )
+# PowerShell 5 takes what a program prints as text, in some encoding, and writes UTF-16.
+_RUINED = _Kind(
+    b"NUMPY", "a .npy file that PowerShell's > has damaged", "let revseq write the file: name it in place of -"
+)
 _TEXTS = (_Kind(b"[", "text", format="text"), _Kind(b"{", "JSON text", format="json"))
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# Encodings by the mark that a text begins with; PowerShell 5 and others write UTF-16, always with one.
+_ENCODINGS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+
+
+def encoding_of(head: bytes) -> str:
+    """The encoding of a text with these first bytes, by its byte order mark."""
+    return next((name for mark, name in _ENCODINGS.items() if head.startswith(mark)), "utf-8")
 
 
 def _kind_of(head: bytes) -> _Kind | None:
-    text = head.removeprefix(_BYTE_ORDER_MARK).lstrip()
-    kinds = (kind for table, data in ((_KINDS, head), (_TEXTS, text)) for kind in table if data.startswith(kind.magic))
-    return next(kinds, None)
+    text = head.decode(encoding_of(head), "replace")
+    tables = ((_KINDS, head), (_TEXTS, text.lstrip().encode()), ((_RUINED,), text[1:].encode()))
+    return next((kind for table, data in tables for kind in table if data.startswith(kind.magic)), None)
 
 
 def looks_like(head: bytes, path: str) -> tuple[str, str | Words]:

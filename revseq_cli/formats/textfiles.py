@@ -10,7 +10,7 @@ import numpy as np
 from revseq_cli.formats.contract import FileSink, Source
 from revseq_cli.formats.documents import Text, TextTypes
 from revseq_cli.formats.held import Gathered
-from revseq_cli.formats.recognition import looks_like
+from revseq_cli.formats.recognition import encoding_of, looks_like
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground.errors import FormatError, UsageError
 from revseq_cli.ground.tensors import DataType, TensorDesc
@@ -30,7 +30,7 @@ _MOST_BRACKETS = 1 << 26  # each becomes a list, which takes about a hundred byt
 
 
 def read_text(path: str) -> Text:
-    """Read a text file in UTF-8, with or without a byte order mark; FormatError for other bytes, or too many."""
+    """Read a text file; FormatError if it is none, or too large."""
     with positioned.opened(path) as fd:
         identity = positioned.identity(fd)
         if identity.size > LARGEST:
@@ -43,18 +43,18 @@ def read_text(path: str) -> Text:
 
 
 def decode(data: bytes, name: str) -> str:
-    """Decode UTF-8 without its byte order mark; a FormatError says what the bytes look like."""
+    """Decode UTF-8, or UTF-16 with a byte order mark, without the mark; a FormatError says what the bytes look like."""
     if (count := data.count(b"[") + data.count(b"{")) > _MOST_BRACKETS:
         raise FormatError(
             f"has {count} brackets", f"at most {_MOST_BRACKETS}", "keep large tensors in .npy or .h5", name
         )
     try:
-        return data.decode("utf-8-sig")
+        return data.decode(encoding_of(data))
     except UnicodeDecodeError as e:
         seems, hint = looks_like(data[:64], name)
         known = seems != "something else" and "text" not in seems
-        seems = f"it looks like {seems}" if known else f"byte {e.start} is not UTF-8"
-        raise FormatError(f"is not text: {seems}", "UTF-8", hint, name) from None
+        seems = f"it looks like {seems}" if known else f"byte {e.start} is not {e.encoding[:6].strip('-').upper()}"
+        raise FormatError(f"is not text: {seems}", "UTF-8, or UTF-16 with a mark", hint, name) from None
 
 
 def choose_type(stated: DataType | None, types: TextTypes, name: str) -> DataType:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from revseq_cli.ground import system
 from revseq_cli.operator.spec import DIRECTML, broken
 from revseq_cli.texts import literals
 
@@ -100,7 +100,7 @@ def statistics_of(statistics: Statistics) -> dict[str, Any]:
 def comparison_of(done: Exported) -> str:
     """The command that compares the result of a model with what is right, when it has come back beside the model."""
     result, model = (
-        shlex.quote(f"./{each}" if str(each).startswith("-") else str(each)) for each in (done.target, done.model)
+        system.quoted(f"./{each}" if str(each).startswith("-") else str(each)) for each in (done.target, done.model)
     )
     return f"revseq diff {result} --job {model}"
 

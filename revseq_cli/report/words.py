@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
+from revseq_cli.ground import system
 from revseq_cli.ground.errors import Choices, Words, shown_line
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def hint_lines(hint: Choices, typed: Sequence[str]) -> Iterator[str]:
     if more := len(hint.choices) - _MOST_CHOICES:
         yield from [f"  and {more} more"] * (more > 0)
     settings = hint.choices[0].settings
-    command = f"revseq {shlex.join(_retyped(typed, settings))}"
+    command = f"revseq {' '.join(map(system.quoted, _retyped(typed, settings)))}"
     first = "for the first: " * (len(hint.choices) > 1)
     if typed and len(command) <= _LONGEST_COMMAND:
         yield f"Hint: {first}{command}"

@@ -7,10 +7,10 @@ that floats have six significant digits, and integers all of theirs. Windows has
 from __future__ import annotations
 
 import re
-import shlex
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import TYPE_CHECKING
 
+from revseq_cli.ground import system
 from revseq_cli.ground.errors import FormatError, Words, listed, printable
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def elements(text: str, key: str | None, path: str, where: str) -> list[str]:
     chosen = [values for name, values in buffers if key in (None, name)]
     if len(chosen) != 1:
         found = f"has {len(chosen)} buffers{'' if key is None else f' with the name {printable(key)}'}: {listed(names)}"
-        typed = f"{'-- ' if path.startswith('-') else ''}{shlex.quote(f'{path}::{names[-1]}')}"
+        typed = f"{'-- ' if path.startswith('-') else ''}{system.quoted(f'{path}::{names[-1]}')}"
         hint = f"try {typed}" if names.count(names[-1]) == 1 else "keep the last run alone"
         raise FormatError(found, "one buffer, by its name behind ::", hint, where)
     return [each.strip() for each in chosen[0].split(",")]

@@ -120,8 +120,11 @@ class _Recorder(io.FileIO):
 
     error: OSError | None = None
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path, "r+", opener=lambda path, _: system.open_file(path, system.UPDATE))
+    def __init__(self, file: NewFile) -> None:
+        try:
+            super().__init__(file.temporary, "r+", opener=lambda path, _: system.open_file(path, system.UPDATE))
+        except OSError as e:
+            raise positioned.failed(file.name, "write", e) from None
 
     def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
         """Write all of the data, or keep the error."""
@@ -174,7 +177,7 @@ class Hdf5Sink(FileSink):
     def start(self) -> None:
         """Create the file and its dataset."""
         self._making.prepare(self.file)
-        self._recorder = _Recorder(self.file.temporary)
+        self._recorder = _Recorder(self.file)
         with _writing(self.file.name, self._recorder):
             self._file = self._making.opened(self._recorder)
             self._values, notes = self._making.create(self._file)
@@ -324,7 +327,7 @@ class ContiguousSink(RawSink):
         properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
         properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)  # every element will be written
         self._making.prepare(self.file)
-        with _Recorder(self.file.temporary) as recorder, _writing(self.file.name, recorder):
+        with _Recorder(self.file) as recorder, _writing(self.file.name, recorder):
             with self._making.opened(recorder, alignment_threshold=_PAGE, alignment_interval=_PAGE) as file:
                 dataset, notes = self._making.create(file)
                 offset = dataset.id.get_offset()

@@ -1,0 +1,76 @@
+"""Texts as other systems write them: UTF-8 and UTF-16 with a byte order mark, and lines that end with CR and LF."""
+
+import codecs
+
+import numpy as np
+import pytest
+from conftest import SAMPLES
+
+ENCODINGS = {
+    "plain": ("utf-8", b""), "marked": ("utf-8", codecs.BOM_UTF8), "PowerShell 5": ("utf-16-le", codecs.BOM_UTF16_LE),
+    "big-endian": ("utf-16-be", codecs.BOM_UTF16_BE),
+}  # fmt: skip
+JOB = '{"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}\n'
+
+
+@pytest.fixture(params=ENCODINGS)
+def encoded(request):
+    """A text as such a system writes it."""
+    encoding, mark = ENCODINGS[request.param]
+    return lambda text: mark + text.replace("\n", "\r\n").encode(encoding)
+
+
+@pytest.mark.parametrize("suffix", ["txt", "json", "dat"])
+@pytest.mark.parametrize("text", ["\n[[1, 2],\n [3, 4]]\n", '{"DataType": "FLOAT32",\n"Values": [[1, 2], [3, 4]]}\n'])
+def test_tensors(revseq, tmp_path, encoded, text, suffix):
+    (tmp_path / f"x.{suffix}").write_bytes(encoded(text))
+    revseq("convert", f"x.{suffix}", "y.npy").ok()
+    revseq("convert", "-", "z.npy", stdin=encoded(text)).ok()
+    for name in ("y.npy", "z.npy"):
+        assert np.load(tmp_path / name).tolist() == [[1, 2], [3, 4]]
+
+
+def test_whole_jobs_and_pages(revseq, tmp_path, encoded):
+    for name in ("example1.txt", "page.md"):
+        (tmp_path / name).write_bytes(encoded((SAMPLES / name).read_text() + "\u00e4\u65e5"))
+    assert revseq("verify", "page.md").ok().out.startswith("page.md\n  example 1, line 10: right")
+    (tmp_path / "example1.txt").write_bytes(encoded((SAMPLES / "example1.txt").read_text()))
+    assert revseq("run", "example1.txt").ok().out == revseq("run", SAMPLES / "example1.txt").ok().out
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("jobs.jsonl", JOB), ("jobs.csv", "input,lengths,axis,output\nx.npy,n.npy,1,y.npy\n")]
+)
+def test_manifests(revseq, files, encoded, name, text):
+    (files / name).write_bytes(encoded(text))
+    revseq("batch", name).ok()
+    (files / "y.npy").rename(files / "z.npy")
+    revseq("batch", "-", stdin=encoded(text)).ok()
+    assert (files / "y.npy").read_bytes() == (files / "z.npy").read_bytes()
+
+
+def test_models(revseq, files, encoded):
+    revseq("export", "x.npy", "n.npy", "--axis", "1", "-o", "plain.json").ok()
+    (files / "model.json").write_bytes(encoded((files / "plain.json").read_text()))
+    assert revseq("run", "model.json").ok().out == revseq("run", "plain.json").ok().out
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (codecs.BOM_UTF16_LE + "[1, 2".encode("utf-16-le") + b"\x00\xd8,\x00", "byte 12 is not UTF-16"),
+        (codecs.BOM_UTF16_LE + b"[\x00]", "byte 4 is not UTF-16"),
+    ],
+)  # fmt: skip
+def test_what_is_in_no_encoding(refused, tmp_path, data, words):
+    (tmp_path / "x.txt").write_bytes(data)
+    refused("x.txt", f"x.txt: is not text: {words}", "wanted: UTF-8, or UTF-16 with a mark")
+
+
+@pytest.mark.parametrize("page", ["cp437", "cp850", "cp1252", "utf-8"])
+def test_binary_data_that_powershell_has_damaged(refused, files, page):
+    """Its > takes them as text, in the code page of the console, and writes UTF-16."""
+    text = (files / "x.npy").read_bytes().decode(page, "replace")
+    (files / "ruined.npy").write_bytes(codecs.BOM_UTF16_LE + text.replace("\n", "\r\n").encode("utf-16-le"))
+    done = refused("ruined.npy", "it looks like a .npy file that PowerShell's > has damaged")
+    assert done.err.splitlines()[-1] == "Hint: let revseq write the file: name it in place of -"
