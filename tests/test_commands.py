@@ -356,7 +356,7 @@ def test_check_fails(revseq, files):
     assert (
         "\nFAIL  InputTensor Axis: 5\n"
         "      wanted: 0 to 1, unsigned and less than the dimension count (Axis)\n"
-        "        --axis 1: 3 lines of 4, lengths 2 to 4\n"
+        "        --axis 1: 3 lines of 4, lengths 2 to 4, in place of axis 5\n"
         "      Hint: revseq check x.npy n.npy --feature-level 3_0 --axis 1 --rank 4\n\nInputTensor  "
     ) in done.out
     assert done.out.count("\nFAIL  ") == 3

@@ -455,14 +455,12 @@ class TestVerify:
         assert (found["line"], found["data_set"], found["right"]) == (None, "test_data_set_10", False)
         assert found["difference"]["line"] is None
 
-    def test_a_tensor_that_is_not_held_whole(self, revseq, made, tmp_path):
-        made(axes=(0, 1))
-        with open(tmp_path / "test_data_set_0" / "input_0.pb", "r+b") as f:
-            f.write(b"\x08\x01\x08" + b"\x81\x80\x80\x80\x04" + b"\x10\x02\x4a" + b"\x81\x80\x80\x80\x04")
-            f.truncate(f.tell() + (1 << 30) + 1)
-        revseq("verify", ".").refused(
-            "input_0.pb: has 1073741825 bytes", "--axis 0 --batch-axis 1 --lengths-dtype UINT32"
-        )
+    def test_each_given_length_is_clamped_once(self, revseq, made):
+        """In three dimensions, where it is used for several lines."""
+        x = np.arange(24, dtype="f4").reshape(2, 3, 4)
+        y = oracle.expected(x, np.array([9, 2]).reshape(2, 1, 1).repeat(4, 2), 1)
+        made(x, (9, 2), y)
+        assert "right, lengths that are clamped: 1\n" in revseq("verify", ".").ok().out
 
     def test_the_axes_are_those_of_the_preset(self):
         system = systems.SYSTEMS["onnx"]

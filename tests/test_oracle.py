@@ -1,5 +1,6 @@
 """`diff --job`: a tensor against what is right, where it is wrong, and which mistake explains it."""
 
+import contextlib
 import json
 
 import h5py
@@ -8,7 +9,13 @@ import oracle
 import pytest
 from processes import peak
 
+from revseq_cli.commands import diff, options
+from revseq_cli.formats import registry
+from revseq_cli.ground.errors import TensorIOError
 from revseq_cli.ground.tensors import DataType
+from revseq_cli.passes import comparison
+from revseq_cli.passes.arrangement import Resources
+from revseq_cli.passes.jobs import load_tensor
 
 SIZES, AXIS = (5, 4, 9, 3), 2
 EQUALS = "the output is the input: nothing is reversed"
@@ -357,3 +364,54 @@ def test_a_picture_of_a_large_tensor_is_shortened(revseq, tmp_path):
     svg = (tmp_path / "d.svg").read_text()
     assert "of&#160;210,000&#160;elements" in svg
     assert len(svg) < 200_000
+
+
+def test_ranks_that_differ_get_a_hint_that_works(revseq, tmp_path):
+    """The job stays as it is; what is compared with it gets its rank."""
+    np.save(tmp_path / "x.npy", np.arange(10, dtype="f4").reshape(1, 5, 2))
+    np.save(tmp_path / "n.npy", np.array([3]))
+    job = ("--job", "x.npy", "n.npy", "--like", "tensorflow", "--axis", 1)
+    revseq("run", *job[1:], "-o", "y.npy").ok()
+    for sizes in ((5, 2), (1,) * 9 + (5, 2)):
+        np.save(tmp_path / "a.npy", np.load(tmp_path / "y.npy").reshape(sizes))
+        done = revseq("diff", "a.npy", *job)
+        assert (done.status, done.out.splitlines()[-1]) == (1, "Hint: add --rank 3")
+        assert "equal, 10 elements" in revseq("diff", "a.npy", *job, "--rank", 3).ok().out
+    np.save(tmp_path / "b.npy", np.load(tmp_path / "y.npy").astype("f8")[0])
+    assert revseq("diff", "b.npy", "y.npy").out.endswith("Hint: add --rank 3 --as FLOAT64\n")
+    revseq("diff", "b.npy", "y.npy", "--rank", 3, "--as", "FLOAT64").ok()
+
+
+def test_clamping_is_told(revseq, tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(40, dtype="f4").reshape(2, 5, 4))
+    np.save(tmp_path / "n.npy", np.array([9, 2]))
+    job = ("x.npy", "n.npy", "--axis", 1, "--batch-axis", 0, "--lengths-dtype", "UINT32")
+    told = "Note: 1 of 2 lengths is above the axis size 5, and acts as 5\n"
+    assert revseq("run", *job, "-o", "y.npy").ok().err == told
+    assert revseq("diff", "y.npy", "--job", *job).ok().err == told
+    assert json.loads(revseq("diff", "y.npy", "--job", *job, "--json").ok().out)["notes"] == [told[6:-1]]
+    assert revseq("export", *job, "-o", "m.json").ok().err == told
+
+
+def test_no_picture_of_an_input_that_changed(tmp_path, monkeypatch):
+    for name in "ab":
+        np.save(tmp_path / f"{name}.npy", np.zeros((3, 4)))
+    sources = [load_tensor(str(tmp_path / f"{name}.npy"), name, None, None) for name in "ab"]
+    drawing = registry.new_file(str(tmp_path / "d.svg"), overwrite=False)
+    with comparison.opened(*sources, Resources()) as pair:
+        (tmp_path / "a.npy").write_bytes((tmp_path / "b.npy").read_bytes() + b" ")
+        with pytest.raises(TensorIOError, match="changed while it was read"):
+            diff._compare(contextlib.nullcontext(pair), sources, None, 1, drawing, options.Console(True, 0, "never"))
+    assert {path.name for path in tmp_path.iterdir()} == {"a.npy", "b.npy"}
+
+
+@pytest.mark.parametrize(("option", "value"), [("--ulp", 1), ("--as", "FLOAT64")])
+def test_what_is_printed_has_six_digits(revseq, tmp_path, option, value):
+    (tmp_path / "a.txt").write_text("1")
+    done = revseq("diff", "a.txt", "[1]", "--as-printed", option, value)
+    done.refused("--as-printed compares six digits", f"Hint: leave out {option}\n")
+
+
+def test_a_file_is_no_print(revseq, tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros(3, "f4"))
+    revseq("diff", "a.npy", "a.npy", "--as-printed").refused("Hint: leave out --as-printed for a tensor that")

@@ -28,7 +28,7 @@ def folder(tmp_path):
 def test_the_road(revseq, folder):
     ask, level, run, export, compare, onnx = STEPS
     hint = re.search(
-        r"^Hint: (?:for the first: )?revseq (.*)$", revseq(*ask).refused("no axis is given").err, re.MULTILINE
+        r"^Hint: (?:if the first is meant: )?revseq (.*)$", revseq(*ask).refused("no axis is given").err, re.MULTILINE
     )
     assert revseq(*shlex.split(hint[1])).ok().out.startswith("DML_FEATURE_LEVEL_5_0 accepts it")
     assert revseq(*level).ok().out.startswith("DirectML accepts it from DML_FEATURE_LEVEL_4_0 on")

@@ -1,5 +1,6 @@
 """What a refused job is told to type: it works, it means what is said, and nothing is clamped in silence."""
 
+import json
 import re
 import shlex
 
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensor_files import held
 
+from revseq_cli.ground.errors import Choices, RevseqError
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import FeatureLevel
 from revseq_cli.passes.arrangement import Resources
@@ -17,8 +19,9 @@ from revseq_cli.passes.assembly import Parts, Request, assemble
 from revseq_cli.passes.folds import count_lengths
 from revseq_cli.passes.jobs import require
 from revseq_cli.passes.remedies import choices, fits
+from revseq_cli.passes.systems import SYSTEMS
 
-HINT = re.compile(r"^Hint: (?:for the first: )?revseq (.*)$", re.MULTILINE)
+HINT = re.compile(r"^Hint: (?:if the first is meant: )?revseq (.*)$", re.MULTILINE)
 
 
 @pytest.fixture
@@ -56,7 +59,7 @@ def test_without_an_axis_the_pair_that_clamps_nothing_comes_first(follow, files)
         "  wanted: the dimension to reverse along, 0 to 2\n"
         "  --axis 1 --batch-axis 0: 4 sequences of up to 10, lengths 2 to 10\n"
         "  --axis 2 --batch-axis 0: 4 sequences of up to 6, 2 of 4 lengths above 6\n"
-        "Hint: for the first: revseq run x.npy lengths.npy -o y.npy --axis 1 --batch-axis 0 --lengths-dtype UINT32\n"
+        "Hint: if the first is meant: revseq run x.npy lengths.npy -o y.npy --axis 1 --batch-axis 0 --lengths-dtype UINT32\n"
     )
     expected = oracle.expected(np.load(files / "x.npy"), widened([2, 5, 10, 7], (4, 10, 6), 1, 0), 1)
     assert oracle.same_bits(np.load(files / "y.npy"), expected)
@@ -108,11 +111,93 @@ def test_what_is_typed_stays(follow, files):
     assert told.endswith("Hint: revseq run x.npy n.npy --axis 1\n")
 
 
-@pytest.mark.parametrize("lengths", [[2, -5, 3, 7], [2.0, 5.5, 3.0, 7.0], [2, np.nan, 3, 7], [1j, 2, 3, 4], [1, 2, 3]])
-def test_no_hint_where_nothing_helps(revseq, files, lengths):
+@pytest.mark.parametrize(
+    ("lengths", "hint"),
+    [
+        ([2, -5, 3, 7], "no setting turns lengths.npy into lengths: -5 at [1] does not fit UINT64"),
+        ([2.0, 5.5, 3.0, 7.0], "no setting turns lengths.npy into lengths: 5.5 at [1] does not fit UINT64"),
+        ([2, np.nan, 3, 7], "no setting turns lengths.npy into lengths: nan at [1] does not fit UINT64"),
+        ([True, False, True, True], "lengths.npy is a mask: the sum along its axis gives lengths"),
+        ([[2], [5], [3], [7]], "lengths of these sizes would fit as {4}: numpy's lengths.reshape(4)"),
+        (np.full((4, 6), 3), "lengths of these sizes would fit as {4,1,6}: numpy's lengths.reshape(4, 1, 6)"),
+        ([1, 2, 3], ""),
+    ],
+)
+def test_why_nothing_helps(revseq, files, lengths, hint):
     np.save(files / "lengths.npy", np.array(lengths))
-    done = revseq("run", "x.npy", "lengths.npy").refused("no axis is given")
-    assert "Hint" not in done.err
+    for axes in ((), ("--axis", 1)):
+        done = revseq("run", "x.npy", "lengths.npy", *axes).refused()
+        assert (
+            done.err.endswith(f"Hint: {hint}\n")
+            if hint and (hint[-5:] != "gives" or not axes)
+            else "Hint" not in done.err
+        )
+        assert "--lengths-dtype" not in done.err
+
+
+def test_where_every_axis_clamps_none_is_proposed(revseq, files):
+    """The one that clamps least comes first, and an axis of size 1 not at all, since nothing is reversed along it."""
+    np.save(files / "x.npy", np.zeros((4, 6, 10, 1)))
+    np.save(files / "lengths.npy", np.array([2, 12, 7, 8]))
+    done = revseq("run", "x.npy", "lengths.npy").refused()
+    assert done.err.endswith(
+        "  --axis 2 --batch-axis 0: 4 sequences of up to 10, 1 of 4 lengths above 10\n"
+        "  --axis 1 --batch-axis 0: 4 sequences of up to 6, 3 of 4 lengths above 6\n"
+        "Hint: each of them clamps lengths; if one is meant, type it, and use --lengths-dtype UINT32\n"
+    )
+
+
+def test_axes_that_do_not_fit_are_named(revseq, files):
+    np.save(files / "x.npy", np.zeros((4, 4, 6)))
+    np.save(files / "lengths.npy", np.arange(1, 5).repeat(2)[:6])
+    done = revseq("run", "x.npy", "lengths.npy", "--axis", 2)
+    done.refused("  --axis 0 --batch-axis 2: 6 sequences of up to 4, lengths 1 to 3, in place of axis 2\n")
+
+
+def test_another_system_takes_other_axes(follow, files):
+    """Before DirectML, which clamps."""
+    told, done = follow("run", "x.npy", "lengths.npy", "--like", "tensorflow", "--axis", -1, "-o", "y.npy")
+    assert told.endswith(
+        "  wanted: at most 6: TensorFlow refuses it\n"
+        "  --axis 1 --batch-axis 0: 4 sequences of up to 10, lengths 2 to 10, in place of axis -1\n"
+        "  --axis 2 --batch-axis 0 --lengths-dtype UINT32: DirectML clamps such lengths\n"
+        "Hint: if the first is meant: "
+        "revseq run x.npy lengths.npy --like tensorflow -o y.npy --axis 1 --batch-axis 0\n"
+    )
+    assert done.err == ""
+
+
+def test_hints_of_a_level_that_contradict_each_other_become_one_command(follow, files):
+    np.save(files / "x.npy", np.zeros((4, 10, 6), np.int64))
+    options = ("--axis", 1, "--batch-axis", 0, "--lengths-dtype", "UINT32", "--feature-level", "2_1")
+    told, _ = follow("run", "x.npy", "lengths.npy", *options)
+    assert told.endswith(
+        "Hint: revseq run x.npy lengths.npy --axis 1 --batch-axis 0 --lengths-dtype UINT32 --feature-level 5_0\n"
+    )
+
+
+def test_all_levels_hint_at_one_that_directml_has(revseq, files):
+    np.save(files / "x.npy", np.zeros((1,) * 7 + (2, 3)))
+    np.save(files / "lengths.npy", np.zeros((1,) * 7 + (2, 1), "u4"))
+    done = revseq("check", "x.npy", "lengths.npy", "--axis", 7, "--feature-level", "all")
+    assert "--axis 8 --rank 8\n" in done.out
+
+
+def test_settings_to_leave_out(revseq, files):
+    """A batch says so; a command line is repeated without them."""
+    np.save(files / "n.npy", np.full((4, 1, 6), 3, "u4"))
+    (files / "jobs.csv").write_text("input,lengths,axis,batch-axis,output\nx.npy,n.npy,1,0,y.npy\n")
+    done = revseq("batch", "jobs.csv")
+    assert done.err.endswith("\nHint: leave out --batch-axis\n")
+    (files / "jobs.csv").write_text("input,lengths,axis,like,output\nx.npy,lengths.npy,2,tensorflow,y.npy\n")
+    assert done.status == 1
+    np.save(files / "lengths.npy", np.array([2, 12, 11, 8]))
+    done = revseq("batch", "jobs.csv")
+    assert done.err.endswith("\nHint: use --axis 2 --batch-axis 0 --lengths-dtype UINT32 and leave out --like\n")
+    report = json.loads(revseq("check", "x.npy", "n.npy", "--axis", 0, "--json").out)
+    assert report["choices"] == [
+        {"options": {"--axis": "1"}, "meaning": "24 lines of 10, lengths 3, in place of axis 0"}
+    ]
 
 
 def test_an_input_that_directml_lacks_gets_no_feature_level(revseq, files):
@@ -128,7 +213,7 @@ def test_a_batch_names_the_options(revseq, files):
     (files / "jobs.csv").write_text("input,lengths,output\nx.npy,lengths.npy,y.npy\n")
     done = revseq("batch", "jobs.csv")
     assert done.status == 1
-    assert done.err.endswith("Hint: for the first: use --axis 1 --batch-axis 0 --lengths-dtype UINT32\n")
+    assert done.err.endswith("Hint: if the first is meant: use --axis 1 --batch-axis 0 --lengths-dtype UINT32\n")
 
 
 def test_a_long_command_line_is_not_repeated(revseq):
@@ -146,20 +231,36 @@ def test_fits():
     assert fits((5,), (5,)) == fits((4, 5), (4, 5)) == fits((4, 5), (1, 4, 1)) == fits((), ()) == []
 
 
-@settings(max_examples=200)
+def is_right(parts):
+    try:
+        require(assemble(parts))
+    except RevseqError:
+        return False
+    return True
+
+
+@settings(max_examples=300)
 @given(st.data())
 def test_every_choice_makes_a_job_and_says_what_is_clamped(data):
     draw = data.draw
     sizes = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
     axis = draw(st.integers(0, len(sizes) - 1))
     shape = (*sizes[:axis], 1, *sizes[axis + 1 :]) if draw(st.booleans()) else (draw(st.integers(1, 4)),)
-    dtype = draw(st.sampled_from(["u4", "u8", "i4", "i8"]))
+    dtype = draw(st.sampled_from(["u4", "u8", "i4", "i8", "f4"]))
     lengths = np.array(draw(st.lists(st.integers(0, 6), min_size=64, max_size=64)), dtype)[: int(np.prod(shape))]
     number = st.none() | st.integers(-4, 4)
     level = draw(st.sampled_from([level for level in FeatureLevel if level >= FeatureLevel.V2_1]))
-    asked = Request("x", "n", draw(number), batch_axis=draw(number), level=level)
+    asked = Request(
+        "x", "n", draw(number), batch_axis=draw(number), level=level, rank=draw(st.none() | st.integers(1, 5)),
+        lengths_dtype=draw(st.none() | st.sampled_from([DataType.UINT32, DataType.UINT64])),
+        like=draw(st.none() | st.sampled_from([*SYSTEMS])),
+    )  # fmt: skip
     parts = Parts(held(np.zeros(sizes, "f4")), held(lengths.reshape(shape)), asked)
-    for choice in getattr(choices(parts), "choices", ()):
+    found = choices(parts)
+    fitting = [fit for fit in fits(sizes, shape) if asked.like is None]
+    if fitting and not is_right(parts) and asked.rank is None:
+        assert isinstance(found, Choices)
+    for choice in getattr(found, "choices", ()):
         values = {
             "axis": int, "batch_axis": lambda text: int(text) if text else None, "rank": int,
             "lengths_dtype": DataType.parse_length, "feature_level": FeatureLevel.parse,
@@ -172,3 +273,9 @@ def test_every_choice_makes_a_job_and_says_what_is_clamped(data):
         assert bool(clamped) == ("above" in choice.meaning)
         if clamped:
             assert f", {clamped} of {lengths.size} length" in choice.meaning
+
+
+def test_an_export_is_never_told_to_leave_directml(revseq, files):
+    np.save(files / "x.npy", np.zeros((4, 10), bool))
+    done = revseq("export", "x.npy", "[[1], [2], [3], [4]]", "--axis", 1, "-o", "m.json")
+    done.refused("Hint: DirectML does not have it at any feature level\n")

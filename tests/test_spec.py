@@ -113,8 +113,8 @@ def test_each_constraint_names_its_tensor_and_has_its_own_label(level, output):
 
 
 def test_only_violations_have_hints():
-    found = constraints(desc(), desc("INT64", (1, 1, 3, 1)), 3, FeatureLevel.V5_0)
-    assert [c.label() for c in found if c.hint] == ["SequenceLengthsTensor DataType"]
+    found = constraints(desc("FLOAT64"), desc("UINT32", (1, 1, 3, 1)), 3, FeatureLevel.V4_0)
+    assert [c.label() for c in found if c.hint] == ["InputTensor DataType"]
 
 
 @pytest.mark.parametrize("axis", [-1, 4, 2**70])
@@ -132,11 +132,9 @@ def test_lengths_of_wrong_sizes(sizes):
 
 @pytest.mark.parametrize("sizes", [(3,), (3, 3, 3)])
 def test_leading_sizes_of_1_make_up_for_missing_dimensions(sizes):
-    """Those of the input: the lengths get as many."""
     found = job(desc(sizes=sizes), desc("UINT32", (*sizes[:-1], 1)), len(sizes) - 1, "2_1")
     assert [v.tensor for v in found] == [INPUT, LENGTHS]
-    assert spelled(found[0].hint).endswith("try --feature-level 4_0, or --rank 4")
-    assert spelled(found[1].hint).endswith("try --feature-level 4_0")
+    assert all(spelled(each.hint).endswith("try --feature-level 4_0, or --rank 4") for each in found)
 
 
 def test_hints_come_from_the_table():
@@ -196,10 +194,10 @@ def said(found):
 def test_what_the_constraints_of_a_level_say():
     directml, support_ = "DirectML tensors", "tensor support, DML_FEATURE_LEVEL_2_1 and above"
     types, most = "FLOAT32, FLOAT16, INT32, INT16, INT8, UINT32, UINT16, UINT8", "at most 4294967295"
-    level_4 = "DML_FEATURE_LEVEL_4_0 and above has it: try --feature-level 4_0"
+    level_4 = "DML_FEATURE_LEVEL_4_0 and above has it: try --feature-level 4_0, or --rank 4"
     assert said(constraints(desc(sizes=(3, 4)), desc("UINT32", (3, 1)), 1, FeatureLevel.V2_1)) == [
         (INPUT, "feature level", "2_1", "2_1 or above", "introduced in DML_FEATURE_LEVEL_2_1", ""),
-        (INPUT, "dimension count", "2", "4", support_, level_4 + ", or --rank 4"),
+        (INPUT, "dimension count", "2", "4", support_, level_4),
         (INPUT, "DataType", "FLOAT32", types, support_, ""),
         (INPUT, "element count", "12", most, directml, ""),
         (LENGTHS, "dimension count", "2", "4", support_, level_4),
@@ -277,7 +275,7 @@ def test_require_names_the_tensors():
     with pytest.raises(SpecError) as caught:
         require(desc(), desc("INT64", (1, 1, 3, 1)), 3, FeatureLevel.V5_0, {LENGTHS: "lens.npy"})
     assert message(caught.value).startswith("Error: lens.npy: DataType is INT64\n")
-    assert message(caught.value).endswith("Hint: add --lengths-dtype UINT32")
+    assert "Hint" not in message(caught.value)  # the values decide whether a cast is right
 
 
 def test_python_gets_a_message_without_options():

@@ -65,7 +65,8 @@ def command(
         raise UsageError("--example prints text", "no --json with it", "leave out --json")
     if example and len(levels) > 1:
         raise UsageError("--example is for one feature level", "no --feature-level all", "try --feature-level 5_0")
-    request = options.request_of(format_name=format_name, override=True, level=levels[-1], **job_options)
+    level = levels[0] if len(levels) == 1 else spec.DIRECTML[-1]
+    request = options.request_of(format_name=format_name, override=True, level=level, **job_options)
     job = jobs.load(request)
     values, lengths = job.values.desc, job.lengths.desc
     constraints = {level: spec.constraints(values, lengths, job.axis, level) for level in levels}
@@ -81,7 +82,7 @@ def command(
     notes = (*job.notes, *job.gaps())
     result = Check(job.names, values, lengths, job.axis, constraints, lowest, counts, job.batch_axis, notes)
     if not result.valid:
-        result = result._replace(choices=jobs.choices_for(job))
+        result = result._replace(choices=jobs.choices_for(job, spec.broken(constraints[level])))
     if as_json:
         click.echo(objects.check(result))
     elif not console.quiet:

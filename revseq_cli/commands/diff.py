@@ -122,12 +122,15 @@ def command(
     **job_settings: Any,
 ) -> int:
     """Run the command."""
+    from revseq_cli.passes import folds  # --help must not load NumPy
     from revseq_cli.report import objects, tables  # --help must not load NumPy
     from revseq_cli.report.results import Comparison
 
     _require_tensors(tensors, job_settings, is_job=is_job)
-    if as_printed and cast:
-        raise UsageError("--as-printed compares digits, and --as casts values", "one of them", "leave out --as")
+    for option, given in (("--as", cast), ("--ulp", ulp)):
+        if as_printed and given is not None:
+            found = f"--as-printed compares six digits, and {option} exact values"
+            raise UsageError(found, "one of them", f"leave out {option}")
     opening = {"dtype": dtype, "format_name": format_name, "rank": rank, "absolute": resources.elsewhere}
     job = _job(tensors[1:], opening | job_settings) if is_job else None
     a, b = _pair(tensors, opening, job, cast, as_printed=as_printed)
@@ -135,14 +138,15 @@ def command(
     drawing = _drawing(picture, a, job or b, overwrite=overwrite)
     if as_printed or a.desc == b.desc:
         pair = _opened(a, job or b, resources, as_printed=as_printed)
-        comparison = _compare(pair, _tolerance(atol, rtol, ulp, equal_nan=equal_nan), first, drawing, console)
-        for each in (a, job or b):
-            each.recheck()
+        tolerance = _tolerance(atol, rtol, ulp, equal_nan=equal_nan)
+        comparison = _compare(pair, (a, job or b), tolerance, first, drawing, console)
     else:
         comparison = Comparison(a, b, None, hint=_hint(a.desc, b.desc))
         if drawing:
             console.note("no picture is drawn: the tensors have other sizes or data types")
-    comparison = comparison._replace(axis=job.axis if job else None, notes=(*a.notes, *(job or b).notes))
+    clamping = job.clamping(folds.count_lengths(job, resources).clamped) if job else ()
+    notes = (*a.notes, *(job or b).notes, *clamping)
+    comparison = comparison._replace(axis=job.axis if job else None, notes=notes)
     for note in comparison.notes:
         console.note(note)
     if as_json:
@@ -182,7 +186,7 @@ def _hint(a: TensorDesc, b: TensorDesc) -> str | Words:
         longer, shorter = sorted((a.sizes, b.sizes), key=len, reverse=True)
         if longer != (1,) * (len(longer) - len(shorter)) + shorter:
             return ""
-        settings["rank"] = str(len(a.sizes))
+        settings["rank"] = str(len(b.sizes))  # the other tensor, or the job, stays as it is
     if a.data_type is not b.data_type:
         common = casts.common_type(a.data_type, b.data_type)
         if common is None:
@@ -245,12 +249,13 @@ def _opened(a: Source, b: Source | Job, resources: Resources, *, as_printed: boo
 
 def _compare(
     opened: AbstractContextManager[Pair],
+    compared: Sequence[Source | Job],
     tolerance: Tolerance | None,
     first: int,
     drawing: NewFile | None,
     console: options.Console,
 ) -> Comparison:
-    """Compare, look for mistakes, and draw the picture."""
+    """Compare, look for mistakes, and draw the picture; TensorIOError where one of the `compared` has changed."""
     from revseq_cli.formats.storage.together import Together
     from revseq_cli.ground import stopping
     from revseq_cli.passes.comparison import differing
@@ -270,11 +275,16 @@ def _compare(
         if found.count:
             with bar() as done:
                 mistakes = pair.mistakes(found, tolerance, lambda n: done.advance(n * desc.data_type.size))
+        picture = ""
         if drawing:
             title = f"{found.count:,} of {found.total:,} elements differ"
+            mask = differing(pair.a, pair.right, tolerance)
+            picture = view.picture_of_differences(pair.a, pair.right, ("A", pair.label), title, mask)
+        for each in compared:
+            each.recheck()
+        if drawing:
             with Together(drawing) as together:
-                mask = differing(pair.a, pair.right, tolerance)
-                drawing.write(view.picture_of_differences(pair.a, pair.right, ("A", pair.label), title, mask).encode())
+                drawing.write(picture.encode())
             for note in together.notes:
                 console.note(note)
         hint = Words.of("add {} to take every NaN for the same", equal_nan="") if found.nans else ""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from revseq_cli.commands import base, options
-from revseq_cli.ground.errors import UsageError
+from revseq_cli.ground.errors import UsageError, Words
 
 if TYPE_CHECKING:
-    from revseq_cli.operator.spec import FeatureLevel
+    from revseq_cli.operator.spec import Constraint, FeatureLevel
 
 
 @base.command(
@@ -54,7 +55,7 @@ def command(
     **job_options: Any,
 ) -> None:
     """Run the command."""
-    from revseq_cli.operator.spec import FeatureLevel
+    from revseq_cli.operator.spec import FeatureLevel, SpecError
     from revseq_cli.passes import exports, jobs  # --help must not load NumPy
     from revseq_cli.report import objects, tables  # --help must not load NumPy
 
@@ -63,7 +64,10 @@ def command(
         wanted = "a level of DirectML's, since the model is for it"
         raise UsageError("--feature-level none lifts DirectML's limits", wanted, "leave it out")
     job = jobs.load(options.request_of(format_name=format_name, override=True, level=level, **job_options))
-    jobs.require(job)
+    try:
+        jobs.require(job)
+    except SpecError as e:
+        raise SpecError(tuple(map(_within_directml, e.violations)), e.names, e.choices) from None
     done = exports.write(job, model, inline, zipped=zipped, overwrite=overwrite)
     for note in done.notes:
         console.note(note)
@@ -71,6 +75,12 @@ def command(
         click.echo(objects.export(done))
     elif not console.quiet:
         click.echo(tables.export(done))
+
+
+def _within_directml(violation: Constraint) -> Constraint:
+    """The violation without a hint to leave DirectML, which a model cannot."""
+    leaves = isinstance(violation.hint, Words) and ("feature_level", "none") in violation.hint.settings
+    return replace(violation, hint="DirectML does not have it at any feature level") if leaves else violation
 
 
 def _model(output: str, *, zipped: bool) -> Path:

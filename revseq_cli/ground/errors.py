@@ -72,9 +72,13 @@ class Choice:
 
 @dataclass(frozen=True)
 class Choices:
-    """A hint: the choices with which the command works, the best first; at least one."""
+    """A hint: the choices with which the command works, the best first; at least one.
+
+    `sure` says that the first one can be proposed: else each of them clamps lengths, and one of several is meant.
+    """
 
     choices: tuple[Choice, ...]
+    sure: bool = True
 
 
 class RevseqError(Exception):

@@ -131,12 +131,10 @@ class SpecError(RevseqError, ValueError):
     """Tensors that break rules of the operator or of the feature level; `violations` has every broken rule.
 
     `names` says what the user called each tensor; one that it lacks has its name in the operator. `choices` is what to
-    type instead, for all violations together.
+    type instead, for all violations together, or why nothing can be typed for the lengths.
     """
 
-    def __init__(
-        self, violations: tuple[Constraint, ...], names: dict[str, str], choices: Choices | None = None
-    ) -> None:
+    def __init__(self, violations: tuple[Constraint, ...], names: dict[str, str], choices: Choices | str = "") -> None:
         super().__init__(f"{len(violations)} violations")
         self.violations, self.names, self.choices = violations, names, choices
 
@@ -145,15 +143,20 @@ class SpecError(RevseqError, ValueError):
         return type(self), (self.violations, self.names, self.choices)
 
     def parts(self) -> Sequence[RevseqError]:
-        """An error for each violation; the last has the choices as its hint, and else each has its own."""
+        """An error for each violation; the last has the choices as its hint, and without choices each has its own."""
+        sure = isinstance(self.choices, Choices)
         parts = [
             RevseqError(
-                f"{v.property} is {v.found}", f"{v.wanted} ({v.rule})", "" if self.choices else v.hint,
+                f"{v.property} is {v.found}", f"{v.wanted} ({v.rule})", "" if sure else v.hint,
                 self.names.get(v.tensor, v.tensor),
             )
             for v in self.violations
         ]  # fmt: skip
-        parts[-1].hint = self.choices or parts[-1].hint
+        of_lengths = [
+            part for part, v in zip(parts, self.violations, strict=True) if v.tensor == LENGTHS and not v.hint
+        ]
+        for part in parts[-1:] if sure else of_lengths[-1:]:
+            part.hint = self.choices
         return parts
 
 
@@ -218,7 +221,7 @@ def _level_constraints(tensors: dict[str, TensorDesc], level: FeatureLevel) -> I
         counts = row.dimension_counts
         yield Constraint(
             tensor, "dimension count", str(desc.dimension_count), span(counts), rule,
-            desc.dimension_count in counts, _dimension_hint(tensor, desc, counts),
+            desc.dimension_count in counts, _dimension_hint(desc, counts),
         )  # fmt: skip
         types = row.data_types(tensor)
         yield Constraint(
@@ -264,17 +267,18 @@ def span(counts: range) -> str:
     return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
 
 
-def _dimension_hint(tensor: str, desc: TensorDesc, counts: range) -> str | Words:
-    """The level that has it, or the rank that this level has; lengths get the input's."""
+def _dimension_hint(desc: TensorDesc, counts: range) -> str | Words:
+    """The level that has it, or the rank that this level has."""
     level = _first_level(lambda row: desc.dimension_count in row.dimension_counts)
-    if desc.dimension_count >= counts[0] or not desc.dimension_count or tensor != INPUT or not level:
+    if desc.dimension_count >= counts[0] or not desc.dimension_count or not level:
         return level or ""
     return Words(f"{level.text}, or {{}}", (*level.settings, ("rank", str(counts[0]))))
 
 
 def _data_type_hint(tensor: str, data_type: DataType) -> str | Words:
-    if tensor == LENGTHS and data_type.kind == "int":
-        return Words.of("add {}", lengths_dtype=DataType.UINT32.name)
+    """The level that has it; where lengths are of another kind, their values decide whether a cast helps."""
+    if tensor == LENGTHS and data_type.kind != "uint":
+        return ""
     return _first_level(lambda row: data_type in row.data_types(tensor)) or ""
 
 

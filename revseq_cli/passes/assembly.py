@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli.formats.references import Reference
-from revseq_cli.ground.errors import Choice, Choices, FormatError, UsageError, Words
+from revseq_cli.ground.errors import FormatError, UsageError, Words
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel
 from revseq_cli.passes.casts import CastSource
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Source
     from revseq_cli.formats.regions import Region
     from revseq_cli.formats.storage.positioned import Identity
-    from revseq_cli.passes.systems import System
 
 _LENGTHS_AT_ONCE = 1 << 20
 
@@ -139,24 +138,29 @@ class Parts(NamedTuple):
 def assemble(parts: Parts) -> Job:
     """The job: lengths are cast and widened, and both tensors get the dimension count, as the request asks.
 
-    UsageError and FormatError for what makes no job. The constraints are not checked here.
+    UsageError and FormatError for what makes no job. Neither the constraints nor the rules of another system are
+    checked here.
     """
     values, lengths, request = parts
     axis, batch_axis = _axes(parts)
+    if lengths.desc.data_type.kind == "bool":
+        raise FormatError("DataType is BOOL", "lengths, and not a mask: its sum along the axis", where=lengths.name)
     if request.cast and lengths.desc.data_type is not request.cast:
-        lengths = CastSource(lengths, request.cast)
-    added = 0 if request.rank is None else request.rank - len(values.sizes)
-    if added:
-        _require_axes(values, axis, batch_axis, added)
+        lengths = CastSource(lengths, request.cast, "lengths_dtype")
+    rank = len(values.sizes)
+    added = 0 if request.rank is None else request.rank - rank
+    for name, each in (("axis", axis), ("batch axis", batch_axis)):
+        if each is not None and added and not max(0, -added) <= each < rank:
+            found = f"the {name} is {each}, and the dimension count changes from {rank} to {rank + added}"
+            stays = f"{max(0, -added)} to {rank - 1}: a dimension that stays, counted as {values.name} has it"
+            raise UsageError(found, stays if rank > max(0, -added) else "a tensor with dimensions", where=values.name)
+    if batch_axis is not None and not 0 <= axis < rank:  # widened lengths have the sizes of an axis that is there
+        raise UsageError(f"Axis is {axis}", f"0 to {rank - 1}" if rank else "a tensor with dimensions", "", values.name)
     values = ranked(values, request.rank)
-    if batch_axis is not None:
-        lengths = WidenedSource(lengths, values.sizes, axis + added, batch_axis + added)
-    else:
-        lengths = ranked(lengths, request.rank)
-    job = Job(values, lengths, axis + added, None if batch_axis is None else batch_axis + added, parts)
-    if request.like and batch_axis is not None:
-        _require_within(SYSTEMS[request.like], job, axis, batch_axis)
-    return job
+    if batch_axis is None:
+        return Job(values, ranked(lengths, request.rank), axis + added, None, parts)
+    widened = WidenedSource(lengths, values.sizes, axis + added, batch_axis + added)
+    return Job(values, widened, axis + added, batch_axis + added, parts)
 
 
 def _axes(parts: Parts) -> tuple[int, int | None]:
@@ -170,26 +174,27 @@ def _axes(parts: Parts) -> tuple[int, int | None]:
                 f"dimension count is {len(lengths.sizes)}", f"1: {system.name} has one length for each batch index",
                 Words.of("leave out {}", like=request.like), lengths.name,
             )  # fmt: skip
-        axis = system.axis if axis is None else _from_start(axis, rank)
+        axis = system.axis if axis is None else from_start(axis, rank)
         if axis is not None:
-            batch_axis = system.batch_for(axis) if batch_axis is None else _from_start(batch_axis, rank)
-            _require_axes_of(system, axis, batch_axis, values.name)
+            batch_axis = system.batch_for(axis) if batch_axis is None else from_start(batch_axis, rank)
+            _require_axes_of(request.like, axis, batch_axis, values.name)
     if axis is None:
         wanted = f"the dimension to reverse along, 0 to {max(0, rank - 1)}"
         raise UsageError("no axis is given", wanted, where=values.name)
     return axis, batch_axis
 
 
-def _from_start(axis: int, rank: int) -> int:
-    """An axis that may be counted from the end, as other systems do."""
+def from_start(axis: int, rank: int) -> int:
+    """An axis that may be counted from the end, as other systems count and as is meant by a negative one."""
     return axis + rank if -rank <= axis < 0 else axis
 
 
-def _require_axes_of(system: System, axis: int, batch_axis: int, where: str) -> None:
-    """UsageError for axes that the system does not have."""
+def _require_axes_of(like: str, axis: int, batch_axis: int, where: str) -> None:
+    """UsageError for axes that the system of that name does not have."""
+    system = SYSTEMS[like]
     if not system.axes:
         return
-    hint = Words.of("leave out {}", like=system.name.lower())
+    hint = Words.of("leave out {}", like=like)
     if axis not in system.axes:
         wanted = f"{' or '.join(map(str, system.axes))}, as {system.name} has it"
         raise UsageError(f"the axis is {axis}", wanted, hint, where)
@@ -198,19 +203,10 @@ def _require_axes_of(system: System, axis: int, batch_axis: int, where: str) -> 
         raise UsageError(f"the batch axis is {batch_axis}", wanted, hint, where)
 
 
-def _require_axes(values: Source, axis: int, batch_axis: int | None, added: int) -> None:
-    """UsageError for an axis that the input does not have, or that goes when leading sizes are removed."""
-    rank = len(values.sizes)
-    for name, each in (("axis", axis), ("batch axis", batch_axis)):
-        if each is not None and not max(0, -added) <= each < rank:
-            found = f"the {name} is {each}, and the dimension count changes from {rank} to {rank + added}"
-            wanted = f"{max(0, -added)} to {rank - 1}: a dimension that stays, counted as {values.name} has it"
-            raise UsageError(found, wanted, where=values.name)
-
-
-def _require_within(system: System, job: Job, axis: int, batch_axis: int) -> None:
-    """FormatError for a length above the axis size, if the system refuses it; the axes are those of the input."""
-    if not system.refuses or not 0 <= job.axis < len(job.values.sizes):
+def require_system(job: Job) -> None:
+    """FormatError for a length above the axis size, if the system that the request names refuses it."""
+    request = job.parts.request if job.parts else None
+    if not (request and request.like and SYSTEMS[request.like].refuses):
         return
     lengths, size = job.given_lengths, job.values.sizes[job.axis]
     count = lengths.desc.element_count
@@ -218,11 +214,7 @@ def _require_within(system: System, job: Job, axis: int, batch_axis: int) -> Non
         part = lengths.ticket((slice(start, min(count, start + _LENGTHS_AT_ONCE)),)).read()
         if (above := part > size).any():
             first = int(above.argmax())
-            spelled_out = {"axis": axis, "batch_axis": batch_axis, "lengths_dtype": lengths.desc.data_type.name}
-            settings = tuple((name, str(value)) for name, value in spelled_out.items())
             raise FormatError(
                 f"{part[first]} at [{start + first}] is above the axis size {size}",
-                f"at most {size}: {system.refuses} refuses it",
-                Choices((Choice((*settings, ("like", "")), "DirectML clamps such lengths", settings),)),
-                lengths.name,
-            )
+                f"at most {size}: {SYSTEMS[request.like].refuses} refuses it", where=lengths.name,
+            )  # fmt: skip

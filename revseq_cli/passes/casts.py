@@ -28,26 +28,21 @@ class CastSource(View):
     """Values in another data type; reading a region raises FormatError if one of its values does not fit.
 
     A value fits if it casts back to itself: a fraction is no integer, nor is -0.0. A NaN stays a NaN, perhaps with
-    other bits. FormatError for complex values.
+    other bits. FormatError for complex values. `setting` names the option that asks for the cast of lengths.
     """
 
-    def __init__(self, source: Source, data_type: DataType) -> None:
+    def __init__(self, source: Source, data_type: DataType, setting: str = "") -> None:
         if source.desc.data_type.kind not in _CAST_FROM:
             wanted = f"numbers that are not complex, to be cast to {data_type.name}"
             raise FormatError(f"DataType is {source.desc.data_type.name}", wanted, where=source.name)
         super().__init__(source)
         self.encoded = source.encoded
         self.reads_in_parallel, self.chunks = source.reads_in_parallel, source.chunks
-        self.dtype = dtype_of(data_type)
-
-    @property
-    def grain(self) -> tuple[int, ...]:
-        """The grain of the source."""
-        return self.source.grain
+        self.dtype, self._setting = dtype_of(data_type), setting
 
     def ticket(self, region: Region) -> Ticket:
         """A ticket that reads the region and casts it."""
-        return _CastTicket(self.source.ticket(region), self.dtype, region, self.name)
+        return _CastTicket(self.source.ticket(region), self.dtype, region, self.name, self._setting)
 
 
 @dataclass(frozen=True)
@@ -56,6 +51,7 @@ class _CastTicket:
     dtype: np.dtype[Any]
     region: Region
     name: str
+    setting: str
 
     def read(self) -> NDArray[Any]:
         """The cast values; FormatError with the first one that does not fit."""
@@ -64,9 +60,11 @@ class _CastTicket:
         if not fits.all():
             place = np.unravel_index(int(fits.argmin()), values.shape)
             index = [int(i) + part.start for i, part in zip(place, self.region, strict=True)]
+            wider = self.setting and self.dtype.itemsize < 8 and _fits(values[place].reshape(1), np.dtype(np.uint64))[0]
             raise FormatError(
                 f"{values[place]} at {index} does not fit {data_type_of(self.dtype).name}",
-                _wanted(values.dtype, self.dtype), where=self.name,
+                _wanted(values.dtype, self.dtype),
+                Words.of("try {}", **{self.setting: "UINT64"}) if wider else "", self.name,
             )  # fmt: skip
         with np.errstate(all="ignore"):
             return values.astype(self.dtype)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from revseq_cli.formats.onnx import testdata
-from revseq_cli.ground.errors import FormatError, Words
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import INPUT
 from revseq_cli.passes import jobs
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from revseq_cli.passes.assembly import Job
 
 _CAST = DataType.UINT32  # every feature level takes such lengths
-_LARGEST = 1 << 30  # bytes of a tensor: examples are computed in memory, as those in texts are
 
 
 @dataclass(frozen=True)
@@ -74,16 +72,4 @@ def open_folder(reference: Reference) -> Folder | None:
     path = reference.path
     if reference.is_stdin or not (os.path.isdir(path) or Path(path).suffix == testdata.SUFFIX):  # noqa: PTH112
         return None
-    return Folder(reference.name, [*map(_example, testdata.data_sets(path))])
-
-
-def _example(data_set: testdata.DataSet) -> DataSetExample:
-    """The test as an example; FormatError for tensors that are too large."""
-    for source in (data_set.values, data_set.lengths, data_set.output):
-        if (size := source.desc.total_bytes) > _LARGEST:
-            settings = {"axis": data_set.time_axis, "batch_axis": data_set.batch_axis, "lengths_dtype": _CAST.name}
-            raise FormatError(
-                f"has {size} bytes of elements", f"at most {_LARGEST}, since verify holds examples whole",
-                Words.of("revseq run takes it, with {} {} {}; compare with revseq diff", **settings), source.name,
-            )  # fmt: skip
-    return DataSetExample(data_set)
+    return Folder(reference.name, [*map(DataSetExample, testdata.data_sets(path))])

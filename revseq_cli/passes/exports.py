@@ -22,6 +22,7 @@ from revseq_cli.formats.storage.together import Together
 from revseq_cli.formats.zip_members import NewArchive
 from revseq_cli.ground.errors import FormatError, UsageError, Words, listed
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
+from revseq_cli.passes import folds
 from revseq_cli.passes.arrangement import Resources, arrange_copy
 from revseq_cli.passes.copying import copy
 from revseq_cli.texts import dxdispatch
@@ -164,7 +165,8 @@ def write(job: Job, model: Path, inline: bool | None, *, zipped: bool, overwrite
     store: _Store = (_Archive if zipped else _Folder)(model, job, overwrite=overwrite)
     places = dict(_places(job, store, inline))
     names = [place.content for place in places.values() if isinstance(place.content, str)]
-    notes = [*job.notes, *store.require(names, target), *_notes_on([*names, target])]
+    clamped = folds.count_lengths(job, Resources()).clamped
+    notes = [*job.notes, *job.clamping(clamped), *store.require(names, target), *_notes_on([*names, target])]
     contents = {role: (place.source.desc, place.content) for role, place in places.items()}
     text = dxdispatch.model_text(contents, job.axis, target, printed=job.values.desc.element_count <= _SMALL)
     sinks = [place.sink for place in places.values() if place.sink]

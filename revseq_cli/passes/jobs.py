@@ -10,17 +10,20 @@ from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.text import notation_source
 from revseq_cli.ground import system
-from revseq_cli.ground.errors import Choices, FormatError, RevseqError, UsageError, Words
+from revseq_cli.ground.errors import Choice, Choices, FormatError, RevseqError, UsageError, Words
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel, SpecError, violations
-from revseq_cli.passes.assembly import Job, Parts, Request, assemble
+from revseq_cli.passes.assembly import Job, Parts, Request, assemble, require_system
 from revseq_cli.passes.ranks import ranked
 from revseq_cli.passes.remedies import choices
 from revseq_cli.texts.examples import find_examples
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from revseq_cli.formats.contract import Source
     from revseq_cli.formats.documents import Text
+    from revseq_cli.operator.spec import Constraint
     from revseq_cli.texts.examples import Example
 
 
@@ -93,22 +96,45 @@ def _load(request: Request, reference: Reference, lengths: Reference | None, who
     try:
         if whole and request.axis is None:
             parts = parts._replace(request=replace(request, axis=whole.axis()))
-        return assemble(parts)
+        job = assemble(parts)
     except RevseqError as e:
-        e.hint = e.hint or choices(parts) or ""
+        e.hint = e.hint or choices(parts)
         raise
+    try:
+        require_system(job)
+    except RevseqError as e:
+        e.hint = _without_system(job, parts)
+        raise
+    return job
+
+
+def _without_system(job: Job, parts: Parts) -> Choices:
+    """What to type where another system refuses a length: axes that it takes, or the options without that system."""
+    others = choices(parts)
+    added = len(job.values.sizes) - len(parts.values.sizes)
+    axes = {"axis": job.axis - added, "batch_axis": (job.batch_axis or 0) - added}
+    settings = tuple((name, str(axis)) for name, axis in axes.items())
+    settings += (("lengths_dtype", job.lengths.desc.data_type.name),)
+    clamping = Choice((*settings, ("like", "")), "DirectML clamps such lengths", settings)
+    return Choices((*(others.choices if isinstance(others, Choices) else ()), clamping))
 
 
 def require(job: Job) -> None:
     """Raise SpecError with every rule that the tensors break at the request's level, and with what to type instead."""
     level = job.parts.request.level if job.parts else FeatureLevel.V5_0
     if broken := violations(job.values.desc, job.lengths.desc, job.axis, level):
-        raise SpecError(broken, job.names, choices_for(job))
+        raise SpecError(broken, job.names, choices_for(job, broken))
 
 
-def choices_for(job: Job) -> Choices | None:
-    """What to type for the tensors of a job that is refused; None where nothing makes them one."""
-    return choices(job.parts) if job.parts else None
+def choices_for(job: Job, broken: Sequence[Constraint]) -> Choices | str:
+    """What to type for the tensors of a job that breaks constraints, or why there is nothing; "" if they say it."""
+    if not job.parts:
+        return ""
+    found = choices(job.parts)
+    if isinstance(found, Choices) and len({each.hint for each in broken}) == 1:
+        of_level = all({name for name, _ in each.settings} <= {"rank", "feature_level"} for each in found.choices)
+        return "" if of_level else found
+    return found
 
 
 def load_tensor(

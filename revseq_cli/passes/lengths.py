@@ -40,6 +40,16 @@ class View(Source):
             view.source = ready
             yield view
 
+    @property
+    def grain(self) -> tuple[int, ...]:
+        """The grain of the source."""
+        return self.source.grain
+
+    @property
+    def finest_grain(self) -> tuple[int, ...]:
+        """The finest grain of the source."""
+        return self.source.finest_grain
+
     def recheck(self) -> None:
         """TensorIOError if the source's file is not as it was."""
         self.source.recheck()
@@ -70,7 +80,14 @@ class WidenedSource(View):
         if not source.reads_anywhere:  # the lengths are few, and else every block would decode their chunks again
             self.source = HeldSource(source.name, source.read(), source.storage)
         self.original, self._batch_axis, self.order = source, batch_axis, "C"
-        self.sizes = tuple(1 if d == axis else size for d, size in enumerate(sizes))  # `axis` is not checked yet
+        self.sizes = tuple(1 if d == axis else size for d, size in enumerate(sizes))
+
+    @property
+    def grain(self) -> tuple[int, ...]:
+        """A cut anywhere is cheap."""
+        return (1,) * len(self.sizes)
+
+    finest_grain = grain
 
     def recheck(self) -> None:
         """TensorIOError if the file of the lengths is not as it was."""

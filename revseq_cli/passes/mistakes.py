@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli.formats.held import HeldSource
 from revseq_cli.operator import kernel
 from revseq_cli.passes.lengths import View, WidenedSource
 from revseq_cli.passes.reversal import Computed, Reversed, lengths_of
@@ -42,11 +41,12 @@ _LENGTHS: tuple[tuple[str, Callable[[Lengths, int], Lengths]], ...] = (
     ("the output is the input: nothing is reversed", lambda n, _: np.zeros_like(n)),
     ("whole lines are reversed, whatever their lengths are", lambda n, size: _all(n, size)),
     ("a length of 0 is taken as the whole line", lambda n, size: np.where(n == 0, _all(n, size), n)),
-    ("lengths are one too small", lambda n, _: np.where(n == 0, n, n - 1)),
-    ("lengths are one too small", lambda n, size: np.maximum(_clamped(n, size), 1) - 1),
+    ("lengths are one too small", lambda n, _: np.where(n == 0, n, n - 1)),  # and clamped then
+    ("lengths are one too small", lambda n, size: np.maximum(_clamped(n, size), 1) - 1),  # clamped before
     ("lengths are one too large", lambda n, size: _clamped(n, size) + 1),
     ("lengths above the axis size are taken as 0", lambda n, size: np.where(n > size, np.zeros_like(n), n)),
     ("lengths above the axis size are taken modulo it", lambda n, size: np.where(n > size, n % _all(n, size), n)),
+    ("lengths are taken modulo the axis size", lambda n, size: n % _all(n, size)),
     ("only the low 32 bits of each length are used", lambda n, _: n & np.uint64(0xFFFFFFFF)),
 )
 
@@ -95,11 +95,9 @@ def suspects(job: Job, *, whole_lines: bool) -> Iterator[Suspect]:
 def _halves(job: Job) -> Iterator[tuple[str, Job]]:
     """The job where INT64 lengths, one for each index of the batch axis, are bound as UINT32: their halves in turn."""
     lengths = job.lengths
-    if isinstance(lengths, WidenedSource) and job.batch_axis is not None:
-        narrow = lengths.source
-        halves = narrow.read().astype("<u8").view("<u4")[: narrow.sizes[0]]
-        held = HeldSource(narrow.name, halves.astype(np.uint32), narrow.storage)
-        wide = WidenedSource(held, job.values.sizes, job.axis, job.batch_axis)
+    of_64_bits = job.parts is not None and job.parts.lengths.desc.data_type.size == 8
+    if of_64_bits and isinstance(lengths, WidenedSource) and job.batch_axis is not None:
+        wide = WidenedSource(_Halves(lengths.source), job.values.sizes, job.axis, job.batch_axis)
         yield "lengths of 64 bits are read as twice as many of 32 bits", replace(job, lengths=wide)
 
 
@@ -130,6 +128,7 @@ class _Wrong(View):
 
     def __init__(self, lengths: Source, mistake: int, size: int) -> None:
         super().__init__(lengths)
+        self.dtype = np.dtype(np.uint64)
         self._mistake, self._size = mistake, size
 
     def ticket(self, region: Region) -> Ticket:
@@ -144,6 +143,30 @@ class _Change:
 
     def __call__(self, lengths: Ticket) -> Lengths:
         return _LENGTHS[self.mistake][1](lengths.read().astype(np.uint64), self.size)
+
+
+class _Halves(View):
+    """The first half of some lengths of 64 bits, each as two of 32 bits, the low one first."""
+
+    def __init__(self, lengths: Source) -> None:
+        super().__init__(lengths)
+        self.dtype = np.dtype(np.uint32)
+
+    def ticket(self, region: Region) -> Ticket:
+        """A ticket that reads the lengths and takes their halves."""
+        (part,) = region
+        whole = slice(part.start // 2, (part.stop + 1) // 2)
+        return Computed(_Halve(part.start % 2, part.stop - part.start), (self.source.ticket((whole,)),))
+
+
+@dataclass(frozen=True)
+class _Halve:
+    first: int
+    count: int
+
+    def __call__(self, lengths: Ticket) -> Lengths:
+        halves = lengths.read().astype("<u8").view("<u4")[self.first : self.first + self.count]
+        return halves.astype(np.uint32)
 
 
 class NoOutputError(Exception):

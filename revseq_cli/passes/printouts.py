@@ -11,7 +11,7 @@ from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.references import Reference
 from revseq_cli.ground.dtypes import dtype_of
-from revseq_cli.ground.errors import FormatError, UsageError
+from revseq_cli.ground.errors import FormatError, UsageError, Words
 from revseq_cli.passes.lengths import View
 from revseq_cli.passes.reversal import Computed
 from revseq_cli.texts import printouts
@@ -41,7 +41,11 @@ def load(text: str, desc: TensorDesc) -> Source:
             "the .npy file that its command writeFile makes", "revseq export makes a model that writes one",
         )  # fmt: skip
     reference = Reference.input(text, "text", "A")
-    where = reference.text.name
+    try:
+        where = reference.text.name
+    except FormatError as e:
+        e.hint = Words.of("leave out {} for a tensor that is not printed", as_printed="")
+        raise
     tokens = printouts.elements(reference.text.text, reference.key, reference.path, where)
     extra = len(tokens) - desc.element_count
     if not 0 <= extra * data_type.size <= _PADDING:

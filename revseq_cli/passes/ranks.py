@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from revseq_cli.formats.contract import Storage
+from revseq_cli.formats.table import named
 from revseq_cli.ground.errors import FormatError
 from revseq_cli.ground.tensors import braced
 from revseq_cli.passes.lengths import View
@@ -38,6 +39,8 @@ class RankedSource(View):
         self.sizes, self.key, self.encoded = self._fitted(source.sizes), source.key, source.encoded
         self.reads_in_parallel = source.reads_in_parallel
         self.chunks = self._fitted(source.chunks) if source.chunks else None
+        if (row := named(source.storage.format)) and row.keeps_others:
+            self.notes += (f"of {source.name} the elements alone are carried over, since the dimension count changes",)
         # Not the format alone: its file cannot be copied with this tensor in the place of the old one.
         self.storage = Storage(f"{source.storage.format} of another dimension count", source.storage.details)
 

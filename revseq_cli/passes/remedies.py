@@ -10,14 +10,17 @@ import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from revseq_cli.formats.held import HeldSource
 from revseq_cli.ground.errors import Choice, Choices, FormatError, RevseqError, Settings
-from revseq_cli.ground.tensors import DataType
+from revseq_cli.ground.tensors import DataType, braced
 from revseq_cli.operator.spec import FeatureLevel, support, violations
 from revseq_cli.passes import folds
-from revseq_cli.passes.assembly import assemble
+from revseq_cli.passes.assembly import assemble, from_start, require_system
 from revseq_cli.passes.casts import CastSource
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from revseq_cli.passes.assembly import Parts
     from revseq_cli.passes.folds import Span
 
@@ -40,51 +43,78 @@ def fits(values: tuple[int, ...], lengths: tuple[int, ...]) -> list[Fit]:
     return [Fit(axis, batch) for axis in range(rank) for batch in batches if batch != axis]
 
 
-def choices(parts: Parts) -> Choices | None:
-    """What to type for these tensors; None where nothing makes them a job.
+def choices(parts: Parts) -> Choices | str:
+    """What to type for these tensors; or why nothing can be typed, as far as that can be said.
 
-    None, too, where the axes and the data type of the lengths are right: each constraint of the level has its own hint.
-    The axes that the request names are kept, unless others clamp no length, and these do. Choices that clamp nothing
-    come first, and of these the ones that change least of what the request names.
+    The axes that the request names are kept, unless others clamp fewer lengths. The choices that clamp least come
+    first, and of these the ones that change least of what the request names.
     """
     values, lengths, request = parts
     found = fits(values.sizes, lengths.sizes)
-    if not found or not values.desc.element_count:
-        return None
-    try:
-        whole = CastSource(lengths, DataType.UINT64)
-        span = folds.span_of_lengths(whole, sorted({values.sizes[fit.axis] for fit in found}))
-    except FormatError:  # a length that is negative or no integer, which no setting makes right
-        return None
-    asked = [_from_start(each, len(values.sizes)) for each in (request.axis, request.batch_axis)]
+    if not found:
+        return _other_sizes(values.sizes, lengths.sizes)
+    if len(lengths.sizes) == 1 and not lengths.reads_anywhere:  # or each job that is tried would decode its chunks
+        parts = parts._replace(lengths=HeldSource.of(lengths))
+    span = _span(parts, sorted({values.sizes[fit.axis] for fit in found}))
+    if isinstance(span, str):
+        return span
+    asked = [each and from_start(each, len(values.sizes)) for each in (request.axis, request.batch_axis)]
 
     def changed(fit: Fit) -> int:
         return sum(each not in (None, own) for each, own in zip(asked, fit, strict=True))
 
-    def clamps(fit: Fit) -> bool:
-        return span.above[values.sizes[fit.axis]] > 0
+    def clamped(fit: Fit) -> int:
+        return span.above[values.sizes[fit.axis]]
 
+    # Along an axis of size 1 nothing is reversed.
+    found = [fit for fit in found if values.sizes[fit.axis] > 1] or found
     kept = [fit for fit in found if not changed(fit)]
-    if kept and (None not in asked or not all(map(clamps, kept))):
+    if kept and (None not in asked or not all(map(clamped, kept))):
         found = kept
-    found.sort(key=lambda fit: (clamps(fit), changed(fit)))
-    doubtful = len(found) > 1 or clamps(found[0]) or (request.axis, request.batch_axis) != found[0]
-    made = [(fit, _settings(parts, fit, span.greatest)) for fit in found]
-    options = tuple(
-        Choice(settings, _meaning(parts, fit, span), _axes(fit)) if doubtful else Choice(settings)
-        for fit, settings in made
-        if {name for name, _ in settings} & {"axis", "batch_axis", "lengths_dtype"}
+    found.sort(key=lambda fit: (clamped(fit), changed(fit)))
+    options = [(fit, _settings(parts, fit, span.greatest)) for fit in found]
+    options = [(fit, settings) for fit, settings in options if settings]
+    if not options:
+        return ""
+    doubtful = len(options) > 1 or clamped(options[0][0]) or (request.axis, request.batch_axis) != options[0][0]
+    return Choices(
+        tuple(
+            Choice(settings, _meaning(parts, fit, span), _axes(fit)) if doubtful else Choice(settings)
+            for fit, settings in options
+        ),
+        sure=len(options) == 1 or not clamped(options[0][0]),
     )
-    return Choices(options) if options else None
+
+
+def _span(parts: Parts, sizes: Sequence[int]) -> Span | str:
+    """The span of the lengths, held against these axis sizes; or why they cannot be lengths."""
+    lengths = parts.lengths
+    if lengths.desc.data_type.kind == "bool":
+        return f"{lengths.name} is a mask: the sum along its axis gives lengths"
+    if not parts.values.desc.element_count:
+        return ""
+    try:
+        return folds.span_of_lengths(CastSource(lengths, DataType.UINT64), sizes)
+    except FormatError as e:  # negative, or no integer
+        return f"no setting turns {lengths.name} into lengths: {e.found}"
+    except RevseqError:  # it is told when the job runs
+        return ""
+
+
+def _other_sizes(values: tuple[int, ...], lengths: tuple[int, ...]) -> str:
+    """How to reshape lengths that would fit but for their sizes of 1; "" where nothing would."""
+    without = tuple(size for size in lengths if size != 1)
+    for axis in range(len(values)):
+        full = (*values[:axis], 1, *values[axis + 1 :])
+        if without == tuple(size for size in full if size != 1):
+            return f"lengths of these sizes would fit as {braced(full)}: numpy's lengths.reshape{full}"
+    if len(without) == 1 and without[0] in values and len(values) > 1:
+        return f"lengths of these sizes would fit as {braced(without)}: numpy's lengths.reshape({without[0]})"
+    return ""
 
 
 def _axes(fit: Fit) -> Settings:
     return tuple((name, str(axis)) for name, axis in fit._asdict().items() if axis is not None)
-
-
-def _from_start(axis: int | None, rank: int) -> int | None:
-    """An axis that may be counted from the end, which is what somebody means who types a negative one."""
-    return axis + rank if axis is not None and -rank <= axis < 0 else axis
 
 
 def _meaning(parts: Parts, fit: Fit, span: Span) -> str:
@@ -93,7 +123,12 @@ def _meaning(parts: Parts, fit: Fit, span: Span) -> str:
     what = f"{'line' if fit.batch_axis is None else 'sequence'}{'s' * (total != 1)}"
     above, noun = span.above[size], f"length{'s' * (total != 1)}"
     lengths = f"{above:,} of {total:,} {noun} above {size:,}" if above else f"{noun} {span}"
-    return f"{total:,} {what} of {'' if fit.batch_axis is None else 'up to '}{size:,}, {lengths}"
+    left = [
+        f", in place of {name.replace('_', ' ')} {asked}"
+        for name, own in fit._asdict().items()
+        if (asked := getattr(parts.request, name)) is not None and own != from_start(asked, len(parts.values.sizes))
+    ]
+    return f"{total:,} {what} of {'' if fit.batch_axis is None else 'up to '}{size:,}, {lengths}{''.join(left)}"
 
 
 def _settings(parts: Parts, fit: Fit, greatest: int) -> Settings:
@@ -122,6 +157,7 @@ def _works(parts: Parts) -> bool:
     """Whether the parts make a job that breaks no constraint."""
     try:
         job = assemble(parts)
+        require_system(job)
     except RevseqError:
         return False
     return not violations(job.values.desc, job.lengths.desc, job.axis, parts.request.level)

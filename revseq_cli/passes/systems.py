@@ -13,9 +13,8 @@ from typing import NamedTuple
 class System(NamedTuple):
     """What a system does with lengths of rank 1, one for each index of a batch axis.
 
-    `axis` and `batch_axis` are its defaults; None for an axis that it has none for. The batch axis is the other one of
-    the two if the reversed axis is its default. `axes` are the only ones that it has, or None for any. `refuses` names
-    who refuses a length above the axis size; it is "" where nobody does.
+    `axis` and `batch_axis` are its defaults; `axis` is None where it has none. `axes` are the only ones that it can
+    reverse, or None for any. `refuses` names who refuses a length above the axis size, or is "" where nobody does.
     """
 
     name: str
@@ -25,7 +24,7 @@ class System(NamedTuple):
     refuses: str = ""
 
     def batch_for(self, axis: int) -> int:
-        """The default of the batch axis where `axis` is reversed."""
+        """The default of the batch axis where `axis` is reversed: reversing the default one exchanges the two."""
         return self.axis if axis == self.batch_axis and self.axis is not None else self.batch_axis
 
 

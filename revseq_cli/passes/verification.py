@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, Words
-from revseq_cli.operator import kernel, spec
-from revseq_cli.passes import datasets, pages
-from revseq_cli.passes.differences import differences
+from revseq_cli.operator import spec
+from revseq_cli.passes import datasets, folds, oracle, pages
+from revseq_cli.passes.arrangement import Resources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -123,15 +123,16 @@ def _examine(number: int, example: Example, level: FeatureLevel) -> Finding:
             )
             problems = (f"{each.where} {_message(each)}".strip() for each in parts)
             return replace(finding, problems=tuple(problems), hints=tuple(hints))
-        lengths = work.lengths.read()
-        wrong = differences(output.read(), kernel.reverse(work.values.read(), lengths, work.axis))
+        with oracle.opened(output, work, Resources()) as pair:
+            wrong = pair.compare(None, 1)
+        clamped = folds.count_lengths(work, Resources()).clamped
     except TensorIOError:  # it says nothing about the example
         raise
     except RevseqError as e:
         return replace(finding, problems=(_message(e),))
     work.recheck()
     output.recheck()
-    finding = replace(finding, clamped=kernel.count_lengths(lengths, work.values.sizes[work.axis]).clamped)
+    finding = replace(finding, clamped=clamped)
     if not wrong.count:
         return finding
     first = int(np.ravel_multi_index(tuple(wrong.indices[0]), output.sizes))

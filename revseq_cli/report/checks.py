@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from revseq_cli.ground.errors import printable
+from revseq_cli.ground.errors import Choices, printable
 from revseq_cli.operator.spec import DIRECTML, INPUT, LENGTHS, OUTPUT, FeatureLevel, broken, span, support
 from revseq_cli.report import layout
 from revseq_cli.report.tables import axis_text
@@ -14,7 +14,6 @@ from revseq_cli.report.words import hint_lines, spelled
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from revseq_cli.ground.errors import Choices
     from revseq_cli.operator.spec import Constraint
     from revseq_cli.report.results import Check
 
@@ -101,16 +100,18 @@ def _headline(constraint: Constraint, width: int) -> list[str]:
     return layout.hanging(f"{mark}  ", f"{constraint.label()}: {constraint.found}", width)
 
 
-def _failing(violations: Iterable[Constraint], choices: Choices | None, typed: Sequence[str], width: int) -> list[str]:
+def _failing(violations: Iterable[Constraint], choices: Choices | str, typed: Sequence[str], width: int) -> list[str]:
     """The lines of what fails: as an error says it, and in the same words; the choices stand for all hints."""
     lines: list[str] = []
     for each in violations:
         lines += _headline(each, width)
         lines += layout.hanging("      wanted: ", f"{each.wanted} ({each.rule})", width)
-        if each.hint and not choices:
+        if each.hint and not isinstance(choices, Choices):
             lines += layout.hanging("      Hint: ", printable(spelled(each.hint)), width)
-    for line in hint_lines(choices, typed) if choices else ():
-        lines += layout.hanging("      ", printable(line), width)
+    hints = hint_lines(choices, typed) if isinstance(choices, Choices) else [f"Hint: {choices}"] * bool(choices)
+    for line in hints:
+        indent = " " * (6 + len(line) - len(line.lstrip()))
+        lines += layout.hanging(indent, printable(line.lstrip()), width)
     return lines
 
 

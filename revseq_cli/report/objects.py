@@ -6,7 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from revseq_cli.ground.errors import RevseqError
+from revseq_cli.ground.errors import Choices, RevseqError
 from revseq_cli.operator.spec import broken, support
 from revseq_cli.report.results import (
     Check,
@@ -17,7 +17,7 @@ from revseq_cli.report.results import (
     first_differences,
     statistics_of,
 )
-from revseq_cli.report.words import message, options_of, spelled
+from revseq_cli.report.words import message, options_json, spelled
 from revseq_cli.texts import dxdispatch
 
 SCHEMA = 1
@@ -127,8 +127,8 @@ def check(check: Check) -> str:
             "BatchAxis": check.batch_axis,
             **_constraints_json(check),
             "choices": [
-                {"options": options_of(each.settings), "meaning": each.meaning}
-                for each in (check.choices.choices if check.choices else ())
+                {"options": options_json(each.settings), "meaning": each.meaning}
+                for each in (check.choices.choices if isinstance(check.choices, Choices) else ())
             ],
             "lowest_level": check.lowest.short if check.lowest is not None else None,
             "lengths": check.counts._asdict() if check.counts is not None else None,

@@ -26,7 +26,7 @@ class Check(NamedTuple):
     """The result of `check`: the constraints of the level that was asked for, or of every level.
 
     `names` has the name of each tensor; `counts` is None if no level accepts the tensors. `choices` is what to type
-    where they are refused.
+    where they are refused, or why there is nothing.
     """
 
     names: dict[str, str]
@@ -38,7 +38,7 @@ class Check(NamedTuple):
     counts: LengthCounts | None
     batch_axis: int | None = None
     notes: Sequence[str | Words] = ()
-    choices: Choices | None = None
+    choices: Choices | str = ""
 
     @property
     def level(self) -> FeatureLevel | None:

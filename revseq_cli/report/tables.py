@@ -79,7 +79,8 @@ def diff(comparison: Comparison) -> str:
         )
         if found.count and axis is not None:
             lines[-1] += f", {_places(found, b.desc.element_count // b.sizes[axis])}"
-        lines += ["every element of A is what this mistake gives:"] * bool(mistakes)
+        which = "this mistake" if len(mistakes) == 1 else "any one of these mistakes"
+        lines += [f"every element of A is what {which} gives:"] * bool(mistakes)
         lines += [f"  {mistake}" for mistake in mistakes]
         rows = [(str(index), *values) for index, *values in first_differences(found)]
         if rows:

@@ -78,21 +78,42 @@ def hint_lines(hint: Choices, typed: Sequence[str]) -> Iterator[str]:
     """A line for each choice, unless one leaves no doubt; then the command line with the first."""
     for choice in hint.choices[:_MOST_CHOICES]:
         if choice.meaning:
-            yield f"  {options_of(choice.label)}: {choice.meaning}"
+            yield f"  {_label(choice.label)}: {choice.meaning}"
     if more := len(hint.choices) - _MOST_CHOICES:
         yield from [f"  and {more} more"] * (more > 0)
     settings = hint.choices[0].settings
     command = f"revseq {' '.join(map(system.quoted, _retyped(typed, settings)))}"
-    first = "for the first: " * (len(hint.choices) > 1)
+    if not hint.sure:
+        yield f"Hint: each of them clamps lengths; if one is meant, type it{_others(hint)}"
+        return
+    first = "if the first is meant: " * (len(hint.choices) > 1)
     if typed and len(command) <= _LONGEST_COMMAND:
         yield f"Hint: {first}{command}"
     else:
-        yield f"Hint: {first}use {options_of(settings)}"
+        yield f"Hint: {first}{options_of(settings)}"
 
 
 def options_of(settings: Settings) -> str:
-    """The settings as options; those to remove are left out."""
-    return " ".join(f"{_OPTIONS[name]} {value}" for name, value in settings if value)
+    """The settings as words: the options to set, and those to leave out."""
+    added = " ".join(f"{_OPTIONS[name]} {value}" for name, value in settings if value)
+    removed = " and ".join(_OPTIONS[name] for name, value in settings if not value)
+    return " and ".join([f"use {added}"] * bool(added) + [f"leave out {removed}"] * bool(removed))
+
+
+def options_json(settings: Settings) -> dict[str, str | None]:
+    """The settings by their options; null for one to leave out."""
+    return {_OPTIONS[name]: value or None for name, value in settings}
+
+
+def _others(hint: Choices) -> str:
+    """What all choices need beside their labels."""
+    first = hint.choices[0]
+    others = tuple(each for each in first.settings if each not in first.label)
+    return f", and {options_of(others)}" if others else ""
+
+
+def _label(settings: Settings) -> str:
+    return " ".join(f"{_OPTIONS[name]} {value}" for name, value in settings)
 
 
 def _retyped(typed: Sequence[str], settings: Settings) -> list[str]:

@@ -71,5 +71,5 @@ def _within(location: str, path: str, name: str) -> str:
             return found
     raise FormatError(
         f"its elements are in the file {location[:80]!r}", "a relative path in the folder of the tensor's file",
-        "copy the file there; nothing else is read through a tensor", name,
+        "nothing else is read through a tensor; with the package onnx, load and save it where its file is", name,
     )  # fmt: skip
