@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,11 +42,11 @@ from revseq_cli.formats import raw
 from revseq_cli.__main__ import main
 from revseq_cli.ground import kernel32
 
-real, reached = raw.RawTensor.write, []
+real, first = raw.RawTensor.write, iter([True])
 
 def write(self, *rest):
-    reached or os.write(2, b"reached\\n")
-    reached.append(True)
+    if next(first, False):
+        os.write(2, b"reached\\n")
     time.sleep(0.2)
     return real(self, *rest)
 
@@ -300,6 +301,18 @@ def test_others_may_rename_and_remove_what_is_read_and_written(tmp_path):
     assert left(tmp_path) == ["z"]
 
 
+def test_a_change_is_seen_though_the_time_is_put_back(tmp_path):
+    (tmp_path / "x").write_bytes(b"data")
+    before = (tmp_path / "x").stat()
+    with positioned.opened(str(tmp_path / "x")) as fd:
+        unchanged = positioned.identity(fd)
+    time.sleep(0.1)  # ticks of the clock
+    (tmp_path / "x").write_bytes(b"atad")
+    os.utime(tmp_path / "x", ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(RevseqError, match="its status"), positioned.opened(str(tmp_path / "x"), unchanged):
+        pass
+
+
 def test_a_read_only_file_is_not_replaced(revseq, job):
     os.chmod(job / "y.npy", stat.S_IREAD)
     done = revseq("convert", "x.npy", "y.npy", "--overwrite").refused("y.npy: is read-only")
@@ -307,6 +320,31 @@ def test_a_read_only_file_is_not_replaced(revseq, job):
     assert (job / "y.npy").read_bytes() == b"old"
     os.chmod(job / "y.npy", stat.S_IWRITE)
     revseq("convert", "x.npy", "y.npy", "--overwrite").ok()
+
+
+def rights(path, text=None):
+    """The access list of a file as text, after it was set to the other text if there is one."""
+    library, descriptor, words = ctypes.WinDLL("advapi32"), ctypes.c_void_p(), wintypes.LPWSTR()
+    if text:
+        make = library.ConvertStringSecurityDescriptorToSecurityDescriptorW
+        assert make(text, 1, ctypes.byref(descriptor), None)
+        assert library.SetFileSecurityW(str(path), 4, descriptor)
+    data, needed = ctypes.create_string_buffer(4096), wintypes.DWORD()
+    assert library.GetFileSecurityW(str(path), 4, data, 4096, ctypes.byref(needed))
+    assert library.ConvertSecurityDescriptorToStringSecurityDescriptorW(data, 1, 4, ctypes.byref(words), None)
+    return words.value
+
+
+def test_what_replaces_a_private_file_is_private_from_the_first(job, monkeypatch):
+    """Its access list is that of the old file, and not that of the folder."""
+    monkeypatch.chdir(job)
+    rights(job / "y.npy", "D:P(A;;FA;;;SY)(A;;FA;;;BA)(A;;FA;;;OW)")
+    private = rights(job / "y.npy")
+    assert private != rights(job / "x.npy")
+    with Together(file := NewFile("y.npy", overwrite=True)):
+        assert rights(file.temporary) == private
+        file.write(b"new")
+    assert (rights(job / "y.npy"), (job / "y.npy").read_bytes()) == (private, b"new")
 
 
 def test_hints_are_for_this_system(revseq, job):
@@ -566,6 +604,30 @@ def test_batch_files_see_the_exit_status(job):
     assert done.stdout.split() == [b"two"]
 
 
+@pytest.mark.skipif(not (find_spec("pip") and find_spec("hatchling")), reason="pip or hatchling is not installed")
+def test_pip_makes_a_program(job):
+    """revseq.exe, with workers that it starts, and with a status that batch files see."""
+    root = Path(__file__).parent.parent
+    options = ("--no-deps", "--no-build-isolation", "--no-index", "--ignore-installed", "--prefix", str(job / "prefix"))
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", *options, str(root)], check=True, timeout=LONGEST)
+    program = job / "prefix" / "Scripts" / "revseq.exe"
+    done = subprocess.run(
+        [program, "run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy", "--overwrite", "--engine", "processes"],
+        cwd=job, stdin=-1, capture_output=True, timeout=LONGEST, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert np.load(job / "y.npy")[:, 0].tolist() == [2, 8, 11]
+    lines = [
+        "@echo off",
+        f'"{program}" show absent.npy 2>NUL',
+        "if errorlevel 2 echo two",
+        "if errorlevel 3 echo three",
+    ]
+    (job / "run.bat").write_text("\r\n".join(lines) + "\r\n")
+    done = subprocess.run("cmd /c run.bat", cwd=job, capture_output=True, timeout=LONGEST, check=False)
+    assert done.stdout.split() == [b"two"]
+
+
 def test_cores(monkeypatch):
     assert 1 <= system.cores() <= os.cpu_count()
 
@@ -588,6 +650,16 @@ def test_what_stays_open_is_counted(tmp_path):
         if each == 50:
             break
     assert handles() <= before
+
+
+def test_patterns_are_names(tmp_path, monkeypatch):
+    """No shell of Windows puts names in their place; a tensor as text stays as it is typed."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("b.npy", "a.npy", "1"):
+        (tmp_path / name).touch()
+    assert system.arguments(["show", "*.npy", "[1]", "[*]", "--a=*", "?.h5", "", ".\\?.npy"]) == [
+        "show", "a.npy", "b.npy", "[1]", "[*]", "--a=*", "?.h5", "", ".\\a.npy", ".\\b.npy",
+    ]  # fmt: skip
 
 
 def test_names_are_equal_as_windows_has_them():

@@ -260,23 +260,27 @@ complete --no-files --command %(prog_name)s --arguments "(%(complete_func)s)"
 
 
 class _PowerShell(_Shell):
-    """PowerShell replaces the whole word, with its quotes."""
+    """PowerShell replaces the whole word, with its quotes. It decodes what a program prints as the console is set."""
 
     name = "powershell"
     grammar = _POWERSHELL
     source_template = """\
-Register-ArgumentCompleter -Native -CommandName %(prog_name)s -ScriptBlock {
+Register-ArgumentCompleter -Native -CommandName @("%(prog_name)s", "%(prog_name)s.exe") -ScriptBlock {
     param($word, $ast, $position)
     $length = $position - $ast.Extent.StartOffset
     $env:COMP_LINE = $ast.ToString().PadRight($length).Substring(0, $length)
     $env:%(complete_var)s = "powershell_complete"
+    $encoding = [Console]::OutputEncoding
     try {
+        [Console]::OutputEncoding = [System.Text.UTF8Encoding]::new()
         %(prog_name)s | ForEach-Object {
             $type, $value = $_ -split ",", 2
             if ($type -eq "plain") { [System.Management.Automation.CompletionResult]::new($value) }
         }
     } finally {
-        Remove-Item Env:COMP_LINE, Env:%(complete_var)s
+        [Console]::OutputEncoding = $encoding
+        Remove-Item Env:COMP_LINE
+        Remove-Item Env:%(complete_var)s
     }
 }
 """

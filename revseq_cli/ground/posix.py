@@ -118,6 +118,11 @@ def give_rights(fd: int, like: os.stat_result) -> None:
         os.fchmod(fd, mode)
 
 
+def touched(fd: int, status: os.stat_result) -> int:  # noqa: ARG001 - the status has it
+    """When the content, rights or names of an open file changed last, in a unit of the system, by its own clock."""
+    return status.st_ctime_ns
+
+
 def is_protected(status: os.stat_result) -> bool:  # noqa: ARG001 - the folder's rights decide
     """Whether the system refuses to replace a file of that status."""
     return False
@@ -193,6 +198,11 @@ def _ignores_case(folder: str) -> bool:
 def quoted(text: str) -> str:
     """The text as one word of a command line."""
     return shlex.quote(text)
+
+
+def arguments(given: Sequence[str]) -> list[str]:
+    """The arguments of the command; the shell has put names in the place of patterns."""
+    return list(given)
 
 
 # Signals and streams

@@ -9,6 +9,7 @@ from __future__ import annotations
 import _thread
 import contextlib
 import errno
+import glob
 import os
 import re
 import signal
@@ -89,6 +90,13 @@ def flush_folder(path: str) -> None:
 
 def give_rights(fd: int, like: os.stat_result) -> None:
     """Nothing to give: the file was created with the rights of the one that it replaces."""
+
+
+def touched(fd: int, status: os.stat_result) -> int:  # noqa: ARG001 - Python's has when it was made
+    """When the content, rights or names of an open file changed last, in a unit of the system, by its own clock."""
+    from revseq_cli.ground import kernel32
+
+    return kernel32.change_time(fd)
 
 
 def is_protected(status: os.stat_result) -> bool:
@@ -176,6 +184,15 @@ def name_key(path: str) -> str:
 def quoted(text: str) -> str:
     """The text as one word of a command line."""
     return subprocess.list2cmdline([text])
+
+
+def arguments(given: Sequence[str]) -> list[str]:
+    """The arguments of the command, with names of files in the place of patterns, which no shell here puts there."""
+    found: list[str] = []
+    for each in given:
+        is_pattern = set(each) & set("*?") and each[0] not in "-["  # but for an option, or a tensor as text
+        found += (sorted(glob.glob(each)) if is_pattern else []) or [each]  # noqa: PTH207 - as it was typed
+    return found
 
 
 # Signals and streams

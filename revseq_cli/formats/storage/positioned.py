@@ -69,7 +69,8 @@ class Identity:
 
 def identity(fd: int) -> Identity:
     """The identity of an open file."""
-    return identity_of(os.fstat(fd))
+    status = os.fstat(fd)
+    return Identity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, system.touched(fd, status))
 
 
 def identity_of(status: os.stat_result) -> Identity:
