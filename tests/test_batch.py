@@ -260,7 +260,7 @@ def test_the_manifest_is_no_output(revseq, files):
 
 def test_a_manifest_that_cannot_be_read(revseq, files):
     revseq("batch", "absent.csv").refused("absent.csv: no such file")
-    (files / "m.csv").write_bytes(b"\xff\xfd")
+    (files / "m.csv").write_bytes(b"\xff\xff")
     revseq("batch", "m.csv").refused("m.csv: is not text")
     revseq("batch", "-", "--sha256", stdin=lines({}).encode()).refused("--sha256 is a part of the JSON report")
 

@@ -201,7 +201,7 @@ def _entry(line: int, options: dict[str, Any]) -> Entry:
 def _can_be_argument(text: str) -> bool:
     """Whether the text could be an argument of a command, as the parsers of options expect."""
     try:
-        return b"\0" not in os.fsencode(text)
+        return b"\0" not in text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return False
 

@@ -84,7 +84,7 @@ def beside(folder: Path, name: str) -> str | None:
 def _names_a_file(name: str) -> bool:
     """Whether a file can have that name: a JSON text may have half a surrogate pair in it."""
     try:
-        os.fsencode(name)
+        name.encode("utf-8", "surrogateescape")  # as POSIX systems have it; Windows takes halves of characters
     except UnicodeEncodeError:
         return False
     return True
