@@ -352,10 +352,10 @@ def test_h32_64_bit_integers_are_exact(revseq):
 
 
 def test_h33_encodings(revseq, refused, tmp_path):
-    for data in ("\ufeff[[1,\r\n2]]".encode(), b"[[1,\r\n2]]\r\n"):
+    for data in ("\ufeff[[1,\r\n2]]".encode(), b"[[1,\r\n2]]\r\n", "[[1, 2]]".encode("utf-16")):
         (tmp_path / "x.json").write_bytes(data)
         assert "[[2, 1]]" in revseq("run", "x.json", "[[2]]", "--axis", 1).ok().out
-    for data in ("[[1, 2]]".encode("utf-16"), b"[[1, 2\xff]]", b"[[1,\x00 2]]"):
+    for data in ("[[1, 2]]".encode("utf-16-le"), b"[[1, 2\xff]]", b"[[1,\x00 2]]"):
         (tmp_path / "x.json").write_bytes(data)
         refused("x.json", "x.json: ")
 
