@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from revseq_cli.formats.hdf5.files import in_memory
 from revseq_cli.formats.hdf5.filters import pipeline
 from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.hdf5.source import Hdf5Source
@@ -52,7 +53,7 @@ def _compress(properties: h5py.h5p.PropDCID, compression: str | int) -> None:
 
 def _guessed_chunks(like: Source) -> tuple[int, ...]:
     """The sizes of chunks that h5py would choose."""
-    with h5py.File.in_memory() as file:
+    with in_memory() as file:
         chunks: tuple[int, ...] = file.create_dataset("x", like.sizes, like.dtype, chunks=True).chunks
         return chunks
 

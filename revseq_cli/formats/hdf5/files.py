@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import re
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 # What h5py raises, for HDF5 or of its own. HDF5's messages end with the innermost of its reasons in brackets.
 RAISED = (OSError, RuntimeError, KeyError, ValueError, TypeError)
 _INNERMOST = re.compile(r"^[A-Z][^(]* \((.+)\)$", re.DOTALL)
+_numbers = itertools.count()  # HDF5 wants another name for each file that is open
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
@@ -34,6 +36,17 @@ def opened(path: str, where: str = "") -> Iterator[h5py.File]:
         if not _is_of_h5py(e):
             raise
         raise _worded(e, path, where or path) from None
+
+
+def in_memory(image: bytes = b"") -> h5py.File:
+    """A file that is in memory alone: a new one, or with these bytes. h5py has such a function since 3.13."""
+    access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+    access.set_fapl_core(backing_store=False)
+    name = b"in memory %d" % next(_numbers)
+    if not image:
+        return h5py.File(h5py.h5f.create(name, h5py.h5f.ACC_EXCL, fapl=access))
+    access.set_file_image(image)
+    return h5py.File(h5py.h5f.open(name, fapl=access))
 
 
 def _is_of_h5py(error: Exception) -> bool:

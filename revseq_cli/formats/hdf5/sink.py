@@ -15,7 +15,7 @@ import numpy as np
 from revseq_cli.formats.contract import FileSink, Layout, Outlet, Source
 from revseq_cli.formats.hdf5 import copying, types
 from revseq_cli.formats.hdf5.creation import creation_properties
-from revseq_cli.formats.hdf5.files import error_number
+from revseq_cli.formats.hdf5.files import error_number, in_memory
 from revseq_cli.formats.hdf5.filters import UNCOMPRESSED, filters_of, require_filters
 from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.hdf5.links import parts_of
@@ -297,7 +297,7 @@ class ChunkOutlet:
 
 def _image(dataset: h5py.Dataset, properties: h5py.h5p.PropDCID) -> bytes:
     """The bytes of a file with a dataset of one chunk, of the same type and with the same storage."""
-    with h5py.File.in_memory() as file:
+    with in_memory() as file:
         space = h5py.h5s.create_simple(properties.get_chunk(), properties.get_chunk())
         h5py.h5d.create(file.id, b"chunk", dataset.id.get_type(), space, properties)
         file.flush()
@@ -308,7 +308,7 @@ def _image(dataset: h5py.Dataset, properties: h5py.h5p.PropDCID) -> bytes:
 def _scratch(image: bytes) -> h5py.Dataset:
     """The dataset of one chunk, one for each thread: no other thread may write between its writing and its reading."""
     if getattr(_scratches, "image", None) != image:
-        _scratches.dataset = h5py.File.in_memory(file_image=image)["chunk"]
+        _scratches.dataset = in_memory(image)["chunk"]
         _scratches.image = image
         require_filters(_scratches.dataset, "the output")
     return _scratches.dataset
