@@ -54,10 +54,12 @@ class Statistics(NamedTuple):
         if not isinstance(other, Statistics):
             return NotImplemented
         ends = [(s.least, s.greatest) for s in (self, other) if s.least is not None and s.greatest is not None]
+        with np.errstate(all="ignore"):  # a sum that its type cannot hold is infinite
+            total = self.total + other.total
         return Statistics(
             self.numbers + other.numbers,
             self.nans + other.nans,
             min((low for low, _ in ends), default=None),
             max((high for _, high in ends), default=None),
-            self.total + other.total,
+            total,
         )

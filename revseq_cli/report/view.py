@@ -98,7 +98,9 @@ def _drawn(title: str, tensors: list[tuple[str, TensorDesc, str]]) -> str:
     grid = Table.grid(padding=(0, 3))
     grid.add_row(*columns)
     width = sum(max(map(len, column.plain.split("\n"))) + 3 for column in columns)
-    console = Console(record=True, width=width, file=io.StringIO(), color_system="standard", force_terminal=True)
+    console = Console(
+        record=True, width=width, file=io.StringIO(), color_system="standard", force_terminal=True, legacy_windows=False
+    )
     console.print(grid)
     svg = console.export_svg(title=title, unique_id="revseq")
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)  # they would be fetched from the network
