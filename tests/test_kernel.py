@@ -1,5 +1,7 @@
 """The kernel against the slow loop."""
 
+from fractions import Fraction
+
 import numpy as np
 import oracle
 import pytest
@@ -11,6 +13,7 @@ from revseq_cli.ground.errors import FormatError
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator import kernel
 from revseq_cli.operator.spec import SpecError
+from revseq_cli.passes import statistics
 from revseq_cli.passes.statistics import Statistics
 
 
@@ -150,6 +153,19 @@ def test_statistics_are_those_of_exact_arithmetic(dtype):
         assert (found.least, found.greatest) == (min(numbers), max(numbers))
     if values.dtype.kind in "iu?":
         assert found.total == sum(map(int, numbers))
+
+
+@pytest.mark.parametrize("wider", [True, False])
+def test_the_mean_of_64_bits_without_a_wider_type(monkeypatch, wider):
+    monkeypatch.setattr(statistics, "_HAS_WIDER", wider and statistics._HAS_WIDER)
+    monkeypatch.setattr(statistics, "_AT_ONCE", 1000)
+    values = np.random.default_rng(5).integers(0, 2**64, 5000, np.uint64).view(np.float64)
+    values = np.append(values[np.isfinite(values) & (abs(values) < 1e300)], [5e-324, -5e-324, 1e300, 1.5, -0.0])
+    found = Statistics.of(values[:2000]) + Statistics.of(values[2000:])
+    assert found.mean == pytest.approx(float(sum(map(Fraction, values.tolist())) / values.size), rel=1e-15)
+    assert Statistics.of(np.full(10, 1.7e308)).mean == 1.7e308
+    unbounded, bounded = Statistics.of(np.array([np.inf, 1.0])), Statistics.of(np.array([1e308, 1e308]))
+    assert (unbounded + bounded).mean == (bounded + unbounded).mean == np.inf
 
 
 def test_statistics_of_nothing_but_nan():

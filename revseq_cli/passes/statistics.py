@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,10 @@ from revseq_cli.ground import minifloats
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+# Whether a type has more bits than FLOAT64: not with Microsoft's compilers, nor on Apple's processors.
+_HAS_WIDER = np.finfo(np.longdouble).nmant > np.finfo(np.float64).nmant
+_AT_ONCE = 1 << 18  # numbers of an exact sum; their halves add up to less than 2**53
 
 
 class Statistics(NamedTuple):
@@ -37,7 +42,7 @@ class Statistics(NamedTuple):
             if values.dtype.kind == "c":
                 return cls(numbers.size, nans, total=complex(numbers.sum(dtype=np.complex128)))
             if values.dtype.kind == "f":
-                total: Any = numbers.sum(dtype=np.longdouble if values.dtype.itemsize == 8 else np.float64)
+                total: Any = _sum_of_64_bits(numbers) if values.dtype.itemsize == 8 else numbers.sum(dtype=np.float64)
             else:  # in two halves, since the sum of 64-bit integers needs more bits than they have
                 high, low = (numbers >> 32, numbers & 0xFFFFFFFF) if values.dtype.itemsize == 8 else (0, numbers)
                 total = (int(np.sum(high, dtype=np.int64)) << 32) + int(np.sum(low, dtype=np.int64))
@@ -45,9 +50,9 @@ class Statistics(NamedTuple):
 
     @property
     def mean(self) -> complex | None:
-        """The mean of the numbers: of integers from the exact sum, of FLOAT64 from a sum in a wider type, if any."""
+        """The mean of the numbers: of integers from the exact sum, of FLOAT64 from one in a wider type, or exact."""
         mean = self.total / self.numbers if self.numbers else None
-        return float(mean) if isinstance(mean, np.floating) else mean
+        return float(mean) if isinstance(mean, np.floating | Fraction) else mean
 
     def __add__(self, other: object) -> Statistics:
         """The statistics of this part and the other part together."""
@@ -55,7 +60,10 @@ class Statistics(NamedTuple):
             return NotImplemented
         ends = [(s.least, s.greatest) for s in (self, other) if s.least is not None and s.greatest is not None]
         with np.errstate(all="ignore"):  # a sum that its type cannot hold is infinite
-            total = self.total + other.total
+            try:
+                total = self.total + other.total
+            except OverflowError:  # an exact sum above all FLOAT64, and one that is not finite, which stays
+                total = self.total if isinstance(other.total, Fraction) else other.total
         return Statistics(
             self.numbers + other.numbers,
             self.nans + other.nans,
@@ -63,3 +71,19 @@ class Statistics(NamedTuple):
             max((high for _, high in ends), default=None),
             total,
         )
+
+
+def _sum_of_64_bits(numbers: NDArray[Any]) -> Any:  # noqa: ANN401 - a NumPy number, or a Fraction
+    """The sum of FLOAT64 numbers: in a wider type, or exact where there is none."""
+    if _HAS_WIDER:
+        return numbers.sum(dtype=np.longdouble)
+    if not np.isfinite(numbers).all():
+        return numbers.sum()
+    total = 0  # in units of 2**-1127: each number is 53 bits at one of 2098 places
+    for start in range(0, numbers.size, _AT_ONCE):
+        fractions, exponents = np.frexp(numbers[start : start + _AT_ONCE])
+        bits, places = (fractions * 2.0**53).astype(np.int64), exponents + 1074
+        for half, shift in ((bits >> 27, 27), (bits & (1 << 27) - 1, 0)):
+            sums = np.bincount(places, half)
+            total += sum(int(sums[place]) << int(place) + shift for place in np.flatnonzero(sums))
+    return Fraction(total, 1 << 1127)
