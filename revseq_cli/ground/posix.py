@@ -69,7 +69,7 @@ def copy_range(source: int, target: int, offset: int, to: int, count: int) -> in
 
 
 def reserve(fd: int, size: int) -> None:
-    """Give the file its size, and its bytes on the disk where the system can reserve them."""
+    """Give the file at least that size, and its bytes on the disk where the system can reserve them."""
     if hasattr(os, "posix_fallocate"):
         try:
             os.posix_fallocate(fd, 0, size)
@@ -78,7 +78,8 @@ def reserve(fd: int, size: int) -> None:
                 raise
         else:
             return
-    os.ftruncate(fd, size)
+    if os.fstat(fd).st_size < size:
+        os.ftruncate(fd, size)
 
 
 def flush(fd: int) -> None:

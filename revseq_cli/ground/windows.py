@@ -73,10 +73,11 @@ def copy_range(source: int, target: int, offset: int, to: int, count: int) -> in
 
 
 def reserve(fd: int, size: int) -> None:
-    """Give the file its size, and its bytes on the disk."""
+    """Give the file at least that size, and its bytes on the disk."""
     from revseq_cli.ground import kernel32
 
-    kernel32.set_size(fd, size)
+    if os.fstat(fd).st_size < size:
+        kernel32.set_size(fd, size)
 
 
 def flush(fd: int) -> None:
