@@ -3,13 +3,14 @@
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import hypothesis
 import numpy as np
 import pytest
 from folders import content
-from forked import Server
+from needs import NEEDS, WINDOWS, lacking
 from processes import COMMAND, start, until
 
 # How long an example takes says nothing: the machine may be busy.
@@ -18,6 +19,11 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("any machine")
 
+if WINDOWS:
+    from resident import Server
+else:
+    from forked import Server
+
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "samples"
 # How the names of variables begin that Python or a library reads when it starts.
@@ -25,13 +31,29 @@ AT_START = ("PYTHON", "LC_", "LANG", "HDF5_")
 
 
 # Under nohup, or in the background of a script, some are ignored, and the commands would inherit that.
-for number in (signal.SIGHUP, signal.SIGINT):
+for number in () if WINDOWS else (signal.SIGHUP, signal.SIGINT):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, signal.SIG_DFL)
 
 
 def pytest_addoption(parser):
     parser.addoption("--rewrite-samples", action="store_true", help="write the golden samples anew, to be reviewed")
+    parser.addoption(
+        "--battery", type=Path, metavar="FOLDER", help="what the battery left, to hold two systems together"
+    )
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "needs(*names): skipped where the system lacks one of them, see tests/needs.py")
+    if WINDOWS and not sys.flags.utf8_mode:
+        pytest.exit("set PYTHONUTF8=1: the tests read and write texts in UTF-8")
+    if hasattr(config, "workerinput") or not config.option.numprocesses:
+        os.environ.pop("PYTHONUTF8", None)  # the commands start as users start them
+
+
+def pytest_runtest_setup(item):
+    if name := lacking(item.iter_markers("needs")):
+        pytest.skip(NEEDS[name][1])
 
 
 def pytest_collection_finish():
@@ -95,7 +117,7 @@ def revseq(tmp_path, forked, tmp_path_factory):
         args = [os.fsdecode(arg) if isinstance(arg, bytes) else str(arg) for arg in args]
         if any(name.startswith(AT_START) for name in dict(env)):
             done = subprocess.run(
-                [COMMAND, *args], input=stdin, capture_output=True, cwd=cwd, env=environment(env), check=False
+                [*COMMAND, *args], input=stdin, capture_output=True, cwd=cwd, env=environment(env), check=False
             )
             return Result(done.returncode, done.stdout, done.stderr)
         folder = tmp_path_factory.getbasetemp()
@@ -126,7 +148,7 @@ def held(tmp_path_factory):
     for process, marks in started:
         (marks / "go").touch()  # a worker that has lost its parent ends with its block
         if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+            process.kill() if WINDOWS else os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
 
 

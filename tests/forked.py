@@ -53,7 +53,7 @@ posix._exit(status)
 class Server:
     """The process. It starts with the first order, and anew after one that was given up, as by the test's timeout.
 
-    `command` is a program that shells and others can start.
+    `command` begins with a program that shells and others can start.
     """
 
     def __init__(self, env):
@@ -63,9 +63,10 @@ class Server:
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(self._address)
         self._listener.listen(64)
-        self.command = Path(self._folder, "revseq")
-        self.command.write_text(_PROGRAM.format(python=sys.executable, address=self._address))
-        self.command.chmod(0o755)
+        program = Path(self._folder, "revseq")
+        program.write_text(_PROGRAM.format(python=sys.executable, address=self._address))
+        program.chmod(0o755)
+        self.command = [str(program)]
         self._start()
 
     def _start(self):

@@ -1,14 +1,17 @@
 """The command as a process of its own session: started, watched, and seen to leave nothing."""
 
 import os
-import resource
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-COMMAND = Path(sys.executable).with_name("revseq")
+from needs import resource
+
+# The command as a user starts it; where no script of it is installed, as Python starts it.
+_SCRIPT = Path(sys.executable).with_name("revseq.exe" if os.name == "nt" else "revseq")
+COMMAND = [str(_SCRIPT)] if _SCRIPT.exists() or os.name != "nt" else [sys.executable, "-m", "revseq_cli"]
 
 
 def job_count(engine):
@@ -18,7 +21,7 @@ def job_count(engine):
 
 def start(folder, *args, env=(), overwrite=True):
     """The usual job of a folder, onto an old output."""
-    command = [COMMAND, "run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy", *["--overwrite"] * overwrite, *args]
+    command = [*COMMAND, "run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy", *["--overwrite"] * overwrite, *args]
     return subprocess.Popen(
         command, cwd=folder, env=os.environ | dict(env), stdout=-1, stderr=-1, start_new_session=True
     )
@@ -32,7 +35,7 @@ _PEAK = (
 
 def peak(folder, *args):
     """Standard output, the most memory in KiB, and the status; measured from a small process, whose size counts too."""
-    command = [sys.executable, "-c", _PEAK, COMMAND, *map(str, args)]
+    command = [sys.executable, "-c", _PEAK, *COMMAND, *map(str, args)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     out, memory, status = done.stdout.rsplit("\n", 3)[:3]
     return out, int(memory), int(status)

@@ -2,13 +2,13 @@
 
 import contextlib
 import os
-import pty
 import select
 import signal
 import subprocess
 import time
 
 from conftest import environment
+from needs import pty
 
 _PROMPT = b"READY> "
 _SECONDS = 120  # after which a shell that does not answer is given up
@@ -89,11 +89,11 @@ def everything_on(main):
     return out
 
 
-def on_terminal(command, *args, cwd, env=()):
+def on_terminal(*args, cwd, env=()):
     """What the command writes where standard output is a terminal: its status, that, and standard error."""
     main, sub = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "200"} | dict(env)
-    done = subprocess.Popen([command, *map(str, args)], stdout=sub, stderr=subprocess.PIPE, cwd=cwd, env=environment)
+    done = subprocess.Popen([*map(str, args)], stdout=sub, stderr=subprocess.PIPE, cwd=cwd, env=environment)
     os.close(sub)
     out = everything_on(main)
     _, err = done.communicate()

@@ -5,9 +5,9 @@ import hashlib
 import io
 import json
 import os
-import pty
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,13 +19,14 @@ import numpy as np
 import oracle
 import pytest
 from conftest import COMMAND, SAMPLES
+from needs import pty, signals
 from processes import members, until
 from terminals import everything_on
 
 from revseq_cli.commands import batch, manifest, run, supervisor
 from revseq_cli.formats.contract import Layout
 from revseq_cli.formats.documents import Text
-from revseq_cli.ground import stopping
+from revseq_cli.ground import stopping, system
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.passes import jobs
 from revseq_cli.passes.arrangement import Resources
@@ -64,7 +65,7 @@ def outputs(folder):
 
 
 def test_the_sample(revseq, tmp_path):
-    (tmp_path / "samples").symlink_to(SAMPLES)
+    shutil.copytree(SAMPLES, tmp_path / "samples")
     out = revseq("batch", "samples/batch.jsonl").ok().out
     assert [cell.strip(" │") for cell in out.splitlines()[3].split("│")][1:6] == ["3", "3", "0", "0", "128"]
     assert np.load(tmp_path / "batch-1.npy").ravel().tolist() == [2, 1, 3, 4, 8, 7, 6, 5, 11, 10, 9, 12]
@@ -283,7 +284,11 @@ def test_a_job_that_fails_stops_no_other(revseq, files):
     assert done.status == 1
     assert outputs(files) == {"y0.npy", "y3.npy", "y5.npy"}
     assert [cell.strip() for cell in done.out.splitlines()[3].split("│")][1:6] == ["6", "3", "3", "0", "144"]
-    for words in ("line 2: LENGTHS", "line 3: x.npy: DataType is FLOAT32\n  wanted: UINT64", "Hint: mkdir -p "):
+    for words in (
+        "line 2: LENGTHS",
+        "line 3: x.npy: DataType is FLOAT32\n  wanted: UINT64",
+        f"Hint: {system.MAKE_FOLDER} ",
+    ):
         assert words in done.err, done.err
     assert done.err.count("Error: standard input: line ") == done.err.count("Error: ") >= 3
     quiet = revseq("batch", "-", "-q", "--overwrite", stdin=lines(*jobs).encode())
@@ -301,6 +306,7 @@ def test_fail_fast(revseq, files):
     assert len(found) < 20
 
 
+@pytest.mark.needs("fork")
 def test_any_exception_is_its_jobs(files):
     """Worded, and with -vv shown; never out of the one process that all jobs share."""
     code = """
@@ -332,23 +338,24 @@ def test_a_reader_that_leaves_leaves_no_job_undone(files):
     os.close(reader)
     for option in ("--json", "--no-progress"):
         done = subprocess.run(
-            [COMMAND, "batch", "m.jsonl", "--overwrite", option], cwd=files, stdout=writer, stderr=-1, check=False
+            [*COMMAND, "batch", "m.jsonl", "--overwrite", option], cwd=files, stdout=writer, stderr=-1, check=False
         )
         assert (done.returncode, done.stderr) == (0, b"")
         assert len(outputs(files)) == 40
     (files / "m.jsonl").write_text(lines(*({"output": f"z{i}.npy", "input": f"{'xa'[i == 3]}.npy"} for i in range(40))))
-    done = subprocess.run([COMMAND, "batch", "m.jsonl"], cwd=files, stdout=-1, stderr=writer, check=False)
+    done = subprocess.run([*COMMAND, "batch", "m.jsonl"], cwd=files, stdout=-1, stderr=writer, check=False)
     assert done.returncode == 1
     assert len(list(files.glob("z*.npy"))) == 39
     os.close(writer)
 
 
+@pytest.mark.needs("terminal")
 def test_a_bar_on_a_terminal_and_reports_in_a_pipe(files):
     """Errors stand on lines of their own above the bar, and no report goes astray."""
     jobs = [{"output": f"y{i}.npy", "input": "x.npy" if i != 1000 else "absent.npy"} for i in range(1200)]
     (files / "m.jsonl").write_text(lines(*jobs))
     main, sub = pty.openpty()
-    command = [COMMAND, "batch", "m.jsonl", "--json"]
+    command = [*COMMAND, "batch", "m.jsonl", "--json"]
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "150"}
     with (files / "report").open("w") as report:
         process = subprocess.Popen(command, cwd=files, stdout=report, stderr=sub, env=environment)
@@ -361,10 +368,11 @@ def test_a_bar_on_a_terminal_and_reports_in_a_pipe(files):
     assert b"\x1b[2KError: m.jsonl: line 1001: absent.npy: no such file\r\n" in shown
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.needs("signals")
+@pytest.mark.parametrize("number", signals("SIGINT", "SIGTERM"))
 def test_a_signal_stops_all_of_it(files, number):
     (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(5000))))
-    process = subprocess.Popen([COMMAND, "batch", "m.jsonl"], cwd=files, stdout=-1, stderr=-1, text=True)
+    process = subprocess.Popen([*COMMAND, "batch", "m.jsonl"], cwd=files, stdout=-1, stderr=-1, text=True)
     until(lambda: any(path.suffix == ".npy" and path.name[0] == "y" for path in files.iterdir()))
     process.send_signal(number)
     _, err = process.communicate()
@@ -494,6 +502,7 @@ def deadly(folder, number, *args):
     )  # fmt: skip
 
 
+@pytest.mark.needs("fork")
 @pytest.mark.parametrize("number", ["SIGSEGV", "SIGKILL"])
 def test_h67_a_job_that_ends_its_process(files, number):
     """It is told as failed, and all others are done: those beside it, before it and after it."""
@@ -518,6 +527,7 @@ def test_h67_a_job_that_ends_its_process(files, number):
         assert oracle.same_bits(np.load(files / name), EXPECTED)
 
 
+@pytest.mark.needs("fork")
 def test_h67_and_fail_fast(files):
     names = ["y0.npy", "y-die.npy", *(f"y{i}.npy" for i in range(2, 400))]
     (files / "m.jsonl").write_text(lines(*({"output": name} for name in names)))
@@ -538,7 +548,7 @@ def test_h67_a_file_that_its_library_dies_of(files):
         lines({"output": "y0.npy"}, {"input": "bad.h5", "output": "y1.h5"}, {"output": "y2.npy"})
     )
     done = subprocess.run(
-        [COMMAND, "batch", "m.jsonl", "--json"], cwd=files, capture_output=True, text=True, check=False
+        [*COMMAND, "batch", "m.jsonl", "--json"], cwd=files, capture_output=True, text=True, check=False
     )
     assert done.returncode in (0, 1)
     assert len(done.stdout.splitlines()) == 3
@@ -562,14 +572,15 @@ def test_what_was_written_before_its_process_died_is_told(tmp_path):
     assert outcome.error is None
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.needs("signals")
+@pytest.mark.parametrize("number", signals("SIGINT", "SIGTERM"))
 @pytest.mark.parametrize("stopped", [False, True])
 def test_a_signal_while_the_process_of_the_jobs_is_stopped(files, number, stopped):
     """It cannot undo anything; a second signal ends it, and what it had begun is removed."""
     np.save(files / "x.npy", np.zeros((1 << 12, 1 << 12), np.float32))
     np.save(files / "n.npy", np.full((1 << 12, 1), 9, np.uint32))
     (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy", "memory": "1M"} for i in range(90))))
-    process = subprocess.Popen([COMMAND, "batch", "m.jsonl"], cwd=files, stdout=-1, stderr=-1, start_new_session=True)
+    process = subprocess.Popen([*COMMAND, "batch", "m.jsonl"], cwd=files, stdout=-1, stderr=-1, start_new_session=True)
     until(lambda: any(name.startswith(".revseq") for name in outputs(files)))
     (child,) = [pid for pid in members(process.pid) if pid != process.pid]
     if stopped:
@@ -587,13 +598,14 @@ def test_a_signal_while_the_process_of_the_jobs_is_stopped(files, number, stoppe
     assert not [name for name in outputs(files) if name.startswith(".revseq")]
 
 
+@pytest.mark.needs("signals")
 @pytest.mark.long
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_a_signal_while_nobody_reads_what_is_said(files, stream):
     """The pipe is full, and its reader is stopped; one signal is enough."""
     (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(2000))))
     streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: subprocess.PIPE}
-    command = [COMMAND, "batch", "m.jsonl", "--json", "-v"]
+    command = [*COMMAND, "batch", "m.jsonl", "--json", "-v"]
     with subprocess.Popen(command, cwd=files, start_new_session=True, **streams) as process:
         seen = []
 
@@ -609,12 +621,13 @@ def test_a_signal_while_nobody_reads_what_is_said(files, stream):
     assert not [name for name in outputs(files) if name.startswith(".revseq")]
 
 
+@pytest.mark.needs("ps")
 def test_no_process_of_the_jobs_without_its_parent(files):
     """It stops in order, as on a signal."""
     np.save(files / "x.npy", np.zeros((1 << 12, 1 << 12), np.float32))
     np.save(files / "n.npy", np.full((1 << 12, 1), 9, np.uint32))
     (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy", "memory": "1M"} for i in range(90))))
-    process = subprocess.Popen([COMMAND, "batch", "m.jsonl"], cwd=files, stdout=-1, stderr=-1, start_new_session=True)
+    process = subprocess.Popen([*COMMAND, "batch", "m.jsonl"], cwd=files, stdout=-1, stderr=-1, start_new_session=True)
     until(lambda: any(name.startswith(".revseq") for name in outputs(files)))
     process.kill()
     process.communicate()
@@ -625,12 +638,13 @@ def test_no_process_of_the_jobs_without_its_parent(files):
 # standard output that fails
 
 
+@pytest.mark.needs("shell")
 @pytest.mark.parametrize("redirection", [">/dev/full", ">&-"])
 def test_a_standard_output_that_fails_leaves_no_job_undone(files, redirection):
     """What it does not take is told on standard error."""
     jobs = [{"output": f"y{i}.npy", "input": "absent.npy" if i == 3 else "x.npy"} for i in range(50)]
     (files / "m.jsonl").write_text(lines(*jobs))
-    line = f"exec {COMMAND} batch m.jsonl --json {redirection}"
+    line = f"exec {shlex.join(COMMAND)} batch m.jsonl --json {redirection}"
     done = subprocess.run(["bash", "-c", line], cwd=files, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert len(outputs(files)) == 49
@@ -644,10 +658,11 @@ def test_a_standard_output_that_fails_leaves_no_job_undone(files, redirection):
     )
 
 
+@pytest.mark.needs("shell")
 def test_standard_error_that_goes_to_an_input_gets_nothing(files, revseq):
     before = (files / "x.npy").read_bytes()
     (files / "m.jsonl").write_text('{"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}')
-    command = f"{shlex.quote(str(COMMAND))} batch m.jsonl 2>> x.npy"
+    command = f"{shlex.join(COMMAND)} batch m.jsonl 2>> x.npy"
     done = subprocess.run(command, shell=True, cwd=files, capture_output=True, text=True, check=False)
     assert (done.returncode, "is what standard error goes to" in done.stdout) == (2, True)
     assert (files / "x.npy").read_bytes() == before

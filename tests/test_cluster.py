@@ -13,7 +13,7 @@ import threading
 import h5py
 import numpy as np
 import pytest
-from conftest import COMMAND
+from needs import signals
 from processes import PATIENCE, gone, start, until, workers
 
 distributed = pytest.importorskip("distributed", reason="distributed, the extra dask, is not installed")
@@ -234,6 +234,7 @@ def test_every_command_with_passes(revseq, tmp_path, pair, job):
 
 
 @pytest.mark.long
+@pytest.mark.needs("ps")
 def test_a_local_cluster_leaves_nothing(tmp_path, job):
     (tmp_path / "tmp").mkdir()
     process = start(
@@ -272,8 +273,9 @@ def leaves_nothing(process, folder, number, err=b""):
     assert not list((folder / "tmp").iterdir())
 
 
+@pytest.mark.needs("signals")
 @pytest.mark.long
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", signals("SIGINT", "SIGTERM"))
 def test_a_signal_while_the_local_cluster_closes(tmp_path, job, number):
     process = local(tmp_path)
     until(lambda: (tmp_path / "y.npy").read_bytes() != b"old")
@@ -282,8 +284,9 @@ def test_a_signal_while_the_local_cluster_closes(tmp_path, job, number):
     assert np.array_equal(np.load(tmp_path / "y.npy"), job)
 
 
+@pytest.mark.needs("signals")
 @pytest.mark.long  # a process that is just being started may print a traceback of multiprocessing's own
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", signals("SIGINT", "SIGTERM"))
 def test_a_signal_while_the_local_cluster_starts(tmp_path, job, number):
     process = local(tmp_path)
     until(lambda: list((tmp_path / "tmp").glob("revseq-*")))
@@ -292,6 +295,7 @@ def test_a_signal_while_the_local_cluster_starts(tmp_path, job, number):
     assert (tmp_path / "y.npy").read_bytes() == b"old"
 
 
+@pytest.mark.needs("signals")
 def test_local_workers_that_are_stopped(tmp_path, job):
     """One signal is enough: they are killed when they do not end."""
     process = local(tmp_path)
@@ -303,6 +307,7 @@ def test_local_workers_that_are_stopped(tmp_path, job):
     assert (tmp_path / "y.npy").read_bytes() == b"old"
 
 
+@pytest.mark.needs("signals")
 @pytest.mark.long
 def test_a_scheduler_that_is_stopped(tmp_path, site, job):
     """The command waits, since it may go on, and looks at signals."""
@@ -380,8 +385,9 @@ def test_a_scheduler_that_goes_away(tmp_path, site, job):
     ended(process, tmp_path, "the scheduler went away")
 
 
+@pytest.mark.needs("signals")
 @pytest.mark.long
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", signals("SIGINT", "SIGTERM"))
 def test_interruption(tmp_path, site, job, number):
     site.worker(STUCK)
     process = under_way(site.ready(1), tmp_path)
@@ -444,6 +450,7 @@ def test_options(revseq, files):
     assert json.loads(done.out)["plan"]["scheduler"] == "tcp://nowhere:1"
 
 
+@pytest.mark.needs("fifos")
 @pytest.mark.parametrize(
     ("content", "words"),
     [("fifo", "is not a regular file"), ("/dev/zero", "is not a regular file"), (".", "is a directory"),
@@ -493,7 +500,6 @@ def test_without_dask_it_is_said(files):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("Error: the engine dask needs the package dask")
     assert "pip install 'revseq-cli[dask]'" in done.stderr
-    assert COMMAND.exists()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import xml.etree.ElementTree
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -16,6 +17,7 @@ import safetensors.numpy
 import zarr
 from conftest import COMMAND, ROOT, SAMPLES
 from folders import content
+from needs import WINDOWS
 from terminals import on_terminal
 
 import revseq_cli
@@ -272,9 +274,10 @@ def test_into_a_pipe_it_is_whole(revseq, tmp_path):
     assert "..." not in out
 
 
+@pytest.mark.needs("terminal")
 def test_on_a_terminal_it_is_summarised(tmp_path, forked):
     np.save(tmp_path / "x.npy", np.arange(2000, dtype=np.int32).reshape(2, 1000))
-    status, out, _ = on_terminal(forked.command, "run", "x.npy", "[[1], [1]]", "--axis", 1, cwd=tmp_path)
+    status, out, _ = on_terminal(*forked.command, "run", "x.npy", "[[1], [1]]", "--axis", 1, cwd=tmp_path)
     assert status == 0
     assert out == (
         "OutputTensor: (Sizes:{2,1000}, DataType:INT32)\n"
@@ -282,13 +285,14 @@ def test_on_a_terminal_it_is_summarised(tmp_path, forked):
         " [1000, 1001, 1002, ..., 1997, 1998, 1999]]\n"
         "// 12 of 2,000 elements; --full prints all\n"
     )
-    _, whole, _ = on_terminal(forked.command, "run", "x.npy", "[[1], [1]]", "--axis", 1, "--full", cwd=tmp_path)
+    _, whole, _ = on_terminal(*forked.command, "run", "x.npy", "[[1], [1]]", "--axis", 1, "--full", cwd=tmp_path)
     assert "..." not in whole
     assert "1999" in whole
 
 
+@pytest.mark.needs("terminal")
 def test_no_binary_on_a_terminal(files, forked):
-    status, out, err = on_terminal(forked.command, "run", "x.npy", "n.npy", "--axis", 1, "-f", "npy", cwd=files)
+    status, out, err = on_terminal(*forked.command, "run", "x.npy", "n.npy", "--axis", 1, "-f", "npy", cwd=files)
     assert (status, out) == (2, "")
     assert "add -o out.npy" in err
 
@@ -424,6 +428,7 @@ def test_every_level_is_for_check_alone(revseq, files):
     assert revseq("levels", "all").ok().out == revseq("levels").ok().out
 
 
+@pytest.mark.needs("terminal")
 def test_check_fits_80_columns(revseq, files, forked):
     """Words, numbers and names stay whole, in a pipe and on a terminal."""
     name = "x" * 200 + ".npy"
@@ -431,13 +436,13 @@ def test_check_fits_80_columns(revseq, files, forked):
     np.save(files / "a\x1b[31m\nb.npy", np.ones((1,) * 64, np.uint32))
     args = ("check", name, "a\x1b[31m\nb.npy", "--axis", 63, "--all", "--feature-level", "none")
     done = revseq(*args).ok()
-    assert on_terminal(forked.command, *args, cwd=files, env={"COLUMNS": "80", "NO_COLOR": "1"}) == (0, done.out, "")
+    assert on_terminal(*forked.command, *args, cwd=files, env={"COLUMNS": "80", "NO_COLOR": "1"}) == (0, done.out, "")
     lines = done.out.split("\n")
     assert [line for line in lines if len(line) > 80] == [" " * 23 + name]
     assert all(re.search(r"[,\w})]$|^$|npy$|limits$", line) for line in lines)
     assert "1,9}, DataType:FLOAT64)\n" in done.out
     assert r" a\x1b[31m\nb.npy" in lines[-5]
-    wide = on_terminal(forked.command, *args, cwd=files, env={"COLUMNS": "250", "NO_COLOR": "1"})[1]
+    wide = on_terminal(*forked.command, *args, cwd=files, env={"COLUMNS": "250", "NO_COLOR": "1"})[1]
     assert f"{{{'1,' * 63}9}}, DataType:FLOAT64)" in wide
     assert re.sub(r"\s+", "", wide) == re.sub(r"\s+", "", done.out)
 
@@ -581,7 +586,7 @@ def terminal(forked):
     """What the command prints on a terminal of its own."""
 
     def run(*args, env=()):
-        status, out, _ = on_terminal(forked.command, *args, cwd=ROOT, env=dict(env))
+        status, out, _ = on_terminal(*forked.command, *args, cwd=ROOT, env=dict(env))
         assert status == 0
         return out
 
@@ -612,6 +617,7 @@ def test_clamping_is_told(revseq, tmp_path):
     assert revseq("run", "[[1, 2]]", "[[2]]", "--axis", 1).ok().err == ""
 
 
+@pytest.mark.needs("terminal")
 def test_what_moved_stands_out_on_a_terminal(revseq, terminal):
     job = ("run", "samples/page.md::1", "--example")
     plain = revseq(*job, cwd=ROOT).ok().out
@@ -658,7 +664,7 @@ def bash(forked):
         'eval "$(revseq completion bash)"; compopt() { echo files; }\n'
         'COMP_LINE=$1; COMP_POINT=${#1}; _revseq_completion revseq "${1##*[ :=]}"; printf "%s\\n" "${COMPREPLY[@]}"'
     )
-    env = os.environ | {"PATH": f"{forked.command.parent}:{os.environ['PATH']}"}
+    env = os.environ | {"PATH": f"{Path(*forked.command).parent}:{os.environ['PATH']}"}
 
     def run(line):
         command = ["bash", "-c", script, "bash", line]
@@ -669,6 +675,7 @@ def bash(forked):
     return run
 
 
+@pytest.mark.needs("shell")
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
@@ -728,17 +735,18 @@ def test_previews_say_what_they_leave_out(revseq, tmp_path):
     assert revseq("show", "x.npy").ok().out.count("...") > 4
 
 
+@pytest.mark.needs("terminal")
 def test_marks_only_where_nobody_reads_them_as_data(revseq, forked):
     job = ("run", "[1, 2]", "[2]", "--axis", 0)
     assert "\x1b" not in revseq(*job, env={"FORCE_COLOR": "1"}).ok().out
     assert "\x1b" in revseq(*job, "--color", "always").ok().out
     for color, env in (("auto", {"TERM": "dumb"}), ("never", {})):
-        assert "\x1b" not in on_terminal(forked.command, *job, "--color", color, cwd=ROOT, env=env)[1]
+        assert "\x1b" not in on_terminal(*forked.command, *job, "--color", color, cwd=ROOT, env=env)[1]
 
 
 def test_no_picture_of_a_job_that_failed(tmp_path):
     with open("/dev/full", "w") as full:
-        command = [COMMAND, "run", "[1, 2]", "[2]", "--axis", "0", "--picture", "x.svg"]
+        command = [*COMMAND, "run", "[1, 2]", "[2]", "--axis", "0", "--picture", "x.svg"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, cwd=tmp_path, check=False)
     assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
 
@@ -749,14 +757,15 @@ def test_completion_in_zsh_keeps_the_option():
         "COMP_CWORD": "2",
         "_REVSEQ_COMPLETE": "zsh_complete",
     }
-    done = subprocess.run([COMMAND], env=env, capture_output=True, text=True, check=True)
+    done = subprocess.run(COMMAND, env=env, capture_output=True, text=True, check=True)
     assert "--feature-level=4_0" in done.stdout.splitlines()
 
 
+@pytest.mark.needs("devices")
 @pytest.mark.long
 def test_h53_standard_input_without_end(revseq):
     with open("/dev/zero", "rb") as zero:
-        done = subprocess.run([COMMAND, "verify", "-"], stdin=zero, capture_output=True, text=True, check=False)
+        done = subprocess.run([*COMMAND, "verify", "-"], stdin=zero, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "is a text of more than 1073741824 bytes" in done.stderr
 
@@ -770,7 +779,9 @@ def test_what_cannot_be_read_from_a_pipe_is_told_so(revseq, files):
 def test_names_inside_files_are_completed(tmp_path, suffix):
     path = tmp_path / f"x{suffix}"
     values = np.arange(3, dtype=np.float32)
-    entries = {"a": values, "b": values, "evil\nplain,$(touch P)": values}
+    entries = {"a": values, "b": values}
+    if not (WINDOWS and suffix == ".zarr"):  # where it would be a folder, and can be none
+        entries["evil\nplain,$(touch P)"] = values
     if suffix == ".h5":
         with h5py.File(path, "w") as f:
             for name, each in entries.items():

@@ -26,11 +26,12 @@ def shell(request, tmp_path, forked):
         pytest.skip(f"{request.param} is not installed")
     for folder in ("home", "work"):
         (tmp_path / folder).mkdir()
-    with contextlib.closing(Shell(request.param, tmp_path / "home", tmp_path / "work", forked.command)) as started:
+    with contextlib.closing(Shell(request.param, tmp_path / "home", tmp_path / "work", *forked.command)) as started:
         started.name = request.param
         yield started
 
 
+@pytest.mark.needs("terminal", "shell")
 def test_h62_a_completed_name_is_that_name_and_runs_nothing(shell, tmp_path):
     for name in NAMES:
         np.savez(tmp_path / "work" / "x.npz", **{name: np.arange(2)})
@@ -43,6 +44,7 @@ def test_h62_a_completed_name_is_that_name_and_runs_nothing(shell, tmp_path):
             assert os.listdir(tmp_path / "work") == ["x.npz"]
 
 
+@pytest.mark.needs("terminal")
 def test_what_is_typed_stays_as_it_is(shell, tmp_path):
     with h5py.File(tmp_path / "home" / "my x.h5", "w") as file:
         file["my data"] = [1]
@@ -61,12 +63,13 @@ def test_what_is_typed_stays_as_it_is(shell, tmp_path):
     assert os.listdir(tmp_path / "work") == ["my x.h5"]
 
 
+@pytest.mark.needs("terminal")
 def test_what_several_names_begin_with_in_bash(tmp_path, forked):
     """Bash inserts that, and it may end within what is quoted."""
     for folder in ("home", "work"):
         (tmp_path / folder).mkdir()
     np.savez(tmp_path / "work" / "x.npz", **{"a$(touch PWNED)": np.arange(2), 'a"b': np.arange(2), "a`c": np.arange(2)})
-    with contextlib.closing(Shell("bash", tmp_path / "home", tmp_path / "work", forked.command)) as bash:
+    with contextlib.closing(Shell("bash", tmp_path / "home", tmp_path / "work", *forked.command)) as bash:
         for quote in ("", '"'):
             assert bash.arguments(f"revseq show {quote}x.npz::", "$", "") == ["show", "x.npz::a$(touch PWNED)"]
     assert os.listdir(tmp_path / "work") == ["x.npz"]
@@ -85,6 +88,7 @@ def completed(revseq):
     return run
 
 
+@pytest.mark.needs("shell")
 @pytest.mark.parametrize(
     ("line", "word", "offered"),
     [("revseq show 'q x.npz::", "q x.npz::", "plain,q x.npz::a $b"), ('revseq show q\\ x.npz::"', "", "plain,a \\$b"),
@@ -112,6 +116,7 @@ def test_powershell_is_given_what_fits_its_line(tmp_path, typed, name, offered, 
     assert completed("powershell", f"revseq show {typed}") == [offered]
 
 
+@pytest.mark.needs("terminal")
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 @pytest.mark.parametrize("typed", ["$HOME/x.npz::", '"$(pwd)/x.npz::', "{x,y}.npz::", "<(x.npz::"])
 def test_a_word_that_the_shell_expands_is_not_looked_into(tmp_path, shell, typed, completed):
@@ -126,6 +131,7 @@ def test_the_variable_of_the_scripts_set_by_itself(revseq, value):
     revseq("levels", env={"_REVSEQ_COMPLETE": value}).refused("_REVSEQ_COMPLETE is set", "Hint: unset _REVSEQ_COMPLETE")
 
 
+@pytest.mark.needs("shell")
 def test_h62_a_hint_can_be_pasted_into_a_shell(revseq, tmp_path):
     """What a hint names is one word to a shell, too."""
     np.savez(tmp_path / "x y.npz", **{"$(touch PWNED)": np.arange(2), "b": np.arange(2)})

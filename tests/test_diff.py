@@ -268,6 +268,7 @@ def test_any_blocks_give_the_same(data):
     assert oracle.same_bits(found[0].a, a[a != b][:first])
 
 
+@pytest.mark.needs("peak")
 def test_a_large_file_in_little_memory(tmp_path):
     for name, last in (("a.npy", 1), ("b.npy", 2)):
         np.lib.format.open_memmap(tmp_path / name, "w+", np.float32, (64, 1 << 20))[63, -1] = last

@@ -425,6 +425,7 @@ def test_dry_run_of_100_tb(revseq, roomy):
     assert "blocks                 24,390,244 of 4,100,000 bytes" in done.out
 
 
+@pytest.mark.needs("peak")
 def test_the_memory_bound_holds(revseq, tmp_path):
     """256 MiB of data with --memory 16MiB: the whole process stays far below the size of its file."""
     with open(tmp_path / "x.npy", "wb") as f:

@@ -8,7 +8,7 @@ import errno
 import json
 import os
 import random
-import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -24,6 +24,7 @@ import safetensors.numpy
 import zarr
 from conftest import COMMAND
 from folders import names
+from needs import resource, signals
 from processes import gone, handles_signals, limited, start, until, workers
 
 JOB = ("run", "x.npy", "n.npy", "--axis", "1")
@@ -70,7 +71,7 @@ def run(forked):
     """The command, or another one."""
 
     def run(folder, *args, limit=None, command=()):
-        command = command or [forked.command]
+        command = command or forked.command
         return subprocess.run(
             [*command, *map(str, args)], cwd=folder, capture_output=True, text=True, preexec_fn=limit, check=False
         )
@@ -104,6 +105,7 @@ def test_h38_outputs_that_cannot_be(revseq, files, output, problem):
     assert names(files) == before
 
 
+@pytest.mark.needs("modes")
 def test_h38_a_folder_where_nothing_can_be_made(files, run):
     folder = files / "fixed"
     folder.mkdir()
@@ -121,6 +123,7 @@ def test_h38_a_folder_where_nothing_can_be_made(files, run):
     assert not names(folder)
 
 
+@pytest.mark.needs("fifos")
 def test_h39_pipes_and_devices(revseq, files):
     os.mkfifo(files / "pipe.npy")
     os.symlink("/dev/null", files / "null.npy")
@@ -131,6 +134,7 @@ def test_h39_pipes_and_devices(revseq, files):
 # disks that fill or fail
 
 
+@pytest.mark.needs("limits")
 @pytest.mark.parametrize("output", ["y.npy", "y.h5", "y.npz", "y.safetensors", "y.json", "y.txt"])
 def test_h40_a_full_disk_at_any_byte(run, files, output):
     np.save(files / "x.npy", np.zeros((300, 1000), np.float32))
@@ -143,6 +147,7 @@ def test_h40_a_full_disk_at_any_byte(run, files, output):
         assert names(files) == {"x.npy", "n.npy", output}
 
 
+@pytest.mark.needs("limits")
 @pytest.mark.parametrize("options", [(), ("--chunks", "30x1000"), ("--chunks", "8x100", "--compression", "gzip:1")])
 def test_h40_a_full_disk_under_hdf5(run, files, options):
     np.save(files / "x.npy", np.random.default_rng(1).integers(0, 2**32, (300, 1000), np.uint32))
@@ -168,6 +173,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", folder], check=True)
 
 
+@pytest.mark.needs("mounts")
 def test_h38_a_read_only_file_system(small_disk, files, run):
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
     done = run(files, *JOB, "-o", "disk/y.npy")
@@ -178,7 +184,7 @@ def test_h38_a_read_only_file_system(small_disk, files, run):
 def test_h38_a_file_is_not_called_like_a_folder(files, output, run):
     (files / "new").mkdir()
     done = run(files, *JOB, "-o", output)
-    failed(done, f"{output}: is the name of a folder", f"Hint: try {output.rstrip('/.')}")
+    failed(done, f"{output}: is the name of a folder", f"Hint: try {os.path.normpath(output)}")
     assert names(files) == {"x.npy", "n.npy", "new"}
     failed(run(files, *JOB, "-o", "new/", "-f", "npy"), "new/: is a directory")
 
@@ -188,6 +194,7 @@ def test_h38_a_folder_may_be_called_like_one(files, run):
     assert names(files) == {"x.npy", "n.npy", "y.zarr"}
 
 
+@pytest.mark.needs("shell")
 @pytest.mark.parametrize(
     "command", ["run [1] [1] --axis 0 -o y.npy", "convert [1] y.zarr", "export [1] [1] --axis 0 -o m.json"]
 )
@@ -195,11 +202,12 @@ def test_h38_a_current_folder_that_is_gone(tmp_path, command):
     (tmp_path / "gone").mkdir()
     script = f'rmdir ../gone && exec "$0" {command}'
     done = subprocess.run(
-        ["sh", "-c", script, COMMAND], cwd=tmp_path / "gone", capture_output=True, text=True, check=False
+        ["sh", "-c", script, *COMMAND], cwd=tmp_path / "gone", capture_output=True, text=True, check=False
     )
     failed(done, "Error: the current folder is not there any more", "Hint: cd to one")
 
 
+@pytest.mark.needs("mounts")
 @pytest.mark.parametrize("suffix", ["npy", "h5", "json"])
 def test_h40_a_small_disk(small_disk, tmp_path, suffix, run):
     np.save(tmp_path / "x.npy", np.zeros((1000, 1000), np.float32))
@@ -235,7 +243,9 @@ JOBS = {
     "batch": (("batch", "m.csv", "-q", "--overwrite"), {"y.npy": b"old", "y.zarr": None}),
 }
 FAULTY = [
-    (job, *call)
+    pytest.param(
+        job, *call, marks=() if hasattr(os, call[0]) or call[0] == "write" else pytest.mark.needs("positioned calls")
+    )
     for job in JOBS
     for call in (
         CALLS if job in ("run npy", "run h5", "convert npz") else [each for each in CALLS if each[0] in WRITING]
@@ -326,6 +336,7 @@ def test_h41_a_flush_that_fails_is_not_tried_again(faulty, files):
     assert names(files) == {"x.npy", "n.npy"}
 
 
+@pytest.mark.needs("folder flushes")
 def test_h42_a_folder_that_cannot_be_flushed_is_a_warning(faulty, files):
     done = faulty(files, "fsync", errno.EIO, 2, *JOB, "-o", "y.npy", "--json")
     assert done.status == 0
@@ -334,6 +345,7 @@ def test_h42_a_folder_that_cannot_be_flushed_is_a_warning(faulty, files):
     assert np.load(files / "y.npy").tobytes() == SMALL.tobytes()
 
 
+@pytest.mark.needs("names by links")
 def test_h42_a_temporary_file_that_cannot_be_removed(faulty, files):
     """It is a second name of an output that is complete, and so a note; beside no output it is an error."""
     done = faulty(files, "unlink", errno.EPERM, 1, *JOB, "-o", "y.npy", "--json")
@@ -345,6 +357,7 @@ def test_h42_a_temporary_file_that_cannot_be_removed(faulty, files):
     assert np.load(files / "y.npy").tobytes() == SMALL.tobytes()
 
 
+@pytest.mark.needs("modes")
 def test_h61_a_mode_that_may_not_be_given(faulty, files):
     """The new file is its maker's alone, as it was while it was written, and the output is replaced."""
     (files / "y.npy").write_bytes(b"old")
@@ -356,7 +369,7 @@ def test_h61_a_mode_that_may_not_be_given(faulty, files):
     assert (files / "y.npy").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+@pytest.mark.needs("strace")
 @pytest.mark.parametrize("output", ["y.npy", "y.h5"])
 def test_h42_flush_then_name_then_flush_of_the_folder(files, output, run):
     calls = "trace=fsync,fdatasync,rename,renameat,renameat2,link,linkat,pwrite64,write"
@@ -371,7 +384,7 @@ def test_h42_flush_then_name_then_flush_of_the_folder(files, output, run):
             calls,
             "-o",
             "trace",
-            COMMAND,
+            *COMMAND,
             *JOB,
             "-o",
             output,
@@ -403,6 +416,7 @@ VERIFIED = {
 }
 
 
+@pytest.mark.needs("positioned calls")
 @pytest.mark.parametrize("job", VERIFIED)
 def test_h41_verify_finds_what_the_disk_has_changed(revseq, files, job):
     """And only that: without it, nobody reads what was written."""
@@ -429,6 +443,7 @@ os.open = opened
 """
 
 
+@pytest.mark.needs("modes")
 @pytest.mark.parametrize("output", ["y.npy", "y.h5", "y.npz", "y.safetensors", "y.json"])
 @pytest.mark.parametrize("command", ["run", "convert"])
 def test_h61_what_was_private_is_at_no_time_for_others(revseq, files, output, command):
@@ -494,6 +509,7 @@ def starting(wanted):
     return subprocess.run([sys.executable, "-c", _STARTING, wanted], capture_output=True, check=False)
 
 
+@pytest.mark.needs("signals")
 @pytest.mark.parametrize("module", ["revseq_cli.ground.stopping", "click", "revseq_cli.commands.cli", "rich.console"])
 def test_h43_ctrl_c_while_the_command_starts(module):
     done = starting(module)
@@ -510,8 +526,9 @@ def test_h43_nothing_of_ours_is_loaded_while_python_answers_signals():
     }
 
 
+@pytest.mark.needs("signals")
 @pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", signals("SIGINT", "SIGTERM", "SIGHUP"))
 def test_h43_a_signal_leaves_the_old_output_and_nothing_else(original, large, engine, number):
     whole = content_of(original / "y.npy")
     for delay in (0, 0.15, 0.4):
@@ -527,7 +544,8 @@ def test_h43_a_signal_leaves_the_old_output_and_nothing_else(original, large, en
         assert old_or_whole(large / "y.npy", whole, process.returncode)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.needs("signals")
+@pytest.mark.parametrize("number", signals("SIGINT", "SIGTERM", "SIGHUP"))
 def test_h43_a_signal_to_the_whole_group_is_quiet(large, number, tmp_path_factory):
     """As Ctrl-C on a terminal, or its closing, sends it: to workers too, at any moment of their start."""
     folder = tmp_path_factory.mktemp("temporary")
@@ -543,13 +561,14 @@ def test_h43_a_signal_to_the_whole_group_is_quiet(large, number, tmp_path_factor
     assert not list(folder.iterdir())
 
 
+@pytest.mark.needs("signals")
 @pytest.mark.parametrize("engine", ["serial", "processes"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", signals("SIGINT", "SIGTERM"))
 def test_h43_a_signal_under_hdf5(chunked, engine, number, run):
     whole = result_of(run, chunked, "x.h5", "y.h5")
     for delay in (0.1, 0.4, 0.8):
         (chunked / "y.h5").write_bytes(b"old")
-        command = [COMMAND, "run", "x.h5", *JOB[2:], "-o", "y.h5", "--overwrite", "--engine", engine, "--memory", "1M"]
+        command = [*COMMAND, "run", "x.h5", *JOB[2:], "-o", "y.h5", "--overwrite", "--engine", engine, "--memory", "1M"]
         process = subprocess.Popen([*command, "--jobs", "2"], cwd=chunked, stderr=-1, start_new_session=True)
         until(lambda process=process: handles_signals(process.pid))
         time.sleep(delay)
@@ -562,6 +581,7 @@ def test_h43_a_signal_under_hdf5(chunked, engine, number, run):
         assert names(chunked) == {"x.h5", "n.npy", "y.h5"}
 
 
+@pytest.mark.needs("signals")
 def test_h43_an_error_that_a_signal_caused_is_not_told(tmp_path, run):
     code = (
         "import sys, signal, revseq_cli.__main__ as main, revseq_cli.ground.stopping as stopping;"
@@ -589,7 +609,7 @@ def kill(folder, args, whole, engine, number, delay, group):
             (folder / name).write_bytes(b"old")
     before = names(folder)
     memory = () if "--memory" in args else ("--memory", "1M")
-    command = [COMMAND, args[0], "--engine", engine, *memory, "--jobs", "2", *args[1:]]
+    command = [*COMMAND, args[0], "--engine", engine, *memory, "--jobs", "2", *args[1:]]
     process = subprocess.Popen(command, cwd=folder, stdout=-1, stderr=-1, start_new_session=True)
     until(lambda: handles_signals(process.pid))
     time.sleep(delay)
@@ -608,8 +628,9 @@ def kill(folder, args, whole, engine, number, delay, group):
     return process.returncode != 0
 
 
+@pytest.mark.needs("signals")
 @pytest.mark.long
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("number", signals("SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"))
 @pytest.mark.parametrize("job", LOOPS)
 def test_h43_h44_kill_loops(large, chunked, job, number, run):
     """At random moments from the start to past the end."""
@@ -650,6 +671,7 @@ def test_h44_what_a_kill_leaves_is_in_nobodys_way(held, small):
 # workers
 
 
+@pytest.mark.needs("signals")
 def test_h45_a_worker_that_is_killed(held, small):
     process, _ = held(small, "--engine", "processes", "--memory", "300K", "--jobs", "2")
     for pid in workers(process):
@@ -662,6 +684,7 @@ def test_h45_a_worker_that_is_killed(held, small):
     assert names(small) == {"x.npy", "n.npy"}
 
 
+@pytest.mark.needs("signals")
 def test_h45_one_worker_of_several_under_hdf5(tmp_path):
     """The others may be about to hand over more than a pipe holds; nobody reads it any more."""
     values = np.random.default_rng(1).integers(0, 1 << 15, (100, 256, 256), np.int16)
@@ -669,7 +692,20 @@ def test_h45_one_worker_of_several_under_hdf5(tmp_path):
         f.create_dataset("x", data=values, chunks=(1, 128, 256), compression="gzip", compression_opts=1)
     np.save(tmp_path / "n.npy", np.full((100, 1, 256), 100, "u4"))
     for delay in (0, 0.1, 0.3):
-        command = [COMMAND, "run", "x.h5", "n.npy", "--axis", "1", "-o", "y.h5", "--engine", "processes", "--jobs", "2"]
+        command = [
+            *COMMAND,
+            "run",
+            "x.h5",
+            "n.npy",
+            "--axis",
+            "1",
+            "-o",
+            "y.h5",
+            "--engine",
+            "processes",
+            "--jobs",
+            "2",
+        ]
         process = subprocess.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, start_new_session=True)
         until(lambda process=process: len(workers(process)) >= 2 or process.poll() is not None)
         time.sleep(delay)
@@ -682,6 +718,7 @@ def test_h45_one_worker_of_several_under_hdf5(tmp_path):
         assert names(tmp_path) == {"x.h5", "n.npy"}
 
 
+@pytest.mark.needs("ps")
 @pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
 def test_h46_an_error_in_a_worker(held, small, engine):
     """The input is cut short while workers read it: one message, and no worker goes on."""
@@ -696,6 +733,7 @@ def test_h46_an_error_in_a_worker(held, small, engine):
     assert names(small) == {"x.npy", "n.npy"}
 
 
+@pytest.mark.needs("signals")
 def test_h47_no_orphan_when_the_parent_is_killed(held, small):
     process, go = held(small, "--engine", "processes", "--memory", "300K", "--jobs", "2")
     assert workers(process)
@@ -709,12 +747,13 @@ def test_h47_no_orphan_when_the_parent_is_killed(held, small):
 # streams
 
 
+@pytest.mark.needs("devices")
 @pytest.mark.parametrize(
     "args", [("--help",), ("run", "--help"), ("--version",), ("levels",), ("run", "[1, 2]", "[2]", "--axis", "0")]
 )
 def test_h48_a_full_standard_output(forked, args):
     with open("/dev/full", "w") as full:
-        done = subprocess.run([forked.command, *args], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run([*forked.command, *args], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == "Error: standard output: cannot write: No space left on device\n"
 
@@ -731,7 +770,7 @@ def test_h49_a_reader_that_leaves(forked, tmp_path, args, status, stream):
     np.save(tmp_path / "n.npy", np.ones((100, 1), np.uint32))
     read, write = os.pipe()
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: write}
-    done = subprocess.Popen([forked.command, *args], cwd=tmp_path, **streams)
+    done = subprocess.Popen([*forked.command, *args], cwd=tmp_path, **streams)
     os.close(write)
     os.close(read)
     _, err = done.communicate()
@@ -740,9 +779,10 @@ def test_h49_a_reader_that_leaves(forked, tmp_path, args, status, stream):
         assert err == b""
 
 
+@pytest.mark.needs("shell")
 def test_h50_closed_streams(forked, files, run):
     def closed(redirection, *args, command=forked.command):
-        line = " ".join(map(str, ["exec", command, *args, redirection]))
+        line = " ".join(map(str, ["exec", *command, *args, redirection]))
         done = run(files, "-c", line, command=("bash",))
         assert "Traceback" not in done.stderr
         return done
@@ -758,6 +798,7 @@ def test_h50_closed_streams(forked, files, run):
     assert np.load(files / "y.npy").tobytes() == SMALL.tobytes()
 
 
+@pytest.mark.needs("shell")
 @pytest.mark.long
 @pytest.mark.parametrize("redirection", ["<&- >&-", "<&- >&- 2>&-", ">&-"])
 def test_h50_h64_closed_streams_and_worker_processes(tmp_path, redirection, run):
@@ -770,7 +811,7 @@ def test_h50_h64_closed_streams_and_worker_processes(tmp_path, redirection, run)
     expected = oracle.reverse(values, lengths, 1).tobytes()
 
     def status(line):
-        line = f"exec {COMMAND} {line} --engine processes --jobs 2 {redirection}"
+        line = f"exec {shlex.join(COMMAND)} {line} --engine processes --jobs 2 {redirection}"
         return run(tmp_path, "-c", line, command=("bash",)).returncode
 
     for source, output in (("x.h5", "y.h5"), ("x.npy", "y.npy"), ("x.h5", "y.zarr")):
@@ -814,6 +855,7 @@ os.preadv = preadv
 """
 
 
+@pytest.mark.needs("positioned calls")
 @pytest.mark.parametrize(
     "args",
     [(*JOB, "-o", "y.npy"), JOB, (*JOB, "-f", "npy"), ("convert", "x.npy", "y.npy"), ("convert", "x.npy", "y.json"),
@@ -878,12 +920,12 @@ def test_h55_h56_a_file_that_another_process_writes(chunked, mode, run):
 
 def test_h55_a_file_system_without_locks(chunked, run):
     code = (
-        "import sys, h5py\n"
+        "import errno, sys, h5py\n"
         "real = h5py.File\n"
         "class File(real):\n"
         "    def __init__(self, name, mode='r', **options):\n"
         "        if isinstance(name, str) and mode == 'r' and options.get('locking') is not False:\n"
-        "            raise OSError('Unable to open file (unable to lock file, errno = 37, error message = No locks)')\n"
+        "            raise OSError(f'Unable to open file (unable to lock file, errno = {errno.ENOLCK}, error message = No locks)')\n"
         "        super().__init__(name, mode, **options)\n"
         "h5py.File = File\n"
         "from revseq_cli.__main__ import main\n"
@@ -898,6 +940,7 @@ def test_h55_a_file_system_without_locks(chunked, run):
 # little room
 
 
+@pytest.mark.needs("devices")
 @pytest.mark.parametrize("tmpdir", ["/nonexistent", "/dev/full"])
 def test_h59_nothing_is_made_in_tmpdir(small, tmpdir):
     process = start(small, "--engine", "processes", "--memory", "300K", "--jobs", "2", env={"TMPDIR": tmpdir})
@@ -905,6 +948,7 @@ def test_h59_nothing_is_made_in_tmpdir(small, tmpdir):
     assert (process.returncode, err) == (0, b"")
 
 
+@pytest.mark.needs("limits")
 @pytest.mark.long
 def test_h60_little_memory(files, run):
     np.save(files / "x.npy", np.zeros((1000, 30_000), np.float32))
@@ -912,10 +956,10 @@ def test_h60_little_memory(files, run):
     (files / "x.json").write_text(f"[[{'1,' * 20_000_000}1]]")
     before = names(files)
     limit = limited(resource.RLIMIT_AS, 700 << 20)
-    done = run(files, "run", "x.json", "[[1]]", "--axis", 1, limit=limit, command=[COMMAND])
+    done = run(files, "run", "x.json", "[[1]]", "--axis", 1, limit=limit, command=COMMAND)
     failed(done, "out of memory", "Hint: ")
     assert names(files) == before
-    assert run(files, *JOB, "-o", "y.npy", "--memory", "1M", limit=limit, command=[COMMAND]).returncode == 0
+    assert run(files, *JOB, "-o", "y.npy", "--memory", "1M", limit=limit, command=COMMAND).returncode == 0
 
 
 @pytest.fixture
@@ -927,10 +971,11 @@ def middling(files):
     return files
 
 
+@pytest.mark.needs("limits")
 @pytest.mark.parametrize("most", [5, 8, 12])
 def test_h60_few_file_descriptors_from_the_start(middling, run, most):
     done = run(
-        middling, *JOB, "-o", "y.npy", "--overwrite", limit=limited(resource.RLIMIT_NOFILE, most), command=[COMMAND]
+        middling, *JOB, "-o", "y.npy", "--overwrite", limit=limited(resource.RLIMIT_NOFILE, most), command=COMMAND
     )
     assert names(middling) == {"x.npy", "n.npy", "y.npy"}
     if done.returncode:
@@ -938,6 +983,7 @@ def test_h60_few_file_descriptors_from_the_start(middling, run, most):
         assert (middling / "y.npy").read_bytes() == b"old"
 
 
+@pytest.mark.needs("limits")
 @pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
 def test_h60_few_file_descriptors(run, middling, engine):
     for most in (5, 8, 12, 16, 40):
@@ -951,6 +997,7 @@ def test_h60_few_file_descriptors(run, middling, engine):
     assert done.returncode == 0
 
 
+@pytest.mark.needs("modes")
 def test_h61_permissions_of_the_result(files, run):
     old = os.umask(0o027)
     try:

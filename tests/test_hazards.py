@@ -395,6 +395,7 @@ def test_h36_an_existing_output(revseq, files):
     assert np.load(files / "y.npy").shape == (3, 4)
 
 
+@pytest.mark.needs("links")
 def test_h37_an_output_with_other_names(revseq, files):
     (files / "real.npy").write_bytes(b"old")
     os.symlink("real.npy", files / "y.npy")
@@ -408,6 +409,7 @@ def test_h37_an_output_with_other_names(revseq, files):
 # inputs that are no files, and names
 
 
+@pytest.mark.needs("fifos")
 def test_h53_inputs_that_are_no_regular_files(refused, tmp_path):
     os.mkfifo(tmp_path / "pipe.npy")
     (tmp_path / "folder.npy").mkdir()
@@ -441,6 +443,7 @@ def test_h57_escapes_never_reach_a_terminal(revseq, tmp_path):
     assert printable(hostile) in done.out
 
 
+@pytest.mark.needs("names of bytes")
 def test_h58_names_in_any_encoding(revseq, tmp_path):
     name = b"a\x1b[31m\xff\n.npy"
     for env in ({}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}):

@@ -40,6 +40,7 @@ def forget_fill(library, properties):
     assert properties.fill_value_defined() == h5d.FILL_VALUE_UNDEFINED
 
 
+@pytest.mark.needs("proc")
 @pytest.mark.parametrize("storage", ["contiguous", "chunks", "gzip"])
 def test_an_undefined_fill_value(folder, revseq, library, storage):
     made = h5p.create(h5p.DATASET_CREATE)
@@ -59,6 +60,7 @@ def test_an_undefined_fill_value(folder, revseq, library, storage):
     revseq("show", "x.h5::never").refused("none of its values was ever written, and it has no fill value")
 
 
+@pytest.mark.needs("proc")
 def test_chunks_that_were_never_written_and_have_no_fill_value(folder, revseq, library):
     made = h5p.create(h5p.DATASET_CREATE)
     made.set_chunk((1, 4))
@@ -71,6 +73,7 @@ def test_chunks_that_were_never_written_and_have_no_fill_value(folder, revseq, l
         assert oracle.same_bits(f["x"][()], np.where([[0], [1], [0]], VALUES, 0))
 
 
+@pytest.mark.needs("proc")
 def test_a_fill_value_that_h5py_cannot_convert(folder, revseq, library):
     made = h5p.create(h5p.DATASET_CREATE)
     made.set_chunk((2, 4))
@@ -120,6 +123,7 @@ class _Class(ctypes.Structure):
     ]
 
 
+@pytest.mark.needs("proc")
 def test_user_defined_links(folder, revseq, library):
     """They run code of the program that made them, and are never followed."""
     traverse = ctypes.CFUNCTYPE(ctypes.c_int64)(lambda: -1)
@@ -140,6 +144,7 @@ def test_user_defined_links(folder, revseq, library):
         revseq("show", f"x.h5::{name}").refused("/own is a user-defined link of class 99")
 
 
+@pytest.mark.needs("names of bytes")
 def test_names_of_any_bytes(folder, revseq):
     with h5py.File(folder / "x.h5", "w") as f:
         f["x"] = VALUES

@@ -5,7 +5,7 @@ import errno
 import io
 import json
 import os
-import shutil
+import shlex
 import subprocess
 import time
 
@@ -27,22 +27,18 @@ from revseq_cli.ground.errors import TensorIOError
 X = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
 
 
-STRACE = (
-    shutil.which("strace") and not subprocess.run(["strace", "-qq", "-o", "/dev/null", "true"], check=False).returncode
-)
-
-
 @pytest.fixture
 def run(forked):
     """What a shell makes of a line; $R is the command."""
 
     def run(folder, line, command=forked.command):
-        line = line.replace("$R", str(command))
+        line = line.replace("$R", shlex.join(command))
         return subprocess.run(["bash", "-c", line], cwd=folder, capture_output=True, text=True, check=False)
 
     return run
 
 
+@pytest.mark.needs("shell")
 @pytest.mark.parametrize("name", ["signal", "multiprocessing", "numpy"])
 def test_no_code_of_the_current_folder_runs(files, name, run):
     with h5py.File(files / "x.h5", "w") as f:
@@ -53,6 +49,7 @@ def test_no_code_of_the_current_folder_runs(files, name, run):
     assert not (files / "ran").exists()
 
 
+@pytest.mark.needs("shell")
 @pytest.mark.parametrize("redirection", [">> x.npy", "1<> x.npy"])
 @pytest.mark.parametrize(
     "line", ["run x.npy n.npy --axis 1 -f npy", "convert x.npy - -f npy", "convert x.npy y.npy --json", "show x.npy"]
@@ -80,6 +77,7 @@ def _bytes_of(path):
     return {each: each.read_bytes() for each in [path, *path.rglob("*")] if each.is_file()}
 
 
+@pytest.mark.needs("shell")
 @pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("streams", ["2>> F", "2<> F", ">> F 2>> F", "2>> F | cat"])
 def test_h35_standard_error_is_an_input(files, name, streams, run):
@@ -101,6 +99,7 @@ def test_h35_standard_error_is_an_input(files, name, streams, run):
     assert not (files / "y.npy").exists()
 
 
+@pytest.mark.needs("shell")
 @pytest.mark.parametrize("place", ["x/c/0/0", "x/zarr.json", "zarr.json", "other/c/0/0", "other/zarr.json"])
 def test_h35_standard_output_is_a_file_of_a_store(files, place, run):
     MAKERS["x.zarr"](files / "x.zarr")
@@ -111,6 +110,7 @@ def test_h35_standard_output_is_a_file_of_a_store(files, place, run):
     assert _bytes_of(files / "x.zarr") == before
 
 
+@pytest.mark.needs("shell")
 def test_standard_error_may_go_to_any_other_file(files, run):
     MAKERS["x.zarr"](files / "x.zarr")
     assert run(files, "$R run x.zarr::x n.npy --axis 1 -o y.npy -v > out.txt 2> err.txt").returncode == 0
@@ -120,6 +120,7 @@ def test_standard_error_may_go_to_any_other_file(files, run):
     assert "err.txt: is what standard error goes to" in (files / "err.txt").read_text()
 
 
+@pytest.mark.needs("shell")
 @pytest.mark.parametrize("line", ["run - n.npy --axis 1 -o x.npy --overwrite", "convert - x.npy --overwrite"])
 def test_h35_standard_input_is_the_output(files, line, run):
     before = (files / "x.npy").read_bytes()
@@ -147,6 +148,7 @@ AFTERWARDS = {
 }
 
 
+@pytest.mark.needs("change times")
 @pytest.mark.parametrize("afterwards", AFTERWARDS)
 @pytest.mark.parametrize("suffix", ["npy", "zarr"])
 def test_a_time_that_was_put_back_hides_no_change(tmp_path, afterwards, suffix):
@@ -165,6 +167,7 @@ def test_a_time_that_was_put_back_hides_no_change(tmp_path, afterwards, suffix):
             read()
 
 
+@pytest.mark.needs("change times")
 def test_new_names_and_rights_of_an_input_say_what_they_may_be(tmp_path):
     np.save(tmp_path / "x.npy", X)
     source = open_(tmp_path / "x.npy")
@@ -174,7 +177,8 @@ def test_new_names_and_rights_of_an_input_say_what_they_may_be(tmp_path):
         source.recheck()
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+@pytest.mark.needs("shell", "modes")
+@pytest.mark.needs("modes", "superuser")
 @pytest.mark.parametrize(("mode", "kept"), [(0o640, 0o640), (0o4755, 0o755)])
 def test_owner_and_rights_of_a_replaced_file_are_kept(tmp_path, mode, kept, run):
     np.save(tmp_path / "x.npy", X)
@@ -186,6 +190,7 @@ def test_owner_and_rights_of_a_replaced_file_are_kept(tmp_path, mode, kept, run)
     assert (status.st_uid, status.st_gid, status.st_mode & 0o7777) == (4242, 4243, kept)
 
 
+@pytest.mark.needs("modes")
 @pytest.mark.parametrize("number", [errno.EPERM, errno.EINVAL, errno.EOPNOTSUPP])
 def test_rights_are_not_given_to_another_group(tmp_path, monkeypatch, number):
     """What the old group might do, the new one may only where all may; some systems know no groups at all."""
@@ -201,6 +206,7 @@ def test_rights_are_not_given_to_another_group(tmp_path, monkeypatch, number):
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o644
 
 
+@pytest.mark.needs("links")
 @pytest.mark.parametrize("data", [b"yours", b""])
 def test_a_link_in_the_place_of_a_new_file_is_not_followed(tmp_path, data):
     """Neither when it is written, nor when it is flushed and gets its name."""
@@ -266,6 +272,7 @@ def test_a_name_that_fails_says_which_are_given_already(files):
     assert (files / "b.npy").read_bytes() == b"somebody's"
 
 
+@pytest.mark.needs("names by links")
 def test_names_are_given_in_the_order_of_the_files(files, monkeypatch):
     link, given = os.link, []
     monkeypatch.setattr(os, "link", lambda old, new: (given.append(new.name), link(old, new)))
@@ -274,6 +281,7 @@ def test_names_are_given_in_the_order_of_the_files(files, monkeypatch):
     assert given == ["b.npy", "a.npy", "c.npy"]
 
 
+@pytest.mark.needs("positioned calls")
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_of_files_that_belong_together_one_cannot_be_created(files, monkeypatch, number):
     """None is left, and nothing is left to be removed at a signal."""
@@ -308,6 +316,7 @@ def test_after_an_error_no_file_has_its_name(files):
     assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy"}
 
 
+@pytest.mark.needs("modes")
 def test_what_replaces_a_private_file_is_private_from_the_first(files, monkeypatch):
     (files / "y.npy").touch(0o600)
     opened, modes = os.open, []
@@ -317,6 +326,7 @@ def test_what_replaces_a_private_file_is_private_from_the_first(files, monkeypat
     assert (files / "y.npy").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.needs("names by links")
 def test_without_hard_links_too_nothing_that_came_meanwhile_is_replaced(files, monkeypatch):
     def refuse(*_):
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
@@ -372,7 +382,8 @@ def test_what_cannot_be_tidied_up_after_the_names_are_given_is_a_note(files, mon
     ]
 
 
-@pytest.mark.skipif(not STRACE, reason="strace is not installed, or may not trace")
+@pytest.mark.needs("shell")
+@pytest.mark.needs("strace")
 @pytest.mark.parametrize(
     "line",
     ["run x.npy n.npy --axis 1 -o y.npy --picture y.svg", "export x.npy n.npy --axis 1 -o y.json --files"],
@@ -405,6 +416,7 @@ def _safetensors(header):
     return len(text).to_bytes(8, "little") + text
 
 
+@pytest.mark.needs("shell")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_files_take_no_time(tmp_path, name, run):
     """Minutes, or gigabytes, before they were refused."""
@@ -415,6 +427,7 @@ def test_hostile_files_take_no_time(tmp_path, name, run):
     assert len(done.stderr) < 20_000
 
 
+@pytest.mark.needs("shell", "devices")
 def test_a_full_standard_error_changes_no_exit_status(files, run):
     for line, status in (
         ("run absent.npy n.npy --axis 1", 2),
@@ -431,7 +444,7 @@ def test_more_sizes_of_a_stream_than_there_is_memory(files):
         stream = io.BytesIO()
         np.lib.format.write_array_header_1_0(stream, header)
         done = subprocess.run(
-            [COMMAND, "show", "-"], input=stream.getvalue(), capture_output=True, cwd=files, check=False
+            [*COMMAND, "show", "-"], input=stream.getvalue(), capture_output=True, cwd=files, check=False
         )
         assert done.returncode == 2
         assert b"internal error" not in done.stderr

@@ -24,7 +24,7 @@ def folder(files, monkeypatch):
 
 @pytest.mark.parametrize("absolute", [False, True])
 def test_names_from_the_root_for_workers_that_stand_elsewhere(folder, absolute):
-    root = f"{os.getcwd()}/" if absolute else ""
+    root = f"{os.getcwd()}{os.sep}" if absolute else ""
     values, lengths = Request("x.npy", "n.npy", absolute=absolute).references()
     assert (values.path, lengths.path) == (f"{root}x.npy", f"{root}n.npy")
     assert jobs.load_tensor("x.npy", "A", None, None, absolute=absolute).path == f"{root}x.npy"

@@ -80,6 +80,7 @@ def raw_of(path):
         return found, archive.comment
 
 
+@pytest.mark.needs("sha256sum")
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 @pytest.mark.parametrize("place", [0, 3, 10])
 def test_an_archive(revseq, tmp_path, method, place):
@@ -240,6 +241,7 @@ def test_a_note_names_the_option(revseq, tmp_path):
     assert len(np.load(tmp_path / "b.npz").files) == len(np.load(tmp_path / "x.npz").files)
 
 
+@pytest.mark.needs("sha256sum")
 def test_safetensors(revseq, tmp_path):
     others = {"n": N, "z": np.arange(9, dtype="i1"), "a": np.arange(1 << 18, dtype="f8"), "half": np.ones(3, "f2")}
     save_file({"m": X[:1], "x": X, **others}, tmp_path / "x.safetensors", metadata={"format": "pt", "b": "ü"})
@@ -292,6 +294,7 @@ def make_store(path, version, **options):
         zarr.consolidate_metadata(str(path))
 
 
+@pytest.mark.needs("shell")
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("name", ["x.zarr", "./x.zarr/", "../{0}/x.zarr"])
 def test_a_store(revseq, tmp_path, version, name):
@@ -347,6 +350,7 @@ def test_an_array_that_is_the_store(revseq, tmp_path):
     assert contents(tmp_path / "x.zarr").keys() == contents(tmp_path / "y.zarr").keys()
 
 
+@pytest.mark.needs("links")
 def test_links_of_a_store_are_not_followed(revseq, tmp_path):
     make_store(tmp_path / "x.zarr", 3)
     (tmp_path / "secret").write_text("secret")

@@ -302,6 +302,7 @@ def test_names_under_which_netcdf_would_not_find_the_dimensions(tmp_path, revseq
     revseq("run", "c.nc::v", "m.npy", *job[1:], "z.nc::/new/v").refused("knows no groups", "add -o z.nc::/v")
 
 
+@pytest.mark.needs("peak")
 def test_keep_others_within_the_memory_for_what_was_never_written(tmp_path, revseq):
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f.create_dataset("x", (1 << 13, 1 << 13), "f4", fillvalue=2)

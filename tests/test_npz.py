@@ -269,6 +269,7 @@ def test_a_large_deflated_member_in_every_command(streamed, tmp_path):
     assert oracle.same_bits(np.load(tmp_path / "y.npy"), EXPECTED)
 
 
+@pytest.mark.needs("limits")
 def test_no_room_for_a_large_deflated_member(streamed, tmp_path):
     np.savez_compressed(tmp_path / "x.npz", x=np.arange(12_000).reshape(3, 4_000))
     limit = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (2000, 2000))"  # standard error is a file, and fits
@@ -291,6 +292,8 @@ def test_a_large_deflated_member_that_lies(streamed, tmp_path, at, data, problem
     assert not (tmp_path / "y.npy").exists()
 
 
+@pytest.mark.needs("peak")
+@pytest.mark.needs("signals")
 def test_a_signal_while_a_large_deflated_member_is_inflated(tmp_path):
     """And its memory: 256 MiB go through a small part of that."""
     file = zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1)
@@ -299,7 +302,7 @@ def test_a_signal_while_a_large_deflated_member_is_inflated(tmp_path):
         for i in range(1 << 8):
             member.write(bytes([i]) * (1 << 20))
     command = ("convert", "x.npz", "y.npy")
-    process = subprocess.Popen([COMMAND, *command], cwd=tmp_path, stderr=-1, start_new_session=True)
+    process = subprocess.Popen([*COMMAND, *command], cwd=tmp_path, stderr=-1, start_new_session=True)
     until(lambda: len(list(tmp_path.glob(".revseq-*"))) == 2 or process.poll() is not None)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate()

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 
 import dxdispatch
 import numpy as np
@@ -21,7 +22,7 @@ RIGHT = oracle.expected(samples.PORT[0], np.repeat(samples.PORT[1], 2).reshape(3
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "samples").symlink_to(SAMPLES)
+    shutil.copytree(SAMPLES, tmp_path / "samples")
     return tmp_path
 
 

@@ -13,6 +13,8 @@ import safetensors.numpy
 import zarr
 from conftest import SAMPLES
 
+from revseq_cli.ground import system
+
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 N = np.array([[2], [4], [3]], np.uint32)
 EXPECTED = oracle.reverse(X, N, 1)
@@ -128,7 +130,9 @@ def test_netcdf_3(revseq, tmp_path, form):
     for options in ((), ("-f", "h5")):
         done = revseq("show", "x y.nc", *options)
         done.refused(
-            "x y.nc: ", "it looks like a NetCDF-3 file", "Hint: make it NetCDF-4: nccopy -k nc4 'x y.nc' out.nc\n"
+            "x y.nc: ",
+            "it looks like a NetCDF-3 file",
+            f"Hint: make it NetCDF-4: nccopy -k nc4 {system.quoted('x y.nc')} out.nc\n",
         )
     if shutil.which("nccopy"):
         subprocess.run(["nccopy", "-k", "nc4", "x y.nc", "out.nc"], cwd=tmp_path, check=True)
@@ -159,6 +163,7 @@ def test_a_header_of_128_bytes_is_no_pickle(revseq, tmp_path):
         assert "storage          safetensors" in revseq("show", "x").ok().out
 
 
+@pytest.mark.needs("fifos")
 @pytest.mark.parametrize("name", ["x", "x.npy", "x.h5ad"])
 def test_a_pipe_is_refused_and_not_waited_for(revseq, tmp_path, name):
     os.mkfifo(tmp_path / name)
@@ -166,6 +171,7 @@ def test_a_pipe_is_refused_and_not_waited_for(revseq, tmp_path, name):
     revseq("show", "none").refused("none: no such file")
 
 
+@pytest.mark.needs("fifos")
 @pytest.mark.parametrize(
     ("word", "offered"),
     [("x.h5ad::", ["x.h5ad::/chunks/x", "x.h5ad::/n", "x.h5ad::/x"]), ("s::", ["s::x"]), ("f::", [])],

@@ -116,6 +116,7 @@ def test_an_unknown_type_beside_does_no_harm(tmp_path):
     assert oracle.same_bits(open_(f"{tmp_path / 'x.safetensors'}::x").read(), X)
 
 
+@pytest.mark.needs("safetensors")
 def test_it_agrees_with_its_own_package_on_damage(tmp_path):
     """What that refuses is refused here, but for types that may yet come and are not asked for."""
     path = tmp_path / "x.safetensors"

@@ -17,7 +17,7 @@ def rewritten(request):
         from conftest import COMMAND
 
         def message_of(path, options):
-            command = [COMMAND, "run", path.relative_to(ROOT), *options]
+            command = [*COMMAND, "run", path.relative_to(ROOT), *options]
             return subprocess.run(command, cwd=ROOT, capture_output=True, check=False, text=True).stderr
 
         samples.write(SAMPLES, message_of)

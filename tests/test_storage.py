@@ -62,6 +62,7 @@ def opened_files():
 # New files
 
 
+@pytest.mark.needs("modes")
 @pytest.mark.parametrize(("old", "first"), [(0o600, 0o600), (0o640, 0o600), (0o666, 0o600), (None, 0o666)])
 def test_nobody_reads_a_temporary_file_who_may_not_read_what_it_replaces(folder, old, first):
     if old is not None:
@@ -74,6 +75,7 @@ def test_nobody_reads_a_temporary_file_who_may_not_read_what_it_replaces(folder,
     assert (mode_of("y.npy"), Path("y.npy").read_bytes()) == (old or first, DATA)
 
 
+@pytest.mark.needs("modes")
 @pytest.mark.parametrize("beside", ["y.npy", ""])
 def test_scratch_is_for_this_user_alone_and_never_gets_a_name(folder, beside, monkeypatch):
     (folder / "tmp").mkdir()
@@ -93,6 +95,7 @@ def test_scratch_is_for_this_user_alone_and_never_gets_a_name(folder, beside, mo
     assert not list((folder / "tmp").iterdir())
 
 
+@pytest.mark.needs("links")
 @pytest.mark.parametrize("name", [".", "..", "new/", "new/..", "no/y.npy", "", "folder", "device", "old.npy"])
 def test_names_that_no_file_can_get(folder, name):
     Path("folder").mkdir()
@@ -125,6 +128,7 @@ def test_a_folder_that_takes_no_files(folder, monkeypatch, old, read_only, words
     assert asked == [(str(folder), os.W_OK | os.X_OK)]
 
 
+@pytest.mark.needs("longest names")
 def test_a_name_that_is_too_long(folder):
     for kind in (NewFile, NewFolder):
         with pytest.raises(TensorIOError, match="cannot write: File name too long"):
@@ -144,6 +148,7 @@ def test_a_name_that_somebody_else_takes_meanwhile(folder, kind):
     assert content(folder) == {"y": b"theirs"}
 
 
+@pytest.mark.needs("names by links")
 def test_without_hard_links_a_new_file_gets_its_name_by_a_rename(folder, monkeypatch):
     monkeypatch.setattr(os, "link", failing(errno.EPERM))
     with Together(file := NewFile("y", overwrite=False)):
@@ -159,6 +164,7 @@ def test_without_hard_links_a_new_file_gets_its_name_by_a_rename(folder, monkeyp
     assert content(folder) == {"y": DATA, "z": b"theirs"}
 
 
+@pytest.mark.needs("names by links")
 def test_everything_is_flushed_before_the_name_is_given_and_the_folder_after(folder, flushed, monkeypatch):
     file, group = NewFile("y", overwrite=False), NewFolder("z", overwrite=False)
     inode = lambda path: os.stat(path).st_ino  # noqa: E731
@@ -320,6 +326,7 @@ def test_copies_stop_at_a_signal(folder, data):
 # Reads and writes
 
 
+@pytest.mark.needs("positioned calls")
 @pytest.mark.parametrize("most", [1, 7, 1 << 20])
 def test_systems_that_move_less_than_they_are_asked_for(folder, monkeypatch, most):
     read, write = os.preadv, os.pwrite
@@ -340,6 +347,7 @@ def test_systems_that_move_less_than_they_are_asked_for(folder, monkeypatch, mos
             positioned.read_into(fd, memoryview(buffer), 31, "x")
 
 
+@pytest.mark.needs("positioned calls")
 def test_a_direct_write_that_is_not_whole_is_done_again(folder, monkeypatch):
     data = memoryview(os.urandom(3 << 20))
     Path("x").write_bytes(bytes(len(data)))
@@ -350,6 +358,7 @@ def test_a_direct_write_that_is_not_whole_is_done_again(folder, monkeypatch):
     assert Path("x").read_bytes() == data
 
 
+@pytest.mark.needs("proc")
 def test_no_descriptor_is_left(folder, monkeypatch):
     Path("x").write_bytes(DATA)
     Path("folder").mkdir()
@@ -376,6 +385,7 @@ def test_no_descriptor_is_left(folder, monkeypatch):
     assert opened_files() == before
 
 
+@pytest.mark.needs("fifos")
 @pytest.mark.parametrize(
     ("name", "found"), [("folder", "is a directory"), ("none", "no such file"), ("pipe", "is not a regular file")]
 )
@@ -387,6 +397,7 @@ def test_what_cannot_be_read(folder, name, found):
     assert (caught.value.found, caught.value.where) == (found, "as it is called")
 
 
+@pytest.mark.needs("positioned calls")
 @pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSPC, None])
 def test_bytes_are_reserved_where_the_system_can(folder, monkeypatch, number):
     if number:

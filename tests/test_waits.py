@@ -7,7 +7,6 @@ import functools
 import multiprocessing
 import operator
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -23,6 +22,7 @@ import pytest
 import zarr
 from conftest import COMMAND
 from folders import names
+from needs import resource, signals
 from processes import gone, members, until, workers
 
 from revseq_cli.ground import stopping
@@ -223,6 +223,7 @@ def test_h63_a_thread_that_ends_before_it_has_begun(monkeypatch):
 # stopped
 
 
+@pytest.mark.needs("signals")
 def test_h63_stopped_processes_are_gone_at_the_end():
     pool = Processes(2)
     for future in (futures := {pool.submit(os.getpid) for _ in range(2)}):
@@ -237,7 +238,8 @@ def test_h63_stopped_processes_are_gone_at_the_end():
             os.kill(pid, 0)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.needs("signals")
+@pytest.mark.parametrize("number", signals("SIGINT", "SIGTERM", "SIGHUP"))
 def test_h63_workers_that_are_stopped_at_work(held, small, number):
     process, _ = held(small, "--engine", "processes", "--memory", "300K", "--jobs", "2")
     for pid in workers(process):
@@ -251,6 +253,7 @@ def test_h63_workers_that_are_stopped_at_work(held, small, number):
     assert names(small) == {"x.npy", "n.npy"}
 
 
+@pytest.mark.needs("signals")
 def test_workers_that_go_on_after_a_stop(held, small):
     """As under Ctrl-Z and fg: nothing is lost, and nothing is an error."""
     process, go = held(small, "--engine", "processes", "--memory", "300K", "--jobs", "2")
@@ -265,13 +268,14 @@ def test_workers_that_go_on_after_a_stop(held, small):
 # starved
 
 
+@pytest.mark.needs("limits")
 @pytest.mark.long
 @pytest.mark.parametrize(("engine", "output"), [("processes", "y.h5"), ("threads", "y.npy"), ("serial", "y.zarr")])
 def test_little_address_space(job, engine, output):
     """From where the libraries just fit: it ends, with the whole output, or with one message and none."""
     statuses = set()
     for kib in (*range(112_000, 160_000, 4_000), 400_000):
-        command = [COMMAND, "run", "x.h5", "n.npy", "--axis", "1", "-o", output, "--engine", engine, "--jobs", "2",
+        command = [*COMMAND, "run", "x.h5", "n.npy", "--axis", "1", "-o", output, "--engine", engine, "--jobs", "2",
                    "--memory", "1M"]  # fmt: skip
         limit = functools.partial(resource.setrlimit, resource.RLIMIT_AS, (kib << 10, kib << 10))
         done = subprocess.run(command, cwd=job, capture_output=True, text=True, preexec_fn=limit, check=False)
@@ -354,7 +358,10 @@ except stopping.Stopped:
 """
 
 
-@pytest.mark.parametrize("numbers", [[signal.SIGINT] * 2, [signal.SIGTERM, signal.SIGINT], [signal.SIGHUP] * 3])
+@pytest.mark.needs("signals")
+@pytest.mark.parametrize(
+    "numbers", [signals(*names) for names in (["SIGINT"] * 2, ["SIGTERM", "SIGINT"], ["SIGHUP"] * 3)]
+)
 @pytest.mark.parametrize("pause", [0, 0.7])
 def test_h63_a_second_signal_ends_whatever_waits(tmp_path, numbers, pause):
     """By the first of them, without the temporary file, and without its processes."""
@@ -380,6 +387,7 @@ def test_h63_a_second_signal_ends_whatever_waits(tmp_path, numbers, pause):
     until(lambda: not members(process.pid))
 
 
+@pytest.mark.needs("signals")
 @pytest.mark.parametrize("engine", ["threads", "processes"])
 def test_two_signals_at_once_are_one(held, small, engine):
     """As timeout sends them, to the process and to its group: there is time to undo."""
@@ -409,6 +417,7 @@ def test_nothing_is_left_to_be_done_at_once(tmp_path):
     assert stopping.at_once == before
 
 
+@pytest.mark.needs("signals")
 def test_a_process_that_starts_leaves_the_mask_of_signals(tmp_path):
     """Python's tracker, which comes with the first process, lets signals in again; a worker would answer Ctrl-C."""
     script = """

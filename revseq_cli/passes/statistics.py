@@ -28,7 +28,7 @@ class Statistics(NamedTuple):
     nans: int = 0
     least: float | None = None
     greatest: float | None = None
-    total: complex = 0
+    total: complex | Fraction = 0
 
     @classmethod
     def of(cls, values: NDArray[Any]) -> Statistics:

@@ -25,4 +25,20 @@ def _hold(event, arguments):
             time.sleep(0.01)
 
 
-sys.addaudithook(_hold)
+def _hold_on_windows(event, arguments):
+    """As above. Python has no name for what opens files there, but for the descriptor that it gets; a file that is
+    empty was just made.
+    """
+    if event != "msvcrt.open_osfhandle":
+        return
+    path = ctypes.create_unicode_buffer(1 << 10)
+    ctypes.windll.kernel32.GetFinalPathNameByHandleW(ctypes.c_void_p(arguments[0]), path, len(path), 0)
+    if ".revseq-" in path.value and os.path.getsize(path.value):
+        (_HELD / "reached").touch()
+        while not (_HELD / "go").exists():
+            time.sleep(0.01)
+
+
+if os.name == "nt":
+    import ctypes
+sys.addaudithook(_hold_on_windows if os.name == "nt" else _hold)

@@ -1,0 +1,86 @@
+"""What tests need of the system. Those marked `needs("shell")` are skipped, with the reason, where it lacks that.
+
+What Windows lacks is counted by tests/test_needs.py, so that no more tests are skipped there unnoticed.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from functools import partialmethod
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+import h5py
+
+WINDOWS = os.name == "nt"
+_STRACE = ["strace", "-qq", "-o", "/dev/null", "true"]
+
+
+def _makes_links():
+    """Whether a link that is made is one: Wine 8 says so and makes none."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.suppress(OSError):
+        os.symlink(".", f"{folder}/link")
+        return os.path.islink(f"{folder}/link")
+    return False
+
+
+# What a test may need: whether it is here, and why a test is skipped where it is not.
+NEEDS = {
+    "signals": (hasattr(signal, "SIGHUP"), "no signals reach another process, as SIGTERM, SIGHUP and SIGSTOP do"),
+    "shell": (not WINDOWS and bool(shutil.which("sh")), "no POSIX shell"),
+    "terminal": (bool(find_spec("termios")), "no terminals that a program makes"),
+    "limits": (bool(find_spec("resource")), "no limits of a process, as setrlimit sets them"),
+    "modes": (not WINDOWS, "no owner, group and mode of a file, and no umask"),
+    "fifos": (hasattr(os, "mkfifo"), "no named pipes that are files"),
+    "links": (_makes_links(), "no symbolic links"),
+    "mounts": (bool(shutil.which("mount")), "no file system that the test can make"),
+    "devices": (Path("/dev/full").exists(), "no devices that are files, as /dev/full is"),
+    "proc": (Path("/proc/self/fd").exists(), "no /proc, which tells what a process has open"),
+    "peak": (bool(find_spec("resource")), "no most memory of a process that has ended, as getrusage tells it"),
+    "fork": (hasattr(os, "fork"), "no process that is forked and so has what a test changed in its parent"),
+    "positioned calls": (hasattr(os, "pwrite"), "no positioned reads and writes of `os`, for which a test has its own"),
+    "folder flushes": (not WINDOWS, "no flush of a folder: a name is on the disk when it is given"),
+    "names by links": (not WINDOWS, "no new file that gets its name by a hard link, but by MoveFileEx"),
+    "names of bytes": (not WINDOWS, "no names that are bytes: they are UTF-16, and half a character is one"),
+    "colons": (not WINDOWS, "no colon in the name of a file"),
+    "change times": (not WINDOWS, "no time of a file's status in os.stat: st_ctime is that of its making"),
+    "longest names": (not WINDOWS, "no error for a name that is too long before the file is made"),
+    "sha256sum": (bool(shutil.which("sha256sum")), "no program sha256sum to compare with"),
+    "HDF5": (
+        h5py.version.hdf5_version_tuple >= (1, 14, 4),
+        "no HDF5 that writes its latest layout from threads, and no times into files: those after 1.14.2 do not start under Wine 8",
+    ),
+    "superuser": (hasattr(os, "getuid") and not os.getuid(), "only the superuser can give files away"),
+    "strace": (
+        shutil.which("strace") and not subprocess.run(_STRACE, check=False).returncode,
+        "strace is not installed, or may not trace",
+    ),
+    "h5diff": (shutil.which("h5diff"), "h5diff (Debian's hdf5-tools) is not installed"),
+    "safetensors": (
+        int(version("safetensors").split(".")[1]) >= 5,
+        "no safetensors that knows all data types: those after 0.4.3 do not start under Wine 8",
+    ),
+    "ps": (not WINDOWS and bool(shutil.which("ps")), "no sessions of processes, as ps tells them"),
+}  # fmt: skip
+
+# Modules of Python that Windows lacks; a test that uses one needs what it is about.
+fcntl, pty, resource = (import_module(name) if find_spec("termios") else None for name in ("fcntl", "pty", "resource"))
+
+
+def signals(*names):
+    """The signals of those names; the name itself of one that the system lacks, for a test that needs signals."""
+    return [getattr(signal, name, name) for name in names]
+
+
+def lacking(marks):
+    """The first thing that those marks need and this system lacks; None where it has them all."""
+    return next((name for mark in marks for name in mark.args if not NEEDS[name][0]), None)
+
+
+if WINDOWS:  # the texts that tests write are the same on every system
+    Path.write_text = partialmethod(Path.write_text, newline="\n")
