@@ -1,7 +1,6 @@
 """Each thing that some system lacks or does its own way is switched off or on here, and the files are the same."""
 
 import errno
-import fcntl
 import os
 import signal
 import subprocess
@@ -19,8 +18,15 @@ from revseq_cli.formats.references import Reference
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.newfile import NewFile, NewFolder
 from revseq_cli.formats.storage.together import Together
-from revseq_cli.ground import posix, stopping, system
+from revseq_cli.ground import stopping, system
 from revseq_cli.ground.errors import TensorIOError, UsageError
+
+if os.name == "nt":
+    pytest.skip("POSIX systems alone have these", allow_module_level=True)
+
+import fcntl
+
+from revseq_cli.ground import posix
 
 IN_USE = PermissionError(errno.EACCES, "is being used by another process")
 
