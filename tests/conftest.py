@@ -66,7 +66,8 @@ class Result:
     """What a run of the command left."""
 
     def __init__(self, status, out, err):
-        self.status, self.raw, self.out = status, out, out.decode("utf-8", "replace")
+        self.status, self.raw, self.raw_err = status, out, err
+        self.out = out.decode("utf-8", "replace")
         self.err = err.decode("utf-8", "replace")
 
     def ok(self):

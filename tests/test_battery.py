@@ -23,3 +23,22 @@ def test_the_battery(revseq, tmp_path, request, section):
 
 def test_there_are_jobs_enough():
     assert sum(map(len, battery.SECTIONS.values())) >= 200
+
+
+@pytest.mark.parametrize("encoding", ["cp437", "cp1252"])
+@pytest.mark.parametrize(
+    ("status", "args"),
+    [(0, ("check", "ü─Ω.npy", "n.npy", "--axis", 1, "--all")), (0, ("show", "ü─Ω.npy", "--stats")), (2, ("show", "ü─Ω日.npy")),
+     (0, ("levels",)), (0, ("batch", "samples/batch.jsonl")), (1, ("diff", "ü─Ω.npy", "big.npy"))],
+)  # fmt: skip
+def test_code_pages_of_windows(revseq, tmp_path, encoding, status, args):
+    """What they lack is escaped, or drawn in ASCII."""
+    battery.make_inputs(tmp_path)
+    (tmp_path / "c.npy").rename(tmp_path / "ü─Ω.npy")
+    done = revseq(*args, env={"PYTHONIOENCODING": encoding})
+    assert done.status == status, done.err
+    told = (done.raw + done.raw_err).decode(encoding)
+    assert "internal error" not in told
+    assert "Traceback" not in told
+    if args[0] == "show":
+        assert ("ü─Ω" if encoding == "cp437" else "ü\\u2500\\u03a9") in told
