@@ -1,6 +1,7 @@
 """HDF5 to HDF5: everything beside the values is kept, whatever cannot be is named, and a failure leaves nothing."""
 
 import contextlib
+import errno
 import json
 import subprocess
 import time
@@ -334,7 +335,7 @@ def test_a_file_system_without_locks(folder, monkeypatch):
         modes.append(options)
         if options.get("locking") is not False:
             raise OSError(
-                "Unable to synchronously open file (unable to lock file, errno = {errno.ENOLCK}, error message = 'No locks available')"
+                f"Unable to synchronously open file (unable to lock file, errno = {errno.ENOLCK}, error message = 'No locks available')"
             )
         return opened(path, mode, **options)
 
