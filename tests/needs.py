@@ -48,7 +48,8 @@ NEEDS = {
     "names by links": (not WINDOWS, "no new file that gets its name by a hard link, but by MoveFileEx"),
     "names of bytes": (not WINDOWS, "no names that are bytes: they are UTF-16, and half a character is one"),
     "colons": (not WINDOWS, "no colon in the name of a file"),
-    "change times": (not WINDOWS, "no time of a file's status in os.stat: st_ctime is that of its making"),
+    "change times": (not WINDOWS, "no time of a chunk's status among what a store remembers: st_ctime is that of its making"),
+    "xattrs": (hasattr(os, "setxattr"), "no extended attributes"),
     "longest names": (not WINDOWS, "no error for a name that is too long before the file is made"),
     "sha256sum": (bool(shutil.which("sha256sum")), "no program sha256sum to compare with"),
     "HDF5": (

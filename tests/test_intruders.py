@@ -148,9 +148,11 @@ AFTERWARDS = {
 }
 
 
-@pytest.mark.needs("change times")
-@pytest.mark.parametrize("afterwards", AFTERWARDS)
-@pytest.mark.parametrize("suffix", ["npy", "zarr"])
+@pytest.mark.parametrize(
+    "afterwards",
+    [*[each for each in AFTERWARDS if each != "xattr"], pytest.param("xattr", marks=pytest.mark.needs("xattrs"))],
+)
+@pytest.mark.parametrize("suffix", ["npy", pytest.param("zarr", marks=pytest.mark.needs("change times"))])
 def test_a_time_that_was_put_back_hides_no_change(tmp_path, afterwards, suffix):
     """Nor does what else changes the status of the file, of which nothing tells whether it was all."""
     path = tmp_path / "x.npy"
@@ -167,7 +169,6 @@ def test_a_time_that_was_put_back_hides_no_change(tmp_path, afterwards, suffix):
             read()
 
 
-@pytest.mark.needs("change times")
 def test_new_names_and_rights_of_an_input_say_what_they_may_be(tmp_path):
     np.save(tmp_path / "x.npy", X)
     source = open_(tmp_path / "x.npy")
