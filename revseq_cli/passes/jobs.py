@@ -15,7 +15,6 @@ from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel, SpecError, violations
 from revseq_cli.passes.assembly import Job, Parts, Request, assemble, require_system
 from revseq_cli.passes.ranks import ranked
-from revseq_cli.passes.remedies import choices
 from revseq_cli.texts.examples import find_examples
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def _load(request: Request, reference: Reference, lengths: Reference | None, who
             parts = parts._replace(request=replace(request, axis=whole.axis()))
         job = assemble(parts)
     except RevseqError as e:
-        e.hint = e.hint or choices(parts)
+        e.hint = e.hint or _choices(parts)
         raise
     try:
         require_system(job)
@@ -108,9 +107,16 @@ def _load(request: Request, reference: Reference, lengths: Reference | None, who
     return job
 
 
+def _choices(parts: Parts) -> Choices | str:
+    """What to type for these tensors, or why nothing can be typed."""
+    from revseq_cli.passes import remedies  # only jobs that are refused need it
+
+    return remedies.choices(parts)
+
+
 def _without_system(job: Job, parts: Parts) -> Choices:
     """What to type where another system refuses a length: axes that it takes, or the options without that system."""
-    others = choices(parts)
+    others = _choices(parts)
     added = len(job.values.sizes) - len(parts.values.sizes)
     axes = {"axis": job.axis - added, "batch_axis": (job.batch_axis or 0) - added}
     settings = tuple((name, str(axis)) for name, axis in axes.items())
@@ -130,7 +136,7 @@ def choices_for(job: Job, broken: Sequence[Constraint]) -> Choices | str:
     """What to type for the tensors of a job that breaks constraints, or why there is nothing; "" if they say it."""
     if not job.parts:
         return ""
-    found = choices(job.parts)
+    found = _choices(job.parts)
     if isinstance(found, Choices) and len({each.hint for each in broken}) == 1:
         of_level = all({name for name, _ in each.settings} <= {"rank", "feature_level"} for each in found.choices)
         return "" if of_level else found

@@ -14,7 +14,6 @@ from revseq_cli.formats.registry import create_scratch
 from revseq_cli.ground.errors import EngineError
 from revseq_cli.operator import kernel
 from revseq_cli.passes.arrangement import Arrangement, Resources, arrange
-from revseq_cli.passes.comparison import compared
 from revseq_cli.passes.copying import move, spooled
 from revseq_cli.passes.tasks import UNTRUE_HINT, Block, Task, deliver_all
 
@@ -147,6 +146,8 @@ def verify(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int],
 
     `done` gets the number of elements of each block.
     """
+    from revseq_cli.passes.comparison import compared  # few commands verify
+
     written = sink.written()
     with (
         at_hand(job, sink.beside, arrangement) as ready,
