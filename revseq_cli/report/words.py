@@ -62,9 +62,7 @@ def message(error: RevseqError, typed: Sequence[str] = ()) -> str:
 
 
 def _message(error: RevseqError, typed: Sequence[str]) -> str:
-    lines = []
-    if error.found:
-        lines += [f"Error: {error.where}: {error.found}" if error.where else f"Error: {error.found}"]
+    lines = [f"Error: {error.where}: {error.found}" if error.where else f"Error: {error.found}"]
     lines += [f"  {line}" for line in error.context.split("\n") if error.context]
     lines += [f"  wanted: {error.wanted}"] * bool(error.wanted)
     if isinstance(error.hint, Choices):
@@ -81,11 +79,11 @@ def hint_lines(hint: Choices, typed: Sequence[str]) -> Iterator[str]:
             yield f"  {_label(choice.label)}: {choice.meaning}"
     if more := len(hint.choices) - _MOST_CHOICES:
         yield from [f"  and {more} more"] * (more > 0)
-    settings = hint.choices[0].settings
-    command = f"revseq {' '.join(map(system.quoted, _retyped(typed, settings)))}"
     if not hint.sure:
         yield f"Hint: each of them clamps lengths; if one is meant, type it{_others(hint)}"
         return
+    settings = hint.choices[0].settings
+    command = f"revseq {' '.join(map(system.quoted, _retyped(typed, settings)))}"
     first = "if the first is meant: " * (len(hint.choices) > 1)
     if typed and len(command) <= _LONGEST_COMMAND:
         yield f"Hint: {first}{command}"
