@@ -72,5 +72,5 @@ def test_what_a_job_lacks(folder, request_, found, wanted, hint):
 def test_what_belongs_to_a_job(folder):
     job = jobs.load(Request("x.npy", "n.npy", 1))
     assert job.names == {"InputTensor": "x.npy", "SequenceLengthsTensor": "n.npy"}
-    assert [each.inode for each in job.inputs] == [os.stat("x.npy").st_ino, os.stat("n.npy").st_ino]
+    assert [each.inode for each in job.files] == [os.stat("x.npy").st_ino, os.stat("n.npy").st_ino]
     assert job.gaps() == ()

@@ -134,18 +134,20 @@ def command(
     opening = {"dtype": dtype, "format_name": format_name, "rank": rank, "absolute": resources.elsewhere}
     job = _job(tensors[1:], opening | job_settings) if is_job else None
     a, b = _pair(tensors, opening, job, cast, as_printed=as_printed)
-    job = job and replace(job, values=b)
-    drawing = _drawing(picture, a, job or b, overwrite=overwrite)
+    right = replace(job, values=b) if job else b
+    drawing = None
+    if picture is not None:
+        drawing = pictures.new_picture(picture, [*a.files, *right.files], overwrite=overwrite)
     if as_printed or a.desc == b.desc:
-        pair = _opened(a, job or b, resources, as_printed=as_printed)
+        pair = _opened(a, right, resources, as_printed=as_printed)
         tolerance = _tolerance(atol, rtol, ulp, equal_nan=equal_nan)
-        comparison = _compare(pair, (a, job or b), tolerance, first, drawing, console)
+        comparison = _compare(pair, (a, right), tolerance, first, drawing, console)
     else:
         comparison = Comparison(a, b, None, hint=_hint(a.desc, b.desc))
         if drawing:
             console.note("no picture is drawn: the tensors have other sizes or data types")
     clamping = job.clamping(folds.count_lengths(job, resources).clamped) if job else ()
-    notes = (*a.notes, *(job or b).notes, *clamping)
+    notes = (*a.notes, *right.notes, *clamping)
     comparison = comparison._replace(axis=job.axis if job else None, notes=notes)
     for note in comparison.notes:
         console.note(note)
@@ -224,14 +226,6 @@ def _tolerance(atol: float | None, rtol: float | None, ulp: int | None, *, equal
 
     by_value = equal_nan or any(each is not None for each in (atol, rtol, ulp))
     return Tolerance(atol or 0, rtol or 0, equal_nan, ulp or 0) if by_value else None
-
-
-def _drawing(path: str | None, a: Source, b: Source | Job, *, overwrite: bool) -> NewFile | None:
-    """The new file for the picture, if there is one."""
-    from revseq_cli.passes.assembly import Job
-
-    inputs = [*a.files, *(b.inputs if isinstance(b, Job) else b.files)]
-    return pictures.new_picture(path, inputs, overwrite=overwrite) if path is not None else None
 
 
 def _opened(a: Source, b: Source | Job, resources: Resources, *, as_printed: bool) -> AbstractContextManager[Pair]:

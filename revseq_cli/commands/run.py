@@ -141,7 +141,7 @@ class Target:
         from revseq_cli.formats import registry
 
         return registry.create_sink(
-            self.reference, job.values, overwrite=self.overwrite, inputs=job.inputs, layout=self.layout
+            self.reference, job.values, overwrite=self.overwrite, inputs=job.files, layout=self.layout
         )
 
     def delivery(self, job: Job, resources: Resources) -> Delivery:
@@ -277,7 +277,7 @@ def _print(
 
 def _drawing(path: str, job: Job, target: Target | None, *, overwrite: bool) -> NewFile:
     """The new file for the picture; UsageError for a name that it cannot have."""
-    file = pictures.new_picture(path, job.inputs, overwrite=overwrite)
+    file = pictures.new_picture(path, job.files, overwrite=overwrite)
     if target and _key(target.reference.path) == _key(path):
         raise UsageError("-o and --picture are one file", "two names", where=path)
     return file

@@ -98,15 +98,13 @@ def arrange_copy(source: Source, resources: Resources, sink: Sink) -> Arrangemen
 def arrange_pair(a: Source, b: Source, resources: Resources) -> Arrangement:
     """The arrangement of a comparison of tensors of one desc; EngineError if the memory is too small for one block."""
     chunks = sorted(_chunks(a, b), key=prod)
-    chosen = max((choose(each, None, resources.usable_cores) for each in (a, b)), key=[*ENGINES.values()].index)
+    chosen = _choose_for(a, b, resources)
     return _within(resources, chosen, a.name, lambda *means: _elementwise(a, chunks, _DIFFERENT_BYTES, *means))
 
 
 def arrange_oracle(job: Job, a: Source, resources: Resources) -> Arrangement:
     """The arrangement of a comparison with a job's output; EngineError if the memory is too small for one block."""
-    chosen = max(
-        (choose(each, None, resources.usable_cores) for each in (job.values, a)), key=[*ENGINES.values()].index
-    )
+    chosen = _choose_for(job.values, a, resources)
     extra = _DIFFERENT_BYTES + a.dtype.itemsize
     return _within(resources, chosen, a.name, lambda *means: _reversal(job, a, extra, *means))
 
@@ -140,6 +138,11 @@ def choose(source: Source, sink: Source | Sink | None, cores: int) -> Engine:
     if source.reads_in_parallel and not encoded:
         return THREADS
     return PROCESSES if encoded or total >= _WORTH_PROCESSES else SERIAL
+
+
+def _choose_for(a: Source, b: Source, resources: Resources) -> Engine:
+    """The engine for two sources that are read together: the later one of the table."""
+    return max((choose(each, None, resources.usable_cores) for each in (a, b)), key=[*ENGINES.values()].index)
 
 
 def cut(sizes: tuple[int, ...], axis: int | None, order: str, grains: Sequence[Grain], most: int, usual: int) -> Plan:

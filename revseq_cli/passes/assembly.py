@@ -42,7 +42,7 @@ class Job:
         return {INPUT: self.values.name, LENGTHS: self.lengths.name}
 
     @property
-    def inputs(self) -> list[Identity]:
+    def files(self) -> list[Identity]:
         """The files that are read, which no output may replace."""
         return [*self.values.files, *self.lengths.files]
 

@@ -12,7 +12,7 @@ from revseq_cli.ground.errors import EngineError
 from revseq_cli.passes.arrangement import arrange_pair
 from revseq_cli.passes.differences import Differences, Where, located
 from revseq_cli.passes.engines.crew import results
-from revseq_cli.passes.tasks import UNTRUE_HINT, Task, elements
+from revseq_cli.passes.tasks import UNTRUE_HINT, Task, elements, lengths_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ class Lines:
 
     def tickets(self, region: Region) -> tuple[Ticket, ...]:
         """The ticket for the lengths of a region."""
-        return (self.lengths.ticket((*region[: self.axis], slice(0, 1), *region[self.axis + 1 :])),)
+        return (self.lengths.ticket(lengths_of(region, self.axis)),)
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def compared(
         if lines and part.where.cut is not None:
             if cut is None:
                 cut = np.zeros(lines.lengths.sizes, np.bool_)
-            cut[(*region[: lines.axis], slice(0, 1), *region[lines.axis + 1 :])] |= part.where.cut
+            cut[lengths_of(region, lines.axis)] |= part.where.cut
         found = found.merged(part, first)
     if cut is not None:
         found = replace(found, where=found.where._replace(lines=int(np.count_nonzero(cut))))

@@ -86,8 +86,8 @@ class _Folder:
     """The model's own folder."""
 
     def __init__(self, model: Path, job: Job, *, overwrite: bool) -> None:
-        self.model, self._inputs, self._overwrite = model, job.inputs, overwrite
-        self.file = registry.new_file(str(model), overwrite=overwrite, inputs=job.inputs)
+        self.model, self._inputs, self._overwrite = model, job.files, overwrite
+        self.file = registry.new_file(str(model), overwrite=overwrite, inputs=job.files)
 
     def place(self, name: str, source: Source) -> tuple[str, FileSink | None]:
         """The tensor's own file, if it is a plain one beside the model; else a new file."""
@@ -126,7 +126,7 @@ class _Archive:
 
     def __init__(self, model: Path, job: Job, *, overwrite: bool) -> None:
         self.model = Path(model.name)
-        self.file = registry.new_file(str(model.with_suffix(".zip")), overwrite=overwrite, inputs=job.inputs)
+        self.file = registry.new_file(str(model.with_suffix(".zip")), overwrite=overwrite, inputs=job.files)
         self._new = NewArchive(self.file)
 
     def place(self, name: str, source: Source) -> tuple[str, FileSink | None]:

@@ -15,7 +15,8 @@ import numpy as np
 
 from revseq_cli.operator import kernel
 from revseq_cli.passes.lengths import View, WidenedSource
-from revseq_cli.passes.reversal import Computed, Reversed, lengths_of
+from revseq_cli.passes.reversal import Computed, Reversed
+from revseq_cli.passes.tasks import lengths_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,7 +15,7 @@ from revseq_cli.ground.errors import EngineError
 from revseq_cli.operator import kernel
 from revseq_cli.passes.arrangement import Arrangement, Resources, arrange
 from revseq_cli.passes.copying import move, spooled
-from revseq_cli.passes.tasks import UNTRUE_HINT, Block, Task, deliver_all
+from revseq_cli.passes.tasks import UNTRUE_HINT, Block, Task, deliver_all, lengths_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -182,11 +182,6 @@ def at_hand(job: Job, beside: str, arrangement: Arrangement, *, holds_lengths: b
                 move(lengths, spool, arrangement)
                 lengths = spool.written()
         yield replace(job, values=values, lengths=lengths)
-
-
-def lengths_of(region: Region, axis: int) -> Region:
-    """The region of the lengths that belongs to a region of the values."""
-    return (*region[:axis], slice(0, 1), *region[axis + 1 :])
 
 
 def _step(job: Job, region: Region) -> tuple[Callable[..., NDArray[Any]], tuple[Ticket, ...]]:

@@ -69,6 +69,11 @@ def deliver_all(tasks: Iterable[Task], sink: Sink, arrangement: Arrangement, don
     return clamped
 
 
+def lengths_of(region: Region, axis: int) -> Region:
+    """The region of the lengths that belongs to a region of the values."""
+    return (*region[:axis], slice(0, 1), *region[axis + 1 :])
+
+
 def elements(region: Region) -> int:
     """The number of elements in a region."""
     return prod(part.stop - part.start for part in region)
