@@ -139,9 +139,6 @@ def child(order, folder, *streams):
         faults.install(**order["fault"])
     exec(order.get("code", ""), {})
     from revseq_cli.__main__ import main
-    from revseq_cli.commands import supervisor
-
-    supervisor._method = lambda: "fork"  # as where h5py is not loaded yet
 
     main()
 

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import h5py
 
+from revseq_cli.ground import system
+
 WINDOWS = os.name == "nt"
 _STRACE = ["strace", "-qq", "-o", "/dev/null", "true"]
 
@@ -29,6 +31,15 @@ def _makes_links():
     return False
 
 
+def _maps_memory():
+    """Whether files in memory can be written through mappings that refuse where there is no room: Linux 5.14."""
+    if not Path("/dev/shm").is_dir():
+        return False
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+        file.truncate(1)
+        return system.write_mapped(file.name, memoryview(b"x"), 0)
+
+
 # What a test may need: whether it is here, and why a test is skipped where it is not.
 NEEDS = {
     "signals": (hasattr(signal, "SIGHUP"), "no signals reach another process, as SIGTERM, SIGHUP and SIGSTOP do"),
@@ -39,6 +50,7 @@ NEEDS = {
     "fifos": (hasattr(os, "mkfifo"), "no named pipes that are files"),
     "links": (_makes_links(), "no symbolic links"),
     "mounts": (bool(shutil.which("mount")), "no file system that the test can make"),
+    "memory files": (_maps_memory(), "no folder in memory whose files many processes write through mappings"),
     "devices": (not WINDOWS and Path("/dev/full").exists(), "no devices that are files, as /dev/full is"),
     "proc": (not WINDOWS and Path("/proc/self/fd").exists(), "no /proc, which tells what a process has open"),
     "peak": (bool(find_spec("resource")), "no most memory of a process that has ended, as getrusage tells it"),

@@ -75,7 +75,7 @@ def handles_signals(pid):
 
 def workers(process):
     """The worker processes of a run."""
-    return [pid for pid in members(process.pid) if b"spawn_main" in _cmdline(pid)]
+    return [pid for pid in members(process.pid) if pid != process.pid and b"resource_tracker" not in _cmdline(pid)]
 
 
 def _cmdline(pid):

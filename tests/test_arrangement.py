@@ -96,13 +96,13 @@ def test_the_engine_of_a_pair_is_that_of_the_slower_one():
 
 
 @pytest.mark.parametrize(
-    ("engine", "of_one", "of_four", "copies"),
-    [(SERIAL, 1, 1, 4), (THREADS, 1, 5, 4), (PROCESSES, 1, 4, 6), (DASK, 1, 4, 6)],
+    ("engine", "of_one", "of_four", "of_sixteen"),
+    [(SERIAL, 1, 1, 1), (THREADS, 1, 5, 5), (PROCESSES, 1, 4, 16), (DASK, 1, 4, 16)],
 )
-def test_workers_of_the_engines(engine, of_one, of_four, copies):
-    """The threads are one more than the cores, since the disk takes its time; what travels is held twice more."""
+def test_workers_of_the_engines(engine, of_one, of_four, of_sixteen):
+    """The threads are one more than the cores, since the disk takes its time; many would wait for each other."""
     assert (engine.workers(1), engine.workers(2), engine.workers(4)) == (of_one, max(1, of_four - 2), of_four)
-    assert engine.copies == copies
+    assert engine.workers(16) == of_sixteen
     assert ENGINES[engine.name] is engine
     assert NAMES == ("auto", "serial", "threads", "processes", "dask")
 

@@ -11,12 +11,11 @@ import contextlib
 import os
 import secrets
 import shutil
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.ground import processes, stopping, system
+from revseq_cli.ground import processes, stopping
 from revseq_cli.ground.errors import EngineError
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ class Supervisor:
         self._tag = secrets.token_hex(4)
         order = Order(jobs, alone, self._tag)
         try:
-            process = processes.Process(_begin, method=_method())
+            process = processes.Process(_begin)
         except EngineError:  # no process can be started
             self._serve(self._setup, order, self._note)
             yield
@@ -173,11 +172,6 @@ def _is_named(temporary: str, output: str) -> bool:
         return Path(output).samefile(temporary)
     except OSError:
         return os.path.lexists(output) and not os.path.lexists(temporary)
-
-
-def _method() -> str:
-    """The fastest method that is safe: fork if neither HDF5 nor another thread is in the process, else spawn."""
-    return "fork" if "h5py" not in sys.modules and system.can_fork() else "spawn"
 
 
 def _begin(line: processes.Line) -> None:

@@ -94,10 +94,10 @@ class Source(ABC):
     """An input tensor whose header has been read, and whose values have not.
 
     `name` is what the user called it, `key` its name inside its file. `order` is the memory order, "C" or "F".
-    `chunks` are the sizes of what is decoded as one, or None; `encoded` says that filters decode it. `path` and
-    `identity` are its file and that file's state; `described` is the state of the model that named the file, if one
-    did. As far as the header says it, `siblings` is the number of other tensors in the file, and `notes` say what is
-    unusual about it, for every command to print.
+    `chunks` are the sizes of what is decoded as one, or None; `encoded` says that filters decode it, and `held` that
+    its tickets carry the values. `path` and `identity` are its file and that file's state; `described` is the state of
+    the model that named the file, if one did. As far as the header says it, `siblings` is the number of other tensors
+    in the file, and `notes` say what is unusual about it, for every command to print.
     """
 
     name: str
@@ -108,6 +108,7 @@ class Source(ABC):
     order: str = "C"
     chunks: tuple[int, ...] | None = None
     encoded = False
+    held = False
     identity: Identity | None = None
     described: Identity | None = None
     path = ""
@@ -202,14 +203,18 @@ class Layout(NamedTuple):
 class Sink(ABC):
     """An output tensor, as a context: entered before the first block, complete when it is left without an error.
 
-    `chunks` are the sizes of what is encoded as one, or None; `encoded` says that filters encode it. `notes` say what
-    of the input's file was not carried over. Temporary files of the pass lie next to the file `beside`.
+    `chunks` are the sizes of what is encoded as one, or None; `encoded` says that filters encode it, and `held` that
+    its outlets hand the values to the parent. `notes` say what of the input's file was not carried over. Temporary
+    files of the pass lie next to the file `beside`. `writers` is how many workers store blocks at once; a pass sets it
+    before it asks for the outlet.
     """
 
     chunks: tuple[int, ...] | None = None
     encoded = False
+    held = False
     notes: tuple[str | Words, ...] = ()
     beside = ""
+    writers = 1
 
     @abstractmethod
     def outlet(self) -> Outlet:

@@ -33,6 +33,8 @@ class HeldTicket:
 class HeldSource(Source):
     """A tensor in memory: from text, standard input or an argument."""
 
+    held = True
+
     def __init__(self, name: str, values: NDArray[Any], storage: Storage, identity: Identity | None = None) -> None:
         self.name, self._values, self.storage, self.identity = name, values, storage, identity
         self.dtype, self.sizes = values.dtype, values.shape
@@ -54,6 +56,7 @@ class Gathered:
     """A base of sinks that gather the whole tensor in memory, in `values`."""
 
     values: NDArray[Any]
+    held = True
 
     def outlet(self) -> Outlet:
         """An outlet that sends the values to the parent."""

@@ -73,15 +73,15 @@ class RawTensor:
             positioned.read_into(fd, chunk, place, self.name)
         return values.T if self.order == "F" else values
 
-    def write(self, fd: int, region: Region, values: NDArray[Any]) -> list[Edge]:
-        """Write the values of the region; return the edges, which the caller writes."""
+    def write(self, fd: int, region: Region, values: NDArray[Any], writers: int = 1) -> list[Edge]:
+        """Write the values of the region as one of so many workers; return the edges, which the caller writes."""
         sizes, parts = self._stored(region)
         stored = np.ascontiguousarray(values.T if self.order == "F" else values, self.dtype)
         buffer = stored.reshape(-1).view(np.uint8).data
         edges: list[Edge] = []
         for place, chunk in self._runs(sizes, parts, buffer):
             if len(chunk) >= _LARGE:
-                edges += positioned.write_large(self.path, fd, chunk, place, self.name)
+                edges += positioned.write_large(self.path, fd, chunk, place, self.name, writers=writers)
             else:
                 positioned.write_all(fd, chunk, place, self.name)
         return edges
@@ -151,11 +151,12 @@ class RawOutlet:
     """Writes regions into a file that has its full size already."""
 
     tensor: RawTensor
+    writers: int
 
     def deliver(self, region: Region, values: NDArray[Any]) -> list[Edge]:
         """Write the values; return the edges of large runs, which the parent writes."""
         with positioned.opened_to_write(self.tensor.path, self.tensor.name) as fd:
-            return self.tensor.write(fd, region, values)
+            return self.tensor.write(fd, region, values, self.writers)
 
 
 class RawSink(FileSink):
@@ -172,7 +173,7 @@ class RawSink(FileSink):
 
     def outlet(self) -> Outlet:
         """An outlet that writes into the temporary file."""
-        return RawOutlet(self.tensor)
+        return RawOutlet(self.tensor, self.writers)
 
     def receive(self, parcel: object) -> None:
         """Gather edges, and write many at once: writes through the cache and direct ones wait for each other."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
+import mmap
 import os
 import shlex
 import signal
@@ -31,6 +33,8 @@ DIRECT = getattr(os, "O_DIRECT", 0)  # with WRITE, past the page cache; 0 where 
 # File systems let one thread at a time write into a file, and the others wait in a loop that keeps a core busy: 1 GiB
 # on two threads took 0.86 s, and 0.74 s where they wait for this lock (medians of six runs in turn).
 one_writer = threading.Lock()
+_IN_MEMORY = ("tmpfs ", "ramfs ")  # the names of file systems without a disk, as Linux has them
+_MADV_POPULATE_WRITE = 23  # Linux 5.14; Python has no name for it
 MAKE_FOLDER = "mkdir -p"  # the command, for hints
 
 
@@ -69,8 +73,14 @@ def copy_range(source: int, target: int, offset: int, to: int, count: int) -> in
 
 
 def reserve(fd: int, size: int) -> None:
-    """Give the file at least that size, and its bytes on the disk where the system can reserve them."""
-    if hasattr(os, "posix_fallocate"):
+    """Give the file at least that size, and its bytes on the disk where the system can reserve them.
+
+    In memory, one thread would take every page beforehand: 0.8 s for 4 GiB, which 16 processes write in 0.6 s. There
+    the free space is looked at, and nothing is reserved.
+    """
+    if lies_in_memory(fd):
+        _require_space(fd, size)
+    elif hasattr(os, "posix_fallocate"):
         try:
             os.posix_fallocate(fd, 0, size)
         except OSError as e:
@@ -80,6 +90,49 @@ def reserve(fd: int, size: int) -> None:
             return
     if os.fstat(fd).st_size < size:
         os.ftruncate(fd, size)
+
+
+def _require_space(fd: int, size: int) -> None:
+    """OSError if the file system has too few free bytes for an open file of that size."""
+    space, status = os.fstatvfs(fd), os.fstat(fd)
+    is_limited = space.f_blocks > 0
+    if is_limited and space.f_bavail * space.f_frsize < size - 512 * status.st_blocks:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def lies_in_memory(fd: int) -> bool:
+    """Whether the open file is one of a file system without a disk, which Linux alone tells."""
+    return os.fstat(fd).st_dev in _devices_in_memory()
+
+
+@functools.cache  # a worker opens a file for each block
+def _devices_in_memory() -> frozenset[int]:
+    """The device numbers of all file systems without a disk."""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return frozenset()
+    found = [line.split()[2] for line in mounts if line.partition(" - ")[2].startswith(_IN_MEMORY)]
+    return frozenset(os.makedev(*map(int, device.split(":"))) for device in found)
+
+
+def write_mapped(path: str, data: memoryview, offset: int) -> bool:
+    """Write bytes inside a file that lies in memory through a mapping of them; False where the system cannot.
+
+    Writes of a file wait for each other, and these do not: 4 GiB by 16 processes took 1.1 s, and 1.8 s by writes.
+    The pages are asked for first, so that a file system without room refuses, and does not end the process (SIGBUS).
+    """
+    begin = offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+    fd = os.open(path, UPDATE)
+    try:
+        with mmap.mmap(fd, offset - begin + len(data), offset=begin) as pages:
+            pages.madvise(_MADV_POPULATE_WRITE)
+            pages[offset - begin :] = data
+    except OSError:  # an older system, or no room, which a write reports
+        return False
+    finally:
+        os.close(fd)
+    return True
 
 
 def flush(fd: int) -> None:

@@ -84,6 +84,7 @@ def leave_to_parent() -> None:
 
     SIGTERM ends the worker, since a broken pool ends its workers with it.
     """
+    _forget_parent()
     for number in system.SIGNALS:
         signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
     system.unmask()
@@ -100,14 +101,19 @@ def obey_parent(is_closed: Callable[[], bool]) -> None:
 
     Where no process can send that signal, it is when the line to the parent is closed.
     """
-    for inherited in (_received, _hurried, at_once, _left):  # after a fork
-        inherited.clear()
+    _forget_parent()
     if not system.CAN_SIGNAL:
         _left.append(is_closed)
         return
     parent = os.getppid()
     _left.append(lambda: os.getppid() != parent)
     signal.signal(signal.SIGTERM, lambda number, _: _handle(number))
+
+
+def _forget_parent() -> None:
+    """After a fork: what came to the parent, and what it has to undo, is not this process's."""
+    for inherited in (_received, _hurried, at_once, _left):
+        inherited.clear()
 
 
 def check() -> None:

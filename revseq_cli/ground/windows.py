@@ -291,6 +291,16 @@ def start_tracker() -> None:
     """Nothing to start: there is nothing that a process leaves behind."""
 
 
+def lies_in_memory(fd: int) -> bool:  # noqa: ARG001 - no file system here lies in memory
+    """Whether the open file is one of a file system without a disk."""
+    return False
+
+
+def write_mapped(path: str, data: memoryview, offset: int) -> bool:  # noqa: ARG001
+    """False: files are written at their offsets."""
+    return False
+
+
 def can_fork() -> bool:
     """Whether a fork is safe: there is none."""
     return False

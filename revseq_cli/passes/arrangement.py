@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 # For tensors of fewer bytes, starting threads takes longer than they save; and processes, which start slower.
 _WORTH_THREADS = 1 << 25
 _WORTH_PROCESSES = 1 << 28
+_WORTH_MANY_PROCESSES = 1 << 30  # where the other choice is as many threads as work side by side
 # Bytes for an element that differs, beside its values: its index, the difference, and the tolerance.
 _DIFFERENT_BYTES = 64
 
@@ -92,14 +93,14 @@ def arrange_copy(source: Source, resources: Resources, sink: Sink) -> Arrangemen
     """The arrangement of a copy; EngineError if the memory is too small for one block."""
     chunks = _chunks(source, sink)
     chosen = choose(source, sink, resources.usable_cores)
-    return _within(resources, chosen, source.name, lambda *means: _elementwise(source, chunks, 0, *means))
+    return _within(resources, chosen, source.name, lambda *means: _elementwise(source, sink, chunks, 0, *means))
 
 
 def arrange_pair(a: Source, b: Source, resources: Resources) -> Arrangement:
     """The arrangement of a comparison of tensors of one desc; EngineError if the memory is too small for one block."""
     chunks = sorted(_chunks(a, b), key=prod)
     chosen = _choose_for(a, b, resources)
-    return _within(resources, chosen, a.name, lambda *means: _elementwise(a, chunks, _DIFFERENT_BYTES, *means))
+    return _within(resources, chosen, a.name, lambda *means: _elementwise(a, b, chunks, _DIFFERENT_BYTES, *means))
 
 
 def arrange_oracle(job: Job, a: Source, resources: Resources) -> Arrangement:
@@ -135,7 +136,7 @@ def choose(source: Source, sink: Source | Sink | None, cores: int) -> Engine:
     encoded = source.encoded or bool(sink and sink.encoded)
     if cores == 1 or total < _WORTH_THREADS:
         return SERIAL
-    if source.reads_in_parallel and not encoded:
+    if source.reads_in_parallel and not encoded and (cores <= THREADS.most or total < _WORTH_MANY_PROCESSES):
         return THREADS
     return PROCESSES if encoded or total >= _WORTH_PROCESSES else SERIAL
 
@@ -165,6 +166,11 @@ def _within(
     """The arrangement with as many workers as the memory allows; `arranged` gets engine, workers, and bytes of each."""
     engine = chosen if resources.engine == AUTO else ENGINES[resources.engine]
     workers = engine.workers(resources.usable_cores)
+    # Some workers less cost less than blocks that are cut where it is not cheap: (64, 4096, 1024) along axis 1 took 16
+    # workers 4.3 s in blocks of 14 MiB, which are many short runs, and 15 workers XXX in blocks of 16 MiB.
+    fitting = resources.memory // max(1, arranged(engine, 1, resources.memory).need)
+    if 2 * fitting > workers:
+        workers = min(workers, fitting)
     best = arranged(engine, workers, resources.memory // workers)
     while best.need > resources.memory and workers > 1:
         workers //= 2
@@ -188,7 +194,7 @@ def _reversal(
     """
     values, size = job.values, job.values.sizes[job.axis]
     # Bytes for an element: its copies, and its share of the line's length, which also becomes an index.
-    cost = engine.copies * values.dtype.itemsize + (job.lengths.dtype.itemsize + 16) / size + extra
+    cost = _copies(engine, values, other) * values.dtype.itemsize + (job.lengths.dtype.itemsize + 16) / size + extra
     most = max(1, int((share - 1) / cost))
     usual = engine.block_bytes // (8 if extra else values.dtype.itemsize)  # 8 where they are computed with
     grains = [_aligned(grain, other) for grain in (values.grain, values.finest_grain)]
@@ -205,10 +211,10 @@ def _reversal(
 
 
 def _elementwise(
-    source: Source, chunks: list[Grain], extra: int, engine: Engine, workers: int, share: int
+    source: Source, other: Source | Sink, chunks: list[Grain], extra: int, engine: Engine, workers: int, share: int
 ) -> Arrangement:
     """The arrangement for a pass without an axis, whose elements take `extra` bytes each beside their copies."""
-    cost = engine.copies * source.dtype.itemsize + extra
+    cost = _copies(engine, source, other) * source.dtype.itemsize + extra
     usual = engine.block_bytes // (8 if extra else source.dtype.itemsize)  # 8 where they are computed with
     plan = cut(source.sizes, None, source.order, _grains(source, chunks), max(1, share // cost), usual)
     # Chunks are decoded whole, even where they are larger than a block or reach beyond the tensor.
@@ -216,6 +222,11 @@ def _elementwise(
     need = plan.block_elements * cost + beyond * source.dtype.itemsize
     workers = max(1, min(workers, plan.block_count))
     return Arrangement(plan, engine, workers, need * workers)
+
+
+def _copies(engine: Engine, *sides: Source | Sink | None) -> int:
+    """How often an element of a block is held: input, output, and 2 of scratch; 2 more if it travels."""
+    return 6 if engine.travels and any(side and side.held for side in sides) else 4
 
 
 def _chunks(*sides: Source | Sink | None) -> list[Grain]:

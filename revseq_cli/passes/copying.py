@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
 def copy(source: Source, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> None:
     """Copy into the sink, which the caller has entered; `done` gets the number of elements of each block."""
-    outlet = sink.outlet()
     with source.at_hand(sink.beside) as ready:
-        tasks = (Task(_read, (ready.ticket(region),), region, outlet) for region in arrangement.plan)
-        deliver_all(tasks, sink, arrangement, done)
+        deliver_all(_copies(ready, sink, arrangement), sink, arrangement, done)
 
 
 def move(source: Source, sink: Sink, arrangement: Arrangement) -> None:
@@ -37,6 +35,13 @@ def spooled(source: Source, beside: str, arrangement: Arrangement) -> Iterator[S
     with create_scratch(beside, source) as spool:
         move(source, spool, arrangement)
         yield spool.written()
+
+
+def _copies(source: Source, sink: Sink, arrangement: Arrangement) -> Iterator[Task]:
+    """The tasks that copy, one for each block."""
+    outlet = sink.outlet()
+    for region in arrangement.plan:
+        yield Task(_read, (source.ticket(region),), region, outlet)
 
 
 def _read(ticket: Ticket) -> Block:

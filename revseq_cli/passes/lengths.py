@@ -30,7 +30,7 @@ class View(Source):
         self.source = source
         self.name, self.dtype, self.sizes, self.order = source.name, source.dtype, source.sizes, source.order
         self.storage, self.identity, self.path = source.storage, source.identity, source.path
-        self.described, self.notes = source.described, source.notes
+        self.described, self.notes, self.held = source.described, source.notes, source.held
 
     @contextlib.contextmanager
     def at_hand(self, beside: str = "") -> Iterator[Self]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Outlet, Sink
+    from revseq_cli.formats.contract import Sink
     from revseq_cli.formats.regions import Region
     from revseq_cli.passes.assembly import Job
     from revseq_cli.passes.plan import Plan
@@ -77,7 +77,7 @@ class Reversed(Source):
         values = job.values
         self.name, self.dtype, self.sizes, self.order = values.name, values.dtype, values.sizes, values.order
         self.storage, self.chunks, self.encoded = values.storage, values.chunks, values.encoded
-        self.reads_in_parallel = values.reads_in_parallel
+        self.reads_in_parallel, self.held = values.reads_in_parallel, values.held
 
     def ticket(self, region: Region) -> Ticket:
         """A ticket that reads what the region needs, and reverses."""
@@ -126,9 +126,9 @@ def reverse(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int]
     """
     with at_hand(job, sink.beside, arrangement, holds_lengths=not sink.beside) as ready:
         if not (arrangement.spooled and sink.chunks):
-            return deliver_all(_reversals(ready, arrangement.plan, sink.outlet()), sink, arrangement, done)
+            return deliver_all(_reversals(ready, arrangement.plan, sink), sink, arrangement, done)
         with create_scratch(sink.beside, ready.values) as turned:
-            clamped = deliver_all(_reversals(ready, arrangement.plan, turned.outlet()), turned, arrangement, done)
+            clamped = deliver_all(_reversals(ready, arrangement.plan, turned), turned, arrangement, done)
             move(turned.written(), sink, arrangement)
         return clamped
 
@@ -193,8 +193,9 @@ def _step(job: Job, region: Region) -> tuple[Callable[..., NDArray[Any]], tuple[
     return Reverse(job.axis), (job.values.ticket(region), lengths)
 
 
-def _reversals(job: Job, plan: Plan, outlet: Outlet) -> Iterator[Task]:
-    """The tasks that reverse by the lengths, one for each block."""
+def _reversals(job: Job, plan: Plan, sink: Sink) -> Iterator[Task]:
+    """The tasks that reverse by the lengths into the sink, one for each block."""
+    outlet = sink.outlet()
     for region in plan:
         step, tickets = _step(job, region)
         counting = Counting(step, job.counted_lengths(region), job.values.sizes[job.axis])

@@ -165,6 +165,8 @@ def _writing(name: str, recorder: _Recorder | None = None) -> Iterator[None]:
 class Hdf5Sink(FileSink):
     """A new HDF5 file with a dataset that HDF5 stores; it has one writer, which is the parent."""
 
+    held = True
+
     def __init__(self, file: NewFile, making: _Making) -> None:
         super().__init__(file)
         self._making = making

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -16,39 +17,34 @@ class Engine(NamedTuple):
     """One way to run the tasks of a pass: a row of the table.
 
     `module`, in this folder, has its function `crew`. A block's input has about `block_bytes` bytes, unless chunks or
-    memory need another size. With `travels`, blocks pass between processes, and are held once more on the way and in
-    the parent. With `uses_cores` it has a worker for each core, and `spare` more. A `remote` engine takes the address
-    of a scheduler, which has workers of its own.
+    memory need another size. With `travels`, what is not in a file passes between processes. It has a worker for each
+    core, up to `most`, and `spare` more where there are several. A `remote` engine takes the address of a scheduler,
+    which has workers of its own.
     """
 
     name: str
     module: str
     block_bytes: int = BLOCK_BYTES
     travels: bool = False
-    uses_cores: bool = True
+    most: int = sys.maxsize
     spare: int = 0
     remote: bool = False
 
-    @property
-    def copies(self) -> int:
-        """How often an element of a block is held: input, output, and 2 of scratch; 2 more if blocks travel."""
-        return 6 if self.travels else 4
-
     def workers(self, cores: int) -> int:
         """The number of workers for so many cores."""
-        if not self.uses_cores:
-            return 1
-        return cores + self.spare if cores > 1 else 1
+        used = min(cores, self.most)
+        return used + self.spare if used > 1 else 1
 
     def load(self) -> Any:  # noqa: ANN401 - a module
         """Its module, which is imported now."""
         return import_module(f"revseq_cli.passes.engines.{self.module}")
 
 
-SERIAL = Engine("serial", "serial", uses_cores=False)
+SERIAL = Engine("serial", "serial", most=1)
 # One thread more than cores works while others wait for the disk: 4 GiB on two cores took 2.7 s with it, and 3.3 s
 # without (medians of three).
-THREADS = Engine("threads", "threads", spare=1)
+# More than four wait for Python's global lock: 4 GiB in memory took 3.2 s on 4 cores, 3.9 s on 8 and 4.3 s on 16.
+THREADS = Engine("threads", "threads", most=4, spare=1)
 PROCESSES = Engine("processes", "processes", travels=True)
 # dask's scheduler takes some milliseconds for each block: 4 GiB took 7.6 s in blocks of 8 MiB, and 5.7, 4.8 and 4.5 s
 # in blocks of 16, 32 and 64 MiB.

@@ -1,0 +1,143 @@
+"""Outputs in file systems that lie in memory: nothing is reserved there, and many workers write through mappings."""
+
+import errno
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from revseq_cli.formats.storage import positioned
+from revseq_cli.ground import system
+from revseq_cli.ground.errors import TensorIOError
+
+if os.name != "nt":
+    from revseq_cli.ground import posix
+
+pytestmark = pytest.mark.needs("memory files")
+SIZE = 20_000
+
+
+@pytest.fixture
+def folder():
+    """A folder in memory."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A file system of 24 MiB in memory."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=24m", "t", folder]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small file system needs the superuser")
+    posix._devices_in_memory.cache_clear()
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def opened(path):
+    return positioned.opened_to_write(str(path), "y.npy")
+
+
+def test_what_lies_in_memory(folder, tmp_path):
+    for place, expected in ((folder, True), (Path(__file__).parent, False)):
+        with open(place / "x" if expected else __file__, "ab") as f:
+            assert system.lies_in_memory(f.fileno()) is expected
+
+
+def test_nothing_is_reserved(folder):
+    (folder / "y").touch()
+    with opened(folder / "y") as fd:
+        positioned.allocate(fd, 1 << 20, "y.npy")
+    status = (folder / "y").stat()
+    assert (status.st_size, status.st_blocks) == (1 << 20, 0)
+
+
+@pytest.mark.parametrize(("blocks", "free", "fits"), [(10, 5, True), (10, 4, False), (0, 0, True)])
+def test_a_file_that_does_not_fit_is_refused_before_it_is_written(folder, monkeypatch, blocks, free, fits):
+    """A file system without a limit says that it has 0 blocks."""
+    (folder / "y").write_bytes(bytes(4096))  # a page of the file that is there already counts as free
+    space = SimpleNamespace(f_blocks=blocks, f_bavail=free, f_frsize=4096)
+    monkeypatch.setattr(os, "fstatvfs", lambda _: space)
+    with opened(folder / "y") as fd:
+        if fits:
+            positioned.allocate(fd, 6 * 4096, "y.npy")
+            return
+        with pytest.raises(TensorIOError, match=r"y\.npy: cannot write: No space left on device"):
+            positioned.allocate(fd, 6 * 4096, "y.npy")
+    assert (folder / "y").stat().st_size == 4096
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, SIZE - 1), st.integers(1, SIZE)), max_size=5))
+def test_mapped_writes_change_their_bytes_alone(parts):
+    expected = bytearray(SIZE)
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+        file.truncate(SIZE)
+        for i, (offset, size) in enumerate(parts, 1):
+            data = bytes([i]) * min(size, SIZE - offset)
+            assert system.write_mapped(file.name, memoryview(data), offset)
+            expected[offset : offset + len(data)] = data
+        assert Path(file.name).read_bytes() == expected
+
+
+def test_a_mapping_without_room_ends_no_process(small):
+    with open(small / "y", "wb") as f:
+        f.truncate(40 << 20)
+    assert not system.write_mapped(str(small / "y"), memoryview(bytes(30 << 20)), 0)
+    with opened(small / "y") as fd, pytest.raises(TensorIOError, match="No space left on device"):
+        positioned.write_large(str(small / "y"), fd, memoryview(bytes(30 << 20)), 0, "y.npy", writers=16)
+
+
+@pytest.mark.parametrize("writers", [1, 4, 5, 16])
+def test_many_writers_use_mappings(folder, monkeypatch, writers):
+    (folder / "y").write_bytes(bytes(100))
+    mapped = []
+    write_mapped = system.write_mapped
+    monkeypatch.setattr(system, "write_mapped", lambda *args: mapped.append(1) or write_mapped(*args))
+    with opened(folder / "y") as fd:
+        assert positioned.write_large(str(folder / "y"), fd, memoryview(b"abc"), 7, "y.npy", writers=writers) == []
+    assert (folder / "y").read_bytes() == bytes(7) + b"abc" + bytes(90)
+    assert bool(mapped) is (writers > 4)
+
+
+@pytest.mark.parametrize("jobs", [2, 6])
+def test_the_output_of_many_workers(revseq, folder, jobs):
+    """The header of 128 bytes makes every block begin inside a page, which two workers then write."""
+    x = np.random.default_rng(1).integers(0, 2**32, (120_000, 64), np.uint32)
+    n = np.random.default_rng(2).integers(0, 65, (120_000, 1)).astype(np.uint32)
+    np.save(folder / "x.npy", x)
+    np.save(folder / "n.npy", n)
+    options = ("--engine", "processes", "--jobs", jobs, "--verify")
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", *options, cwd=folder).ok()
+    index = np.arange(64)
+    expected = np.take_along_axis(x, np.where(index < n, n.astype(int) - 1 - index, index), 1)
+    assert np.load(folder / "y.npy").tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("jobs", [2, 6])
+def test_memory_that_is_full_in_the_middle(revseq, small, jobs):
+    """What others write meanwhile is no more seen by the check of the free space than by this one, which is off."""
+    np.save(small.parent / "x.npy", np.ones((30_000, 256), np.uint32))
+    np.save(small.parent / "n.npy", np.ones((30_000, 1), np.uint32))
+    code = "from revseq_cli.ground import posix; posix._require_space = lambda *_: None\n"
+    job = ("run", "x.npy", "n.npy", "--axis", 1, "-o", "small/y.npy", "--engine", "processes", "--jobs", jobs)
+    done = revseq(*job, cwd=small.parent, code=code)
+    done.refused("small/y.npy: cannot write: No space left on device")
+    assert list(small.iterdir()) == []
+
+
+def test_mountinfo_that_cannot_be_read(monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(errno.EACCES, "no")
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    assert posix._devices_in_memory.__wrapped__() == frozenset()
