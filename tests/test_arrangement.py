@@ -8,6 +8,9 @@ import pytest
 
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.held import HeldSource
+from revseq_cli.formats.raw import RawSource, RawTensor
+from revseq_cli.formats.storage import positioned
+from revseq_cli.ground import system
 from revseq_cli.ground.errors import EngineError
 from revseq_cli.passes import arrangement
 from revseq_cli.passes.arrangement import (
@@ -29,15 +32,16 @@ from revseq_cli.report.words import spelled
 MANY = 1 << 40  # bytes of memory
 
 
-def source(sizes, dtype="f4", *, chunks=None, encoded=False, parallel=True, order="C"):
+def source(sizes, dtype="f4", *, chunks=None, encoded=False, parallel=True, order="C", held=True):
     """A tensor of any size that takes no memory."""
     made = HeldSource("x", np.broadcast_to(np.zeros(1, dtype), sizes), Storage("held", {}))
     made.chunks, made.encoded, made.reads_in_parallel, made.order = chunks, encoded, parallel, order
+    made.held = held
     return made
 
 
-def sink(chunks=None, encoded=False):
-    return SimpleNamespace(chunks=chunks, encoded=encoded)
+def sink(chunks=None, encoded=False, held=False):
+    return SimpleNamespace(chunks=chunks, encoded=encoded, held=held)
 
 
 def job(sizes=(100, 50), axis=1, lengths_chunks=None, **options):
@@ -65,6 +69,7 @@ def test_usable_cores_where_no_process_has_cores_of_its_own(monkeypatch, count, 
 
 
 LITTLE, SOME, MUCH = (1 << 25) - 1, 1 << 25, 1 << 28
+ALMOST = (1 << (28 if system.FORKS else 30)) - 1  # too little to start processes where threads do
 
 
 @pytest.mark.parametrize(
@@ -81,10 +86,13 @@ LITTLE, SOME, MUCH = (1 << 25) - 1, 1 << 25, 1 << 28
         (MUCH - 1, 2, {"parallel": False}, None, SERIAL),
         (MUCH, 2, {"parallel": False}, None, PROCESSES),
         (SOME, 2, {"parallel": False, "encoded": True}, None, PROCESSES),
+        (ALMOST, 16, {}, None, THREADS),
+        (ALMOST + 1, 2, {}, None, THREADS),
+        (ALMOST + 1, 3, {}, None, PROCESSES),
     ],
 )
 def test_the_engine_that_is_chosen(size, cores, options, to, engine):
-    """Threads need no start; only processes get past the lock of HDF5, and of what decodes in Python."""
+    """Threads need no start; only processes get past the locks of HDF5 and of Python, which many cores wait for."""
     assert choose(source((size,), "u1", **options), to, cores) is engine
 
 
@@ -120,6 +128,42 @@ def test_an_engine_that_is_asked_for_is_taken():
     assert arrange(whole, Resources("threads", 2, MANY)).engine is THREADS
 
 
+@pytest.mark.parametrize(
+    ("engine", "held", "to", "copies"),
+    [
+        (SERIAL, True, None, 4),
+        (THREADS, True, sink(held=True), 4),
+        (PROCESSES, False, sink(), 4),
+        (PROCESSES, True, sink(), 6),
+        (PROCESSES, False, sink(held=True), 6),
+        (DASK, True, None, 6),
+    ],
+)
+def test_what_travels_is_held_twice_more(engine, held, to, copies):
+    """Values that are not in a file go from process to process."""
+    found = arrange(job((1000, 50), held=held), Resources(engine.name, 1, MANY), to)
+    assert found.need == pytest.approx(1000 * (50 * 4 * copies + 20), abs=1)
+
+
+@pytest.mark.parametrize(("mib", "workers"), [(1, 2), (47, 2), (48, 3), (64, 4), (255, 15), (256, 16), (1024, 16)])
+def test_each_process_takes_memory_of_its_own(mib, workers):
+    assert arrange(job((1 << 20, 128)), Resources("processes", 16, mib << 20)).workers == workers
+
+
+def test_a_worker_less_where_blocks_are_then_cut_at_rows():
+    """Blocks of 16 MiB, each of whole rows, are cheap; 16 workers had blocks of a bit less, of very short runs."""
+    sizes, unchanged = (256, 4096, 1024), positioned.Identity(1, 1, 1, 1, 1)
+    values = RawSource(RawTensor("x.npy", "x.npy", 128, np.dtype("f4"), sizes), unchanged, Storage("npy", {}))
+    large = Job(values, source((256, 1, 1024), "u4"), 1)
+    found = arrange(large, Resources("processes", 16, 1 << 30))
+    assert (found.workers, found.plan.extents) == (15, (1, 4096, 1024))
+    assert found.need <= 1 << 30
+    # Far fewer workers would be slower than that.
+    found = arrange(large, Resources("processes", 16, 1 << 28))
+    assert found.workers == 16
+    assert found.plan.extents[2] < 1024
+
+
 def test_a_scheduler_is_for_the_engine_that_has_one():
     found = arrange(job(), Resources("dask", 4, MANY, "tcp://x:1"))
     assert (found.engine, found.workers, found.scheduler) == (DASK, 1, "tcp://x:1")
@@ -143,8 +187,8 @@ def test_a_scheduler_is_for_the_engine_that_has_one():
         ("serial", 1, 7000, 10, 1, 6601),
         ("serial", 1, MANY, 100, 1, 66_001),
         ("threads", 4, 5 * 6601, 10, 5, 5 * 6601),
-        ("processes", 4, 4 * 9801, 10, 4, 4 * 9801),  # what travels is held twice more: 24.5 bytes
-        ("processes", 3, 3 * 24_501, 25, 3, 3 * 24_501),
+        ("processes", 4, 2 * 9801, 10, 2, 2 * 9801),  # what travels is held twice more: 24.5 bytes
+        ("processes", 2, 2 * 24_501, 25, 2, 2 * 24_501),
         ("processes", 8, MANY, 100, 1, 98_001),  # one block needs one worker
         ("threads", 4, 2 * 661, 1, 2, 2 * 661),  # for five it is too little, and so it is for four
         ("threads", 4, 1000, 1, 1, 661),

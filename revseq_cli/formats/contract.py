@@ -205,8 +205,8 @@ class Sink(ABC):
 
     `chunks` are the sizes of what is encoded as one, or None; `encoded` says that filters encode it, and `held` that
     its outlets hand the values to the parent. `notes` say what of the input's file was not carried over. Temporary
-    files of the pass lie next to the file `beside`. `writers` is how many workers store blocks at once; a pass sets it
-    before it asks for the outlet.
+    files of the pass lie next to the file `beside`. `writers` is how many processes store blocks at once; a pass sets
+    it before it asks for the outlet.
     """
 
     chunks: tuple[int, ...] | None = None

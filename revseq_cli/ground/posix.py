@@ -336,6 +336,8 @@ def text_encoding(stream: Any) -> str:  # noqa: ANN401 - what Python has opened
 
 # Processes
 
+FORKS = sys.platform == "linux"  # only Linux tells how many threads there are, and no fork is safe with several
+
 
 def cores() -> int:
     """The number of cores that this process may use."""
@@ -351,9 +353,8 @@ def start_tracker() -> None:
 
 
 def can_fork() -> bool:
-    """Whether a fork is safe: no other thread is in the process, which only Linux tells."""
-    tasks = Path("/proc/self/task")
-    return sys.platform == "linux" and len(list(tasks.iterdir())) == 1
+    """Whether a fork is safe: no other thread is in the process."""
+    return FORKS and len(list(Path("/proc/self/task").iterdir())) == 1
 
 
 def how_ended(status: int | None) -> str:

@@ -301,6 +301,9 @@ def write_mapped(path: str, data: memoryview, offset: int) -> bool:  # noqa: ARG
     return False
 
 
+FORKS = False  # a process cannot be forked
+
+
 def can_fork() -> bool:
     """Whether a fork is safe: there is none."""
     return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import lcm, prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 # For tensors of fewer bytes, starting threads takes longer than they save; and processes, which start slower.
 _WORTH_THREADS = 1 << 25
 _WORTH_PROCESSES = 1 << 28
-_WORTH_MANY_PROCESSES = 1 << 30  # where the other choice is as many threads as work side by side
+_WORTH_PROCESSES_NOT_THREADS = 1 << 28 if system.FORKS else 1 << 30
+# Memory for each process: beside its blocks, it has some 5 MiB of its own.
+_PROCESS_BYTES = 16 << 20
 # Bytes for an element that differs, beside its values: its index, the difference, and the tolerance.
 _DIFFERENT_BYTES = 64
 
@@ -128,15 +131,15 @@ def arrange_move(source: Source, sink: Sink, arrangement: Arrangement) -> Arrang
 def choose(source: Source, sink: Source | Sink | None, cores: int) -> Engine:
     """The engine that the benchmarks found fastest for such a tensor.
 
-    For most tensors these are threads: they start fast, and most of a block's time is spent in calls that release
-    Python's global lock. Reversing line by line holds that lock, but loses less by it than starting processes takes.
-    HDF5 has one lock around all its calls, so only processes work in parallel there.
+    On two cores these are threads for most tensors: they start fast, and most of a block's time is spent in calls that
+    release Python's global lock. Of more cores only processes make full use: 4 GiB in memory took 16 of them 1.1 s, and
+    threads 1.8 s at best. HDF5 has one lock around all its calls, so only processes work in parallel there.
     """
     total = source.desc.total_bytes
     encoded = source.encoded or bool(sink and sink.encoded)
     if cores == 1 or total < _WORTH_THREADS:
         return SERIAL
-    if source.reads_in_parallel and not encoded and (cores <= THREADS.most or total < _WORTH_MANY_PROCESSES):
+    if source.reads_in_parallel and not encoded and (cores <= 2 or total < _WORTH_PROCESSES_NOT_THREADS):
         return THREADS
     return PROCESSES if encoded or total >= _WORTH_PROCESSES else SERIAL
 
@@ -157,7 +160,7 @@ def cut(sizes: tuple[int, ...], axis: int | None, order: str, grains: Sequence[G
     smallest = prod(size if d == axis else min(cheap[d], size) for d, size in enumerate(sizes))
     if smallest <= most:
         return make_plan(sizes, axis, most_elements=min(most, max(smallest, usual)), grain=cheap, order=order)
-    return make_plan(sizes, axis, most_elements=most, grain=grains[-1], order=order)
+    return replace(make_plan(sizes, axis, most_elements=most, grain=grains[-1], order=order), is_cheap=False)
 
 
 def _within(
@@ -166,12 +169,14 @@ def _within(
     """The arrangement with as many workers as the memory allows; `arranged` gets engine, workers, and bytes of each."""
     engine = chosen if resources.engine == AUTO else ENGINES[resources.engine]
     workers = engine.workers(resources.usable_cores)
-    # Some workers less cost less than blocks that are cut where it is not cheap: (64, 4096, 1024) along axis 1 took 16
-    # workers 4.3 s in blocks of 14 MiB, which are many short runs, and 15 workers XXX in blocks of 16 MiB.
-    fitting = resources.memory // max(1, arranged(engine, 1, resources.memory).need)
-    if 2 * fitting > workers:
-        workers = min(workers, fitting)
+    if engine.travels:
+        workers = min(workers, max(2, resources.memory // _PROCESS_BYTES))
     best = arranged(engine, workers, resources.memory // workers)
+    if not best.plan.is_cheap:  # a worker less costs less than that, and half of them more
+        fitting = resources.memory // arranged(engine, 1, resources.memory).need
+        if workers / 2 < fitting < workers:
+            workers = fitting
+            best = arranged(engine, workers, resources.memory // workers)
     while best.need > resources.memory and workers > 1:
         workers //= 2
         best = arranged(engine, workers, resources.memory // workers)

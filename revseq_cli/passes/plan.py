@@ -15,11 +15,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plan:
-    """Blocks of `extents` indices in each dimension, smaller at the far ends; they are computed while iterating."""
+    """Blocks of `extents` indices in each dimension, smaller at the far ends; they are computed while iterating.
+
+    It `is_cheap` unless memory is so short that blocks are cut where more has to be read than they hold, or in many
+    short runs.
+    """
 
     sizes: tuple[int, ...]
     extents: tuple[int, ...]
     axis: int | None = None
+    is_cheap: bool = True
 
     @property
     def block_count(self) -> int:

@@ -60,7 +60,7 @@ def deliver_all(tasks: Iterable[Task], sink: Sink, arrangement: Arrangement, don
 
     `done` gets the number of elements of each block.
     """
-    sink.writers = arrangement.workers
+    sink.writers = arrangement.workers if arrangement.engine.travels else 1
     clamped = 0
     for region, delivered in results(tasks, arrangement):
         if delivered.parcel is not None:

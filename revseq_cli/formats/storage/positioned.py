@@ -31,8 +31,8 @@ _MOST_AT_ONCE = 1 << 30  # Linux moves at most 2^31 - 4096 bytes in one call
 _PAGE = 1 << 12
 _BOUNCE_BYTES = 1 << 20
 _bounce = threading.local()
-# Up to so many workers write into memory as fast by writes, which wait for each other, as through mappings, whose pages
-# are cleared first: 4 GiB by 4 processes took 2.15 s and 2.35 s; by 8, 2.14 s and 1.57 s.
+# Up to so many processes write into memory as fast by writes, which wait for each other, as through mappings, whose
+# pages are cleared first: 4 GiB by 4 processes took 2.15 s and 2.35 s; by 8, 2.14 s and 1.57 s.
 _WRITERS_IN_TURN = 4
 _LONGEST_USE = 2.0  # seconds to wait for another program, such as a virus scanner, that has the file open
 
@@ -283,10 +283,10 @@ def copy(source: tuple[int, str], target: tuple[int, str], offset: int, count: i
 def write_large(file: str, fd: int, buffer: memoryview, offset: int, path: str, *, writers: int = 1) -> list[Edge]:
     """Write a large buffer; on a disk only its whole pages, straight to it, and return the rest at its two ends.
 
-    `file` is the path that `fd` has open, and `writers` is how many workers write to it at once. A file that is flushed
-    at the end gains nothing from the page cache, and filling the cache costs more than the reversal: a copy of 4 GiB on
-    two threads took 1.6 s so, and 3.4 s through the cache (medians of three). Where the system or the file system has
-    no direct writes, or no disk, the cache is used.
+    `file` is the path that `fd` has open, and `writers` is how many processes write to it at once. A file that is
+    flushed at the end gains nothing from the page cache, and filling the cache costs more than the reversal: a copy of
+    4 GiB on two threads took 1.6 s so, and 3.4 s through the cache (medians of three). Where the system or the file
+    system has no direct writes, or no disk, the cache is used.
     The caller gathers the edges and writes them later: a write through the cache waits for every direct one under way.
     """
     if not system.DIRECT or system.lies_in_memory(fd):
