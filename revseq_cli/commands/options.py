@@ -101,7 +101,7 @@ _RESOURCES = (
         metavar="N",
         envvar="REVSEQ_JOBS",
         show_envvar=True,
-        help="How many cores to use.  [default: those this process may use]",
+        help="How many cores may be used.  [default: those this process may use]",
     ),
     click.option(
         "--memory",
