@@ -23,10 +23,10 @@ def write(path, values, **options):
     sink = registry.create_sink(references.Reference.file(str(path)), like, overwrite=False, **options)
     middle = max(1, len(values) // 2)
     with sink:
-        outlet = pickle.loads(pickle.dumps(sink.outlet()))
         for part in (slice(0, middle), slice(middle, len(values))):
             if part.start < part.stop:
                 region = (part, *(slice(0, size) for size in values.shape[1:]))
+                outlet = pickle.loads(pickle.dumps(sink.outlet(region)))
                 parcel = outlet.deliver(region, values[region])
                 if parcel is not None:
                     sink.receive(parcel)

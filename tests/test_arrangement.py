@@ -40,8 +40,8 @@ def source(sizes, dtype="f4", *, chunks=None, encoded=False, parallel=True, orde
     return made
 
 
-def sink(chunks=None, encoded=False, held=False):
-    return SimpleNamespace(chunks=chunks, encoded=encoded, held=held)
+def sink(chunks=None, encoded=False, held=False, parallel=True):
+    return SimpleNamespace(chunks=chunks, encoded=encoded, held=held, writes_in_parallel=parallel)
 
 
 def job(sizes=(100, 50), axis=1, lengths_chunks=None, **options):
@@ -79,8 +79,10 @@ ALMOST = (1 << (28 if system.FORKS else 30)) - 1  # too little to start processe
         (LITTLE, 2, {"encoded": True}, None, SERIAL),
         (SOME, 2, {}, None, THREADS),
         (SOME, 1, {}, None, SERIAL),
-        (SOME, 2, {"encoded": True}, None, PROCESSES),
-        (SOME, 2, {}, sink(encoded=True), PROCESSES),
+        (SOME, 2, {"encoded": True}, None, THREADS),
+        (SOME, 2, {}, sink(encoded=True), THREADS),
+        (SOME, 2, {}, sink(parallel=False), SERIAL),
+        (SOME, 2, {}, sink(encoded=True, parallel=False), PROCESSES),
         (SOME, 2, {}, sink(), THREADS),
         (SOME, 2, {"parallel": False}, None, SERIAL),
         (MUCH - 1, 2, {"parallel": False}, None, SERIAL),
@@ -98,7 +100,8 @@ def test_the_engine_that_is_chosen(size, cores, options, to, engine):
 
 def test_the_engine_of_a_pair_is_that_of_the_slower_one():
     two = Resources(cores=2)
-    plain, encoded = source((SOME // 4,)), source((SOME // 4,), chunks=(1 << 16,), encoded=True)
+    plain = source((SOME // 4,))
+    encoded = source((SOME // 4,), chunks=(1 << 16,), encoded=True, parallel=False)
     for pair, engine in (((plain, plain), THREADS), ((plain, encoded), PROCESSES), ((encoded, plain), PROCESSES)):
         assert arrange_pair(*pair, two).engine is engine
 

@@ -333,7 +333,7 @@ def test_lengths_in_chunks_are_read_once(tmp_path, beside, chunks, held_back):
 
 def test_what_a_worker_has_written_needs_no_parent():
     class Direct(HeldSink):
-        def outlet(self):
+        def outlet(self, _):
             return self
 
         def deliver(self, region, values):

@@ -324,7 +324,7 @@ def test_large_archives_take_64_bits(tmp_path, monkeypatch):
         for source, sink in zip(sources, sinks, strict=True):
             with sink:
                 region = (slice(0, *source.sizes),)
-                sink.receive(sink.outlet().deliver(region, source.read()))
+                sink.receive(sink.outlet(region).deliver(region, source.read()))
                 assert np.array_equal(sink.written().read(), source.read())
         archive.finish("model.json", b"x" * 1000)
     with zipfile.ZipFile(tmp_path / "x.zip") as written:

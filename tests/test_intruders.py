@@ -359,7 +359,8 @@ def test_the_file_of_a_sink_gets_its_name_alone_or_together(files, monkeypatch, 
     together = Together(sink.file)
     with contextlib.nullcontext() if alone else together:
         with sink:
-            sink.receive(sink.outlet().deliver(tuple(slice(0, size) for size in source.sizes), source.read()))
+            region = tuple(slice(0, size) for size in source.sizes)
+            sink.receive(sink.outlet(region).deliver(region, source.read()))
             assert not (files / "y.npy").exists()
             monkeypatch.setattr(system, "flush_folder", refuse)
         assert (files / "y.npy").exists() == alone

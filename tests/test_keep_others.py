@@ -192,7 +192,7 @@ def test_an_archive_behind_4_gib(tmp_path, monkeypatch, limit):
     like = open_(f"{tmp_path / 'x.npz'}::x")
     reference = references.Reference(str(tmp_path / "y.npz"))
     with registry.create_sink(reference, like, overwrite=False, layout=Layout(keep_others=True)) as sink:
-        sink.receive(sink.outlet().deliver(WHOLE, EXPECTED))
+        sink.receive(sink.outlet(WHOLE).deliver(WHOLE, EXPECTED))
     (before, comment), (after, kept) = raw_of(tmp_path / "x.npz"), raw_of(tmp_path / "y.npz")
     assert (list(before), comment) == (list(after), kept)
     assert all(before[name][0] == after[name][0] for name in before if name != "x.npy")
@@ -387,7 +387,7 @@ def test_an_input_that_changes_meanwhile(tmp_path, suffix):
 
     def work():
         with sink:
-            parcel = sink.outlet().deliver(WHOLE, EXPECTED)
+            parcel = sink.outlet(WHOLE).deliver(WHOLE, EXPECTED)
             if parcel is not None:
                 sink.receive(parcel)
             with open(changed, "r+b") as file:

@@ -115,7 +115,7 @@ class Source(ABC):
     siblings = 0
     notes: tuple[str, ...] = ()
 
-    # Whether several threads can read it at once; HDF5 has one lock for all of them.
+    # Whether several threads can read it at once; HDF5 has one lock for all of them, and so has what decodes in Python.
     reads_in_parallel = True
 
     @property
@@ -172,10 +172,10 @@ class Source(ABC):
 
 
 class Outlet(Protocol):
-    """The half of a sink that works in the worker that computed a block; it pickles."""
+    """The half of a sink that works in the worker that computes one region; small, and it pickles."""
 
     def deliver(self, region: Region, values: NDArray[Any]) -> object:
-        """Store the values; return what the parent has left to do, or None."""
+        """Store the values of that region; return what the parent has left to do, or None."""
 
 
 class Layout(NamedTuple):
@@ -209,6 +209,9 @@ class Sink(ABC):
     it before it asks for the outlet.
     """
 
+    # Whether several threads can store blocks at once.
+    writes_in_parallel = True
+
     chunks: tuple[int, ...] | None = None
     encoded = False
     held = False
@@ -217,8 +220,8 @@ class Sink(ABC):
     writers = 1
 
     @abstractmethod
-    def outlet(self) -> Outlet:
-        """The half for the workers."""
+    def outlet(self, region: Region) -> Outlet:
+        """The half for the worker that computes the region; called in the parent, in the order of the blocks."""
 
     @abstractmethod
     def written(self) -> Source:

@@ -58,7 +58,7 @@ class Gathered:
     values: NDArray[Any]
     held = True
 
-    def outlet(self) -> Outlet:
+    def outlet(self, region: Region) -> Outlet:  # noqa: ARG002 - every region has the same one
         """An outlet that sends the values to the parent."""
         return Handing()
 

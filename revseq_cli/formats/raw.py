@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Runs of at least so many bytes are written past the page cache: for smaller ones, a call each costs more than the
 # cache does.
-_LARGE = 1 << 20
+LARGE = 1 << 20
 _CHEAP_RUN, _CACHE_LINE = 1 << 14, 64  # bytes
 _EDGES = 1 << 10  # edges, each of less than a page, are written when there are so many
 
@@ -80,7 +80,7 @@ class RawTensor:
         buffer = stored.reshape(-1).view(np.uint8).data
         edges: list[Edge] = []
         for place, chunk in self._runs(sizes, parts, buffer):
-            if len(chunk) >= _LARGE:
+            if len(chunk) >= LARGE:
                 edges += positioned.write_large(self.path, fd, chunk, place, self.name, writers=writers)
             else:
                 positioned.write_all(fd, chunk, place, self.name)
@@ -159,6 +159,30 @@ class RawOutlet:
             return self.tensor.write(fd, region, values, self.writers)
 
 
+class Edges:
+    """The edges that workers have left in a new file, written many at once.
+
+    Writes through the page cache and direct ones wait for each other.
+    """
+
+    def __init__(self, file: NewFile) -> None:
+        self._file = file
+        self._edges: list[Edge] = []
+
+    def add(self, edges: list[Edge]) -> None:
+        """Gather edges, and write them if they are many."""
+        self._edges += edges
+        if len(self._edges) >= _EDGES:
+            self.write()
+
+    def write(self) -> None:
+        """Write all that were gathered."""
+        with positioned.opened_to_write(self._file.temporary, self._file.name) as fd:
+            for place, data in sorted(self._edges):
+                positioned.write_all(fd, data, place, self._file.name)
+        self._edges.clear()
+
+
 class RawSink(FileSink):
     """A new file into which the workers write their regions, and the parent the edges between them.
 
@@ -169,24 +193,16 @@ class RawSink(FileSink):
 
     def __init__(self, file: NewFile) -> None:
         super().__init__(file)
-        self._edges: list[Edge] = []
+        self._edges = Edges(file)
 
-    def outlet(self) -> Outlet:
+    def outlet(self, region: Region) -> Outlet:  # noqa: ARG002 - every region has the same one
         """An outlet that writes into the temporary file."""
         return RawOutlet(self.tensor, self.writers)
 
     def receive(self, parcel: object) -> None:
-        """Gather edges, and write many at once: writes through the cache and direct ones wait for each other."""
-        self._edges += cast("list[Edge]", parcel)
-        if len(self._edges) >= _EDGES:
-            self._write_edges()
+        """Gather the edges."""
+        self._edges.add(cast("list[Edge]", parcel))
 
     def finish(self) -> None:
         """Write the last edges."""
-        self._write_edges()
-
-    def _write_edges(self) -> None:
-        with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
-            for place, data in sorted(self._edges):
-                positioned.write_all(fd, data, place, self.file.name)
-        self._edges.clear()
+        self._edges.write()

@@ -128,19 +128,21 @@ def arrange_move(source: Source, sink: Sink, arrangement: Arrangement) -> Arrang
     return arrangement._replace(plan=plan)
 
 
-def choose(source: Source, sink: Source | Sink | None, cores: int) -> Engine:
+def choose(source: Source, sink: Sink | None, cores: int) -> Engine:
     """The engine that the benchmarks found fastest for such a tensor.
 
     On two cores these are threads for most tensors: they start fast, and most of a block's time is spent in calls that
     release Python's global lock. Of more cores only processes make full use: 4 GiB in memory took 16 of them 1.1 s, and
-    threads 1.8 s at best. HDF5 has one lock around all its calls, so only processes work in parallel there.
+    threads 1.8 s at best. HDF5 has one lock around all its calls, so only processes work in parallel there, and most
+    codecs hold Python's.
     """
     total = source.desc.total_bytes
-    encoded = source.encoded or bool(sink and sink.encoded)
     if cores == 1 or total < _WORTH_THREADS:
         return SERIAL
-    if source.reads_in_parallel and not encoded and (cores <= 2 or total < _WORTH_PROCESSES_NOT_THREADS):
+    in_parallel = source.reads_in_parallel and (sink is None or sink.writes_in_parallel)
+    if in_parallel and (cores <= 2 or total < _WORTH_PROCESSES_NOT_THREADS):
         return THREADS
+    encoded = source.encoded or bool(sink and sink.encoded)
     return PROCESSES if encoded or total >= _WORTH_PROCESSES else SERIAL
 
 

@@ -39,9 +39,8 @@ def spooled(source: Source, beside: str, arrangement: Arrangement) -> Iterator[S
 
 def _copies(source: Source, sink: Sink, arrangement: Arrangement) -> Iterator[Task]:
     """The tasks that copy, one for each block."""
-    outlet = sink.outlet()
     for region in arrangement.plan:
-        yield Task(_read, (source.ticket(region),), region, outlet)
+        yield Task(_read, (source.ticket(region),), region, sink.outlet(region))
 
 
 def _read(ticket: Ticket) -> Block:

@@ -195,8 +195,7 @@ def _step(job: Job, region: Region) -> tuple[Callable[..., NDArray[Any]], tuple[
 
 def _reversals(job: Job, plan: Plan, sink: Sink) -> Iterator[Task]:
     """The tasks that reverse by the lengths into the sink, one for each block."""
-    outlet = sink.outlet()
     for region in plan:
         step, tickets = _step(job, region)
         counting = Counting(step, job.counted_lengths(region), job.values.sizes[job.axis])
-        yield Task(counting, tickets, region, outlet)
+        yield Task(counting, tickets, region, sink.outlet(region))

@@ -1,48 +1,43 @@
-"""New HDF5 files: workers encode chunks, or write the elements of a contiguous dataset at their offset."""
+"""New HDF5 files: workers write elements or chunks where they belong, or encode chunks, which the parent writes."""
 
 from __future__ import annotations
 
 import contextlib
-import io
-import os
-import threading
+import functools
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from revseq_cli.formats.contract import FileSink, Layout, Outlet, Source
 from revseq_cli.formats.hdf5 import copying, types
+from revseq_cli.formats.hdf5.coding import Coding
 from revseq_cli.formats.hdf5.creation import creation_properties
-from revseq_cli.formats.hdf5.files import error_number, in_memory
-from revseq_cli.formats.hdf5.filters import UNCOMPRESSED, filters_of, require_filters
+from revseq_cli.formats.hdf5.encoding import ChunkOutlet, last_chunk, outlet_for
+from revseq_cli.formats.hdf5.filters import pipeline
 from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.hdf5.links import parts_of
+from revseq_cli.formats.hdf5.places import CodedOutlet, PlacedOutlet
+from revseq_cli.formats.hdf5.recorder import Recorder, writing
 from revseq_cli.formats.hdf5.source import Hdf5Source
 from revseq_cli.formats.held import Handing
-from revseq_cli.formats.raw import RawSink, RawTensor
+from revseq_cli.formats.raw import LARGE, Edges, RawSink, RawTensor
 from revseq_cli.formats.regions import chunk_boxes
 from revseq_cli.formats.storage import positioned
-from revseq_cli.ground import system
-from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
     from revseq_cli.formats.contract import Parcel
+    from revseq_cli.formats.hdf5.places import Chunk
     from revseq_cli.formats.regions import Region
     from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.formats.storage.positioned import Edge
     from revseq_cli.ground.errors import Words
 
-# Filters that never lose anything; chunks that pass any other filter are decoded again and compared.
-_LOSSLESS = frozenset({1, 2, 3, 4, 32000})
 # The file format since HDF5 1.8 of 2008: in older ones, an attribute has at most 64 KiB.
 _VERSIONS = ("v108", "latest")
 _PAGE = 1 << 12
-_scratches = threading.local()
 
 
 def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:
@@ -58,6 +53,8 @@ def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSi
         making = _Making(name, like, properties, file.name)
     if properties.get_layout() == h5py.h5d.CONTIGUOUS:
         return ContiguousSink(file, making)
+    if properties.get_layout() == h5py.h5d.CHUNKED and not properties.get_nfilters():
+        return PlacedSink(file, making)
     return Hdf5Sink(file, making)
 
 
@@ -70,7 +67,7 @@ class _Making:
     properties: h5py.h5p.PropDCID
     where: str
 
-    def opened(self, recorder: _Recorder, **options: int) -> h5py.File:
+    def opened(self, recorder: Recorder, **options: int) -> h5py.File:
         """The new file, opened by h5py through the recorder; `options` are h5py's."""
         return h5py.File(recorder, "w", libver=_VERSIONS, track_order=copying.keeps_order(self.like) or None, **options)
 
@@ -92,7 +89,7 @@ class _Replacing(_Making):
     All else in the file stays as it is, byte by byte, so that references, dimension lists and user blocks stay valid.
     """
 
-    def opened(self, recorder: _Recorder, **_: int) -> h5py.File:
+    def opened(self, recorder: Recorder, **_: int) -> h5py.File:
         """The copy, opened for reading and writing."""
         return h5py.File(recorder, "r+")
 
@@ -111,103 +108,77 @@ class _Replacing(_Making):
             file.fill_from(self.like.path, self.like.identity)
 
 
-class _Recorder(io.FileIO):
-    """A file that keeps the first error of a write in `error`, and reports success to HDF5.
-
-    HDF5 does not survive a failed write: it reports it late, and may crash when the process ends. `_writing` raises the
-    error instead.
-    """
-
-    error: OSError | None = None
-
-    def __init__(self, file: NewFile) -> None:
-        try:
-            super().__init__(file.temporary, "r+", opener=lambda path, _: system.open_file(path, system.UPDATE))
-        except OSError as e:
-            raise positioned.failed(file.name, "write", e) from None
-
-    def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
-        """Write all of the data, or keep the error."""
-        view = memoryview(data).cast("B")
-        done = 0
-        while done < len(view) and not self.error:
-            try:
-                done += super().write(view[done:])
-            except OSError as e:
-                self.error = e
-        return len(view)
-
-    def truncate(self, size: int | None = None) -> int:
-        """Change the file's size, or keep the error."""
-        try:
-            return super().truncate(size)
-        except OSError as e:
-            self.error = self.error or e
-            return size or 0
-
-
-@contextlib.contextmanager
-def _writing(name: str, recorder: _Recorder | None = None) -> Iterator[None]:
-    """Turn what h5py raises into a RevseqError about `name`, and raise the error that the recorder has kept."""
-    try:
-        yield
-    except RevseqError:
-        raise
-    except (OSError, RuntimeError, ValueError) as e:
-        if not (recorder and recorder.error):
-            if number := error_number(e):
-                raise positioned.failed(name, "write", OSError(number, os.strerror(number))) from None
-            raise TensorIOError(f"HDF5 cannot write it: {str(e)[:200]}", where=name) from None
-    if recorder and recorder.error:
-        raise positioned.failed(name, "write", recorder.error) from None
-
-
 class Hdf5Sink(FileSink):
     """A new HDF5 file with a dataset that HDF5 stores; it has one writer, which is the parent."""
+
+    held = True
 
     held = True
 
     def __init__(self, file: NewFile, making: _Making) -> None:
         super().__init__(file)
         self._making = making
+        self._coding = None
         if making.properties.get_layout() == h5py.h5d.CHUNKED:
             self.chunks = making.properties.get_chunk()
+            self._coding = Coding.of(pipeline(making.properties), making.like.dtype.itemsize)
         self.encoded = making.properties.get_nfilters() > 0
+        self.writes_in_parallel = self._coding is not None  # HDF5's filters have one lock for all threads
         self._file: h5py.File | None = None
-        self._recorder: _Recorder | None = None
+        self._recorder: Recorder | None = None
 
     def start(self) -> None:
         """Create the file and its dataset."""
         self._making.prepare(self.file)
-        self._recorder = _Recorder(self.file)
-        with _writing(self.file.name, self._recorder):
-            self._file = self._making.opened(self._recorder)
+        self._recorder = Recorder(self.file)
+        with writing(self.file.name, self._recorder):
+            self._file = self._making.opened(self._recorder, **self._alignment)
             self._values, notes = self._making.create(self._file)
             self.notes = tuple(notes)
 
-    def outlet(self) -> Outlet:
+    @property
+    def _alignment(self) -> dict[str, int]:
+        """Which objects of the file begin with a page, as options of h5py's; by default none."""
+        return {}
+
+    def outlet(self, region: Region) -> Outlet:  # noqa: ARG002 - every region has the same one
         """Workers encode chunks; the blocks of a dataset without chunks go to the parent as they are."""
+        return self._outlet
+
+    @functools.cached_property
+    def _outlet(self) -> Outlet:
         if not self.chunks:
             return Handing()
-        image = _image(self._values, self._making.properties)
-        codes = filters_of(self._values)
-        return ChunkOutlet(
-            self.chunks, image, self.file.name, encoded=bool(codes), checked=not _LOSSLESS.issuperset(codes)
-        )
+        if self._coding is None:
+            return self._encoder
+        coding, mask, padding = self._last
+        return CodedOutlet(self.chunks, self._coding, padding, (coding, mask))
+
+    @functools.cached_property
+    def _encoder(self) -> ChunkOutlet:
+        return outlet_for(self._values, self._making.properties, self.file.name)
+
+    @functools.cached_property
+    def _last(self) -> tuple[Coding, int, bytes]:
+        """Coding and mask of the chunks that reach beyond the end, and the element there; nothing if none does."""
+        like, chunks = self._making.like, self.chunks or ()
+        if self._coding is None or not any(size % chunk for size, chunk in zip(like.sizes, chunks, strict=True)):
+            return Coding(), 0, b""
+        return last_chunk(self._encoder, self._coding, like.dtype)
 
     def receive(self, parcel: object) -> None:
         """Write the encoded chunks of a block, or its values."""
-        with _writing(self.file.name, self._recorder):
+        with writing(self.file.name, self._recorder):
             if self.chunks:
-                for chunk in cast("list[_Chunk]", parcel):
-                    self._values.id.write_direct_chunk(chunk.place, chunk.data, chunk.mask)
+                for chunk in cast("list[Chunk]", parcel):
+                    self._values.id.write_direct_chunk(chunk.start, chunk.data, chunk.mask)
             else:
                 region, values = cast("Parcel", parcel)
                 types.write(self._values, region, values)
 
     def finish(self) -> None:
         """Close the file, which HDF5 flushes then."""
-        with _writing(self.file.name, self._recorder):
+        with writing(self.file.name, self._recorder):
             self._close()
 
     def reopen(self) -> Source:
@@ -226,94 +197,60 @@ class Hdf5Sink(FileSink):
             self._recorder.close()
 
 
-class _Chunk(NamedTuple):
-    """An encoded chunk: its first index in each dimension, the filters that it skipped, as bits, and its bytes."""
+class PlacedSink(Hdf5Sink):
+    """A new HDF5 file with a dataset in chunks without filters, which the workers write themselves.
 
-    place: tuple[int, ...]
-    mask: int
-    data: bytes
-
-
-@dataclass(frozen=True)
-class ChunkOutlet:
-    """Encodes the chunks of a block through HDF5's own filters.
-
-    Property lists cannot be pickled, but the image of a file can: `image` is a file with a dataset of one chunk and of
-    the same storage. Each chunk is written into that, and read back as HDF5 stores it. `encoded` says whether there are
-    filters, and `checked` whether some of them may lose something.
+    HDF5 gives each chunk its place, in the order of the blocks, as if it wrote the chunk.
     """
 
-    chunks: tuple[int, ...]
-    image: bytes
-    name: str
-    encoded: bool
-    checked: bool
+    def __init__(self, file: NewFile, making: _Making) -> None:
+        super().__init__(file, making)
+        self._edges = Edges(file)
+        self._blank = np.zeros(prod(making.properties.get_chunk()) * making.like.dtype.itemsize, np.uint8)
+        self._reserved = 0
 
-    def deliver(self, region: Region, values: NDArray[Any]) -> list[_Chunk]:
-        """The encoded chunks of a region that begins at a chunk, and ends at one or at the tensor's end."""
-        origin = [part.start for part in region]
-        encoded = []
-        for box in chunk_boxes(region, self.chunks):
-            part = values[tuple(slice(b.start - o, b.stop - o) for b, o in zip(box, origin, strict=True))]
-            mask, data = self._stored(np.ascontiguousarray(part))
-            encoded.append(_Chunk(tuple(b.start for b in box), mask, data))
-        return encoded
+    @property
+    def _alignment(self) -> dict[str, int]:
+        return {"alignment_threshold": LARGE, "alignment_interval": _PAGE}
 
-    def _stored(self, part: NDArray[Any]) -> tuple[int, bytes]:
-        """Encode a chunk: the filters that were skipped, as bits, and its bytes as HDF5 stores them.
+    def start(self) -> None:
+        """Create the file and its dataset, and reserve the bytes of all chunks that it has not."""
+        super().start()
+        like, chunks = self._making.like, self._making.properties.get_chunk()
+        with writing(self.file.name, self._recorder):
+            count = prod(-(-size // chunk) for size, chunk in zip(like.sizes, chunks, strict=True))
+            missing = count * len(self._blank) - self._values.id.get_storage_size()
+            size = self._values.file.id.get_filesize()
+        self._reserve(size + missing)
 
-        `part` is the chunk up to the tensor's end. HDF5 fills up a chunk beyond the end, and decides whether such a
-        chunk passes through the filters.
-        """
-        if not self.encoded and part.shape == self.chunks:
-            return 0, part.tobytes()
-        scratch = _scratch(self.image).id
-        place, kind = (0,) * part.ndim, scratch.get_type()
-        try:
-            if scratch.shape != part.shape:
-                scratch.set_extent(self.chunks)  # shrinking it next fills up what is cut off, and nothing else
-                scratch.write(h5py.h5s.ALL, h5py.h5s.ALL, np.zeros(self.chunks, part.dtype), kind)
-                scratch.set_extent(part.shape)
-            scratch.write(h5py.h5s.ALL, h5py.h5s.ALL, part, kind)
-            scratch.flush()  # else, in files of HDF5's latest layout, h5py reserves 0 bytes below and overruns them
-            mask, data = scratch.read_direct_chunk(place)
-            if self.checked:
-                decoded = np.empty_like(part)
-                scratch.write_direct_chunk(place, data, mask)
-                scratch.read(h5py.h5s.ALL, h5py.h5s.ALL, decoded, kind)
-                if decoded.tobytes() != part.tobytes():
-                    raise FormatError(
-                        "its filters do not give back what they took", "filters without loss",
-                        UNCOMPRESSED, self.name,
-                    )  # fmt: skip
-        except (OSError, RuntimeError, ValueError) as e:
-            if isinstance(e, FormatError):
-                raise
-            if "memory allocation failed" in str(e):
-                raise MemoryError from None
-            raise FormatError(
-                f"its filters cannot encode: {str(e)[:200]}", "filters that can", UNCOMPRESSED, self.name
-            ) from None
-        return mask, data
+    def outlet(self, region: Region) -> Outlet:
+        """An outlet that writes the chunks of the region into the temporary file."""
+        chunks, (_, _, padding) = self.chunks or (), self._last
+        with writing(self.file.name, self._recorder):
+            offsets = tuple(self._place(box) for box in chunk_boxes(region, chunks))
+        self._reserve(max(offsets, default=0) + len(self._blank))
+        return PlacedOutlet(self.file.temporary, self.file.name, chunks, padding, offsets)
 
+    def _place(self, box: Region) -> int:
+        """The offset that HDF5 gives to a chunk."""
+        start, recorder = tuple(part.start for part in box), cast("Recorder", self._recorder)
+        return recorder.offset_of(self._blank, lambda: self._values.id.write_direct_chunk(start, self._blank))
 
-def _image(dataset: h5py.Dataset, properties: h5py.h5p.PropDCID) -> bytes:
-    """The bytes of a file with a dataset of one chunk, of the same type and with the same storage."""
-    with in_memory() as file:
-        space = h5py.h5s.create_simple(properties.get_chunk(), properties.get_chunk())
-        h5py.h5d.create(file.id, b"chunk", dataset.id.get_type(), space, properties)
-        file.flush()
-        image: bytes = file.id.get_file_image()
-        return image
+    def _reserve(self, end: int) -> None:
+        """Reserve the file's bytes up to `end`, so that a full disk shows early."""
+        if end > self._reserved:
+            with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
+                positioned.allocate(fd, end, self.file.name)
+            self._reserved = end
 
+    def receive(self, parcel: object) -> None:
+        """Gather the edges of large chunks."""
+        self._edges.add(cast("list[Edge]", parcel))
 
-def _scratch(image: bytes) -> h5py.Dataset:
-    """The dataset of one chunk, one for each thread: no other thread may write between its writing and its reading."""
-    if getattr(_scratches, "image", None) != image:
-        _scratches.dataset = in_memory(image)["chunk"]
-        _scratches.image = image
-        require_filters(_scratches.dataset, "the output")
-    return _scratches.dataset
+    def finish(self) -> None:
+        """Write the last edges, and close the file, which HDF5 flushes and cuts to its size then."""
+        self._edges.write()
+        super().finish()
 
 
 class ContiguousSink(RawSink):
@@ -329,7 +266,7 @@ class ContiguousSink(RawSink):
         properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
         properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)  # every element will be written
         self._making.prepare(self.file)
-        with _Recorder(self.file) as recorder, _writing(self.file.name, recorder):
+        with Recorder(self.file) as recorder, writing(self.file.name, recorder):
             with self._making.opened(recorder, alignment_threshold=_PAGE, alignment_interval=_PAGE) as file:
                 dataset, notes = self._making.create(file)
                 offset = dataset.id.get_offset()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -10,13 +11,15 @@ from revseq_cli.formats.contract import Source, Storage, Ticket, refuse_bomb
 from revseq_cli.formats.hdf5 import links, types
 from revseq_cli.formats.hdf5.files import RAISED, opened
 from revseq_cli.formats.hdf5.filters import filters_of, require_filters
+from revseq_cli.formats.hdf5.index import coding_of, places_of
 from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.hdf5.origin import Origin
+from revseq_cli.formats.hdf5.places import ChunkTicket, damaged
 from revseq_cli.formats.raw import RawTensor, RawTicket
 from revseq_cli.formats.recognition import is_hdf5, looks_like
 from revseq_cli.formats.regions import chunk_boxes
 from revseq_cli.formats.storage import positioned
-from revseq_cli.ground.errors import FormatError
+from revseq_cli.ground.errors import FormatError, TensorIOError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -85,14 +88,19 @@ class Hdf5Source(Source):
             self.sizes, self.chunks = dataset.shape, dataset.chunks
             self.encoded = bool(filters_of(dataset))
             self._raw = self._as_raw(dataset, path)
+            self._coding = coding_of(dataset, self.dtype)
             self.storage = self._describe(dataset)
             self.origin = Origin.of(dataset)
         self.path, self._unchanged = path, self.identity
-        self.reads_in_parallel = self._raw is not None  # HDF5 itself has one lock for all threads
+        # HDF5 itself has one lock for all threads.
+        self.reads_in_parallel = self._raw is not None or self._coding is not None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What workers get: all but the origin, which is about new files, and holds objects that do not pickle."""
-        return {name: value for name, value in self.__dict__.items() if name != "origin"}
+        """What workers get: all but the origin, which is about new files, and holds objects that do not pickle.
+
+        Nor do they get the places of all chunks, which may be many: where a worker makes tickets, HDF5 reads.
+        """
+        return {name: value for name, value in self.__dict__.items() if name != "origin"} | {"_places": None}
 
     def _as_raw(self, dataset: h5py.Dataset, path: str) -> RawTensor | None:
         """Where a contiguous dataset's elements lie in the file; None for a chunked one, or one without elements."""
@@ -134,7 +142,23 @@ class Hdf5Source(Source):
         """A ticket that opens the file and reads the region."""
         if self._raw:
             return RawTicket(self._raw, self._unchanged, region)
+        if self.chunks and self._coding is not None and self._places is not None:
+            grid = tuple(slice(r.start // c, -(-r.stop // c)) for r, c in zip(region, self.chunks, strict=True))
+            found = self._places[grid]
+            if found["offset"].all():
+                where = f"{self.path}::{self._place}"
+                means = self.dtype, self.chunks, self._coding, self._unchanged
+                return ChunkTicket(self.path, where, *means, region, found)
         return Hdf5Ticket(self.path, self._place, self.dtype, self._unchanged, region)
+
+    @functools.cached_property
+    def _places(self) -> NDArray[Any] | None:
+        """Where each chunk lies; None where HDF5 cannot tell, and says why when it reads."""
+        try:
+            with positioned.opened(self.path, self._unchanged, self.name) as fd, opened(self.path, self.name) as file:
+                return places_of(file[self._place], self.dtype, positioned.identity(fd).size)
+        except (FormatError, TensorIOError):
+            return None
 
 
 @dataclass(frozen=True)
@@ -166,6 +190,4 @@ class Hdf5Ticket:
                 try:
                     types.read(dataset, box, self.dtype)
                 except RAISED:
-                    place = [part.start for part in box]
-                    found = f"the chunk at {place} is damaged: it fails its checksum or its filter"
-                    raise FormatError(found, "the whole file", "fetch it again", where) from None
+                    raise damaged(box, where) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -40,6 +41,7 @@ class ZarrSink(FileSink):
     """A new store with one array; with `keep_others`, a copy of the input's store with new chunks for that array."""
 
     encoded = True
+    writes_in_parallel = False  # most codecs hold Python's lock
 
     def __init__(self, file: NewFile, like: Source, key: str, *, keep_others: bool = False) -> None:
         super().__init__(file)
@@ -89,8 +91,12 @@ class ZarrSink(FileSink):
         if self._old and source.state(self._old.store, self._old.name) != self._old_state:
             raise TensorIOError("changed while it was read", "a store that stands still", where=self._old.store)
 
-    def outlet(self) -> Outlet:
+    def outlet(self, region: Region) -> Outlet:  # noqa: ARG002 - every region has the same one
         """Workers encode and write the chunks."""
+        return self._outlet
+
+    @functools.cached_property
+    def _outlet(self) -> ZarrOutlet:
         path = self._folder / metadata.ARRAY_FILES[self._version][0]
         with positioned.opened(str(path), name=self.file.name) as fd:
             return ZarrOutlet(str(self._folder), self.file.name, self._version, self._shards, positioned.identity(fd))
