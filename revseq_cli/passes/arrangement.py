@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import lcm, prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from revseq_cli.formats.contract import Source
 from revseq_cli.formats.raw import grains_of
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import EngineError, Words
@@ -24,7 +25,7 @@ from revseq_cli.passes.plan import Plan, make_plan
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from revseq_cli.formats.contract import Sink, Source
+    from revseq_cli.formats.contract import Sink
     from revseq_cli.passes.assembly import Job
 
     Grain = tuple[int, ...]
@@ -139,10 +140,11 @@ def choose(source: Source, sink: Sink | None, cores: int) -> Engine:
     total = source.desc.total_bytes
     if cores == 1 or total < _WORTH_THREADS:
         return SERIAL
-    in_parallel = source.reads_in_parallel and (sink is None or sink.writes_in_parallel)
-    if in_parallel and (cores <= 2 or total < _WORTH_PROCESSES_NOT_THREADS):
-        return THREADS
     encoded = source.encoded or bool(sink and sink.encoded)
+    many = _WORTH_THREADS if encoded else _WORTH_PROCESSES_NOT_THREADS
+    in_parallel = source.reads_in_parallel and (sink is None or sink.writes_in_parallel)
+    if in_parallel and (cores <= 2 or total < many):
+        return THREADS
     return PROCESSES if encoded or total >= _WORTH_PROCESSES else SERIAL
 
 
@@ -203,7 +205,7 @@ def _reversal(
     # Bytes for an element: its copies, and its share of the line's length, which also becomes an index.
     cost = _copies(engine, values, other) * values.dtype.itemsize + (job.lengths.dtype.itemsize + 16) / size + extra
     most = max(1, int((share - 1) / cost))
-    usual = engine.block_bytes // (8 if extra else values.dtype.itemsize)  # 8 where they are computed with
+    usual = _usual_bytes(engine, values, other) // (8 if extra else values.dtype.itemsize)  # 8 where computed with
     grains = [_aligned(grain, other) for grain in (values.grain, values.finest_grain)]
     plan = cut(values.sizes, job.axis, values.order, grains, most, usual)
     chunks = [prod(each) for each in _chunks(values, other)]
@@ -222,7 +224,7 @@ def _elementwise(
 ) -> Arrangement:
     """The arrangement for a pass without an axis, whose elements take `extra` bytes each beside their copies."""
     cost = _copies(engine, source, other) * source.dtype.itemsize + extra
-    usual = engine.block_bytes // (8 if extra else source.dtype.itemsize)  # 8 where they are computed with
+    usual = _usual_bytes(engine, source, other) // (8 if extra else source.dtype.itemsize)  # 8 where computed with
     plan = cut(source.sizes, None, source.order, _grains(source, chunks), max(1, share // cost), usual)
     # Chunks are decoded whole, even where they are larger than a block or reach beyond the tensor.
     beyond = max([0, *(prod(each) - plan.block_elements for each in chunks)])
@@ -234,6 +236,16 @@ def _elementwise(
 def _copies(engine: Engine, *sides: Source | Sink | None) -> int:
     """How often an element of a block is held: input, output, and 2 of scratch; 2 more if it travels."""
     return 6 if engine.travels and any(side and side.held for side in sides) else 4
+
+
+def _usual_bytes(engine: Engine, *sides: Source | Sink | None) -> int:
+    """The bytes of a block, where memory and chunks allow: fewer where filters work on it that wait for no lock.
+
+    Other filters have a file to open for each block, which costs more.
+    """
+    given = [side for side in sides if side]
+    free = all(side.reads_in_parallel if isinstance(side, Source) else side.writes_in_parallel for side in given)
+    return engine.encoded_bytes if free and any(side.encoded for side in given) else engine.block_bytes
 
 
 def _chunks(*sides: Source | Sink | None) -> list[Grain]:

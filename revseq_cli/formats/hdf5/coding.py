@@ -40,7 +40,7 @@ class Coding:
         data = np.ascontiguousarray(chunk).reshape(-1).view(np.uint8)
         for code, parameter in self.filters:
             if code == _SHUFFLE:
-                data = np.ascontiguousarray(data.reshape(-1, parameter).T).reshape(-1)
+                data = _shuffled(data, parameter)
             else:
                 data = np.frombuffer(zlib.compress(data.data, parameter), np.uint8)
         return data.tobytes()
@@ -52,14 +52,28 @@ class Coding:
             if mask >> i & 1:
                 continue
             if code == _SHUFFLE:
-                if len(chunk) != size:
-                    raise ValueError
-                chunk = np.ascontiguousarray(chunk.reshape(parameter, -1).T).reshape(-1)
+                chunk = _unshuffled(chunk, parameter)
             else:
                 chunk = np.frombuffer(_inflated(chunk, size), np.uint8)
         if len(chunk) != size:
             raise ValueError
         return chunk
+
+
+def _shuffled(data: NDArray[np.uint8], itemsize: int) -> NDArray[np.uint8]:
+    """The first bytes of all items, then all second ones, and so on."""
+    shuffled = np.empty((itemsize, len(data) // itemsize), np.uint8)
+    for i in range(itemsize):
+        shuffled[i] = data[i::itemsize]
+    return shuffled.reshape(-1)
+
+
+def _unshuffled(data: NDArray[np.uint8], itemsize: int) -> NDArray[np.uint8]:
+    """The items of shuffled bytes; ValueError where some of the bytes are missing."""
+    items = np.empty(len(data), np.uint8)
+    for i, part in enumerate(data.reshape(itemsize, -1)):  # faster than to transpose them
+        items[i::itemsize] = part
+    return items
 
 
 def _inflated(data: NDArray[np.uint8], most: int) -> bytes:

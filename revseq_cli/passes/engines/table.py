@@ -10,6 +10,8 @@ DEFAULT_MEMORY = 1 << 30  # bytes
 # Bytes of a block's input, where the memory allows: so many that opening a file costs little beside them, and so few
 # that a block is still in the cache when it is written. It was the fastest of 1, 4 and 16 MiB in the benchmarks.
 BLOCK_BYTES = 1 << 22
+# gzip takes a worker longer for so many bytes than all else that a block costs, and workers end at about one time.
+ENCODED_BYTES = 1 << 20
 AUTO = "auto"
 
 
@@ -17,14 +19,15 @@ class Engine(NamedTuple):
     """One way to run the tasks of a pass: a row of the table.
 
     `module`, in this folder, has its function `crew`. A block's input has about `block_bytes` bytes, unless chunks or
-    memory need another size. With `travels`, what is not in a file passes between processes. It has a worker for each
-    core, up to `most`, and `spare` more where there are several. A `remote` engine takes the address of a scheduler,
-    which has workers of its own.
+    memory need another size, or `encoded_bytes` if filters work on it. With `travels`, what is not in a file passes
+    between processes. It has a worker for each core, up to `most`, and `spare` more where there are several. A `remote`
+    engine takes the address of a scheduler, which has workers of its own.
     """
 
     name: str
     module: str
     block_bytes: int = BLOCK_BYTES
+    encoded_bytes: int = ENCODED_BYTES
     travels: bool = False
     most: int = sys.maxsize
     spare: int = 0
@@ -48,7 +51,7 @@ THREADS = Engine("threads", "threads", most=4, spare=1)
 PROCESSES = Engine("processes", "processes", travels=True)
 # dask's scheduler takes some milliseconds for each block: 4 GiB took 7.6 s in blocks of 8 MiB, and 5.7, 4.8 and 4.5 s
 # in blocks of 16, 32 and 64 MiB.
-DASK = Engine("dask", "cluster", block_bytes=1 << 26, travels=True, remote=True)
+DASK = Engine("dask", "cluster", block_bytes=1 << 26, encoded_bytes=1 << 26, travels=True, remote=True)
 
 ENGINES = {each.name: each for each in (SERIAL, THREADS, PROCESSES, DASK)}
 NAMES = (AUTO, *ENGINES)
