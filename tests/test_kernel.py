@@ -29,8 +29,10 @@ def jobs(draw, most=6):
     lengths = rng.integers(0, shape[axis] + 3, lengths_shape).astype(dtype)
     if draw(st.booleans()):
         lengths[(0,) * rank] = np.iinfo(dtype).max
-    if draw(st.booleans()):  # one length for all of inner
-        lengths = lengths[(..., *(slice(0, 1),) * (rank - axis - 1))] + np.zeros_like(lengths)
+    shared = draw(st.integers(0, rank - axis - 1))  # one length for all of the last dimensions
+    lengths = lengths[(..., *(slice(0, 1),) * shared)] + np.zeros_like(lengths)
+    if draw(st.booleans()):
+        lengths[...] = lengths.flat[0]
     if draw(st.booleans()):
         values = values.view(values.dtype.newbyteorder())
     if draw(st.booleans()):
@@ -78,6 +80,55 @@ def test_lines_side_by_side(shape, constant):
     lengths = rng.integers(0, shape[1] + 2, (shape[0], 1, 1 if constant else shape[2]))
     lengths = np.broadcast_to(lengths, (shape[0], 1, shape[2])).astype(np.uint32)
     assert oracle.same_bits(kernel.reverse(values, lengths, 1), oracle.expected(values, lengths, 1))
+
+
+STRATEGIES = [
+    # Shape (outer, axis, inner, shared), whether all lengths are one, data type, and the strategy for it.
+    ((300, 70, 1, 1), True, "f4", "_at_once"), ((1, 70, 1, 9), True, "u1", "_at_once"),
+    ((3, 100, 1, 200), False, "f4", "_by_pairs_of_slices"), ((2, 1100, 3, 16), False, "f4", "_by_pairs_of_slices"),
+    ((9000, 32, 1, 1), False, "f4", "_by_windows"), ((40_000, 33, 1, 1), False, "u1", "_by_windows"),
+    ((300, 2047, 1, 1), False, "u2", "_by_windows"), ((3000, 40, 1, 3), False, "u1", "_by_windows"),
+    ((200, 2048, 1, 1), False, "f4", "_by_slices"), ((200, 600, 1, 1), False, "f8", "_by_slices"),
+    ((5, 30, 1, 1), False, "f4", "_by_slices"), ((300, 600, 1, 3), False, "f4", "_by_slices"),
+    ((3000, 31, 1, 1), False, "f4", "_by_table"), ((700, 511, 1, 1), False, "f8", "_by_table"),
+    ((3000, 40, 1, 33), False, "f4", "_by_table"), ((70_000, 1, 1, 1), False, "u1", "_by_table"),
+    ((2, 256, 300, 1), False, "u1", "_by_columns"), ((3, 400, 100, 3), False, "f4", "_by_columns"),
+    ((2, 300, 7, 50), False, "f4", "_by_columns"), ((1, 257, 300, 1), False, "c16", "_by_columns"),
+    ((2, 255, 64, 1), False, "u2", "_by_index"), ((2, 255, 65, 1), False, "u2", "_by_index"),
+    ((1, 1, 1 << 14, 1), False, "u1", "_by_index"), ((3, 2, 8191, 1), False, "u1", "_by_index"),
+    ((3, 2, 8193, 1), False, "u1", "_by_index"), ((5000, 5, 3, 1), False, "f4", "_by_index"),
+    ((9, 32, 40, 30), False, "f8", "_by_index"), ((2, 100, 900, 7), False, "c16", "_by_index"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "one", "dtype", "strategy"), STRATEGIES)
+def test_the_strategies_for_shapes(monkeypatch, shape, one, dtype, strategy):
+    """More than a tile of each strategy, and the last one smaller; lengths from 0 to above the axis size."""
+    chosen, choose = [], kernel._choose
+    monkeypatch.setattr(kernel, "_choose", lambda *of: chosen.append(choose(*of)) or chosen[-1])
+    rng = np.random.default_rng(7)
+    values = rng.integers(0, 256, (*shape, np.dtype(dtype).itemsize), np.uint8).view(dtype)[..., 0]
+    lengths = rng.integers(0, shape[1] + 2, (shape[0], 1, shape[2], 1)).astype(np.uint32)
+    lengths.flat[0], lengths.flat[-1] = shape[1], 0
+    lengths = np.broadcast_to(lengths[:1, :, :1] if one else lengths, (shape[0], 1, *shape[2:]))
+    for each in (lengths, lengths.copy()):
+        assert oracle.same_bits(kernel.reverse(values, each, 1), oracle.expected(values, lengths, 1))
+    assert [found.__name__ for found in chosen] == [strategy] * 2
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 6, 7, 2**64 - 1])
+def test_one_length_for_all_lines(length):
+    values = np.random.default_rng(2).integers(0, 2**32, (4, 7, 3), np.uint32)
+    lengths = np.full((4, 1, 3), length, np.uint64)
+    assert oracle.same_bits(kernel.reverse(values, lengths, 1), oracle.reverse(values, lengths, 1))
+
+
+@pytest.mark.parametrize("widest", [1, 4, 11, 12, 47, 48, 2**31 - 1])
+def test_elements_that_share_a_length_and_are_too_many_for_a_word(monkeypatch, widest):
+    monkeypatch.setattr(kernel, "_WIDEST", widest)
+    values = np.random.default_rng(2).integers(0, 2**32, (2, 5, 4, 3), np.uint32)
+    lengths = np.broadcast_to(np.array([3, 5], np.uint32)[:, None, None, None], (2, 1, 4, 3))
+    assert oracle.same_bits(kernel.reverse(values, lengths, 1), oracle.reverse(values, lengths, 1))
 
 
 @pytest.mark.parametrize("length", [2**32, 2**32 + 2, 2**63, 2**64 - 1])

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def word(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of the words for elements of `dtype`: an unsigned integer, or void above 8 bytes."""
-    return np.dtype(f"u{dtype.itemsize}") if dtype.itemsize <= 8 else np.dtype(f"V{dtype.itemsize}")
+    """The dtype of the words for elements of `dtype`: an unsigned integer, or void where there is none of this size."""
+    return np.dtype(f"{'u' if dtype.itemsize in (1, 2, 4, 8) else 'V'}{dtype.itemsize}")
 
 
 def native(values: NDArray[Any]) -> NDArray[Any]:

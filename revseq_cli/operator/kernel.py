@@ -22,12 +22,25 @@ if TYPE_CHECKING:
     Words = NDArray[Any]
     Lengths = NDArray[np.intp]
 
-# Elements of a tile: its index stays in a core's cache, and it is large enough to hide the cost of a call.
+# Bytes of a tile and of what is made of it: they stay in a core's second cache, and hide what a call costs.
+_TILE_BYTES = 1 << 18
+# Elements of a tile that is gathered: their indices fit 16 bits.
 _TILE = 1 << 16
-# From this many elements on, a line is worth a slice of its own; below, lines are gathered many at a time.
+# Of these, elements at one outer index, where indices are computed: a bit must be left, and those below 0 must differ.
+_ROW = 1 << 14
+# Lines of this length are worth a slice each.
 _LONG_LINE = 512
-# Bytes of a row of packed columns: four cache lines, so that every line fetched from a wide row is used whole.
-_PACKED_ROW = 256
+# Lines of words up to 4 bytes are moved whole in windows, from the first length on, below the second.
+_WINDOWS, _WINDOW_BYTES = (32, 2048), 4
+# Columns of this length are worth a slice each.
+_LONG_COLUMN = 256
+# Lines of so many bytes are worth two slices of their own, wherever they lie, if words are this wide: a cache line.
+_LONG_BYTES, _WIDE = 1 << 16, 64
+# Bytes of a row of packed columns: four cache lines, so that every line fetched from a wide row is used whole. More lie
+# between two rows, since rows at multiples of 256 bytes would share a few places of the cache.
+_PACKED_ROW, _GAP = 256, 16
+# The widest word that NumPy has.
+_WIDEST = (1 << 31) - 1
 
 
 def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int) -> NDArray[Any]:
@@ -38,20 +51,39 @@ def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int) -> NDArray[A
     """
     if values.flags.f_contiguous and not values.flags.c_contiguous:
         return reverse(values.T, lengths.T, values.ndim - 1 - axis).T
-    outer, size, inner = prod(values.shape[:axis]), values.shape[axis], prod(values.shape[axis + 1 :])
-    words = np.ascontiguousarray(values).reshape(-1).view(word(values.dtype)).reshape(outer, size, inner)
-    clamped = clamp(lengths, size).reshape(outer, inner)
+    outer, size = prod(values.shape[:axis]), values.shape[axis]
+    clamped, shared = _shared(clamp(lengths, size), axis, _WIDEST // values.itemsize)
+    of_shared = np.dtype(f"V{values.itemsize * shared}")
+    words = np.ascontiguousarray(values).reshape(-1).view(word(of_shared)).reshape(outer, size, -1)
     out = np.empty_like(words)
-    _choose(words, clamped)(out, words, clamped)
+    of_lines = clamped.reshape(outer, -1)
+    _choose(words, of_lines)(out, words, of_lines)
     return out.reshape(-1).view(values.dtype).reshape(values.shape)
 
 
+def _shared(lengths: Lengths, axis: int, most: int) -> tuple[Lengths, int]:
+    """The lengths without the last dimensions along which they are constant, and how many elements these hold."""
+    shared = 1
+    while lengths.ndim > axis + 1 and shared * lengths.shape[-1] <= most and (lengths == lengths[..., :1]).all():
+        shared *= lengths.shape[-1]
+        lengths = lengths[..., 0]
+    return lengths, shared
+
+
 def _choose(words: Words, lengths: Lengths) -> Callable[[Words, Words, Lengths], None]:
-    """The strategy for this shape; the thresholds are those of tests/benchmarks/kernel.py."""
-    _, size, inner = words.shape
-    if inner == 1 or (lengths == lengths[:, :1]).all():
-        return _by_slices if size * inner >= _LONG_LINE else _by_table
-    return _by_columns if size >= _LONG_LINE else _by_arithmetic
+    """The first strategy that suits the shape; the thresholds are those of tests/benchmarks/kernel.py."""
+    outer, size, inner = words.shape
+    alone, width = inner == 1, words.itemsize
+    suits = {
+        _at_once: alone and (lengths == lengths[:1]).all(),
+        _by_pairs_of_slices: size * width >= _LONG_BYTES and (alone or width >= _WIDE),
+        _by_windows: alone and width <= _WINDOW_BYTES and size in range(*_WINDOWS),
+        _by_slices: alone and (size >= _LONG_LINE or size > outer),
+        _by_table: alone,
+        _by_columns: size >= _LONG_COLUMN,
+        _by_index: True,
+    }
+    return next(strategy for strategy, suitable in suits.items() if suitable)
 
 
 def clamp(lengths: NDArray[Any], size: int) -> Lengths:
@@ -74,53 +106,83 @@ def _once(lengths: NDArray[Any]) -> NDArray[Any]:
     return lengths[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in lengths.strides)]
 
 
+def _at_once(out: Words, words: Words, lengths: Lengths) -> None:
+    """One length for all lines: two copies."""
+    size, length = words.shape[1], int(lengths[0, 0])
+    out[:, :length] = words[:, ::-1][:, size - length :]
+    out[:, length:] = words[:, length:]
+
+
+def _by_pairs_of_slices(out: Words, words: Words, lengths: Lengths) -> None:
+    """Lines of many bytes: each is written once, in two slices."""
+    size = words.shape[1]
+    for i, row in enumerate(lengths.tolist()):
+        for column, length in enumerate(row):
+            line, to = words[i, :, column], out[i, :, column]
+            to[:length] = line[::-1][size - length :]
+            to[length:] = line[length:]
+
+
 def _by_slices(out: Words, words: Words, lengths: Lengths) -> None:
-    """One length for each outer index, long lines: copy all, then write each reversed start as one slice."""
-    outer, size, inner = words.shape
-    out[...] = words
-    to, backwards = out.reshape(-1, inner), words.reshape(-1, inner)[::-1]
-    if inner == 1:  # slices of one dimension are made faster
-        to, backwards = to[:, 0], backwards[:, 0]
+    """One length for each outer index, long lines: copy a tile, then write each reversed start as one slice."""
+    outer, size, _ = words.shape
+    to, backwards = out.reshape(-1), words.reshape(-1)[::-1]
     starts = np.arange(outer) * size
     stops = starts + lengths[:, 0]
     total = outer * size
-    for start, stop, first, last in zip(
-        starts.tolist(), stops.tolist(), (total - stops).tolist(), (total - starts).tolist(), strict=True
-    ):
+    bounds = zip(starts.tolist(), stops.tolist(), (total - stops).tolist(), (total - starts).tolist(), strict=True)
+    lines = max(1, _TILE_BYTES // (size * words.itemsize))
+    for line, (start, stop, first, last) in enumerate(bounds):
+        if line % lines == 0:
+            out[line : line + lines] = words[line : line + lines]
         to[start:stop] = backwards[first:last]
+
+
+def _by_windows(out: Words, words: Words, lengths: Lengths) -> None:
+    """One length for each outer index, lines that are neither: whole lines are moved, each as one item.
+
+    The reversed line is written over a copy of the line, `length` elements behind the place one line before it: its
+    last elements are then the reversed start, and its first ones lie in room that nobody reads.
+    """
+    outer, size, _ = words.shape
+    item = np.dtype((np.void, size * words.itemsize))
+    lines = min(outer, max(1, _TILE_BYTES // item.itemsize))
+    backwards = np.empty(lines * size, words.dtype)
+    rooms = np.empty((lines, 2 * size), words.dtype)
+    copies = rooms[:, size:].view(item)[:, 0]
+    windows: Words = np.ndarray(rooms.size - size + 1, item, rooms, strides=(words.itemsize,))
+    firsts = np.arange(lines) * (2 * size)
+    for start in range(0, outer, lines):
+        part = slice(start, min(start + lines, outer))
+        n = part.stop - start
+        reversed_lines = backwards[: n * size]
+        reversed_lines[...] = words[part].reshape(-1)[::-1]  # the last line comes first
+        copies[:n] = words[part].reshape(-1).view(item)
+        windows[(firsts[:n] + lengths[part, 0])[::-1]] = reversed_lines.view(item)
+        out[part].reshape(-1).view(item)[...] = copies[:n]
 
 
 def _by_table(out: Words, words: Words, lengths: Lengths) -> None:
     """One length for each outer index, short lines: a table of all permutations gives a tile's index row by row."""
-    outer, size, inner = words.shape
+    outer, size, _ = words.shape
     table = _permutations(size)
-    lines = min(outer, max(1, _TILE // (size * inner)))
-    firsts = np.repeat(np.arange(lines) * size, size).reshape(lines, size)
-    index = np.empty((lines, size), np.intp)
+    lines = min(outer, max(1, _TILE // size))
+    firsts = np.repeat(np.arange(lines, dtype=np.uint16) * np.uint16(size), size).reshape(lines, size)
+    index = np.empty((lines, size), np.uint16)
     for start in range(0, outer, lines):
         part = slice(start, min(start + lines, outer))
         tile = index[: part.stop - part.start]
         # "wrap", since "raise" would gather into a buffer first; no index is out of range.
         np.take(table, lengths[part, 0], axis=0, out=tile, mode="wrap")
         tile += firsts[: len(tile)]
-        _gather(words[part], tile, out[part])
+        np.take(words[part].reshape(-1), tile.reshape(-1), out=out[part].reshape(-1), mode="wrap")
 
 
-def _gather(words: Words, rows: NDArray[np.intp], out: Words) -> None:
-    """Rows of `inner` words, by their index."""
-    inner = words.shape[2]
-    if inner == 1:
-        np.take(words.reshape(-1), rows.reshape(-1), out=out.reshape(-1), mode="wrap")
-    else:
-        np.take(words.reshape(-1, inner), rows.reshape(-1), axis=0, out=out.reshape(-1, inner), mode="wrap")
-
-
-def _permutations(size: int) -> NDArray[np.intp]:
+def _permutations(size: int) -> NDArray[np.uint16]:
     """Shape (size + 1, size): row L reverses the first L indices and keeps the rest."""
     index = np.arange(size)
     length = np.arange(size + 1)[:, None]
-    table: NDArray[np.intp] = np.where(index < length, length - 1 - index, index)
-    return table
+    return np.where(index < length, length - 1 - index, index).astype(np.uint16)
 
 
 def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
@@ -130,7 +192,8 @@ def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
     """
     outer, size, inner = words.shape
     columns = min(inner, max(1, _PACKED_ROW // words.itemsize))
-    packed, turned = (np.empty((size, columns), words.dtype) for _ in range(2))
+    gap = _GAP // words.itemsize if columns < inner else 0
+    packed, turned = (np.empty((size, columns + gap), words.dtype) for _ in range(2))
     for i in range(outer):
         for left in range(0, inner, columns):
             part = slice(left, min(left + columns, inner))
@@ -143,10 +206,12 @@ def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
             out[i, :, part] = result
 
 
-def _by_arithmetic(out: Words, words: Words, lengths: Lengths) -> None:
+def _by_index(out: Words, words: Words, lengths: Lengths) -> None:
     """A length for each (outer, inner), short lines: a tile's index is computed from its lengths, and gathered."""
     outer, size, inner = words.shape
-    columns = min(inner, _TILE // size)
+    columns = inner
+    if size * inner > _ROW:  # a part of every row is not contiguous: it is copied, there and back
+        columns = max(1, min(_ROW, _TILE_BYTES // words.itemsize) // size)
     rows = min(outer, max(1, _TILE // (size * columns)))
     tile = _Tile(rows, size, columns)
     for left in range(0, inner, columns):
@@ -156,29 +221,39 @@ def _by_arithmetic(out: Words, words: Words, lengths: Lengths) -> None:
         for start in range(0, outer, rows):
             part = slice(start, min(start + rows, outer))
             index = tile.index(lengths[part, across])
-            # A part of every row is not contiguous: reshape copies it, and the result is copied back.
-            gathered = words[part, :, across].reshape(-1).take(index, mode="wrap")
-            out[part, :, across] = gathered.reshape(-1, size, tile.columns)
+            source, to = words[part, :, across], out[part, :, across]
+            if columns == inner:
+                np.take(source.reshape(-1), index, out=to.reshape(-1), mode="wrap")
+            else:
+                to[...] = source.reshape(-1).take(index, mode="wrap").reshape(to.shape)
 
 
 class _Tile:
-    """What all tiles of `rows` x `size` x `columns` elements share; flat arrays, since short inner loops are slow."""
+    """What all tiles of `rows` x `size` x `columns` elements share; flat arrays, since short inner loops are slow.
+
+    Indices have 16 bits, so that little memory moves. Those of a row are below `_ROW`, a quarter of what 16 bits hold.
+    """
+
+    _STAYS = np.uint16(1 << 15)
 
     def __init__(self, rows: int, size: int, columns: int) -> None:
-        self.columns, self._row = columns, size * columns
-        row, j, column = (i.reshape(-1) for i in np.indices((rows, size, columns), np.int32))
-        self._lane = (row * columns + column).astype(np.intp)
-        self._offset = j * columns
-        self._mirror = 2 * self._offset + columns
-        self._place = np.arange(rows * size * columns, dtype=np.intp)
+        self.columns, self._size = columns, size
+        row, j, column = (i.reshape(-1) for i in np.indices((rows, size, columns), np.uint16))
+        self._first = row * np.uint16(size * columns) + column
+        self._offset = j * np.uint16(columns)
+        self._stay = self._offset | self._STAYS
 
-    def index(self, lengths: Lengths) -> NDArray[np.intp]:
+    def index(self, lengths: Lengths) -> NDArray[np.uint16]:
         """Where each element of a tile comes from, as a flat index; `lengths` has shape (rows or fewer, columns)."""
-        n = lengths.shape[0] * self._row
-        length = (lengths * self.columns).astype(np.int32).reshape(-1).take(self._lane[:n], mode="wrap")
-        move = length - self._mirror[:n]
-        move *= length > self._offset[:n]
-        index: NDArray[np.intp] = self._place[:n] + move
+        # The last element that moves, for each row as an item, which is repeated faster than one by one.
+        last = ((lengths - 1) * self.columns).astype(np.uint16, order="C")
+        index = last.view(f"V{2 * self.columns}").repeat(self._size).view(np.uint16)
+        n = len(index)
+        # Where the mirror image lies; where an element stays, that is below 0, and becomes more than any `_stay`.
+        index -= self._offset[:n]
+        np.minimum(index, self._stay[:n], out=index)
+        index &= ~self._STAYS
+        index += self._first[:n]
         return index
 
 
