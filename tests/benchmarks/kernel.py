@@ -44,11 +44,12 @@ def job(shape, axis, differ, dtype, elements):
     return values, np.broadcast_to(lengths, [1 if d == axis else size for d, size in enumerate(shape)]).copy()
 
 
-def best(runs, *functions):
-    """The least processor time of each, taken in turn."""
+def best(runs, values, *functions):
+    """The least processor time of each, taken in turn; before each, the values are copied, so that caches are alike."""
     times = [[] for _ in functions]
     for _ in range(runs + 1):
         for function, each in zip(functions, times, strict=True):
+            values.copy()
             began = time.thread_time()
             function()
             each.append(time.thread_time() - began)
@@ -118,7 +119,7 @@ def main():
             others = {"before": before and (lambda v=values, n=lengths, a=axis: before.reverse(v, n, a))}
             others["ort"] = peer and peer(values, lengths, axis)
             functions = [lambda v=values, n=lengths, a=axis: kernel.reverse(v, n, a), *filter(None, others.values())]
-            ours, *theirs = best(options.runs, *functions)
+            ours, *theirs = best(options.runs, values, *functions)
             ratios = dict(
                 zip([other for other in others if others[other]], (each / ours for each in theirs), strict=True)
             )
@@ -127,7 +128,7 @@ def main():
             )
         print(row, flush=True)
     values = job((-1, 1), 1, (0,), "f4", options.elements)[0]
-    print(f"{'copy, f4':36}{best(options.runs, values.copy)[0] / values.size * 1e9:6.2f}")
+    print(f"{'copy, f4':36}{best(options.runs, values, values.copy)[0] / values.size * 1e9:6.2f}")
 
 
 if __name__ == "__main__":
