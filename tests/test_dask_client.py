@@ -1,7 +1,7 @@
 """The dask engine with a client that does everything here: what it asks the workers, and what it makes of answers."""
 
 import asyncio
-import itertools
+import functools
 import pickle
 import signal
 import threading
@@ -20,7 +20,10 @@ from distributed.scheduler import KilledWorker
 import revseq_cli
 from revseq_cli.ground import stopping
 from revseq_cli.ground.errors import EngineError, TensorIOError
+from revseq_cli.passes.arrangement import Arrangement
 from revseq_cli.passes.engines import cluster
+from revseq_cli.passes.engines.table import DASK
+from revseq_cli.passes.plan import Plan
 from revseq_cli.report.words import spelled
 
 ONE, TWO = "tcp://one:1", "tcp://two:2"
@@ -99,16 +102,27 @@ def results(*tasks):
 
 
 def failing(error):
-    def task():
-        raise error
+    return functools.partial(_raise, error)
 
-    return task
+
+def _raise(error):
+    raise error
+
+
+CALLS = []
+
+
+def call(result):
+    """Note the call; tasks pickle by their names."""
+    CALLS.append(result)
+    return result
 
 
 def test_the_first_block_is_rehearsed_on_every_worker(connected):
     client, _ = connected()
-    calls = itertools.count()
-    assert results(lambda: next(calls), lambda: "b") == [2, "b"]  # twice for the rehearsal
+    CALLS.clear()
+    assert results(functools.partial(call, "a"), functools.partial(call, "b")) == ["a", "b"]
+    assert CALLS == ["a", "a", "a", "b"]  # twice for the rehearsal
     assert [each for each in client.asked if each[1] == "_try_task"] == [(ONE, "_try_task"), (TWO, "_try_task")]
     first, second = client.keys
     assert first.startswith("revseq-block-000000-")
@@ -264,9 +278,89 @@ def test_a_block_that_is_given_up_is_not_waited_for(connected):
     assert future.cancelled()
 
 
-def test_what_is_sent_to_a_worker_pickles(connected):
+def test_a_task_reaches_a_worker_as_bytes(connected):
+    """Else the scheduler would unpickle every block, and pickle it again."""
     client, _ = connected()
     sent = []
-    client.submit = lambda *args, **options: (sent.append(pickle.dumps(args)), Here.submit(client, *args, **options))[1]
+    client.submit = lambda *args, **options: (sent.append(args), Here.submit(client, *args, **options))[1]
     assert results(int) == [0]
-    assert len(sent) == 1
+    [(_, task, _)] = sent
+    assert pickle.loads(task) is int
+
+
+# many blocks are few tasks
+
+
+def square(number):
+    return number * number
+
+
+def arrangement(blocks, elements):
+    plan = Plan((blocks * elements,), (elements,))
+    return Arrangement(plan, DASK, 1, 1 << 20, scheduler="tcp://here:1")
+
+
+@pytest.mark.parametrize(
+    ("blocks", "elements", "fewest", "most"),
+    [
+        (1, 4096, 1, 1),
+        (2, 4096, 2, 2),
+        (1024, 1 << 20, 64, 110),  # 4 GiB of FLOAT32: 16 blocks of 4 MiB make a task
+        (1024, 1 << 24, 1024, 1024),  # nor are blocks joined that are large themselves
+        (100_000, 4096, 391, 450),
+    ],
+)
+def test_many_blocks_are_few_tasks(connected, blocks, elements, fewest, most):
+    """They are planned and handed out while others are worked on: the client never remembers more than it says."""
+    client, _ = connected()
+    taken = []
+    done = total = held = 0
+
+    def tasks():
+        for i in range(blocks):
+            taken.append(i)
+            yield functools.partial(square, i)
+
+    with cluster.crew(arrangement(blocks, elements)) as workers:
+        for result in workers.results(tasks()):
+            total, done = total + result, done + 1
+            held = max(held, len(taken) - done)
+    assert (done, total) == (blocks, sum(map(square, range(blocks))))
+    assert fewest <= len(client.keys) <= most
+    assert held <= 4 * 256  # two tasks for each of two threads
+
+
+def test_blocks_that_carry_their_values_travel_one_by_one(connected):
+    """As those of a tensor in memory: a worker, and what passes it on, holds no more than one at a time."""
+    client, _ = connected()
+    with cluster.crew(arrangement(40, 4096)) as workers:
+        sizes = workers.results(functools.partial(len, bytes(1 << 20)) for _ in range(40))
+        assert list(sizes) == [1 << 20] * 40
+    assert len(client.keys) == 40
+
+
+def test_results_that_are_large_travel_one_by_one(connected):
+    """As chunks that a worker has encoded: it returns before it holds two, and what remains is handed out again."""
+    client, _ = connected()
+    returned = []
+    real = client.gather
+
+    async def gather(future, *, asynchronous):
+        returned.append(await real(future, asynchronous=asynchronous))
+        return returned[-1]
+
+    client.gather = gather
+    with cluster.crew(arrangement(600, 4096)) as workers:
+        found = [len(each) for each in workers.results(functools.partial(bytes, 1_000_000 + i) for i in range(600))]
+    assert sorted(found) == list(range(1_000_000, 1_000_600))
+    assert max(map(len, returned)) == 1
+    assert len(client.keys) == 600
+
+
+def test_an_error_inside_a_batch_ends_the_pass(connected):
+    connected({ONE: {}})
+    tasks = [functools.partial(square, i) for i in range(50)]
+    tasks[30] = failing(TensorIOError("no such file", where="x.npy"))
+    with cluster.crew(arrangement(50, 4096)) as workers, pytest.raises(TensorIOError) as caught:
+        list(workers.results(tasks))
+    assert (caught.value.found, caught.value.context) == ("no such file", f"on the worker {ONE}")

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of glibc's mallopt
 _LARGEST_KEPT = 1 << 25  # bytes; the highest threshold that glibc accepts
+_USUAL = 1 << 17  # bytes of both thresholds in glibc, if nothing else is said
+_SAID = "MALLOC_TRIM_THRESHOLD_"  # an environment variable of glibc's, which dask sets for its workers
 
 
 def keep_freed() -> None:
@@ -15,10 +22,25 @@ def keep_freed() -> None:
     By default glibc returns each array of some MiB to the system, which clears every page before the next array gets
     it: that took as long as the reversal. The process never keeps more than it had in use at once.
     """
+    _set(_LARGEST_KEPT, 1 << 30)
+
+
+@contextlib.contextmanager
+def keeping_freed() -> Iterator[None]:
+    """The same, inside the context, in a process that does other work too."""
+    keep_freed()
+    try:
+        yield
+    finally:
+        said = os.environ.get(_SAID, "")
+        _set(_USUAL, int(said) if said.isdecimal() else _USUAL)
+
+
+def _set(mmap_threshold: int, trim_threshold: int) -> None:
     if sys.platform == "linux":
         import ctypes  # costs 5 ms, and --help must not pay for it
 
         with contextlib.suppress(AttributeError, OSError):  # musl has no mallopt
             mallopt = ctypes.CDLL(None).mallopt
-            mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT)
-            mallopt(_TRIM_THRESHOLD, 1 << 30)
+            mallopt(_MMAP_THRESHOLD, mmap_threshold)
+            mallopt(_TRIM_THRESHOLD, trim_threshold)

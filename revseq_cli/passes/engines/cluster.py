@@ -10,6 +10,7 @@ import itertools
 import logging
 import multiprocessing
 import os
+import pickle
 import secrets
 import shutil
 import tempfile
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from revseq_cli.ground import allocator, stopping, system
 from revseq_cli.ground.errors import EngineError, RevseqError, UsageError, Words
 from revseq_cli.ground.processes import start_tracker, starting
-from revseq_cli.passes.engines.crew import Crew
+from revseq_cli.passes.engines.crew import Crew, batch_size
 from revseq_cli.passes.engines.threads import settle
 
 try:
@@ -48,7 +49,7 @@ _LONGEST_ALONE = 20.0  # without a worker; dask restarts one that died in less
 _LONGEST_CALL = 10.0  # to connect
 _LONGEST_START = 60.0  # for an answer, or for workers here to start
 _LONGEST_FAREWELL = 5.0  # to close; afterwards processes are killed
-_MOST_UNDER_WAY = 4096  # blocks that the scheduler knows at once, however many workers it has
+_MOST_UNDER_WAY = 4096  # tasks that the scheduler knows at once, however many workers it has
 # The versions that must be the same on every worker, as attributes that a worker can look up even without revseq.
 _PACKAGES = {"revseq": "revseq_cli:__version__", "NumPy": "numpy:__version__"}
 
@@ -56,8 +57,18 @@ _PACKAGES = {"revseq": "revseq_cli:__version__", "NumPy": "numpy:__version__"}
 @contextlib.contextmanager
 def crew(arrangement: Arrangement) -> Iterator[Crew]:
     """The workers of the scheduler, or of a cluster here, for one pass; the connection stays for the next one."""
-    workers = Pass(arrangement.scheduler, arrangement.workers)
-    yield Crew(workers.submit, workers.window, lambda pending: wait(pending, stopping.PATIENCE, FIRST_COMPLETED))
+    workers, plan = Pass(arrangement.scheduler, arrangement.workers), arrangement.plan
+
+    def size(given: int) -> int:
+        """One block, which each worker tries; it shows how much travels to a worker for a block."""
+        if not given:
+            return 1
+        return batch_size(plan.block_count - given, workers.threads(), plan.block_elements, workers.travels)
+
+    def attend(pending: set[Future[Any]]) -> None:
+        wait(pending, stopping.PATIENCE, FIRST_COMPLETED)
+
+    yield Crew(workers.submit, workers.window, attend, size)
 
 
 def watched(arrangement: Arrangement) -> str:
@@ -69,16 +80,18 @@ def _versions() -> dict[str, str]:
     return {package: resolve_name(name) for package, name in _PACKAGES.items()}
 
 
-def _do(task: Callable[[], Any], versions: dict[str, str], address: str = "") -> Any:  # noqa: ANN401 - the task's own
-    """Run one task on a worker, and return its result, or an error.
+def _do(task: bytes, versions: dict[str, str], address: str = "") -> Any:  # noqa: ANN401 - the task's own
+    """Run one pickled task on a worker, and return its result, or an error.
 
     The versions are compared here too, since a worker may have joined after `Pass` asked all of them. An error is
     returned and not raised: dask would log it there, and fails on tracebacks that it cannot pickle.
     """
     address = address or distributed.get_worker().address
     try:
-        here = _versions()
-        return task() if here == versions else _other_versions(address, here, versions)
+        if (here := _versions()) != versions:
+            return _other_versions(address, here, versions)
+        with allocator.keeping_freed():
+            return pickle.loads(task)()  # noqa: S301 - dask unpickles what it receives, too
     except RevseqError as e:
         e.context = e.context or f"on the worker {address}"
         return e
@@ -86,9 +99,7 @@ def _do(task: Callable[[], Any], versions: dict[str, str], address: str = "") ->
         return EngineError(f"the worker {address} failed: {type(e).__name__}: {str(e)[:200]}")
 
 
-async def _try_task(
-    task: Callable[[], Any], versions: dict[str, str], dask_worker: distributed.Worker
-) -> RevseqError | None:
+async def _try_task(task: bytes, versions: dict[str, str], dask_worker: distributed.Worker) -> RevseqError | None:
     """Run one task on a worker and return its error, or None; dask fills in the argument `dask_worker` by its name.
 
     A thread runs it, since dask's event loop would block the worker, and zarr in it.
@@ -123,8 +134,6 @@ def connected(scheduler: str, workers: int) -> Cluster:
     with contextlib.ExitStack() as stack:
         where = scheduler or stack.enter_context(_local(workers))
         client = stack.enter_context(_client(where))
-        if not scheduler:
-            _call(lambda: client.run(allocator.keep_freed))  # in processes that run nothing else
         stopping.ending.push(stack.pop_all())
     return Cluster(client, scheduler)
 
@@ -309,25 +318,35 @@ class Cluster:
 
 
 class Pass:
-    """The workers of one pass; before its first block, each of them has to show that it can do it."""
+    """The workers of one pass; before its first task, each of them has to show that it can do it.
+
+    `travels` is the number of bytes of the first task. Tasks travel pickled: the scheduler, which unpickles all that
+    passes through it but the results, then passes them on as they are.
+    """
 
     def __init__(self, scheduler: str, workers: int) -> None:
-        self._cluster, self._checked, self._versions = connected(scheduler, workers), False, _versions()
+        self._cluster, self.travels, self._versions = connected(scheduler, workers), 0, _versions()
+
+    def threads(self) -> int:
+        """How many threads the workers have now."""
+        return self._cluster.threads()
 
     def window(self) -> int:
-        """How many blocks may be under way: two for every thread, so that its next one is there in time."""
+        """How many tasks may be under way: two for every thread, so that its next one is there in time."""
         return min(max(2, 2 * self._cluster.threads()), _MOST_UNDER_WAY)
 
     def submit(self, task: Callable[[], Any]) -> Future[Any]:
-        """Give a block to any worker; if it dies, dask gives the block to another, which writes the same bytes."""
-        if not self._checked:
-            self._check_workers(task)
-            self._checked = True
+        """Give a task to any worker; if it dies, dask gives the task to another, which writes the same bytes."""
+        pickled = pickle.dumps(task)
+        if not self.travels:
+            self._check_workers(pickled)
+            self.travels = len(pickled)
         key = f"revseq-block-{next(self._cluster.numbers):06}-{self._cluster.run}"
-        return _RemoteResult(self._cluster, self._cluster.client.submit(_do, task, self._versions, key=key, pure=False))
+        future = self._cluster.client.submit(_do, pickled, self._versions, key=key, pure=False)
+        return _RemoteResult(self._cluster, future)
 
-    def _check_workers(self, task: Callable[[], Any]) -> None:
-        """EngineError for a worker with other versions, or one that cannot do the first block, as without the files."""
+    def _check_workers(self, task: bytes) -> None:
+        """EngineError for a worker with other versions, or one that cannot do the first task, as without the files."""
         while not self._cluster.threads():
             stopping.check()
             time.sleep(stopping.PATIENCE)

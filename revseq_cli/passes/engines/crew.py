@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import pickle
+import sys
+from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from revseq_cli.ground import allocator, stopping
@@ -19,6 +23,12 @@ _Result = TypeVar("_Result")
 
 # A hint where a worker died, perhaps out of memory.
 SMALLER = Words.of("try a smaller {}, or {}", memory="", engine="serial")
+# A batch has at most so many tasks and elements: then handing it out costs little beside its work, and doing it again,
+# should its worker die, costs little beside the pass.
+_MOST_TASKS, _MOST_ELEMENTS = 1 << 8, 1 << 24
+_MOST_TRAVELS = 1 << 18  # bytes of a batch's tasks, or of its results, where it has more than one
+_MOST_UNDER_WAY = 1 << 14  # tasks, which the parent remembers
+_ROUNDS = 3  # each worker gets no more than such a part of its share of what is left, so that all end together
 
 
 class Pool(Protocol):
@@ -34,32 +44,78 @@ class Pool(Protocol):
         """End them all."""
 
 
-class Crew(NamedTuple):
-    """Parallel workers: `submit` gives a task to one of them, `window` returns how many tasks may be under way now.
+@dataclass(frozen=True)
+class Batch:
+    """Tasks that a worker does one after another, where handing out costs much for each; it pickles if they do."""
 
-    `attend` waits for one of the pending tasks, for at most `stopping.PATIENCE`, so that signals are checked between.
+    tasks: tuple[Callable[[], Any], ...]
+
+    def __call__(self) -> list[Any]:
+        """The results of the first tasks, as many as may travel together, and at least one; the others remain to do."""
+        results, travels = [self.tasks[0]()], 0
+        for task in self.tasks[1:]:
+            travels += _weight(results[-1])
+            if travels > _MOST_TRAVELS:
+                break
+            results.append(task())
+        return results
+
+
+def _weight(result: object) -> int:
+    """How many bytes travel for a result, of which no array is copied to find out."""
+    arrays: list[pickle.PickleBuffer] = []
+    pickled = pickle.dumps(result, 5, buffer_callback=arrays.append)
+    return len(pickled) + sum(array.raw().nbytes for array in arrays)
+
+
+def batch_size(left: int, workers: int, elements: int, travels: int) -> int:
+    """How many of the tasks that are left make the next batch.
+
+    There are so many workers, the block of a task has so many elements, and so many bytes travel to a worker for it.
+    """
+    workers = max(1, workers)
+    shares = left // (_ROUNDS * workers), _MOST_UNDER_WAY // workers
+    return max(1, min(*shares, _MOST_TASKS, _MOST_ELEMENTS // max(1, elements), _MOST_TRAVELS // max(1, travels)))
+
+
+class Crew(NamedTuple):
+    """Parallel workers: `submit` gives a batch to one of them, `window` returns how many batches may be under way now.
+
+    `attend` waits for one of the pending batches, for at most `stopping.PATIENCE`, so that signals are checked between.
+    `size` returns how many tasks the next batch has, after so many that were handed out.
     """
 
-    submit: Callable[[Callable[[], Any]], Future[Any]]
+    submit: Callable[[Batch], Future[list[Any]]]
     window: Callable[[], int]
     attend: Callable[[set[Future[Any]]], object]
+    size: Callable[[int], int] = lambda _: 1
 
     def results(self, tasks: Iterable[Callable[[], _Result]]) -> Generator[_Result, None, None]:
-        """The result of each task, in the order in which they end; closing it cancels those under way."""
-        tasks = iter(tasks)
-        pending: set[Future[_Result]] = set()
+        """The result of each task, in the order in which their batches end; closing it cancels those under way."""
+        new, again = iter(tasks), deque[Any]()
+        pending: dict[Future[list[_Result]], Batch] = {}
+        given, most = 0, sys.maxsize
         try:
             while True:
-                more = max(0, self.window() - len(pending))
-                pending |= {self.submit(task) for task in itertools.islice(tasks, more)}
+                while len(pending) < self.window():
+                    size = min(self.size(given), most)
+                    first = [again.popleft() for _ in range(min(size, len(again)))]
+                    batch = Batch((*first, *itertools.islice(new, size - len(first))))
+                    if not batch.tasks:
+                        break
+                    pending[self.submit(batch)] = batch
+                    given += len(batch.tasks)
                 if not pending:
                     return
-                self.attend(pending)
+                self.attend(set(pending))
                 stopping.check()
-                ended = {future for future in pending if future.done()}
-                pending -= ended
+                ended = [future for future in pending if future.done()]
                 while ended:  # keeps no future, so that a scheduler forgets each result before the next tasks
-                    yield ended.pop().result()
+                    batch, done = pending.pop(ended[-1]), ended.pop().result()
+                    if left := batch.tasks[len(done) :]:
+                        again.extend(left)
+                        given, most = given - len(left), min(most, len(done))
+                    yield from done
         finally:
             for future in pending:
                 future.cancel()

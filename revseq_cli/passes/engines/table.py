@@ -49,9 +49,7 @@ SERIAL = Engine("serial", "serial", most=1)
 # More than four wait for Python's global lock: 4 GiB in memory took 3.2 s on 4 cores, 3.9 s on 8 and 4.3 s on 16.
 THREADS = Engine("threads", "threads", most=4, spare=1)
 PROCESSES = Engine("processes", "processes", travels=True)
-# dask's scheduler takes some milliseconds for each block: 4 GiB took 7.6 s in blocks of 8 MiB, and 5.7, 4.8 and 4.5 s
-# in blocks of 16, 32 and 64 MiB.
-DASK = Engine("dask", "cluster", block_bytes=1 << 26, encoded_bytes=1 << 26, travels=True, remote=True)
+DASK = Engine("dask", "cluster", travels=True, remote=True)
 
 ENGINES = {each.name: each for each in (SERIAL, THREADS, PROCESSES, DASK)}
 NAMES = (AUTO, *ENGINES)
