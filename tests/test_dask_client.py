@@ -305,8 +305,8 @@ def arrangement(blocks, elements):
     [
         (1, 4096, 1, 1),
         (2, 4096, 2, 2),
-        (1024, 1 << 20, 64, 110),  # 4 GiB of FLOAT32: 16 blocks of 4 MiB make a task
-        (1024, 1 << 24, 1024, 1024),  # nor are blocks joined that are large themselves
+        (1024, 1 << 20, 32, 50),  # 4 GiB of FLOAT32: 32 blocks of 4 MiB make a task
+        (100, 1 << 25, 100, 100),  # nor are blocks joined that are large themselves
         (100_000, 4096, 391, 450),
     ],
 )

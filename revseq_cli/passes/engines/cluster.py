@@ -18,7 +18,7 @@ import time
 import warnings
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidStateError, wait
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from revseq_cli.ground import allocator, stopping, system
 from revseq_cli.ground.errors import EngineError, RevseqError, UsageError, Words
@@ -27,11 +27,12 @@ from revseq_cli.passes.engines.crew import Crew, batch_size
 from revseq_cli.passes.engines.threads import settle
 
 try:
-    import dask
-    import distributed
-    from distributed.comm.addressing import parse_address, parse_host_port
-    from distributed.comm.registry import get_backend
-    from distributed.scheduler import KilledWorker
+    with allocator.uncollected():
+        import dask
+        import distributed
+        from distributed.comm.addressing import parse_address, parse_host_port
+        from distributed.comm.registry import get_backend
+        from distributed.scheduler import KilledWorker
 except ImportError:
     raise EngineError(
         "the engine dask needs the package dask", "dask.distributed", "pip install 'revseq-cli[dask]'"
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
     from revseq_cli.passes.arrangement import Arrangement
+    from revseq_cli.passes.plan import Plan
 
 _Result = TypeVar("_Result")
 # In seconds:
@@ -57,18 +59,8 @@ _PACKAGES = {"revseq": "revseq_cli:__version__", "NumPy": "numpy:__version__"}
 @contextlib.contextmanager
 def crew(arrangement: Arrangement) -> Iterator[Crew]:
     """The workers of the scheduler, or of a cluster here, for one pass; the connection stays for the next one."""
-    workers, plan = Pass(arrangement.scheduler, arrangement.workers), arrangement.plan
-
-    def size(given: int) -> int:
-        """One block, which each worker tries; it shows how much travels to a worker for a block."""
-        if not given:
-            return 1
-        return batch_size(plan.block_count - given, workers.threads(), plan.block_elements, workers.travels)
-
-    def attend(pending: set[Future[Any]]) -> None:
-        wait(pending, stopping.PATIENCE, FIRST_COMPLETED)
-
-    yield Crew(workers.submit, workers.window, attend, size)
+    workers = Pass(arrangement.scheduler, arrangement.workers)
+    yield Crew(workers.submit, workers.window, workers.attend, functools.partial(workers.size, arrangement.plan))
 
 
 def watched(arrangement: Arrangement) -> str:
@@ -287,11 +279,14 @@ class Cluster:
                 )
         return self._threads
 
-    def answer(self, question: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - whatever dask answers
-        """The result of a coroutine of dask's; Stopped after a signal, EngineError without scheduler or workers."""
-        future = asyncio.run_coroutine_threadsafe(question, self.client.loop.asyncio_loop)
+    def ask(self, question: Coroutine[Any, Any, Any]) -> Future[Any]:
+        """Begin a coroutine of dask's."""
+        return asyncio.run_coroutine_threadsafe(question, self.client.loop.asyncio_loop)
+
+    def answer(self, asked: Future[Any]) -> Any:  # noqa: ANN401 - whatever dask answers
+        """The result of what was asked; Stopped after a signal, EngineError without scheduler or workers."""
         with self._worded():
-            return _wait_for(future, self.threads)
+            return _wait_for(asked, self.threads)
 
     @contextlib.contextmanager
     def _worded(self) -> Iterator[None]:
@@ -320,30 +315,38 @@ class Cluster:
 class Pass:
     """The workers of one pass; before its first task, each of them has to show that it can do it.
 
-    `travels` is the number of bytes of the first task. Tasks travel pickled: the scheduler, which unpickles all that
-    passes through it but the results, then passes them on as they are.
+    Tasks are pickled here, so that the scheduler passes them on as bytes, and neither unpickles nor pickles them.
+    `_travels` is the size of the first.
     """
 
     def __init__(self, scheduler: str, workers: int) -> None:
-        self._cluster, self.travels, self._versions = connected(scheduler, workers), 0, _versions()
-
-    def threads(self) -> int:
-        """How many threads the workers have now."""
-        return self._cluster.threads()
+        self._cluster, self._versions, self._travels = connected(scheduler, workers), _versions(), 0
 
     def window(self) -> int:
         """How many tasks may be under way: two for every thread, so that its next one is there in time."""
         return min(max(2, 2 * self._cluster.threads()), _MOST_UNDER_WAY)
 
+    def size(self, plan: Plan, given: int) -> int:
+        """How many blocks make the next task, after so many; the first has one, which every worker tries."""
+        if not given:
+            return 1
+        return batch_size(plan.block_count - given, self._cluster.threads(), plan.block_elements, self._travels)
+
     def submit(self, task: Callable[[], Any]) -> Future[Any]:
         """Give a task to any worker; if it dies, dask gives the task to another, which writes the same bytes."""
         pickled = pickle.dumps(task)
-        if not self.travels:
+        if not self._travels:
             self._check_workers(pickled)
-            self.travels = len(pickled)
+            self._travels = len(pickled)
         key = f"revseq-block-{next(self._cluster.numbers):06}-{self._cluster.run}"
         future = self._cluster.client.submit(_do, pickled, self._versions, key=key, pure=False)
         return _RemoteResult(self._cluster, future)
+
+    def attend(self, pending: set[Future[_Result]]) -> None:
+        """Wait a moment for one of the pending tasks, and let results of some that ended come at once."""
+        ended = wait(pending, stopping.PATIENCE, FIRST_COMPLETED).done
+        for future in itertools.islice(ended, self._cluster.threads()):  # no more, since they may be large
+            cast("_RemoteResult", future).fetch()
 
     def _check_workers(self, task: bytes) -> None:
         """EngineError for a worker with other versions, or one that cannot do the first task, as without the files."""
@@ -365,27 +368,33 @@ class Pass:
 
     def _ask(self, function: Callable[..., Any], *arguments: object) -> dict[str, Any]:
         """The result of a function on each worker, or its error; workers that are gone are left out."""
-        run = self._cluster.client.run
-        answers = self._cluster.answer(run(function, *arguments, on_error="return", asynchronous=True))
+        question = self._cluster.client.run(function, *arguments, on_error="return", asynchronous=True)
+        answers = self._cluster.answer(self._cluster.ask(question))
         return {address: answer for address, answer in answers.items() if not _is_loss(answer)}
 
 
 class _RemoteResult(Future[Any]):
-    """A block under way; its result stays on the worker until `result` is called, so that they come one by one."""
+    """A task under way; its result stays on the worker until `fetch` or `result` is called: few come at once."""
 
     def __init__(self, cluster: Cluster, future: distributed.Future) -> None:
         super().__init__()
         self._cluster, self._future = cluster, future
+        self._coming: Future[Any] | None = None
         future.add_done_callback(self._end)
 
     def _end(self, _: distributed.Future) -> None:
         with contextlib.suppress(InvalidStateError):  # it was cancelled here
             self.set_result(None)
 
+    def fetch(self) -> Future[Any]:
+        """Ask for the result of the task, which has ended; dask makes one request of many."""
+        self._coming = self._coming or self._cluster.ask(self._cluster.client.gather(self._future, asynchronous=True))
+        return self._coming
+
     def result(self, timeout: float | None = None) -> Any:  # noqa: ANN401 - whatever the task gives
         """The result of the task; its error is raised."""
         super().result(timeout)
-        done = self._cluster.answer(self._cluster.client.gather(self._future, asynchronous=True))
+        done = self._cluster.answer(self.fetch())
         if isinstance(done, RevseqError):
             raise done
         return done

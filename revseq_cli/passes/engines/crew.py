@@ -23,12 +23,14 @@ _Result = TypeVar("_Result")
 
 # A hint where a worker died, perhaps out of memory.
 SMALLER = Words.of("try a smaller {}, or {}", memory="", engine="serial")
-# A batch has at most so many tasks and elements: then handing it out costs little beside its work, and doing it again,
-# should its worker die, costs little beside the pass.
-_MOST_TASKS, _MOST_ELEMENTS = 1 << 8, 1 << 24
+# A batch has at most so many tasks and elements: handing it out costs little beside its work, and doing it again where
+# its worker died costs little beside the pass.
+_MOST_TASKS, _MOST_ELEMENTS = 1 << 8, 1 << 25
 _MOST_TRAVELS = 1 << 18  # bytes of a batch's tasks, or of its results, where it has more than one
-_MOST_UNDER_WAY = 1 << 14  # tasks, which the parent remembers
-_ROUNDS = 3  # each worker gets no more than such a part of its share of what is left, so that all end together
+_MOST_REMEMBERED = 1 << 14  # tasks under way
+# The last batches are smaller, so that all workers end together: half a worker's share of what is left, but no less
+# than such a part of the largest batch, or handing them out would take longer than their work.
+_LEAST_PART = 8
 
 
 class Pool(Protocol):
@@ -74,8 +76,11 @@ def batch_size(left: int, workers: int, elements: int, travels: int) -> int:
     There are so many workers, the block of a task has so many elements, and so many bytes travel to a worker for it.
     """
     workers = max(1, workers)
-    shares = left // (_ROUNDS * workers), _MOST_UNDER_WAY // workers
-    return max(1, min(*shares, _MOST_TASKS, _MOST_ELEMENTS // max(1, elements), _MOST_TRAVELS // max(1, travels)))
+    most = min(
+        _MOST_TASKS, _MOST_REMEMBERED // workers, _MOST_ELEMENTS // max(1, elements), _MOST_TRAVELS // max(1, travels)
+    )
+    least = min(most // _LEAST_PART, -(-left // workers))
+    return max(1, min(most, max(least, left // (2 * workers))))
 
 
 class Crew(NamedTuple):
