@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import hypothesis
@@ -190,3 +191,17 @@ def done(revseq, tmp_path):
         return np.load(tmp_path / "y.npy")
 
     return run
+
+
+@pytest.fixture
+def roomy(tmp_path):
+    """A folder whose file system has sparse files of 100 TB: tmpfs has, ext4 has not."""
+    for parent in (tmp_path, "/dev/shm"):
+        with tempfile.TemporaryDirectory(dir=parent) as folder, open(f"{folder}/try", "wb") as f:
+            try:
+                f.truncate(10**14 + 10**6)
+            except OSError:
+                continue
+            yield Path(folder)
+            return
+    pytest.skip("no file system here has a sparse file of 100 TB")

@@ -111,7 +111,9 @@ JSON = {
     "run": _SCHEMA | _DESC | _REVERSED | {
         "plan": "with --dry-run, instead of the members about the output: blocks, block_bytes, read_bytes, write_bytes, "
         "engine, workers (null with a dask scheduler), memory (bytes), spooled (whether temporary files are needed) and, "
-        "with a dask scheduler, its address as scheduler",
+        "with a dask scheduler, its address as scheduler; where the tensor passes through a temporary file of its own size, since "
+        "lines are short runs of bytes, also run_bytes (of the runs that are then read and written) and direct_memory (the memory "
+        "in bytes with which there is none)",
     },
     "check": _SCHEMA | {
         "level": "the feature level, or all",

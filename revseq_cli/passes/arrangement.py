@@ -20,7 +20,7 @@ from revseq_cli.passes.engines.table import (
     THREADS,
     Engine,
 )
-from revseq_cli.passes.plan import Plan, make_plan
+from revseq_cli.passes.plan import COLUMN_BYTES, FEWEST_ROWS, Plan, Tiling, make_plan, make_tiling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,6 +36,9 @@ _WORTH_PROCESSES = 1 << 28
 _WORTH_PROCESSES_NOT_THREADS = 1 << 28 if system.FORKS else 1 << 30
 # Memory for each process: beside its blocks, it has some 5 MiB of its own.
 _PROCESS_BYTES = 16 << 20
+# Runs of fewer bytes are not read or written one by one, but through a temporary file, unless the tensor is small.
+_SHORT_RUN, _LONG_RUN = 1 << 13, 1 << 16
+_WORTH_TILES = 1 << 25
 # Bytes for an element that differs, beside its values: its index, the difference, and the tolerance.
 _DIFFERENT_BYTES = 64
 
@@ -69,7 +72,9 @@ class Arrangement(NamedTuple):
     """A plan, its engine and workers, and `need`, the most bytes that all workers together hold.
 
     `spooled` says that the tensor goes through temporary files, since the memory is too small for the chunks that its
-    lines cross. With a `scheduler`, which is its address, `need` is for each thread of its workers.
+    lines cross. With a `tiling` its lines go through one, since files would be read and written in runs that are too
+    short; `plan` has the tiling's blocks, and with `direct` bytes of memory there would be none. With a `scheduler`,
+    which is its address, `need` is for each thread of its workers.
     """
 
     plan: Plan
@@ -78,6 +83,8 @@ class Arrangement(NamedTuple):
     need: int
     spooled: bool = False
     scheduler: str = ""
+    tiling: Tiling | None = None
+    direct: int = 0
 
     @property
     def means(self) -> str:
@@ -176,7 +183,8 @@ def _within(
     if engine.travels:
         workers = min(workers, max(2, resources.memory // _PROCESS_BYTES))
     best = arranged(engine, workers, resources.memory // workers)
-    if not best.plan.is_cheap:  # a worker less costs less than that, and half of them more
+    # A worker less costs less than short runs or a temporary file, and half of them cost more.
+    if not best.plan.is_cheap or best.tiling or best.spooled:
         fitting = resources.memory // arranged(engine, 1, resources.memory).need
         if workers / 2 < fitting < workers:
             workers = fitting
@@ -211,12 +219,46 @@ def _reversal(
     chunks = [prod(each) for each in _chunks(values, other)]
     spooled = bool(other and chunks) and (plan.cuts_lines or plan.block_elements > most)
     if spooled:
-        plan = cut(values.sizes, job.axis, "C", grains_of(values.dtype, values.sizes), most, usual)
+        grains = grains_of(values.dtype, values.sizes, values.order)
+        plan = cut(values.sizes, job.axis, values.order, grains, most, usual)
+    in_files = spooled or bool(values.path and not chunks)
+    tiling, direct = None, 0
+    if other and not extra and in_files and _is_slow(plan, values):
+        direct = most
+        while _is_slow(cut(values.sizes, job.axis, values.order, grains, direct, usual), values):
+            direct += direct // 8 + 1
+        direct = workers * (int(direct * cost) + 2)
+        tiling, workers, cost = _tiled(job, engine, workers, share)
+        plan = tiling.blocks
     of_lengths = prod(job.lengths.chunks) * job.lengths.dtype.itemsize if job.lengths.chunks else 0
     # A chunk of the lengths is held twice, as it is read and decoded.
     need = max(int(max(plan.block_elements, *chunks, 0) * cost) + 1, 2 * of_lengths)
     workers = min(workers, plan.block_count)
-    return Arrangement(plan, engine, workers, need * workers, spooled)
+    return Arrangement(plan, engine, workers, need * workers, spooled, tiling=tiling, direct=direct)
+
+
+def _is_slow(plan: Plan, values: Source) -> bool:
+    """Whether a plan has files read in runs so short that a temporary file is faster."""
+    is_large = values.desc.total_bytes >= _WORTH_TILES and plan.block_count > 1
+    return is_large and plan.run(values.order) * values.dtype.itemsize < _SHORT_RUN
+
+
+def _tiled(job: Job, engine: Engine, workers: int, share: int) -> tuple[Tiling, int, float]:
+    """The tiling, the workers, and the bytes for an element; workers are fewer where that makes short runs longer."""
+    values, item_size = job.values, job.values.dtype.itemsize
+    # A block is held once less than others: there is no scratch but for a stripe.
+    cost = (_copies(engine, values) - 1) * item_size + COLUMN_BYTES / FEWEST_ROWS
+    while True:
+        most = max(1, int((share - 1) / cost))
+        elements = min(most, engine.block_bytes // item_size)
+        tiling = make_tiling(values.sizes, job.axis, most_elements=elements, order=values.order)
+        while elements < most and tiling.run * item_size < _LONG_RUN:
+            elements = min(most, 2 * elements)
+            tiling = make_tiling(values.sizes, job.axis, most_elements=elements, order=values.order)
+        if workers == 1 or tiling.run * item_size >= _LONG_RUN:
+            return tiling, workers, cost
+        share = share * workers // (workers - 1)
+        workers -= 1
 
 
 def _elementwise(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
-from math import prod
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from math import isqrt, prod
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from revseq_cli.formats.regions import Region
 
@@ -63,6 +63,15 @@ class Plan:
         """Whether lines are cut, since a whole one is too large for a block."""
         return self.axis is not None and self.extents[self.axis] < self.sizes[self.axis]
 
+    def run(self, order: str) -> int:
+        """The number of a block's elements that lie one after another in the memory order `order`."""
+        run = 1
+        for d in reversed(_slowest_first(self.sizes, order)):
+            run *= self.extents[d]
+            if self.extents[d] < self.sizes[d]:
+                break
+        return run
+
 
 def make_plan(
     sizes: tuple[int, ...], axis: int | None, *, most_elements: int, grain: tuple[int, ...], order: str = "C"
@@ -73,11 +82,80 @@ def make_plan(
     "C" or "F". No block is smaller than one grain in each dimension, and so it may have more than `most_elements`.
     """
     extents = [max(1, size) for size in sizes]
-    slowest_first = range(len(sizes)) if order == "C" else reversed(range(len(sizes)))
-    for d in itertools.chain((d for d in slowest_first if d != axis), [] if axis is None else [axis]):
-        others = prod(extents) // extents[d]
-        steps = most_elements // (others * grain[d])
+    others = (d for d in _slowest_first(sizes, order) if d != axis)
+    for d in itertools.chain(others, [] if axis is None else [axis]):
+        across = prod(extents) // extents[d]
+        steps = most_elements // (across * grain[d])
         extents[d] = min(extents[d], max(1, steps) * grain[d])
         if steps:
             break
     return Plan(sizes, tuple(extents), axis)
+
+
+def _slowest_first(sizes: tuple[int, ...], order: str) -> Sequence[int]:
+    return range(len(sizes)) if order == "C" else range(len(sizes))[::-1]
+
+
+# Bytes for a column of a tiling: its length, and indices that sort it. A block has at least so many rows, since each
+# sorts its columns anew; and a stripe of whole lines has at most such a part of a block's elements.
+COLUMN_BYTES, FEWEST_ROWS, _STRIPE_PART = 64, 16, 4
+
+
+class Tiling(NamedTuple):
+    """How a tensor passes through a temporary file, seen as columns along its axis, and rows across them.
+
+    `panels` have whole columns; those of a panel are sorted, and are stripes of `width` columns in the file. `blocks`
+    are rows of a panel: each is read at once and written as tiles, which are its parts of the stripes; then each is
+    read from tiles and written at once.
+    """
+
+    panels: Plan
+    blocks: Plan
+    width: int
+    order: str
+
+    @property
+    def run(self) -> int:
+        """The elements that are read or written as one run: of a tile, or, if they are fewer, of input and output."""
+        return min(self.width * self._rows, self.blocks.run(self.order))
+
+    @property
+    def most_read(self) -> int:
+        """The most elements that are read of the temporary file, whatever the lengths are.
+
+        A block reads of each stripe the rows that move into it, which are more than its own by the difference between
+        the longest and the shortest length. Since columns are sorted, these differences add up to one line for each
+        block. Where lengths end, a block reads its own rows, too.
+        """
+        rows, size = self._rows, self.panels.block_elements // self._columns
+        count = -(-size // rows)
+        again = (count + 1) * self.width * (size + count) if self.width > 1 else 0
+        return self.panels.block_count * (self._columns * (size + 3 * rows) + again)
+
+    @property
+    def _rows(self) -> int:
+        return self.blocks.extents[self.blocks.axis or 0]
+
+    @property
+    def _columns(self) -> int:
+        return self.blocks.block_elements // self._rows
+
+
+def make_tiling(sizes: tuple[int, ...], axis: int, *, most_elements: int, order: str = "C") -> Tiling:
+    """The tiling with blocks of at most `most_elements`, whose runs are as long in the file as in input and output.
+
+    A tile has `rows * width` elements, a row of a block has `most_elements / rows`, and `width` is a constant.
+    """
+    width = max(1, most_elements // _STRIPE_PART // max(1, sizes[axis]))
+    columns = max(1, min(isqrt(most_elements * width), most_elements // FEWEST_ROWS))
+    plan = make_plan(sizes, axis, most_elements=columns * sizes[axis], grain=(1,) * len(sizes), order=order)
+    panels = replace(plan, extents=tuple(map(_even, sizes, plan.extents)))
+    columns = panels.block_elements // panels.extents[axis]
+    rows = min(max(1, most_elements // columns), panels.extents[axis])
+    extents = tuple(rows if d == axis else extent for d, extent in enumerate(panels.extents))
+    return Tiling(panels, Plan(sizes, extents, axis), min(width, columns), order)
+
+
+def _even(size: int, extent: int) -> int:
+    """About the same extent, of which a dimension of that size has a whole number, or nearly so."""
+    return max(1, -(-size // max(1, round(size / extent))))

@@ -16,6 +16,7 @@ from revseq_cli.operator import kernel
 from revseq_cli.passes.arrangement import Arrangement, Resources, arrange
 from revseq_cli.passes.copying import move, spooled
 from revseq_cli.passes.tasks import UNTRUE_HINT, Block, Task, deliver_all, lengths_of
+from revseq_cli.passes.tiling import tiled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from revseq_cli.formats.regions import Region
     from revseq_cli.passes.assembly import Job
     from revseq_cli.passes.plan import Plan
+
+    # What reverses a block, and the tickets that it reads, of which the lengths are the last; and these for any block.
+    Step = tuple[Callable[..., NDArray[Any]], tuple[Ticket, ...]]
+    Steps = Callable[[Region], Step]
 
 
 @dataclass(frozen=True)
@@ -72,8 +77,8 @@ class ReverseCut:
 class Reversed(Source):
     """The output of a job, computed where it is read: of a region of whole lines at once, of parts of lines as cut."""
 
-    def __init__(self, job: Job) -> None:
-        self.job = job
+    def __init__(self, job: Job, steps: Steps | None = None) -> None:
+        self.job, self._steps = job, steps or steps_of(job)
         values = job.values
         self.name, self.dtype, self.sizes, self.order = values.name, values.dtype, values.sizes, values.order
         self.storage, self.chunks, self.encoded = values.storage, values.chunks, values.encoded
@@ -81,7 +86,7 @@ class Reversed(Source):
 
     def ticket(self, region: Region) -> Ticket:
         """A ticket that reads what the region needs, and reverses."""
-        return Computed(*_step(self.job, region))
+        return Computed(*self._steps(region))
 
     def recheck(self) -> None:
         """TensorIOError if a file of the job is not as it was."""
@@ -124,11 +129,14 @@ def reverse(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int]
 
     `done` gets the number of elements of each block.
     """
-    with at_hand(job, sink.beside, arrangement, holds_lengths=not sink.beside) as ready:
+    with (
+        at_hand(job, sink.beside, arrangement, holds_lengths=not sink.beside) as ready,
+        _prepared(ready, sink.beside, arrangement) as steps,
+    ):
         if not (arrangement.spooled and sink.chunks):
-            return deliver_all(_reversals(ready, arrangement.plan, sink), sink, arrangement, done)
+            return deliver_all(_reversals(job, steps, arrangement.plan, sink), sink, arrangement, done)
         with create_scratch(sink.beside, ready.values) as turned:
-            clamped = deliver_all(_reversals(ready, arrangement.plan, turned), turned, arrangement, done)
+            clamped = deliver_all(_reversals(job, steps, arrangement.plan, turned), turned, arrangement, done)
             move(turned.written(), sink, arrangement)
         return clamped
 
@@ -152,8 +160,9 @@ def verify(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int],
     with (
         at_hand(job, sink.beside, arrangement) as ready,
         spooled(written, sink.beside, arrangement) as turned,
+        _prepared(replace(ready, values=turned), sink.beside, arrangement) as steps,
     ):
-        again = Reversed(replace(ready, values=turned))
+        again = Reversed(replace(ready, values=turned), steps)
         found = compared(again, ready.values, None, 1, arrangement, done)
     if found.count:
         raise EngineError(
@@ -184,18 +193,32 @@ def at_hand(job: Job, beside: str, arrangement: Arrangement, *, holds_lengths: b
         yield replace(job, values=values, lengths=lengths)
 
 
-def _step(job: Job, region: Region) -> tuple[Callable[..., NDArray[Any]], tuple[Ticket, ...]]:
-    """The step that reverses a region, and the tickets that it takes."""
-    lengths = job.lengths.ticket(lengths_of(region, job.axis))
-    part = region[job.axis]
-    if part.stop - part.start < job.values.sizes[job.axis]:
-        return ReverseCut(job.values, job.axis, region), (lengths,)
-    return Reverse(job.axis), (job.values.ticket(region), lengths)
+@contextlib.contextmanager
+def _prepared(job: Job, beside: str, arrangement: Arrangement) -> Iterator[Steps]:
+    """The steps of a job, which is now written in tiles next to the file `beside` if the arrangement has a tiling."""
+    if not arrangement.tiling:
+        yield steps_of(job)
+        return
+    with tiled(job, beside, arrangement, arrangement.tiling) as step:
+        yield lambda region: (step(region), (job.lengths.ticket(lengths_of(region, job.axis)),))
 
 
-def _reversals(job: Job, plan: Plan, sink: Sink) -> Iterator[Task]:
+def steps_of(job: Job) -> Steps:
+    """The steps that read the files of the job itself."""
+
+    def step(region: Region) -> Step:
+        lengths = job.lengths.ticket(lengths_of(region, job.axis))
+        part = region[job.axis]
+        if part.stop - part.start < job.values.sizes[job.axis]:
+            return ReverseCut(job.values, job.axis, region), (lengths,)
+        return Reverse(job.axis), (job.values.ticket(region), lengths)
+
+    return step
+
+
+def _reversals(job: Job, steps: Steps, plan: Plan, sink: Sink) -> Iterator[Task]:
     """The tasks that reverse by the lengths into the sink, one for each block."""
     for region in plan:
-        step, tickets = _step(job, region)
+        step, tickets = steps(region)
         counting = Counting(step, job.counted_lengths(region), job.values.sizes[job.axis])
         yield Task(counting, tickets, region, sink.outlet(region))

@@ -16,6 +16,7 @@ from revseq_cli.report.results import (
     difference_of,
     first_differences,
     statistics_of,
+    traffic,
 )
 from revseq_cli.report.words import message, options_json, spelled
 from revseq_cli.texts import dxdispatch
@@ -64,15 +65,18 @@ def export(done: Exported) -> str:
 
 def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrangement) -> str:
     """The report of `run --dry-run`; memory and block sizes are in bytes."""
+    read, written = traffic(values, lengths, arrangement)
+    tiling = arrangement.tiling
     plan = {
         "blocks": arrangement.plan.block_count,
         "block_bytes": arrangement.plan.block_elements * values.data_type.size,
-        "read_bytes": values.total_bytes + lengths.total_bytes,
-        "write_bytes": values.total_bytes,
+        "read_bytes": read,
+        "write_bytes": written,
         "engine": arrangement.engine.name,
         "workers": None if arrangement.scheduler else arrangement.workers,
         "memory": arrangement.need,
-        "spooled": arrangement.spooled,
+        "spooled": arrangement.spooled or tiling is not None,
+        **({"run_bytes": tiling.run * values.data_type.size, "direct_memory": arrangement.direct} if tiling else {}),
         **({"scheduler": arrangement.scheduler} if arrangement.scheduler else {}),
     }
     return _as_json({**_job_json(values, lengths, axis), "plan": plan})

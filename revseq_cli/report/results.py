@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from revseq_cli.ground.tensors import TensorDesc
     from revseq_cli.operator.kernel import LengthCounts
     from revseq_cli.operator.spec import Constraint, FeatureLevel
+    from revseq_cli.passes.arrangement import Arrangement
     from revseq_cli.passes.differences import Differences
     from revseq_cli.passes.exports import Exported
     from revseq_cli.passes.statistics import Statistics
@@ -112,3 +113,12 @@ def difference_of(finding: Finding) -> dict[str, Any]:
     index, found, expected = first_differences(differences)[0]
     element = {"index": index, "line": finding.wrong_line, "found": found, "expected": expected}
     return {**element, "count": differences.count, "total": differences.total}
+
+
+def traffic(values: TensorDesc, lengths: TensorDesc, arrangement: Arrangement) -> tuple[int, int]:
+    """The bytes that are read and written, at most: more than once where the tensor passes through a temporary file."""
+    read, written = values.total_bytes + lengths.total_bytes, values.total_bytes
+    if arrangement.tiling:
+        read += arrangement.tiling.most_read * values.data_type.size
+        written += values.total_bytes
+    return read, written

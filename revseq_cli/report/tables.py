@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from revseq_cli.ground import minifloats
-from revseq_cli.ground.errors import RevseqError, listed, printable
+from revseq_cli.ground.errors import RevseqError, Words, listed, printable
 from revseq_cli.ground.tensors import braced
 from revseq_cli.report import layout, view
 from revseq_cli.report.results import (
@@ -18,6 +18,7 @@ from revseq_cli.report.results import (
     difference_of,
     first_differences,
     statistics_of,
+    traffic,
 )
 from revseq_cli.report.words import spelled
 from revseq_cli.texts import dxdispatch, literals
@@ -111,20 +112,29 @@ def _places(found: Differences, total: int) -> str:
 
 def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrangement) -> str:
     """The text of `run --dry-run`; -v prints it, too."""
-    plan = arrangement.plan
+    plan, tiling = arrangement.plan, arrangement.tiling
     cut = ", lines are cut" if plan.cuts_lines else ""
     spooled = ", through temporary files" if arrangement.spooled else ""
     block = plan.block_elements * values.data_type.size
-    return "\n".join(
-        [
-            f"InputTensor            {values}, {values.total_bytes:,} bytes",
-            f"SequenceLengthsTensor  {lengths}, {lengths.total_bytes:,} bytes",
-            f"Axis                   {axis_text(values, axis)}",
-            f"blocks                 {plan.block_count:,} of {block:,} bytes{cut}{spooled}",
-            f"bytes                  {values.total_bytes + lengths.total_bytes:,} read, {values.total_bytes:,} written",
-            f"engine                 {printable(arrangement.means)}",
+    lines = [
+        f"InputTensor            {values}, {values.total_bytes:,} bytes",
+        f"SequenceLengthsTensor  {lengths}, {lengths.total_bytes:,} bytes",
+        f"Axis                   {axis_text(values, axis)}",
+        f"blocks                 {plan.block_count:,} of {block:,} bytes{cut}{spooled}",
+    ]
+    if tiling:
+        run, enough = tiling.run * values.data_type.size, spelled(Words.of("{}", memory=arrangement.direct))
+        lines += [
+            f"temporary file         {values.total_bytes:,} bytes; none with {enough}",
+            f"passes                 2, in runs of {run:,} bytes",
         ]
-    )
+    read, written = traffic(values, lengths, arrangement)
+    most = "at most " if tiling else ""
+    lines += [
+        f"bytes                  {most}{read:,} read, {written:,} written",
+        f"engine                 {printable(arrangement.means)}",
+    ]
+    return "\n".join(lines)
 
 
 def export(done: Exported) -> str:

@@ -113,8 +113,6 @@ class Hdf5Sink(FileSink):
 
     held = True
 
-    held = True
-
     def __init__(self, file: NewFile, making: _Making) -> None:
         super().__init__(file)
         self._making = making

@@ -1,0 +1,358 @@
+"""Tensors that pass through a temporary file, since lines along the first axis are short runs of every row."""
+
+import errno
+import json
+import os
+import tracemalloc
+from math import prod
+
+import h5py
+import numpy as np
+import oracle
+import pytest
+import safetensors.numpy
+import zarr
+from folders import names
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import expected
+from tensor_files import held
+
+from revseq_cli.formats import references, registry
+from revseq_cli.formats.held import HeldSink
+from revseq_cli.formats.storage import positioned
+from revseq_cli.ground.errors import TensorIOError
+from revseq_cli.ground.tensors import DataType
+from revseq_cli.passes import arrangement, reversal
+from revseq_cli.passes.arrangement import Arrangement, Resources, arrange
+from revseq_cli.passes.assembly import Job, Request
+from revseq_cli.passes.engines.table import SERIAL
+from revseq_cli.passes.jobs import load
+from revseq_cli.passes.plan import make_tiling
+
+
+@pytest.fixture
+def any_size(monkeypatch):
+    """Small tensors go through tiles, too, wherever their runs are short."""
+    monkeypatch.setattr(arrangement, "_WORTH_TILES", 0)
+
+
+def tensors(shape, axis, dtype="f4", order="C", most=None):
+    """Random bits, and lengths of which some are 0 and some beyond the axis."""
+    rng = np.random.default_rng(prod(shape))
+    values = rng.integers(0, 256, (*shape, np.dtype(dtype).itemsize), np.uint8).view(dtype)[..., 0].copy(order)
+    most = shape[axis] + 3 if most is None else most
+    return values, rng.integers(0, most, (*shape[:axis], 1, *shape[axis + 1 :])).astype(np.uint32)
+
+
+# The plan
+
+
+@st.composite
+def tilings(draw):
+    sizes = tuple(draw(st.lists(st.integers(1, 40), min_size=1, max_size=4)))
+    axis = draw(st.integers(0, len(sizes) - 1))
+    most = draw(st.integers(1, 5000))
+    return most, make_tiling(sizes, axis, most_elements=most, order=draw(st.sampled_from("CF")))
+
+
+@given(tilings())
+def test_blocks_are_parts_of_panels(case):
+    most, (panels, blocks, width, _) = case
+    assert panels.extents[panels.axis] == max(1, panels.sizes[panels.axis])
+    assert [
+        (a, b)
+        for d, (a, b) in enumerate(zip(panels.extents, blocks.extents, strict=True))
+        if d != panels.axis and a != b
+    ] == []
+    assert blocks.block_elements <= max(most, panels.block_elements // panels.extents[panels.axis])
+    columns = blocks.block_elements // blocks.extents[blocks.axis]
+    assert columns <= max(1, most)
+    assert 1 <= width <= columns
+    assert width == 1 or width * panels.sizes[panels.axis] <= most // 4
+
+
+def test_runs_are_as_long_in_the_temporary_file_as_in_the_others():
+    found = make_tiling((1 << 16, 1 << 16), 0, most_elements=1 << 22)
+    rows, columns = found.blocks.extents
+    assert found.run == min(rows * found.width, columns)
+    assert 1 / 2 <= rows * found.width / columns <= 2
+    # Rows that are shorter are taken whole, and follow each other.
+    assert make_tiling((1 << 16, 100), 0, most_elements=1 << 20).panels.extents == (1 << 16, 100)
+    # The last panel is about as wide as the others.
+    assert make_tiling((1 << 16, 10_000), 0, most_elements=1 << 22).panels.extents == (1 << 16, 10_000)
+    assert make_tiling((1 << 16, 20_000), 0, most_elements=1 << 22).panels.extents == (1 << 16, 10_000)
+
+
+# The pass
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_any_tiling_gives_the_same(tmp_path_factory, data):
+    shape = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=4)))
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    order = data.draw(st.sampled_from("CF"))
+    values, lengths = tensors(
+        shape, axis, data.draw(st.sampled_from(["u1", ">i2", "f4", "f8", "c16"])), order, data.draw(st.integers(1, 12))
+    )
+    job = Job(held(values), held(lengths.astype(data.draw(st.sampled_from(["u4", "u8"])))), axis)
+    tiling = make_tiling(
+        shape, axis, most_elements=data.draw(st.integers(1, 200)), order=data.draw(st.sampled_from("CF"))
+    )
+    tiling = tiling._replace(width=data.draw(st.integers(1, 12)))
+    found = Arrangement(tiling.blocks, SERIAL, 1, 0, tiling=tiling)
+    folder = tmp_path_factory.mktemp("tiles")
+    with HeldSink(job.values) as sink:
+        sink.beside = str(folder / "y.npy")
+        assert reversal.reverse(job, sink, found) == (lengths > shape[axis]).sum()
+        assert oracle.same_bits(sink.values, oracle.reverse(values, lengths, axis))
+        reversal.verify(job, sink, found)
+        bytes_of = sink.values.reshape(-1).view(np.uint8)
+        bytes_of[data.draw(st.integers(0, bytes_of.size - 1))] ^= 1
+        with pytest.raises(reversal.EngineError, match="does not reverse to the input"):
+            reversal.verify(job, sink, found)
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("data_type", DataType, ids=lambda each: each.name)
+def test_all_data_types(tmp_path, any_size, data_type):
+    values = oracle.random_values(np.random.default_rng(1), (300, 17), data_type)
+    lengths = np.random.default_rng(2).integers(0, 310, (1, 17)).astype(np.uint32)
+    like = held(values)
+    with registry.create_sink(references.Reference.file(str(tmp_path / "x.npy")), like, overwrite=False) as sink:
+        sink.receive(sink.outlet().deliver((slice(0, 300), slice(0, 17)), values))
+        source = sink.written()
+        job = Job(source, held(lengths), 0)
+        out = registry.create_sink(references.Reference.file(str(tmp_path / "y.npy")), source, overwrite=False)
+        found = arrange(job, Resources("serial", 1, 8000), out)
+        assert found.tiling
+        with out:
+            reversal.reverse(job, out, found)
+            assert oracle.same_bits(out.written().read(), oracle.reverse(values, lengths, 0))
+
+
+SOURCES = [".npy", "F.npy", ".h5", "chunked.h5", ".npz", ".safetensors", ".zarr"]
+CASES = [
+    *((kind, ".npy", engine) for kind in SOURCES for engine in ("serial", "threads")),
+    *((kind, ".npy", "processes") for kind in (".npy", "chunked.h5")),
+    *((".npy", target, "threads") for target in (".h5", ".npz", ".safetensors", ".json")),
+    ("chunked.h5", ".h5", "threads"),
+    (".zarr", ".zarr", "threads"),
+]
+
+
+def make(folder, values, lengths, kind):
+    """The input in a format, in small chunks where it has some; its name."""
+    path = folder / f"x{kind}"
+    if kind.endswith(".npy"):
+        np.save(path, values.copy("F" if kind[0] == "F" else "C"))
+    elif kind.endswith(".h5"):
+        with h5py.File(path, "w") as f:
+            f.create_dataset("x", data=values, chunks=(64, 8) if kind[0] == "c" else None)
+    elif kind == ".zarr":
+        zarr.create_array(path, data=values, chunks=(64, 8))
+    elif kind == ".npz":
+        np.savez(path, x=values)
+    else:
+        safetensors.numpy.save_file({"x": values}, path)
+    np.save(folder / "n.npy", lengths)
+    return path.name
+
+
+@pytest.mark.parametrize(("kind", "target", "engine"), CASES)
+def test_formats_and_engines(tmp_path, any_size, kind, target, engine):
+    axis = 1 if kind == "F.npy" else 0
+    values, lengths = tensors((40, 600) if axis else (600, 40), axis, "i4")
+    name = make(tmp_path, values, lengths, kind)
+    job = load(Request(str(tmp_path / name), str(tmp_path / "n.npy"), axis))
+    sink = registry.create_sink(references.Reference.file(str(tmp_path / f"y{target}")), job.values, overwrite=False)
+    found = arrange(job, Resources(engine, 2, 60_000), sink)
+    assert found.need <= 60_000
+    assert found.tiling
+    assert found.plan.block_count > 2
+    with sink:
+        assert reversal.reverse(job, sink, found) == (lengths > 600).sum()
+        reversal.verify(job, sink, found)
+    assert names(tmp_path) == {name, "n.npy", f"y{target}"}
+    back = load(Request(str(tmp_path / f"y{target}"), str(tmp_path / "n.npy"), axis)).values.read()
+    assert oracle.same_bits(back, expected(values, lengths, axis))
+
+
+def test_one_length_for_each_index_of_a_batch_axis(tmp_path, any_size):
+    values, _ = tensors((500, 4, 30), 0)
+    np.save(tmp_path / "x.npy", values)
+    np.save(tmp_path / "n.npy", np.array([3, 501, 0, 250], np.uint32))
+    job = load(Request(str(tmp_path / "x.npy"), str(tmp_path / "n.npy"), 0, batch_axis=1))
+    sink = registry.create_sink(references.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=False)
+    found = arrange(job, Resources("threads", 2, 60_000), sink)
+    assert found.tiling
+    with sink:
+        assert reversal.reverse(job, sink, found) == 1
+    lengths = np.array([3, 501, 0, 250]).reshape(1, 4, 1)
+    assert oracle.same_bits(np.load(tmp_path / "y.npy"), expected(values, lengths, 0))
+
+
+# Where
+
+
+def tall(tmp_path, shape, axis=0, dtype="u4"):
+    """A job whose values take no room on the disk."""
+    np.lib.format.open_memmap(tmp_path / "x.npy", "w+", dtype, shape)
+    np.save(tmp_path / "n.npy", np.ones((*shape[:axis], 1, *shape[axis + 1 :]), np.uint32))
+    job = load(Request(str(tmp_path / "x.npy"), str(tmp_path / "n.npy"), axis))
+    sink = registry.create_sink(references.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=False)
+    return lambda memory, sink=sink: arrange(job, Resources("threads", 2, memory), sink)
+
+
+def test_only_where_runs_are_short(tmp_path):
+    arranged = tall(tmp_path, (1 << 14, 1 << 10))
+    few = arranged(1 << 23)
+    assert few.tiling
+    assert few.need <= 1 << 23
+    # The memory that the error and the plan name is enough, and not much more than that.
+    assert not arranged(few.direct).tiling
+    assert arranged(few.direct * 3 // 4).tiling
+    assert not arranged(1 << 23, None).tiling  # what is printed is held in memory
+    assert not tall(tmp_path, (1 << 10, 1 << 14), 1)(1 << 23).tiling  # lines are runs
+    assert not tall(tmp_path, (1 << 24,))(1 << 23).tiling  # a single line, which is cut
+    assert not tall(tmp_path, (1 << 10, 1 << 10))(1 << 18).tiling  # a small tensor
+
+
+def test_fewer_workers_where_that_makes_runs_longer(tmp_path):
+    arranged = tall(tmp_path, (1 << 15, 1 << 10))
+    assert (arranged(1 << 23).workers, arranged(1 << 28).workers) == (1, 3)
+
+
+@pytest.mark.parametrize("most", [1, 40, 300, 900])
+def test_what_is_read_is_at_most_what_the_plan_says(tmp_path, monkeypatch, any_size, most):
+    values, lengths = tensors((600, 70), 0, most=most)
+    np.save(tmp_path / "x.npy", values)
+    np.save(tmp_path / "n.npy", lengths)
+    job = load(Request(str(tmp_path / "x.npy"), str(tmp_path / "n.npy"), 0))
+    sink = registry.create_sink(references.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=False)
+    found = arrange(job, Resources("serial", 1, 30_000), sink)
+    counts, read_into = [], positioned.read_into
+    monkeypatch.setattr(
+        positioned, "read_into", lambda fd, buffer, *rest: (counts.append(len(buffer)), read_into(fd, buffer, *rest))
+    )
+    with sink:
+        reversal.reverse(job, sink, found)
+    assert (
+        values.nbytes
+        <= sum(counts) - values.nbytes
+        <= found.tiling.most_read * 4 + lengths.nbytes * 2 * found.plan.block_count
+    )
+
+
+def test_the_memory_of_an_arrangement_is_what_a_pass_takes(tmp_path):
+    values, lengths = tensors((1 << 14, 1 << 10), 0)
+    np.save(tmp_path / "x.npy", values)
+    np.save(tmp_path / "n.npy", lengths)
+    del values
+    job = load(Request(str(tmp_path / "x.npy"), str(tmp_path / "n.npy"), 0))
+    sink = registry.create_sink(references.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=False)
+    found = arrange(job, Resources("serial", 1, 8 << 20), sink)
+    assert found.tiling
+    with sink:
+        tracemalloc.start()
+        try:
+            reversal.reverse(job, sink, found)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak <= found.need
+
+
+# Through the command
+
+JOB = ("run", "x.npy", "n.npy", "--axis", 0, "-o", "y.npy", "--memory", "60K")
+AT_ANY_SIZE = "from revseq_cli.passes import arrangement; arrangement._WORTH_TILES = 0"
+
+
+@pytest.fixture
+def small(tmp_path):
+    values, lengths = tensors((600, 40), 0)
+    np.save(tmp_path / "x.npy", values)
+    np.save(tmp_path / "n.npy", lengths)
+    return tmp_path
+
+
+def test_16_gib_in_64_mib_on_paper(revseq, roomy):
+    for name, dtype, shape in (("x.npy", "<f4", (1 << 16, 1 << 16)), ("n.npy", "<u4", (1, 1 << 16))):
+        with open(roomy / name, "wb") as f:
+            np.lib.format.write_array_header_1_0(f, {"descr": dtype, "fortran_order": False, "shape": shape})
+            f.truncate(f.tell() + prod(shape) * 4)
+    job = (
+        "run",
+        "x.npy",
+        "n.npy",
+        "--axis",
+        0,
+        "-o",
+        "y.npy",
+        "--memory",
+        "64MiB",
+        "--feature-level",
+        "none",
+        "--dry-run",
+    )
+    plan = json.loads(revseq(*job, "--json", cwd=roomy).ok().out)["plan"]
+    assert plan["memory"] <= 64 << 20
+    assert plan["write_bytes"] == 2 * 16 << 30
+    assert plan["read_bytes"] <= 2.3 * (16 << 30)
+    assert plan["run_bytes"] >= 16 << 10
+    assert plan["spooled"]
+    out = revseq(*job, cwd=roomy).ok().out
+    assert "temporary file         17,179,869,184 bytes" in out
+    assert "passes                 2" in out
+    assert all(len(line) <= 80 for line in out.splitlines()[3:])
+
+
+def test_a_disk_without_room(revseq, small):
+    code = f"{AT_ANY_SIZE}; import shutil; shutil.disk_usage = lambda path: shutil._ntuple_diskusage(9, 9, 95_999)"
+    done = revseq(*JOB, code=code)
+    memory = done.refused("y.npy: takes a temporary file of 96000 bytes beside it, and 95999 are free there").err
+    assert names(small) == {"x.npy", "n.npy"}
+    memory = memory.split("--memory ")[1].split(",")[0]
+    revseq(*JOB[:-1], memory, code=code).ok()
+    (small / "y.npy").unlink()
+    revseq(*JOB, code=code.replace("95_999", "96_000")).ok()
+
+
+@pytest.mark.needs("positioned calls")
+@pytest.mark.parametrize(
+    ("call", "number"),
+    [("open", errno.EMFILE), ("preadv", errno.EIO), ("posix_fallocate", errno.ENOSPC), ("pwrite", errno.ENOSPC),
+     ("close", errno.EIO), ("unlink", errno.EIO)],
+)  # fmt: skip
+def test_h41_the_nth_call_that_fails(revseq, small, tmp_path_factory, call, number):
+    told = tmp_path_factory.mktemp("told") / "failed"
+    right = expected(np.load(small / "x.npy"), np.load(small / "n.npy"), 0)
+    for n in (*range(1, 40), 100, 10_000):
+        (small / "y.npy").write_bytes(b"old")
+        fault = {"call": call, "number": number, "n": n, "told": str(told)}
+        done = revseq(*JOB, "--overwrite", "--jobs", 1, code=AT_ANY_SIZE, fault=fault)
+        left = names(small) - {"x.npy", "n.npy", "y.npy"}
+        assert not left or call == "unlink"
+        if done.status == 0:
+            assert oracle.same_bits(np.load(small / "y.npy"), right)
+        else:
+            assert done.status == 2
+            assert done.err.startswith("Error: ")
+            assert "Traceback" not in done.err
+            if (small / "y.npy").read_bytes() != b"old":  # an error of what comes behind the naming
+                assert oracle.same_bits(np.load(small / "y.npy"), right)
+        for name in left:
+            (small / name).unlink()
+    assert not told.read_bytes()
+    assert done.status == 0
+
+
+def test_an_input_that_changes_between_the_passes(small, monkeypatch, any_size):
+    job = load(Request(str(small / "x.npy"), str(small / "n.npy"), 0))
+    sink = registry.create_sink(references.Reference.file(str(small / "y.npy")), job.values, overwrite=False)
+    found = arrange(job, Resources("serial", 1, 60_000), sink)
+    with pytest.raises(TensorIOError, match=r"n.npy: changed while it was read"), sink:
+        reversal.reverse(job, sink, found, lambda _: os.utime(small / "n.npy", ns=(5, 5)))
+    assert names(small) == {"x.npy", "n.npy"}
