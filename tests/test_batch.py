@@ -336,7 +336,7 @@ def test_a_reader_that_leaves_leaves_no_job_undone(files):
     (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(40))))
     reader, writer = os.pipe()
     os.close(reader)
-    for option in ("--json", "--no-progress"):
+    for option in ("--json", "--progress=none"):
         done = subprocess.run(
             [*COMMAND, "batch", "m.jsonl", "--overwrite", option], cwd=files, stdout=writer, stderr=-1, check=False
         )

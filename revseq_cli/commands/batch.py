@@ -59,7 +59,7 @@ _MOST_SMALL, _MOST_HELD = 1 << 25, 1 << 20  # bytes of the tensors of a small jo
 )
 @click.argument("manifest", metavar="MANIFEST", type=click.Path())
 @click.option("--fail-fast", is_flag=True, help="Begin no more jobs after one has failed.")
-@click.option("--progress/--no-progress", default=True, help="A progress bar, if standard error is a terminal.")
+@options.progress_option
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON, with one object on a line for each job.")
 @options.output_options
 def command(
@@ -72,9 +72,8 @@ def command(
     """Run the command."""
     from revseq_cli.commands.manifest import parse, refuse_streams
     from revseq_cli.formats import references  # --help must not load NumPy
-    from revseq_cli.ground import stopping  # --help must not load NumPy
+    from revseq_cli.ground import stages, stopping
     from revseq_cli.report import tables  # --help must not load NumPy
-    from revseq_cli.report.progress import Progress
 
     try:
         text = references.Reference(manifest).text
@@ -85,20 +84,19 @@ def command(
     if not as_json and any(entry.options["sha256"] for entry in entries):
         raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
     refuse_streams(entries)  # before anything is printed
-    shown = console.shows_progress and not (as_json and options.is_terminal())  # JSON lines would break the bar
     began = time.monotonic()
     outcomes: list[Outcome] = []
     report = _Report(text.name, console, as_json)
     with (
         stopping.deferred(),
-        Progress(len(entries), shown=shown, unit="jobs") as bar,
+        stages.begun("batch", len(entries), "jobs") as advance,
         contextlib.closing(_outcomes(entries, fail_fast, console)) as ended,
     ):
         try:
             for outcome in ended:
                 outcomes.append(outcome)
                 report.add(outcome)
-                bar.advance(1)
+                advance(1)
         except stopping.Stopped:
             done = sum(not outcome.error for outcome in outcomes)
             reported = f"{done} of {len(entries)} outputs were reported"
@@ -290,7 +288,7 @@ class _Batch:
 
         if not self._halted.is_set():
             try:
-                outcome = done(delivery.run(lambda _: None, complete=complete))
+                outcome = done(delivery.run(complete=complete))
             except Exception as e:  # noqa: BLE001 - any error ends this job alone
                 outcome = self._failed(entry, e)
         self._send(Event("ended", index, outcome))

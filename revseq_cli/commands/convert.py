@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 @click.option("--sha256", is_flag=True, help="With --json, also the SHA-256 of DST's bytes.")
 @options.layout_options
 @options.resource_options
+@options.progress_option
 @options.json_option
 @options.output_options
 def command(
@@ -97,20 +98,14 @@ def _write(
     from revseq_cli.passes.arrangement import arrange_copy
     from revseq_cli.passes.comparison import verify_copy
     from revseq_cli.passes.copying import copy
-    from revseq_cli.report.progress import Progress
 
     arrangement = arrange_copy(source, resources, sink)
     console.detail(f"{arrangement.plan.block_count:,} blocks; {arrangement.means}")
-    bar = Progress(source.desc.total_bytes * (2 if verify else 1), shown=console.shows_progress)
-
-    def done(elements: int) -> None:
-        bar.advance(elements * source.dtype.itemsize)
-
-    with stopping.deferred(), bar, sink:
+    with stopping.deferred(), console.told_if_stopped(sink.file.name), sink:
         console.dashboard(arrangement)
-        copy(source, sink, arrangement, done)
+        copy(source, sink, arrangement)
         if verify:
-            verify_copy(source, sink, arrangement, done)
+            verify_copy(source, sink, arrangement)
             sink.notes += source.gaps()
         source.recheck()
         digest = sink.digest() if sha256 else None

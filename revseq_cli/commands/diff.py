@@ -99,6 +99,7 @@ class _Tolerance(click.ParamType[float]):
     help="The format of a file whose first bytes and suffix do not tell it.",
 )  # fmt: skip
 @options.resource_options
+@options.progress_option
 @options.json_option
 @options.output_options
 def command(
@@ -254,21 +255,11 @@ def _compare(
     from revseq_cli.ground import stopping
     from revseq_cli.passes.comparison import differing
     from revseq_cli.report import view
-    from revseq_cli.report.progress import Progress
     from revseq_cli.report.results import Comparison
 
     with stopping.deferred(), opened as pair:
-        desc = pair.a.desc
-
-        def bar() -> Progress:
-            return Progress(desc.total_bytes, shown=console.shows_progress)
-
-        with bar() as done:
-            found = pair.compare(tolerance, max(first, 1), lambda n: done.advance(n * desc.data_type.size))
-        mistakes: tuple[str, ...] = ()
-        if found.count:
-            with bar() as done:
-                mistakes = pair.mistakes(found, tolerance, lambda n: done.advance(n * desc.data_type.size))
+        found = pair.compare(tolerance, max(first, 1))
+        mistakes = pair.mistakes(found, tolerance) if found.count else ()
         picture = ""
         if drawing:
             title = f"{found.count:,} of {found.total:,} elements differ"

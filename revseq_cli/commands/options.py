@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -24,14 +25,16 @@ from revseq_cli.commands.values import (
     parse_compression,
 )
 from revseq_cli.formats import table
+from revseq_cli.ground import stopping
 from revseq_cli.ground.errors import UsageError, printable
 from revseq_cli.ground.tensors import MOST_DIMENSIONS
 from revseq_cli.passes.engines.table import AUTO, DEFAULT_MEMORY, ENGINES, NAMES
 from revseq_cli.passes.systems import SYSTEMS
+from revseq_cli.report.progress import WAYS, Progress
 from revseq_cli.report.words import spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from revseq_cli.formats.contract import Layout
     from revseq_cli.formats.table import Format
@@ -126,7 +129,19 @@ _RESOURCES = (
         type=click.Path(),
         help="The file to which dask's scheduler wrote its address.",
     ),
-    click.option("--progress/--no-progress", default=True, help="A progress bar, if standard error is a terminal."),
+)
+
+_PROGRESS = (
+    click.option(
+        "--progress",
+        type=click.Choice(WAYS),
+        default=WAYS[0],
+        show_default=True,
+        envvar="REVSEQ_PROGRESS",
+        show_envvar=True,
+        help="How to tell on standard error how far long work is. auto: by a bar on a terminal, and elsewhere by plain "
+        "lines, one every 30 seconds.",
+    ),
 )
 
 _LAYOUT = (
@@ -193,13 +208,18 @@ def job_settings(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for passes: `resources` has how much of the machine they may use; --progress stays apart."""
+    """Add the options for passes: `resources` has how much of the machine they may use."""
 
     @functools.wraps(function)
     def command(**parameters: Any) -> Any:
         return function(resources=take_resources(parameters), **parameters)
 
     return _apply(_RESOURCES, command)
+
+
+def progress_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option of how to show progress, for `output_options` below it."""
+    return _apply(_PROGRESS, function)
 
 
 def layout_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -223,10 +243,13 @@ def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options for notes and colours; the command gets them as `console`."""
 
     @functools.wraps(function)
-    def command(quiet: bool, verbose: int, color: str, progress: bool = True, **parameters: Any) -> Any:
-        console = Console(quiet, verbose, color, progress)
+    def command(quiet: bool, verbose: int, color: str, progress: str = WAYS[0], **parameters: Any) -> Any:
+        console = Console(quiet, verbose, color)
         try:
-            return function(console=console, **parameters)
+            # Lines of JSON on the same terminal would break the bar.
+            bar = sys.stderr.isatty() and not (parameters.get("as_json") and is_terminal())
+            with Progress("none" if quiet else progress, bar=bar):
+                return function(console=console, **parameters)
         finally:
             console.library_notes()
 
@@ -240,7 +263,6 @@ class Console:
     quiet: bool
     verbose: int
     color: str
-    progress: bool = True
 
     def detail(self, text: str) -> None:
         """Print lines about what is done, if -v is given."""
@@ -252,6 +274,15 @@ class Console:
         if not self.quiet:
             click.echo(printable(f"Note: {spelled(text)}"), file=sys.stderr)
 
+    @contextlib.contextmanager
+    def told_if_stopped(self, path: str) -> Iterator[None]:
+        """Print what became of the output if a signal stops the work inside."""
+        try:
+            yield
+        except stopping.Stopped:
+            self.note(f"stopped; {path} {'is unchanged' if os.path.lexists(path) else 'was not written'}")
+            raise
+
     def library_notes(self) -> None:
         """Print notes on environment variables that were ignored, if HDF5 was loaded."""
         library = sys.modules.get("revseq_cli.formats.hdf5.library")
@@ -262,11 +293,6 @@ class Console:
         """Print the address of a remote engine's dashboard, if -v is given."""
         if self.verbose and arrangement.engine.remote:
             self.detail(f"dashboard              {arrangement.engine.load().watched(arrangement)}")
-
-    @property
-    def shows_progress(self) -> bool:
-        """Whether to draw a progress bar: standard error must be a terminal."""
-        return self.progress and not self.quiet and sys.stderr.isatty()
 
     @property
     def marks(self) -> Marks | None:

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 @click.option("--sha256", is_flag=True, help="With --json, also the SHA-256 of OUT's bytes.")
 @options.layout_options
 @options.resource_options
+@options.progress_option
 @options.json_option
 @options.output_options
 def command(
@@ -168,33 +169,17 @@ class Delivery:
     sink: FileSink
     arrangement: Arrangement
 
-    @property
-    def total_bytes(self) -> int:
-        """The bytes that the progress bar counts: those of the output, twice with --verify."""
-        return self.job.values.desc.total_bytes * (2 if self.target.verify else 1)
-
-    def run(
-        self,
-        advance: Callable[[int], None],
-        drawing: NewFile | None = None,
-        complete: Callable[[Written], None] = lambda _: None,
-    ) -> Written:
-        """Reverse into the new file.
-
-        `advance` gets the number of bytes of each block, and `complete` the result before the file gets its name.
-        """
+    def run(self, drawing: NewFile | None = None, complete: Callable[[Written], None] = lambda _: None) -> Written:
+        """Reverse into the new file; `complete` gets the result before the file gets its name."""
         from revseq_cli.formats.storage.together import Together
         from revseq_cli.passes import reversal
 
-        item_size = self.job.values.dtype.itemsize
         together = Together(*filter(None, [self.sink.file, drawing]))
         with together, self.sink:
-            clamped = reversal.reverse(
-                self.job, self.sink, self.arrangement, lambda elements: advance(elements * item_size)
-            )
+            clamped = reversal.reverse(self.job, self.sink, self.arrangement)
             self.sink.notes += (*self.job.notes, *self.job.clamping(clamped))
             if self.target.verify:
-                reversal.verify(self.job, self.sink, self.arrangement, lambda elements: advance(elements * item_size))
+                reversal.verify(self.job, self.sink, self.arrangement)
                 self.sink.notes += self.job.gaps()
             self.job.recheck()
             written = Written(clamped, self.sink.digest() if self.target.sha256 else None)
@@ -221,16 +206,15 @@ def _dry_run(job: Job, target: Target | None, resources: Resources, *, as_json: 
 
 
 def _write(delivery: Delivery, console: options.Console, drawing: NewFile | None, *, as_json: bool) -> None:
-    """Reverse into a new file, with a progress bar, and print notes or the report."""
+    """Reverse into a new file, and print notes or the report."""
     from revseq_cli.ground import stopping
     from revseq_cli.report import objects, tables
-    from revseq_cli.report.progress import Progress
 
     values, lengths, axis = delivery.job.values.desc, delivery.job.lengths.desc, delivery.job.axis
     console.detail(tables.plan(values, lengths, axis, delivery.arrangement))
-    with stopping.deferred(), Progress(delivery.total_bytes, shown=console.shows_progress) as bar:
+    with stopping.deferred(), console.told_if_stopped(delivery.target.reference.path):
         console.dashboard(delivery.arrangement)
-        written = delivery.run(bar.advance, drawing)
+        written = delivery.run(drawing)
     for note in delivery.sink.notes:
         console.note(note)
     path, verify = delivery.target.reference.path, delivery.target.verify

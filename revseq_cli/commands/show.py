@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 @click.option("--stats", is_flag=True, help="Read every element: minimum, maximum, mean, and how many are NaN.")
 @options.format_option
 @options.json_option
+@options.progress_option
 @options.output_options
 def command(
     tensors: tuple[str, ...],

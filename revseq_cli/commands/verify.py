@@ -32,6 +32,7 @@ _WRONG, _FAILED = 1, 2  # exit statuses
 @click.argument("pages", metavar="PAGE...", nargs=-1, required=True, type=click.Path())
 @options.level_option
 @options.json_option
+@options.progress_option
 @options.output_options
 def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, console: options.Console) -> int:
     """Run the command."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 from revseq_cli.formats.regions import Region
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.together import Together
-from revseq_cli.ground import stopping, system
+from revseq_cli.ground import stages, stopping, system
 from revseq_cli.ground.dtypes import data_type_of
 from revseq_cli.ground.errors import FormatError, Words, listed
 from revseq_cli.ground.tensors import TensorDesc
@@ -274,10 +274,15 @@ class FileSink(Sink):
 
         self._finish()
         digest = hashlib.sha256()
-        with positioned.opened(self.file.temporary, name=self.file.name) as fd, open(fd, "rb", closefd=False) as file:
+        with (
+            positioned.opened(self.file.temporary, name=self.file.name) as fd,
+            open(fd, "rb", closefd=False) as file,
+            stages.begun("digest", positioned.identity(fd).size) as advance,
+        ):
             while data := file.read(1 << 20):
                 stopping.check()
                 digest.update(data)
+                advance(len(data))
         return digest.hexdigest()
 
     def _finish(self) -> None:

@@ -16,7 +16,7 @@ import struct
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from revseq_cli.ground import allocator, stopping, system
+from revseq_cli.ground import allocator, stages, stopping, system
 from revseq_cli.ground.errors import EngineError, Words
 
 if TYPE_CHECKING:
@@ -219,6 +219,7 @@ def _begin(serve: Callable[..., None], end: socket.socket, args: tuple[Any, ...]
     """The main function of a worker: set up signals and memory, then run `serve`, until the parent is gone."""
     for inherited in [*_our_ends]:  # after a fork: while one is open, its worker does not see that the parent is gone
         _close(inherited)
+    stages.unwatch()
     stopping.leave_to_parent()
     allocator.keep_freed()
     with contextlib.suppress(EOFError, OSError):  # the parent is gone

@@ -11,8 +11,7 @@ import numpy as np
 from revseq_cli.ground.errors import EngineError
 from revseq_cli.passes.arrangement import arrange_pair
 from revseq_cli.passes.differences import Differences, Where, located
-from revseq_cli.passes.engines.crew import results
-from revseq_cli.passes.tasks import UNTRUE_HINT, Task, elements, lengths_of
+from revseq_cli.passes.tasks import UNTRUE_HINT, Task, completed, lengths_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,16 +71,11 @@ class Pair:
     arrangement: Arrangement
     label = "B"
 
-    def compare(
-        self, tolerance: Tolerance | None, first: int, done: Callable[[int], None] = lambda _: None
-    ) -> Differences:
-        """How they differ: in bits, or by more than the tolerance, with the `first` elements that do.
+    def compare(self, tolerance: Tolerance | None, first: int) -> Differences:
+        """How they differ: in bits, or by more than the tolerance, with the `first` elements that do."""
+        return compared("compare", self.a, self.right, tolerance, first, self.arrangement)
 
-        `done` is called with the number of elements of each block.
-        """
-        return compared(self.a, self.right, tolerance, first, self.arrangement, done)
-
-    def mistakes(self, found: Differences, tolerance: Tolerance | None, done: Callable[[int], None]) -> tuple[str, ...]:  # noqa: ARG002
+    def mistakes(self, found: Differences, tolerance: Tolerance | None) -> tuple[str, ...]:  # noqa: ARG002
         """The mistakes that would give `a`: of two tensors, nothing says what they should be."""
         return ()
 
@@ -107,15 +101,13 @@ def differing(a: Source, b: Source, tolerance: Tolerance | None) -> Callable[[Re
     return mask
 
 
-def verify_copy(
-    source: Source, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None
-) -> None:
+def verify_copy(source: Source, sink: Sink, arrangement: Arrangement) -> None:
     """Compare what was written with the source, in the copy's blocks; EngineError where a bit differs."""
     written = sink.written()
     place = "in DataType or Sizes"
     if written.desc == source.desc:
         with source.at_hand(sink.beside) as ready:
-            result = compared(ready, written, None, 1, arrangement, done)
+            result = compared("verify", ready, written, None, 1, arrangement)
         if not result.count:
             return
         place = f"at {result.indices[0].tolist()}"
@@ -126,12 +118,12 @@ def verify_copy(
 
 
 def compared(
+    stage: str,
     a: Source,
     b: Source,
     tolerance: Tolerance | None,
     first: int,
     arrangement: Arrangement,
-    done: Callable[[int], None],
     lines: Lines | None = None,
 ) -> Differences:
     """How two tensors of one desc differ, in blocks; with `lines`, the result says where in them they differ."""
@@ -145,8 +137,7 @@ def compared(
     )  # fmt: skip
     found = Differences.none(a.dtype, len(a.sizes))
     cut: NDArray[Any] | None = None
-    for region, part in results(tasks, arrangement):
-        done(elements(region))
+    for region, part in completed(stage, tasks, arrangement, a):
         if lines and part.where.cut is not None:
             if cut is None:
                 cut = np.zeros(lines.lengths.sizes, np.bool_)

@@ -10,15 +10,15 @@ from revseq_cli.passes.arrangement import Arrangement, arrange_move
 from revseq_cli.passes.tasks import Block, Task, deliver_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from revseq_cli.formats.contract import Sink, Source, Ticket
 
 
-def copy(source: Source, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> None:
-    """Copy into the sink, which the caller has entered; `done` gets the number of elements of each block."""
+def copy(source: Source, sink: Sink, arrangement: Arrangement) -> None:
+    """Copy into the sink, which the caller has entered."""
     with source.at_hand(sink.beside) as ready:
-        deliver_all(_copies(ready, sink, arrangement), sink, arrangement, done)
+        deliver_all("copy", _copies(ready, sink, arrangement), sink, arrangement, ready)
 
 
 def move(source: Source, sink: Sink, arrangement: Arrangement) -> None:

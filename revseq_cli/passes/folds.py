@@ -10,9 +10,8 @@ import numpy as np
 
 from revseq_cli.operator import kernel
 from revseq_cli.passes.arrangement import Resources, arrange_fold
-from revseq_cli.passes.engines.crew import results
 from revseq_cli.passes.statistics import Statistics
-from revseq_cli.passes.tasks import Task
+from revseq_cli.passes.tasks import Task, completed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -88,6 +87,6 @@ def _folded(source: Source, step: Callable[[Ticket], Any], resources: Resources)
     arrangement = arrange_fold(source, resources)
     with source.at_hand() as ready:
         tasks = (Task(step, (ready.ticket(region),), region, None) for region in arrangement.plan)
-        for _, share in results(tasks, arrangement):
+        for _, share in completed("read", tasks, arrangement, ready):
             yield share
     source.recheck()

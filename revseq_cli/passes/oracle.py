@@ -11,9 +11,8 @@ from revseq_cli.passes.arrangement import arrange_oracle
 from revseq_cli.passes.comparison import Lines, Pair, compared
 from revseq_cli.passes.copying import spooled
 from revseq_cli.passes.differences import differences
-from revseq_cli.passes.engines.crew import results
 from revseq_cli.passes.reversal import Reversed, at_hand
-from revseq_cli.passes.tasks import Task, elements
+from revseq_cli.passes.tasks import Task, completed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -38,15 +37,13 @@ class Oracle(Pair):
     seen: Callable[[Source], Source]
     label = "right"
 
-    def compare(
-        self, tolerance: Tolerance | None, first: int, done: Callable[[int], None] = lambda _: None
-    ) -> Differences:
-        """How `a` differs from what is right, and where in the lines; `done` gets the elements of each block."""
+    def compare(self, tolerance: Tolerance | None, first: int) -> Differences:
+        """How `a` differs from what is right, and where in the lines."""
         job = self.job
         lines = Lines(job.axis, job.values.sizes[job.axis], job.lengths)
-        return compared(self.a, self.right, tolerance, first, self.arrangement, done, lines)
+        return compared("compare", self.a, self.right, tolerance, first, self.arrangement, lines)
 
-    def mistakes(self, found: Differences, tolerance: Tolerance | None, done: Callable[[int], None]) -> tuple[str, ...]:
+    def mistakes(self, found: Differences, tolerance: Tolerance | None) -> tuple[str, ...]:
         """The mistakes that explain every element of `a`, given how it differs: `found` has its first difference."""
         whole = not self.arrangement.plan.cuts_lines
         possible = dict(enumerate(mistakes.suspects(self.job, whole_lines=whole)))
@@ -66,9 +63,8 @@ class Oracle(Pair):
                 possible.pop(key, None)
 
         exclude(task(self._line(found.indices[0].tolist(), whole=whole))()[1])  # most mistakes are excluded here
-        for region, keys in results(tasks(), self.arrangement):
+        for _, keys in completed("find the mistake", tasks(), self.arrangement, self.a):
             exclude(keys)
-            done(elements(region))
         return tuple(dict.fromkeys(suspect.name for suspect in possible.values()))
 
     def _line(self, place: list[int], *, whole: bool) -> Region:

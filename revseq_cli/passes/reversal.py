@@ -124,19 +124,21 @@ class Counting:
         return Block(self.step(*others, HeldTicket(lengths)), clamped)
 
 
-def reverse(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> int:
-    """Reverse into the sink, which the caller has entered; the number of lengths that are above the axis size.
+def reverse(job: Job, sink: Sink, arrangement: Arrangement) -> int:
+    """Reverse into the sink, which the caller has entered; the number of lengths that are above the axis size."""
 
-    `done` gets the number of elements of each block.
-    """
+    def delivered(into: Sink) -> int:
+        tasks = _reversals(job, steps, arrangement.plan, into)
+        return deliver_all("reverse", tasks, into, arrangement, ready.values)
+
     with (
         at_hand(job, sink.beside, arrangement, holds_lengths=not sink.beside) as ready,
         _prepared(ready, sink.beside, arrangement) as steps,
     ):
         if not (arrangement.spooled and sink.chunks):
-            return deliver_all(_reversals(job, steps, arrangement.plan, sink), sink, arrangement, done)
+            return delivered(sink)
         with create_scratch(sink.beside, ready.values) as turned:
-            clamped = deliver_all(_reversals(job, steps, arrangement.plan, turned), turned, arrangement, done)
+            clamped = delivered(turned)
             move(turned.written(), sink, arrangement)
         return clamped
 
@@ -149,11 +151,8 @@ def reversed_in_memory(job: Job, resources: Resources) -> tuple[Source, int]:
     return sink.written(), clamped
 
 
-def verify(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int], None] = lambda _: None) -> None:
-    """Reverse the output again and compare it with the input; EngineError with the first index where they differ.
-
-    `done` gets the number of elements of each block.
-    """
+def verify(job: Job, sink: Sink, arrangement: Arrangement) -> None:
+    """Reverse the output again and compare it with the input; EngineError with the first index where they differ."""
     from revseq_cli.passes.comparison import compared  # few commands verify
 
     written = sink.written()
@@ -163,7 +162,7 @@ def verify(job: Job, sink: Sink, arrangement: Arrangement, done: Callable[[int],
         _prepared(replace(ready, values=turned), sink.beside, arrangement) as steps,
     ):
         again = Reversed(replace(ready, values=turned), steps)
-        found = compared(again, ready.values, None, 1, arrangement, done)
+        found = compared("verify", again, ready.values, None, 1, arrangement)
     if found.count:
         raise EngineError(
             f"what was written does not reverse to the input at {found.indices[0].tolist()}", "the same bits",

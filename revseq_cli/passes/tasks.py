@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from revseq_cli.ground import stages
 from revseq_cli.passes.engines.crew import results
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Outlet, Sink, Ticket
+    from revseq_cli.formats.contract import Outlet, Sink, Source, Ticket
     from revseq_cli.formats.regions import Region
     from revseq_cli.passes.arrangement import Arrangement
 
@@ -55,18 +56,24 @@ class Task:
         return self.region, Delivered(self.outlet.deliver(self.region, result.values), result.clamped)
 
 
-def deliver_all(tasks: Iterable[Task], sink: Sink, arrangement: Arrangement, done: Callable[[int], None]) -> int:
-    """Run the tasks, and let the sink finish each; the number of lengths that are above the axis size.
+def completed(
+    stage: str, tasks: Iterable[Task], arrangement: Arrangement, source: Source
+) -> Iterator[tuple[Region, Any]]:
+    """Run a stage of tasks, which together read all of the source: region and result, in the order of their ends."""
+    with stages.begun(stage, source.desc.total_bytes) as advance:
+        for region, result in results(tasks, arrangement):
+            yield region, result
+            advance(elements(region) * source.dtype.itemsize)
 
-    `done` gets the number of elements of each block.
-    """
+
+def deliver_all(stage: str, tasks: Iterable[Task], sink: Sink, arrangement: Arrangement, source: Source) -> int:
+    """Run a stage of tasks, and let the sink finish each; the number of lengths that are above the axis size."""
     sink.writers = arrangement.workers if arrangement.engine.travels else 1
     clamped = 0
-    for region, delivered in results(tasks, arrangement):
+    for _, delivered in completed(stage, tasks, arrangement, source):
         if delivered.parcel is not None:
             sink.receive(delivered.parcel)
         clamped += delivered.clamped
-        done(elements(region))
     return clamped
 
 

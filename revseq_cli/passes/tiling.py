@@ -25,8 +25,7 @@ from revseq_cli.formats import stripes
 from revseq_cli.ground.bits import word
 from revseq_cli.ground.errors import Words
 from revseq_cli.operator import kernel
-from revseq_cli.passes.engines.crew import results
-from revseq_cli.passes.tasks import Task, lengths_of
+from revseq_cli.passes.tasks import Task, completed, lengths_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -162,6 +161,6 @@ def tiled(
             Task(Sort(tiles, region), (values.ticket(region), lengths.ticket(lengths_of(region, axis))), region, None)
             for region in tiling.blocks
         )
-        for _ in results(tasks, arrangement):
+        for _ in completed("sort", tasks, arrangement, values):
             pass
         yield lambda region: ReverseTiles(tiles, values.dtype, region)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
+from revseq_cli.ground import stages
 from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, Words
 from revseq_cli.operator import spec
 from revseq_cli.passes import datasets, folds, oracle, pages
@@ -108,7 +109,12 @@ def verify(found: Examples, level: FeatureLevel, number: int | None = None) -> R
     if number is not None and not 1 <= number <= count:
         raise FormatError(f"no example {number}", f"1 to {count}", where=found.name)
     chosen = [(i, example) for i, example in enumerate(found.examples, 1) if number in (None, i)]
-    return Report([_examine(i, example, level) for i, example in chosen], found.skipped)
+    findings = []
+    with stages.begun("verify", len(chosen), "examples") as advance:
+        for i, example in chosen:
+            findings.append(_examine(i, example, level))
+            advance(1)
+    return Report(findings, found.skipped)
 
 
 def _examine(number: int, example: Example, level: FeatureLevel) -> Finding:

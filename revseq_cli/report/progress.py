@@ -1,58 +1,138 @@
-"""The progress bar on standard error."""
+"""How far long work is, on standard error: a bar on a terminal, and elsewhere a line now and then."""
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+import click
+
+from revseq_cli.ground import stages
+
 if TYPE_CHECKING:
-    from typing import Self
+    from collections.abc import Iterator
+
+    from revseq_cli.ground.stages import Advance
+
+WAYS = ("auto", "plain", "none")  # a bar on a terminal and lines elsewhere; lines; nothing
+
+_BAR_DELAY = 0.5  # seconds of work before the bar appears
+_BAR_PAUSE = 0.1  # seconds between two drawings
+_LINE_PAUSE = 30.0  # seconds before the first line, and between two lines
+_UNITS = ("bytes", "KB", "MB", "GB", "TB", "PB")
+
+
+def amount(done: int, total: int, unit: str) -> str:
+    """How much of the total is done, both in one unit: "1.2 of 4.0 GB"; without a total "1.2 GB"."""
+    largest, factor, shown = max(done, total), 1, unit
+    if unit == "bytes":
+        steps = min(max(0, len(str(largest)) - 1) // 3, len(_UNITS) - 1)
+        factor, shown = 1000**steps, _UNITS[steps]
+    digits = 0 if factor == 1 else 1
+    numbers = [f"{each / factor:,.{digits}f}" for each in ((done, total) if total else (done,))]
+    return f"{' of '.join(numbers)} {shown}"
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds, "1:51"; with hours "2:01:51"."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def line(stage: str, done: int, total: int, unit: str, seconds: float) -> str:
+    """How far a stage is after so many seconds: "reverse 30 %, 1.2 of 4.0 GB, 512.0 MB/s, left 0:06"."""
+    parts = [stage, amount(done, total, unit)]
+    if total:
+        parts[0] += f" {100 * done // total} %"
+    if seconds > 0 and unit == "bytes":
+        parts.append(f"{amount(int(done / seconds), 0, unit)}/s")
+    if total and done:
+        parts.append(f"left {clock(seconds * (total - done) / done)}")
+    return ", ".join(parts)
+
+
+class Stage:
+    """How far one stage is: its name, how many of `total` bytes or jobs are done, and since when."""
+
+    def __init__(self, name: str, total: int, unit: str, done: int = 0) -> None:
+        self.name, self.total, self.unit, self.done = name, total, unit, done
+        self.began = time.monotonic()
+
+    @property
+    def text(self) -> str:
+        """The stage for people."""
+        return line(self.name, self.done, self.total, self.unit, time.monotonic() - self.began)
 
 
 class Progress:
-    """A bar that shows how many of all bytes or jobs are done; it appears after half a second of work."""
+    """Shows the stages that begin inside the context, the latest where one is inside another.
 
-    _DELAY = 0.5  # seconds before the bar appears
-    _PAUSE = 0.1  # seconds between two drawings
+    `way` is one of WAYS; `bar` says whether standard error is a terminal.
+    """
 
-    def __init__(self, total: int, *, shown: bool, unit: str = "bytes") -> None:
-        self._total, self._shown, self._unit, self._done = total, shown, unit, 0
+    def __init__(self, way: str, *, bar: bool) -> None:
+        self._shown = way != "none"
+        self._with_bar = bar and way == "auto"
+        self._stages: list[Stage] = []
         self._bar: Any = None
-        self._drawn = 0.0
 
-    def __enter__(self) -> Self:
-        self._began = time.monotonic()
-        return self
-
-    def advance(self, count: int) -> None:
-        """Count so many more bytes or jobs as done, and redraw the bar if it is time."""
-        self._done += count
-        now = time.monotonic()
-        if self._bar:
-            due = now - self._drawn >= self._PAUSE
-            self._bar.update(self._task, completed=self._done, refresh=due)
-            self._drawn = now if due else self._drawn
-        elif self._shown and now - self._began > self._DELAY:
-            self._start()
-            self._drawn = now
-
-    def _start(self) -> None:
-        from rich import progress
-        from rich.console import Console
-
-        counts: dict[str, tuple[progress.ProgressColumn, ...]] = {
-            "bytes": (progress.DownloadColumn(binary_units=True), progress.TransferSpeedColumn()),
-            "jobs": (progress.MofNCompleteColumn(), progress.TextColumn("jobs")),
-        }
-        columns = (progress.BarColumn(), *counts[self._unit], progress.TimeRemainingColumn())
-        # Notes on standard error appear above the bar; rich would send standard output there, too. `advance` draws the
-        # bar, not a thread of rich, which might not start, and which the end would have to wait for.
-        self._bar = progress.Progress(
-            *columns, console=Console(stderr=True), transient=True, redirect_stdout=False, auto_refresh=False
-        )
-        self._task = self._bar.add_task("", total=self._total, completed=self._done)
-        self._bar.start()
+    def __enter__(self) -> None:
+        self._due = time.monotonic() + (_BAR_DELAY if self._with_bar else _LINE_PAUSE)
+        self._watching = contextlib.ExitStack()
+        if self._shown:
+            self._watching.enter_context(stages.watched(self._stage))
 
     def __exit__(self, *_: object) -> None:
+        self._watching.close()
+
+    @contextlib.contextmanager
+    def _stage(self, name: str, total: int, unit: str) -> Iterator[Advance]:
+        stage = Stage(name, total, unit)
+        self._stages.append(stage)
+
+        def advance(count: int) -> None:
+            stage.done += count
+            if time.monotonic() >= self._due:
+                self._show(self._stages[-1])
+
+        try:
+            yield advance
+        finally:
+            self._stages.remove(stage)
+            if not self._stages:
+                self._clear()
+
+    def _show(self, stage: Stage) -> None:
+        if self._with_bar:
+            self._draw(stage)
+            self._due = time.monotonic() + _BAR_PAUSE
+        else:
+            click.echo(stage.text, file=sys.stderr)
+            self._due = time.monotonic() + _LINE_PAUSE
+
+    def _clear(self) -> None:
+        """Remove the bar, before anything else is printed."""
         if self._bar:
             self._bar.stop()
+            self._bar = None
+
+    def _draw(self, stage: Stage) -> None:
+        if not self._bar:
+            from rich import progress
+            from rich.console import Console
+
+            # Notes on standard error appear above the bar; rich would send standard output there, too. `advance` draws
+            # the bar, not a thread of rich, which might not start, which the end would have to wait for, and beside
+            # which no process can be forked.
+            self._bar = progress.Progress(
+                progress.BarColumn(20), progress.TextColumn("{task.description}", markup=False),
+                console=Console(stderr=True), transient=True, redirect_stdout=False, auto_refresh=False,
+            )  # fmt: skip
+            self._task = self._bar.add_task("")
+            self._bar.start()
+        self._bar.update(
+            self._task, description=stage.text, completed=stage.done, total=stage.total or None, refresh=True
+        )
