@@ -33,12 +33,14 @@ _LONG_LINE = 512
 # Lines of words up to 4 bytes are moved whole in windows, from the first length on, below the second.
 _WINDOWS, _WINDOW_BYTES = (32, 2048), 4
 # Columns of this length are worth a slice each.
-_LONG_COLUMN = 256
-# Lines of so many bytes are worth two slices of their own, wherever they lie, if words are this wide: a cache line.
-_LONG_BYTES, _WIDE = 1 << 16, 64
-# Bytes of a row of packed columns: four cache lines, so that every line fetched from a wide row is used whole. More lie
-# between two rows, since rows at multiples of 256 bytes would share a few places of the cache.
-_PACKED_ROW, _GAP = 256, 16
+_LONG_COLUMN = 512
+# Lines of so many bytes are worth two slices.
+_LONG_BYTES = 1 << 16
+# Words of so many bytes are gathered from anywhere, since each brings half a line of the cache or more.
+_WIDE = 32
+# Bytes of a row of packed columns, the least and the most: whole lines of the cache, four where all rows stay in it.
+# More bytes lie between two rows, since rows at multiples of 256 would share a few places of the cache.
+_PACKED_ROW, _PACKED, _GAP = (64, 256), 1 << 22, 16
 # The widest word that NumPy has.
 _WIDEST = (1 << 31) - 1
 
@@ -52,16 +54,16 @@ def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int) -> NDArray[A
     if values.flags.f_contiguous and not values.flags.c_contiguous:
         return reverse(values.T, lengths.T, values.ndim - 1 - axis).T
     outer, size = prod(values.shape[:axis]), values.shape[axis]
-    clamped, shared = _shared(clamp(lengths, size), axis, _WIDEST // values.itemsize)
+    of_lines, shared = _shared(lengths, axis, _WIDEST // values.itemsize)
+    clamped = clamp(of_lines, size).reshape(outer, -1)
     of_shared = np.dtype(f"V{values.itemsize * shared}")
     words = np.ascontiguousarray(values).reshape(-1).view(word(of_shared)).reshape(outer, size, -1)
     out = np.empty_like(words)
-    of_lines = clamped.reshape(outer, -1)
-    _choose(words, of_lines)(out, words, of_lines)
+    _choose(words, clamped)(out, words, clamped)
     return out.reshape(-1).view(values.dtype).reshape(values.shape)
 
 
-def _shared(lengths: Lengths, axis: int, most: int) -> tuple[Lengths, int]:
+def _shared(lengths: NDArray[Any], axis: int, most: int) -> tuple[NDArray[Any], int]:
     """The lengths without the last dimensions along which they are constant, and how many elements these hold."""
     shared = 1
     while lengths.ndim > axis + 1 and shared * lengths.shape[-1] <= most and (lengths == lengths[..., :1]).all():
@@ -76,19 +78,22 @@ def _choose(words: Words, lengths: Lengths) -> Callable[[Words, Words, Lengths],
     alone, width = inner == 1, words.itemsize
     suits = {
         _at_once: alone and (lengths == lengths[:1]).all(),
-        _by_pairs_of_slices: size * width >= _LONG_BYTES and (alone or width >= _WIDE),
+        _by_pairs_of_slices: alone and size * width >= _LONG_BYTES,
         _by_windows: alone and width <= _WINDOW_BYTES and size in range(*_WINDOWS),
         _by_slices: alone and (size >= _LONG_LINE or size > outer),
         _by_table: alone,
-        _by_columns: size >= _LONG_COLUMN,
-        _by_index: True,
+        _by_index: size < _LONG_COLUMN if width < _WIDE else size * inner <= _ROW,
+        _by_columns: width < _WIDE,
+        _by_rows: True,
     }
     return next(strategy for strategy, suitable in suits.items() if suitable)
 
 
 def clamp(lengths: NDArray[Any], size: int) -> Lengths:
     """Lengths as indices, none above `size`; they are compared as unsigned integers, so that 2^64-1 is not -1."""
-    clamped: Lengths = np.minimum(_once(lengths), np.uint64(size), dtype=np.uint64).astype(np.intp)
+    once = _once(lengths)
+    most = once.dtype.type(min(size, int(np.iinfo(once.dtype).max)))
+    clamped: Lengths = np.minimum(once, most).astype(np.intp)
     return np.broadcast_to(clamped, lengths.shape)
 
 
@@ -114,13 +119,11 @@ def _at_once(out: Words, words: Words, lengths: Lengths) -> None:
 
 
 def _by_pairs_of_slices(out: Words, words: Words, lengths: Lengths) -> None:
-    """Lines of many bytes: each is written once, in two slices."""
+    """One length for each outer index, lines of many bytes: each is written once, in two slices."""
     size = words.shape[1]
-    for i, row in enumerate(lengths.tolist()):
-        for column, length in enumerate(row):
-            line, to = words[i, :, column], out[i, :, column]
-            to[:length] = line[::-1][size - length :]
-            to[length:] = line[length:]
+    for to, line, length in zip(out, words, lengths[:, 0].tolist(), strict=True):
+        to[:length] = line[::-1][size - length :]
+        to[length:] = line[length:]
 
 
 def _by_slices(out: Words, words: Words, lengths: Lengths) -> None:
@@ -186,32 +189,47 @@ def _permutations(size: int) -> NDArray[np.uint16]:
 
 
 def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
-    """A length for each (outer, inner), long lines: columns are packed, and each reversed start is one strided slice.
+    """A length for each (outer, inner), long lines: columns are packed, and each reversed start is two strided slices.
 
     A few columns at a time: a step along a line of the wide array would leave the cache.
     """
     outer, size, inner = words.shape
-    columns = min(inner, max(1, _PACKED_ROW // words.itemsize))
-    gap = _GAP // words.itemsize if columns < inner else 0
-    packed, turned = (np.empty((size, columns + gap), words.dtype) for _ in range(2))
+    least, most = _PACKED_ROW
+    columns = min(inner, max(least, min(most, _PACKED // size)) // words.itemsize)
+    packed = np.empty((size if columns < inner else 0, columns + _GAP // words.itemsize), words.dtype)
+    line = np.empty(size, words.dtype)
     for i in range(outer):
         for left in range(0, inner, columns):
             part = slice(left, min(left + columns, inner))
-            source, result = packed[:, : part.stop - left], turned[:, : part.stop - left]
-            source[...] = words[i, :, part]
-            result[...] = source
-            backwards = source[::-1]
+            few = packed[:, : part.stop - left] if columns < inner else out[i]
+            few[...] = words[i, :, part]
             for column, length in enumerate(lengths[i, part].tolist()):
-                result[:length, column] = backwards[size - length :, column]
-            out[i, :, part] = result
+                line[:length] = few[:length, column]
+                few[:length, column] = line[:length][::-1]
+            if columns < inner:
+                out[i, :, part] = few
+
+
+def _by_rows(out: Words, words: Words, lengths: Lengths) -> None:
+    """A length for each (outer, inner), wide words: those of some rows of the output are gathered at once."""
+    outer, size, inner = words.shape
+    columns, rows = min(inner, _TILE), max(1, _TILE // inner)
+    for i in range(outer):
+        source = words[i].reshape(-1)
+        for left in range(0, inner, columns):
+            across = np.arange(left, min(left + columns, inner))
+            length = lengths[i, across]
+            for start in range(0, size, rows):
+                j = np.arange(start, min(start + rows, size))[:, None]
+                index = np.where(j < length, length - 1 - j, j) * inner + across
+                to = out[i, start : start + rows, left : left + columns]
+                np.take(source, index.reshape(-1), out=to.reshape(-1), mode="wrap")
 
 
 def _by_index(out: Words, words: Words, lengths: Lengths) -> None:
     """A length for each (outer, inner), short lines: a tile's index is computed from its lengths, and gathered."""
     outer, size, inner = words.shape
-    columns = inner
-    if size * inner > _ROW:  # a part of every row is not contiguous: it is copied, there and back
-        columns = max(1, min(_ROW, _TILE_BYTES // words.itemsize) // size)
+    columns = inner if size * inner <= _ROW else _ROW // size
     rows = min(outer, max(1, _TILE // (size * columns)))
     tile = _Tile(rows, size, columns)
     for left in range(0, inner, columns):
@@ -222,7 +240,7 @@ def _by_index(out: Words, words: Words, lengths: Lengths) -> None:
             part = slice(start, min(start + rows, outer))
             index = tile.index(lengths[part, across])
             source, to = words[part, :, across], out[part, :, across]
-            if columns == inner:
+            if columns == inner:  # else a part of every row is not contiguous: it is copied, there and back
                 np.take(source.reshape(-1), index, out=to.reshape(-1), mode="wrap")
             else:
                 to[...] = source.reshape(-1).take(index, mode="wrap").reshape(to.shape)
