@@ -36,6 +36,7 @@ class Here:
 
     def __init__(self, **workers):
         self.workers, self.keys, self.asked, self.services = workers, [], [], {}
+        self.sent = []  # how many blocks each task has
         self.lost = None  # what is raised instead of a result
         self.loop = SimpleNamespace(asyncio_loop=asyncio.new_event_loop())
 
@@ -62,6 +63,7 @@ class Here:
     def submit(self, function, task, versions, *, key, pure):
         assert not pure
         self.keys.append(key)
+        self.sent.append(len(getattr(pickle.loads(task), "tasks", "?")))
         future = Future()
         future.set_result((function, task, versions))
         return future
@@ -327,6 +329,7 @@ def test_many_blocks_are_few_tasks(connected, blocks, elements, fewest, most):
             held = max(held, len(taken) - done)
     assert (done, total) == (blocks, sum(map(square, range(blocks))))
     assert fewest <= len(client.keys) <= most
+    assert client.sent[-1] <= 4  # so that all workers end together
     assert held <= 4 * 256  # two tasks for each of two threads
 
 
@@ -355,6 +358,7 @@ def test_results_that_are_large_travel_one_by_one(connected):
     assert sorted(found) == list(range(1_000_000, 1_000_600))
     assert max(map(len, returned)) == 1
     assert len(client.keys) == 600
+    assert sum(client.sent) < 600 + 4 * 256  # the first ones were sent before anything was known
 
 
 def test_an_error_inside_a_batch_ends_the_pass(connected):
