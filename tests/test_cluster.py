@@ -380,8 +380,8 @@ def test_many_blocks_are_few_tasks(revseq, tmp_path, pair):
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("preload", "words"),
-    [(OLD, ["has revseq 0.0.9", "as here"]), (BARE, ["has revseq missing"]), (BLIND, ["x.npy: no such file", "on the worker"]),
-     (UNLIKE, ["x.npy: changed while it was read: its size", "on the worker"])],
+    [(OLD, ["has revseq 0.0.9", "as here"]), (BARE, ["has revseq missing"]), (BLIND, ["n.npy: no such file", "on the worker"]),
+     (UNLIKE, ["n.npy: changed while it was read: its size", "on the worker"])],
 )  # fmt: skip
 def test_workers_that_differ(tmp_path, site, job, preload, words):
     site.worker()
