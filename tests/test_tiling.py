@@ -3,6 +3,9 @@
 import errno
 import json
 import os
+import signal
+import subprocess
+import time
 import tracemalloc
 from math import prod
 
@@ -16,6 +19,7 @@ from folders import names
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import expected
+from processes import COMMAND, until
 from tensor_files import held
 
 from revseq_cli.formats import references, registry
@@ -357,3 +361,21 @@ def test_an_input_that_changes_between_the_passes(small, monkeypatch, any_size):
     with pytest.raises(TensorIOError, match=r"n.npy: changed while it was read"), sink:
         reversal.reverse(job, sink, found, lambda _: os.utime(small / "n.npy", ns=(5, 5)))
     assert names(small) == {"x.npy", "n.npy"}
+
+
+@pytest.mark.needs("signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_h43_a_signal_while_there_is_a_temporary_file(tmp_path, number):
+    """Once at the start of the first pass, and once where it may be the second."""
+    tall(tmp_path, (1 << 15, 1 << 10))
+    command = [*COMMAND, *map(str, JOB[:-1]), "4MiB", "--overwrite"]
+    for delay in (0, 1):
+        (tmp_path / "y.npy").write_bytes(b"old")
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, start_new_session=True)
+        until(lambda process=process: len(names(tmp_path)) == 5 or process.poll() is not None)
+        time.sleep(delay)
+        process.send_signal(number)
+        process.communicate()
+        assert process.returncode in (-number, 0)
+        assert names(tmp_path) == {"x.npy", "n.npy", "y.npy"}
+        assert process.returncode == 0 or (tmp_path / "y.npy").read_bytes() == b"old"

@@ -228,7 +228,7 @@ def _reversal(
         while _is_slow(cut(values.sizes, job.axis, values.order, grains, direct, usual), values):
             direct += direct // 8 + 1
         direct = workers * (int(direct * cost) + 2)
-        tiling, workers, cost = _tiled(job, engine, workers, share)
+        tiling, workers, cost = _tiled(job, other, engine, workers, share)
         plan = tiling.blocks
     of_lengths = prod(job.lengths.chunks) * job.lengths.dtype.itemsize if job.lengths.chunks else 0
     # A chunk of the lengths is held twice, as it is read and decoded.
@@ -243,11 +243,11 @@ def _is_slow(plan: Plan, values: Source) -> bool:
     return is_large and plan.run(values.order) * values.dtype.itemsize < _SHORT_RUN
 
 
-def _tiled(job: Job, engine: Engine, workers: int, share: int) -> tuple[Tiling, int, float]:
+def _tiled(job: Job, other: Source | Sink, engine: Engine, workers: int, share: int) -> tuple[Tiling, int, float]:
     """The tiling, the workers, and the bytes for an element; workers are fewer where that makes short runs longer."""
     values, item_size = job.values, job.values.dtype.itemsize
     # A block is held once less than others: there is no scratch but for a stripe.
-    cost = (_copies(engine, values) - 1) * item_size + COLUMN_BYTES / FEWEST_ROWS
+    cost = (_copies(engine, values, other) - 1) * item_size + COLUMN_BYTES / FEWEST_ROWS
     while True:
         most = max(1, int((share - 1) / cost))
         elements = min(most, engine.block_bytes // item_size)

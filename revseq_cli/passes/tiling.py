@@ -10,6 +10,14 @@ long runs:
 
 A tile is a block's part of a stripe. With blocks of B elements and lines of N, a tile and a row of a block both have
 about B / sqrt(4 N) elements, and what is read of the stripes more than once is about a quarter.
+
+What else was weighed, in bytes read and written of a tensor of 1:
+
+- Short runs: 1 and 1, but in 4 KiB pages, of which a run uses a part; a page cache that is too small fetches each page
+  once for each block. Even from a cache that holds all, 512 MiB took 26 s of processor time in runs of 680 bytes, and
+  5 s in runs of 4 KiB, against 2.4 to 3.7 s in tiles (tests/benchmarks/tiling.py).
+- Whole columns in the temporary file, reversed there, and a third pass to make rows of them: 3 and 3.
+- Rows in reverse order, and no temporary file: 1 and 1 where all lengths are equal, but 1 more for each other length.
 """
 
 from __future__ import annotations
