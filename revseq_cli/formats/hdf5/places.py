@@ -110,6 +110,7 @@ class PlacedOutlet:
     chunks: tuple[int, ...]
     padding: bytes
     offsets: tuple[int, ...]
+    writers: int
 
     def deliver(self, region: Region, values: NDArray[Any]) -> list[Edge]:
         """Write the chunks; return the edges of large ones, which the parent writes."""
@@ -118,7 +119,7 @@ class PlacedOutlet:
         with positioned.opened_to_write(self.path, self.name) as fd:
             for (_, part), offset in zip(parts(region, values, self.chunks), self.offsets, strict=True):
                 tensor = RawTensor(self.path, self.name, offset, values.dtype, self.chunks)
-                edges += tensor.write(fd, whole, padded(part, self.chunks, self.padding))
+                edges += tensor.write(fd, whole, padded(part, self.chunks, self.padding), self.writers)
         return edges
 
 

@@ -201,6 +201,8 @@ class PlacedSink(Hdf5Sink):
     HDF5 gives each chunk its place, in the order of the blocks, as if it wrote the chunk.
     """
 
+    held = False
+
     def __init__(self, file: NewFile, making: _Making) -> None:
         super().__init__(file, making)
         self._edges = Edges(file)
@@ -227,7 +229,7 @@ class PlacedSink(Hdf5Sink):
         with writing(self.file.name, self._recorder):
             offsets = tuple(self._place(box) for box in chunk_boxes(region, chunks))
         self._reserve(max(offsets, default=0) + len(self._blank))
-        return PlacedOutlet(self.file.temporary, self.file.name, chunks, padding, offsets)
+        return PlacedOutlet(self.file.temporary, self.file.name, chunks, padding, offsets, self.writers)
 
     def _place(self, box: Region) -> int:
         """The offset that HDF5 gives to a chunk."""
