@@ -3,8 +3,10 @@
 import pickle
 import struct
 import zlib
+from types import SimpleNamespace
 
 import h5py
+import hdf5_files
 import numpy as np
 import oracle
 import pytest
@@ -14,6 +16,7 @@ from tensor_files import open_
 from revseq_cli.formats import references, registry
 from revseq_cli.formats.contract import Layout
 from revseq_cli.formats.hdf5 import index
+from revseq_cli.formats.hdf5 import source as hdf5_source
 from revseq_cli.formats.hdf5.coding import Coding
 from revseq_cli.formats.hdf5.places import ChunkTicket, CodedOutlet, PlacedOutlet
 from revseq_cli.formats.hdf5.source import Hdf5Ticket
@@ -234,9 +237,8 @@ PACKED = zlib.compress(SHUFFLED)
         (zlib.compress(bytes(5)), 0, False),
         (zlib.compress(bytes(1 << 20)), 0, False),
         (zlib.compress(bytes(2)), 0, False),
-        (bytes(3), 0b10, False),
         (bytes(3), 0b11, False),
-        (bytes(6), 0b10, False),
+        (bytes(6), 0b11, False),
     ],
 )
 def test_decoding(data, mask, right):
@@ -245,7 +247,7 @@ def test_decoding(data, mask, right):
         assert coding.decode(bytearray(data), mask, 4).tolist() == [1, 2, 3, 4]
         assert coding.encode(np.frombuffer(bytes([1, 2, 3, 4]), "<u2")) == zlib.compress(SHUFFLED, 4)
     else:
-        with pytest.raises(ValueError, match=r"^$|cannot reshape"):
+        with pytest.raises(ValueError, match=r"^$"):
             coding.decode(bytearray(data), mask, 4)
 
 
@@ -254,6 +256,46 @@ def test_decoding(data, mask, right):
 )
 def test_filters_with_parameters_of_their_own(filters):
     assert Coding.of(filters, 2) is None
+
+
+@pytest.mark.parametrize("codes", ["sg", "gs", "s", "g", "gsg"])
+@pytest.mark.parametrize("dtype", ["u1", "<i2", "f8"])
+def test_filters_in_any_order(folder, codes, dtype):
+    """HDF5 reads what is encoded here, and what it encodes is read here; a shuffle of gzip's bytes leaves some over."""
+    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    properties.set_chunk(CHUNKS)
+    for code in codes:
+        properties.set_filter(*((2, 0, ()) if code == "s" else (1, 0, (6,))))
+    with h5py.File(folder / "x.h5", "w") as f:
+        hdf5_files.create(f, "x", dtype, SHAPE, properties)[...] = VALUES.astype(dtype)
+    source = open_(folder / "x.h5")
+    assert source.reads_in_parallel is (codes != "gsg")
+    assert oracle.same_bits(source.read(), VALUES.astype(dtype))
+    with sink_for(folder, source) as sink:
+        sink.receive(sink.outlet(WHOLE).deliver(WHOLE, VALUES.astype(dtype)))
+    with h5py.File(folder / "y.h5") as f:
+        assert oracle.same_bits(f["x"][()], VALUES.astype(dtype))
+
+
+def test_a_version_of_hdf5_that_counts_in_chunks(folder, monkeypatch):
+    """H5Dchunk_iter did so in HDF5 1.12.3: each chunk would be taken for another one."""
+    make(folder / "x.h5", compression=4)
+    source, places_of = open_(folder / "x.h5"), index.places_of
+
+    def counting(dataset, *more):
+        def chunk_iter(note):
+            def told(chunk):
+                starts = tuple(o // c for o, c in zip(chunk.chunk_offset, CHUNKS, strict=True))
+                note(chunk._replace(chunk_offset=starts))
+
+            dataset.id.chunk_iter(told)
+
+        given = SimpleNamespace(chunk_iter=chunk_iter, get_create_plist=dataset.id.get_create_plist)
+        return places_of(SimpleNamespace(id=given, shape=dataset.shape, chunks=dataset.chunks), *more)
+
+    monkeypatch.setattr(hdf5_source, "places_of", counting)
+    assert isinstance(source.ticket(WHOLE), Hdf5Ticket)
+    assert oracle.same_bits(source.read(), VALUES)
 
 
 def test_what_lies_behind_the_end_is_what_hdf5_fills_up(folder):

@@ -33,17 +33,18 @@ class Coding:
         known |= {(_GZIP, (level,)): level for level in _LEVELS}
         if any((code, parameters) not in known for code, _, parameters in pipeline):
             return None
+        if len({code for code, _, _ in pipeline}) < len(
+            pipeline
+        ):  # what one of two inflates may be longer than a chunk
+            return None
         return cls(tuple((code, known[code, parameters]) for code, _, parameters in pipeline))
 
     def encode(self, chunk: NDArray[Any]) -> bytes:
         """The bytes that HDF5 stores for a whole chunk."""
-        data = np.ascontiguousarray(chunk).reshape(-1).view(np.uint8)
+        data: bytes | memoryview = np.ascontiguousarray(chunk).reshape(-1).view(np.uint8).data
         for code, parameter in self.filters:
-            if code == _SHUFFLE:
-                data = _shuffled(data, parameter)
-            else:
-                data = np.frombuffer(zlib.compress(data.data, parameter), np.uint8)
-        return data.tobytes()
+            data = _shuffled(data, parameter) if code == _SHUFFLE else zlib.compress(data, parameter)
+        return bytes(data)  # of bytes, it makes no copy
 
     def decode(self, data: bytearray, mask: int, size: int) -> NDArray[np.uint8]:
         """The `size` bytes of a chunk that skipped the filters in `mask`; ValueError where they do not give so many."""
@@ -60,19 +61,22 @@ class Coding:
         return chunk
 
 
-def _shuffled(data: NDArray[np.uint8], itemsize: int) -> NDArray[np.uint8]:
-    """The first bytes of all items, then all second ones, and so on."""
-    shuffled = np.empty((itemsize, len(data) // itemsize), np.uint8)
+def _shuffled(data: bytes | memoryview, itemsize: int) -> memoryview:
+    """The first bytes of all items, then all second ones, and so on; what is left over stays at the end."""
+    items = np.frombuffer(data, np.uint8)
+    shuffled, count = np.empty(len(items), np.uint8), len(items) // itemsize
     for i in range(itemsize):
-        shuffled[i] = data[i::itemsize]
-    return shuffled.reshape(-1)
+        shuffled[i * count : (i + 1) * count] = items[i : count * itemsize : itemsize]
+    shuffled[count * itemsize :] = items[count * itemsize :]
+    return shuffled.data
 
 
 def _unshuffled(data: NDArray[np.uint8], itemsize: int) -> NDArray[np.uint8]:
-    """The items of shuffled bytes; ValueError where some of the bytes are missing."""
-    items = np.empty(len(data), np.uint8)
-    for i, part in enumerate(data.reshape(itemsize, -1)):  # faster than to transpose them
-        items[i::itemsize] = part
+    """What was shuffled so."""
+    items, count = np.empty(len(data), np.uint8), len(data) // itemsize
+    for i in range(itemsize):  # faster than to transpose them
+        items[i : count * itemsize : itemsize] = data[i * count : (i + 1) * count]
+    items[count * itemsize :] = data[count * itemsize :]
     return items
 
 

@@ -31,13 +31,18 @@ def coding_of(dataset: h5py.Dataset, dtype: np.dtype[Any]) -> Coding | None:
 def places_of(dataset: h5py.Dataset, dtype: np.dtype[Any], end: int) -> NDArray[Any]:
     """The place of each chunk of a dataset that has a coding, in a file that ends at `end`."""
     places, chunks = np.zeros(_grid(dataset), PLACE), dataset.chunks
+    counts_chunks = []  # as some versions of HDF5 1.12 do, where others count elements
 
     def note(chunk: Any) -> None:  # noqa: ANN401 - of a type that h5py does not name
-        index = tuple(o // c for o, c in zip(chunk.chunk_offset, chunks, strict=True))
-        if all(i < n for i, n in zip(index, places.shape, strict=True)):  # not one beyond the end of the dataset
+        index, rests = zip(*map(divmod, chunk.chunk_offset, chunks), strict=True)
+        if any(rests):
+            counts_chunks.append(chunk)
+        elif all(i < n for i, n in zip(index, places.shape, strict=True)):  # not one beyond the end of the dataset
             places[index] = chunk.byte_offset, chunk.size, chunk.filter_mask
 
     dataset.id.chunk_iter(note)
+    if counts_chunks:
+        places["offset"] = 0
     whole = prod(chunks) * dtype.itemsize
     if pipeline(dataset.id.get_create_plist()):
         unclear = _beyond(dataset) & (places["size"] == whole)  # it may have passed no filter, whatever the mask says
