@@ -233,6 +233,7 @@ WRITING = ("pwrite", "write", "fsync", "close", "replace", "link")
 JOBS = {
     "run npy": ((*JOB, "-o", "y.npy", "--overwrite"), {"y.npy": b"old"}),
     "run h5": ((*JOB, "-o", "y.h5"), {"y.h5": None}),
+    "run chunks": ((*JOB, "-o", "y.h5", "--chunks", "2x2", "--overwrite"), {"y.h5": b"old"}),
     "run npz": ((*JOB, "-o", "y.npz", "--overwrite"), {"y.npz": b"old"}),
     "run safetensors": ((*JOB, "-o", "y.safetensors"), {"y.safetensors": None}),
     "run zarr": ((*JOB, "-o", "y.zarr"), {"y.zarr": None}),
@@ -248,7 +249,9 @@ FAULTY = [
     )
     for job in JOBS
     for call in (
-        CALLS if job in ("run npy", "run h5", "convert npz") else [each for each in CALLS if each[0] in WRITING]
+        CALLS
+        if job in ("run npy", "run h5", "run chunks", "convert npz")
+        else [each for each in CALLS if each[0] in WRITING]
     )
     if call[0] != "write" or "y.zarr" in JOBS[job][1]
 ]
@@ -562,7 +565,7 @@ def test_h43_a_signal_to_the_whole_group_is_quiet(large, number, tmp_path_factor
 
 
 @pytest.mark.needs("signals")
-@pytest.mark.parametrize("engine", ["serial", "processes"])
+@pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
 @pytest.mark.parametrize("number", signals("SIGINT", "SIGTERM"))
 def test_h43_a_signal_under_hdf5(chunked, engine, number, run):
     whole = result_of(run, chunked, "x.h5", "y.h5")

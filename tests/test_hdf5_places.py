@@ -294,8 +294,9 @@ def test_a_version_of_hdf5_that_counts_in_chunks(folder, monkeypatch):
         return places_of(SimpleNamespace(id=given, shape=dataset.shape, chunks=dataset.chunks), *more)
 
     monkeypatch.setattr(hdf5_source, "places_of", counting)
-    assert isinstance(source.ticket(WHOLE), Hdf5Ticket)
-    assert oracle.same_bits(source.read(), VALUES)
+    first = slice(0, 3), slice(0, 16), slice(0, 10)
+    assert isinstance(source.ticket(first), Hdf5Ticket)
+    assert oracle.same_bits(source.ticket(first).read(), VALUES[first])
 
 
 def test_what_lies_behind_the_end_is_what_hdf5_fills_up(folder):

@@ -12,7 +12,7 @@ import numpy as np
 from revseq_cli.formats.hdf5.coding import Coding
 from revseq_cli.formats.hdf5.files import in_memory
 from revseq_cli.formats.hdf5.filters import UNCOMPRESSED, filters_of, require_filters
-from revseq_cli.formats.hdf5.library import h5py
+from revseq_cli.formats.hdf5.library import h5py, lock
 from revseq_cli.formats.hdf5.places import Chunk, parts
 from revseq_cli.ground.errors import FormatError
 
@@ -65,10 +65,12 @@ class ChunkOutlet:
                 scratch.set_extent(part.shape)
             scratch.write(h5py.h5s.ALL, h5py.h5s.ALL, part, kind)
             scratch.flush()  # else, in files of HDF5's latest layout, h5py reserves 0 bytes below and overruns them
-            mask, data = scratch.read_direct_chunk(place)
+            with lock:
+                mask, data = scratch.read_direct_chunk(place)
             if self.checked:
                 decoded = np.empty_like(part)
-                scratch.write_direct_chunk(place, data, mask)
+                with lock:
+                    scratch.write_direct_chunk(place, data, mask)
                 scratch.read(h5py.h5s.ALL, h5py.h5s.ALL, decoded, kind)
                 if decoded.tobytes() != part.tobytes():
                     raise FormatError(

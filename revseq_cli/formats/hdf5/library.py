@@ -30,4 +30,7 @@ import h5py  # noqa: E402 - after the variables are removed
 for _ in range(h5py.h5pl.size()):
     h5py.h5pl.remove(0)
 
-__all__ = ["h5py", "notes"]
+# h5py takes this lock in almost every function; some versions forget it where chunks are read or written as they are.
+lock = h5py._objects.phil  # noqa: SLF001 - it has no other name
+
+__all__ = ["h5py", "lock", "notes"]

@@ -32,7 +32,7 @@ class Chunk(NamedTuple):
 
     start: tuple[int, ...]
     mask: int
-    data: bytes
+    data: bytes | memoryview
 
 
 def damaged(box: Region, where: str) -> FormatError:

@@ -17,9 +17,9 @@ from revseq_cli.formats.hdf5.coding import Coding
 from revseq_cli.formats.hdf5.creation import creation_properties
 from revseq_cli.formats.hdf5.encoding import ChunkOutlet, last_chunk, outlet_for
 from revseq_cli.formats.hdf5.filters import pipeline
-from revseq_cli.formats.hdf5.library import h5py
+from revseq_cli.formats.hdf5.library import h5py, lock
 from revseq_cli.formats.hdf5.links import parts_of
-from revseq_cli.formats.hdf5.places import CodedOutlet, PlacedOutlet
+from revseq_cli.formats.hdf5.places import Chunk, CodedOutlet, PlacedOutlet
 from revseq_cli.formats.hdf5.recorder import Recorder, writing
 from revseq_cli.formats.hdf5.source import Hdf5Source
 from revseq_cli.formats.held import Handing
@@ -29,7 +29,6 @@ from revseq_cli.formats.storage import positioned
 
 if TYPE_CHECKING:
     from revseq_cli.formats.contract import Parcel
-    from revseq_cli.formats.hdf5.places import Chunk
     from revseq_cli.formats.regions import Region
     from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.formats.storage.positioned import Edge
@@ -169,10 +168,14 @@ class Hdf5Sink(FileSink):
         with writing(self.file.name, self._recorder):
             if self.chunks:
                 for chunk in cast("list[Chunk]", parcel):
-                    self._values.id.write_direct_chunk(chunk.start, chunk.data, chunk.mask)
+                    self._write(chunk)
             else:
                 region, values = cast("Parcel", parcel)
                 types.write(self._values, region, values)
+
+    def _write(self, chunk: Chunk) -> None:
+        with lock:  # other threads may read through HDF5
+            self._values.id.write_direct_chunk(chunk.start, chunk.data, chunk.mask)
 
     def finish(self) -> None:
         """Close the file, which HDF5 flushes then."""
@@ -233,8 +236,8 @@ class PlacedSink(Hdf5Sink):
 
     def _place(self, box: Region) -> int:
         """The offset that HDF5 gives to a chunk."""
-        start, recorder = tuple(part.start for part in box), cast("Recorder", self._recorder)
-        return recorder.offset_of(self._blank, lambda: self._values.id.write_direct_chunk(start, self._blank))
+        chunk = Chunk(tuple(part.start for part in box), 0, self._blank.data)
+        return cast("Recorder", self._recorder).offset_of(self._blank, lambda: self._write(chunk))
 
     def _reserve(self, end: int) -> None:
         """Reserve the file's bytes up to `end`, so that a full disk shows early."""
