@@ -136,8 +136,8 @@ JSON = {
         "lift problems), clamped and difference (null, or index, line, found, expected, count and total)",
     },
     "show": _SCHEMA | {
-        "tensors": "a list of name, DataType, Sizes, bytes, format, storage (words that depend on the format), notes and, with "
-        "--stats, statistics: min, max, mean and NaN; a value that is not finite is a string",
+        "tensors": "a list of name, DataType, Sizes, dimensions (their names, null for one without), attributes (their number, or "
+        "null), bytes, format, storage (words that depend on the format), notes and, with --stats, statistics: min, max, mean and NaN; a value that is not finite is a string",
     },
     "levels": _SCHEMA | {
         "levels": "a list of level, dimension_counts (least and most), InputTensor and SequenceLengthsTensor (lists of data "

@@ -14,6 +14,7 @@ import click
 
 from revseq_cli.commands.values import (
     DATA_TYPE,
+    DIMENSION,
     LENGTHS_TYPE,
     LEVEL,
     LEVELS,
@@ -68,7 +69,13 @@ _JOB_TENSORS = (
     click.argument("lengths", metavar="[LENGTHS]", required=False, type=Tensor()),
 )
 _JOB_SETTINGS = (
-    click.option("--axis", type=int, metavar="N", help="The dimension to reverse along, counted from 0."),
+    click.option(
+        "--axis",
+        type=DIMENSION,
+        metavar="N|NAME",
+        help="The dimension to reverse along: counted from 0, or its name where the file has names, as in NetCDF and "
+        "Zarr. A number is never a name.",
+    ),
     click.option(
         "--dtype",
         type=DATA_TYPE,
@@ -81,8 +88,8 @@ _JOB_SETTINGS = (
     ),
     click.option(
         "--batch-axis",
-        type=int,
-        metavar="B",
+        type=DIMENSION,
+        metavar="B|NAME",
         help="LENGTHS has rank 1: one length per index of this dimension.",
     ),
     click.option(

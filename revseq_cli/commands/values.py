@@ -67,6 +67,18 @@ class Tensor(click.ParamType[Any]):
         ]
 
 
+def parse_dimension(text: str) -> int | str:
+    """The number or the name of a dimension; what looks like a number is one. UsageError for an empty text."""
+    if not text.strip():
+        raise UsageError("the dimension is empty", "a number or a name; is a variable unset?")
+    if not re.fullmatch(r"[+-]?\d+", text.strip()):
+        return text
+    try:
+        return int(text)
+    except ValueError:  # of more than 4,300 digits
+        raise UsageError(f"{text[:40]}... is no dimension", "a number from 0 on, or a name") from None
+
+
 def parse_bytes(text: str) -> int:
     """A number of bytes from text such as 1GiB, 512M, 10KB or 4096; UsageError for other text, and for 0."""
     match = re.fullmatch(r"(\d{1,18})\s*(?:([KMGT])(i?B)?|B?)", text.strip(), re.IGNORECASE | re.ASCII)
@@ -117,5 +129,6 @@ def parse_levels(text: str) -> tuple[FeatureLevel, ...]:
 _SHORT_LEVELS = tuple(level.short for level in FeatureLevel)
 LEVEL = Parsed("level", parse_level, _SHORT_LEVELS)
 LEVELS = Parsed("level", parse_levels, (*_SHORT_LEVELS, _ALL))
+DIMENSION = Parsed("dimension", parse_dimension)
 DATA_TYPE = Parsed("type", DataType.parse, tuple(each.name for each in DataType))
 LENGTHS_TYPE = Parsed("type", DataType.parse_length, ("UINT32", "UINT64"))

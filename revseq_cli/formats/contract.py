@@ -97,7 +97,9 @@ class Source(ABC):
     `chunks` are the sizes of what is decoded as one, or None; `encoded` says that filters decode it, and `held` that
     its tickets carry the values. `path` and `identity` are its file and that file's state; `described` is the state of
     the model that named the file, if one did. As far as the header says it, `siblings` is the number of other tensors
-    in the file, and `notes` say what is unusual about it, for every command to print.
+    in the file, and `notes` say what is unusual about it, for every command to print. `dimensions` are the names
+    of its dimensions, "" for one without a name, or none at all; `attributes` is the number of its attributes, None
+    where the format has none.
     """
 
     name: str
@@ -114,6 +116,8 @@ class Source(ABC):
     path = ""
     siblings = 0
     notes: tuple[str, ...] = ()
+    dimensions: tuple[str, ...] = ()
+    attributes: int | None = None
 
     # Whether several threads can read it at once; HDF5 has one lock for all of them, and so has what decodes in Python.
     reads_in_parallel = True

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli.formats.references import Reference
-from revseq_cli.ground.errors import FormatError, UsageError, Words
+from revseq_cli.ground.errors import FormatError, UsageError, Words, listed
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel
 from revseq_cli.passes.casts import CastSource
@@ -89,19 +89,20 @@ class Job:
 class Request:
     """A job as it is asked for, before anything is read; None stands for what is not given.
 
-    `values` and `lengths` name tensors, or are tensors as text. `axis` and `batch_axis` count the dimensions of the
-    input as it is, and `rank` is the dimension count that both tensors get, by leading sizes of 1. `like` names one of
-    SYSTEMS, whose axes are the defaults, and whose rules hold. `level` is the feature level. `format` is the format of
-    inputs whose bytes and suffix do not say theirs, or, with `override`, of all inputs. With `absolute`, paths are made
-    absolute, since workers may have another working directory.
+    `values` and `lengths` name tensors, or are tensors as text. `axis` and `batch_axis` are dimensions of the input as
+    it is, by their numbers, or by their names where its file has names, and `rank` is the dimension count that both
+    tensors get, by leading sizes of 1. `like` names one of SYSTEMS, whose axes are the defaults, and whose rules hold.
+    `level` is the feature level. `format` is the format of inputs whose bytes and suffix do not say theirs, or, with
+    `override`, of all inputs. With `absolute`, paths are made absolute, since workers may have another working
+    directory.
     """
 
     values: str
     lengths: str | None = None
-    axis: int | None = None
+    axis: int | str | None = None
     dtype: DataType | None = None
     lengths_dtype: DataType | None = None
-    batch_axis: int | None = None
+    batch_axis: int | str | None = None
     rank: int | None = None
     like: str | None = None
     level: FeatureLevel = FeatureLevel.V5_0
@@ -133,6 +134,41 @@ class Parts(NamedTuple):
     values: Source
     lengths: Source
     request: Request
+
+    @property
+    def axis(self) -> int | None:
+        """The number of the request's axis, or None; UsageError for a name that no dimension has."""
+        return _number_of(self.request.axis, self.values)
+
+    @property
+    def batch_axis(self) -> int | None:
+        """The number of the request's batch axis, as `axis`."""
+        return _number_of(self.request.batch_axis, self.values)
+
+    def finds(self, axis: int | str | None) -> bool:
+        """Whether it is no name, or that of one dimension."""
+        return not isinstance(axis, str) or self.values.dimensions.count(axis) == 1
+
+
+def _number_of(axis: int | str | None, values: Source) -> int | None:
+    """The number of the dimension of that name; UsageError unless there is just one."""
+    if not isinstance(axis, str):
+        return axis
+    numbers = [d for d, name in enumerate(values.dimensions) if name == axis]
+    if len(numbers) == 1:
+        return numbers[0]
+    span = f"{_span(values)}, by number"
+    if numbers:
+        found = f"{len(numbers)} dimensions are named {axis[:80]}: {listed(map(str, numbers))}"
+        raise UsageError(found, span, where=values.name)
+    names = [*filter(None, values.dimensions)]
+    wanted = f"one of {listed(names, len(names))}, or {span}" if names else f"{span}: its dimensions have no names"
+    raise UsageError(f"no dimension is named {axis[:80]}", wanted, where=values.name)
+
+
+def _span(values: Source) -> str:
+    """The numbers of the dimensions."""
+    return f"0 to {max(0, len(values.sizes) - 1)}"
 
 
 def assemble(parts: Parts) -> Job:
@@ -166,7 +202,7 @@ def assemble(parts: Parts) -> Job:
 def _axes(parts: Parts) -> tuple[int, int | None]:
     """The axis and the batch axis of the request, or of the system that it names; UsageError without an axis."""
     values, lengths, request = parts
-    axis, batch_axis, rank = request.axis, request.batch_axis, len(values.sizes)
+    axis, batch_axis, rank = parts.axis, parts.batch_axis, len(values.sizes)
     if request.like:
         system = SYSTEMS[request.like]
         if len(lengths.sizes) != 1:
@@ -179,7 +215,8 @@ def _axes(parts: Parts) -> tuple[int, int | None]:
             batch_axis = system.batch_for(axis) if batch_axis is None else from_start(batch_axis, rank)
             _require_axes_of(request.like, axis, batch_axis, values.name)
     if axis is None:
-        wanted = f"the dimension to reverse along, 0 to {max(0, rank - 1)}"
+        names = [*filter(None, values.dimensions)]
+        wanted = f"the dimension to reverse along, {_span(values)}{', or ' * bool(names)}{listed(names, len(names))}"
         raise UsageError("no axis is given", wanted, where=values.name)
     return axis, batch_axis
 

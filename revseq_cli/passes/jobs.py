@@ -111,6 +111,10 @@ def _choices(parts: Parts) -> Choices | str:
     """What to type for these tensors, or why nothing can be typed."""
     from revseq_cli.passes import remedies  # only jobs that are refused need it
 
+    if not parts.finds(parts.request.batch_axis):
+        return ""
+    if not parts.finds(parts.request.axis):
+        parts = parts._replace(request=replace(parts.request, axis=None))
     return remedies.choices(parts)
 
 

@@ -49,7 +49,7 @@ def choices(parts: Parts) -> Choices | str:
     The axes that the request names are kept, unless others clamp fewer lengths. The choices that clamp least come
     first, and of these the ones that change least of what the request names.
     """
-    values, lengths, request = parts
+    values, lengths, _ = parts
     found = fits(values.sizes, lengths.sizes)
     if not found:
         return _other_sizes(values.sizes, lengths.sizes)
@@ -58,7 +58,7 @@ def choices(parts: Parts) -> Choices | str:
     span = _span(parts, sorted({values.sizes[fit.axis] for fit in found}))
     if isinstance(span, str):
         return span
-    asked = [each and from_start(each, len(values.sizes)) for each in (request.axis, request.batch_axis)]
+    asked = [each and from_start(each, len(values.sizes)) for each in (parts.axis, parts.batch_axis)]
 
     def changed(fit: Fit) -> int:
         return sum(each not in (None, own) for each, own in zip(asked, fit, strict=True))
@@ -76,7 +76,7 @@ def choices(parts: Parts) -> Choices | str:
     options = [(fit, settings) for fit, settings in options if settings]
     if not options:
         return ""
-    doubtful = len(options) > 1 or clamped(options[0][0]) or (request.axis, request.batch_axis) != options[0][0]
+    doubtful = len(options) > 1 or clamped(options[0][0]) or (parts.axis, parts.batch_axis) != options[0][0]
     return Choices(
         tuple(
             Choice(settings, _meaning(parts, fit, span), _axes(fit)) if doubtful else Choice(settings)
@@ -126,7 +126,7 @@ def _meaning(parts: Parts, fit: Fit, span: Span) -> str:
     left = [
         f", in place of {name.replace('_', ' ')} {asked}"
         for name, own in fit._asdict().items()
-        if (asked := getattr(parts.request, name)) is not None and own != from_start(asked, len(parts.values.sizes))
+        if (asked := getattr(parts, name)) is not None and own != from_start(asked, len(parts.values.sizes))
     ]
     return f"{total:,} {what} of {'' if fit.batch_axis is None else 'up to '}{size:,}, {lengths}{''.join(left)}"
 
@@ -144,7 +144,7 @@ def _settings(parts: Parts, fit: Fit, greatest: int) -> Settings:
             )
             if _works(parts._replace(request=asked)):
                 return (
-                    *((name, value) for name, value in _axes(fit) if value != str(getattr(request, name))),
+                    *((name, value) for name, value in _axes(fit) if value != str(getattr(parts, name))),
                     *[("batch_axis", "")] * (fit.batch_axis is None and request.batch_axis is not None),
                     *[("lengths_dtype", each.name) for each in [cast] if each and each is not request.cast],
                     *[("rank", str(changed_rank))] * (changed_rank != request.rank),

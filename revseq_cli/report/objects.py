@@ -110,6 +110,8 @@ def show(sources: Sequence[Source], statistics: Sequence[Statistics | None]) -> 
         {
             "name": source.name,
             **_desc_json(source.desc),
+            "dimensions": [name or None for name in source.dimensions],
+            "attributes": source.attributes,
             "bytes": source.desc.total_bytes,
             "format": source.storage.format,
             "storage": source.storage.details,

@@ -46,6 +46,7 @@ def show(source: Source, statistics: Statistics | None = None, *, preview: bool)
         f"  DataType         {desc.data_type.name}",
         f"  Sizes            {braced(desc.sizes)}",
         f"  dimension count  {desc.dimension_count}",
+        *[f"  dimensions       {dimension_names(source.dimensions)}"] * bool(source.dimensions),
         f"  elements         {desc.element_count:,}",
         f"  bytes            {desc.total_bytes:,}",
         f"  storage          {storage.format}{', ' if details else ''}{printable(details)}",
@@ -62,6 +63,11 @@ def show(source: Source, statistics: Statistics | None = None, *, preview: bool)
         )
         lines += ["", *(f"  {line}" for line in rows.split("\n"))]
     return "\n".join(lines)
+
+
+def dimension_names(names: Sequence[str]) -> str:
+    """The names of dimensions, with - for one without."""
+    return listed((name or "-" for name in names), len(names))
 
 
 def diff(comparison: Comparison) -> str:

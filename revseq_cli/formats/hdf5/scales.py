@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # On a dataset, the scales of each dimension; on a scale, the datasets and dimensions that use it.
 _SCALES, _USES = b"DIMENSION_LIST", b"REFERENCE_LIST"
+_LABELS = b"DIMENSION_LABELS"
 _REFERENCES = h5py.vlen_dtype(h5py.ref_dtype)
 _USE = np.dtype(
     {"names": ["dataset", "dimension"], "formats": [h5py.ref_dtype, "u4"], "offsets": [0, 8], "itemsize": 16}
@@ -39,6 +40,38 @@ def scales_of(dataset: h5py.Dataset, dimension: int) -> list[h5py.Dataset]:
     """The scales of that dimension, in their order; references to no other dataset of the file are skipped."""
     scales = (_dataset(reference, dataset) for reference in _references(dataset)[dimension])
     return [scale for scale in scales if scale is not None and scale != dataset]
+
+
+def names_of(dataset: h5py.Dataset) -> tuple[str, ...]:
+    """The name of each dimension, "" for one without; nothing where none has one.
+
+    It is the dimension's label, which h5py sets, or else the last part of the path of its first scale, which is how
+    NetCDF names dimensions. A scale itself is the scale of its first dimension.
+    """
+    if not h5py.h5a.get_num_attrs(dataset.id):
+        return ()
+    names = _labels(dataset)
+    if is_scale(dataset) and names and not names[0]:
+        names[0] = _last_part(dataset)
+    for d, references in enumerate(_references(dataset)):
+        if not names[d] and len(references):
+            names[d] = next((_last_part(scale) for scale in scales_of(dataset, d)), "")
+    return tuple(names) if any(names) else ()
+
+
+def _labels(dataset: h5py.Dataset) -> list[str]:
+    """The label of each dimension, "" for one without."""
+    none = [""] * len(dataset.shape or ())
+    if not h5py.h5a.exists(dataset.id, _LABELS):
+        return none
+    attribute = h5py.h5a.open(dataset.id, _LABELS)
+    if not isinstance(attribute.get_type(), h5py.h5t.TypeStringID) or attribute.shape != (len(none),):
+        return none
+    return [bytes(each or b"").rstrip(b"\0").decode("utf-8", "replace") for each in _values(attribute)]
+
+
+def _last_part(scale: h5py.Dataset) -> str:
+    return (scale.name or "").rpartition("/")[2]
 
 
 def attach(dataset: h5py.Dataset, dimension: int, scale: h5py.Dataset) -> None:

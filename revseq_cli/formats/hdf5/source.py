@@ -8,7 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from revseq_cli.formats.contract import Source, Storage, Ticket, refuse_bomb
-from revseq_cli.formats.hdf5 import links, types
+from revseq_cli.formats.hdf5 import links, scales, types
 from revseq_cli.formats.hdf5.files import RAISED, opened
 from revseq_cli.formats.hdf5.filters import filters_of, require_filters
 from revseq_cli.formats.hdf5.index import coding_of, places_of
@@ -91,6 +91,7 @@ class Hdf5Source(Source):
             self._coding = coding_of(dataset, self.dtype)
             self.storage = self._describe(dataset)
             self.origin = Origin.of(dataset)
+            self.dimensions, self.attributes = scales.names_of(dataset), h5py.h5a.get_num_attrs(dataset.id)
         self.path, self._unchanged = path, self.identity
         # HDF5 itself has one lock for all threads.
         self.reads_in_parallel = self._raw is not None or self._coding is not None

@@ -51,6 +51,7 @@ class Metadata(NamedTuple):
 
     `key_start` and `separator` make up the name of a chunk's or shard's file in the folder of the array: what it begins
     with, and what stands between its numbers. `shard_index` is None without shards, or with an unusual index.
+    `dimensions` are the names of the dimensions, "" for one without, or nothing; `attributes` is their number.
     """
 
     version: Version
@@ -62,6 +63,8 @@ class Metadata(NamedTuple):
     key_start: str
     separator: str
     shard_index: ShardIndex | None = None
+    dimensions: tuple[str, ...] = ()
+    attributes: int = 0
 
 
 def arrays_in(store: str) -> list[str]:
@@ -176,11 +179,9 @@ def read_object(path: Path) -> dict[str, Any]:
 def read(folder: str, where: str, asked: DataType | None = None) -> Metadata:
     """The metadata of an array; `asked` is the data type of elements that are stored as bytes without one."""
     version, fields = _array_in(Path(folder)) or (NEWEST, {})
-    for name in ARRAY_FILES[version]:
-        read_object(Path(folder, name))
     try:
         metadata = (_version_2 if version == 2 else _version_3)(fields, where)
-        metadata = metadata._replace(dtype=named(metadata.dtype, asked, where))
+        metadata = metadata._replace(dtype=named(metadata.dtype, asked, where), **_about(version, fields, folder))
     except (KeyError, TypeError, AttributeError):
         raise FormatError("has damaged metadata", "those of a Zarr array", "fetch it again", where) from None
     sizes, chunks, shards = metadata.sizes, metadata.chunks, metadata.shards
@@ -193,6 +194,23 @@ def read(folder: str, where: str, asked: DataType | None = None) -> Metadata:
         raise FormatError(problem, "a size from 1 to 2^63 - 1 for each dimension", where=where)
     require_lossless(version, _codecs(version, fields), metadata.dtype, where)
     return metadata
+
+
+def _about(version: Version, fields: dict[str, Any], folder: str) -> dict[str, Any]:
+    """The names of the dimensions, and the number of attributes, of which one has the names in version 2."""
+    attributes = attributes_of(version, fields, folder)
+    names = fields.get("dimension_names") if version == 3 else attributes.get("_ARRAY_DIMENSIONS")
+    fits = isinstance(names, list) and len(names) == len(fields["shape"])
+    words = tuple(each if isinstance(each, str) else "" for each in names) if fits and names else ()
+    return {"dimensions": words if any(words) else (), "attributes": len(attributes)}
+
+
+def attributes_of(version: Version, fields: dict[str, Any], folder: str) -> dict[str, Any]:
+    """The attributes of an array or a group with that metadata."""
+    if version == 2:
+        return read_object(Path(folder, ARRAY_FILES[2][1]))
+    attributes = fields.get("attributes", {})
+    return attributes if isinstance(attributes, dict) else {}
 
 
 def _codecs(version: Version, fields: dict[str, Any]) -> list[dict[str, Any]]:

@@ -68,6 +68,7 @@ class ZarrSource(Source):
         self._state = state(self.folder, self.name)
         self.metadata = metadata.read(self.folder, self.name, asked)
         version, self.dtype, self.sizes, self.chunks = self.metadata[:4]
+        self.dimensions, self.attributes = self.metadata.dimensions, self.metadata.attributes
         declared = max(prod(self.sizes), prod(self.chunks)) * self.dtype.itemsize
         refuse_bomb(declared, self._state.stored, "if it is what you want, write it anew uncompressed", self.name)
         self.path = str(Path(self.folder, metadata.ARRAY_FILES[version][0]))
