@@ -32,6 +32,11 @@ EXIT = {
         1: "a job failed; the others are done",
         2: "MANIFEST is wrong and no job was started, or the report could not be printed",
     },
+    "show": {
+        0: "done",
+        1: "some of several TENSORs cannot be read; the others are shown",
+        2: "an error stopped the work; nothing is shown",
+    },
     "verify": {0: "every example is right", 1: "an example is wrong", 2: "a page cannot be read or has no example"},
 }
 SIGNALS = "A process that SIGINT, SIGTERM or SIGHUP stops dies of that signal: a shell sees 130, 143 or 129."
@@ -138,6 +143,10 @@ JSON = {
     "show": _SCHEMA | {
         "tensors": "a list of name, DataType, Sizes, dimensions (their names, null for one without), attributes (their number, or "
         "null), bytes, format, storage (words that depend on the format), notes and, with --stats, statistics: min, max, mean and NaN; a value that is not finite is a string",
+        "files": "a list of the files and groups whose contents are listed: name, format and attributes",
+        "groups": "a list of the groups in them: name and attributes",
+        "others": "a list of what else is in them, and is no tensor: name, what (in words), Sizes and attributes",
+        "errors": "a list of name and error (the message) for each TENSOR that cannot be read",
     },
     "levels": _SCHEMA | {
         "levels": "a list of level, dimension_counts (least and most), InputTensor and SequenceLengthsTensor (lists of data "

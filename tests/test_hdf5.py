@@ -505,7 +505,7 @@ def test_names_that_are_not_utf_8(folder, revseq):
         assert h5py.h5a.open(g["x"].id, b"caf\xe9").shape == ()
     with h5py.File(folder / "x.h5", "a") as f:
         h5py.h5d.create(f.id, b"caf\xe9", h5py.h5t.STD_I32LE, h5py.h5s.create_simple((3,)))
-    revseq("show", "x.h5").refused("has 2 datasets: ", "/x")
+    revseq("convert", "x.h5", "none.npy").refused("has 2 datasets: ", "/x")
     revseq("show", "x.h5::/none").refused("no such dataset")
     revseq("show", "x.h5::/x").ok()
     revseq("show", b"x.h5::/caf\xe9".decode("utf-8", "surrogateescape")).refused("its name is not UTF-8")
@@ -574,10 +574,10 @@ def test_a_compression_that_was_asked_for_is_no_note(folder, revseq):
 def test_hints_are_quoted_and_name_what_can_be_a_tensor(folder, revseq):
     with h5py.File(folder / "x.h5", "w") as f:
         f["a text"], f["b c"], f["d"] = "text", VALUES, VALUES
-    revseq("show", "x.h5").refused("has 3 datasets", f"Hint: try {system.quoted('x.h5::/b c')}\n")
+    revseq("convert", "x.h5", "none.npy").refused("has 3 datasets", f"Hint: try {system.quoted('x.h5::/b c')}\n")
     revseq("show", "x.h5::/none").refused(f"Hint: try {system.quoted('x.h5::/b c')}\n")
 
 
 def test_complex_numbers_with_the_imaginary_part_first_are_no_complex_numbers(folder, revseq):
     make(folder, np.zeros((5, 30, 17), [("imag", "f4"), ("real", "f4")]))
-    revseq("show", "x.h5").refused("a compound of imag, real")
+    revseq("convert", "x.h5", "none.npy").refused("a compound of imag, real")

@@ -62,7 +62,7 @@ def test_a_dataset_with_links_to_it_is_the_only_one(nexus, revseq):
 
 
 def test_a_linked_group_is_no_dataset(nexus, revseq):
-    revseq("show", "x.nxs.h5::entry/measured").refused(
+    revseq("convert", "x.nxs.h5::entry/measured", "none.npy").refused(
         "is a group with /entry/instrument/detector/counts", "Hint: try x.nxs.h5::/entry/instrument/detector/counts"
     )
 
@@ -76,7 +76,7 @@ def test_links_that_lead_nowhere(tmp_path, revseq):
             f[f"s{i}"] = h5py.SoftLink(f"s{i + 1}" if i < 19 else "x")
 
     def refused(name, *words):
-        revseq("show", f"x.h5::{name}").refused(f"x.h5::/{name}: ", *words)
+        revseq("convert", f"x.h5::{name}", "none.npy").refused(f"x.h5::/{name}: ", *words)
 
     refused("gone", "/gone is a soft link to /no/where, where nothing is", "Hint: try x.h5::/x")
     refused("self", "has more than 16 soft links on its way: /self is a soft link to self")
@@ -116,7 +116,7 @@ def test_external_links_say_where_they_lead(elsewhere, revseq, name):
 
 
 def test_a_file_of_links_only(elsewhere, revseq):
-    revseq("show", "x.h5").refused(
+    revseq("convert", "x.h5", "none.npy").refused(
         "x.h5: has no dataset, only links: ", "/g/dataset is an external link to other.h5::/group/secret",
         "/soft is a soft link to g/dataset", r"lost\x1b.h5::/x", "Hint: try other.h5::/group/secret",
     )  # fmt: skip
@@ -125,4 +125,4 @@ def test_a_file_of_links_only(elsewhere, revseq):
 
 def test_a_file_without_anything(tmp_path, revseq):
     h5py.File(tmp_path / "x.h5", "w").close()
-    assert "link" not in revseq("show", "x.h5").refused("x.h5: has no dataset").err
+    assert "link" not in revseq("convert", "x.h5", "none.npy").refused("x.h5: has no dataset").err

@@ -106,7 +106,7 @@ def test_types_that_h5py_lacks(folder, revseq):
         for i, kind in enumerate(KINDS):
             h5d.create(f.id, b"other %d" % i, kind, h5s.create_simple((2,)))
             h5a.create(f["other 0"].id, b"CLASS%d" % i, kind, h5s.create_simple((2,)))
-    done = revseq("show", "x.h5").refused("has 8 datasets: /other 0, ", "/x")
+    done = revseq("convert", "x.h5", "none.npy").refused("has 8 datasets: /other 0, ", "/x")
     assert "damaged" not in done.err
     revseq("run", "x.h5::x", *RUN[2:], "--overwrite").ok()
     right(folder)
@@ -135,7 +135,9 @@ def test_user_defined_links(folder, revseq, library):
     with h5py.File(folder / "x.h5", "w", libver="latest") as f:
         assert library.H5Lcreate_ud(f.id.id, b"own", 99, b"data", 4, 0, 0) >= 0
         f["by_way"] = h5py.SoftLink("/own")
-    revseq("show", "x.h5").refused("has no dataset, only links: ", "/own is a user-defined link of class 99")
+    revseq("convert", "x.h5", "none.npy").refused(
+        "has no dataset, only links: ", "/own is a user-defined link of class 99"
+    )
     with h5py.File(folder / "x.h5", "a") as f:
         f["x"] = VALUES
     revseq(*RUN).ok()
@@ -156,7 +158,7 @@ def test_names_of_any_bytes(folder, revseq):
     right(folder)
     with h5py.File(folder / "x.h5", "a") as f:
         h5d.create(h5g.open(f.id, b"gr\xff"), b"deep", h5t.STD_I8LE, h5s.create_simple((2,)))
-    revseq("show", "x.h5").refused("has 2 datasets", "/x")
+    revseq("convert", "x.h5", "none.npy").refused("has 2 datasets", "/x")
     revseq("show", b"x.h5::so\xff").refused("its name is not UTF-8")
 
 
@@ -192,7 +194,7 @@ def test_damage_elsewhere_in_the_file(folder, revseq):
         file.write(b"\xff" * 16)
     revseq("run", "x.h5::x", *RUN[2:]).ok()
     right(folder)
-    revseq("show", "x.h5").refused("has 2 datasets: /bad, /x")
+    revseq("convert", "x.h5", "none.npy").refused("has 2 datasets: /bad, /x")
     revseq("show", "x.h5::bad").refused(
         "x.h5: HDF5 cannot read it: truncated or damaged, or of a newer version than HDF5"
     )

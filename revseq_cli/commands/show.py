@@ -1,20 +1,27 @@
-"""`revseq show`: data type, sizes and storage of tensors, with a preview."""
+"""`revseq show`: data type, sizes and storage of tensors, with a preview; and what files hold."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from revseq_cli.commands import base, options, values
+from revseq_cli.ground.errors import RevseqError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import Source
     from revseq_cli.formats.documents import TextTypes
     from revseq_cli.formats.references import Reference
     from revseq_cli.ground.tensors import DataType
+    from revseq_cli.report.results import Described
+
+_SOME_FAILED, _ALL_FAILED = 1, 2  # exit statuses
 
 
 @base.command(
@@ -23,52 +30,136 @@ if TYPE_CHECKING:
 
     TENSOR is named as in revseq run; page.md::2 is every tensor of the second example of a page, and model.json those
     of a model of DxDispatch.
+
+    A file of several tensors, or a group as x.h5::/group, is listed: each tensor with its data type, sizes, the names
+    of its dimensions, the number of its attributes, and its storage. No values are read. On a terminal, a long list is
+    cut to one screen.
+
+    --shape, --dtype and --names print a line for each tensor, for scripts: what is asked for, in this order, with tabs
+    between. The name is what to type for the tensor.
+
+    What cannot be read hides nothing else: the exit status is 1 if some of several TENSORs cannot be read, and 2 if
+    none can.
     """,
-    epilog="Example: revseq show samples/example1.h5::/lengths",
+    epilog="Example: revseq show samples/example1.h5",
 )
 @click.argument("tensors", metavar="TENSOR...", nargs=-1, required=True, type=values.Tensor())
-@options.dtype_option
+@click.option("--shape", is_flag=True, help="Print the sizes of each tensor alone, with blanks between them.")
+@click.option(
+    "--dtype", cls=base.AloneOption, type=values.DATA_TYPE, is_flag=False, flag_value=True, metavar="[TYPE]",
+    help="Print the data type of each tensor alone. With a TYPE: the data type of a text without a header, or of "
+    "untyped bytes, such as |V2 in .npy.  [default: FLOAT32]",
+)  # fmt: skip
+@click.option("--names", is_flag=True, help="Print the name of each tensor alone.")
 @click.option("--stats", is_flag=True, help="Read every element: minimum, maximum, mean, and how many are NaN.")
+@click.option("--full", is_flag=True, help="List everything on a terminal, too.")
 @options.format_option
 @options.json_option
 @options.progress_option
 @options.output_options
 def command(
     tensors: tuple[str, ...],
-    dtype: DataType | None,
+    shape: bool,
+    dtype: DataType | bool | None,
+    names: bool,
     stats: bool,
+    full: bool,
     format_name: str | None,
     as_json: bool,
     console: options.Console,
-) -> None:
+) -> int:
     """Run the command."""
     from revseq_cli.formats.documents import TextTypes
-    from revseq_cli.formats.references import Reference
     from revseq_cli.ground.tensors import DataType
-    from revseq_cli.passes import folds  # --help must not load NumPy
-    from revseq_cli.passes.arrangement import Resources
-    from revseq_cli.report import objects, tables  # --help must not load NumPy
+    from revseq_cli.report import objects  # --help must not load NumPy
+    from revseq_cli.report.words import message
 
-    types = TextTypes(dtype, DataType.FLOAT32)
-    sources = [
-        source for name in tensors for source in _sources(Reference.input(name, format_name, override=True), types)
-    ]
-    statistics = [folds.statistics(source, Resources()) if stats else None for source in sources]
+    asked = [name for name, given in (("shape", shape), ("dtype", dtype is True), ("names", names)) if given]
+    if asked and (stats or as_json):
+        found = f"--{asked[0]} prints lines for scripts"
+        raise UsageError(found, "neither --stats nor --json with it", f"leave out --{asked[0]}: --json has all")
+    types = TextTypes(dtype if isinstance(dtype, DataType) else None, DataType.FLOAT32)
+    told: list[_Told] = []
+    errors: dict[str, RevseqError] = {}
+    for name in tensors:
+        try:
+            new = [*_told(name, format_name, types, headers=bool(asked), stats=stats)]
+            lines = [] if as_json else _lines(new, asked, full=full, preview=not console.quiet)
+        except RevseqError as e:
+            if len(tensors) == 1:
+                raise
+            errors[name] = e
+            click.echo(message(e), err=True)
+            continue
+        for line in [""] * bool(told and lines and not asked) + lines:
+            click.echo(line)
+        told += new
+    if len(errors) == len(tensors):
+        return _ALL_FAILED
     if as_json:
-        click.echo(objects.show(sources, statistics))
-        return
-    for i, (source, each) in enumerate(zip(sources, statistics, strict=True)):
-        click.echo("\n" * (i > 0) + tables.show(source, each, preview=not console.quiet))
+        listed = [each.contents for each in told if each.contents]
+        click.echo(objects.show([tensor for each in told for tensor in each.tensors], listed, errors))
+    return _SOME_FAILED if errors else 0
 
 
-def _sources(reference: Reference, types: TextTypes) -> Iterator[Source]:
-    """The tensor that the reference names, or all tensors of the example or of the model that it names."""
-    from revseq_cli.formats.registry import model_of, open_source
-    from revseq_cli.passes import jobs
+class _Told(NamedTuple):
+    """What is told of a tensor that is open, or of what a file holds."""
 
+    tensors: Sequence[Described]
+    source: Source | None = None
+    contents: Contents | None = None
+
+    def text(self, *, full: bool, preview: bool) -> str:
+        """The same for people."""
+        from revseq_cli.report import listing, tables
+
+        if self.source:
+            return tables.show(self.source, self.tensors[0].statistics, preview=preview)
+        size = shutil.get_terminal_size()
+        screen = (size.columns, size.lines) if options.is_terminal() and not full else None
+        return listing.listing(self.contents, screen) if self.contents else ""
+
+
+def _lines(told: Sequence[_Told], asked: Sequence[str], *, full: bool, preview: bool) -> list[str]:
+    """The lines for scripts, if any are asked for, or the text for people."""
+    from revseq_cli.report import listing
+
+    if asked:
+        tensors = (tensor for each in told for tensor in each.tensors)
+        return [*listing.columns(tensors, asked, is_terminal=options.is_terminal())]
+    return ["\n\n".join(each.text(full=full, preview=preview) for each in told)] if told else []
+
+
+def _told(name: str, format_name: str | None, types: TextTypes, *, headers: bool, stats: bool) -> Iterator[_Told]:
+    """What a name stands for: a tensor, those of an example or a model, or what a file or a group holds.
+
+    With `headers`, a file of one tensor is told as its contents, too; with `stats`, each tensor of a file by itself.
+    """
+    from revseq_cli.formats import registry
+    from revseq_cli.formats.references import Reference
+    from revseq_cli.passes import folds, jobs
+    from revseq_cli.passes.arrangement import Resources
+    from revseq_cli.report.results import Described
+
+    def opened(source: Source, typed: str) -> _Told:
+        statistics = folds.statistics(source, Resources()) if stats else None
+        notes = () if headers else (*source.notes, *source.gaps())
+        return _Told([Described.of(source, typed, notes, statistics)], source)
+
+    def one(reference: Reference) -> _Told:
+        source = registry.open_source(reference, types)
+        return opened(source, source.name if source.key else name)
+
+    reference = Reference.input(name, format_name, override=True)
+    model = registry.model_of(reference)
     numbered = reference.key is not None and reference.key.isdecimal()
-    several = model_of(reference) or (jobs.example_of(reference) if numbered else None)
+    several = model or (jobs.example_of(reference) if numbered else None)
+    contents = None if several else registry.contents(reference, types)
     if several:
-        yield from (several.tensor(role, types) for role in several.roles)
+        yield from (opened(several.tensor(role, types), f"{name}::{role}" if model else name) for role in several.roles)
+    elif contents and stats:
+        yield from (one(replace(reference, key=item.key)) for item in contents.tensors)
+    elif contents and (headers or contents.only is None):
+        yield _Told(Described.all_of(contents), contents=contents)
     else:
-        yield open_source(reference, types)
+        yield one(reference)

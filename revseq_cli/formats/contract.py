@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.documents import Text, TextTypes
     from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.formats.storage.positioned import Identity
@@ -343,6 +344,12 @@ class FormatModule(Protocol):
 
     def names_in(self, path: str) -> Iterable[str]:
         """The name of every tensor in the file; only formats with `names` have it."""
+
+    def contents(self, address: Address, types: TextTypes) -> Contents | None:
+        """What the file, or a group of it, holds; None where the address is that of one tensor, or of nothing.
+
+        Only formats with `lists` have it.
+        """
 
     def write_to(self, stream: BinaryIO, source: Source) -> None:
         """Write the whole tensor into a pipe; only formats with `prints` have it."""

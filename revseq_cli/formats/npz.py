@@ -7,10 +7,7 @@ Source of the format: PKWARE's APPNOTE.TXT 6.3.10, whose sections are named belo
 
 from __future__ import annotations
 
-import collections
 import contextlib
-import io
-import struct
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -18,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from revseq_cli.formats import npy, zip_headers
+from revseq_cli.formats import npy, zip_directory, zip_headers
+from revseq_cli.formats.contents import Contents, Item
 from revseq_cli.formats.contract import Storage, Ticket, chosen, refuse_bomb
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
@@ -28,7 +26,9 @@ from revseq_cli.formats.storage.newfile import Scratch
 from revseq_cli.formats.storage.together import Together
 from revseq_cli.formats.zip_headers import UTF8_FLAG
 from revseq_cli.formats.zip_members import checksum, pieces
-from revseq_cli.ground.errors import FormatError, RevseqError, UsageError, listed
+from revseq_cli.ground.dtypes import data_type_of
+from revseq_cli.ground.errors import FormatError, UsageError
+from revseq_cli.ground.tensors import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.ground.tensors import DataType
 
-# Bytes of a directory, enough for some 200,000 members; the file itself declares the size.
-_LARGEST_DIRECTORY = 1 << 24
 # A deflated member that declares more bytes than this is inflated into a temporary file instead of memory.
 _LARGEST_HELD = 1 << 26
 _DEFLATED_PIECE = 1 << 16  # it inflates to at most 1,032 times as much
@@ -51,8 +49,6 @@ _DEFLATED_PIECE = 1 << 16  # it inflates to at most 1,032 times as much
 _UNREADABLE_FLAGS = 1 << 0 | 1 << 5 | 1 << 6 | 1 << 13
 _METHODS = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
 _SUFFIX = ".npy"
-# What zipfile raises for a damaged directory.
-_DAMAGE = (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError, EOFError, OSError)
 
 
 def open_source(address: Address, types: TextTypes) -> Source:
@@ -86,16 +82,6 @@ class _Member(NamedTuple):
         header = npy.Header(head, self.info.file_size, self.where).named(asked)
         header.check_size(self.info.file_size)
         return header
-
-
-class _Bounded(io.FileIO):
-    """A file that limits how many bytes zipfile reads at once."""
-
-    def read(self, size: int | None = -1) -> bytes:
-        """Read up to `size` bytes; FormatError if zipfile asks for more than a directory may have."""
-        if size is not None and size > _LARGEST_DIRECTORY:
-            raise FormatError(f"has a directory of {size} bytes", f"at most {_LARGEST_DIRECTORY}")
-        return super().read(_LARGEST_DIRECTORY if size is None or size < 0 else size) or b""
 
 
 def open_member(path: str, key: str | None, name: str = "", asked: DataType | None = None) -> Source:
@@ -135,6 +121,39 @@ def names_in(path: str) -> list[str]:
         return list(_directory(fd, path, path)[0])
 
 
+def contents(address: Address, types: TextTypes) -> Contents | None:
+    """What the archive holds; None where the address has the name of a member."""
+    path = address.path
+    if address.key is not None:
+        return None
+    with positioned.opened(path) as fd:
+        infos, _, end = zip_directory.read(fd, path, path)
+        items = tuple(_item(fd, info, end, path, types.asked) for info in infos)
+    members = [item for item, info in zip(items, infos, strict=True) if info.filename.endswith(_SUFFIX)]
+    only = members[0].key if len(members) == 1 and members[0].desc else None
+    return Contents(path, "npz", items, only)
+
+
+def _item(fd: int, info: zipfile.ZipInfo, end: int, path: str, asked: DataType | None) -> Item:
+    """A member by its header; what is wrong with it is told in its place."""
+    if not info.filename.endswith(_SUFFIX):
+        return Item(info.filename, what="no .npy file")
+    key = info.filename.removesuffix(_SUFFIX)
+    try:
+        member = _checked(fd, info, end, path, f"{path}::{key}", 0)
+        head = (
+            positioned.read_some(fd, min(npy.HEAD_BYTES, info.file_size), member.offset, path)
+            if info.compress_type == zipfile.ZIP_STORED
+            else _inflated_head(fd, member)
+        )
+        header = member.header(head, asked)
+    except FormatError as e:
+        return Item(key, what=e.found.removeprefix("its data type is "))
+    desc = TensorDesc(data_type_of(header.dtype), header.sizes)
+    details = {"method": _METHODS[info.compress_type], **header.storage.details}
+    return Item(key, desc, sizes=header.sizes, details=details)
+
+
 def _find(fd: int, key: str | None, path: str, name: str) -> _Member:
     """The member `key`, with or without .npy, or the only one."""
     infos, end = _directory(fd, path, name)
@@ -146,40 +165,8 @@ def _find(fd: int, key: str | None, path: str, name: str) -> _Member:
 
 def _directory(fd: int, path: str, name: str) -> tuple[dict[str, zipfile.ZipInfo], int]:
     """The members that are tensors, by key, and where the directory begins; FormatError if the archive is not plain."""
-    infos, _, end = _archive(fd, path, name)
+    infos, _, end = zip_directory.read(fd, path, name)
     return {info.filename.removesuffix(_SUFFIX): info for info in infos if info.filename.endswith(_SUFFIX)}, end
-
-
-def _archive(fd: int, path: str, name: str) -> tuple[list[zipfile.ZipInfo], bytes, int]:
-    """All members, the archive's comment, and where the directory begins."""
-    try:
-        with _Bounded(fd, closefd=False) as file, zipfile.ZipFile(file) as archive:
-            infos, comment, end = archive.infolist(), archive.comment, archive.start_dir
-    except RevseqError as e:
-        raise e.about(name) from None
-    except _DAMAGE:
-        raise FormatError(
-            "has no whole zip directory: truncated or damaged", "the whole file", "fetch it again", name
-        ) from None
-    _require_alone(fd, infos, comment, path, name)
-    return infos, comment, end
-
-
-def _require_alone(fd: int, infos: list[zipfile.ZipInfo], comment: bytes, path: str, name: str) -> None:
-    """FormatError for two members of one name, and for bytes before the first member or behind the directory.
-
-    zipfile accepts both, and so ignores the first of two archives that were joined.
-    """
-    counts = collections.Counter(info.filename for info in infos)
-    if twice := [each for each, count in counts.items() if count > 1]:
-        raise FormatError(f"has two members of one name: {listed(twice)}", "each name once", where=name)
-    size = positioned.identity(fd).size
-    tail = positioned.read_some(fd, zip_headers.END.size, size - zip_headers.END.size - len(comment), path)
-    ends = tail.startswith(zip_headers.END_MAGIC) and zip_headers.END.unpack(tail)[-1] == len(comment)
-    if not ends or min((info.header_offset for info in infos), default=0):
-        raise FormatError(
-            "has bytes outside its archive", "one archive and nothing else", "were two files joined?", name
-        )
 
 
 def _checked(fd: int, info: zipfile.ZipInfo, end: int, path: str, where: str, others: int) -> _Member:
@@ -347,7 +334,7 @@ class NpzSink(RawSink):
 def _around(like: Source) -> zip_headers.Around:
     """The input's archive without the input; FormatError if members overlap, since a new one would damage others."""
     with positioned.opened(like.path, like.identity) as fd:
-        infos, comment, end = _archive(fd, like.path, like.path)
+        infos, comment, end = zip_directory.read(fd, like.path, like.path)
         entries = [zip_headers.Entry.of(info) for info in infos]
         place = 0
         for entry in sorted(entries, key=lambda each: each.offset):

@@ -19,6 +19,7 @@ from revseq_cli.texts import dxdispatch
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import FileSink, Source
     from revseq_cli.formats.documents import TextTypes
     from revseq_cli.formats.storage import positioned
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
 def names_in(reference: Reference) -> Iterable[str]:
     """The names of the tensors of a file; none for a format without names."""
     return reference.row.load().names_in(reference.path) if reference.row.names else ()
+
+
+def contents(reference: Reference, types: TextTypes) -> Contents | None:
+    """What a file or a group of it holds, as its headers say; None where the reference is to one tensor."""
+    if reference.is_stdin or reference.inline is not None or not reference.row.lists:
+        return None
+    return reference.row.load().contents(reference, types)
 
 
 def holds_text(reference: Reference) -> bool:

@@ -12,13 +12,14 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from revseq_cli.formats.contents import Contents, Item
 from revseq_cli.formats.contract import Storage, chosen
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.recognition import looks_like
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground.dtypes import dtype_of, require_sizes
 from revseq_cli.ground.errors import FormatError, UsageError, listed
-from revseq_cli.ground.tensors import MOST_DIMENSIONS, DataType
+from revseq_cli.ground.tensors import MOST_DIMENSIONS, DataType, TensorDesc
 from revseq_cli.texts import literals
 
 if TYPE_CHECKING:
@@ -73,8 +74,7 @@ class SafetensorsSource(RawSource):
         name = name or path
         identity, offset, header = _opened(path, name)
         self.metadata = _metadata(header, name)
-        entries = {key: _entry(fields, f"{name}::{key}") for key, fields in header.items() if key != _METADATA}
-        _require_no_gaps(entries, identity.size - offset, name)
+        entries = _entries(header, identity.size - offset, name)
         key = chosen(entries, key, name)
         where = f"{name}::{key}"
         entry = entries[key]
@@ -95,6 +95,34 @@ def _dtype(data_type: DataType) -> np.dtype[Any]:
 def names_in(path: str) -> list[str]:
     """The name of every tensor."""
     return [key for key in _opened(path, path)[2] if key != _METADATA]
+
+
+def contents(address: Address, types: TextTypes) -> Contents | None:  # noqa: ARG001 - the file names its types
+    """What the file holds; None where the address has the name of a tensor."""
+    path = address.path
+    if address.key is not None:
+        return None
+    identity, offset, header = _opened(path, path)
+    entries = _entries(header, identity.size - offset, path)
+    items = tuple(
+        Item(
+            key,
+            TensorDesc(_TYPES[entry.dtype], entry.sizes) if entry.dtype in _TYPES else None,
+            "" if entry.dtype in _TYPES else entry.dtype,
+            sizes=entry.sizes,
+            details={"dtype": entry.dtype},
+        )
+        for key, entry in entries.items()
+    )
+    only = items[0].key if len(items) == 1 and items[0].desc else None
+    return Contents(path, "safetensors", items, only, attributes=len(_metadata(header, path)))
+
+
+def _entries(header: dict[str, Any], total: int, where: str) -> dict[str, _Entry]:
+    """Each tensor of the header; FormatError unless they fill all `total` bytes behind it."""
+    entries = {key: _entry(fields, f"{where}::{key}") for key, fields in header.items() if key != _METADATA}
+    _require_no_gaps(entries, total, where)
+    return entries
 
 
 def _opened(path: str, name: str) -> tuple[positioned.Identity, int, dict[str, Any]]:

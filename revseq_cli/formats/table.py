@@ -18,6 +18,7 @@ class Format(NamedTuple):
     """One format: `name` is its name in options, `suffixes` are those of its files, `module` has its functions.
 
     With `names`, a file holds tensors by name; a new one is called `unnamed` unless the user or the input names it.
+    With `lists`, it can hold several, and tell what it holds without reading their values.
     With `is_folder`, a file of this format is a folder. With `has_layout`, chunks and compression can be chosen. With
     `keeps_others`, a new file can be a copy of the input's with one tensor replaced. Formats with `is_text` are parsed
     whole, and those with `prints` can be written into a pipe. The one with `is_shown` is the default for printing; a
@@ -28,6 +29,7 @@ class Format(NamedTuple):
     suffixes: tuple[str, ...]
     module: str
     names: bool = False
+    lists: bool = False
     unnamed: str = "tensor"
     is_folder: bool = False
     has_layout: bool = False
@@ -48,11 +50,13 @@ _HDF5_SUFFIXES = (
 )  # fmt: skip
 
 NPY = Format("npy", (".npy",), "npy", prints=True)
-HDF5 = Format("h5", _HDF5_SUFFIXES, "hdf5.format", names=True, has_layout=True, keeps_others=True)
-NPZ = Format("npz", (".npz",), "npz", names=True, keeps_others=True)
-SAFETENSORS = Format("safetensors", (".safetensors",), "safetensors", names=True, keeps_others=True)
+HDF5 = Format("h5", _HDF5_SUFFIXES, "hdf5.format", names=True, lists=True, has_layout=True, keeps_others=True)
+NPZ = Format("npz", (".npz",), "npz", names=True, lists=True, keeps_others=True)
+SAFETENSORS = Format("safetensors", (".safetensors",), "safetensors", names=True, lists=True, keeps_others=True)
 # The store itself can be the array, and so a new array needs no name.
-ZARR = Format("zarr", (".zarr", ".zspy"), "zarr.format", names=True, unnamed="", is_folder=True, keeps_others=True)
+ZARR = Format(
+    "zarr", (".zarr", ".zspy"), "zarr.format", names=True, lists=True, unnamed="", is_folder=True, keeps_others=True
+)
 # A tensor of ONNX can do without a name.
 ONNX = Format("onnx", (".pb",), "onnx.format", names=True, unnamed="", prints=True)
 JSON = Format("json", (".json",), "json", is_text=True, prints=True)

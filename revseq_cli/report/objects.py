@@ -11,6 +11,7 @@ from revseq_cli.operator.spec import broken, support
 from revseq_cli.report.results import (
     Check,
     Comparison,
+    Described,
     Outcome,
     comparison_of,
     difference_of,
@@ -24,15 +25,15 @@ from revseq_cli.texts import dxdispatch
 SCHEMA = 1
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import Source
     from revseq_cli.ground.errors import Words
     from revseq_cli.ground.tensors import TensorDesc
     from revseq_cli.operator.spec import Constraint, FeatureLevel
     from revseq_cli.passes.arrangement import Arrangement
     from revseq_cli.passes.exports import Exported
-    from revseq_cli.passes.statistics import Statistics
     from revseq_cli.passes.verification import Report
 
 
@@ -104,23 +105,42 @@ def diff(comparison: Comparison) -> str:
     return _as_json({"equal": comparison.equal, **tensors, **values, **told})
 
 
-def show(sources: Sequence[Source], statistics: Sequence[Statistics | None]) -> str:
-    """The report of `show`; `statistics` has an entry for each source, which is None without --stats."""
-    tensors = [
-        {
-            "name": source.name,
-            **_desc_json(source.desc),
-            "dimensions": [name or None for name in source.dimensions],
-            "attributes": source.attributes,
-            "bytes": source.desc.total_bytes,
-            "format": source.storage.format,
-            "storage": source.storage.details,
-            "notes": [*source.notes, *source.gaps()],
-            **({"statistics": _finite(statistics_of(each))} if each else {}),
-        }
-        for source, each in zip(sources, statistics, strict=True)
-    ]
-    return _as_json({"tensors": tensors})
+def show(tensors: Iterable[Described], listed: Collection[Contents], errors: Mapping[str, RevseqError]) -> str:
+    """The report of `show`: tensors, what is listed beside them, and the errors of what cannot be read, by name."""
+    others = [(contents, item) for contents in listed for item in contents.items if not item.desc]
+    report = {
+        "tensors": [_described(tensor) for tensor in tensors],
+        "groups": [
+            {"name": contents.name_of(item), "attributes": item.attributes}
+            for contents, item in others
+            if item.is_group
+        ],
+        "others": [
+            {"name": contents.name_of(item), "what": item.what, "Sizes": item.sizes, "attributes": item.attributes}
+            for contents, item in others
+            if not item.is_group
+        ],
+        "files": [
+            {"name": contents.name, "format": contents.format, "attributes": contents.attributes} for contents in listed
+        ],
+        "errors": [{"name": name, "error": message(error)} for name, error in errors.items()],
+    }
+    return _as_json(report)
+
+
+def _described(tensor: Described) -> dict[str, Any]:
+    statistics = {"statistics": _finite(statistics_of(tensor.statistics))} if tensor.statistics else {}
+    return {
+        "name": tensor.name,
+        **_desc_json(tensor.desc),
+        "dimensions": [name or None for name in tensor.dimensions],
+        "attributes": tensor.attributes,
+        "bytes": tensor.desc.total_bytes,
+        "format": tensor.format,
+        "storage": tensor.details,
+        "notes": [*tensor.notes],
+        **statistics,
+    }
 
 
 def check(check: Check) -> str:

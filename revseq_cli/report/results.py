@@ -10,7 +10,9 @@ from revseq_cli.texts import literals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Self
 
+    from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import Source
     from revseq_cli.ground.errors import Choices, RevseqError, Words
     from revseq_cli.ground.tensors import TensorDesc
@@ -51,6 +53,36 @@ class Check(NamedTuple):
         """Whether that level accepts the job; of every level, whether one of DirectML's does."""
         levels = DIRECTML if self.level is None else (self.level,)
         return not all(broken(self.constraints[level]) for level in levels)
+
+
+class Described(NamedTuple):
+    """What `show` tells of a tensor but its values: `typed` is what to type for it, `name` what messages call it."""
+
+    typed: str
+    name: str
+    desc: TensorDesc
+    dimensions: Sequence[str]
+    attributes: int | None
+    format: str
+    details: dict[str, str]
+    notes: Sequence[str] = ()
+    statistics: Statistics | None = None
+
+    @classmethod
+    def of(cls, source: Source, typed: str, notes: Sequence[str] = (), statistics: Statistics | None = None) -> Self:
+        """A tensor that is open."""
+        storage, about = source.storage, (source.dimensions, source.attributes)
+        return cls(typed, source.name, source.desc, *about, *storage, notes, statistics)
+
+    @classmethod
+    def all_of(cls, contents: Contents) -> list[Self]:
+        """The tensors of a file, by their headers."""
+        return [
+            cls(name, name, item.desc, item.dimensions, item.attributes, contents.format, item.details)
+            for item in contents.tensors
+            for name in [contents.name_of(item)]
+            if item.desc
+        ]
 
 
 class Outcome(NamedTuple):

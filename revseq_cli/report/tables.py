@@ -10,7 +10,7 @@ import numpy as np
 from revseq_cli.ground import minifloats
 from revseq_cli.ground.errors import RevseqError, Words, listed, printable
 from revseq_cli.ground.tensors import braced
-from revseq_cli.report import layout, view
+from revseq_cli.report import layout, listing, view
 from revseq_cli.report.results import (
     Comparison,
     Outcome,
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
 def show(source: Source, statistics: Statistics | None = None, *, preview: bool) -> str:
     """The text of `show` for one tensor: data type, sizes and storage, its statistics if given, and a preview."""
     desc, storage = source.desc, source.storage
-    details = ", ".join(f"{key} {value}" for key, value in storage.details.items())
+    details = listing.details_of(storage.details)
     lines = [
         printable(source.name),
         f"  DataType         {desc.data_type.name}",
         f"  Sizes            {braced(desc.sizes)}",
         f"  dimension count  {desc.dimension_count}",
-        *[f"  dimensions       {dimension_names(source.dimensions)}"] * bool(source.dimensions),
+        *[f"  dimensions       {listing.names_of(source.dimensions)}"] * bool(source.dimensions),
         f"  elements         {desc.element_count:,}",
         f"  bytes            {desc.total_bytes:,}",
-        f"  storage          {storage.format}{', ' if details else ''}{printable(details)}",
+        f"  storage          {storage.format}{', ' if details else ''}{details}",
     ]
     lines += [f"  note             {printable(note)}" for note in (*source.notes, *source.gaps())]
     if statistics:
@@ -63,11 +63,6 @@ def show(source: Source, statistics: Statistics | None = None, *, preview: bool)
         )
         lines += ["", *(f"  {line}" for line in rows.split("\n"))]
     return "\n".join(lines)
-
-
-def dimension_names(names: Sequence[str]) -> str:
-    """The names of dimensions, with - for one without."""
-    return listed((name or "-" for name in names), len(names))
 
 
 def diff(comparison: Comparison) -> str:

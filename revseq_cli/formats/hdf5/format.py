@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from revseq_cli.formats.hdf5.contents import contents
 from revseq_cli.formats.hdf5.sink import create_sink
 from revseq_cli.formats.hdf5.source import Hdf5Source, names_in
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Address, Source
     from revseq_cli.formats.documents import TextTypes
 
-__all__ = ["create_sink", "names_in", "open_source"]
+__all__ = ["contents", "create_sink", "names_in", "open_source"]
 
 
 def open_source(address: Address, types: TextTypes) -> Source:

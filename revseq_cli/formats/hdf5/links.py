@@ -31,7 +31,7 @@ class _Listing(NamedTuple):
     """The content of a file: each dataset by its first path of hard links, with whether it is a scale; other links."""
 
     datasets: dict[str, bool]
-    links: dict[str, _Link]
+    links: dict[str, Link]
 
     @property
     def only(self) -> list[str]:
@@ -39,7 +39,7 @@ class _Listing(NamedTuple):
         return [name for name, scale in self.datasets.items() if not scale] or list(self.datasets)
 
 
-class _Link(NamedTuple):
+class Link(NamedTuple):
     """A soft, external or user-defined link: HDF5's number of its kind, the path that it names, and in which file."""
 
     kind: int
@@ -47,15 +47,15 @@ class _Link(NamedTuple):
     file: str = ""
 
     @classmethod
-    def read(cls, group: h5py.h5g.GroupID, part: bytes) -> _Link | None:
+    def read(cls, group: h5py.h5g.GroupID, part: bytes) -> Link | None:
         """The link of that name; None for a hard link."""
         kind = group.links.get_info(part).type
         if kind == h5py.h5l.TYPE_HARD:
             return None
         if kind == h5py.h5l.TYPE_SOFT:
-            return cls(kind, _text(group.links.get_val(part)))
+            return cls(kind, text(group.links.get_val(part)))
         if kind == h5py.h5l.TYPE_EXTERNAL:
-            file, target = map(_text, group.links.get_val(part))
+            file, target = map(text, group.links.get_val(part))
             return cls(kind, target, file)
         return cls(kind)
 
@@ -89,17 +89,33 @@ def names_in(file: h5py.File) -> list[str]:
 
 def find(file: h5py.File, key: str | None, path: str) -> Located:
     """The dataset with the path `key`, or the only one; FormatError where there is none."""
-    parts = parts_of(_only(file, path) if key is None else key, path)
+    parts = _readable_parts(_only(file, path) if key is None else key, path)
     name = "/" + "/".join(parts)
     where = f"{path}::{name}"
-    if any("\udc80" <= c <= "\udcff" for c in name):
-        raise FormatError("its name is not UTF-8", "a name that is; h5copy can give it one", where=where)
     item, place = _followed(file, parts, path, where)
     if not isinstance(item, h5py.h5d.DatasetID):
         inside = [each for each in _listing(file).datasets if each.startswith(f"{place}/")]
         found = f"is a group with {listed(inside)}" if inside else "is a group"
         raise FormatError(found, "a dataset", _hint(file, path, inside), where)
     return Located(h5py.Dataset(item), name, place)
+
+
+def group_at(file: h5py.File, key: str | None, path: str) -> tuple[h5py.h5g.GroupID, str] | None:
+    """The group with the path `key`, and a path of hard links to it; None for a dataset. Without a key, the root."""
+    if not key or not key.strip("/"):
+        return h5py.h5g.open(file.id, b"/"), ""
+    parts = _readable_parts(key, path)
+    item, place = _followed(file, parts, path, f"{path}::/{'/'.join(parts)}")
+    return (item, place) if isinstance(item, h5py.h5g.GroupID) else None
+
+
+def _readable_parts(key: str, path: str) -> list[str]:
+    """The parts of a path that is UTF-8; FormatError for any other."""
+    parts = parts_of(key, path)
+    if any("\udc80" <= c <= "\udcff" for c in key):
+        where = f"{path}::/{'/'.join(parts)}"
+        raise FormatError("its name is not UTF-8", "a name that is; h5copy can give it one", where=where)
+    return parts
 
 
 def _followed(
@@ -112,7 +128,7 @@ def _followed(
         part, *todo = todo
         if not isinstance(item, h5py.h5g.GroupID) or not item.links.exists(_bytes(part)):
             raise _nothing(file, followed, path, where)
-        link = _Link.read(item, _bytes(part))
+        link = Link.read(item, _bytes(part))
         if link is None:
             item, place = _open(item, _bytes(part), where), f"{place}/{part}"
         elif link.kind == h5py.h5l.TYPE_SOFT:
@@ -180,14 +196,14 @@ def _may_be_tensor(file: h5py.File, name: str) -> bool:
 def _listing(file: h5py.File) -> _Listing:
     """All that hard links lead to; what cannot be opened counts as a dataset, and naming it raises the reason."""
     datasets: dict[str, bool] = {}
-    links: dict[str, _Link] = {}
+    links: dict[str, Link] = {}
     root = h5py.h5g.open(file.id, b"/")
     pending, seen = [("", root)], {h5py.h5o.get_info(root).addr}
     while pending:
         prefix, group = pending.pop()
         for part in group:
-            name = f"{prefix}/{_text(part)}"
-            if link := _Link.read(group, part):
+            name = f"{prefix}/{text(part)}"
+            if link := Link.read(group, part):
                 links[name] = link
                 continue
             try:
@@ -208,5 +224,6 @@ def _bytes(part: str) -> bytes:
     return part.encode("utf-8", "surrogateescape")
 
 
-def _text(name: bytes) -> str:
+def text(name: bytes) -> str:
+    """The name of a link as text; bytes that are not UTF-8 become surrogates."""
     return name.decode("utf-8", "surrogateescape")

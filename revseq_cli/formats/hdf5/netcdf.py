@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from revseq_cli.formats.hdf5.library import h5py
-from revseq_cli.formats.hdf5.scales import is_scale
+from revseq_cli.formats.hdf5.scales import is_scale, text_of
 from revseq_cli.ground.errors import listed, printable
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 # numbers of its dimensions. Its library reads no file whose numbers have gaps ("Invalid dimension ID or name").
 _OWN_ID, _IDS = "_Netcdf4Dimid", "_Netcdf4Coordinates"
 ID_ATTRIBUTES = (_OWN_ID, _IDS)
+
+# How the attribute NAME of a dimension begins that has no variable of its name: its dataset has no values.
+_BARE = b"This is a netCDF dimension but not a netCDF variable"
 
 # Attributes whose words are names of variables, by the CF conventions 1.11, appendix A. A word that ends with a colon
 # says what the next one is.
@@ -38,6 +41,13 @@ def new_dimension_ids(datasets: Iterable[h5py.Dataset]) -> dict[int, int]:
 def has_number(scale: h5py.Dataset) -> bool:
     """Whether NetCDF has numbered the dimension of that scale."""
     return bool(_numbers(scale, _OWN_ID))
+
+
+def is_bare_dimension(dataset: h5py.Dataset) -> bool:
+    """Whether a scale is a dimension that has no variable, and so no values."""
+    if not h5py.h5a.exists(dataset.id, b"NAME"):
+        return False
+    return text_of(h5py.h5a.open(dataset.id, b"NAME")).startswith(_BARE)
 
 
 def is_classic(file: h5py.File) -> bool:

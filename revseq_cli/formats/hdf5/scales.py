@@ -6,10 +6,12 @@ type crashes the process, and a `CLASS` of a dataset that has scales makes them 
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from revseq_cli.formats.hdf5.files import RAISED
 from revseq_cli.formats.hdf5.library import h5py
 
 if TYPE_CHECKING:
@@ -28,12 +30,16 @@ def is_scale(dataset: h5py.Dataset) -> bool:
     """Whether the dataset has the attribute that marks a dimension's scale."""
     if not h5py.h5a.exists(dataset.id, b"CLASS"):
         return False
-    attribute = h5py.h5a.open(dataset.id, b"CLASS")
+    return text_of(h5py.h5a.open(dataset.id, b"CLASS")) == b"DIMENSION_SCALE"
+
+
+def text_of(attribute: h5py.h5a.AttrID) -> bytes:
+    """The text of an attribute, without padding; b"" where it is no text, or not one."""
     if not isinstance(attribute.get_type(), h5py.h5t.TypeStringID):
-        return False
+        return b""
     if attribute.get_space().get_simple_extent_npoints() != 1:
-        return False
-    return bytes(_values(attribute).reshape(-1)[0]).rstrip(b"\0 ") == b"DIMENSION_SCALE"
+        return b""
+    return bytes(_values(attribute).reshape(-1)[0] or b"").rstrip(b"\0 ")
 
 
 def scales_of(dataset: h5py.Dataset, dimension: int) -> list[h5py.Dataset]:
@@ -50,18 +56,20 @@ def names_of(dataset: h5py.Dataset) -> tuple[str, ...]:
     """
     if not h5py.h5a.get_num_attrs(dataset.id):
         return ()
-    names = _labels(dataset)
-    if is_scale(dataset) and names and not names[0]:
-        names[0] = _last_part(dataset)
-    for d, references in enumerate(_references(dataset)):
-        if not names[d] and len(references):
-            names[d] = next((_last_part(scale) for scale in scales_of(dataset, d)), "")
+    names = [""] * dataset.id.rank
+    with contextlib.suppress(*RAISED):  # damage there matters only where the scales are copied
+        names = _labels(dataset)
+        if is_scale(dataset) and names and not names[0]:
+            names[0] = _last_part(dataset)
+        for d, references in enumerate(_references(dataset)):
+            if not names[d] and len(references):
+                names[d] = next((_last_part(scale) for scale in scales_of(dataset, d)), "")
     return tuple(names) if any(names) else ()
 
 
 def _labels(dataset: h5py.Dataset) -> list[str]:
     """The label of each dimension, "" for one without."""
-    none = [""] * len(dataset.shape or ())
+    none = [""] * dataset.id.rank
     if not h5py.h5a.exists(dataset.id, _LABELS):
         return none
     attribute = h5py.h5a.open(dataset.id, _LABELS)
@@ -88,7 +96,7 @@ def attach(dataset: h5py.Dataset, dimension: int, scale: h5py.Dataset) -> None:
 
 def _references(dataset: h5py.Dataset) -> NDArray[Any]:
     """For each dimension, the references to its scales; none where the attribute has not the type that HDF5 writes."""
-    none = np.empty(len(dataset.shape or ()), _REFERENCES)
+    none = np.empty(dataset.id.rank, _REFERENCES)
     for i in range(len(none)):
         none[i] = np.empty(0, h5py.ref_dtype)
     if not h5py.h5a.exists(dataset.id, _SCALES):

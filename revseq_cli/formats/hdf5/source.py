@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.regions import Region
     from revseq_cli.ground.tensors import DataType
 
-_LAYOUTS = {h5py.h5d.COMPACT: "compact", h5py.h5d.CONTIGUOUS: "contiguous"}
+_LAYOUTS = {h5py.h5d.COMPACT: "compact", h5py.h5d.CONTIGUOUS: "contiguous", h5py.h5d.VIRTUAL: "virtual"}
 
 
 def names_in(path: str) -> list[str]:
@@ -62,6 +62,17 @@ def refuse_other_files(dataset: h5py.Dataset, where: str) -> None:
         raise FormatError("is a virtual dataset, made of other files", "values in the file itself", where=where)
     if dataset.id.get_create_plist().get_external_count():
         raise FormatError("keeps its values in another file", "values in the file itself", where=where)
+
+
+def details_of(dataset: h5py.Dataset) -> dict[str, str]:
+    """How a dataset is stored: what its type says beyond its data type, chunks or layout, and filters."""
+    properties = dataset.id.get_create_plist()
+    meaning, layout = types.meaning(dataset.id.get_type()), properties.get_layout()
+    details = {"stored as": meaning} if meaning else {}
+    details |= {"chunks": str(properties.get_chunk())} if layout == h5py.h5d.CHUNKED else {"layout": _LAYOUTS[layout]}
+    if properties.get_nfilters():
+        details["filters"] = ", ".join(filters_of(dataset).values())
+    return details
 
 
 class Hdf5Source(Source):
@@ -115,19 +126,10 @@ class Hdf5Source(Source):
         return RawTensor(path, self.name, offset, self.dtype, self.sizes)
 
     def _describe(self, dataset: h5py.Dataset) -> Storage:
-        details = {"dataset": f"/{self.key}"}
-        if self._place != details["dataset"]:
-            details["link to"] = self._place
-        if meaning := types.meaning(dataset.id.get_type()):
-            details["stored as"] = meaning
-        details |= (
-            {"chunks": str(self.chunks)}
-            if self.chunks
-            else {"layout": _LAYOUTS[dataset.id.get_create_plist().get_layout()]}
-        )
-        if self.encoded:
-            details["filters"] = ", ".join(filters_of(dataset).values())
-        return Storage("h5", details)
+        place = {"dataset": f"/{self.key}"}
+        if self._place != place["dataset"]:
+            place["link to"] = self._place
+        return Storage("h5", place | details_of(dataset))
 
     @property
     def grain(self) -> tuple[int, ...]:

@@ -76,7 +76,7 @@ def dtype_of(kind: h5py.h5t.TypeID, asked: DataType | None = None) -> np.dtype[A
         return named(np.dtype(f"V{kind.get_size()}"), asked, "")
     dtype = _number(kind) or _minifloat(kind) or _enumeration(kind) or _complex(kind)
     if dtype is None:
-        raise FormatError(f"its data type is {_description(kind)}", "numbers in whole bytes, as NumPy has them")
+        raise FormatError(f"its data type is {description(kind)}", "numbers in whole bytes, as NumPy has them")
     return dtype
 
 
@@ -182,8 +182,8 @@ def _members(kind: h5py.h5t.TypeCompoundID) -> str:
     return listed((kind.get_member_name(i).decode("utf-8", "replace") for i in range(kind.get_nmembers())), 5)
 
 
-def _description(kind: h5py.h5t.TypeID) -> str:
-    """How an error describes a type that no tensor has."""
+def description(kind: h5py.h5t.TypeID) -> str:
+    """A type in words, for one that no tensor has."""
     precision = kind.get_precision() if isinstance(kind, h5py.h5t.TypeAtomicID) else 0
     members = _members(kind) if isinstance(kind, h5py.h5t.TypeCompoundID) else ""
     name = _OTHERS.get(kind.get_class(), "none that h5py knows")

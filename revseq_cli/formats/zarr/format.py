@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from revseq_cli.formats.zarr.contents import contents
 from revseq_cli.formats.zarr.metadata import arrays_in as names_in
 from revseq_cli.formats.zarr.sink import ZarrSink
 from revseq_cli.formats.zarr.source import ZarrSource
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.documents import TextTypes
     from revseq_cli.formats.storage.newfile import NewFile
 
-__all__ = ["create_sink", "names_in", "open_source"]
+__all__ = ["contents", "create_sink", "names_in", "open_source"]
 
 
 def open_source(address: Address, types: TextTypes) -> Source:

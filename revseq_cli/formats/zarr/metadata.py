@@ -205,6 +205,22 @@ def _about(version: Version, fields: dict[str, Any], folder: str) -> dict[str, A
     return {"dimensions": words if any(words) else (), "attributes": len(attributes)}
 
 
+def attributes_of_group(store: str, key: str) -> dict[str, Any] | None:
+    """The attributes of the group at that path inside the store; None for an array, and for what is not there.
+
+    Any folder that is no array may have arrays in it.
+    """
+    folder = Path(store)
+    for part in filter(None, key.split("/")):
+        folder /= part
+        if part in (".", "..") or folder.is_symlink():
+            return None
+    if not folder.is_dir() or _array_in(folder):
+        return None
+    fields = read_object(folder / GROUP_FILES[3][0])
+    return attributes_of(3 if fields else 2, fields, str(folder))
+
+
 def attributes_of(version: Version, fields: dict[str, Any], folder: str) -> dict[str, Any]:
     """The attributes of an array or a group with that metadata."""
     if version == 2:

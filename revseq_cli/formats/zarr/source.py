@@ -76,8 +76,8 @@ class ZarrSource(Source):
             self.identity = self._unchanged = positioned.identity(fd)
         with errors_worded(self.name, "read"):
             opened(self.folder, version, self._unchanged)
-        details = {"version": str(version), "array": f"/{self.key}", "chunks": str(self.chunks)}
-        self.storage = Storage("zarr", details | {"codecs": ", ".join(self.metadata.codecs)})
+        about, details = {"version": str(version), "array": f"/{self.key}"}, details_of(self.metadata)
+        self.storage = Storage("zarr", about | details)
 
     def recheck(self) -> None:
         """TensorIOError if any file of the array is not as it was."""
@@ -97,6 +97,11 @@ class ZarrSource(Source):
     def ticket(self, region: Region) -> Ticket:
         """A ticket that reads the region from the chunks."""
         return ZarrTicket(self.path, self.name, self.metadata, self._unchanged, region)
+
+
+def details_of(found: Metadata) -> dict[str, str]:
+    """How an array is stored: its chunks and codecs."""
+    return {"chunks": str(found.chunks), "codecs": ", ".join(found.codecs)}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,63 @@
+"""What a file holds, as its headers say: tensors, and groups and other things beside them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from revseq_cli.ground.tensors import TensorDesc
+
+GROUP = "group"
+
+
+class Item(NamedTuple):
+    """One thing in a file.
+
+    `key` is its name behind `::`, and `depth` the number of groups between it and the place that is listed. A tensor
+    has a `desc`. `what` says what else it is: a group, a link, or the data type or the fault for which it is no tensor.
+    `dimensions`, `attributes` and `details` are as in a Source; the latter are those of its storage.
+    """
+
+    key: str
+    desc: TensorDesc | None = None
+    what: str = ""
+    depth: int = 0
+    sizes: tuple[int, ...] | None = None
+    dimensions: tuple[str, ...] = ()
+    attributes: int | None = None
+    details: dict[str, str] = {}  # noqa: RUF012 - nobody changes it
+
+    @property
+    def is_group(self) -> bool:
+        """Whether other items are in it."""
+        return self.what == GROUP
+
+
+class Contents(NamedTuple):
+    """What is in a file, or in a group of it: `key` is the group's name, "" for the whole file.
+
+    `only` is the key of the tensor that the name of the file alone means; None where there are several, or none. In a
+    tree, the parts of a key are the groups that the item is in.
+    """
+
+    path: str
+    format: str
+    items: tuple[Item, ...]
+    only: str | None = None
+    key: str = ""
+    attributes: int | None = None
+    is_tree: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the user types for all of it."""
+        return f"{self.path}::{self.key}" if self.key else self.path
+
+    @property
+    def tensors(self) -> list[Item]:
+        """The tensors among the items."""
+        return [item for item in self.items if item.desc]
+
+    def name_of(self, item: Item) -> str:
+        """What to type for an item."""
+        return f"{self.path}::{item.key}" if item.key else self.path
