@@ -46,6 +46,7 @@ ENVIRONMENT = {
     "REVSEQ_SCHEDULER": "The address of the dask scheduler, unless --scheduler or --scheduler-file is given.",
     "REVSEQ_MEMORY": "The limit of memory, unless --memory is given.",
     "NO_COLOR": "If set, no colours; bold and underlined text stands out instead.",
+    "SOURCE_DATE_EPOCH": "The time for the history of NetCDF outputs, in seconds since 1970, in place of that of the clock.",
     "TMPDIR": "The folder for temporary files where the command writes no output file.",
     "FORCE_COLOR": "If set, and NO_COLOR is not, colours everywhere, also in a pipe.",
 }
@@ -238,6 +239,7 @@ def page(name):
         {e for each in command.params if (e := getattr(each, "envvar", None))}
         | {"NO_COLOR", "FORCE_COLOR"}
         | ({"TMPDIR"} if "*.zarr" in FILES.get(name, {}) else set())
+        | ({"SOURCE_DATE_EPOCH"} if any("--history" in each.opts for each in command.params) else set())
     )
     parts = [
         heading(title, 1, "User Commands"),

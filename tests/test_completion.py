@@ -137,7 +137,7 @@ def test_h62_a_hint_can_be_pasted_into_a_shell(revseq, tmp_path):
     np.savez(tmp_path / "x y.npz", **{"$(touch PWNED)": np.arange(2), "b": np.arange(2)})
     (tmp_path / "x;y.txt").write_text("a: (Sizes:{1}, DataType:INT8)\n[1]\n\nb: (Sizes:{1}, DataType:INT8)\n[1]\n")
     for name, inner in (("x y.npz", "$(touch PWNED)"), ("x;y.txt", "a")):
-        hint = revseq("show", name).refused().err.split("Hint: try ")[1]
+        hint = revseq("convert", name, "out.npy").refused().err.split("Hint: try ")[1]
         shown = subprocess.run(
             ["sh", "-c", f"printf %s {hint}"], capture_output=True, text=True, cwd=tmp_path, check=True
         )

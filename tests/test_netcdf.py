@@ -22,7 +22,7 @@ from revseq_cli.report.words import spelled
 VALUES = np.random.default_rng(1).random((5, 4, 6)).astype("f4")
 LENGTHS = np.random.default_rng(2).integers(0, 5, (5, 1, 6)).astype("u4")
 RESULT = expected(VALUES, LENGTHS, 1)
-RUN = ("run", "x.nc::/v", "n.npy", "--axis", 1, "-o", "y.nc", "--verify")
+RUN = ("run", "x.nc::/v", "n.npy", "--axis", 1, "-o", "y.nc", "--verify", "--no-history")
 
 
 def make(path, **options):
@@ -273,7 +273,7 @@ def test_what_keep_others_cannot_do(folder, revseq):
 
 
 def test_keep_others_in_a_manifest(folder, revseq):
-    job = {"input": "x.nc::/v", "lengths": "n.npy", "axis": 1, "output": "y.nc", "keep-others": True}
+    job = {"input": "x.nc::/v", "lengths": "n.npy", "axis": 1, "output": "y.nc", "keep-others": True, "history": False}
     (folder / "jobs.jsonl").write_text(json.dumps(job))
     revseq("batch", "jobs.jsonl").ok()
     assert dumped(folder / "y.nc") == dumped(folder / "x.nc")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from revseq_cli.commands import history
 from revseq_cli.commands.values import (
     DATA_TYPE,
     DIMENSION,
@@ -165,6 +166,10 @@ _LAYOUT = (
         "--keep-others", is_flag=True,
         help="Copy everything else in INPUT's file, too: the output is that file with this one tensor replaced.",
     ),
+    click.option(
+        "--history/--no-history", default=True, show_default=True,
+        help="Write this command into the global attribute history of a NetCDF output, as NCO does.",
+    ),
 )  # fmt: skip
 
 dtype_option = click.option(
@@ -243,6 +248,7 @@ def take_layout(parameters: dict[str, Any]) -> Layout:
     """Remove the layout options from the parameters, and combine them."""
     from revseq_cli.formats.contract import Layout
 
+    parameters["history"] = history.line() if parameters["history"] else ""
     return Layout(**{name: parameters.pop(name) for name in Layout._fields})
 
 

@@ -187,17 +187,19 @@ class Layout(NamedTuple):
     """How to store an output, where the user asks for more than the format's defaults.
 
     `chunks` is "keep", "auto" or sizes, and `compression` is "keep", "none" or gzip's level from 0 to 9: both are for
-    HDF5 alone. `keep_others` asks for a copy of the input's whole file, with this tensor replaced.
+    HDF5 alone. `keep_others` asks for a copy of the input's whole file, with this tensor replaced. `history` is the
+    line for the history of a NetCDF file, "" for none.
     """
 
     chunks: str | tuple[int, ...] = "keep"
     compression: str | int = "keep"
     keep_others: bool = False
+    history: str = ""
 
     @property
     def is_default(self) -> bool:
-        """Whether nothing is asked for."""
-        return self == Layout()
+        """Whether nothing is asked for; a line for the history is no change of the storage."""
+        return self._replace(history="") == Layout()
 
     @property
     def changes_storage(self) -> bool:

@@ -50,6 +50,11 @@ def is_bare_dimension(dataset: h5py.Dataset) -> bool:
     return text_of(h5py.h5a.open(dataset.id, b"NAME")).startswith(_BARE)
 
 
+def is_netcdf(file: h5py.File, scales: Iterable[h5py.Dataset]) -> bool:
+    """Whether NetCDF wrote the file: by a mark that it has since 2016, or by the number of a dimension."""
+    return "_NCProperties" in file.attrs or is_classic(file) or any(map(has_number, scales))
+
+
 def is_classic(file: h5py.File) -> bool:
     """Whether the file is of NetCDF's classic model."""
     return "_nc3_strict" in file.attrs

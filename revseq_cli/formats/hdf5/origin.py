@@ -18,8 +18,8 @@ class Origin(NamedTuple):
 
     `properties` ask for a dataset with the same storage. `link_order` says how the root group remembers the order in
     which its links were made, 0 for not at all. `scales` are the names of the scales of the dataset's dimensions;
-    `numbers_dimensions` says whether NetCDF has numbered one of them, and `is_classic` whether the file is of NetCDF's
-    classic model.
+    `numbers_dimensions` says whether NetCDF has numbered one of them, `is_classic` whether the file is of NetCDF's
+    classic model, and `is_netcdf` whether it is NetCDF's at all.
     """
 
     properties: h5py.h5p.PropDCID
@@ -27,6 +27,7 @@ class Origin(NamedTuple):
     scales: tuple[str, ...]
     numbers_dimensions: bool
     is_classic: bool
+    is_netcdf: bool
 
     @classmethod
     def of(cls, dataset: h5py.Dataset) -> Origin:
@@ -35,6 +36,8 @@ class Origin(NamedTuple):
         try:
             scales = [scale for d in range(dataset.ndim) for scale in scales_of(dataset, d) if scale.name]
             numbered, is_classic = any(map(netcdf.has_number, scales)), netcdf.is_classic(dataset.file)
+            is_netcdf = netcdf.is_netcdf(dataset.file, [dataset, *scales])
         except RAISED:  # a damaged scale matters only where it is copied, which raises the same error
-            scales, numbered, is_classic = [], False, False
-        return cls(properties_of(dataset), link_order, tuple(scale.name for scale in scales), numbered, is_classic)
+            scales, numbered, is_classic, is_netcdf = [], False, False, False
+        names = tuple(scale.name for scale in scales)
+        return cls(properties_of(dataset), link_order, names, numbered, is_classic, is_netcdf)

@@ -35,11 +35,13 @@ def is_scale(dataset: h5py.Dataset) -> bool:
 
 def text_of(attribute: h5py.h5a.AttrID) -> bytes:
     """The text of an attribute, without padding; b"" where it is no text, or not one."""
-    if not isinstance(attribute.get_type(), h5py.h5t.TypeStringID):
+    kind = attribute.get_type()
+    if not isinstance(kind, h5py.h5t.TypeStringID):
         return b""
     if attribute.get_space().get_simple_extent_npoints() != 1:
         return b""
-    return bytes(_values(attribute).reshape(-1)[0] or b"").rstrip(b"\0 ")
+    padding = b"\0 " if kind.get_strpad() == h5py.h5t.STR_SPACEPAD else b"\0"
+    return bytes(_values(attribute).reshape(-1)[0] or b"").rstrip(padding)
 
 
 def scales_of(dataset: h5py.Dataset, dimension: int) -> list[h5py.Dataset]:

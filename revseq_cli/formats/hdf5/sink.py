@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from revseq_cli.formats.contract import FileSink, Layout, Outlet, Source
-from revseq_cli.formats.hdf5 import copying, types
+from revseq_cli.formats.hdf5 import copying, history, types
 from revseq_cli.formats.hdf5.coding import Coding
 from revseq_cli.formats.hdf5.creation import creation_properties
 from revseq_cli.formats.hdf5.encoding import ChunkOutlet, last_chunk, outlet_for
@@ -45,11 +45,11 @@ def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSi
     properties = creation_properties(like, layout, file.name)
     making: _Making
     if layout.keep_others:
-        making = _Replacing(name, like, properties, file.name)
+        making = _Replacing(name, like, properties, file.name, layout.history)
     else:
         properties.set_obj_track_times(False)  # so that the same job gives the same bytes
         copying.refuse_clashes(like, name, file.name)
-        making = _Making(name, like, properties, file.name)
+        making = _Making(name, like, properties, file.name, layout.history)
     if properties.get_layout() == h5py.h5d.CONTIGUOUS:
         return ContiguousSink(file, making)
     if properties.get_layout() == h5py.h5d.CHUNKED and not properties.get_nfilters():
@@ -59,12 +59,16 @@ def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSi
 
 @dataclass(frozen=True)
 class _Making:
-    """How the new file gets its dataset: here, in an empty file, with what is carried over from the input."""
+    """How the new file gets its dataset: here, in an empty file, with what is carried over from the input.
+
+    The line `history` goes into it where the input is a NetCDF file.
+    """
 
     name: str
     like: Source
     properties: h5py.h5p.PropDCID
     where: str
+    history: str
 
     def opened(self, recorder: Recorder, **options: int) -> h5py.File:
         """The new file, opened by h5py through the recorder; `options` are h5py's."""
@@ -72,7 +76,13 @@ class _Making:
 
     def create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str | Words]]:
         """The new dataset, without values, and notes on what is not carried over."""
-        return copying.create_dataset(file, self.name, self.like, self.properties, self.where)
+        dataset, notes = copying.create_dataset(file, self.name, self.like, self.properties, self.where)
+        return dataset, [*notes, *self.recorded(file)]
+
+    def recorded(self, file: h5py.File) -> list[str]:
+        """Add the line to the file's history; notes if that is not possible."""
+        is_netcdf = isinstance(self.like, Hdf5Source) and self.like.origin.is_netcdf
+        return history.record(file, self.history) if is_netcdf and self.history else []
 
     def prepare(self, file: NewFile) -> None:
         """Fill the file before HDF5 opens it; HDF5 itself begins an empty one."""
@@ -93,13 +103,13 @@ class _Replacing(_Making):
         return h5py.File(recorder, "r+")
 
     def create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str | Words]]:
-        """The dataset of the copy, with the old values, and no notes."""
+        """The dataset of the copy, with the old values; nothing is left behind."""
         dataset = file[self.name]
         if dataset.chunks is None and dataset.id.get_offset() is None:
             # It was never written, and so has no offset yet; HDF5 gives it one when an element is written.
             first = tuple(slice(0, min(1, size)) for size in dataset.shape)
             types.write(dataset, first, types.read(dataset, first, self.like.dtype))
-        return dataset, []
+        return dataset, [*self.recorded(file)]
 
     def prepare(self, file: NewFile) -> None:
         """Copy the input's file."""
