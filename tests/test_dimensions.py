@@ -119,7 +119,7 @@ def test_numbers_win(revseq, tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as f:
         x = f.create_dataset("x", data=VALUES)
         x.dims[0].label, x.dims[1].label = "1", "0"
-    for axis in ("0", " 0 ", "+0"):
+    for axis in ("0", " 0 ", "+0", "0.0"):
         assert json.loads(revseq("check", "x.h5", "[[[1]]]", "--axis", axis, "--json").out)["Axis"] == 0
 
 
@@ -132,7 +132,14 @@ def test_a_name_that_two_dimensions_have(revseq, tmp_path):
     assert r"dimensions       x\x1b, x\x1b" in revseq("show", "x.h5").ok().out
 
 
-@pytest.mark.parametrize("axis", ["time", "1.0", "--", "0x1"])
+@pytest.mark.parametrize("axis", ["1.5", "-0.1", "9" * 5000, ""])
+def test_what_is_neither_a_number_nor_a_name(revseq, tmp_path, axis):
+    np.save(tmp_path / "x.npy", VALUES)
+    done = revseq("run", "x.npy", "[[[1]]]", "--axis", axis).refused("--axis", "dimension")
+    assert len(done.err) < 300
+
+
+@pytest.mark.parametrize("axis", ["time", "--", "0x1", "1e0", "inf"])
 def test_a_file_without_names(revseq, tmp_path, axis):
     np.save(tmp_path / "x.npy", VALUES)
     revseq("run", "x.npy", "[[[1]]]", "--axis", axis).refused(f"no dimension is named {axis}", "0 to 2, by number")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _UNITS = " KMGT"  # powers of 1024
 _ALL = "all"  # every feature level
+_LONGEST_NUMBER = 40  # characters
 
 
 class Parsed(click.ParamType[Any]):
@@ -71,12 +72,12 @@ def parse_dimension(text: str) -> int | str:
     """The number or the name of a dimension; what looks like a number is one. UsageError for an empty text."""
     if not text.strip():
         raise UsageError("the dimension is empty", "a number or a name; is a variable unset?")
-    if not re.fullmatch(r"[+-]?\d+", text.strip()):
+    number = re.fullmatch(r"([+-]?\d+)(\.\d*)?", text.strip())
+    if not number:
         return text
-    try:
-        return int(text)
-    except ValueError:  # of more than 4,300 digits
-        raise UsageError(f"{text[:40]}... is no dimension", "a number from 0 on, or a name") from None
+    if len(text) <= _LONGEST_NUMBER and not (number[2] and float(number[2] + "0")):
+        return int(number[1])
+    raise UsageError(f"{text[:_LONGEST_NUMBER]!r} is no dimension", "a whole number from 0 on, or a name")
 
 
 def parse_bytes(text: str) -> int:
