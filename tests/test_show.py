@@ -9,7 +9,7 @@ import netCDF4
 import numpy as np
 import pytest
 import zarr
-from conftest import COMMAND
+from conftest import COMMAND, SAMPLES
 from safetensors.numpy import save_file
 from terminals import on_terminal
 
@@ -125,6 +125,26 @@ def test_safetensors(revseq, tmp_path):
     found = lines(revseq("show", "x.safetensors"))
     assert found[0] == "x.safetensors: safetensors, 2 tensors, 1 attribute"
     assert sorted(found[2:]) == ["a FLOAT32 {2,3,4} dtype F32", "b INT64 {3} dtype I64"]
+
+
+def test_a_text_and_a_page(revseq, tmp_path):
+    (tmp_path / "x.txt").write_text("a: (Sizes:{2}, DataType:INT8)\n[1, 2]\n\nc: (Sizes:{1}, DataType:X)\n[1]\n")
+    assert lines(revseq("show", "x.txt")) == [
+        "x.txt: text, 1 tensor, 1 other", "name DataType Sizes storage", "a INT8 {2} line 1",
+        "c line 4, column 25: 'X' is not a data type",
+    ]  # fmt: skip
+    page = SAMPLES / "page.md"
+    assert revseq("show", page).ok().out == (
+        f"{page}: text, 2 tensors, 3 others\n"
+        "  name          DataType  Sizes      storage\n"
+        "  1             an example, line 10: InputTensor, SequenceTensor, OutputTensor\n"
+        "  2             an example, line 28: InputTensor, SequenceTensor, OutputTensor\n"
+        "  ATensor       FLOAT32   {1,1,1,2}  line 49\n"
+        "  BTensor       FLOAT32   {1,1,1,2}  line 52\n"
+        "  OutputTensor  one of several of that name, line 55\n"
+    )
+    for name in revseq("show", page, "--names").ok().out.splitlines():
+        revseq("show", name).ok()
 
 
 def test_netcdf(revseq, tmp_path):
@@ -377,7 +397,7 @@ def shown(folder, *args, env=(), width=80):
 def test_a_list_on_a_terminal_ends_with_what_to_type(revseq, tmp_path):
     archive(tmp_path / "x.npz")
     found = shown(tmp_path, "x.npz")
-    assert found[2] == "  'a b'  FLOAT32   {2,3,4}  method stored, version 1, order C, byte order lit..."
+    assert found[2] == "  'a b'      FLOAT32   {2,3,4}  method stored, version 1, order C, byte order..."
     assert found[-1] == "one of them: revseq show 'x.npz::a b'"
     subprocess.run([*COMMAND, "show", "x.npz::a b"], cwd=tmp_path, capture_output=True, check=True)
 

@@ -60,7 +60,7 @@ ZARR = Format(
 # A tensor of ONNX can do without a name.
 ONNX = Format("onnx", (".pb",), "onnx.format", names=True, unnamed="", prints=True)
 JSON = Format("json", (".json",), "json", is_text=True, prints=True)
-TEXT = Format("text", (".txt", ".md"), "text", is_text=True, prints=True, is_shown=True)
+TEXT = Format("text", (".txt", ".md"), "text", lists=True, is_text=True, prints=True, is_shown=True)
 
 FORMATS = (NPY, HDF5, NPZ, SAFETENSORS, ZARR, ONNX, JSON, TEXT)
 NAMES = tuple(each.name for each in FORMATS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from revseq_cli.formats.contents import Contents, Item
 from revseq_cli.formats.contract import Storage, try_hint
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.json import open_json
@@ -12,6 +13,7 @@ from revseq_cli.formats.textfiles import TextSink, choose_type, write_text
 from revseq_cli.ground.dtypes import describe, dtype_of
 from revseq_cli.ground.errors import FormatError, listed
 from revseq_cli.texts import notation, printing
+from revseq_cli.texts.examples import numbered
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,6 +36,37 @@ def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSi
 def write_to(stream: BinaryIO, source: Source) -> None:
     """Write the whole tensor into a pipe, with a header of its sizes and data type."""
     write_text(stream, write_notation(source.read()))
+
+
+def contents(address: Address, types: TextTypes) -> Contents | None:
+    """The tensors of a text, and the examples of a page; None for a text of one tensor, or of none."""
+    text = address.text
+    if address.key is not None or text.text.lstrip()[:1] == "{":
+        return None
+    items = [item for item in text.items if isinstance(item, notation.TensorText)]
+    if len(items) < 2:
+        return None
+    counts = collections.Counter(item.name for item in items)
+    found = []
+    if max(counts.values()) > 1:  # a page: an example is named by its number
+        for number, example in enumerate(numbered(text.text, text.items), 1):
+            items = [item for item in items if item not in example.tensors.values()]
+            names = listed(item.name for item in example.tensors.values())
+            found.append(Item(str(number), what=f"an example, line {example.line}: {names}"))
+    found += [_item(text, item, types, alone=counts[item.name] == 1) for item in items]
+    return Contents(address.path, "text", tuple(found))
+
+
+def _item(text: Text, item: notation.TensorText, types: TextTypes, *, alone: bool) -> Item:
+    """A tensor by its header, or by its values where it has none; `alone` says that no other has its name."""
+    listed_item = Item(item.name, details={"line": str(item.line)})
+    if not alone:
+        return listed_item._replace(what=f"one of several of that name, line {item.line}")
+    try:
+        desc = item.desc or notation_source(text, item, types).desc
+    except FormatError as e:
+        return listed_item._replace(what=e.found)
+    return listed_item._replace(desc=desc, sizes=desc.sizes)
 
 
 def notation_source(text: Text, item: notation.TensorText, types: TextTypes) -> Source:

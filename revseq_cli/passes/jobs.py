@@ -15,7 +15,7 @@ from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel, SpecError, violations
 from revseq_cli.passes.assembly import Job, Parts, Request, assemble, require_system
 from revseq_cli.passes.ranks import ranked
-from revseq_cli.texts.examples import find_examples
+from revseq_cli.texts.examples import numbered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -186,9 +186,7 @@ def example_of(reference: Reference) -> ExampleText | None:
     if (reference.key and number is None) or not registry.holds_text(reference):
         return None
     text = reference.text
-    examples = [example for example in find_examples(text.text, text.items) if INPUT in example.tensors]
-    ours = [example for example in examples if example.is_ours]
-    examples = ours or examples
+    examples = numbered(text.text, text.items)
     if not examples and number is None:
         return None
     if number is None and len(examples) > 1:

@@ -89,14 +89,14 @@ def _head(contents: Contents) -> str:
 
 
 def _row(contents: Contents, item: Item, inside: int) -> list[str]:
-    """The cells of an item; one without sizes has its name, and behind it what it is, in one cell."""
+    """The cells of an item; one without sizes has only its name and what it is."""
     label = item.key.rpartition("/")[2] if contents.is_tree else item.key
     name = "  " * item.depth + _typed(label)
     attributes = f"{item.attributes:,}" if item.attributes is not None else ""
     if item.is_group:
         return [f"{name}/", "", "", "", attributes, f"{inside:,} inside" if inside else ""]
     if item.sizes is None:
-        return [f"{name}  {printable(item.what)}"]
+        return [name, printable(item.what)]
     kind = item.desc.data_type.name if item.desc else printable(item.what)
     return [name, kind, braced(item.sizes), names_of(item.dimensions), attributes, details_of(item.details)]
 
@@ -115,10 +115,12 @@ def _table(rows: list[list[str]]) -> Iterator[str]:
     if len(used) > 1:
         rows = [list(_HEADS), *rows]
         whole.append(rows[0])
+    names = [cell_len(row[0]) for row in rows if cell_len(row[0]) <= _WIDEST]
     widths = [min(_WIDEST, max((cell_len(row[i]) for row in whole), default=0)) for i in range(len(_HEADS))]
+    widths[0] = max(names, default=0)
     for row in rows:
-        if len(row) == 1:
-            yield row[0]
+        if len(row) < len(_HEADS):
+            yield f"{row[0]}{' ' * (widths[0] - cell_len(row[0]))}  {row[1]}"
             continue
         blanks = {i: " " * (widths[i] - cell_len(row[i])) for i in used}
         cells = (blanks[i] + row[i] if i == _NUMBER else row[i] + blanks[i] for i in used)

@@ -130,5 +130,11 @@ def find_examples(text: str, items: Iterable[notation.TensorText | notation.Attr
     return examples
 
 
+def numbered(text: str, items: Iterable[notation.TensorText | notation.Attribute]) -> list[Example]:
+    """The examples that page.md::1 and so on name: those of this operator, or else all that have an InputTensor."""
+    examples = [example for example in find_examples(text, items) if INPUT in example.tensors]
+    return [example for example in examples if example.is_ours] or examples
+
+
 def _is_integer(value: str) -> bool:
     return re.fullmatch(r"[+-]?\d{1,18}[,. ]*", value, re.ASCII) is not None

@@ -95,7 +95,8 @@ class _Making:
 class _Replacing(_Making):
     """The file's other objects are kept: the new file is a copy of the input's, in which the dataset gets other values.
 
-    All else in the file stays as it is, byte by byte, so that references, dimension lists and user blocks stay valid.
+    All else in the file but a NetCDF history stays as it is, byte by byte, so that references, dimension lists and user
+    blocks stay valid.
     """
 
     def opened(self, recorder: Recorder, **_: int) -> h5py.File:
