@@ -167,3 +167,9 @@ def test_labels_of_another_type_name_nothing_that_is_wrong(revseq, tmp_path, val
         f["x"].attrs["DIMENSION_LABELS"] = value
     out = revseq("show", "x.h5").ok().out
     assert ("dimensions       a, b, c" in out) == (value == [b"a", b"b", b"c"])
+
+
+def test_a_name_that_was_typed_stays_in_the_hint(revseq, tensor):
+    given = (tensor, "[1, 2, 3, 4]", "--axis", "time")
+    hint = revseq("run", *given).refused().err.split("Hint: revseq ")[1]
+    assert hint.rstrip().endswith("--axis time --batch-axis 1")
