@@ -93,6 +93,7 @@ ARGUMENTS = {
     "A B": f"Two tensors; with --job, A, INPUT and LENGTHS. {ONE} With --as-printed, A is a log, or log.txt::NAME for one of "
     "several buffers.",
     "[LEVEL]": "A feature level, as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0; or all.",
+    "[COMMAND]": "The name of a command; without it, the help of revseq itself.",
 }
 
 
@@ -265,8 +266,8 @@ def page(name):
         )
     if name in FILES:
         parts.append(".SH FILES\n" + tagged(FILES[name].items()).rstrip())
-    example = command.epilog.removeprefix("Example: ")
-    parts.append(f".SH EXAMPLES\n.nf\n{escaped(example)}\n.fi")
+    examples = literal(escaped("\n".join(command.examples)))
+    parts.append(f".SH EXAMPLES\n.nf\n{examples}\n.fi")
     parts.append(see_also(title))
     return f"man1/{title}.1", "\n".join(parts) + "\n"
 

@@ -82,7 +82,9 @@ NEEDS = {
 }  # fmt: skip
 
 # Modules of Python that Windows lacks; a test that uses one needs what it is about.
-fcntl, pty, resource = (import_module(name) if find_spec("termios") else None for name in ("fcntl", "pty", "resource"))
+fcntl, pty, resource, termios = (
+    import_module(name) if find_spec("termios") else None for name in ("fcntl", "pty", "resource", "termios")
+)
 
 
 def signals(*names):

@@ -4,11 +4,12 @@ import contextlib
 import os
 import select
 import signal
+import struct
 import subprocess
 import time
 
 from conftest import environment
-from needs import pty
+from needs import fcntl, pty, termios
 
 _PROMPT = b"READY> "
 _SECONDS = 120  # after which a shell that does not answer is given up
@@ -98,3 +99,17 @@ def on_terminal(*args, cwd, env=()):
     out = everything_on(main)
     _, err = done.communicate()
     return done.returncode, out.decode().replace("\r\n", "\n"), err.decode()
+
+
+def in_columns(columns, *args, cwd, env=()):
+    """All that the command writes on a terminal of so many columns, on standard output and standard error."""
+    main, sub = pty.openpty()
+    fcntl.ioctl(sub, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    variables = {
+        k: v for k, v in environment({"TERM": "xterm-256color"} | dict(env)).items() if k not in ("COLUMNS", "LINES")
+    }
+    done = subprocess.Popen([*map(str, args)], stdin=sub, stdout=sub, stderr=sub, cwd=cwd, env=variables)
+    os.close(sub)
+    out = everything_on(main)
+    done.wait()
+    return out.decode().replace("\r\n", "\n")

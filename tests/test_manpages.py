@@ -1,8 +1,6 @@
 """The man pages are those that their sources give, free of warnings, and installed where `man` finds them."""
 
 import json
-import re
-import shlex
 import shutil
 import subprocess
 import tomllib
@@ -44,15 +42,6 @@ def test_no_warnings(name, tool):
     assert (done.returncode, done.stderr) == (0, "")
     if tool[0] == "mandoc":
         assert done.stdout == ""
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(".1")])
-def test_the_examples_run(revseq, name, tmp_path):
-    shutil.copytree(ROOT / "samples", tmp_path / "samples")
-    text = (ROOT / "man" / name).read_text()
-    (example,) = re.findall(r"\.nf\n(.*)\n\.fi", text)
-    command = shlex.split(example.replace("\\-", "-"))[1:]
-    revseq(*command).ok()
 
 
 @pytest.mark.parametrize(

@@ -250,15 +250,6 @@ def test_the_first_block_of_the_readme_prints_what_it_says(tmp_path):
     assert done.stdout == printed
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, None])
-def test_the_example_of_every_help_runs(revseq, tmp_path, name):
-    args = [name, "--help"] if name else ["--help"]
-    text = revseq(*args).ok().out
-    command = re.sub(r"\s+", " ", text[text.index("Example: revseq") :]).split()[2:]
-    shutil.copytree(ROOT / "samples", tmp_path / "samples")
-    revseq(*command).ok()
-
-
 def test_the_runtime_packages_are_four():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert {re.match(r"\w+", each)[0] for each in project["dependencies"]} == OTHERS

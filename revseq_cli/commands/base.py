@@ -1,16 +1,21 @@
-"""The class of all commands: the help is an argument, and an option with one value may be given once."""
+"""The class of all commands: two lengths of help, examples that run anywhere, and hints for what was mistyped."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from revseq_cli.ground.errors import UsageError
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from typing import NoReturn
 
 
 _LONGEST_MESSAGE = 340  # characters
+_UNSET = "is a variable unset?"
 
 
 class AloneOption(click.Option):
@@ -34,30 +39,109 @@ class AloneOption(click.Option):
         return True
 
 
-class _Command(click.Command):
-    """A command that refuses an option with one value if it is given twice; Click would ignore the first value."""
+class Helped(click.Command):
+    """A command with a short help for -h, and `examples` at the end of both helps, each on a line of its own."""
+
+    examples: tuple[str, ...] = ()
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The parameters, with -h before --help."""
+        *own, long = super().get_params(ctx)
+        return [*own, _short_option(), long]
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the examples; no line of them is broken, so that each can be copied."""
+        with formatter.section("Examples"):
+            for example in self.examples:
+                formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
+
+
+def _short_option() -> click.Option:
+    return click.Option(
+        ["-h"],
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_show_short,
+        help="Show a short help and exit.",
+    )
+
+
+def _show_short(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        from revseq_cli.commands import brief  # a run needs no help
+
+        click.echo(brief.help_of(context.command, context))
+        context.exit()
+
+
+class _Command(Helped):
+    """A command that refuses an option without a value, and one with a value that is given twice, as Click does not."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments as Click does; BadOptionUsage for such an option."""
+        """Parse the arguments as Click does; an error for such an option."""
         for each in self.params:
             if isinstance(each, AloneOption):
                 args = each.separated(args)
-        if not ctx.resilient_parsing:
-            _, _, given = self.make_parser(ctx).parse_args(list(args))
-            single = [each for each in given if isinstance(each, click.Option) and _takes_one_value(each)]
-            if twice := next((each for i, each in enumerate(single) if each in single[:i]), None):
-                name = max(twice.opts, key=len)
-                raise click.BadOptionUsage(name, f"{name} is given twice, and it takes one value.", ctx)
-        return super().parse_args(ctx, args)
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
+        try:
+            values, _, given = self.make_parser(ctx).parse_args(list(args))
+        except click.BadOptionUsage as e:
+            if e.option_name and "requires an argument" in e.message:
+                self._refuse_value(e.option_name, "nothing", ctx)
+            raise
+        single = [each for each in given if isinstance(each, click.Option) and _takes_one_value(each)]
+        if twice := next((each for i, each in enumerate(single) if each in single[:i]), None):
+            name = max(twice.opts, key=len)
+            raise click.BadOptionUsage(name, f"{name} is given twice, and it takes one value.", ctx)
+        self._require_values(single, values, ctx)
+        try:
+            return super().parse_args(ctx, args)
+        except click.BadParameter as e:
+            if isinstance(e.param, click.Option) and os.path.exists(str(values.get(e.param.name or ""))):  # noqa: PTH110
+                self._refuse_value(max(e.param.opts, key=len), str(values[e.param.name or ""]), ctx)
+            raise
+
+    def _require_values(self, given: Sequence[click.Option], values: dict[str, Any], ctx: click.Context) -> None:
+        """UsageError for an option whose value is empty, or is another option, as after a variable that is not set."""
+        known = {word for each in self.get_params(ctx) for word in (*each.opts, *each.secondary_opts)}
+        for option in given:
+            value, name = values.get(option.name or ""), max(option.opts, key=len)
+            if value == "":
+                raise UsageError(f"{name} is empty", _wanted(option, ctx), _UNSET)
+            if isinstance(value, str) and value.startswith("-") and value.partition("=")[0] in known:
+                self._refuse_value(name, value, ctx)
+
+    def _refuse_value(self, name: str, follows: str, ctx: click.Context) -> NoReturn:
+        option = next(each for each in self.get_params(ctx) if name in each.opts)
+        raise UsageError(
+            f"{max(option.opts, key=len)} has no value: {follows} follows it", _wanted(option, ctx), _UNSET
+        )
+
+
+def _wanted(option: click.Parameter, ctx: click.Context) -> str:
+    return f"{max(option.opts, key=len)} {option.make_metavar(ctx)}"
 
 
 def _takes_one_value(option: click.Option) -> bool:
     return not (option.is_flag or option.count or option.multiple)
 
 
-def command(name: str, text: str, **attributes: Any) -> Callable[[Callable[..., Any]], click.Command]:
-    """A decorator that makes a command; `text` is its help, since python -OO removes docstrings."""
-    return click.command(name, cls=_Command, help=text, **attributes)
+def command(
+    name: str, text: str, examples: Sequence[str], **attributes: Any
+) -> Callable[[Callable[..., Any]], _Command]:
+    """A decorator that makes a command; `text` is its help, since python -OO removes docstrings.
+
+    `examples` are command lines that run in any folder.
+    """
+
+    def decorate(function: Callable[..., Any]) -> _Command:
+        made = click.command(name, cls=_Command, help=text, **attributes)(function)
+        made.examples = tuple(examples)
+        return made
+
+    return decorate
 
 
 def message_of_click(text: str) -> str:

@@ -55,7 +55,10 @@ _MOST_SMALL, _MOST_HELD = 1 << 25, 1 << 20  # bytes of the tensors of a small jo
     bytes, verified and notes.
     """,
     params=[*_DEFAULTS],
-    epilog="Example: revseq batch samples/batch.jsonl",
+    examples=(
+        r"""printf 'input,lengths,axis,output\n"[1, 2]",[2],0,y.npy\n' > jobs.csv""",
+        "revseq batch jobs.csv",
+    ),
 )
 @click.argument("manifest", metavar="MANIFEST", type=click.Path())
 @click.option("--fail-fast", is_flag=True, help="Begin no more jobs after one has failed.")

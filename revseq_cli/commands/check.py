@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     The exit status is 0 if every constraint holds, and 1 if one does not. With --feature-level all it is 0 if one of
     DirectML's levels accepts the job.
     """,
-    epilog="Example: revseq check samples/example1.txt --feature-level 2_1",
+    examples=(
+        'revseq check "[[1, 2, 3], [4, 5, 6]]" "[[2], [3]]" --axis 1',
+        'revseq check "[[1, 2, 3]]" "[[2]]" --axis 1 --feature-level all',
+    ),
 )
 @options.job_options
 @options.levels_option

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
 from revseq_cli import __version__
+from revseq_cli.commands.base import Helped
+from revseq_cli.ground import system
+from revseq_cli.ground.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # The name of each command and its line of help; the module of that name has the command.
 COMMANDS = {
@@ -20,10 +28,11 @@ COMMANDS = {
     "levels": "Show what each feature level accepts.",
     "export": "Write a job as a DxDispatch model, to run on DirectML itself.",
     "completion": "Print the completion script of a shell.",
+    "help": "Show the help of a command.",
 }
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Helped, click.Group):
     """A group that imports the module of a command only when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -46,17 +55,29 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command as Click does; for an unknown one, the error lists all commands."""
+        """Find the command as Click does; UsageError for an unknown one, with the one that may be meant."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            ctx.fail(f"No such command {args[0]!r}. The commands are {', '.join(COMMANDS)}.")
+            raise UsageError(f"no such command as {args[0][:40]}", f"one of {', '.join(COMMANDS)}", _meant(args))
         return super().resolve_command(ctx, args)
+
+
+def _meant(args: Sequence[str]) -> str:
+    """The command line that may be meant: with a command of a similar name, or with `run` before the name of a file."""
+    import difflib  # only who mistypes waits for it
+
+    if similar := difflib.get_close_matches(args[0].lower(), COMMANDS, 1):
+        typed = [similar[0], *args[1:]]
+    elif os.path.exists(args[0].partition("::")[0]) or args[0].startswith("["):  # noqa: PTH110 - it may be any text
+        typed = ["run", *args]
+    else:
+        return "revseq --help"
+    return f"did you mean: revseq {' '.join(map(system.quoted, typed))}"
 
 
 @click.command(
     cls=LazyGroup,
     invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Example: revseq run samples/example1.txt",
+    context_settings={"help_option_names": ["--help"], "max_content_width": 100},
     help="""DirectML's operator DML_REVERSE_SUBSEQUENCES on tensor files.
 
     For each line of a tensor along an axis, the first LENGTH elements are reversed and the rest are copied.
@@ -68,3 +89,6 @@ def cli(context: click.Context) -> None:
     """Print the help if no command is given."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
+
+
+cli.examples = ('revseq run "[[1, 2, 3, 4], [5, 6, 7, 8]]" "[[3], [2]]" --axis 1', "revseq help run")

@@ -126,7 +126,7 @@ class _Shell(ShellComplete):
         args, incomplete = self.get_completion_args()
         try:
             items = self.get_completions(args, incomplete)
-        except click.UsageError:  # in the words before; the command itself reports it
+        except (click.UsageError, UsageError):  # in the words before; the command itself reports it
             items = []
         known = (item for item in items if self.word.is_known or item.type != "name")
         return "\n".join(line for item in known if (line := self.line(item, self._option + item.value)) is not None)
@@ -310,7 +310,10 @@ _SHELLS: dict[str, type[_Shell]] = {each.name: each for each in (_Bash, _Zsh, _F
     bash: eval "$(revseq completion bash)" in ~/.bashrc. zsh: the same in ~/.zshrc. fish: revseq completion fish >
     ~/.config/fish/completions/revseq.fish. PowerShell: revseq completion powershell | Out-String | Invoke-Expression
     """,
-    epilog="Example: revseq completion bash",
+    examples=(
+        "revseq completion bash",
+        "revseq completion fish > revseq.fish",
+    ),
 )
 @click.argument("shell", type=click.Choice(list(_SHELLS)))
 def command(shell: str) -> None:

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
     DST is a file, or - for standard output. That gets text, or the format of -f npy or -f json, made in memory.
     """,
-    epilog="Example: revseq convert samples/example1.h5::/input example1.json",
+    examples=(
+        'revseq convert "[[1, 2], [3, 4]]" x.npy --dtype INT8',
+        'revseq convert "[[1, 2], [3, 4]]" - -f json',
+    ),
 )
 @click.argument("src", metavar="SRC", type=values.Tensor())
 @click.argument("dst", metavar="DST", type=click.Path())

@@ -64,7 +64,10 @@ class _Tolerance(click.ParamType[float]):
 
     The exit status is 0 if the tensors are equal, 1 if they differ, and 2 for what cannot be read.
     """,
-    epilog="Example: revseq diff samples/example1.npy samples/example1.h5::/input",
+    examples=(
+        'revseq diff "[1, 2]" "[1, 2.0000001]" --rtol 1e-6',
+        'revseq diff "[[2, 1, 3]]" --job "[[1, 2, 3]]" "[[2]]" --axis 1',
+    ),
 )
 @click.argument("tensors", metavar="A B", nargs=-1, type=values.Tensor())
 @click.option("--job", "is_job", is_flag=True, help="Compare A with the output of a job: A --job INPUT [LENGTHS].")

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     DxDispatch writes the result to model.OutputTensor.npy, and prints a small one. This command prints which files to
     copy to Windows, what to type there, and how to compare the result. revseq run MODEL.json computes the same bits.
     """,
-    epilog="Example: revseq export samples/example1.npy samples/example1-lengths.npy --axis 3 -o model.json",
+    examples=(
+        'revseq export "[[1, 2, 3]]" "[[2]]" --axis 1 -o model.json',
+        'revseq export "[[1, 2, 3]]" "[[2]]" --axis 1 --zip -o other.json',
+    ),
 )
 @options.job_options
 @options.level_option

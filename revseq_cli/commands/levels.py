@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 @base.command(
     "levels",
     """Show what the operator accepts at each feature level, or at LEVEL.""",
-    epilog="Example: revseq levels 4_0",
+    examples=(
+        "revseq levels 4_0",
+        "revseq levels --json",
+    ),
 )
 @click.argument("levels", metavar="[LEVEL]", type=values.LEVELS, required=False)
 @options.json_option

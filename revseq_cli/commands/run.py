@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     InputTensor, SequenceTensor and Axis is a whole job and needs no LENGTHS; page.md::2 is the second example of a
     page, and model.json a model of DxDispatch. Without -o, the OutputTensor is printed.
     """,
-    epilog="Example: revseq run samples/example1.npy samples/example1-lengths.npy --axis 3 -o y.npy",
+    examples=(
+        'revseq run "[[1, 2, 3, 4], [5, 6, 7, 8]]" "[[3], [2]]" --axis 1',
+        'revseq run "[[1, 2, 3], [4, 5, 6]]" "[2, 3]" --batch-axis 0 --axis 1 -o y.npy',
+    ),
 )
 @options.job_options
 @options.level_option

@@ -41,7 +41,10 @@ _SOME_FAILED, _ALL_FAILED = 1, 2  # exit statuses
     What cannot be read hides nothing else: the exit status is 1 if some of several TENSORs cannot be read, and 2 if
     none can.
     """,
-    epilog="Example: revseq show samples/example1.h5",
+    examples=(
+        'revseq show "[[1, 2], [3, 4]]"',
+        'revseq show "[[1, 2], [3, 4]]" --stats --json',
+    ),
 )
 @click.argument("tensors", metavar="TENSOR...", nargs=-1, required=True, type=values.Tensor())
 @click.option("--shape", is_flag=True, help="Print the sizes of each tensor alone, with blanks between them.")

@@ -27,7 +27,10 @@ _WRONG, _FAILED = 1, 2  # exit statuses
 
     PAGE can also be a test of ONNX's ReverseSequence: a folder with model.onnx and test_data_set_0, or that data set.
     """,
-    epilog="Example: revseq verify samples/page.md",
+    examples=(
+        'revseq run "[[1, 2, 3]]" "[[2]]" --axis 1 --example > page.md',
+        "revseq verify page.md",
+    ),
 )
 @click.argument("pages", metavar="PAGE...", nargs=-1, required=True, type=click.Path())
 @options.level_option

@@ -1,0 +1,124 @@
+"""Help in two lengths, with examples that run anywhere; and hints for what was mistyped or left out by a variable."""
+
+import contextlib
+import importlib
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import click
+import pytest
+from conftest import ROOT, environment
+from terminals import in_columns
+
+from revseq_cli.commands import brief
+from revseq_cli.commands.cli import COMMANDS, cli
+
+NAMES = [None, *COMMANDS]
+
+
+def command_of(name):
+    return importlib.import_module(f"revseq_cli.commands.{name}").command if name else cli
+
+
+def examples_in(text):
+    return [line.strip() for line in text.partition("\nExamples:\n")[2].splitlines()]
+
+
+@pytest.mark.needs("shell")
+@pytest.mark.parametrize("name", NAMES)
+def test_the_examples_of_every_help_run_in_an_empty_folder(forked, revseq, tmp_path, name):
+    """Both helps and the man page have the same two."""
+    words = [name] if name else []
+    examples = examples_in(revseq(*words, "--help").ok().out)
+    assert len(examples) == 2
+    assert examples == examples_in(revseq(*words, "-h").ok().out)
+    page = (ROOT / "man" / "man1" / f"{'-'.join(['revseq', *words])}.1").read_text()
+    (printed,) = re.findall(r"\.SH EXAMPLES\n\.nf\n(.*)\n\.fi", page, re.DOTALL)
+    assert printed.replace("\\-", "-").replace("\\(aq", "'").replace("\\e", "\\").splitlines() == examples
+    path = f"{Path(*forked.command).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-ec", "\n".join(examples)], cwd=tmp_path, env=environment({"PATH": path}), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_short_help_has_a_line_for_every_option(revseq, name):
+    command = command_of(name)
+    text = revseq(*([name] if name else []), "-h").ok().out
+    rows = [line for line in text.splitlines() if line.startswith("  -")]
+    shown = [brief.names_of(re.split(r"\s{2,}", row.strip())[0]) for row in rows]
+    params = command.get_params(click.Context(command, help_option_names=["--help"]))
+    options = [{*each.opts, *each.secondary_opts} for each in params if isinstance(each, click.Option)]
+    assert sorted(map(sorted, shown)) == sorted(map(sorted, options))
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_every_line_of_the_short_help_is_an_option_of_some_command():
+    known = set()
+    for name in NAMES:
+        command = command_of(name)
+        for each in command.get_params(click.Context(command, help_option_names=["--help"])):
+            known.add(frozenset((*each.opts, *each.secondary_opts)))
+    for group in brief.OPTIONS.values():
+        for typed in group:
+            assert frozenset(brief.names_of(typed)) in known, typed
+
+
+@pytest.mark.needs("terminal")
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_fits_80_columns(forked, tmp_path, name, option):
+    out = in_columns(80, *forked.command, *([name] if name else []), option, cwd=tmp_path)
+    assert "Usage: revseq" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_the_command_help(revseq):
+    for name in COMMANDS:
+        assert revseq("help", name).ok().out == revseq(name, "--help").out
+    assert revseq("help").ok().out == revseq("--help").out == revseq().ok().out
+    revseq("help", "rnu").refused("no such command as rnu", "did you mean: revseq run")
+
+
+@pytest.mark.parametrize(
+    ("args", "meant"),
+    [
+        (("rnu", "x.npy", "my n.npy"), "did you mean: revseq run x.npy 'my n.npy'"), (("Run",), "revseq run"),
+        (("convrt", "x"), "revseq convert x"), (("verfy",), "revseq verify"), (("hlep",), "revseq help"),
+        (("x.npy", "n.npy"), "did you mean: revseq run x.npy n.npy"), (("[[1]]", "[[1]]"), "revseq run '[[1]]' '[[1]]'"),
+        (("frobnicate",), "Hint: revseq --help"),
+    ],
+)  # fmt: skip
+def test_a_command_that_does_not_exist(revseq, files, args, meant):
+    done = revseq(*args).refused(f"no such command as {args[0]}\n", ", ".join(COMMANDS), meant)
+    with contextlib.suppress(ValueError):
+        typed = shlex.split(done.err.partition("did you mean: ")[2])
+        assert not typed or typed[1] in COMMANDS
+
+
+def test_an_option_that_does_not_exist(revseq):
+    revseq("run", "x.npy", "--axs", 1).refused("No such option '--axs'", "Did you mean '--axis'?")
+
+
+@pytest.mark.parametrize(
+    ("args", "found"),
+    [
+        (("--axis", "-o", "y.npy"), "--axis has no value: -o follows it"), (("--axis", "--verify"), "--axis has no value: --verify follows it"),
+        (("--axis", "--dtype=INT8"), "--axis has no value: --dtype=INT8 follows it"), (("--axis",), "--axis has no value: nothing follows it"),
+        (("--axis", "n.npy"), "--axis has no value: n.npy follows it"), (("--axis", ""), "--axis is empty"), (("--axis=",), "--axis is empty"),
+        (("-o", ""), "--output is empty"), (("-o", "--axis", "1"), "--output has no value: --axis follows it"),
+        (("--like", ""), "--like is empty"), (("--memory", ""), "--memory is empty"), (("-o",), "--output has no value: nothing follows it"),
+    ],
+)  # fmt: skip
+def test_a_variable_that_is_not_set(revseq, files, args, found):
+    """As `--axis $AXIS` and `--axis "$AXIS"` arrive."""
+    revseq("run", "x.npy", "n.npy", *args).refused(f"Error: {found}\n", "wanted: --", "Hint: is a variable unset?")
+
+
+def test_negative_numbers_and_dashes_are_values(revseq, files):
+    revseq("run", "x.npy", "n.npy", "--axis", -1).refused("-1")
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "-").ok()
