@@ -40,7 +40,7 @@ def install(call, n, number, told):
     """Let the n-th such call fail; `told` is the file that says whether there were so many."""
     import revseq_cli.formats.npz
 
-    revseq_cli.formats.npz._LARGEST_HELD = 0  # a small deflated member takes the way of a large one
+    revseq_cli.formats.npz.LARGEST_HELD = 0  # a small deflated member takes the way of a large one
     told = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     if call != "write":
         setattr(os, call, failing(getattr(os, call), n, number, told))

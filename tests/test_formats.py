@@ -9,6 +9,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 
 import h5py
 import numpy as np
@@ -39,6 +40,7 @@ class Contract:
     suffix = ""
     data_types = oracle.DATA_TYPES
     orders = "CF"
+    is_piped = False
 
     def make(self, tmp_path, values):
         path = tmp_path / f"x{self.suffix}"
@@ -100,9 +102,22 @@ class Contract:
 
     @pytest.mark.needs("fifos")
     def test_a_pipe(self, tmp_path):
-        os.mkfifo(tmp_path / f"p{self.suffix}")
-        with pytest.raises(TensorIOError, match="not a regular file"):
-            open_(tmp_path / f"p{self.suffix}")
+        """It is read once where the format goes from the first byte to the last, and else refused."""
+        values = np.arange(6, dtype=np.float32).reshape(2, 3)
+        path = self.make(tmp_path, values)
+        pipe = tmp_path / f"p{self.suffix}"
+        os.mkfifo(pipe)
+        content = path.read_bytes() if path.is_file() else b"\xff"
+        writer = threading.Thread(target=pipe.write_bytes, args=(content,))
+        writer.start()
+        if self.is_piped:
+            source = open_(pipe)
+            assert source.name.removesuffix(": OutputTensor") == str(pipe)
+            assert oracle.same_bits(source.read(), values)
+        else:
+            with pytest.raises(FormatError):
+                open_(pipe)
+        writer.join()
 
     def test_other_files_under_its_suffix(self, tmp_path):
         path = tmp_path / f"x{self.suffix}"
@@ -123,6 +138,7 @@ class Contract:
 
 class TestNpy(Contract):
     suffix = ".npy"
+    is_piped = True
     data_types = list(DataType)
 
     @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
@@ -442,6 +458,7 @@ class TestOnnx(Contract):
 
 class TestJson(Contract):
     suffix = ".json"
+    is_piped = True
 
     def test_other_readers_read_it(self, tmp_path):
         path = self.make(tmp_path, np.array([[1, np.nan], [-np.inf, -0.0]], np.float32))
@@ -502,8 +519,28 @@ class TestJson(Contract):
             open_(tmp_path / "x.json", DataType.UINT8)
 
 
+class TestGzip(Contract):
+    suffix = ".npy.gz"
+    data_types = list(DataType)
+    is_piped = True
+
+
+class TestZstandard(TestGzip):
+    suffix = ".npy.zst"
+
+
+class TestXz(TestGzip):
+    suffix = ".npy.xz"
+
+
+class TestBzip2(Contract):
+    suffix = ".json.bz2"
+    is_piped = True
+
+
 class TestNotation(Contract):
     suffix = ".txt"
+    is_piped = True
 
     def test_one_of_several(self, tmp_path):
         header = "(Sizes:{1}, DataType:INT8)\n"

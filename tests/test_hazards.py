@@ -409,9 +409,8 @@ def test_h37_an_output_with_other_names(revseq, files):
 # inputs that are no files, and names
 
 
-@pytest.mark.needs("fifos")
+@pytest.mark.needs("devices")
 def test_h53_inputs_that_are_no_regular_files(refused, tmp_path):
-    os.mkfifo(tmp_path / "pipe.npy")
     (tmp_path / "folder.npy").mkdir()
     os.symlink("loop.npy", tmp_path / "loop.npy")
     os.symlink("/dev/zero", tmp_path / "zero.npy")
@@ -419,7 +418,7 @@ def test_h53_inputs_that_are_no_regular_files(refused, tmp_path):
     os.symlink("/dev/zero", tmp_path / "zero.h5")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "s.npy"))
-        for name in ("pipe.npy", "folder.npy", "loop.npy", "zero.npy", "zero.json", "zero.h5", "s.npy"):
+        for name in ("folder.npy", "loop.npy", "zero.npy", "zero.json", "zero.h5", "s.npy"):
             refused(name, f"{name}: ")
 
 

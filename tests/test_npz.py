@@ -226,7 +226,7 @@ def test_bytes_behind_the_deflated_data(refused, tmp_path):
 
 
 # Deflated members that are too large to be held; the limit is lowered here.
-STREAMED = "import revseq_cli.formats.npz as npz; npz._LARGEST_HELD = 0"
+STREAMED = "import revseq_cli.formats.npz as npz; npz.LARGEST_HELD = 0"
 
 
 @pytest.fixture
@@ -339,7 +339,7 @@ def test_bytes_outside_the_archive(refused, tmp_path):
 )
 def test_any_flipped_bits_are_noticed(tmp_path, compression, held, monkeypatch):
     """Whatever is flipped, the values are the same or it is refused."""
-    monkeypatch.setattr(npz, "_LARGEST_HELD", held)
+    monkeypatch.setattr(npz, "LARGEST_HELD", held)
     path = tmp_path / "x.npz"
     archive(path, compression=compression, **{"x.npy": npy()})
     whole = path.read_bytes()

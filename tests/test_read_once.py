@@ -11,7 +11,7 @@ import pytest
 from conftest import SAMPLES
 
 from revseq_cli.commands.cli import cli
-from revseq_cli.formats import references, textfiles
+from revseq_cli.formats import pipes, textfiles
 from revseq_cli.texts import dxdispatch, json_tensors, notation
 
 TENSOR = "InputTensor: (Sizes:{2,3}, DataType:FLOAT32)\n[[1, 2, 3],\n [4, 5, 6]]\n"
@@ -59,9 +59,9 @@ def counts(folder, monkeypatch):
     count(notation, "parse", lambda _: "notation")
     count(notation, "_read_body", lambda args: f"body of {args[0].name}")
     count(dxdispatch, "parse", lambda _: "model")
-    references.standard_input.cache_clear()
+    pipes.contents.cache_clear()
     yield counts
-    references.standard_input.cache_clear()
+    pipes.contents.cache_clear()
 
 
 ONE = {"notation": 1, "body of InputTensor": 1}

@@ -326,16 +326,13 @@ def _await(under_way: set[Future[Any]], pool: Threads, most: int) -> None:
 def _is_small(delivery: run.Delivery, memory: int) -> bool:
     """Whether a job may run beside others: on one core, with room in the memory for one such job on each thread."""
     from revseq_cli.formats.held import HeldSource
-    from revseq_cli.formats.textfiles import TextSink
     from revseq_cli.passes.engines.table import SERIAL
 
     job, arrangement = delivery.job, delivery.arrangement
     if arrangement.engine is not SERIAL or arrangement.need * _THREADS > memory:
         return False
     # `need` does not count tensors that are held whole, and text needs many times the bytes of its numbers.
-    held = isinstance(delivery.sink, TextSink) or any(
-        isinstance(each, HeldSource) for each in (job.values, job.lengths)
-    )
+    held = delivery.sink.gathers or any(isinstance(each, HeldSource) for each in (job.values, job.lengths))
     return job.values.desc.total_bytes + job.lengths.desc.total_bytes <= (_MOST_HELD if held else _MOST_SMALL)
 
 

@@ -216,12 +216,10 @@ def _require_tensors(tensors: Sequence[str], settings: Collection[str], *, is_jo
         number = f"{len(tensors)} tensor{'s are' if len(tensors) != 1 else ' is'} given"
         hint = "try revseq diff A --job INPUT LENGTHS" if is_job or len(tensors) == 3 else "try revseq diff A B"
         raise UsageError(number, wanted, hint)
-    if tensors.count("-") > 1:
-        names = ("A", "INPUT", "LENGTHS") if is_job else ("A", "B")
-        both = " and ".join(name for name, each in zip(names, tensors, strict=False) if each == "-")
-        raise UsageError(
-            f"{both} are {'both ' * (tensors.count('-') == 2)}standard input", "one of them", "save one to a file"
-        )
+    from revseq_cli.formats.references import Reference, refuse_shared  # --help must not load NumPy
+
+    names = ("A", "INPUT", "LENGTHS") if is_job else ("A", "B")
+    refuse_shared([(name, Reference.input(each)) for name, each in zip(names, tensors, strict=False)])
 
 
 def _tolerance(atol: float | None, rtol: float | None, ulp: int | None, *, equal_nan: bool) -> Tolerance | None:

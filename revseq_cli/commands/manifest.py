@@ -192,8 +192,8 @@ def _entry(line: int, options: dict[str, Any]) -> Entry:
     output = Reference.file(options["output"])
     inputs = {name: Reference.input(options[name]) for name in _TENSORS if name in options}
     for name, reference in {**inputs, "output": output}.items():
-        if reference.is_stdin:
-            raise UsageError(f"{name} is -", "a file: the jobs of a batch share no pipe")
+        if reference.is_piped:
+            raise UsageError(f"{name} is {reference.path}, a pipe", "a file: the jobs of a batch share no pipe")
     paths = {name: system.real_path(each.path) for name, each in inputs.items() if each.inline is None}
     return Entry(line, options, system.real_path(output.path), paths)
 

@@ -210,10 +210,10 @@ class Layout(NamedTuple):
 class Sink(ABC):
     """An output tensor, as a context: entered before the first block, complete when it is left without an error.
 
-    `chunks` are the sizes of what is encoded as one, or None; `encoded` says that filters encode it, and `held` that
-    its outlets hand the values to the parent. `notes` say what of the input's file was not carried over. Temporary
-    files of the pass lie next to the file `beside`. `writers` is how many processes store blocks at once; a pass sets
-    it before it asks for the outlet.
+    `chunks` are the sizes of what is encoded as one, or None; `encoded` says that filters encode it, `held` that its
+    outlets hand the values to the parent, and `gathers` that the whole tensor is held in memory. `notes` say what of
+    the input's file was not carried over. Temporary files of the pass lie next to the file `beside`. `writers` is how
+    many processes store blocks at once; a pass sets it before it asks for the outlet.
     """
 
     # Whether several threads can store blocks at once.
@@ -222,6 +222,7 @@ class Sink(ABC):
     chunks: tuple[int, ...] | None = None
     encoded = False
     held = False
+    gathers = False
     notes: tuple[str | Words, ...] = ()
     beside = ""
     writers = 1
@@ -272,14 +273,14 @@ class FileSink(Sink):
 
     def written(self) -> Source:
         """The complete file, open for reading, before it gets its name."""
-        self._finish()
+        self.complete()
         return self.reopen()
 
     def digest(self) -> str:
         """SHA-256 of the complete file's bytes, in hexadecimal, before the file gets its name."""
         import hashlib  # seldom asked for
 
-        self._finish()
+        self.complete()
         digest = hashlib.sha256()
         with (
             positioned.opened(self.file.temporary, name=self.file.name) as fd,
@@ -292,7 +293,8 @@ class FileSink(Sink):
                 advance(len(data))
         return digest.hexdigest()
 
-    def _finish(self) -> None:
+    def complete(self) -> None:
+        """Complete the file, unless that is done already."""
         if not self._finished:
             self.finish()
             self._finished = True
@@ -314,7 +316,7 @@ class FileSink(Sink):
 
     def _finish_or_abandon(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
-            self._finish()
+            self.complete()
         else:
             self.abandon()
 

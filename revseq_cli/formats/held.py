@@ -57,6 +57,7 @@ class Gathered:
 
     values: NDArray[Any]
     held = True
+    gathers = True
 
     def outlet(self, region: Region) -> Outlet:  # noqa: ARG002 - every region has the same one
         """An outlet that sends the values to the parent."""

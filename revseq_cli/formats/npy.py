@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 # NumPy's own limit, in bytes; a header of 64 dimensions takes less than 1,500.
 _LONGEST_HEADER = 10_000
+MOST_PADDING = 3  # bytes that DxDispatch writes behind the elements
 # So many bytes of a file hold the whole header.
 HEAD_BYTES = _LONGEST_HEADER + 12
 _LENGTH_BYTES = {1: 2, 2: 4, 3: 4}
@@ -165,9 +166,14 @@ class Header:
         require_sizes(shape, self._name)
         return shape
 
+    @property
+    def end(self) -> int:
+        """The offset of the first byte behind the elements."""
+        return self.offset + self._bytes
+
     def check_size(self, total: int) -> None:
         """FormatError unless a file of `total` bytes ends with the last element."""
-        promised = self.offset + self._bytes
+        promised = self.end
         if total < promised:
             raise self._truncated(total, f"{promised} in all")
         if total > promised:
@@ -178,7 +184,7 @@ class Header:
 
     def notes_on_size(self, total: int) -> tuple[str, ...]:
         """A note if a file of `total` bytes ends with DxDispatch's padding; else FormatError as by `check_size`."""
-        padding = total - self.offset - self._bytes
+        padding = total - self.end
         if padding < 1 or padding != self._padding:
             self.check_size(total)
             return ()
@@ -245,7 +251,7 @@ def from_stream(name: str, stream: BinaryIO, head: bytes = b"") -> Piped:
     while done < len(room) and (count := stream.readinto(room[done:])):  # type: ignore[attr-defined]
         done += count
     # One byte more than there may be of padding.
-    notes = header.notes_on_size(max(len(head), header.offset + done) + len(stream.read(4)))
+    notes = header.notes_on_size(max(len(head), header.offset + done) + len(stream.read(MOST_PADDING + 1)))
     return Piped(name, header, values, notes)
 
 

@@ -7,23 +7,20 @@ Source of the format: PKWARE's APPNOTE.TXT 6.3.10, whose sections are named belo
 
 from __future__ import annotations
 
-import contextlib
 import zipfile
 import zlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from revseq_cli.formats import npy, zip_directory, zip_headers
 from revseq_cli.formats.contents import Contents, Item
-from revseq_cli.formats.contract import Storage, Ticket, chosen, refuse_bomb
+from revseq_cli.formats.contract import Storage, chosen, refuse_bomb
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.recognition import ZIP_MAGIC, looks_like
+from revseq_cli.formats.spooled import LARGEST_HELD, SpooledSource
 from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.storage.newfile import Scratch
-from revseq_cli.formats.storage.together import Together
 from revseq_cli.formats.zip_headers import UTF8_FLAG
 from revseq_cli.formats.zip_members import checksum, pieces
 from revseq_cli.ground.dtypes import data_type_of
@@ -32,18 +29,12 @@ from revseq_cli.ground.tensors import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
-
-    from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import Address, FileSink, Layout, Source
     from revseq_cli.formats.documents import TextTypes
-    from revseq_cli.formats.regions import Region
     from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.ground.tensors import DataType
 
-# A deflated member that declares more bytes than this is inflated into a temporary file instead of memory.
-_LARGEST_HELD = 1 << 26
 _DEFLATED_PIECE = 1 << 16  # it inflates to at most 1,032 times as much
 # APPNOTE 4.4.4: encrypted, patched data, strongly encrypted, masked headers.
 _UNREADABLE_FLAGS = 1 << 0 | 1 << 5 | 1 << 6 | 1 << 13
@@ -98,7 +89,7 @@ def open_member(path: str, key: str | None, name: str = "", asked: DataType | No
             return StoredSource(member.header(head, asked), path, identity, member)
         hint = "if it is what you want, unzip it"
         refuse_bomb(member.info.file_size, member.info.compress_size, hint, member.where)
-        if member.info.file_size > _LARGEST_HELD:
+        if member.info.file_size > LARGEST_HELD:
             return DeflatedSource(member.header(_inflated_head(fd, member), asked), path, identity, member)
         data = bytearray().join(_inflated(fd, member))
     header = member.header(bytes(data[: npy.HEAD_BYTES]), asked)
@@ -247,39 +238,16 @@ class StoredSource(_MemberSource):
         _require_checksum(self._member, crc)
 
 
-class DeflatedSource(_MemberSource):
-    """A deflated member that is too large for memory: all of it is inflated before any region of it is read."""
+class DeflatedSource(SpooledSource, _MemberSource):
+    """A deflated member that is too large for memory."""
 
-    @contextlib.contextmanager
-    def at_hand(self, beside: str = "") -> Iterator[Source]:
-        """The member in a temporary file next to `beside`, whose bytes are reserved first."""
-        file = Scratch(beside)
-        with Together(file):
-            with (
-                positioned.opened(self.path, self.identity) as archive,
-                positioned.opened_to_write(file.temporary, file.name) as fd,
-            ):
-                positioned.allocate(fd, self._member.info.file_size, file.name)
-                place = 0
-                for data in _inflated(archive, self._member):
-                    positioned.write_all(fd, data, place, file.name)
-                    place += len(data)
-            yield npy.NpySource(file.temporary, self.name, self.desc.data_type)
+    def __init__(self, header: npy.Header, path: str, identity: positioned.Identity, member: _Member) -> None:
+        super().__init__(header, path, identity, member)
+        self.unpacked_bytes = member.info.file_size
 
-    def ticket(self, region: Region) -> Ticket:
-        """A ticket that inflates all of the member for this region; `at_hand` does it once for all regions."""
-        return _DeflatedTicket(self, region)
-
-
-@dataclass(frozen=True)
-class _DeflatedTicket:
-    source: DeflatedSource
-    region: Region
-
-    def read(self) -> NDArray[Any]:
-        """The values of the region."""
-        with self.source.at_hand() as ready:
-            return ready.ticket(self.region).read()
+    def pieces(self, fd: int) -> Iterator[bytes]:
+        """Inflate the member; FormatError if it is damaged."""
+        return _inflated(fd, self._member)
 
 
 class NpzSink(RawSink):

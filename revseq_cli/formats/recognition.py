@@ -6,22 +6,26 @@ import codecs
 import itertools
 from typing import NamedTuple
 
+from revseq_cli.formats import packing
 from revseq_cli.formats.storage import positioned
+from revseq_cli.formats.table import PACKINGS, Packing, named
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import FormatError, Words
 
+_HEAD = 64  # bytes that tell what a file is
 NPY_MAGIC = b"\x93NUMPY"
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 ZIP_MAGIC = b"PK\x03\x04"
 
 
 class _Kind(NamedTuple):
-    """A kind of file: its first bytes, its name, and the format that reads it, or else advice."""
+    """A kind of file: its first bytes, its name, and the format that reads it, or its packing, or else advice."""
 
     magic: bytes
     name: str
     advice: str = ""
     format: str = ""
+    packing: Packing | None = None
 
     def hint(self, path: str) -> str | Words:
         """The advice for a file of this kind, with its path in the place of {}."""
@@ -40,7 +44,7 @@ _KINDS = (
     _Kind(b"\x0e\x03\x13\x01", "an HDF4 file, which is not HDF5", "make it HDF5: h4toh5 {} out.h5"),
     _Kind(b"MATLAB 5.0 MAT-file", "a MATLAB file of before 7.3", "save it again with save -v7.3, which is HDF5"),
     _Kind(b"version https://git-lfs", "a git-LFS pointer, not the file itself", "git lfs pull"),
-    _Kind(b"\x1f\x8b", "a gzip file", "gunzip it first"),
+    *(_Kind(magic, f"a {each.name} file", packing=each) for each in PACKINGS for magic in each.magic),
     _Kind(b"\x80", "a Python pickle", "save it again with numpy.save"),
 )
 # PowerShell 5 takes what a program prints as text, in some encoding, and writes UTF-16.
@@ -81,16 +85,40 @@ def is_hdf5(fd: int, path: str) -> bool:
     return any(positioned.read_some(fd, len(HDF5_MAGIC), place, path) == HDF5_MAGIC for place in (0, *places))
 
 
-def format_by_bytes(path: str) -> str | None:
-    """The format by a file's first bytes, or None if they are unknown; FormatError for a kind that no format reads."""
+class Recognised(NamedTuple):
+    """What a file is by its first bytes: the name of its format, or None if they do not say it, and its packing."""
+
+    format: str | None
+    packing: Packing | None = None
+
+
+def packing_of(head: bytes) -> Packing | None:
+    """The packing of a pipe with these first bytes."""
+    return kind.packing if (kind := _kind_of(head)) else None
+
+
+def recognised(path: str) -> Recognised:
+    """What a file is by its first bytes; FormatError for a kind that no format reads."""
     with positioned.opened(path) as fd:
         size = positioned.identity(fd).size
-        head = positioned.read_some(fd, 64, 0, path)
+        head = positioned.read_some(fd, _HEAD, 0, path)
         if head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= size - 8:
-            return "safetensors"  # the length of a header, and its first byte
+            return Recognised("safetensors")  # the length of a header, and its first byte
         kind = _kind_of(head)
         if kind is not _NPY and is_hdf5(fd, path):
-            return "h5"
-        if kind and not kind.format:
-            raise FormatError(f"is no tensor file: it looks like {kind.name}", "a tensor file", kind.hint(path), path)
-        return kind.format if kind else None
+            return Recognised("h5")
+        if kind and kind.packing:
+            return _inside(packing.head(fd, kind.packing, _HEAD, path), kind.packing, path)
+    if kind and not kind.format:
+        raise FormatError(f"is no tensor file: it looks like {kind.name}", "a tensor file", kind.hint(path), path)
+    return Recognised(kind.format if kind else None)
+
+
+def _inside(head: bytes, method: Packing, path: str) -> Recognised:
+    """What a packed file is by its first unpacked bytes; FormatError for a format whose files are not packed whole."""
+    kind = _kind_of(head)
+    row = named(kind.format) if kind else None
+    if kind and not (row and row.is_packed):
+        found, wanted = f"is {kind.name}, packed by {method.name}", "of packed files .npy or text"
+        raise FormatError(found, wanted, packing.unpack_hint(method, path), path)
+    return Recognised(row.name if row else None, method)

@@ -5,25 +5,32 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from revseq_cli.formats import npy, textfiles
+from revseq_cli.formats import pipes, textfiles
 from revseq_cli.formats.documents import Text
-from revseq_cli.formats.recognition import HDF5_MAGIC, NPY_MAGIC, ZIP_MAGIC, format_by_bytes
-from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.table import FORMATS, JSON, NAMES, TEXT, ZARR, Format, by_suffix, named
-from revseq_cli.formats.textfiles import LARGEST
+from revseq_cli.formats.recognition import Recognised, recognised
+from revseq_cli.formats.table import (
+    FORMATS,
+    JSON,
+    NAMES,
+    NPY,
+    TEXT,
+    ZARR,
+    Format,
+    Packing,
+    by_suffix,
+    inner_suffix,
+    named,
+)
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, UsageError, Words, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-STDIN = "standard input"
+    from collections.abc import Iterable, Sequence
 
 
 @dataclass(frozen=True)
@@ -72,19 +79,19 @@ class Reference:
 
     def absolute(self) -> Reference:
         """The reference with an absolute path."""
-        if self.is_stdin or self.inline is not None:
+        if self.is_piped or self.inline is not None:
             return self
         return replace(self, path=os.path.abspath(self.path))  # noqa: PTH100 - see Reference.file
 
-    @property
-    def is_stdin(self) -> bool:
-        """Whether it is standard input."""
-        return self.path == "-" and self.inline is None
+    @functools.cached_property
+    def is_piped(self) -> bool:
+        """Whether it is standard input or another pipe, which can be read only once."""
+        return self.inline is None and (self.path == "-" or pipes.is_pipe(self.path))
 
     @property
     def name(self) -> str:
         """Its name in messages."""
-        return STDIN if self.is_stdin else self.path
+        return pipes.name_of(self.path) if self.inline is None else self.path
 
     @functools.cached_property
     def row(self) -> Format:
@@ -94,17 +101,40 @@ class Reference:
         """
         if self.inline is not None:
             return TEXT
-        return named(self.format) or _by_bytes(self) or format_to_write(self)
+        if self.is_piped:
+            by_content = TEXT if isinstance(pipes.contents(self.path), bytes) else NPY
+            return named(self.format) or by_content
+        return named(self.format) or self.row_by_bytes or format_to_write(self)
+
+    @functools.cached_property
+    def row_by_bytes(self) -> Format | None:
+        """The format by a file's first bytes, or None; the suffix decides between JSON and text."""
+        by_itself, by_its_suffix = named(self._recognised.format), by_suffix(self.path)
+        return by_its_suffix if {by_itself, by_its_suffix} == {JSON, TEXT} else by_itself
+
+    @property
+    def packing(self) -> Packing | None:
+        """How a file is packed; None for a pipe, whose content is unpacked already."""
+        return None if self.is_piped or self.inline is not None else self._recognised.packing
+
+    @functools.cached_property
+    def _recognised(self) -> Recognised:
+        """What its first bytes say."""
+        if os.path.isdir(self.path):  # noqa: PTH112 - see Reference.file
+            return Recognised(ZARR.name if metadata.is_store(Path(self.path)) else None)
+        return recognised(self.path)
 
     @functools.cached_property
     def text(self) -> Text:
         """The whole text, read on the first call; FormatError if it is not text."""
-        if self.is_stdin:
-            data = standard_input()
+        if self.inline is not None:
+            return Text(self.path, self.inline)
+        if self.is_piped:
+            data = pipes.contents(self.path)
             if not isinstance(data, bytes):
-                raise FormatError("is not text: it looks like a .npy file", "UTF-8", where=STDIN)
-            return Text(STDIN, textfiles.decode(data, STDIN))
-        return textfiles.read_text(self.path) if self.inline is None else Text(self.path, self.inline)
+                raise FormatError("is not text: it looks like a .npy file", "UTF-8", where=self.name)
+            return Text(self.name, textfiles.decode(data, self.name))
+        return textfiles.read_text(self.path, self.packing)
 
 
 def _split(text: str) -> tuple[str, str | None]:
@@ -120,21 +150,13 @@ def _split(text: str) -> tuple[str, str | None]:
     return next((split for split in names if os.path.exists(split[0])), splits[0])  # noqa: PTH110
 
 
-def _by_bytes(reference: Reference) -> Format | None:
-    """The format by a file's first bytes, or None; the suffix decides between JSON and text."""
-    if os.path.isdir(reference.path):  # noqa: PTH112 - see Reference.file
-        return ZARR if metadata.is_store(Path(reference.path)) else None
-    by_itself, by_its_suffix = named(format_by_bytes(reference.path)), by_suffix(reference.path)
-    return by_its_suffix if {by_itself, by_its_suffix} == {JSON, TEXT} else by_itself
-
-
 def format_to_write(reference: Reference) -> Format:
     """The format of an output: by option, else by suffix; FormatError for an unknown suffix."""
     if row := named(reference.format) or by_suffix(reference.path):
         return row
     if os.path.isdir(reference.path):  # noqa: PTH112 - see Reference.file
         raise TensorIOError("is a directory", "a tensor file", where=reference.path)
-    suffix = Path(reference.path).suffix
+    suffix = inner_suffix(reference.path)
     known = listed((s for each in FORMATS for s in each.suffixes), 30)
     fact = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
     raise FormatError(fact, f"one of {known}", Words.of("add {}", format="|".join(NAMES)), reference.path)
@@ -142,30 +164,19 @@ def format_to_write(reference: Reference) -> Format:
 
 def is_about(format_name: str, reference: Reference) -> bool:
     """Whether that format may be meant for an input: its suffix is unknown, and its bytes show no other format."""
-    if reference.inline is not None or reference.is_stdin or by_suffix(reference.path):
+    if reference.inline is not None or reference.is_piped or by_suffix(reference.path):
         return False
     with contextlib.suppress(RevseqError):  # raised again when it is opened
-        row = _by_bytes(reference)
+        row = reference.row_by_bytes
         return row is None or row.name == format_name
     return True
 
 
-@functools.cache
-def standard_input() -> bytes | npy.Piped:
-    """The whole of standard input, kept since it can be read only once: a tensor in .npy, or text."""
-    stream = sys.stdin.buffer
-    try:
-        head = stream.read(len(HDF5_MAGIC))
-        if head.startswith(NPY_MAGIC):
-            return npy.from_stream(STDIN, stream, head)
-        if head.startswith((HDF5_MAGIC, ZIP_MAGIC)):
-            kind = "HDF5" if head.startswith(HDF5_MAGIC) else ".npz"
-            raise FormatError(f"{kind} cannot be read from a pipe", "a real file", "save it to a file first", STDIN)
-        data = head + stream.read(LARGEST + 1 - len(head))
-    except TensorIOError:
-        raise
-    except OSError as e:
-        raise positioned.failed(STDIN, "read", e) from None
-    if len(data) > LARGEST:
-        raise FormatError(f"is a text of more than {LARGEST} bytes", "less, since text is parsed whole", where=STDIN)
-    return data
+def refuse_shared(named: Sequence[tuple[str, Reference]]) -> None:
+    """UsageError where two of the tensors are one pipe, which can be read only once."""
+    piped = [(name, each) for name, each in named if each.is_piped]
+    for _, first in piped:
+        same = [name for name, each in piped if pipes.are_one(each.path, first.path)]
+        if len(same) > 1:
+            both = "both " * (len(same) == 2)
+            raise UsageError(f"{' and '.join(same)} are {both}{first.name}", "one of them", "save one to a file")

@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from revseq_cli.formats import models, npy
+from revseq_cli.formats import models, npy, packed, pipes
 from revseq_cli.formats.contract import MOST_OTHERS, Layout, left_behind
-from revseq_cli.formats.references import STDIN, Reference, format_to_write, standard_input
+from revseq_cli.formats.references import Reference, format_to_write
 from revseq_cli.formats.storage.newfile import NewFile, NewFolder, Scratch
-from revseq_cli.formats.table import FORMATS, JSON, TEXT, Format
+from revseq_cli.formats.table import FORMATS, JSON, TEXT, Format, named, packing_of
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import FormatError, UsageError, Words, listed
@@ -26,21 +26,23 @@ if TYPE_CHECKING:
 
 
 def names_in(reference: Reference) -> Iterable[str]:
-    """The names of the tensors of a file; none for a format without names."""
+    """The names of the tensors of a file; none for a format without names, or a pipe, which could be read no more."""
+    if reference.is_piped:
+        return ()
     return reference.row.load().names_in(reference.path) if reference.row.names else ()
 
 
 def contents(reference: Reference, types: TextTypes) -> Contents | None:
     """What a file or a group of it holds, as its headers say; None where the reference is to one tensor."""
-    if reference.is_stdin or reference.inline is not None or not reference.row.lists:
+    if reference.is_piped or reference.inline is not None or reference.packing or not reference.row.lists:
         return None
     return reference.row.load().contents(reference, types)
 
 
 def holds_text(reference: Reference) -> bool:
     """Whether the reference is to a file or pipe of text in the bracket notation."""
-    if reference.is_stdin:
-        return isinstance(standard_input(), bytes)
+    if reference.is_piped:
+        return isinstance(pipes.contents(reference.path), bytes)
     return reference.inline is None and reference.row is TEXT
 
 
@@ -48,23 +50,32 @@ def model_of(reference: Reference) -> models.ModelText | None:
     """The DxDispatch model behind the reference, or None if it is something else."""
     if reference.key or reference.inline is not None:
         return None
-    if not holds_text(reference) and (reference.is_stdin or reference.row is not JSON):
+    if not holds_text(reference) and (reference.is_piped or reference.row is not JSON):
         return None
     return models.ModelText.read(reference.text) if dxdispatch.is_model(reference.text.text) else None
 
 
 def open_source(reference: Reference, types: TextTypes) -> Source:
     """Read the header of the tensor; RevseqError if it is not a tensor that this program can read."""
-    if not reference.is_stdin:
-        return reference.row.load().open_source(reference, types)
-    if reference.format and reference.row.names:  # formats with names are not read from first byte to last
-        raise FormatError(
-            f".{reference.format} cannot be read from a pipe", "a real file", "save it to a file first", STDIN
-        )
-    piped = standard_input()
+    if reference.is_piped:
+        return _open_pipe(reference, types)
+    if reference.packing and not reference.row.is_text:
+        if reference.key is not None:
+            raise UsageError("a .npy file holds one tensor", "no name after ::", where=reference.path)
+        return packed.open_npy(reference.path, reference.packing, types.asked)
+    return reference.row.load().open_source(reference, types)
+
+
+def _open_pipe(reference: Reference, types: TextTypes) -> Source:
+    asked = named(reference.format)
+    if asked and asked.names:  # formats with names are not read from first byte to last
+        found, hint = f".{asked.name} cannot be read from a pipe", "save it to a file first"
+        raise FormatError(found, "a real file", hint, reference.name)
+    piped = pipes.contents(reference.path)
     if isinstance(piped, npy.Piped):
         return piped.source(types.asked)
-    return TEXT.load().open_source(reference, types)
+    row = asked if asked and asked.is_text else TEXT
+    return row.load().open_source(reference, types)
 
 
 def new_file(
@@ -99,7 +110,7 @@ def create_sink(
     key = reference.key if reference.key is not None else like.key or row.unnamed
     _require_layout(layout, like, row, key, file.name)
     try:
-        sink = row.load().create_sink(file, like, key, layout)
+        sink = _sink(row, file, like, key, layout)
     except (FormatError, UsageError) as e:
         if reference.key is None and e.found.startswith(repr(key[:80])):  # the key is the input's, not the user's
             e.hint = f"give it another name: {system.quoted(f'{reference.path}::tensor')}"
@@ -108,6 +119,18 @@ def create_sink(
         count = like.others()
         sink.notes += left_behind(count, or_more=count == MOST_OTHERS)
     return sink
+
+
+def _sink(row: Format, file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:
+    """The sink of a file, which its suffix may say is packed."""
+    method = packing_of(file.name)
+    if not method:
+        return row.load().create_sink(file, like, key, layout)
+    if not row.is_packed:
+        packed_ones = listed(each.name for each in FORMATS if each.is_packed)
+        found, hint = f"{row.name} is not packed by {method.name}", f"leave out {method.suffix}"
+        raise UsageError(found, f"one of {packed_ones}, whose files are packed whole", hint, file.name)
+    return packed.PackedSink(file, method, lambda scratch: row.load().create_sink(scratch, like, key, layout))
 
 
 def _holds_others(row: Format, like: Source) -> bool:

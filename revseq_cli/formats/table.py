@@ -22,7 +22,7 @@ class Format(NamedTuple):
     With `is_folder`, a file of this format is a folder. With `has_layout`, chunks and compression can be chosen. With
     `keeps_others`, a new file can be a copy of the input's with one tensor replaced. Formats with `is_text` are parsed
     whole, and those with `prints` can be written into a pipe. The one with `is_shown` is the default for printing; a
-    terminal gets it shortened and with marks.
+    terminal gets it shortened and with marks. Files of formats with `is_packed` may be compressed as a whole.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Format(NamedTuple):
     is_text: bool = False
     prints: bool = False
     is_shown: bool = False
+    is_packed: bool = False
 
     def load(self) -> FormatModule:
         """Its module, which is imported now."""
@@ -49,7 +50,7 @@ _HDF5_SUFFIXES = (
     ".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4", ".h5ad", ".loom", ".nxs", ".nwb", ".emd", ".hspy",
 )  # fmt: skip
 
-NPY = Format("npy", (".npy",), "npy", prints=True)
+NPY = Format("npy", (".npy",), "npy", prints=True, is_packed=True)
 HDF5 = Format("h5", _HDF5_SUFFIXES, "hdf5.format", names=True, lists=True, has_layout=True, keeps_others=True)
 NPZ = Format("npz", (".npz",), "npz", names=True, lists=True, keeps_others=True)
 SAFETENSORS = Format("safetensors", (".safetensors",), "safetensors", names=True, lists=True, keeps_others=True)
@@ -59,8 +60,8 @@ ZARR = Format(
 )
 # A tensor of ONNX can do without a name.
 ONNX = Format("onnx", (".pb",), "onnx.format", names=True, unnamed="", prints=True)
-JSON = Format("json", (".json",), "json", is_text=True, prints=True)
-TEXT = Format("text", (".txt", ".md"), "text", lists=True, is_text=True, prints=True, is_shown=True)
+JSON = Format("json", (".json",), "json", is_text=True, prints=True, is_packed=True)
+TEXT = Format("text", (".txt", ".md"), "text", lists=True, is_text=True, prints=True, is_shown=True, is_packed=True)
 
 FORMATS = (NPY, HDF5, NPZ, SAFETENSORS, ZARR, ONNX, JSON, TEXT)
 NAMES = tuple(each.name for each in FORMATS)
@@ -71,7 +72,43 @@ def named(name: str | None) -> Format | None:
     return next((each for each in FORMATS if each.name == name), None)
 
 
+class Packing(NamedTuple):
+    """A compression of whole files: `suffix` follows the format's own, `magic` has the first bytes of a file.
+
+    `module` is Python's, `package` one on PyPI that has the same functions, and `unpack` the program that undoes it.
+    """
+
+    name: str
+    suffix: str
+    magic: tuple[bytes, ...]
+    unpack: str
+    module: str
+    package: str = ""
+
+
+# Zstandard may begin with a frame to skip, as pzstd writes it.
+PACKINGS = (
+    Packing("gzip", ".gz", (b"\x1f\x8b",), "gunzip", "zlib"),
+    Packing(
+        "zstd", ".zst", (b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18"), "unzstd", "compression.zstd", "backports.zstd",
+    ),
+    Packing("xz", ".xz", (b"\xfd7zXZ\0",), "unxz", "lzma"),
+    Packing("bzip2", ".bz2", (b"BZh",), "bunzip2", "bz2"),
+)  # fmt: skip
+
+
+def packing_of(path: str) -> Packing | None:
+    """The packing of a file's suffix, in any case of letters; None for another one."""
+    return next((each for each in PACKINGS if path.lower().endswith(each.suffix)), None)
+
+
+def inner_suffix(path: str) -> str:
+    """The suffix that says the format, in lower case: .npy of x.npy and of x.npy.gz."""
+    packing = packing_of(path)
+    return Path(path[: -len(packing.suffix)] if packing else path).suffix.lower()
+
+
 def by_suffix(path: str) -> Format | None:
     """The format of a file's suffix, in any case of letters; None for an unknown one."""
-    suffix = Path(path).suffix.lower()
+    suffix = inner_suffix(path)
     return next((each for each in FORMATS if suffix in each.suffixes), None)

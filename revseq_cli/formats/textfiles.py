@@ -7,21 +7,23 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from revseq_cli.formats import packing
 from revseq_cli.formats.contract import FileSink, Source
 from revseq_cli.formats.documents import Text, TextTypes
 from revseq_cli.formats.held import Gathered
 from revseq_cli.formats.recognition import encoding_of, looks_like
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground.errors import FormatError, UsageError
-from revseq_cli.ground.tensors import DataType, TensorDesc
 from revseq_cli.texts import literals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
     from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.formats.table import Packing
+    from revseq_cli.ground.tensors import DataType, TensorDesc
 
 # The most bytes of a text: it is parsed whole, and each number takes about a hundred bytes of memory.
 LARGEST = 1 << 30
@@ -29,17 +31,33 @@ _PIECE = 1 << 20  # characters
 _MOST_BRACKETS = 1 << 26  # each becomes a list, which takes about a hundred bytes
 
 
-def read_text(path: str) -> Text:
-    """Read a text file; FormatError if it is none, or too large."""
+def read_text(path: str, method: Packing | None = None) -> Text:
+    """Read a text file, which may be packed; FormatError if it is none, or too large."""
     with positioned.opened(path) as fd:
         identity = positioned.identity(fd)
         if identity.size > LARGEST:
-            raise FormatError(
-                f"is a text of {identity.size} bytes", f"at most {LARGEST}, since text is parsed whole",
-                "keep large tensors in .npy or .h5", path,
-            )  # fmt: skip
-        data = positioned.read_some(fd, identity.size, 0, path)
+            raise too_large(f"{identity.size} bytes", path)
+        if method:
+            data = joined(packing.unpacked(packing.file_pieces(fd, path), method, path), path)
+        else:
+            data = positioned.read_some(fd, identity.size, 0, path)
     return Text(path, decode(data, path), identity)
+
+
+def joined(pieces: Iterable[bytes], name: str) -> bytes:
+    """The pieces of a text as one; FormatError if they are too many bytes."""
+    data = bytearray()
+    for piece in pieces:
+        data += piece
+        if len(data) > LARGEST:
+            raise too_large(f"more than {LARGEST} bytes", name)
+    return bytes(data)
+
+
+def too_large(size: str, name: str) -> FormatError:
+    """The error for a text of that size."""
+    wanted = f"at most {LARGEST} bytes, since text is parsed whole"
+    return FormatError(f"is a text of {size}", wanted, "keep large tensors in .npy or .h5", name)
 
 
 def decode(data: bytes, name: str) -> str:
@@ -97,7 +115,7 @@ class TextSink(Gathered, FileSink):
     ) -> None:
         require_text(like.desc, file.name)
         super().__init__(file)
-        self._write, self._read = write, read
+        self._write, self._read, self._data_type = write, read, like.desc.data_type
         self.values: NDArray[Any] = np.empty(like.sizes, like.dtype)
 
     def finish(self) -> None:
@@ -107,4 +125,4 @@ class TextSink(Gathered, FileSink):
     def reopen(self) -> Source:
         """The complete file, as an input."""
         text = read_text(self.file.temporary)
-        return self._read(Text(self.file.name, text.text, text.identity), None, TextTypes(None, DataType.FLOAT32))
+        return self._read(Text(self.file.name, text.text, text.identity), None, TextTypes(None, self._data_type))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.formats.references import Reference
+from revseq_cli.formats.references import Reference, refuse_shared
 from revseq_cli.ground.errors import FormatError, UsageError, Words, listed
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel
@@ -116,11 +116,11 @@ class Request:
         return self.lengths_dtype or (DataType.UINT32 if self.like else None)
 
     def references(self) -> tuple[Reference, Reference | None]:
-        """References to INPUT and LENGTHS; UsageError where both are standard input."""
+        """References to INPUT and LENGTHS; UsageError where both are one pipe."""
         values = self._reference(self.values, "INPUT")
         lengths = self._reference(self.lengths, "LENGTHS") if self.lengths is not None else None
-        if lengths and values.is_stdin and lengths.is_stdin:
-            raise UsageError("INPUT and LENGTHS are both standard input", "one of them", "save one to a file")
+        if lengths:
+            refuse_shared([("INPUT", values), ("LENGTHS", lengths)])
         return values, lengths
 
     def _reference(self, text: str, name: str) -> Reference:

@@ -70,6 +70,6 @@ class Folder:
 def open_folder(reference: Reference) -> Folder | None:
     """The tests in a folder, or beside a model; None for a reference to anything else."""
     path = reference.path
-    if reference.is_stdin or not (os.path.isdir(path) or Path(path).suffix == testdata.SUFFIX):  # noqa: PTH112
+    if reference.is_piped or not (os.path.isdir(path) or Path(path).suffix == testdata.SUFFIX):  # noqa: PTH112
         return None
     return Folder(reference.name, [*map(DataSetExample, testdata.data_sets(path))])

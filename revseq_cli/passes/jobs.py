@@ -190,7 +190,9 @@ def example_of(reference: Reference) -> ExampleText | None:
     if not examples and number is None:
         return None
     if number is None and len(examples) > 1:
-        hint = "try revseq run -- -::1" if reference.is_stdin else f"try {system.quoted(f'{text.name}::1')}"
+        hint = f"try {system.quoted(f'{text.name}::1')}"
+        if reference.is_piped:  # it cannot be read again
+            hint = "put ::1 behind its name, as in revseq run -- -::1"
         raise UsageError(f"holds {len(examples)} examples", "the number of one", hint, reference.name)
     if number is not None and not 1 <= number <= len(examples):
         raise UsageError(f"no example {number}", f"1 to {len(examples)}", where=reference.name)

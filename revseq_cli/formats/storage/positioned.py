@@ -225,7 +225,7 @@ def _require_regular(status: os.stat_result, name: str) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise TensorIOError("is a directory", "a tensor file", where=name)
     if not stat.S_ISREG(status.st_mode):
-        raise TensorIOError("is not a regular file", "a tensor file; a pipe goes in as -", where=name)
+        raise TensorIOError("is not a regular file", "a tensor file, or a pipe", where=name)
     refuse_stream(status, name)
 
 

@@ -107,7 +107,7 @@ class ZarrSink(FileSink):
 
     def digest(self) -> str:
         """SHA-256 of what sha256sum prints for all files of the store, in the order of their paths inside the store."""
-        self._finish()
+        self.complete()
         digests = []
         for path in Path(self.file.temporary).rglob("*"):
             if path.is_file():

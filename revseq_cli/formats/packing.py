@@ -1,0 +1,215 @@
+"""Files and pipes that are compressed as a whole, by gzip, Zstandard, xz or bzip2: their bytes, piece by piece.
+
+A packed file is one or more members, each compressed by itself, as these programs read and write it.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import zlib
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from revseq_cli.formats.storage import positioned
+from revseq_cli.ground import stopping, system
+from revseq_cli.ground.errors import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from revseq_cli.formats.table import Packing
+
+_READ, _MOST = 1 << 16, 1 << 20  # bytes that are read, and unpacked, at once
+# As for members of archives: more than so many bytes, and more than so many times what is stored, is a bomb.
+_BOMB_BYTES, _BOMB_RATIO = 4 << 30, 1000
+_MEMORY = 1 << 28  # bytes for a dictionary of xz; its highest level takes a quarter
+
+
+class _Unpacker(Protocol):
+    """What unpacks one member."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the member has ended."""
+
+    @property
+    def needs_input(self) -> bool:
+        """Whether there is nothing more to return before the next bytes."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """The bytes behind the member's end."""
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        """Take more bytes, and return at most `max_length` unpacked ones."""
+
+
+class _Inflater:
+    """zlib's unpacker of gzip, with the ways of the others."""
+
+    def __init__(self) -> None:
+        self._zlib = zlib.decompressobj(16 + zlib.MAX_WBITS)
+        self.needs_input = True
+
+    @property
+    def eof(self) -> bool:
+        """Whether the member has ended."""
+        return self._zlib.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        """The bytes behind the member's end."""
+        return self._zlib.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        """Take more bytes, and return at most `max_length` unpacked ones."""
+        unpacked = self._zlib.decompress(self._zlib.unconsumed_tail + data, max_length)
+        self.needs_input = not self._zlib.unconsumed_tail and len(unpacked) < max_length
+        return unpacked
+
+
+class _Codec(NamedTuple):
+    """How a library packs and unpacks a member, and what it raises for damage."""
+
+    unpacker: Callable[[Any], _Unpacker]
+    packer: Callable[[Any], Any]
+    damage: Callable[[Any], type[Exception]]
+
+
+# At the levels that the programs take by default. No file says when it was made, so that equal tensors give equal
+# files. zstd gets a checksum, which the others have anyway.
+_CODECS = {
+    "gzip": _Codec(
+        lambda _: _Inflater(),
+        lambda zlib: zlib.compressobj(6, zlib.DEFLATED, 16 + zlib.MAX_WBITS),
+        lambda zlib: zlib.error,
+    ),
+    "zstd": _Codec(
+        lambda zstd: zstd.ZstdDecompressor(),
+        lambda zstd: zstd.ZstdCompressor(options={zstd.CompressionParameter.checksum_flag: 1}),
+        lambda zstd: zstd.ZstdError,
+    ),
+    "xz": _Codec(
+        lambda lzma: lzma.LZMADecompressor(lzma.FORMAT_XZ, _MEMORY),
+        lambda lzma: lzma.LZMACompressor(),
+        lambda lzma: lzma.LZMAError,
+    ),
+    "bzip2": _Codec(lambda bz2: bz2.BZ2Decompressor(), lambda bz2: bz2.BZ2Compressor(), lambda _: OSError),
+}  # fmt: skip
+
+
+def library(packing: Packing, where: str) -> Any:  # noqa: ANN401 - one of several modules
+    """The module that packs and unpacks; FormatError about the file `where` if there is none."""
+    for name in filter(None, (packing.module, packing.package)):
+        try:
+            return import_module(name)
+        except ImportError:  # in an older Python, or in one that was built without it
+            continue
+    wanted, hint = f"a Python that has {packing.module}", ""
+    if packing.package:
+        wanted, hint = f"the package {packing.package}", f"pip install 'revseq-cli[{packing.name}]'"
+    raise FormatError(f"needs {packing.name}, which this Python lacks", wanted, hint, where)
+
+
+def unpacked(pieces: Iterable[bytes], packing: Packing, where: str) -> Iterator[bytes]:
+    """Unpack what the pieces hold, in pieces; FormatError for damage, a cut end, and a bomb."""
+    codec, module = _CODECS[packing.name], library(packing, where)
+    engine: _Unpacker | None = None
+    read = done = members = 0
+    for piece in pieces:
+        stopping.check()
+        data, read = piece, read + len(piece)
+        while data or (engine and not engine.needs_input):
+            if engine is None and members:
+                data = data.lstrip(b"\0")  # padding, for tapes
+                if not data:
+                    break
+            engine = engine or codec.unpacker(module)
+            try:
+                part, data = engine.decompress(data, _MOST), b""
+            except codec.damage(module) as e:
+                raise _damaged(e, members, packing, where) from None
+            done += len(part)
+            if done > _BOMB_BYTES and done > _BOMB_RATIO * read:
+                raise bomb(done, read, packing, where)
+            if part:
+                yield part
+            if engine.eof:
+                data, engine, members = engine.unused_data, None, members + 1
+    if engine or not members:
+        found = f"is truncated: its {packing.name} data end after {read} bytes, too early"
+        raise FormatError(found, "the whole file", "fetch it again", where)
+
+
+def _damaged(error: Exception, members: int, packing: Packing, where: str) -> FormatError:
+    if "emory" in str(error):
+        found, wanted = f"needs more memory to unpack than {packing.name} itself gives by default", "a smaller window"
+        return FormatError(found, wanted, unpack_hint(packing, where), where)
+    found = "is damaged: it cannot be unpacked"
+    if members:
+        found = f"is damaged: something else follows its {packing.name} data"
+    return FormatError(found, "the whole file and nothing else", "fetch it again", where)
+
+
+def bomb(unpacked_bytes: int, stored: int, packing: Packing, where: str) -> FormatError:
+    """The error for what unpacks to far more than is stored."""
+    found = f"unpacks to {unpacked_bytes} bytes or more from {stored}"
+    wanted = f"at most {_BOMB_RATIO} times what is stored"
+    return FormatError(found, wanted, f"if it is what you want, {unpack_hint(packing, where)}", where)
+
+
+def refuse_bomb(declared: int, stored: int, packing: Packing, where: str) -> None:
+    """FormatError where a header declares far more bytes than the `stored` ones may unpack to."""
+    if declared > _BOMB_BYTES and declared > _BOMB_RATIO * stored:
+        raise bomb(declared, stored, packing, where)
+
+
+def unpack_hint(packing: Packing, path: str) -> str:
+    """How to unpack that file."""
+    return f"unpack it first: {packing.unpack} {system.quoted(path)}"
+
+
+def file_pieces(fd: int, where: str) -> Iterator[bytes]:
+    """The bytes of an open file, in pieces."""
+    for place in range(0, positioned.identity(fd).size, _READ):
+        yield positioned.read_some(fd, _READ, place, where)
+
+
+def head(fd: int, packing: Packing, count: int, where: str) -> bytes:
+    """The first unpacked bytes of an open file: `count` of them, or fewer at its end."""
+    data = b""
+    for piece in unpacked(file_pieces(fd, where), packing, where):
+        data += piece
+        if len(data) >= count:
+            break
+    return data[:count]
+
+
+def packed(pieces: Iterable[bytes], packing: Packing, where: str) -> Iterator[bytes]:
+    """The pieces packed as one member."""
+    engine = _CODECS[packing.name].packer(library(packing, where))
+    for piece in pieces:
+        stopping.check()
+        yield engine.compress(piece)
+    yield engine.flush()
+
+
+class Unpacking(io.RawIOBase):
+    """What a pipe holds, unpacked, as a stream; `first` has been read from it already."""
+
+    def __init__(self, stream: io.BufferedIOBase, first: bytes, packing: Packing, where: str) -> None:
+        rest = iter(lambda: stream.read1(_READ), b"")
+        self._pieces = unpacked(itertools.chain([first], rest), packing, where)
+        self._left = b""
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - any buffer
+        """Fill the buffer, or a part of it; 0 at the end."""
+        self._left = self._left or next(self._pieces, b"")
+        part, self._left = self._left[: len(buffer)], self._left[len(buffer) :]
+        buffer[: len(part)] = part
+        return len(part)

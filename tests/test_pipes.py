@@ -1,0 +1,158 @@
+"""Inputs that can be read only once: named pipes, and what shells make of <(...)."""
+
+import os
+import shutil
+import signal
+import subprocess
+import threading
+
+import numpy as np
+import oracle
+import pytest
+from conftest import COMMAND, environment
+
+from revseq_cli.ground import system
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+N = np.array([[2], [4], [3]], np.uint32)
+EXPECTED = oracle.reverse(X, N, 1)
+TEXT = (
+    "InputTensor: (Sizes:{2}, DataType:INT8)\n[1, 2]\n\nSequenceTensor: (Sizes:{1}, DataType:UINT32)\n[2]\n\nAxis: 0\n"
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "n.npy", N)
+    (tmp_path / "job.txt").write_text(TEXT)
+    return tmp_path
+
+
+def line(text, folder, shell="bash"):
+    """What a command line of a shell prints."""
+    script = text.replace("revseq", " ".join(map(system.quoted, COMMAND)))
+    done = subprocess.run(
+        [shell, "-c", script], capture_output=True, cwd=folder, env=environment(), timeout=120, check=False
+    )
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+pytestmark = pytest.mark.needs("fifos", "shell")
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("revseq run <(cat x.npy) n.npy --axis 1", EXPECTED), ("revseq run x.npy <(cat n.npy) --axis 1", EXPECTED),
+        ("revseq run <(cat x.npy) <(cat n.npy) --axis 1", EXPECTED), ("cat x.npy | revseq run - <(cat n.npy) --axis 1", EXPECTED),
+        ("revseq run <(gzip -c x.npy) <(gzip -c n.npy) --axis 1", EXPECTED), ("gzip -c x.npy | revseq run - n.npy --axis 1", EXPECTED),
+        ("revseq run <(revseq convert x.npy - -f json) n.npy --axis 1", EXPECTED), ("revseq run <(cat job.txt)", np.array([2, 1], np.int8)),
+        ("revseq run <(cat job.txt)::1", np.array([2, 1], np.int8)),
+    ],
+)  # fmt: skip
+def test_process_substitution(folder, typed, expected):
+    status, _, err = line(f"{typed} -o y.npy", folder)
+    assert (status, err) == (0, "")
+    assert oracle.same_bits(np.load(folder / "y.npy"), expected)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "revseq show <(cat x.npy)", "revseq convert <(cat x.npy) y.h5", "revseq diff <(cat x.npy) x.npy", "revseq diff x.npy <(cat x.npy)",
+        "revseq check <(cat x.npy) <(cat n.npy) --axis 1", "revseq run x.npy n.npy --axis 1 --example > y.txt; revseq verify <(cat y.txt)",
+        "revseq batch <(echo input,lengths,axis,output; echo x.npy,n.npy,1,y.npy)", "revseq export <(cat x.npy) n.npy --axis 1 -o m.json",
+        "revseq run x.npy n.npy --axis 1 -o y.npy; revseq diff y.npy --job <(cat x.npy) <(cat n.npy) --axis 1",
+        "revseq run <(cat x.npy) n.npy --axis 1 --engine processes -o y.npy",
+    ],
+)  # fmt: skip
+def test_every_command_reads_a_pipe(folder, typed):
+    status, out, err = line(typed, folder)
+    assert status == 0, out + err
+
+
+@pytest.mark.parametrize(
+    ("shell", "written"), [("zsh", "<(cat x.npy)"), ("zsh", "=(cat x.npy)"), ("fish", "(cat x.npy | psub)")]
+)
+def test_other_shells(folder, shell, written):
+    if not shutil.which(shell):
+        pytest.skip(f"{shell} is not installed")
+    status, _, err = line(f"revseq run {written} n.npy --axis 1 -o y.npy", folder, shell)
+    assert (status, err) == (0, "")
+    assert oracle.same_bits(np.load(folder / "y.npy"), EXPECTED)
+
+
+@pytest.fixture
+def filled(folder):
+    """A named pipe, into which a thread writes once."""
+    threads = []
+
+    def fill(name, data):
+        os.mkfifo(folder / name)
+        threads.append(threading.Thread(target=(folder / name).write_bytes, args=(data,), daemon=True))
+        threads[-1].start()
+
+    yield fill
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def test_a_named_pipe(revseq, filled, folder):
+    filled("p", (folder / "x.npy").read_bytes())
+    revseq("run", "p", "n.npy", "--axis", 1, "-o", "y.npy").ok()
+    assert oracle.same_bits(np.load(folder / "y.npy"), EXPECTED)
+
+
+@pytest.mark.parametrize("name", ["p", "./p"])
+def test_one_pipe_for_both_is_refused(revseq, folder, name):
+    """Which reads nothing of it."""
+    os.mkfifo(folder / "p")
+    revseq("run", "p", name, "--axis", 1).refused("INPUT and LENGTHS are both p", "save one to a file")
+    revseq("diff", "p", name).refused("A and B are both p")
+
+
+def test_the_jobs_of_a_batch_share_no_pipe(revseq, folder):
+    os.mkfifo(folder / "p")
+    job = b'{"input": "p", "lengths": "n.npy", "axis": 1, "output": "y.npy"}'
+    revseq("batch", "-", stdin=job).refused("line 1: input is p, a pipe", "share no pipe")
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", ["holds no tensor"]), (b"\x89HDF\r\n\x1a\n" + bytes(99), ["HDF5 cannot be read from a pipe", "save it to a file first"]),
+        (b"PK\3\4" + bytes(99), [".npz cannot be read from a pipe"]), (b"\xff\xff\xff", ["is not text: byte 0 is not UTF-8"]),
+        (b"\x93NUMPY\1\0", ["is truncated"]), (b"\x1f\x8b" + bytes(99), ["is damaged: it cannot be unpacked"]),
+    ],
+)  # fmt: skip
+def test_what_a_pipe_cannot_hold(revseq, filled, data, words):
+    filled("p", data)
+    revseq("show", "p").refused("Error: p: ", *words)
+
+
+def test_a_name_behind_a_pipe(revseq, filled, folder):
+    filled("p", TEXT.encode())
+    assert (
+        revseq("convert", "p::InputTensor", "-", "-f", "json").ok().out
+        == '{"DataType": "INT8", "Sizes": [2], "Values":\n[1, 2]}\n'
+    )
+    filled("q", TEXT.encode() * 2)
+    revseq("run", "q").refused("q: holds 2 examples", "put ::1 behind its name")
+
+
+def test_h53_a_signal_ends_the_wait_for_a_writer(folder):
+    os.mkfifo(folder / "p")
+    process = subprocess.Popen([*COMMAND, "show", "p"], cwd=folder, stderr=subprocess.PIPE, env=environment())
+    writer = os.open(folder / "p", os.O_WRONLY)  # returns when it waits
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60) == (None, b"")
+    assert process.returncode == -signal.SIGINT
+    os.close(writer)
+
+
+def test_nothing_is_read_to_complete_a_name(revseq, folder):
+    os.mkfifo(folder / "p.h5")
+    env = {"_REVSEQ_COMPLETE": "bash_complete", "COMP_LINE": "revseq show p.h5::", "COMP_WORD": ""}
+    assert revseq(env=env).ok().out.strip() == ""
