@@ -51,7 +51,7 @@ ENVIRONMENT = {
     "FORCE_COLOR": "If set, and NO_COLOR is not, colours everywhere, also in a pipe.",
 }
 TENSORS = {
-    "*.npy, *.h5, *.hdf5, *.nc, *.npz, *.safetensors, *.pb, *.json, *.txt, *.md": "Tensors. The first bytes and then the suffix tell the format of an input; the suffix is the format of an output.",
+    "*.npy, *.h5, *.hdf5, *.nc, *.npz, *.safetensors, *.pb, *.json, *.txt, *.md, *.csv, *.tsv; *.npy.gz, *.txt.zst, *.json.xz, *.csv.bz2": "Tensors. The first bytes and then the suffix tell the format of an input; the suffix is the format of an output.",
     "*.zarr": "Stores, which are folders.",
 }
 WRITTEN = {**TENSORS, ".revseq-*.tmp": "A killed run may leave this temporary file beside its output. Delete it."}
@@ -77,8 +77,8 @@ FILES = {
 # Click's arguments have no help of their own.
 TENSOR = (
     "A tensor: x.npy; x.pb; x.h5, x.npz, x.safetensors or x.zarr if it holds one tensor, or else x.h5::/group/name, x.npz::name; "
-    "x.json, x.txt or x.md in JSON or bracket notation; page.md::2, the second example of a page; - for standard input; or "
-    "the tensor itself, as text that begins with a bracket. See revseq-formats(7)."
+    "x.json, x.txt or x.md in JSON or bracket notation; x.csv or x.tsv; page.md::2, the second example of a page; - for standard "
+    "input, or another pipe; or the tensor itself, as text that begins with a bracket. See revseq-formats(7)."
 )
 ONE = TENSOR.replace("page.md::2, the second example of a page", "x.txt::InputTensor, one of several in a text")
 ARGUMENTS = {

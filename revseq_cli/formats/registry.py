@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from revseq_cli.formats import models, npy, packed, pipes
 from revseq_cli.formats.contract import MOST_OTHERS, Layout, left_behind
+from revseq_cli.formats.packing import unpack_hint
 from revseq_cli.formats.references import Reference, format_to_write
 from revseq_cli.formats.storage.newfile import NewFile, NewFolder, Scratch
 from revseq_cli.formats.table import FORMATS, JSON, TEXT, Format, named, packing_of
@@ -59,6 +60,9 @@ def open_source(reference: Reference, types: TextTypes) -> Source:
     """Read the header of the tensor; RevseqError if it is not a tensor that this program can read."""
     if reference.is_piped:
         return _open_pipe(reference, types)
+    if reference.packing and not reference.row.is_packed:
+        found, hint = f".{reference.row.name} is not read packed", unpack_hint(reference.packing, reference.path)
+        raise FormatError(found, "the file itself", hint, reference.path)
     if reference.packing and not reference.row.is_text:
         if reference.key is not None:
             raise UsageError("a .npy file holds one tensor", "no name after ::", where=reference.path)

@@ -62,8 +62,10 @@ ZARR = Format(
 ONNX = Format("onnx", (".pb",), "onnx.format", names=True, unnamed="", prints=True)
 JSON = Format("json", (".json",), "json", is_text=True, prints=True, is_packed=True)
 TEXT = Format("text", (".txt", ".md"), "text", lists=True, is_text=True, prints=True, is_shown=True, is_packed=True)
+CSV = Format("csv", (".csv",), "csv", is_text=True, prints=True, is_packed=True)
+TSV = Format("tsv", (".tsv",), "tsv", is_text=True, prints=True, is_packed=True)
 
-FORMATS = (NPY, HDF5, NPZ, SAFETENSORS, ZARR, ONNX, JSON, TEXT)
+FORMATS = (NPY, HDF5, NPZ, SAFETENSORS, ZARR, ONNX, JSON, TEXT, CSV, TSV)
 NAMES = tuple(each.name for each in FORMATS)
 
 

@@ -12,7 +12,7 @@ from revseq_cli.formats.json import open_json
 from revseq_cli.formats.textfiles import TextSink, choose_type, write_text
 from revseq_cli.ground.dtypes import describe, dtype_of
 from revseq_cli.ground.errors import FormatError, listed
-from revseq_cli.texts import notation, printing
+from revseq_cli.texts import notation, printing, tables
 from revseq_cli.texts.examples import numbered
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
     named = [item for item in items if key is None or item.name == key]
     if len(named) == 1:
         return notation_source(text, named[0], types)
+    if not items and key is None and tables.is_table(text.text):
+        return _open_numbers(text, types)
     if not items:
         wanted = "rows in brackets, with or without a header such as T: (Sizes:{3}, DataType:FLOAT32)"
         raise FormatError("holds no tensor", wanted, where=text.name)
@@ -97,6 +99,18 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
     unique = next((name for name, count in counts.items() if count == 1), None)
     hint = try_hint(text.name, unique) if unique else "give each tensor a name of its own"
     raise FormatError(f"holds {found}: {listed(known)}", "the name of one", hint, text.name)
+
+
+def _open_numbers(text: Text, types: TextTypes) -> Source:
+    """The source of bare numbers: a number a line, or one line, has rank 1; lines of several numbers have rank 2."""
+    data_type = choose_type(None, types, text.name)
+    try:
+        values = tables.Table.of(text.text).values(dtype_of(data_type), data_type.name)
+    except FormatError as e:
+        raise e.about(text.name) from None
+    if 1 in values.shape:
+        values = values.reshape(-1)
+    return HeldSource(text.name, values, Storage("text", {"numbers": "alone"}), text.identity)
 
 
 def write_notation(values: NDArray[Any], name: str = "OutputTensor") -> str:

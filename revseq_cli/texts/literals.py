@@ -268,6 +268,11 @@ def _float(i: int, token: str, dtype: np.dtype[Any], name: str, patterns: dict[i
 _MANTISSA = {2: 10, 4: 23, 8: 52}
 
 
+def is_number(token: str) -> bool:
+    """Whether it is written as a number, whatever its size."""
+    return bool(_NUMBER.match(token)) or is_special(token)
+
+
 def is_special(token: str) -> bool:
     """Whether it is written as a NaN or an infinity."""
     return bool(_SPECIAL.fullmatch(token) or _NAN_BITS.fullmatch(token))

@@ -1,0 +1,148 @@
+"""Tables of numbers, .csv and .tsv, as NumPy, pandas and Excel write them; and numbers alone, on standard input and in files."""
+
+import csv
+import io
+
+import numpy as np
+import oracle
+import pytest
+
+from revseq_cli.ground.tensors import DataType
+from revseq_cli.texts import literals
+
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+TYPES = [each for each in DataType if each.name in literals.WRITTEN]
+
+
+@pytest.mark.parametrize("suffix", SEPARATORS)
+@pytest.mark.parametrize("data_type", TYPES)
+def test_round_trip(revseq, tmp_path, suffix, data_type):
+    values = oracle.random_values(np.random.default_rng(7), (5, 4), data_type)
+    np.save(tmp_path / "x.npy", values)
+    note = revseq("convert", "x.npy", f"y{suffix}", "--verify").ok().err
+    assert (note == "") == (data_type is DataType.FLOAT32)
+    assert note == "" or note == f"Note: y{suffix} states no data type: --dtype {data_type.name} reads it as it is\n"
+    revseq("convert", f"y{suffix}", "z.npy", "--dtype", data_type.name).ok()
+    assert oracle.same_bits(np.load(tmp_path / "z.npy"), values)
+    rows = list(csv.reader(io.StringIO((tmp_path / f"y{suffix}").read_text()), delimiter=SEPARATORS[suffix]))
+    assert [len(row) for row in rows] == [4] * 5
+
+
+def test_numpy_reads_what_is_written_and_the_other_way_round(revseq, tmp_path):
+    values = np.random.default_rng(3).normal(size=(6, 3))
+    np.save(tmp_path / "x.npy", values)
+    revseq("convert", "x.npy", "y.csv").ok()
+    assert np.array_equal(np.loadtxt(tmp_path / "y.csv", delimiter=","), values)
+    np.savetxt(tmp_path / "a.csv", values, delimiter=",", header="a, b, c")
+    np.savetxt(tmp_path / "a.tsv", values, delimiter="\t")
+    np.savetxt(tmp_path / "a.txt", values)
+    for name in ("a.csv", "a.tsv", "a.txt"):
+        revseq("convert", name, "z.npy", "--dtype", "FLOAT64", "--overwrite").ok()
+        assert oracle.same_bits(np.load(tmp_path / "z.npy"), values)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "note"),
+    [
+        ("1,2\n3,4\n", [[1, 2], [3, 4]], ""), ("1,2\r\n3,4\r\n", [[1, 2], [3, 4]], ""), ("\ufeff1,2", [[1, 2]], ""), ("1\n2\n", [[1], [2]], ""),
+        ("a,b\n1,2\n", [[1, 2]], "its first line is a header, and is left out: a, b"), ('"a, b",c\n1,2\n', [[1, 2]], "is a header"),
+        ('"1","2"\n', [[1, 2]], ""), (" 1 , 2 \n\n3,4\n\n", [[1, 2], [3, 4]], ""), ("# by hand\n1,2\n", [[1, 2]], ""),
+        ("nan,-inf\n1e3,.5\n", [[np.nan, -np.inf], [1000, 0.5]], ""), ("0,1\n1.5,2\n", [[0, 1], [1.5, 2]], "counts 0, 1, 2"),
+        ("0,1\n2,3\n", [[0, 1], [2, 3]], ""), ("0,1\n", [[0, 1]], ""),
+    ],
+)  # fmt: skip
+def test_what_others_write(revseq, tmp_path, text, expected, note):
+    (tmp_path / "x.csv").write_text(text, newline="")
+    done = revseq("convert", "x.csv", "y.npy").ok()
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), np.array(expected, np.float32))
+    assert done.err == "" if not note else note in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("1,2\n3\n", ["line 2, column 1: 1 cell, and the first line of numbers has 2"]), ("1,2,\n3,4,\n", ["line 1, column 5: this cell is empty"]),
+        ("1,,2\n", ["line 1, column 3: this cell is empty", "nan where there is none"]), ("1,2\n3,x\n", ["line 2, column 3: 'x' is not a number", "\n  3,x\n    ^\n"]),
+        (",a,b\n0,1,2\n", ["above the column of its index", "index=False"]), (",0,1\n0,1,2\n", ["above the column of its index"]),
+        ("1;2\n", ["a semicolon", "tr ',;' '.,' < x.csv > new.csv"]), ("1,5;2,5\n", ["a semicolon"]), ("", ["holds no number"]), ("a,b\n", ["holds no number"]),
+        ("a,1\n2,3\n", ["line 1, column 1: 'a' is not a number"]), ("1,16777217\n", ["16777217 is not exact in FLOAT32"]), ("1,1_000\n", ["'1_000' is not a number"]),
+        ("1 2,3\n", ["'1 2' is not a number"]), ("a,b\n1,2\nc,d\n3,4", ["line 3, column 1: 'c' is not a number"]), ("\x1b[31m,2\n1,x", [r"'\x1b[31m' is not a number"]),
+    ],
+)  # fmt: skip
+def test_what_is_refused(revseq, tmp_path, text, words):
+    (tmp_path / "x.csv").write_text(text)
+    revseq("show", "x.csv").refused("Error: x.csv: ", *words)
+
+
+def test_the_hint_for_semicolons_is_right(revseq, tmp_path):
+    (tmp_path / "x.csv").write_text("1,5;2\n3;4,25\n".translate(str.maketrans(",;", ".,")))
+    revseq("convert", "x.csv", "y.npy").ok()
+    assert np.load(tmp_path / "y.npy").tolist() == [[1.5, 2], [3, 4.25]]
+
+
+@pytest.mark.parametrize(
+    ("tensor", "hint"), [("[1, 2]", "add --rank 2"), ("[[[1, 2]]]", "add --rank 2"), ("[[[1, 2]], [[3, 4]]]", "write another format"),
+                         ('{"Sizes": [2, 0], "Values": [[], []]}', "write another format")],
+)  # fmt: skip
+def test_tensors_that_are_no_tables(revseq, tmp_path, tensor, hint):
+    (tmp_path / "x.json").write_text(tensor)
+    for out in ("y.csv", "y.tsv.gz"):
+        revseq("convert", "x.json", out).refused("holds one table, and the tensor is (Sizes:{", hint)
+    revseq("convert", "x.json", "-", "-f", "csv").refused("holds one table", hint)
+    assert not list(tmp_path.glob("y*"))
+    if "rank" in hint:
+        revseq("convert", "x.json", "y.csv", "--rank", 2).ok()
+
+
+def test_every_command(revseq, files):
+    for suffix in SEPARATORS:
+        revseq("convert", "x.npy", f"x{suffix}").ok()
+        revseq("run", f"x{suffix}", "n.npy", "--axis", 1, "-o", f"y{suffix}", "--verify").ok()
+        revseq("convert", "n.npy", f"n{suffix}").ok()
+        revseq("run", "x.npy", f"n{suffix}", "--axis", 1, "-o", f"z{suffix}").ok()
+        assert (files / f"y{suffix}").read_bytes() == (files / f"z{suffix}").read_bytes()
+        revseq("diff", f"y{suffix}", "--job", "x.npy", "n.npy", "--axis", 1).ok()
+        assert f"storage          {suffix[1:]}, separator " in revseq("show", f"x{suffix}").ok().out
+        printed = revseq("run", "x.npy", "n.npy", "--axis", 1, "-f", suffix[1:]).ok()
+        assert printed.raw == (files / f"y{suffix}").read_bytes()
+        revseq("show", f"x{suffix}::x").refused(f"a {suffix} file holds one tensor")
+    assert revseq("show", "-", "-f", "csv", stdin=b"a,b\n1,2\n").ok().out.count("{1,2}") == 1
+    revseq("check", "x.csv", "n.csv", "--axis", 1).ok()
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "values"),
+    [
+        ("1\n2\n3\n", [3], [1, 2, 3]), ("1 2 3\n", [3], [1, 2, 3]), ("1,2,3", [3], [1, 2, 3]), ("1, 2, 3\n", [3], [1, 2, 3]), ("5\n", [1], [5]),
+        ("1 2\n3 4\n", [2, 2], [1, 2, 3, 4]), ("1,2\n3,4\n", [2, 2], [1, 2, 3, 4]), ("# seq\n\n 1\t2\n 3\t4\n", [2, 2], [1, 2, 3, 4]),
+        ("-1.5e1 nan\ninf .5\r\n", [2, 2], [-15, np.nan, np.inf, 0.5]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("place", ["standard input", "file"])
+def test_numbers_alone(revseq, tmp_path, text, sizes, values, place):
+    (tmp_path / "x.txt").write_text(text, newline="")
+    name, data = ("x.txt", b"") if place == "file" else ("-", text.encode())
+    revseq("convert", name, "y.npy", stdin=data).ok()
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), np.array(values, np.float32).reshape(sizes))
+
+
+def test_a_line_of_numbers_is_a_job(revseq):
+    assert revseq("run", "-", "[3]", "--axis", 0, stdin=b"1\n2\n3\n4\n5\n").ok().out.endswith("\n[3, 2, 1, 4, 5]\n")
+    lengths = revseq("run", "[[1, 2, 3], [4, 5, 6]]", "-", "--axis", 1, "--batch-axis", 0, stdin=b"2\n3\n").ok()
+    assert lengths.out.endswith("\n[[2, 1, 3],\n [6, 5, 4]]\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("1 2 3\n4 5\n", ["line 2, column 1: 2 cells, and the first line of numbers has 3"]), ("1 2\n3 x\n", ["line 2, column 3: 'x' is not a number"]),
+        ("300\n", ["300 does not fit UINT8"]), ("1,,2\n", ["holds no tensor"]), ("x 1\n", ["holds no tensor"]), ("1. a list\n2. of words\n", ["holds no tensor"]),
+    ],
+)  # fmt: skip
+def test_numbers_that_are_refused(revseq, text, words):
+    revseq("show", "-", "--dtype", "UINT8", stdin=text.encode()).refused("standard input: ", *words)
+
+
+def test_a_page_that_begins_with_numbers_is_a_page(revseq, tmp_path):
+    (tmp_path / "x.txt").write_text("1 2\nX: (Sizes:{2}, DataType:INT8)\n[3, 4]\n")
+    assert "{2}" in revseq("show", "x.txt").ok().out
