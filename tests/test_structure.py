@@ -222,7 +222,7 @@ def test_the_python_of_the_readme():
 def test_the_sessions_of_readme_and_manual(forked, tmp_path, page):
     """Every `$ revseq ...` prints what stands below it."""
     sessions = "".join(re.findall(r"```console\n(.*?)```", (ROOT / page).read_text(), re.DOTALL))
-    commands = re.findall(r"^\$ (revseq (?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", sessions, re.MULTILINE)
+    commands = re.findall(r"^\$ ((?:seq \d+ \| )?revseq (?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", sessions, re.MULTILINE)
     assert len(commands) == sessions.count("$ ") > 0
     shutil.copytree(ROOT / "samples", tmp_path / "samples")
     path = f"{Path(*forked.command).parent}{os.pathsep}{os.environ['PATH']}"
