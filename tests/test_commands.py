@@ -23,6 +23,7 @@ from terminals import on_terminal
 import revseq_cli
 from revseq_cli.commands.cli import COMMANDS
 from revseq_cli.commands.values import Tensor
+from revseq_cli.ground import system
 from revseq_cli.ground.dtypes import dtype_of
 from revseq_cli.ground.tensors import DataType, TensorDesc
 from revseq_cli.operator.spec import Constraint, FeatureLevel
@@ -812,3 +813,46 @@ def test_an_option_and_its_short_name_are_one(revseq, files):
 def test_help_without_docstrings(revseq):
     for name in ([], *([each] for each in COMMANDS)):
         assert revseq(*name, "--help", env={"PYTHONOPTIMIZE": "2"}).ok().out == revseq(*name, "--help").ok().out
+
+
+@pytest.mark.needs("proc", "shell")
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("y.npy", "add -f npy"), ("y.json", "add -f json"), ("y.csv", "add -f csv"), ("y.h5", "use {} --overwrite, and no >"),
+     ("y z.npz", "use {} --overwrite, and no >"), ("y.npy.gz", "use {} --overwrite, and no >")],
+)  # fmt: skip
+@pytest.mark.parametrize("line", ["run x.npy n.npy --axis 1", "convert x.npy -"])
+def test_standard_output_under_a_name_that_promises_another_format(forked, files, line, name, hint):
+    """And what the hint says makes a file that is read back."""
+    x = np.load(files / "x.npy")
+    expected = oracle.reverse(x, np.load(files / "n.npy"), 1) if line.startswith("run") else x
+    command = f"{system.quoted(forked.command[0])} {line}"
+
+    def shell(text):
+        return subprocess.run(["sh", "-c", text], capture_output=True, text=True, cwd=files, check=False)
+
+    target = system.quoted(name)
+    hint = hint.format(f"-o {target}" if line.startswith("run") else f"{target} as DST with")
+    done = shell(f"{command} > {target}")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"Error: {name}: standard output goes there, and would be text\n")
+    assert done.stderr.endswith(f"Hint: {hint}\n")
+    assert (files / name).read_bytes() == b""
+    if hint.startswith("add"):
+        fixed = shell(f"{command} {hint.removeprefix('add')} > {target}")
+    else:
+        output = "-o" if line.startswith("run") else ""
+        fixed = shell(f"{command.removesuffix(' -')} {output} {target} --overwrite")
+    assert (fixed.returncode, fixed.stderr) == (0, "")
+    shell(f"{forked.command[0]} convert {target} back.npy")
+    assert oracle.same_bits(np.load(files / "back.npy"), expected)
+
+
+@pytest.mark.needs("proc", "shell")
+@pytest.mark.parametrize("line", ["run x.npy n.npy --axis 1 > y.txt", "run x.npy n.npy --axis 1 -f text > y.npy", "run x.npy n.npy --axis 1 > y",
+                                  "run x.npy n.npy --axis 1 --example > y.json", "check x.npy n.npy --axis 1 > y.csv", "run x.npy n.npy --axis 1 | cat > y.npy"])  # fmt: skip
+def test_text_under_any_other_name(forked, files, line):
+    done = subprocess.run(
+        ["sh", "-c", f"{forked.command[0]} {line}"], capture_output=True, text=True, cwd=files, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -33,7 +33,9 @@ PACK = {
 UNPACK = {".gz": gzip.decompress, ".zst": zstd.decompress, ".xz": lzma.decompress, ".bz2": bz2.decompress}
 SUFFIXES = list(PACK)
 TEXT = "[[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]"
-BIG = np.random.default_rng(5).integers(0, 4, (1 << 11, 1 << 13)).astype(np.float32)  # with its header more than is held
+BIG = (
+    np.random.default_rng(5).integers(0, 4, (1 << 11, 1 << 13)).astype(np.float32)
+)  # with its header more than is held
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ def command(
     source = jobs.load_tensor(src, "SRC", dtype, format_name, rank=rank, absolute=resources.elsewhere)
     reference = references.Reference.output(dst, format_name, [references.Reference.input(src)])
     if not to_file:
-        _print(source, options.printed_format(reference.format, "give DST a name"), full=full)
+        _print(source, options.printed_format(reference.format, "give DST a name", "{} as DST with"), full=full)
         for note in source.notes:
             console.note(note)
         return

@@ -27,7 +27,7 @@ from revseq_cli.commands.values import (
     parse_compression,
 )
 from revseq_cli.formats import table
-from revseq_cli.ground import stopping
+from revseq_cli.ground import stopping, system
 from revseq_cli.ground.errors import UsageError, printable
 from revseq_cli.ground.tensors import MOST_DIMENSIONS
 from revseq_cli.passes.engines.table import AUTO, DEFAULT_MEMORY, ENGINES, NAMES
@@ -333,11 +333,15 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def printed_format(format_name: str | None, to_name: str) -> Format:
+def printed_format(format_name: str | None, to_name: str, output: str) -> Format:
     """The format for standard output, text for None.
 
-    UsageError for one that needs a file, and for binary on a terminal, with the hint `to_name`: how to name a file.
+    UsageError for one that needs a file, and for binary on a terminal, with the hint `to_name`: how to name a file; and
+    for a file that a shell's > names after another format than text, which is not asked for. `output` says how to name
+    a file {}.
     """
+    if format_name is None:
+        _refuse_redirection(system.name_behind(1), output)
     row = table.named(format_name) or table.TEXT
     if not row.prints:
         printing = "|".join(each.name for each in table.FORMATS if each.prints)
@@ -345,6 +349,18 @@ def printed_format(format_name: str | None, to_name: str) -> Format:
     if not row.is_text and is_terminal():
         raise UsageError("a terminal takes no binary", "a pipe or a file", f"{to_name}, or add | and a command")
     return row
+
+
+def _refuse_redirection(path: str, output: str) -> None:
+    """UsageError where a shell's > sends standard output to a file that would be text under another format's suffix."""
+    row = table.by_suffix(path)
+    if row is None or row.is_shown:
+        return
+    name = os.path.relpath(path)
+    hint = f"use {output.format(system.quoted(name))} --overwrite, and no >"  # the shell has made the file
+    if row.prints and not table.packing_of(path):
+        hint = f"add -f {row.name}"
+    raise UsageError("standard output goes there, and would be text", f"the format {row.name}", hint, name)
 
 
 def take_resources(parameters: dict[str, Any]) -> Resources:

@@ -107,7 +107,8 @@ def command(
     row = table.TEXT
     if target is None and not dry_run:
         printed = references.Reference.output("-", format_name, filter(None, request.references())).format
-        row = options.printed_format(printed, f"add -o out.{printed or 'npy'}")
+        printed = table.TEXT.name if example else printed
+        row = options.printed_format(printed, f"add -o out.{printed or 'npy'}", "-o {}")
     job = jobs.load(request)
     jobs.require(job)
     drawing = _drawing(picture, job, target, overwrite=overwrite) if picture is not None else None

@@ -315,6 +315,14 @@ def may_block(fd: int) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISBLK(mode))
 
 
+def name_behind(fd: int) -> str:
+    """The path of the regular file that a descriptor is open on; nothing where the system cannot tell it."""
+    try:
+        return str(Path(f"/proc/self/fd/{fd}").readlink()) if stat.S_ISREG(os.fstat(fd).st_mode) else ""
+    except OSError:
+        return ""
+
+
 def ready_part(fd: int, data: memoryview, seconds: float) -> memoryview | None:
     """What can be written of the data without waiting; None if the reader takes nothing in that time."""
     import select  # few commands need it

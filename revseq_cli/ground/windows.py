@@ -260,6 +260,11 @@ def may_block(fd: int) -> bool:  # noqa: ARG001 - the thread of the console ends
     return False
 
 
+def name_behind(fd: int) -> str:  # noqa: ARG001 - a name may be told, but not that of a file which is renamed
+    """The path of the regular file that a descriptor is open on: nobody asks for it here."""
+    return ""
+
+
 def ready_part(fd: int, data: memoryview, seconds: float) -> memoryview | None:  # noqa: ARG001
     """What can be written of the data without waiting: nobody can tell."""
     return data
