@@ -104,7 +104,7 @@ def _run() -> int:
 
     from revseq_cli.commands.cli import cli
 
-    verbose = 0
+    settings: dict[str, Any] = {}
     try:
         if instruction := os.environ.get("_REVSEQ_COMPLETE"):
             from revseq_cli.commands.completion import answer
@@ -114,12 +114,12 @@ def _run() -> int:
             try:
                 return cli.invoke(context) or 0
             finally:
-                verbose = context.meta.get("revseq.verbose", 0)
+                settings = context.meta
     except click.exceptions.Exit as e:
         return e.exit_code
     except Exception as e:  # noqa: BLE001 - every error becomes a message
         stopping.check()  # a signal may have caused the error
-        return _fail(e, verbose)
+        return _fail(e, settings)
 
 
 def _worded(error: Exception) -> RevseqError:
@@ -135,15 +135,22 @@ def _worded(error: Exception) -> RevseqError:
     return worded(error, "standard output")
 
 
-def _fail(error: Exception, verbose: int) -> int:
-    """Print the error on standard error, with -vv its traceback, too; the exit status."""
-    if verbose > 1:
+def _fail(error: Exception, settings: dict[str, Any]) -> int:
+    """Print the error on standard error, with -vv its traceback, too; the exit status.
+
+    `settings` has the values of --verbose and --color, as far as they are known.
+    """
+    if settings.get("revseq.verbose", 0) > 1:
         import traceback
 
         traceback.print_exception(error)
+    import click
+
+    from revseq_cli.commands.streams import colored
     from revseq_cli.report.words import message
 
-    print(message(_worded(error), sys.argv[1:]), file=sys.stderr, flush=True)
+    color = colored(settings.get("revseq.color", "auto"), sys.stderr)
+    click.echo(message(_worded(error), sys.argv[1:], color=color), file=sys.stderr, color=color)
     return _FAILED
 
 
@@ -152,7 +159,7 @@ def _close() -> int:
     try:
         stopping.close()
     except Exception as e:  # noqa: BLE001 - every error becomes a message
-        return _fail(e, 0)
+        return _fail(e, {})
     return 0
 
 
@@ -161,7 +168,7 @@ def _flush(status: int) -> int:
     try:
         sys.stdout.flush()
     except OSError as e:
-        return status if status == _FAILED else _fail(e, 0)
+        return status if status == _FAILED else _fail(e, {})
     return status
 
 

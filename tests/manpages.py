@@ -42,6 +42,8 @@ EXIT = {
 SIGNALS = "A process that SIGINT, SIGTERM or SIGHUP stops dies of that signal: a shell sees 130, 143 or 129."
 ENVIRONMENT = {
     "REVSEQ_FEATURE_LEVEL": "The feature level, unless --feature-level is given.",
+    "REVSEQ_COLOR": "When to use colour, unless --color is given: auto, always or never.",
+    "REVSEQ_ENGINE": "What does the work, unless --engine is given.",
     "REVSEQ_JOBS": "The number of cores, unless --jobs is given.",
     "REVSEQ_SCHEDULER": "The address of the dask scheduler, unless --scheduler or --scheduler-file is given.",
     "REVSEQ_MEMORY": "The limit of memory, unless --memory is given.",

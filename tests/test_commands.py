@@ -494,10 +494,10 @@ def test_check_of_what_cannot_be_read(revseq):
 )  # fmt: skip
 def test_color(revseq, files, args, env, colored):
     done = revseq("check", "x.npy", "n.npy", "--axis", 1, *args, env=env).ok()
-    assert done.out.startswith("\x1b[32mDML_FEATURE_LEVEL_5_0 accepts it") == colored
+    assert done.out.startswith("\x1b[1;38;5;29mDML_FEATURE_LEVEL_5_0 accepts it") == colored
     assert ("\x1b" in done.out) == colored
     done = revseq("check", "x.npy", "n.npy", "--axis", 1, "--feature-level", "all", *args, env=env).ok()
-    assert ("\x1b[1;31mFAIL\x1b[0m \x1b[32mpass\x1b[0m" in done.out) == colored
+    assert ("\x1b[1;38;5;131mFAIL\x1b[0m \x1b[1;38;5;29mpass\x1b[0m" in done.out) == colored
 
 
 def test_plain_characters_where_the_encoding_is_not_utf_8(revseq, files):
@@ -611,7 +611,7 @@ def test_what_moved_stands_out_on_a_terminal(revseq, terminal):
     job = ("run", "samples/page.md::1", "--example")
     plain = revseq(*job, cwd=ROOT).ok().out
     assert "\x1b" not in plain
-    for env, moved, clamped in [({}, "1;36", "1;33"), ({"NO_COLOR": "1"}, "1;4", "1;4")]:
+    for env, moved, clamped in [({}, "1;38;5;63", "1;38;5;163"), ({"NO_COLOR": "1"}, "1;4", "1;4")]:
         shown = terminal(*job, env=env)
         assert f"[[[[\x1b[{moved}m2\x1b[0m, \x1b[{moved}m1\x1b[0m, 3, 4],\n" in shown
         assert f"[\x1b[{clamped}m9\x1b[0m]]]]\n// lengths clamped to 4: 1\n" in shown

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from revseq_cli.commands import base, options, run
+from revseq_cli.commands import base, options, run, streams
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import EngineError, FormatError, TensorIOError, UsageError, printable, worded
 
@@ -144,7 +144,7 @@ class _Report:
 
     def add(self, outcome: Outcome) -> None:
         """Print the result of a job."""
-        from revseq_cli.report.words import message, spelled
+        from revseq_cli.report.words import message, painted, spelled
 
         where = f"{printable(self._manifest)}: line {outcome.line}"
         if self._as_json:
@@ -153,7 +153,9 @@ class _Report:
             self._console.note(f"{where}: {spelled(note)}")
         if outcome.error:
             lines = message(outcome.error).split("\n")
-            click.echo("\n".join(_placed(line, where) for line in lines), file=sys.stderr)
+            placed = "\n".join(_placed(line, where) for line in lines)
+            color = self._console.paints_errors
+            click.echo(painted(placed) if color else placed, file=sys.stderr, color=color)
         else:
             verified = ", and verified it" if outcome.verified else ""
             self._console.detail(f"{where}: wrote {outcome.output}{verified}")

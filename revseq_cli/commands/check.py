@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from revseq_cli.commands import base, options
+from revseq_cli.commands import base, options, streams
 from revseq_cli.ground.errors import UsageError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def command(
     if example and not spec.broken(constraints[levels[0]]):
         textfiles.require_text(values, job.values.name)
         output, _ = reversal.reversed_in_memory(job, Resources())
-        most = view.MOST_ON_TERMINAL if options.is_terminal() and not full else None
+        most = view.MOST_ON_TERMINAL if streams.is_terminal() and not full else None
         click.echo(view.example_text(job.values, job.lengths, job.axis, output, most, console.marks), color=True)
         return 0
     lowest = spec.lowest_level(values, lengths, job.axis)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from revseq_cli.commands import base, options, values
+from revseq_cli.commands import base, options, streams, values
 from revseq_cli.formats import table
 from revseq_cli.ground.errors import UsageError
 
@@ -81,7 +81,7 @@ def command(
     source = jobs.load_tensor(src, "SRC", dtype, format_name, rank=rank, absolute=resources.elsewhere)
     reference = references.Reference.output(dst, format_name, [references.Reference.input(src)])
     if not to_file:
-        _print(source, options.printed_format(reference.format, "give DST a name", "{} as DST with"), full=full)
+        _print(source, streams.printed_format(reference.format, "give DST a name", "{} as DST with"), full=full)
         for note in source.notes:
             console.note(note)
         return
@@ -128,7 +128,7 @@ def _print(source: Source, row: Format, *, full: bool) -> None:
 
     if row.is_text:
         textfiles.require_text(source.desc, source.name)
-    if row.is_shown and options.is_terminal() and not full:
+    if row.is_shown and streams.is_terminal() and not full:
         rows = view.shortened(source, view.MOST_ON_TERMINAL)
         source.recheck()
         click.echo(f"{printing.header('OutputTensor', source.desc)}\n{rows}")

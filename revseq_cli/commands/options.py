@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import history
+from revseq_cli.commands.streams import colored, is_terminal
 from revseq_cli.commands.values import (
     DATA_TYPE,
     DIMENSION,
@@ -27,7 +28,7 @@ from revseq_cli.commands.values import (
     parse_compression,
 )
 from revseq_cli.formats import table
-from revseq_cli.ground import stopping, system
+from revseq_cli.ground import stopping
 from revseq_cli.ground.errors import UsageError, printable
 from revseq_cli.ground.tensors import MOST_DIMENSIONS
 from revseq_cli.passes.engines.table import AUTO, DEFAULT_MEMORY, ENGINES, NAMES
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from revseq_cli.formats.contract import Layout
-    from revseq_cli.formats.table import Format
     from revseq_cli.ground.errors import Words
     from revseq_cli.passes.arrangement import Arrangement, Resources
     from revseq_cli.passes.assembly import Request
@@ -104,7 +104,15 @@ _JOB_SETTINGS = (
 
 
 _RESOURCES = (
-    click.option("--engine", type=click.Choice(NAMES), default=AUTO, show_default=True, help="What does the work."),
+    click.option(
+        "--engine",
+        type=click.Choice(NAMES),
+        default=AUTO,
+        show_default=True,
+        envvar="REVSEQ_ENGINE",
+        show_envvar=True,
+        help="What does the work.",
+    ),
     click.option(
         "--jobs",
         "cores",
@@ -197,6 +205,9 @@ _OUTPUT = (
         type=click.Choice(["auto", "always", "never"]),
         default="auto",
         show_default=True,
+        envvar="REVSEQ_COLOR",
+        show_envvar=True,
+        callback=lambda ctx, _, value: ctx.meta.setdefault("revseq.color", value),
         help="When to use colour. auto: on a terminal, or as NO_COLOR or FORCE_COLOR says, but not for "
         "tensors in a pipe. never: no highlights of other kinds, either.",
     ),
@@ -321,46 +332,12 @@ class Console:
     @property
     def colored(self) -> bool:
         """Whether standard output gets colour, by --color, NO_COLOR, FORCE_COLOR and the terminal, in that order."""
-        if self.color != "auto":
-            return self.color == "always"
-        if os.environ.get("NO_COLOR"):
-            return False
-        return bool(os.environ.get("FORCE_COLOR")) or (is_terminal() and os.environ.get("TERM") != "dumb")
+        return colored(self.color, sys.stdout)
 
-
-def is_terminal() -> bool:
-    """Whether standard output is a terminal."""
-    return sys.stdout.isatty()
-
-
-def printed_format(format_name: str | None, to_name: str, output: str) -> Format:
-    """The format for standard output, text for None.
-
-    UsageError for one that needs a file, and for binary on a terminal, with the hint `to_name`: how to name a file; and
-    for a file that a shell's > names after another format than text, which is not asked for. `output` says how to name
-    a file {}.
-    """
-    if format_name is None:
-        _refuse_redirection(system.name_behind(1), output)
-    row = table.named(format_name) or table.TEXT
-    if not row.prints:
-        printing = "|".join(each.name for each in table.FORMATS if each.prints)
-        raise UsageError(f".{row.name} cannot be written to a pipe", f"a file, or -f {printing}", to_name)
-    if not row.is_text and is_terminal():
-        raise UsageError("a terminal takes no binary", "a pipe or a file", f"{to_name}, or add | and a command")
-    return row
-
-
-def _refuse_redirection(path: str, output: str) -> None:
-    """UsageError where a shell's > sends standard output to a file that would be text under another format's suffix."""
-    row = table.by_suffix(path)
-    if row is None or row.is_shown:
-        return
-    name = os.path.relpath(path)
-    hint = f"use {output.format(system.quoted(name))} --overwrite, and no >"  # the shell has made the file
-    if row.prints and not table.packing_of(path):
-        hint = f"add -f {row.name}"
-    raise UsageError("standard output goes there, and would be text", f"the format {row.name}", hint, name)
+    @property
+    def paints_errors(self) -> bool:
+        """The same of standard error."""
+        return colored(self.color, sys.stderr)
 
 
 def take_resources(parameters: dict[str, Any]) -> Resources:

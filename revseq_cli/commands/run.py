@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from revseq_cli.commands import base, options, pictures
+from revseq_cli.commands import base, options, pictures, streams
 from revseq_cli.formats import table
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import UsageError
@@ -108,7 +108,7 @@ def command(
     if target is None and not dry_run:
         printed = references.Reference.output("-", format_name, filter(None, request.references())).format
         printed = table.TEXT.name if example else printed
-        row = options.printed_format(printed, f"add -o out.{printed or 'npy'}", "-o {}")
+        row = streams.printed_format(printed, f"add -o out.{printed or 'npy'}", "-o {}")
     job = jobs.load(request)
     jobs.require(job)
     drawing = _drawing(picture, job, target, overwrite=overwrite) if picture is not None else None
@@ -246,7 +246,7 @@ def _print(
     if row.is_text:
         textfiles.require_text(job.values.desc, job.values.name)
     result, clamped = reversal.reversed_in_memory(job, resources)
-    most = view.MOST_ON_TERMINAL if options.is_terminal() and not full else None
+    most = view.MOST_ON_TERMINAL if streams.is_terminal() and not full else None
     if not row.is_shown:
         row.load().write_to(sys.stdout.buffer, result)
     elif example:

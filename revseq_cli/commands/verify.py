@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -56,7 +57,7 @@ def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, console:
         click.echo(objects.pages(reports, level))
     errors = [each for each in reports.values() if isinstance(each, RevseqError)]
     for error in errors:
-        click.echo(message(error), err=True)
+        click.echo(message(error, color=console.paints_errors), file=sys.stderr, color=console.paints_errors)
     if not (as_json or console.quiet):
         tables.print_pages(reports, color=console.colored)
     if errors:

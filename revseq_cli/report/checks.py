@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from revseq_cli.ground.errors import Choices, printable
 from revseq_cli.operator.spec import DIRECTML, INPUT, LENGTHS, OUTPUT, FeatureLevel, broken, span, support
-from revseq_cli.report import layout
+from revseq_cli.report import colors, layout
 from revseq_cli.report.tables import axis_text
 from revseq_cli.report.words import hint_lines, spelled
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _PASS, _FAIL, _MISSING = "pass", "FAIL", "-"
 _COLUMN = 23  # where the text begins behind the names of tensors and the like
-_GOOD, _BAD = "green", "bold red"
+_GOOD, _BAD = colors.style(colors.GREEN), colors.style(colors.RED)
 
 
 def print_check(check: Check, typed: Sequence[str], *, every: bool, color: bool) -> None:

@@ -17,7 +17,7 @@ def console(*, color: bool) -> Any:  # noqa: ANN401 - rich's Console, which is n
 
     return Console(
         width=None if sys.stdout.isatty() else _WIDTH,
-        color_system="standard" if color else None,
+        color_system="256" if color else None,
         no_color=not color,  # or rich would look at NO_COLOR itself
         force_terminal=color or None,
         legacy_windows=None if sys.stdout.isatty() else False,  # a file gets the same characters on every system

@@ -10,7 +10,7 @@ import numpy as np
 from revseq_cli.ground import minifloats
 from revseq_cli.ground.errors import RevseqError, Words, listed, printable
 from revseq_cli.ground.tensors import braced
-from revseq_cli.report import layout, listing, view
+from revseq_cli.report import colors, layout, listing, view
 from revseq_cli.report.results import (
     Comparison,
     Outcome,
@@ -168,7 +168,8 @@ def print_pages(reports: dict[str, Report | RevseqError], *, color: bool) -> Non
     for name, page in pages.items():
         console.print(Text(printable(name), "bold"), soft_wrap=True)
         for finding in page.findings:
-            mark = Text("right", "green") if finding.right else Text("WRONG", "bold red")
+            word, color_of = ("right", colors.GREEN) if finding.right else ("WRONG", colors.RED)
+            mark = Text(word, colors.style(color_of))
             clamped = f", lengths that are clamped: {finding.clamped}" if finding.clamped else ""
             place = finding.data_set or f"line {finding.line}"
             line = Text(printable(f"  example {finding.number}, {place}: ")).append(mark).append(clamped)
@@ -192,7 +193,7 @@ def print_batch(outcomes: Sequence[Outcome], jobs: int, seconds: float, *, color
     cells = {"jobs": jobs, "done": len(outcomes) - failed, "failed": failed, "not begun": jobs - len(outcomes)}
     cells["bytes"] = sum(outcome.bytes for outcome in outcomes)
     table = Table(*(Column(title, justify="right") for title in (*cells, "seconds")))
-    table.columns[2].style = "bold red" if failed else ""
+    table.columns[2].style = colors.style(colors.RED) if failed else ""
     table.add_row(*(f"{count:,}" for count in cells.values()), f"{seconds:.2f}")
     layout.console(color=color).print(table)
 

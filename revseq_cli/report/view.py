@@ -12,6 +12,7 @@ import numpy as np
 
 from revseq_cli.ground.tensors import braced
 from revseq_cli.operator import kernel
+from revseq_cli.report import colors
 from revseq_cli.texts import literals, printing
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ class Marks(NamedTuple):
     clamped: str
 
 
-COLORED = Marks("1;36", "1;33")
+COLORED = Marks(colors.code(colors.BLUE), colors.code(colors.MAGENTA))
+PICTURED = Marks("1;36", "1;33")  # on the dark ground of a picture
 UNCOLORED = Marks("1;4", "1;4")  # bold and underlined
 
 
@@ -68,7 +70,7 @@ def result_text(lengths: Source, axis: int, result: Source, most: int | None, ma
 
 def picture(values: Source, lengths: Source, axis: int, result: Source) -> str:
     """An SVG of input, lengths and output side by side, with the reversed start of each line highlighted."""
-    view = _View(lengths, axis, values.sizes, PREVIEW, COLORED, more="")
+    view = _View(lengths, axis, values.sizes, PREVIEW, PICTURED, more="")
     tensors = [
         ("InputTensor", values, view.tensor("", values)),
         ("SequenceTensor", lengths, view.lengths_tensor("")),
@@ -81,7 +83,7 @@ def picture_of_differences(
     a: Source, b: Source, labels: tuple[str, str], title: str, mask: Callable[[Region], NDArray[np.bool_]]
 ) -> str:
     """An SVG of two tensors of one size side by side, with the elements highlighted that `mask` selects."""
-    ends, highlight = _ends(a.sizes, PREVIEW), _Highlight(mask, COLORED.moved)
+    ends, highlight = _ends(a.sizes, PREVIEW), _Highlight(mask, PICTURED.moved)
     tensors = zip(labels, (a, b), strict=True)
     return _drawn(title, [(label, each.desc, _rows(each, ends, "", highlight)) for label, each in tensors])
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import Choices, Words, shown_line
+from revseq_cli.report import colors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
 
 _LONGEST_COMMAND = 1000  # characters of a command line in a hint; tensors may be typed as text
 _MOST_CHOICES = 6
+# The words that stand out at the starts of lines.
+_COLORS = {"Error:": colors.RED, "Hint:": colors.BLUE}
+_WORDS = re.compile(f"^(?:{'|'.join(_COLORS)})", re.MULTILINE)
 
 # The option of each setting that the hints and notes of other wings name.
 _OPTIONS = {
@@ -52,13 +57,19 @@ def spelled(words: str | Words) -> str:
     return before + "".join(option + part for option, part in zip(typed, parts, strict=True))
 
 
-def message(error: RevseqError, typed: Sequence[str] = ()) -> str:
+def message(error: RevseqError, typed: Sequence[str] = (), *, color: bool = False) -> str:
     """The lines that a command prints for an error: for each part what is wrong, what is wanted, and a hint.
 
     `typed` has the arguments of the command line, which hints repeat with what is missing; it is empty for a job of a
     manifest.
     """
-    return "\n".join(_message(part, typed) for part in error.parts())
+    text = "\n".join(_message(part, typed) for part in error.parts())
+    return painted(text) if color else text
+
+
+def painted(text: str) -> str:
+    """A message with colours for a terminal."""
+    return _WORDS.sub(lambda word: colors.painted(word[0], _COLORS[word[0]]), text)
 
 
 def _message(error: RevseqError, typed: Sequence[str]) -> str:
