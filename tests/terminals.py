@@ -20,6 +20,7 @@ _BEGIN = {
         ["zsh", "-i"], ".zshrc",
         'PS1="READY> "; PROMPT_SP=; autoload -Uz compinit; compinit -u -D; eval "$(revseq completion zsh)"',
     ),
+    "zsh without compinit": (["zsh", "-i"], ".zshrc", 'PS1="READY> "; PROMPT_SP=; eval "$(revseq completion zsh)"'),
     "fish": (
         ["fish", "-i"], "fish/config.fish",
         "function fish_prompt; printf 'READY> '; end; function fish_greeting; end; revseq completion fish | source",

@@ -19,10 +19,10 @@ QUOTES = ["", '"', "'"]
 LEFT_OUT = {"": "", '"': "!", "'": "'"}
 
 
-@pytest.fixture(params=["bash", "zsh", "fish"])
+@pytest.fixture(params=["bash", "zsh", "zsh without compinit", "fish"])
 def shell(request, tmp_path, forked):
     """One of the shells, in the folder `work`."""
-    if request.param != "bash" and not shutil.which(request.param):
+    if request.param != "bash" and not shutil.which(request.param.split()[0]):
         pytest.skip(f"{request.param} is not installed")
     for folder in ("home", "work"):
         (tmp_path / folder).mkdir()
@@ -143,3 +143,49 @@ def test_h62_a_hint_can_be_pasted_into_a_shell(revseq, tmp_path):
         )
         assert shown.stdout == f"{name}::{inner}"
     assert not (tmp_path / "PWNED").exists()
+
+
+PAGE = "InputTensor: (Sizes:{1,3}, DataType:INT8)\n[[1, 2, 3]]\n\nSequenceTensor: (Sizes:{1,1}, DataType:UINT32)\n[[2]]\n\nAxis: 1\n\n"
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    (tmp_path / "page.md").write_text(
+        f"# Two\n\n```\n{PAGE}```\n\n```\n{PAGE}```\n\nOther: (Sizes:{{1}}, DataType:INT8)\n[1]\n"
+    )
+    (tmp_path / "one.txt").write_text(PAGE)
+    (tmp_path / "big.txt").write_text(PAGE + " " * (1 << 22))
+    (tmp_path / "n.csv").write_text("1,2\n")
+    np.save(tmp_path / "x.npy", np.zeros((2, 3, 4), "f4"))
+    np.save(tmp_path / "n.npy", np.ones((2, 1, 4), "u4"))
+    np.save(tmp_path / "n3.npy", np.ones(3, "u4"))
+    os.mkfifo(tmp_path / "pipe.npy")
+    return tmp_path
+
+
+@pytest.mark.needs("fifos")
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("revseq run page.md::", ["page.md::1", "page.md::2", "page.md::Other"]), ("revseq verify page.md::", ["page.md::1", "page.md::2"]),
+        ("revseq convert page.md::", ["page.md::Other"]), ("revseq convert one.txt::I", ["one.txt::InputTensor"]), ("revseq run page.md::2", ["page.md::2"]),
+        ("revseq show one.txt::", ["one.txt::1", "one.txt::InputTensor", "one.txt::SequenceTensor"]), ("revseq show big.txt::", []), ("revseq show n.csv::", []),
+        ("revseq show pipe.npy::", []), ("revseq run x.npy n.npy --axis ", ["1"]), ("revseq run x.npy --axis ", ["0", "1", "2"]), ("revseq run x.npy n.npy --axis=", ["--axis=1"]),
+        ("revseq run x.npy n3.npy --axis ", ["0", "2"]), ("revseq run x.npy n3.npy --batch-axis ", ["1"]), ("revseq check one.txt --axis ", ["1"]),
+        ("revseq diff y.npy --job x.npy n.npy --axis ", ["1"]), ("revseq run pipe.npy --axis ", []), ("revseq run none.npy --axis ", []), ("revseq batch x --axis ", []),
+        ("revseq run --axis ", []), ("revseq run x.npy n.npy -o y.h5 --compression n", ["none"]), ("revseq run x.npy n.npy -o y.h5 --chunks ", ["keep", "auto"]),
+        ("revseq convert x.npy y.h5 --compression gzip:", [f"gzip:{level}" for level in range(10)]), ("revseq help ve", ["verify"]),
+    ],
+)  # fmt: skip
+def test_what_is_completed(inputs, line, offered, completed):
+    found = [item.partition("\t")[0].partition(",")[2] for item in completed("fish", line)]
+    assert [each for each in found if each] == offered
+
+
+@pytest.mark.needs("terminal", "fifos")
+def test_it_reaches_the_command_in_every_shell(shell, inputs, tmp_path):
+    for name in ("x.npy", "n.npy", "one.txt"):
+        shutil.move(tmp_path / name, tmp_path / "work" / name)
+    assert shell.arguments("revseq run x.npy n.npy --axis ", "") == ["run", "x.npy", "n.npy", "--axis", "1"]
+    assert shell.arguments("revseq convert one.txt::S", "") == ["convert", "one.txt::SequenceTensor"]
+    assert shell.arguments("revseq run x --compression no", "") == ["run", "x", "--compression", "none"]

@@ -83,8 +83,8 @@ class _Command(Helped):
         for each in self.params:
             if isinstance(each, AloneOption):
                 args = each.separated(args)
-        if ctx.resilient_parsing:
-            return super().parse_args(ctx, args)
+        if ctx.resilient_parsing:  # for a completion, which is perhaps that of the last option's value
+            return super().parse_args(ctx, args[:-1] if args and self._awaits_value(args[-1], ctx) else args)
         try:
             values, _, given = self.make_parser(ctx).parse_args(list(args))
         except click.BadOptionUsage as e:
@@ -102,6 +102,11 @@ class _Command(Helped):
             if isinstance(e.param, click.Option) and os.path.exists(str(values.get(e.param.name or ""))):  # noqa: PTH110
                 self._refuse_value(max(e.param.opts, key=len), str(values[e.param.name or ""]), ctx)
             raise
+
+    def _awaits_value(self, word: str, ctx: click.Context) -> bool:
+        """Whether the word is an option that takes one value."""
+        options = (each for each in self.get_params(ctx) if isinstance(each, click.Option) and _takes_one_value(each))
+        return any(word in each.opts for each in options)
 
     def _require_values(self, given: Sequence[click.Option], values: dict[str, Any], ctx: click.Context) -> None:
         """UsageError for an option whose value is empty, or is another option, as after a variable that is not set."""

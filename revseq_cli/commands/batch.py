@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from revseq_cli.commands import base, options, run, streams
+from revseq_cli.commands import base, options, run
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import EngineError, FormatError, TensorIOError, UsageError, printable, worded
 

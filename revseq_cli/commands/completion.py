@@ -219,6 +219,7 @@ class _Zsh(_Shell):
 if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
     %(complete_func)s "$@"
 else
+    (( $+functions[compdef] )) || { autoload -Uz compinit && compinit -i }
     compdef %(complete_func)s %(prog_name)s
 fi
 """

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         'revseq convert "[[1, 2], [3, 4]]" - -f json',
     ),
 )
-@click.argument("src", metavar="SRC", type=values.Tensor())
+@click.argument("src", metavar="SRC", type=values.Tensor(examples=False))
 @click.argument("dst", metavar="DST", type=click.Path())
 @click.option(
     "-f", "--format", "format_name", type=click.Choice(table.NAMES),

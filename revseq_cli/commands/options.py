@@ -15,6 +15,7 @@ import click
 from revseq_cli.commands import history
 from revseq_cli.commands.streams import colored, is_terminal
 from revseq_cli.commands.values import (
+    COMPRESSIONS,
     DATA_TYPE,
     DIMENSION,
     LENGTHS_TYPE,
@@ -23,6 +24,7 @@ from revseq_cli.commands.values import (
     Parsed,
     Tensor,
     bytes_text,
+    complete_dimension,
     parse_bytes,
     parse_chunks,
     parse_compression,
@@ -74,6 +76,7 @@ _JOB_SETTINGS = (
         "--axis",
         type=DIMENSION,
         metavar="N|NAME",
+        shell_complete=complete_dimension,
         help="The dimension to reverse along: counted from 0, or its name where the file has names, as in NetCDF and "
         "Zarr. A number is never a name.",
     ),
@@ -91,6 +94,7 @@ _JOB_SETTINGS = (
         "--batch-axis",
         type=DIMENSION,
         metavar="B|NAME",
+        shell_complete=complete_dimension,
         help="LENGTHS has rank 1: one length per index of this dimension.",
     ),
     click.option(
@@ -162,11 +166,12 @@ _PROGRESS = (
 
 _LAYOUT = (
     click.option(
-        "--chunks", type=Parsed("chunks", parse_chunks), metavar="keep|auto|NxM", default="keep", show_default=True,
+        "--chunks", type=Parsed("chunks", parse_chunks, ("keep", "auto")), metavar="keep|auto|NxM",
+        default="keep", show_default=True,
         help="The chunks of an HDF5 output: those of an HDF5 INPUT, what h5py would choose, or these sizes.",
     ),
     click.option(
-        "--compression", type=Parsed("compression", parse_compression), metavar="keep|none|gzip[:LEVEL]",
+        "--compression", type=Parsed("compression", parse_compression, COMPRESSIONS), metavar="keep|none|gzip[:LEVEL]",
         default="keep", show_default=True,
         help="The compression of an HDF5 output; LEVEL is 0 to 9, or else 4.",
     ),

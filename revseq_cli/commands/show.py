@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from revseq_cli.commands import base, options, values
+from revseq_cli.commands import base, options, streams, values
 from revseq_cli.ground.errors import RevseqError, UsageError
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class _Told(NamedTuple):
         if self.source:
             return tables.show(self.source, self.tensors[0].statistics, preview=preview)
         size = shutil.get_terminal_size()
-        screen = (size.columns, size.lines) if options.is_terminal() and not full else None
+        screen = (size.columns, size.lines) if streams.is_terminal() and not full else None
         return listing.listing(self.contents, screen) if self.contents else ""
 
 
@@ -129,7 +129,7 @@ def _lines(told: Sequence[_Told], asked: Sequence[str], *, full: bool, preview: 
 
     if asked:
         tensors = (tensor for each in told for tensor in each.tensors)
-        return [*listing.columns(tensors, asked, is_terminal=options.is_terminal())]
+        return [*listing.columns(tensors, asked, is_terminal=streams.is_terminal())]
     return ["\n\n".join(each.text(full=full, preview=preview) for each in told)] if told else []
 
 

@@ -14,7 +14,7 @@ from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import FeatureLevel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 
 _UNITS = " KMGT"  # powers of 1024
@@ -43,22 +43,26 @@ class Parsed(click.ParamType[Any]):
 
 
 class Tensor(click.ParamType[Any]):
-    """The name of a tensor; completed with files, and behind :: with the tensors in the file."""
+    """The name of a tensor; completed with files, and behind :: with the tensors in the file.
+
+    Behind :: of a page are the numbers of its examples, if `examples` is set, and the names of tensors, if `names` is.
+    """
 
     name = "tensor"
+
+    def __init__(self, *, examples: bool = True, names: bool = True) -> None:
+        self._examples, self._names = examples, names
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
         """A request for files, or, behind ::, the names in the file; none if it cannot be read."""
         path, separator, _ = incomplete.rpartition("::")
         if not separator:
             return [CompletionItem(incomplete, type="file")]
-        from revseq_cli.formats.references import Reference  # other completions load no NumPy
-        from revseq_cli.formats.registry import names_in
         from revseq_cli.ground.errors import RevseqError
 
         real = os.path.expanduser(path)  # noqa: PTH111 - the shell does so only when the command runs
         try:
-            names = names_in(Reference(real))
+            names = self._names_in(real)
         except RevseqError:  # the command itself reports it
             return []
         words = (f"{path}::{name}" for name in names)
@@ -66,6 +70,34 @@ class Tensor(click.ParamType[Any]):
         return [
             CompletionItem(word, type="name") for word in words if word.startswith(incomplete) and word.isprintable()
         ]
+
+    def _names_in(self, path: str) -> Iterable[str]:
+        """The names behind :: of a file, or the numbers of its examples."""
+        from revseq_cli.formats.references import Reference  # other completions load no NumPy
+        from revseq_cli.formats.registry import names_in
+        from revseq_cli.passes import parts
+
+        reference = Reference(path)
+        if not parts.is_quick(reference):
+            return ()
+        numbers = map(str, parts.numbers_in(reference)) if self._examples else ()
+        return [*numbers, *(parts.names_in(reference) or names_in(reference) if self._names else ())]
+
+
+def complete_dimension(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The dimensions of INPUT that the option may name, with their sizes: of a job, those that its lengths fit."""
+    from revseq_cli.ground.errors import RevseqError
+    from revseq_cli.passes import parts  # other completions load no NumPy
+
+    given = [ctx.params.get(name) for name in ("input", "lengths")]
+    if not given[0]:  # as of a batch, or in A --job INPUT LENGTHS
+        given = [*(ctx.params.get("tensors") or ())][1:3]
+    try:
+        found = parts.dimensions(*filter(None, given), batch=param.name == "batch_axis") if given and given[0] else {}
+    except (RevseqError, ValueError):  # the command itself reports it
+        return []
+    rows = ((str(dimension), f"size {size}") for dimension, size in found.items())
+    return [CompletionItem(word, help=text) for word, text in rows if word.startswith(incomplete)]
 
 
 def parse_dimension(text: str) -> int | str:
@@ -127,6 +159,7 @@ def parse_levels(text: str) -> tuple[FeatureLevel, ...]:
     return tuple(FeatureLevel) if text.strip().lower() == _ALL else (FeatureLevel.parse(text),)
 
 
+COMPRESSIONS = ("keep", "none", "gzip", *(f"gzip:{level}" for level in range(10)))
 _SHORT_LEVELS = tuple(level.short for level in FeatureLevel)
 LEVEL = Parsed("level", parse_level, _SHORT_LEVELS)
 LEVELS = Parsed("level", parse_levels, (*_SHORT_LEVELS, _ALL))

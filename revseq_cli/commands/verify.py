@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from revseq_cli.commands import base, options
+from revseq_cli.commands import base, options, values
 from revseq_cli.ground.errors import RevseqError, UsageError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _WRONG, _FAILED = 1, 2  # exit statuses
         "revseq verify page.md",
     ),
 )
-@click.argument("pages", metavar="PAGE...", nargs=-1, required=True, type=click.Path())
+@click.argument("pages", metavar="PAGE...", nargs=-1, required=True, type=values.Tensor(names=False))
 @options.level_option
 @options.json_option
 @options.progress_option
