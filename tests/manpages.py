@@ -243,6 +243,7 @@ def page(name):
         | {"NO_COLOR", "FORCE_COLOR"}
         | ({"TMPDIR"} if "*.zarr" in FILES.get(name, {}) else set())
         | ({"SOURCE_DATE_EPOCH"} if any("--history" in each.opts for each in command.params) else set())
+        | (set() if name else set(ENVIRONMENT))
     )
     parts = [
         heading(title, 1, "User Commands"),

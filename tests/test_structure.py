@@ -256,6 +256,19 @@ def test_the_runtime_packages_are_four():
     assert (PACKAGE / "py.typed").exists()
 
 
+def test_every_extra_that_is_named_exists():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    pages = [
+        README,
+        GUIDE,
+        *((ROOT / page).read_text() for page in PROSE),
+        *(path.read_text() for path in MODULES.values()),
+    ]
+    named = re.findall(r"(?:'\.|revseq-cli)\[([a-z,]+)\]'", "".join(pages))
+    assert len(named) > 5
+    assert {each for words in named for each in words.split(",")} <= extras.keys()
+
+
 def test_every_hazard_has_its_test():
     """What a test is called says which of the list it guards."""
     listed = [int(n) for n in re.findall(r"^\| (\d+) \|", (ROOT / "tests" / "hazards.md").read_text(), re.MULTILINE)]
