@@ -47,6 +47,7 @@ ENVIRONMENT = {
     "REVSEQ_JOBS": "The number of cores, unless --jobs is given.",
     "REVSEQ_SCHEDULER": "The address of the dask scheduler, unless --scheduler or --scheduler-file is given.",
     "REVSEQ_MEMORY": "The limit of memory, unless --memory is given.",
+    "REVSEQ_PROGRESS": "How to tell how far long work is, unless --progress is given: auto, plain or none.",
     "NO_COLOR": "If set, no colours; bold and underlined text stands out instead.",
     "SOURCE_DATE_EPOCH": "The time for the history of NetCDF outputs, in seconds since 1970, in place of that of the clock.",
     "TMPDIR": "The folder for temporary files where the command writes no output file.",

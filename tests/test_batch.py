@@ -23,7 +23,7 @@ from needs import pty, signals
 from processes import members, until
 from terminals import everything_on
 
-from revseq_cli.commands import batch, manifest, run, supervisor
+from revseq_cli.commands import batch, batch_worker, manifest, run, supervisor
 from revseq_cli.formats.contract import Layout
 from revseq_cli.formats.documents import Text
 from revseq_cli.ground import stopping, system
@@ -55,6 +55,11 @@ def table(*jobs):
 
 def reports(done):
     return [json.loads(line) for line in done.out.splitlines()]
+
+
+def has_begun(folder):
+    """Whether a job has a temporary file, beside that of the journal."""
+    return (folder / "m.jsonl.revseq-journal").exists() and any(folder.glob(".revseq-*.tmp"))
 
 
 def outputs(folder):
@@ -137,7 +142,10 @@ def test_columns_are_the_options_of_run(revseq, files):
     assert "unknown" not in taken.err
     # Every job has an input, lengths and an output of its own, so there are no defaults for them.
     taken = {max(each.opts, key=len).lstrip("-") for each in batch.command.params}
-    assert taken == {"manifest", "fail-fast", "progress", "json", "quiet", "verbose", "color", *DEFAULTS}
+    assert taken == {
+        "manifest", "each", "lengths", "output", "resume", "journal", "failed", "dry-run", "fail-fast", "progress", "json",
+        "quiet", "verbose", "color", *DEFAULTS,
+    }  # fmt: skip
 
 
 def test_json_reports_each_job_in_the_order_of_the_manifest(revseq, files):
@@ -146,7 +154,16 @@ def test_json_reports_each_job_in_the_order_of_the_manifest(revseq, files):
     done = revseq("batch", "-", "--json", stdin=lines(*jobs).encode())
     assert done.status == 1
     digest = hashlib.sha256((files / "y3.npy").read_bytes()).hexdigest()
-    good = {"schema": 1, "ok": True, "error": None, "bytes": 48, "verified": False, "clamped": 0, "notes": []}
+    good = {
+        "schema": 1,
+        "ok": True,
+        "error": None,
+        "skipped": False,
+        "bytes": 48,
+        "verified": False,
+        "clamped": 0,
+        "notes": [],
+    }
     bad = {"ok": False, "error": "Error: absent.npy: no such file", "bytes": 0}
     assert reports(done) == [
         good | {"line": 1, "output": "y0.npy"},
@@ -268,7 +285,7 @@ def test_a_manifest_that_cannot_be_read(revseq, files):
 
 def test_the_parser_knows_no_option_of_its_own():
     columns = {name: manifest.Column(name, str.upper) for name in ("input", "output")}
-    (entry,) = manifest.parse(Text("m.csv", "input,output\na,b\n"), columns)
+    (entry,) = manifest.parse(Text("m.csv", "input,output\na,b\n"), columns).entries
     assert (entry.line, entry.options) == (2, {"input": "A", "output": "B"})
 
 
@@ -377,9 +394,7 @@ def test_a_signal_stops_all_of_it(files, number):
     process.send_signal(number)
     _, err = process.communicate()
     assert process.returncode == -number
-    assert re.fullmatch(
-        r"Note: stopped when \d+ of 5000 outputs were reported; .* --overwrite all can run again\n", err
-    )
+    assert re.fullmatch(r"Note: stopped when \d+ of 5000 outputs were reported; --resume runs the rest\n", err)
     written = outputs(files)
     assert 0 < len(written) < 5000
     for name in written:
@@ -437,7 +452,7 @@ def test_what_runs_beside_others(files):
         target = run.Target.of(
             str(files / output), None, Request("x.npy"), Layout(), overwrite=False, verify=False, sha256=False
         )
-        assert batch._is_small(target.delivery(work, Resources(memory=memory)), memory) is expected
+        assert batch_worker._is_small(target.delivery(work, Resources(memory=memory)), memory, 8) is expected
 
 
 FEW = """
@@ -559,7 +574,6 @@ def test_h67_a_file_that_its_library_dies_of(files):
 def test_what_was_written_before_its_process_died_is_told(tmp_path):
     """Of a job that had but to report: it is not done again, which would find its own output."""
     (tmp_path / "y.npy").write_bytes(b"whole")
-    known = supervisor.Supervisor(None, None, [str(tmp_path / "y.npy")], fail_fast=False)
     outcome = Outcome(1, "y.npy", None)
     for temporary, named in (("gone", True), ("link", True), ("other", False)):
         path = tmp_path / temporary
@@ -567,7 +581,7 @@ def test_what_was_written_before_its_process_died_is_told(tmp_path):
             os.link(tmp_path / "y.npy", path)
         elif temporary == "other":
             path.write_bytes(b"not yet")
-        assert supervisor._is_named(str(path), known._outputs[0]) is named
+        assert supervisor._is_named(str(path), str(tmp_path / "y.npy")) is named
     assert not supervisor._is_named(str(tmp_path / "gone"), str(tmp_path / "absent"))
     assert outcome.error is None
 
@@ -579,11 +593,12 @@ def test_a_signal_while_the_process_of_the_jobs_is_stopped(files, number, stoppe
     """It cannot undo anything; a second signal ends it, and what it had begun is removed."""
     np.save(files / "x.npy", np.zeros((1 << 12, 1 << 12), np.float32))
     np.save(files / "n.npy", np.full((1 << 12, 1), 9, np.uint32))
-    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy", "memory": "1M"} for i in range(90))))
+    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy", "memory": "1M"} for i in range(20))))
     process = subprocess.Popen([*COMMAND, "batch", "m.jsonl"], cwd=files, stdout=-1, stderr=-1, start_new_session=True)
-    until(lambda: any(name.startswith(".revseq") for name in outputs(files)))
-    (child,) = [pid for pid in members(process.pid) if pid != process.pid]
-    if stopped:
+    until(lambda: has_begun(files))
+    children = [pid for pid in members(process.pid) if pid != process.pid]
+    assert children
+    for child in children if stopped else []:
         os.kill(child, signal.SIGSTOP)
     process.send_signal(number)
     if stopped:
@@ -626,9 +641,9 @@ def test_no_process_of_the_jobs_without_its_parent(files):
     """It stops in order, as on a signal."""
     np.save(files / "x.npy", np.zeros((1 << 12, 1 << 12), np.float32))
     np.save(files / "n.npy", np.full((1 << 12, 1), 9, np.uint32))
-    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy", "memory": "1M"} for i in range(90))))
+    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy", "memory": "1M"} for i in range(20))))
     process = subprocess.Popen([*COMMAND, "batch", "m.jsonl"], cwd=files, stdout=-1, stderr=-1, start_new_session=True)
-    until(lambda: any(name.startswith(".revseq") for name in outputs(files)))
+    until(lambda: has_begun(files))
     process.kill()
     process.communicate()
     until(lambda: not members(process.pid))

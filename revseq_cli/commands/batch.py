@@ -1,29 +1,28 @@
-"""`revseq batch`: many jobs in one process."""
+"""`revseq batch`: many jobs, side by side."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import heapq
+import re
 import sys
-import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from revseq_cli.commands import base, options, run
 from revseq_cli.ground import system
-from revseq_cli.ground.errors import EngineError, FormatError, TensorIOError, UsageError, printable, worded
+from revseq_cli.ground.errors import FormatError, TensorIOError, UsageError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-    from concurrent.futures import Future
+    from collections.abc import Generator
 
-    from revseq_cli.commands.manifest import Column, Entry
-    from revseq_cli.commands.supervisor import Event, Order
+    from revseq_cli.commands.batch_worker import Line, Setup
+    from revseq_cli.commands.journal import Journal
+    from revseq_cli.commands.manifest import Column, Entry, Manifest
     from revseq_cli.ground.errors import RevseqError
-    from revseq_cli.passes.assembly import Job
-    from revseq_cli.passes.engines.threads import Threads
     from revseq_cli.report.results import Outcome
 
 _FAILED = 1
@@ -32,27 +31,30 @@ _FAILED = 1
 _PRINTING = {"example", "picture", "full", "dry_run", "progress", "as_json", "quiet", "verbose", "color"}
 _COLUMNS = [each for each in run.command.params if each.name not in _PRINTING]
 _DEFAULTS = [each for each in _COLUMNS if each.name not in ("input", "lengths", "output")]
-
-# Several threads wait for the disk at once. Where a flush takes 0.2 ms, 1,000 jobs of 12 elements took 1.8 s on one
-# thread and 2.1 s on eight; with 2 ms more for each flush, 6.5 s and 2.0 s. So each job flushes its file and its folder
-# as `run` does.
-_THREADS = 8
-_MOST_UNDER_WAY = 4 * _THREADS
-_MOST_SMALL, _MOST_HELD = 1 << 25, 1 << 20  # bytes of the tensors of a small job: in files, or held in memory
+_WHOLE = re.compile(r"(-?\d+)\.0+")  # an integer as pandas writes it in a column that lacks some
 
 
 @base.command(
     "batch",
-    """Run every job of MANIFEST in one process.
+    """Run every job of MANIFEST, small jobs side by side.
 
     MANIFEST is JSON lines or CSV, or - for standard input. Each line is a job with input, lengths, axis, output, and
     any option below by its long name. Options given here are the defaults for all jobs. Paths are relative to the
     current folder. The suffix .jsonl, .json or .csv says the format; with another suffix, JSON begins with a brace.
 
+    With --each there is no MANIFEST: each file that matches is an input. In --lengths and -o, {stem} stands for the
+    input's name without its suffix, {name} for its name, {suffix}, {parent} for its folder, {path} for all of it, and
+    {sub} for the folders that wildcards matched; ** matches folders of any depth. A brace itself is {{ or }}.
+
     The whole MANIFEST is checked before the first job begins. If a job fails, the others still run, and the exit status
     is 1; the same holds if its process dies, for example over a crafted file. If standard output fails, jobs are
     reported on standard error, and the exit status is 2. With --json each job has schema, line, output, ok, error,
-    bytes, verified and notes.
+    skipped, bytes, verified and notes.
+
+    A batch that was stopped, killed or had failures goes on with --resume. It skips a job if the journal says that it
+    is done, from the same options and the same files, and if neither these files nor the output have changed since. An
+    output that the journal names is replaced where its job must be done again; any other is kept, unless --overwrite is
+    given. The journal is removed when all jobs are done, but with --resume it stays.
     """,
     params=[*_DEFAULTS],
     examples=(
@@ -60,61 +62,128 @@ _MOST_SMALL, _MOST_HELD = 1 << 25, 1 << 20  # bytes of the tensors of a small jo
         "revseq batch jobs.csv",
     ),
 )
-@click.argument("manifest", metavar="MANIFEST", type=click.Path())
+@click.argument("manifest", metavar="[MANIFEST]", nargs=-1, type=click.Path())
+@click.option("--each", metavar="PATTERN", help="A job for each file that matches, as 'data/*.npy', and no MANIFEST.")
+@click.option("--lengths", metavar="NAME", help="With --each: the lengths of each job, as 'lengths/{stem}.npy'.")
+@click.option("-o", "--output", metavar="NAME", help="With --each: the output of each job, as 'out/{stem}.npy'.")
+@click.option("--resume", is_flag=True, help="Skip the jobs that are done, as the journal says.")
+@click.option(
+    "--journal", "journal_path", metavar="FILE", type=click.Path(),
+    help="Where to note what is done.  [default: MANIFEST.revseq-journal; none without a file MANIFEST]",
+)  # fmt: skip
+@click.option(
+    "--failed", metavar="FILE", type=click.Path(),
+    help="Write the jobs that failed to this new manifest, in MANIFEST's format; empty if none did.",
+)  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Check every job and the free space of disks, and write nothing.")
 @click.option("--fail-fast", is_flag=True, help="Begin no more jobs after one has failed.")
 @options.progress_option
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON, with one object on a line for each job.")
 @options.output_options
 def command(
-    manifest: str,
+    manifest: tuple[str, ...],
+    each: str | None,
+    lengths: str | None,
+    output: str | None,
+    resume: bool,
+    journal_path: str | None,
+    failed: str | None,
+    dry_run: bool,
     fail_fast: bool,
     as_json: bool,
     console: options.Console,
     **defaults: Any,
 ) -> int:
     """Run the command."""
-    from revseq_cli.commands.manifest import parse, refuse_streams
-    from revseq_cli.formats import references  # --help must not load NumPy
-    from revseq_cli.ground import stages, stopping
-    from revseq_cli.report import tables  # --help must not load NumPy
+    from revseq_cli.commands import batch_files  # --help must not load NumPy
+    from revseq_cli.commands.manifest import refuse_streams
+    from revseq_cli.formats.storage.together import Together
+    from revseq_cli.ground import stopping
+    from revseq_cli.report import tables
 
-    try:
-        text = references.Reference(manifest).text
-    except FormatError as e:
-        e.hint = ""  # it names options about the formats of tensors
-        raise
-    entries = [each._replace(options=_defaults_for(each, defaults) | each.options) for each in parse(text, _columns())]
-    if not as_json and any(entry.options["sha256"] for entry in entries):
+    jobs = _manifest(manifest, each, {"lengths": lengths, "output": output})
+    jobs = jobs._replace(entries=[each._replace(options=_options(each, defaults)) for each in jobs.entries])
+    if not as_json and any(entry.options["sha256"] for entry in jobs.entries):
         raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
-    refuse_streams(entries)  # before anything is printed
+    refuse_streams(jobs.entries)  # before anything is printed
+    path = batch_files.journal_path(jobs, journal_path, resume=resume)
+    failures = None
+    if failed is not None:
+        failures = batch_files.failed_file(failed, jobs, path, overwrite=defaults["overwrite"])
     began = time.monotonic()
-    outcomes: list[Outcome] = []
-    report = _Report(text.name, console, as_json)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(stopping.deferred())
+        journal = batch_files.open_journal(path, stack, console, resume=resume, looks=dry_run)
+        work = _Work(
+            jobs.entries, journal, console, defaults["cores"], resume=resume, fail_fast=fail_fast, plans=dry_run
+        )
+        report = _Report(jobs, console, as_json)
+        _follow(work, report, console)
+        wrong = {outcome.line for outcome in report.outcomes if outcome.error}
+        if failures and not dry_run:
+            with Together(failures):
+                failures.write(jobs.part(wrong).encode("utf-8", "surrogateescape"))
+        if journal and not (dry_run or resume or wrong) and len(report.outcomes) == len(jobs.entries):
+            journal.remove()
+    report.require_all()
+    if dry_run:
+        return report.tell_plans(resume=resume) or _FAILED * bool(wrong)
+    if not (as_json or console.quiet):
+        seconds, total = time.monotonic() - began, len(jobs.entries)
+        tables.print_batch(report.outcomes, total, seconds, resumed=resume, color=console.colored)
+    return _FAILED * bool(wrong)
+
+
+def _follow(work: _Work, report: _Report, console: options.Console) -> None:
+    """Run the jobs, and report each; a signal is noted with how to go on."""
+    from revseq_cli.ground import stages, stopping
+
     with (
-        stopping.deferred(),
-        stages.begun("batch", len(entries), "jobs") as advance,
-        contextlib.closing(_outcomes(entries, fail_fast, console)) as ended,
+        stages.begun("batch", len(work.entries), "jobs") as advance,
+        contextlib.closing(work.outcomes()) as ended,
     ):
         try:
             for outcome in ended:
-                outcomes.append(outcome)
                 report.add(outcome)
                 advance(1)
         except stopping.Stopped:
-            done = sum(not outcome.error for outcome in outcomes)
-            reported = f"{done} of {len(entries)} outputs were reported"
-            console.note(f"stopped when {reported}; with --overwrite all can run again")
+            done = sum(not outcome.error for outcome in report.outcomes)
+            console.note(f"stopped when {done} of {len(work.entries)} outputs were reported; {work.again}")
             raise
-    report.require_all()
-    if not (as_json or console.quiet):
-        tables.print_batch(outcomes, len(entries), time.monotonic() - began, color=console.colored)
-    return _FAILED if any(outcome.error for outcome in outcomes) else 0
 
 
-def _defaults_for(entry: Entry, defaults: dict[str, Any]) -> dict[str, Any]:
-    """The defaults for a job: without a scheduler if the job names one, in either way."""
+def _manifest(given: tuple[str, ...], pattern: str | None, templates: dict[str, str | None]) -> Manifest:
+    """The jobs of MANIFEST, or of --each; UsageError for both or neither."""
+    from revseq_cli.commands import templates as each
+    from revseq_cli.commands.manifest import parse, parse_jobs
+    from revseq_cli.formats import references  # --help must not load NumPy
+
+    if pattern is not None:
+        if given:
+            quoted = "quote the pattern, so that the shell does not put names in its place: --each 'data/*.npy'"
+            raise UsageError("--each and MANIFEST are two ways to name jobs", "one of them", quoted)
+        if not templates["output"]:
+            raise UsageError("--each lacks an output", "a name for each", "add -o 'out/{stem}.npy'")
+        return parse_jobs(each.jobs(pattern, {name: text for name, text in templates.items() if text}), _columns())
+    if set_ := [f"--{name}" for name, text in templates.items() if text is not None]:
+        raise UsageError(f"{set_[0]} goes with --each", "a column of that name in MANIFEST", f"leave out {set_[0]}")
+    if len(given) != 1:
+        found = f"{len(given)} manifests are given" if given else "no manifest is given"
+        hint = "run them one after another" if given else "add jobs.csv, or --each 'data/*.npy' -o 'out/{stem}.npy'"
+        raise UsageError(found, "one MANIFEST, or --each", hint)
+    try:
+        text = references.Reference(given[0]).text
+    except FormatError as e:
+        e.hint = ""  # it names options about the formats of tensors
+        raise
+    return parse(text, _columns())
+
+
+def _options(entry: Entry, defaults: dict[str, Any]) -> dict[str, Any]:
+    """The options of a job, with the defaults: without a scheduler if the job names one, in either way."""
     neither = {"scheduler": None, "scheduler_file": None}
-    return defaults | neither if neither.keys() & entry.options.keys() else defaults
+    defaults = defaults | neither if neither.keys() & entry.options.keys() else defaults
+    return defaults | entry.options
 
 
 def _columns() -> dict[str, Column]:
@@ -124,6 +193,8 @@ def _columns() -> dict[str, Column]:
     context = click.get_current_context()
 
     def parsed(parameter: click.Parameter, word: str) -> Any:
+        if isinstance(parameter.type, (click.types.IntParamType, click.IntRange)) and (whole := _WHOLE.fullmatch(word)):
+            word = whole[1]
         try:
             return parameter.type_cast_value(context, word)
         except click.BadParameter as e:
@@ -135,18 +206,102 @@ def _columns() -> dict[str, Column]:
     }
 
 
+class _Work:
+    """The jobs of a batch, which workers run, but for those that are done."""
+
+    def __init__(
+        self, entries: list[Entry], journal: Journal | None, console: options.Console, cores: int | None, *,
+        resume: bool, fail_fast: bool, plans: bool,
+    ) -> None:  # fmt: skip
+        self._journal, self._console, self._cores = journal, console, cores or system.cores()
+        self._fail_fast, self._plans = fail_fast, plans
+        self._skipped: list[Outcome] = []
+        self._left = [*range(len(entries))]
+        self.entries = entries
+        if journal and resume:
+            self._skip(journal)
+
+    @property
+    def again(self) -> str:
+        """How to go on after a stop."""
+        return "--resume runs the rest" if self._journal else "with --overwrite all can run again"
+
+    def _skip(self, journal: Journal) -> None:
+        """Leave out the jobs that are done; the others may replace what is ours."""
+        from revseq_cli.ground import stopping
+        from revseq_cli.report.results import Outcome
+
+        found = []
+        for entry in self.entries:
+            stopping.check()
+            found.append(journal.of(entry))
+            if told := found[-1].told:
+                self._skipped.append(Outcome(entry.line, entry.options["output"], None, skipped=True, **told))
+        self._left = [index for index, each in enumerate(found) if each.told is None]
+        self.entries = [
+            entry._replace(options=entry.options | {"overwrite": True}) if each.is_ours else entry
+            for entry, each in zip(self.entries, found, strict=True)
+        ]
+        if others := len(journal.outputs - {entry.output for entry in self.entries}):
+            self._console.note(f"{journal.path} has {others:,} outputs that are of no job of this manifest")
+        if journal.damaged:
+            self._console.note(f"{journal.path}: {journal.damaged:,} damaged lines are left out")
+
+    def outcomes(self) -> Generator[Outcome, None, None]:
+        """The outcome of each job that began or was skipped, in the order of the manifest."""
+        from revseq_cli.commands import batch_worker
+        from revseq_cli.commands.journal import Writer
+        from revseq_cli.commands.supervisor import Supervisor
+        from revseq_cli.report.results import Outcome
+
+        def failed(index: int, error: RevseqError) -> Outcome:
+            return Outcome(self.entries[index].line, self.entries[index].options["output"], error)
+
+        workers = batch_worker.workers_for(self.entries, len(self._left), self._cores)
+        writer = Writer(self._journal.path) if self._journal and not self._plans else None
+        traceback = self._console.verbose > 1
+        setup = batch_worker.Setup(self.entries, workers, self._fail_fast, traceback, writer, self._plans)
+        outputs, context = [entry.output for entry in self.entries], click.get_current_context()
+        scheduler = context.params.get("scheduler"), context.get_parameter_source("scheduler")
+        supervisor = Supervisor(
+            functools.partial(_serve, scheduler), setup, outputs, self._left, workers,
+            fail_fast=self._fail_fast, again=f"the same command again; {self.again}",
+        )  # fmt: skip
+        with contextlib.closing(supervisor.outcomes(failed)) as ended:
+            yield from heapq.merge(self._skipped, ended, key=lambda outcome: outcome.line)
+        for note in supervisor.notes:
+            self._console.note(note)
+
+
+def _serve(scheduler: tuple[Any, Any], setup: Setup, tag: str, line: Line) -> tuple[str, ...]:
+    """Run jobs in a worker; `scheduler` is the default one and Click's ParameterSource of it. Returns its notes."""
+    from revseq_cli.commands.batch_worker import Worker
+
+    context = click.Context(command, info_name="batch")
+    context.params = {"scheduler": scheduler[0]}
+    if scheduler[1]:
+        context.set_parameter_source("scheduler", scheduler[1])
+    with context.scope():
+        Worker(setup, tag, line).run_all()
+    return options.notes_of_libraries()  # this process is the one that loads HDF5
+
+
 class _Report:
     """Prints the result of each job: JSON on standard output, and the rest on standard error."""
 
-    def __init__(self, manifest: str, console: options.Console, as_json: bool) -> None:
-        self._manifest, self._console, self._as_json = manifest, console, as_json
+    def __init__(self, jobs: Manifest, console: options.Console, as_json: bool) -> None:
+        self._manifest, self._console, self._as_json = jobs.text.name, console, as_json
+        self._places = {entry.line: entry.place for entry in jobs.entries}
+        self._paths = {entry.line: entry.output for entry in jobs.entries}
         self._failures: list[OSError] = []  # of standard output
+        self.outcomes: list[Outcome] = []
 
     def add(self, outcome: Outcome) -> None:
-        """Print the result of a job."""
+        """Keep the result of a job, and print it."""
         from revseq_cli.report.words import message, painted, spelled
 
-        where = f"{printable(self._manifest)}: line {outcome.line}"
+        self.outcomes.append(outcome)
+        where = f"{printable(self._manifest)}: {self._places[outcome.line]}"
         if self._as_json:
             self._print(outcome, where)
         for note in outcome.notes:
@@ -156,6 +311,8 @@ class _Report:
             placed = "\n".join(_placed(line, where) for line in lines)
             color = self._console.paints_errors
             click.echo(painted(placed) if color else placed, file=sys.stderr, color=color)
+        elif outcome.skipped or outcome.plan:
+            self._console.detail(f"{where}: {outcome.output} {'is done' if outcome.skipped else 'can be written'}")
         else:
             verified = ", and verified it" if outcome.verified else ""
             self._console.detail(f"{where}: wrote {outcome.output}{verified}")
@@ -168,7 +325,25 @@ class _Report:
         except OSError as e:
             self._failures.append(e)
             if not outcome.error:  # `add` prints an error there in any case
-                click.echo(f"{where}: wrote {printable(outcome.output)}", file=sys.stderr)
+                done = "done before" if outcome.skipped else "planned" if outcome.plan else "wrote"
+                click.echo(f"{where}: {done} {printable(outcome.output)}", file=sys.stderr)
+
+    def tell_plans(self, *, resume: bool) -> int:
+        """Print the plans of all jobs, and what they need of each file system; 1 if one of these is too small."""
+        from revseq_cli.commands import disks
+        from revseq_cli.report import objects, tables
+
+        found = disks.needs(self.outcomes, self._paths)
+        if self._as_json:
+            click.echo(objects.file_systems(found))
+        elif not self._console.quiet:
+            tables.print_plans(self.outcomes, found, resumed=resume, color=self._console.colored)
+        full = [each for each in found if each.needed > each.free]
+        for each in full:
+            needed = f"{each.needed:,} bytes are needed, and {each.free:,} are free"
+            click.echo(f"Error: {printable(each.path)}: {needed}", file=sys.stderr)
+            click.echo("Hint: free some space, or write to another disk", file=sys.stderr)
+        return _FAILED * bool(full)
 
     def require_all(self) -> None:
         """TensorIOError if standard output has failed."""
@@ -181,179 +356,3 @@ class _Report:
 def _placed(line: str, where: str) -> str:
     """A line of a message; if an error begins there, with `where`, its line in the manifest."""
     return f"Error: {where}: {line.removeprefix('Error: ')}" if line.startswith("Error: ") else line
-
-
-class _Setup(NamedTuple):
-    """What the process that runs the jobs gets; `scheduler` is the default one and Click's ParameterSource of it."""
-
-    entries: list[Entry]
-    fail_fast: bool
-    console: options.Console
-    scheduler: tuple[Any, Any]
-
-
-def _outcomes(entries: list[Entry], fail_fast: bool, console: options.Console) -> Generator[Outcome, None, None]:
-    """Run the jobs in another process; the outcome of each job that began, in the order of the manifest."""
-    from revseq_cli.commands.supervisor import Supervisor
-    from revseq_cli.report.results import Outcome
-
-    context = click.get_current_context()
-    scheduler = context.params.get("scheduler"), context.get_parameter_source("scheduler")
-
-    def failed(index: int, error: RevseqError) -> Outcome:
-        return Outcome(entries[index].line, entries[index].options["output"], error)
-
-    setup = _Setup(entries, fail_fast, console, scheduler)
-    return Supervisor(_serve, setup, [entry.output for entry in entries], fail_fast=fail_fast).outcomes(failed)
-
-
-def _serve(setup: _Setup, order: Order, send: Callable[[Event], None]) -> None:
-    """Run the jobs of an order, in the process that got it."""
-    from revseq_cli.formats.storage import newfile
-
-    newfile.tag = order.tag
-    context = click.Context(command, info_name="batch")
-    scheduler, source = setup.scheduler
-    context.params = {"scheduler": scheduler}
-    if source:
-        context.set_parameter_source("scheduler", source)
-    with context.scope():
-        try:
-            _Batch(setup, order, send).run_all()
-        finally:
-            setup.console.library_notes()  # this process is the one that loads HDF5
-
-
-class _Batch:
-    """Runs jobs: small ones side by side on threads, each of the others alone, with the whole machine."""
-
-    def __init__(self, setup: _Setup, order: Order, send: Callable[[Event], None]) -> None:
-        from revseq_cli.commands.manifest import Writers
-
-        self._entries, self._fail_fast, self._verbose = setup.entries, setup.fail_fast, setup.console.verbose
-        self._order, self._send, self._writers = order, send, Writers(setup.entries)
-        self._halted = threading.Event()  # set after a failure with --fail-fast: no more jobs begin
-
-    def run_all(self) -> None:
-        """Run the jobs, which begin in the order of the manifest, and send the events of each."""
-        from revseq_cli.ground import stopping
-        from revseq_cli.passes.engines.threads import Threads
-
-        under_way: set[Future[Any]] = set()
-        pool = Threads(0 if self._order.alone else _THREADS)
-        try:
-            for index in self._order.jobs:
-                stopping.check()
-                if self._halted.is_set():
-                    break
-                self._begin(index, pool, under_way)
-                _await(under_way, pool, _MOST_UNDER_WAY)
-            _await(under_way, pool, 0)
-        finally:
-            pool.end()
-
-    def _begin(self, index: int, pool: Threads, under_way: set[Future[Any]]) -> None:
-        """Read the headers of a job, here, so that threads share no parser; then run it, or let a thread do so."""
-        from revseq_cli.commands.supervisor import Event
-
-        entry = self._entries[index]
-        self._send(Event("begun", index))
-        try:
-            delivery = _delivery(**entry.options)
-            self._refuse_outputs(entry.line, delivery.job)
-        except Exception as e:  # noqa: BLE001 - any error ends this job alone
-            self._send(Event("ended", index, self._failed(entry, e)))
-            return
-        if _is_small(delivery, entry.options["memory"]):
-            with contextlib.suppress(EngineError):  # no thread can be started
-                under_way.add(pool.submit(functools.partial(self._run, index, delivery)))
-                return
-        _await(under_way, pool, 0)
-        self._run(index, delivery)
-
-    def _refuse_outputs(self, line: int, job: Job) -> None:
-        """FormatError if a file that the job's model names is an output; the manifest does not have these names."""
-        for source in (job.values, job.lengths):
-            if source.described and (error := self._writers.refusal(source.name, system.real_path(source.path), line)):
-                raise error
-
-    def _run(self, index: int, delivery: run.Delivery) -> None:
-        """Write the output of a job, unless no more jobs are to begin."""
-        from revseq_cli.commands.supervisor import Event
-        from revseq_cli.report.results import Outcome
-
-        entry, outcome = self._entries[index], None
-
-        def done(written: run.Written) -> Outcome:
-            size, notes = delivery.job.values.desc.total_bytes, tuple(delivery.sink.notes)
-            return Outcome(entry.line, entry.options["output"], None, size, delivery.target.verify, notes, *written)
-
-        def complete(written: run.Written) -> None:
-            self._send(Event("complete", index, done(written), delivery.sink.file.temporary))
-
-        if not self._halted.is_set():
-            try:
-                outcome = done(delivery.run(complete=complete))
-            except Exception as e:  # noqa: BLE001 - any error ends this job alone
-                outcome = self._failed(entry, e)
-        self._send(Event("ended", index, outcome))
-
-    def _failed(self, entry: Entry, error: Exception) -> Outcome:
-        """The outcome of a job that an exception ended; raises Stopped after a signal, which may have caused it."""
-        from revseq_cli.ground import stopping
-        from revseq_cli.report.results import Outcome
-
-        stopping.check()
-        if self._fail_fast:
-            self._halted.set()
-        if self._verbose > 1:
-            import traceback
-
-            traceback.print_exception(error)
-        return Outcome(entry.line, entry.options["output"], worded(error, entry.options["output"]))
-
-
-def _await(under_way: set[Future[Any]], pool: Threads, most: int) -> None:
-    """Wait until at most `most` futures are under way; an exception of one is raised here."""
-    from revseq_cli.ground import stopping
-
-    while len(under_way) > most:
-        pool.attend(under_way)
-        stopping.check()
-        for future in [each for each in under_way if each.done()]:
-            under_way.remove(future)
-            future.result()
-
-
-def _is_small(delivery: run.Delivery, memory: int) -> bool:
-    """Whether a job may run beside others: on one core, with room in the memory for one such job on each thread."""
-    from revseq_cli.formats.held import HeldSource
-    from revseq_cli.passes.engines.table import SERIAL
-
-    job, arrangement = delivery.job, delivery.arrangement
-    if arrangement.engine is not SERIAL or arrangement.need * _THREADS > memory:
-        return False
-    # `need` does not count tensors that are held whole, and text needs many times the bytes of its numbers.
-    held = delivery.sink.gathers or any(isinstance(each, HeldSource) for each in (job.values, job.lengths))
-    return job.values.desc.total_bytes + job.lengths.desc.total_bytes <= (_MOST_HELD if held else _MOST_SMALL)
-
-
-def _delivery(
-    output: str,
-    format_name: str | None,
-    overwrite: bool,
-    verify: bool,
-    sha256: bool,
-    lengths: str | None = None,
-    **others: Any,
-) -> run.Delivery:
-    """The job of these options: its headers are read, and nothing is written yet."""
-    from revseq_cli.passes import jobs
-
-    resources = options.take_resources(others)
-    layout = options.take_layout(others)
-    request = options.request_of(lengths=lengths, format_name=format_name, absolute=resources.elsewhere, **others)
-    target = run.Target.of(output, format_name, request, layout, overwrite=overwrite, verify=verify, sha256=sha256)
-    job = jobs.load(request)
-    jobs.require(job)
-    return target.delivery(job, resources)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from revseq_cli.formats.storage.positioned import Identity
 
 _EXAMPLE = '{"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}'
+_RECORDS = 'with pandas: to_json(..., orient="records", lines=True)'
+_TENSOR_TEXT = 'a tensor is text: "[[2], [4]]"'
+JSON_SUFFIXES = (".jsonl", ".json")
 _TENSORS = ("input", "lengths")
 _MOST_PROBLEMS = 20  # of a manifest that a message lists
 
@@ -56,12 +59,31 @@ class Column(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A job of a manifest: its line, its options, the real path of its output, and those of input and lengths."""
+    """A job of a manifest: its line, its options, the real path of its output, and those of input and lengths.
+
+    `place` is what messages call its line, and `text` is the row of the manifest.
+    """
 
     line: int
     options: dict[str, Any]
     output: str
     inputs: dict[str, str]
+    place: str
+    text: str
+
+
+class Manifest(NamedTuple):
+    """A manifest that was read: its jobs, and the text above them, which is the header of CSV."""
+
+    text: Text
+    entries: list[Entry]
+    header: str
+    is_csv: bool
+
+    def part(self, lines: set[int]) -> str:
+        """The manifest of the jobs of these lines, in the same format; nothing where there is none."""
+        rows = [entry.text for entry in self.entries if entry.line in lines]
+        return "".join([self.header, *rows]) if rows else ""
 
 
 def refuse_streams(entries: list[Entry]) -> None:
@@ -77,42 +99,69 @@ def refuse_streams(entries: list[Entry]) -> None:
             positioned.refuse_stream(os.stat(path), path)  # noqa: PTH116
 
 
-def parse(text: Text, columns: Mapping[str, Column]) -> list[Entry]:
+def parse(text: Text, columns: Mapping[str, Column]) -> Manifest:
     """The jobs of a manifest; ManifestError with everything that is wrong with it."""
+    return _parsed(text, columns, "line", is_csv=_is_csv(text))
+
+
+def parse_jobs(text: Text, columns: Mapping[str, Column]) -> Manifest:
+    """The jobs of a text in JSON lines that no user wrote: messages count jobs, not lines."""
+    return _parsed(text, columns, "job", is_csv=False)
+
+
+def _is_csv(text: Text) -> bool:
+    """Whether a manifest is CSV, by its suffix, or else since JSON begins with a brace or, by mistake, a bracket."""
+    suffix = Path(text.name).suffix.lower()
+    return suffix == ".csv" or (suffix not in JSON_SUFFIXES and not text.text.lstrip().startswith(("{", "[")))
+
+
+def _parsed(text: Text, columns: Mapping[str, Column], noun: str, *, is_csv: bool) -> Manifest:
     entries: list[Entry] = []
     problems: list[RevseqError] = []
-    for line, row in _rows(text, columns):
+    header = ""
+    for line, row in _csv_rows(text, columns) if is_csv else _json_rows(text):
+        place = f"{noun} {line}"
         try:
-            entries.append(_entry(line, _options(row(), columns)))
+            if row.pairs is None:
+                header = row.text
+                continue
+            entries.append(_entry(line, place, row.text, _options(row.pairs(), columns)))
         except (FormatError, UsageError) as e:
-            problems.append(FormatError(f"line {line}: {e.found}", e.wanted, e.hint))
+            problems.append(FormatError(f"{place}: {e.found}", e.wanted, e.hint))
     problems += _conflicts(entries, text)
     if not entries and not problems:
         problems.append(FormatError("holds no job", f"a job a line, such as {_EXAMPLE}"))
     if problems:
         raise ManifestError(tuple(each.about(text.name) for each in problems))
-    return entries
+    return Manifest(text, entries, header, is_csv)
 
 
-def _rows(text: Text, columns: Mapping[str, Column]) -> Iterator[tuple[int, Callable[[], Pairs]]]:
-    """The line number of each job, and a function that reads it. The format is told by the suffix, else by a brace."""
-    suffix = Path(text.name).suffix.lower()
-    if suffix == ".csv" or (suffix not in (".jsonl", ".json") and not text.text.lstrip().startswith("{")):
-        return _csv_rows(text, columns)
-    lines = enumerate(text.text.split("\n"), 1)  # not splitlines, which also cuts inside strings
-    return ((line, functools.partial(_json_row, raw)) for line, raw in lines if raw.strip())
+class _Row(NamedTuple):
+    """A row as it stands, and a function that reads its job; None for the header of CSV."""
+
+    text: str
+    pairs: Callable[[], Pairs] | None
+
+
+def _json_rows(text: Text) -> Iterator[tuple[int, _Row]]:
+    """The rows of JSON lines."""
+    for line, raw in enumerate(text.text.split("\n"), 1):  # not splitlines, which also cuts inside strings
+        if raw.strip():
+            yield line, _Row(f"{raw}\n", functools.partial(_json_row, raw))
 
 
 def _json_row(raw: str) -> Pairs:
     """A job from a line of JSON; numbers stay text, so that the parsers for CSV read them, too."""
+    wanted = f"a job a line, such as {_EXAMPLE}"
+    hint = _RECORDS if raw.lstrip().startswith("[") else ""
     try:
         row = json.loads(raw, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=tuple)
     except json.JSONDecodeError as e:
-        raise FormatError(f"is not JSON: {e.msg}, column {e.colno}", f"a job a line, such as {_EXAMPLE}") from None
+        raise FormatError(f"is not JSON: {e.msg}, column {e.colno}", wanted, hint) from None
     except RecursionError:
         row = None
     if not isinstance(row, tuple):
-        raise FormatError("is not a JSON object", f"a job a line, such as {_EXAMPLE}")
+        raise FormatError(f"is not a JSON object{', but a list' if hint else ''}", wanted, hint)
     return [(name, _text(name, value)) for name, value in row if value is not None]
 
 
@@ -124,11 +173,11 @@ def _text(name: str, value: object) -> str:
         case bool():
             return str(value).lower()
         case _:
-            kind = "a list" if isinstance(value, list) else "an object"
-            raise FormatError(f"{name} is {kind}", "text, a number, true or false", 'a tensor is text: "[[2], [4]]"')
+            kind, hint = ("an object", _RECORDS) if isinstance(value, tuple) else ("a list", _TENSOR_TEXT)
+            raise FormatError(f"{name} is {kind}", "text, a number, true or false", hint)
 
 
-def _csv_rows(text: Text, columns: Mapping[str, Column]) -> Iterator[tuple[int, Callable[[], Pairs]]]:
+def _csv_rows(text: Text, columns: Mapping[str, Column]) -> Iterator[tuple[int, _Row]]:
     """The rows of CSV; FormatError for a wrong header or quote, after which no row can be read."""
     csv.field_size_limit(LARGEST)  # a cell may be a whole tensor
     rows = csv.reader(io.StringIO(text.text, newline=""), strict=True)
@@ -137,14 +186,24 @@ def _csv_rows(text: Text, columns: Mapping[str, Column]) -> Iterator[tuple[int, 
     try:
         for cells in rows:
             if header and cells:
-                yield line, functools.partial(_csv_row, header, cells)
+                yield line, _Row(_written(cells), functools.partial(_csv_row, header, cells))
             elif cells:
                 header = [cell.strip() for cell in cells]
                 _check(header, columns)
+                yield line, _Row(_written(header), None)
             line = rows.line_num + 1  # a cell may hold line breaks
     except (csv.Error, FormatError) as e:
-        found, wanted = (e.found, e.wanted) if isinstance(e, FormatError) else (f"is not CSV: {e}", "")
-        raise FormatError(f"line {line}: {found}", wanted, where=text.name) from None
+        found, wanted, hint = f"is not CSV: {e}", "", ""
+        if isinstance(e, FormatError):
+            found, wanted, hint = e.found, e.wanted, str(e.hint)
+        raise FormatError(f"line {line}: {found}", wanted, hint, text.name) from None
+
+
+def _written(cells: list[str]) -> str:
+    """Cells as a row of CSV."""
+    stream = io.StringIO(newline="")
+    csv.writer(stream, lineterminator="\n").writerow(cells)
+    return stream.getvalue()
 
 
 def _csv_row(header: list[str], cells: list[str]) -> Pairs:
@@ -174,7 +233,9 @@ def _check(names: list[str], columns: Mapping[str, Column]) -> None:
     plain = [_plain(name) for name in names]
     for i, name in enumerate(plain):
         if name not in columns:
-            raise FormatError(f"unknown column {names[i][:40]!r}", f"one of {listed(columns, 99)}")
+            is_index = not i and (name in ("", "index") or name.startswith("Unnamed:"))
+            hint = "of pandas this is the index: to_csv(..., index=False)" if is_index else ""
+            raise FormatError(f"unknown column {names[i][:40]!r}", f"one of {listed(columns, 99)}", hint)
         if name in plain[:i]:
             raise FormatError(f"column {name} stands there twice", "each column once")
     for name in ("input", "output"):
@@ -187,7 +248,7 @@ def _plain(name: str) -> str:
     return name.strip().replace("_", "-")
 
 
-def _entry(line: int, options: dict[str, Any]) -> Entry:
+def _entry(line: int, place: str, text: str, options: dict[str, Any]) -> Entry:
     """The job with these options; UsageError if one of its files is -."""
     output = Reference.file(options["output"])
     inputs = {name: Reference.input(options[name]) for name in _TENSORS if name in options}
@@ -195,7 +256,7 @@ def _entry(line: int, options: dict[str, Any]) -> Entry:
         if reference.is_piped:
             raise UsageError(f"{name} is {reference.path}, a pipe", "a file: the jobs of a batch share no pipe")
     paths = {name: system.real_path(each.path) for name, each in inputs.items() if each.inline is None}
-    return Entry(line, options, system.real_path(output.path), paths)
+    return Entry(line, options, system.real_path(output.path), paths, place, text)
 
 
 def _can_be_argument(text: str) -> bool:
@@ -223,16 +284,16 @@ class Writers:
                 return None
         return self._entries[key]
 
-    def refusal(self, what: str, path: str, line: int) -> FormatError | None:
-        """The error if a job writes `what`, an input of that line at `path`, since jobs run in any order; else None."""
+    def refusal(self, what: str, path: str, entry: Entry) -> FormatError | None:
+        """The error if a job writes `what`, an input of that job at `path`, since jobs run in any order; else None."""
         writer = self.of(path)
         if not writer:
             return None
-        if writer.line == line:
+        if writer.line == entry.line:
             wanted = "another file: there is no in-place execution, as in DirectML"
-            return FormatError(f"line {line}: {what} is its output, too", wanted, "give the output another name")
-        found, hint = f"{what} is the output of line {writer.line}", "put the later job into a second manifest"
-        return FormatError(f"line {line}: {found}", "inputs that no job of the batch writes", hint)
+            return FormatError(f"{entry.place}: {what} is its output, too", wanted, "give the output another name")
+        found, hint = f"{what} is the output of {writer.place}", "put the later job into a second manifest"
+        return FormatError(f"{entry.place}: {found}", "inputs that no job of the batch writes", hint)
 
 
 def _conflicts(entries: list[Entry], manifest: Text) -> Iterator[RevseqError]:
@@ -241,15 +302,15 @@ def _conflicts(entries: list[Entry], manifest: Text) -> Iterator[RevseqError]:
     for entry in entries:
         output, above = entry.options["output"], os.path.dirname(entry.output)  # noqa: PTH120 - a string
         if _is_at(entry.output, manifest.identity):
-            yield FormatError(f"line {entry.line}: its output {output} is the manifest itself", "another name")
+            yield FormatError(f"{entry.place}: its output {output} is the manifest itself", "another name")
         for other in (writers.of(entry.output), writers.of(above)):
             if other not in (None, entry):
-                found = f"line {entry.line}: its output {output} is that of line {other.line}"
+                found = f"{entry.place}: its output {output} is that of {other.place}"
                 yield FormatError(found, "an output of its own for every job")
                 break
     for entry in entries:
         for name, path in entry.inputs.items():
-            if error := writers.refusal(f"its {name} {entry.options[name]}", path, entry.line):
+            if error := writers.refusal(f"its {name} {entry.options[name]}", path, entry):
                 yield error
 
 

@@ -314,8 +314,7 @@ class Console:
 
     def library_notes(self) -> None:
         """Print notes on environment variables that were ignored, if HDF5 was loaded."""
-        library = sys.modules.get("revseq_cli.formats.hdf5.library")
-        for text in library.notes if library else ():
+        for text in notes_of_libraries():
             self.note(text)
 
     def dashboard(self, arrangement: Arrangement) -> None:
@@ -343,6 +342,12 @@ class Console:
     def paints_errors(self) -> bool:
         """The same of standard error."""
         return colored(self.color, sys.stderr)
+
+
+def notes_of_libraries() -> tuple[str, ...]:
+    """Notes on environment variables that were ignored, if HDF5 was loaded."""
+    library = sys.modules.get("revseq_cli.formats.hdf5.library")
+    return tuple(library.notes) if library else ()
 
 
 def take_resources(parameters: dict[str, Any]) -> Resources:

@@ -28,6 +28,7 @@ _ANY = getattr(os, "O_CLOEXEC", 0)
 READ = os.O_RDONLY | _ANY | os.O_NONBLOCK
 WRITE = os.O_WRONLY | _ANY | os.O_NOFOLLOW
 UPDATE = os.O_RDWR | _ANY | os.O_NOFOLLOW
+APPEND = WRITE | os.O_APPEND
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | _ANY
 DIRECT = getattr(os, "O_DIRECT", 0)  # with WRITE, past the page cache; 0 where there is no such way
 # File systems let one thread at a time write into a file, and the others wait in a loop that keeps a core busy: 1 GiB
@@ -148,6 +149,23 @@ def flush(fd: int) -> None:
         else:
             return
     os.fsync(fd)
+
+
+def lock(fd: int) -> bool:
+    """Lock an open file for this process and those that it forks; False while another has it locked.
+
+    It ends with the last of these processes. Where the file system has no locks, there is none.
+    """
+    import fcntl  # few commands need it
+
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as e:
+        if e.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+            raise
+    return True
 
 
 def flush_folder(path: str) -> None:

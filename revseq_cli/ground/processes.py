@@ -40,26 +40,47 @@ def starting() -> Iterator[None]:
 
 
 class Line:
-    """The worker's end of its connection to the parent. A message is any object that pickles."""
+    """The worker's end of its connection to the parent. A message is any object that pickles.
+
+    `come` has the messages that have come and that nobody has received yet, as bytes.
+    """
 
     def __init__(self, end: socket.socket) -> None:
-        self._end, self._lock = end, _thread.allocate_lock()
+        self._end, self._sending, self._reading = end, _thread.allocate_lock(), _thread.allocate_lock()
+        self.come: deque[bytearray] = deque()
+        self._closed = False
 
     def receive(self) -> Any:  # noqa: ANN401 - any object
-        """Wait for the next message; EOFError when the parent is gone."""
-        (length,) = _LENGTH.unpack(self._bytes(_LENGTH.size))
-        return pickle.loads(self._bytes(length))  # noqa: S301 - from our own process
+        """Wait for the next message; EOFError when the parent is gone, and Stopped after a signal."""
+        while not self.come:
+            if self.is_closed() and not self.come:
+                raise EOFError
+            self.wait()
+        return pickle.loads(self.come.popleft())  # noqa: S301 - from our own process
+
+    def wait(self) -> None:
+        """Wait until a message may have come, but at most `stopping.PATIENCE`; Stopped after a signal."""
+        stopping.check()
+        if not self.come:
+            select.select([self._end], [], [], stopping.PATIENCE)
 
     def send(self, message: object) -> None:
         """Send a message; OSError when the parent is gone."""
         parts = _framed(message)
-        with self._lock:  # several threads may send
+        with self._sending:  # several threads may send
             for part in parts:
                 self._end.sendall(part)
 
     def is_closed(self) -> bool:
-        """Whether the parent has closed its end; for a worker that expects no message any more."""
-        return bool(select.select([self._end], [], [], 0)[0])
+        """Whether the parent has closed its end; messages that have come before are in `come` then."""
+        with self._reading:
+            while not self._closed and select.select([self._end], [], [], 0)[0]:
+                try:
+                    (length,) = _LENGTH.unpack(self._bytes(_LENGTH.size))
+                    self.come.append(self._bytes(length))
+                except (EOFError, OSError):
+                    self._closed = True
+        return self._closed
 
     def _bytes(self, count: int) -> bytearray:
         data = bytearray(count)

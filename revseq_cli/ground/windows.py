@@ -28,9 +28,11 @@ assert sys.platform == "win32"  # noqa: S101 - type checkers pass over the rest 
 # Files
 
 READ, WRITE, UPDATE = 0x80000000, 0x40000000, 0xC0000000  # how to open a file: GENERIC_READ, GENERIC_WRITE, both
+APPEND = 0x100004  # FILE_APPEND_DATA and SYNCHRONIZE: every write goes to the end
 DIRECT = 0  # no way past the page cache
 one_writer = contextlib.nullcontext()  # writers need not wait for each other
 MAKE_FOLDER = "mkdir"  # the command, for hints
+_LOCKED = 1 << 62  # the offset of the byte that is locked: far behind all that is read or written
 _ACCESS_DENIED, _SHARING_VIOLATION, _LOCK_VIOLATION, _DELETE_PENDING = 5, 32, 33, 303  # numbers of errors
 
 
@@ -83,6 +85,20 @@ def reserve(fd: int, size: int) -> None:
 def flush(fd: int) -> None:
     """Return when the file is on the disk."""
     os.fsync(fd)
+
+
+def lock(fd: int) -> bool:
+    """Lock an open file for this process; False while another has it locked."""
+    import msvcrt
+
+    os.lseek(fd, _LOCKED, os.SEEK_SET)
+    try:
+        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+    except OSError as e:
+        if e.errno not in (errno.EACCES, errno.EDEADLK):
+            raise
+        return False
+    return True
 
 
 def flush_folder(path: str) -> None:

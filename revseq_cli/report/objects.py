@@ -12,6 +12,7 @@ from revseq_cli.report.results import (
     Check,
     Comparison,
     Described,
+    FileSystem,
     Outcome,
     comparison_of,
     difference_of,
@@ -188,12 +189,25 @@ def pages(reports: dict[str, Report | RevseqError], level: FeatureLevel) -> str:
 
 
 def outcome(outcome: Outcome) -> str:
-    """The report of `batch` on one job; with a digest only if it was asked for."""
-    line, output, error, size, verified, notes, clamped, sha256 = outcome
+    """The report of `batch` on one job; with a digest only if it was asked for, and with a plan for `--dry-run`."""
+    line, output, error, size, verified, notes, clamped, sha256, skipped, plan = outcome
     result = {"line": line, "output": output, "ok": error is None, "error": message(error) if error else None}
-    digest = {"sha256": sha256} if sha256 else {}
-    done = {"bytes": size, "verified": verified, "clamped": clamped, "notes": [*map(spelled, notes)]}
-    return _as_json({**result, **done, **digest})
+    more: dict[str, Any] = {"sha256": sha256} if sha256 else {}
+    more |= {"plan": {"read_bytes": plan.read, "write_bytes": plan.written}} if plan else {}
+    done = {
+        "skipped": skipped,
+        "bytes": size,
+        "verified": verified,
+        "clamped": clamped,
+        "notes": [*map(spelled, notes)],
+    }
+    return _as_json({**result, **done, **more})
+
+
+def file_systems(found: Sequence[FileSystem]) -> str:
+    """The last line of `batch --dry-run`."""
+    names = ("path", "needed_bytes", "free_bytes")
+    return _as_json({"file_systems": [dict(zip(names, each, strict=True)) for each in found]})
 
 
 def levels(levels: Sequence[FeatureLevel]) -> str:

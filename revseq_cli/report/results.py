@@ -85,8 +85,18 @@ class Described(NamedTuple):
         ]
 
 
+class Planned(NamedTuple):
+    """What a job of a batch would read and write, in bytes."""
+
+    read: int
+    written: int
+
+
 class Outcome(NamedTuple):
-    """The result of a job of a batch: `line` is its line in the manifest, `error` is None if its output is written."""
+    """The result of a job of a batch: `line` is its line in the manifest, `error` is None if its output is written.
+
+    With `skipped`, an earlier batch has written it. With a `plan`, it was only planned.
+    """
 
     line: int
     output: str
@@ -96,6 +106,16 @@ class Outcome(NamedTuple):
     notes: Sequence[str | Words] = ()
     clamped: int = 0
     sha256: str | None = None
+    skipped: bool = False
+    plan: Planned | None = None
+
+
+class FileSystem(NamedTuple):
+    """What the outputs of a batch need on a file system, and what is free there, in bytes."""
+
+    path: str
+    needed: int
+    free: int
 
 
 class Comparison(NamedTuple):

@@ -13,6 +13,7 @@ from revseq_cli.ground.tensors import braced
 from revseq_cli.report import colors, layout, listing, view
 from revseq_cli.report.results import (
     Comparison,
+    FileSystem,
     Outcome,
     comparison_of,
     difference_of,
@@ -185,16 +186,42 @@ def print_pages(reports: dict[str, Report | RevseqError], *, color: bool) -> Non
         console.print(Text(f"{examples}, {wrong} wrong{others}"))
 
 
-def print_batch(outcomes: Sequence[Outcome], jobs: int, seconds: float, *, color: bool) -> None:
+def print_batch(outcomes: Sequence[Outcome], jobs: int, seconds: float, *, resumed: bool, color: bool) -> None:
     """Print how many of all jobs are done, failed or not begun, with their bytes and seconds."""
+    failed = sum(outcome.error is not None for outcome in outcomes)
+    skipped = sum(outcome.skipped for outcome in outcomes)
+    cells = {"jobs": jobs, "done": len(outcomes) - failed - skipped}
+    cells |= {"done before": skipped} if resumed else {}
+    cells |= {"failed": failed, "not begun": jobs - len(outcomes)}
+    cells["bytes"] = sum(outcome.bytes for outcome in outcomes if not outcome.skipped)
+    _print_counts(
+        {**{key: f"{count:,}" for key, count in cells.items()}, "seconds": f"{seconds:.2f}"}, failed, color=color
+    )
+
+
+def print_plans(outcomes: Sequence[Outcome], file_systems: Sequence[FileSystem], *, resumed: bool, color: bool) -> None:
+    """Print what a batch would do: its jobs and their bytes, and what it needs on each file system."""
+    failed = sum(outcome.error is not None for outcome in outcomes)
+    plans = [outcome.plan for outcome in outcomes if outcome.plan]
+    cells = {"jobs": len(outcomes), "to do": len(plans)}
+    cells |= {"done before": sum(outcome.skipped for outcome in outcomes)} if resumed else {}
+    cells |= {"wrong": failed, "bytes to read": sum(plan.read for plan in plans)}
+    cells["bytes to write"] = sum(plan.written for plan in plans)
+    _print_counts({key: f"{count:,}" for key, count in cells.items()}, failed, color=color)
+    for each in file_systems:
+        layout.console(color=color).print(
+            printable(f"{each.path}: {each.needed:,} bytes needed, {each.free:,} bytes free"), soft_wrap=True
+        )
+
+
+def _print_counts(cells: dict[str, str], failed: int, *, color: bool) -> None:
+    """Print a row of counts; that of failed jobs stands out."""
     from rich.table import Column, Table
 
-    failed = sum(outcome.error is not None for outcome in outcomes)
-    cells = {"jobs": jobs, "done": len(outcomes) - failed, "failed": failed, "not begun": jobs - len(outcomes)}
-    cells["bytes"] = sum(outcome.bytes for outcome in outcomes)
-    table = Table(*(Column(title, justify="right") for title in (*cells, "seconds")))
-    table.columns[2].style = colors.style(colors.RED) if failed else ""
-    table.add_row(*(f"{count:,}" for count in cells.values()), f"{seconds:.2f}")
+    table = Table(*(Column(title, justify="right") for title in cells))
+    for column in table.columns:
+        column.style = colors.style(colors.RED) if failed and column.header in ("failed", "wrong") else ""
+    table.add_row(*cells.values())
     layout.console(color=color).print(table)
 
 

@@ -1,0 +1,291 @@
+"""The journal of a batch: what is done, so that an interrupted batch can go on.
+
+It is a text file of lines that are only ever appended, each with a checksum, so that a crash at any moment leaves a
+readable one: a line that was not written whole is left out, and no line before it is touched. To write it anew for each
+of 10,000 jobs would cost more than the jobs.
+
+A job has two lines. The first is on the disk before the output gets its name: it says that the file of that inode is
+ours. The second says that the job is done: from which options, from which files in which state, and the state of the
+output. A job counts as done only if all of that is as it was. The state of a file is its inode, its size and two times;
+the second of them is the system's own, which no program can put back.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import hashlib
+import json
+import os
+import time
+import zlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from revseq_cli.formats.references import Reference
+from revseq_cli.formats.storage import positioned
+from revseq_cli.formats.storage.newfile import NewFile
+from revseq_cli.formats.storage.together import Together
+from revseq_cli.ground import stopping, system
+from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError
+
+if TYPE_CHECKING:
+    from revseq_cli.commands.manifest import Entry
+    from revseq_cli.passes.assembly import Job
+    from revseq_cli.report.results import Outcome
+
+SUFFIX = ".revseq-journal"
+_VERSION = 1
+# What changes how a job is done, and not what it writes; `verify` and `sha256` are held against what was done.
+_MEANS = {"engine", "cores", "memory", "scheduler", "scheduler_file", "overwrite", "verify", "sha256"}
+_NAMES = {"input", "lengths", "output"}
+_LONGEST_WAIT = 5.0  # seconds for the workers of a batch that was killed: they notice that within a tenth of one
+# A file that changes twice within one tick of the system's clock has the same times after both changes. So the state of
+# a file that changed just before it was read is not noted, and its job is done again.
+_TICK, _COARSE_TICK = 50_000_000, 2_000_000_000  # ns; the second for file systems that keep whole seconds
+
+# The state of a file as numbers, of a folder as a digest; None for one that cannot be told.
+State = list[int] | str | None
+
+
+def state_of(path: str) -> State:
+    """The state of a file, or of a folder with all that is in it; None where it cannot be told."""
+    try:
+        if os.path.isdir(path):  # noqa: PTH112 - any text
+            from revseq_cli.formats.zarr import source
+
+            return source.state(path, path).digest
+        with positioned.opened(path) as fd:
+            return _numbers(positioned.identity(fd))
+    except (RevseqError, OSError):
+        return None
+
+
+def states_read(entry: Entry, job: Job, began: int) -> dict[str, State]:
+    """The state of each file that a job reads, as it was when it was opened; `began` is the time in ns before that.
+
+    `Job.recheck` notices what changes from then on.
+    """
+    found: dict[str, State] = {}
+    for name, source in (("input", job.values), ("lengths", job.lengths)):
+        given = entry.inputs.get(name, "")
+        if os.path.isdir(given):  # noqa: PTH112 - any text
+            folder = system.real_path(os.path.dirname(source.path))  # noqa: PTH120
+            found[folder] = state_of(folder)
+            continue
+        named = {given: source.described or source.identity}  # a model may name other files, and describes them
+        if source.described:
+            named[system.real_path(source.path)] = source.identity
+        found |= {path: _settled(each, began) for path, each in named.items() if path}
+    return found
+
+
+def _settled(identity: positioned.Identity | None, began: int) -> State:
+    """The state, or None where the file changed so short a time before that its next change might not show."""
+    if identity is None:
+        return None
+    whole_seconds = not (identity.changed % 10**9 or identity.touched % 10**9)
+    if abs(began - identity.touched) < (_COARSE_TICK if whole_seconds else _TICK):
+        return None
+    return _numbers(identity)
+
+
+def _numbers(identity: positioned.Identity) -> list[int]:
+    return [identity.inode, identity.size, identity.changed, identity.touched]
+
+
+def _digest(entry: Entry) -> str:
+    """What a job writes, in short: its options, without the means, and the real paths of its files."""
+    options: dict[str, Any] = {key: value for key, value in entry.options.items() if key not in _MEANS | _NAMES}
+    for name in _NAMES & entry.options.keys():
+        reference = Reference.input(entry.options[name])
+        path = entry.output if name == "output" else entry.inputs.get(name)
+        options[name] = [path, reference.key, reference.inline]
+    return hashlib.sha256(json.dumps(options, default=str, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    """A line with its checksum. It begins with the line break: what stands before may have been written in part."""
+    text = json.dumps(record).encode()
+    return b"\n%08x %b" % (zlib.crc32(text), text)
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    """The record of a line; None if the line is not whole."""
+    checksum, _, text = line.partition(b" ")
+    try:
+        if int(checksum, 16) != zlib.crc32(text):
+            return None
+        record = json.loads(text)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
+
+
+class Writer:
+    """Notes what is done, in any process; several may write at once."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._fd, self._lock = path, -1, _thread.allocate_lock()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Another process opens the file itself."""
+        return type(self), (self._path,)
+
+    def begin(self, entry: Entry, temporary: str) -> None:
+        """Note that the temporary file gets the name of the job's output; on the disk when this returns."""
+        self._append({"output": entry.output, "inode": os.stat(temporary).st_ino})  # noqa: PTH116 - a string
+        try:
+            system.flush(self._fd)
+        except OSError as e:
+            raise positioned.failed(self._path, "write", e) from None
+
+    def note(self, entry: Entry, read: dict[str, State], outcome: Outcome) -> Outcome:
+        """Note that a job is done; the outcome, with a note if that cannot be written."""
+        told: dict[str, Any] = {"bytes": outcome.bytes, "verified": outcome.verified, "clamped": outcome.clamped}
+        told |= {"sha256": outcome.sha256} if outcome.sha256 else {}
+        record = {"output": entry.output, "job": _digest(entry), "inputs": sorted(read.items()), "told": told}
+        try:
+            self._append(record | {"state": state_of(entry.output)})
+        except TensorIOError as e:
+            note = f"{outcome.output} is written, but the journal does not say so: {e.where}: {e.found}"
+            return outcome._replace(notes=(*outcome.notes, note))
+        return outcome
+
+    def _append(self, record: dict[str, Any]) -> None:
+        line = _line(record)
+        try:
+            with self._lock:
+                if self._fd < 0:
+                    self._fd = system.open_file(self._path, system.APPEND)
+                written = os.write(self._fd, line)
+        except OSError as e:
+            raise positioned.failed(self._path, "write", e) from None
+        if written < len(line):
+            raise TensorIOError("cannot write: the line was written in part", hint="free some space", where=self._path)
+
+
+class InUseError(TensorIOError):
+    """The journal of a batch that runs."""
+
+
+class Found(NamedTuple):
+    """What the journal says of a job: `told` is what was reported of it, if it is done and all is as it was."""
+
+    is_ours: bool
+    told: dict[str, Any] | None
+
+
+class Journal:
+    """The journal of a batch, open and locked; or, to look only, neither."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._fd = -1
+        self._done: dict[str, dict[str, Any]] = {}  # the last record of each output
+        self._begun: dict[str, set[int]] = {}  # the inodes of files that got its name, or were about to
+        self._states: dict[str, State] = {}  # of inputs, which many jobs may share
+        self.damaged = 0  # lines
+
+    @classmethod
+    def opened(cls, path: str) -> Journal:
+        """The journal at that path, which is made if there is none; TensorIOError while another batch has it."""
+        journal = cls(path)
+        while not journal._lock():
+            pass
+        journal.read()
+        return journal
+
+    def _lock(self) -> bool:
+        """Open and lock the file; False if it must be tried again, since another batch made or removed it meanwhile."""
+        deadline = time.monotonic() + _LONGEST_WAIT
+        try:
+            fd = positioned.patiently(lambda: system.open_file(self.path, system.UPDATE))
+        except FileNotFoundError:
+            self._create()
+            return False
+        except OSError as e:
+            raise positioned.failed(self.path, "open", e) from None
+        try:
+            while not system.lock(fd):
+                if time.monotonic() > deadline:
+                    found, wanted = "is in use: another batch works on this manifest", "one at a time"
+                    raise InUseError(found, wanted, "wait until it has ended", self.path)
+                stopping.check()
+                time.sleep(stopping.PATIENCE)
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(fd), os.stat(self.path)):  # noqa: PTH116 - a string
+                    self._fd, fd = fd, -1
+                    return True
+        finally:
+            if fd >= 0:
+                os.close(fd)
+        return False
+
+    def _create(self) -> None:
+        file = NewFile(self.path, overwrite=False)
+        try:
+            with Together(file):
+                file.write(_line({"revseq-journal": _VERSION})[1:])
+        except TensorIOError:
+            if not os.path.exists(self.path):  # noqa: PTH110 - else another batch was faster
+                raise
+
+    def read(self) -> None:
+        """Read all lines; FormatError if it is the journal of another version, or none."""
+        try:
+            with positioned.opened(self.path) as fd:
+                data = positioned.read_some(fd, positioned.identity(fd).size, 0, self.path)
+        except TensorIOError:
+            if not os.path.exists(self.path):  # noqa: PTH110 - nothing is done yet
+                return
+            raise
+        first, *lines = data.split(b"\n")
+        version = (_record(first) or {}).get("revseq-journal")
+        if version != _VERSION:
+            found = f"is a journal of version {version}" if version else "is no journal of revseq"
+            hint = f"give it another name: {system.quoted(self.path)}"
+            raise FormatError(found, f"one of version {_VERSION}, or no such file", hint, self.path)
+        for line in filter(None, lines):
+            record = _record(line)
+            if record is None or "output" not in record:
+                self.damaged += 1
+            elif "job" in record:
+                self._done[record["output"]] = record
+            else:
+                self._begun.setdefault(record["output"], set()).add(record["inode"])
+
+    @property
+    def outputs(self) -> set[str]:
+        """The outputs that it is about."""
+        return {*self._done, *self._begun}
+
+    def of(self, entry: Entry) -> Found:
+        """What it says of a job."""
+        record, state = self._done.get(entry.output), state_of(entry.output)
+        if not record:
+            return Found(isinstance(state, list) and state[0] in self._begun.get(entry.output, ()), None)
+        told, options = record["told"], entry.options
+        good = (
+            record["job"] == _digest(entry)
+            and told["verified"] >= options["verify"]
+            and bool(told.get("sha256")) >= options["sha256"]
+            and state is not None
+            and record["state"] == state
+            and all(state is not None and state == self._state(path) for path, state in record["inputs"])
+        )
+        return Found(True, told if good else None)
+
+    def _state(self, path: str) -> State:
+        if path not in self._states:
+            self._states[path] = state_of(path)
+        return self._states[path]
+
+    def remove(self) -> None:
+        """Remove it, since there is nothing left to do."""
+        with contextlib.suppress(OSError):  # then it stays, and harms nothing
+            os.unlink(self.path)  # noqa: PTH108 - a string
+
+    def close(self) -> None:
+        """Let other batches have it."""
+        if self._fd >= 0:
+            os.close(self._fd)

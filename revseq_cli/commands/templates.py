@@ -1,0 +1,92 @@
+"""`batch --each`: a job for each file that matches a pattern, with names that are made from the file's."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import string
+from pathlib import Path
+
+from revseq_cli.formats.documents import Text
+from revseq_cli.formats.zarr import metadata
+from revseq_cli.ground import system
+from revseq_cli.ground.errors import UsageError, listed
+
+# What stands in braces, and what becomes of it for data/a/x.npy and the pattern data/**/*.npy.
+PLACEHOLDERS = {
+    "path": "the whole path: data/a/x.npy",
+    "parent": "its folder: data/a",
+    "name": "the name: x.npy",
+    "stem": "the name without its suffix: x",
+    "suffix": "the suffix: .npy",
+    "sub": "the folders that ** or another wildcard matched: a",
+}
+_WILDCARDS = "*?["
+
+
+def jobs(pattern: str, templates: dict[str, str]) -> Text:
+    """A manifest in JSON lines: a job for each file that matches, in the order of the names.
+
+    `pattern` may end with ::key. `templates` has the names with placeholders of a job's other files, by their columns.
+    """
+    pieces = {column: _pieces(template, f"--{column}") for column, template in templates.items()}
+    path, key = _split(pattern)
+    rows = []
+    for found in _matches(path):
+        values = _values(found, path)
+        row = {"input": _input(found) + key}
+        row |= {
+            column: "".join(text + values.get(name, "") for text, name in parts) for column, parts in pieces.items()
+        }
+        rows.append(json.dumps(row))
+    if not rows:
+        raise UsageError("no file matches", "a pattern such as 'data/*.npy'", where=f"--each {system.quoted(pattern)}")
+    return Text(f"--each {system.quoted(pattern)}", "\n".join(rows))
+
+
+def _split(pattern: str) -> tuple[str, str]:
+    """The pattern of the files, and what stands behind it from :: on."""
+    path, separator, key = pattern.partition("::")
+    return path, separator + key
+
+
+def _matches(pattern: str) -> list[str]:
+    """The files that match, and the folders that are Zarr stores, in the order of their names."""
+    if not pattern:
+        raise UsageError("--each is empty", "a pattern such as 'data/*.npy'", "is a variable unset?")
+    found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 - as it was typed
+    return [each for each in found if not os.path.isdir(each) or _is_store(each)]  # noqa: PTH112
+
+
+def _is_store(path: str) -> bool:
+    return metadata.is_store(Path(path))
+
+
+def _values(path: str, pattern: str) -> dict[str, str]:
+    """What each placeholder becomes for a file that matches the pattern."""
+    parent, name = os.path.split(path.rstrip(os.sep))
+    stem, suffix = os.path.splitext(name)  # noqa: PTH122 - a string
+    fixed = os.path.dirname(pattern[: min([pattern.find(each) for each in _WILDCARDS if each in pattern], default=0)])  # noqa: PTH120
+    sub = os.path.relpath(parent or os.curdir, fixed or os.curdir)
+    values = {"path": path, "parent": parent or os.curdir, "name": name, "stem": stem, "suffix": suffix, "sub": sub}
+    return {placeholder: values[placeholder] for placeholder in PLACEHOLDERS}
+
+
+def _input(path: str) -> str:
+    """The path as an input: a name that looks like a typed tensor, or like standard input, is one of this folder."""
+    return os.path.join(os.curdir, path) if path.lstrip().startswith("[") or path == "-" else path  # noqa: PTH118
+
+
+def _pieces(template: str, option: str) -> list[tuple[str, str]]:
+    """The template as texts, each with the placeholder behind it or nothing; UsageError for a wrong one."""
+    wanted = f"one of {listed('{' + each + '}' for each in PLACEHOLDERS)}; a brace itself is {{{{ or }}}}"
+    try:
+        parts = list(string.Formatter().parse(template))
+    except ValueError as e:
+        raise UsageError(f"{option} {template}: {e}", wanted) from None
+    for _, name, spec, conversion in parts:
+        if name is not None and (name not in PLACEHOLDERS or spec or conversion):
+            whole = name + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "")
+            raise UsageError(f"{option} {template}: {{{whole}}} is no placeholder", wanted)
+    return [(text, name or "") for text, name, _, _ in parts]
