@@ -133,6 +133,19 @@ def revseq(tmp_path, forked, tmp_path_factory):
 
 
 @pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 1 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "t", folder], capture_output=True, check=False
+    ).returncode:
+        pytest.skip("mounting a small file system needs the superuser")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+@pytest.fixture
 def held(tmp_path_factory):
     """Start the usual job, and return while it writes, with what lets it go on; see tests/held/sitecustomize.py."""
     started = []

@@ -28,8 +28,8 @@ EXIT = {
     },
     "diff": {0: "the tensors are equal", 1: "the tensors differ", 2: "an error stopped the work"},
     "batch": {
-        0: "all jobs are done",
-        1: "a job failed; the others are done",
+        0: "all jobs are done or, with --dry-run, can be done",
+        1: "a job failed; the others are done; with --dry-run, a job or a disk refuses",
         2: "MANIFEST is wrong and no job was started, or the report could not be printed",
     },
     "show": {
@@ -66,6 +66,7 @@ FILES = {
     "diff": TENSORS | {"*.svg": "Pictures."},
     "batch": {
         "*.jsonl, *.json, *.csv": "Manifests. The suffix is the format.",
+        "MANIFEST.revseq-journal": "What is done, for --resume: two lines for each job, with checksums. It is locked while a batch works. When all jobs are done it is removed, but with --resume it stays. Who deletes it begins anew.",
         ".revseq-*.tmp": "A killed batch may leave these temporary files beside its outputs. Delete them.",
     },
     "export": {
@@ -185,9 +186,12 @@ JSON = {
         "notes": _NOTES,
     },
     "batch": _SCHEMA | {
-        "line": "the line of the job in the manifest; each job prints one object in one line",
+        "line": "the line of the job in the manifest, or with --each its number; each job prints one object in one line",
         "ok": "whether the job is done",
         "error": "the message, or null",
+        "skipped": "whether it was done before, with --resume",
+        "plan": "read_bytes and write_bytes of its tensors, with --dry-run",
+        "file_systems": "a list, in the last line with --dry-run: path, needed_bytes and free_bytes",
     } | _REVERSED,
 }  # fmt: skip
 

@@ -289,6 +289,125 @@ def test_the_parser_knows_no_option_of_its_own():
     assert (entry.line, entry.options) == (2, {"input": "A", "output": "B"})
 
 
+# manifests as pandas writes them
+
+
+def test_manifests_of_pandas(revseq, files):
+    """Numbers of a column with gaps are floats there, and what is not given is empty or null."""
+    pandas = pytest.importorskip("pandas")
+    rows = [JOB | {"output": f"y{i}.npy", "batch_axis": 0 if i == 2 else None} for i in range(3)]
+    rows[2]["lengths"] = "[2, 4, 3]"
+    frame = pandas.DataFrame(rows)
+    frame["overwrite"] = True
+    frame.to_csv(files / "m.csv", index=False)
+    assert ",0.0," in (files / "m.csv").read_text()
+    frame.to_json(files / "m.jsonl", orient="records", lines=True)
+    assert '"batch_axis":0.0' in (files / "m.jsonl").read_text()
+    for name in ("m.csv", "m.jsonl"):
+        revseq("batch", name).ok()
+        for i in range(3):
+            assert oracle.same_bits(np.load(files / f"y{i}.npy"), EXPECTED)
+            (files / f"y{i}.npy").unlink()
+
+
+def test_what_pandas_writes_by_default_is_refused_with_what_to_type(revseq, files):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([JOB])
+    index, lines = "to_csv(..., index=False)", 'to_json(..., orient="records", lines=True)'
+    frame.to_csv(files / "m.csv")
+    revseq("batch", "m.csv").refused("line 1: unknown column ''", index)
+    pandas.read_csv(files / "m.csv").to_csv(files / "m.csv", index=False)
+    revseq("batch", "m.csv").refused("line 1: unknown column 'Unnamed: 0'", index)
+    frame.reset_index().to_csv(files / "m.csv", index=False)
+    revseq("batch", "m.csv").refused("line 1: unknown column 'index'", index)
+    for name in ("m.json", "m"):
+        frame.to_json(files / name, orient="records")
+        revseq("batch", name).refused("line 1: is not a JSON object, but a list", lines)
+        frame.to_json(files / name, orient="records", indent=2)
+        revseq("batch", name).refused("line 1: is not JSON", lines)
+        frame.to_json(files / name)
+        revseq("batch", name).refused("line 1: input is an object", lines)
+
+
+# a job for each file
+
+
+@pytest.fixture
+def folders(files):
+    """Inputs and lengths in folders, of which one is deeper."""
+    for name in ("data", "data/a", "data/a/b", "lens", "out", "out/a", "out/a/b"):
+        (files / name).mkdir()
+    for name in ("data/x", "data/a/y", "data/a/b/z.1"):
+        shutil.copy(files / "x.npy", files / f"{name}.npy")
+    for name in ("x", "y", "z.1"):
+        shutil.copy(files / "n.npy", files / "lens" / f"{name}.npy")
+    return files
+
+
+@pytest.mark.parametrize(
+    ("pattern", "output", "expected"),
+    [
+        ("data/*.npy", "out/{stem}.npy", ["out/x.npy"]),
+        ("data/**/*.npy", "out/{name}", ["out/y.npy", "out/x.npy", "out/z.1.npy"]),
+        ("data/**/*.npy", "out/{sub}/{stem}.h5", ["out/a/b/z.1.h5", "out/a/y.h5", "out/x.h5"]),
+        ("data/*/?.npy", "{parent}/{stem}-r{suffix}", ["data/a/y-r.npy"]),
+        ("data/[xyz].npy", "{path}.json", ["data/x.npy.json"]),
+        ("data/a/**/*.npy", "out/{{{stem}}}.npy", ["out/{y}.npy", "out/{z.1}.npy"]),
+        ("{root}/data/x.npy", "out/{sub}/{stem}.npy", ["out/x.npy"]),
+        ("x.npy", "out/{parent}-{stem}-{sub}.npy", ["out/.-x-..npy"]),
+    ],
+)  # fmt: skip
+def test_a_job_for_each_file(revseq, folders, pattern, output, expected):
+    pattern = pattern.replace("{root}", str(folders))
+    done = revseq("batch", "--each", pattern, "--lengths", "lens/{stem}.npy", "-o", output, "--axis", "1", "--json")
+    reports = [json.loads(line) for line in done.ok().out.splitlines()]
+    assert sorted(os.path.normpath(each["output"]) for each in reports) == sorted(expected)
+    assert [each["line"] for each in reports] == [*range(1, len(expected) + 1)]
+    for name in expected:
+        assert (folders / name).exists()
+        if name.endswith(".npy"):
+            assert oracle.same_bits(np.load(folders / name), EXPECTED)
+
+
+def test_each_with_names_inside_files_and_names_that_look_like_tensors(revseq, files):
+    with h5py.File(files / "a.h5", "w") as file:
+        file["x"], file["other"] = INPUT, INPUT
+    revseq("batch", "--each", "*.h5::/x", "--lengths", "n.npy", "-o", "y-{stem}.npy", "--axis", "1").ok()
+    assert oracle.same_bits(np.load(files / "y-a.npy"), EXPECTED)
+    (files / "x.npy").rename(files / "[1].npy")
+    revseq("batch", "--each", "*].npy", "--lengths", "n.npy", "-o", "y{stem}.npy", "--axis", "1").ok()
+    assert oracle.same_bits(np.load(files / "y[1].npy"), EXPECTED)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--each", "data/*.nix", "-o", "y.npy"], ["--each 'data/*.nix': no file matches"]),
+        (["--each", "data", "-o", "y.npy"], ["--each data: no file matches"]),
+        (["--each", "", "-o", "y.npy"], ["--each is empty", "is a variable unset?"]),
+        (["--each", "*.npy"], ["--each lacks an output", "Hint: add -o 'out/{stem}.npy'"]),
+        (["--each", "data/**/*.npy", "-o", "out/y.npy"], ["job 2: its output out/y.npy is that of job 1"]),
+        (["--each", "data/x.npy", "-o", "{path}"], ["job 1: its input data/x.npy is its output, too"]),
+        (["--each", "*.npy", "-o", "{stm}.npy"], ["{stm} is no placeholder", "{path}, {parent}, {name}, {stem}, {suffix}, {sub}"]),
+        (["--each", "*.npy", "-o", "{}.npy"], ["{} is no placeholder"]),
+        (["--each", "*.npy", "-o", "{stem:3}.npy"], ["{stem:3} is no placeholder"]),
+        (["--each", "*.npy", "-o", "{stem!r}.npy"], ["{stem!r} is no placeholder"]),
+        (["--each", "*.npy", "-o", "{stem.npy"], ["expected '}'", "a brace itself is {{ or }}"]),
+        (["--each", "*.npy", "-o", "y}.npy"], ["--output y}.npy: "]),
+        (["--each", "*.npy", "--lengths", "{n}", "-o", "y.npy"], ["--lengths {n}: {n} is no placeholder"]),
+        (["--each", "x.npy", "n.npy", "-o", "{stem}-r.npy"], ["quote the pattern"]),
+        (["m.csv", "-o", "y.npy"], ["--output goes with --each", "Hint: leave out --output"]),
+        (["m.csv", "--lengths", "y.npy"], ["--lengths goes with --each"]),
+        ([], ["no manifest is given", "one MANIFEST, or --each"]),
+        (["m.csv", "m2.csv"], ["2 manifests are given", "one after another"]),
+    ],
+)  # fmt: skip
+def test_what_each_refuses(revseq, folders, args, words):
+    before = set(folders.rglob("*"))
+    revseq("batch", *args, "--axis", "1").refused(*words)
+    assert set(folders.rglob("*")) == before
+
+
 # jobs that fail
 
 

@@ -160,19 +160,6 @@ def test_h40_a_full_disk_under_hdf5(run, files, options):
         assert names(files) == {"x.npy", "n.npy", "y.h5"}
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 1 MiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    if subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "t", folder], capture_output=True, check=False
-    ).returncode:
-        pytest.skip("mounting a small file system needs the superuser")
-    yield folder
-    subprocess.run(["umount", folder], check=True)
-
-
 @pytest.mark.needs("mounts")
 def test_h38_a_read_only_file_system(small_disk, files, run):
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)

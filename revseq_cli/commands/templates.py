@@ -67,7 +67,8 @@ def _values(path: str, pattern: str) -> dict[str, str]:
     """What each placeholder becomes for a file that matches the pattern."""
     parent, name = os.path.split(path.rstrip(os.sep))
     stem, suffix = os.path.splitext(name)  # noqa: PTH122 - a string
-    fixed = os.path.dirname(pattern[: min([pattern.find(each) for each in _WILDCARDS if each in pattern], default=0)])  # noqa: PTH120
+    first = min((i for i, character in enumerate(pattern) if character in _WILDCARDS), default=len(pattern))
+    fixed = os.path.dirname(pattern[:first])  # noqa: PTH120 - a string
     sub = os.path.relpath(parent or os.curdir, fixed or os.curdir)
     values = {"path": path, "parent": parent or os.curdir, "name": name, "stem": stem, "suffix": suffix, "sub": sub}
     return {placeholder: values[placeholder] for placeholder in PLACEHOLDERS}

@@ -1,0 +1,433 @@
+"""Interrupted batches: the journal, --resume, --dry-run and --failed."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import oracle
+import pytest
+from conftest import COMMAND
+from processes import gone, until
+
+from revseq_cli.commands import disks, journal
+from revseq_cli.report.results import Outcome, Planned
+
+INPUT = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
+LENGTHS = np.array([[2], [4], [3]], np.uint32)
+EXPECTED = oracle.reverse(INPUT, LENGTHS, 1)
+JOURNAL = "m.jsonl.revseq-journal"
+
+
+@pytest.fixture
+def batch(files, revseq):
+    """Runs a manifest of `count` jobs, whose inputs are old enough to be told apart from their next change."""
+
+    def run(*args, count=4, status=0, **job):
+        row = {"input": "x.npy", "lengths": "n.npy", "axis": 1} | job
+        (files / "m.jsonl").write_text("".join(json.dumps(row | {"output": f"y{i}.npy"}) + "\n" for i in range(count)))
+        done = revseq("batch", "m.jsonl", "--json", *args)
+        assert done.status == status, done.err
+        run.err = done.err
+        return [json.loads(line) for line in done.out.splitlines()]
+
+    settle()
+    return run
+
+
+def settle():
+    """Wait until what was written before can no longer be mistaken for what is written next."""
+    time.sleep(3 * journal._TICK / 1e9)
+
+
+def skipped(reports):
+    return [each["skipped"] for each in reports]
+
+
+def whole(folder, count):
+    return [oracle.same_bits(np.load(folder / f"y{i}.npy"), EXPECTED) for i in range(count)] == [True] * count
+
+
+def test_what_is_done_is_skipped_and_counted(batch, files, revseq):
+    (files / "y2.npy").mkdir()
+    first = batch(status=1)
+    assert [each["ok"] for each in first] == [True, True, False, True]
+    (files / "y2.npy").rmdir()
+    before = [(files / f"y{i}.npy").stat() for i in (0, 1, 3)]
+    again = batch("--resume", "--verify")  # not verified then, so they are done again
+    assert skipped(again) == [False] * 4
+    assert [(files / f"y{i}.npy").stat() for i in (0, 1, 3)] != before
+    third = batch("--resume", "--jobs", "1", "--memory", "1MiB")  # which change nothing in what is written
+    assert skipped(third) == [True] * 4
+    assert [each | {"skipped": False} for each in third] == again
+    assert whole(files, 4)
+    table = revseq("batch", "m.jsonl", "--resume", "-v").ok()
+    assert [cell.strip() for cell in table.out.splitlines()[3].split("│")][1:6] == ["4", "0", "4", "0", "0"]
+    assert "m.jsonl: line 4: y3.npy is done" in table.err
+
+
+def test_the_journal_goes_when_all_is_done_and_stays_with_resume(batch, files):
+    batch()
+    assert not (files / JOURNAL).exists()
+    for i in range(4):
+        (files / f"y{i}.npy").unlink()
+    batch("--resume")
+    assert (files / JOURNAL).exists()
+    assert skipped(batch("--resume")) == [True] * 4
+
+
+def rewritten(path, *, size=0):
+    """Change a byte in place, and put the time back."""
+    status = path.stat()
+    with path.open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        last = file.read(1)
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([last[0] ^ 1]) + b"\0" * size)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+CHANGES = {
+    "an input in place, its time put back": lambda folder: rewritten(folder / "x.npy"),
+    "lengths in place, their time put back": lambda folder: rewritten(folder / "n.npy"),
+    "an input by another of the same bytes": lambda folder: (
+        (folder / "z.npy").write_bytes((folder / "x.npy").read_bytes()), (folder / "z.npy").replace(folder / "x.npy")
+    ),
+    "an output in place, its time put back": lambda folder: rewritten(folder / "y1.npy"),
+    "an output that is shorter": lambda folder: os.truncate(folder / "y1.npy", 100),
+    "an output that is gone": lambda folder: (folder / "y1.npy").unlink(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_changed_is_made_again(batch, files, name):
+    batch("--resume")
+    settle()
+    assert skipped(batch("--resume")) == [True] * 4
+    CHANGES[name](files)
+    settle()
+    expected = [True, False, True, True] if "output" in name else [False] * 4
+    assert skipped(batch("--resume")) == expected
+    right = oracle.reverse(np.load(files / "x.npy"), np.load(files / "n.npy"), 1)
+    assert all(oracle.same_bits(np.load(files / f"y{i}.npy"), right) for i in range(4))
+    assert skipped(batch("--resume")) == [True] * 4
+
+
+def test_another_option_is_another_job(batch, files):
+    batch("--resume")
+    assert skipped(batch("--resume", lengths="[[2], [4], [3]]")) == [False] * 4
+    assert skipped(batch("--resume", axis=0, lengths="[[1, 2, 3, 2]]")) == [False] * 4
+    assert skipped(batch("--resume", axis=0, lengths="[[1, 2, 3, 2]]", format="npy")) == [False] * 4
+    assert skipped(batch("--resume", axis=0, lengths="[[1, 2, 3, 2]]", format="npy")) == [True] * 4
+
+
+def test_a_manifest_that_grew(batch, files):
+    batch("--resume")
+    assert skipped(batch("--resume", count=6)) == [True] * 4 + [False] * 2
+    batch("--resume", count=1)
+    assert "has 5 outputs that are of no job of this manifest" in batch.err
+
+
+def test_an_input_that_changed_just_before_is_not_trusted(batch, files):
+    """Its next change could have the same times."""
+    rewritten(files / "x.npy")
+    batch("--resume")
+    again = skipped(batch("--resume"))
+    assert again == [True] * 4 or not any(again)  # a slow machine starts later than that
+    identity = journal.positioned.Identity(0, 1, 2, 10**18 + 7, 10**18 + 7)
+    assert journal._settled(identity, 10**18 + 7 + 2 * journal._TICK) == [1, 2, 10**18 + 7, 10**18 + 7]
+    assert journal._settled(identity, 10**18 + 7 + journal._TICK // 2) is None
+    coarse = journal.positioned.Identity(0, 1, 2, 10**18, 10**18)
+    assert journal._settled(coarse, 10**18 + 10**9) is None
+
+
+def test_an_output_of_somebody_else_stays(batch, files):
+    (files / "y1.npy").write_bytes(b"somebody's")
+    assert [each["ok"] for each in batch("--resume", status=1)] == [True, False, True, True]
+    assert [each["ok"] for each in batch("--resume", status=1)] == [True, False, True, True]
+    assert (files / "y1.npy").read_bytes() == b"somebody's"
+    assert skipped(batch("--resume", "--overwrite")) == [True, False, True, True]
+    assert whole(files, 4)
+
+
+def test_files_that_only_a_model_names(batch, files, revseq):
+    """They count as inputs, too: they are not in the manifest."""
+    revseq("export", "x.npy", "n.npy", "--axis", "1", "-o", "model.json", "--files").ok()
+    assert "x.npy" in (files / "model.json").read_text()
+    settle()
+    row = json.dumps({"input": "model.json", "output": "y0.npy"})
+    (files / "m.jsonl").write_text(row)
+    for change, expected in (
+        (None, False),
+        (None, True),
+        (files / "x.npy", False),
+        (None, True),
+        (files / "model.json", False),
+    ):
+        if change:
+            change.write_bytes(change.read_bytes())
+            settle()
+        done = revseq("batch", "m.jsonl", "--json", "--resume").ok()
+        assert json.loads(done.out)["skipped"] is expected
+
+
+def test_stores_by_the_state_of_every_file(files, revseq):
+    pytest.importorskip("zarr")
+    revseq("convert", "x.npy", "x.zarr").ok()
+    row = {"input": "x.zarr", "lengths": "n.npy", "axis": 1, "output": "y.zarr"}
+    (files / "m.jsonl").write_text(json.dumps(row))
+    settle()
+    for change, expected in ((None, False), (None, True)):
+        done = revseq("batch", "m.jsonl", "--json", "--resume").ok()
+        assert json.loads(done.out)["skipped"] is expected, change
+    chunk = max((path for path in (files / "x.zarr").rglob("*") if path.is_file()), key=lambda path: len(path.parts))
+    chunk.write_bytes(chunk.read_bytes())
+    done = revseq("batch", "m.jsonl", "--json", "--resume")
+    assert (done.status, json.loads(done.out)["skipped"]) == (1, False)  # a folder is never replaced
+    assert "y.zarr: already exists" in done.err
+
+
+# the file
+
+
+def lines_of(path):
+    return path.read_bytes().split(b"\n")
+
+
+def test_any_cut_and_any_damage_is_survived(batch, files):
+    """What is not whole is as if it were not there, and never trusted."""
+    batch("--resume")
+    path, data = files / JOURNAL, (files / JOURNAL).read_bytes()
+    header = len(lines_of(path)[0])
+    for cut in random.Random(0).sample(range(header, len(data)), 12):
+        path.write_bytes(data[:cut])
+        found = journal.Journal(str(path))
+        found.read()
+        assert len(found.outputs) <= 4
+        assert found.damaged <= 1
+    path.write_bytes(data[: len(data) - 5])
+    assert sum(skipped(batch("--resume"))) == 3
+    assert whole(files, 4)
+    at = data.index(b'"state"') + 12
+    path.write_bytes(
+        data[:at] + b"9" + data[at + 1 :] if data[at : at + 1] != b"9" else data[:at] + b"8" + data[at + 1 :]
+    )
+    assert sum(skipped(batch("--resume"))) < 4
+    assert "damaged lines are left out" in batch.err
+    assert whole(files, 4)
+
+
+def test_a_later_line_is_whole_though_an_earlier_was_torn(batch, files):
+    batch("--resume", count=1)
+    path = files / JOURNAL
+    path.write_bytes(path.read_bytes() + b'\n1234abcd {"outp')
+    assert skipped(batch("--resume")) == [True, False, False, False]
+    assert skipped(batch("--resume")) == [True] * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [(b"", "is no journal of revseq"), (b"my notes\n", "is no journal of revseq"),
+     (journal._line({"revseq-journal": 2})[1:], "is a journal of version 2")],
+)  # fmt: skip
+@pytest.mark.parametrize("args", [[], ["--resume"], ["--resume", "--dry-run"]])
+def test_a_file_that_is_no_journal_is_kept(batch, files, text, words, args):
+    (files / JOURNAL).write_bytes(text)
+    assert batch(*args, status=2) == []
+    assert words in batch.err
+    assert (files / JOURNAL).read_bytes() == text
+    assert not list(files.glob("y*.npy"))
+
+
+def test_two_batches_at_once(batch, files, monkeypatch):
+    batch("--resume")
+    held = journal.Journal.opened(str(files / JOURNAL))
+    monkeypatch.setattr(journal, "_LONGEST_WAIT", 0.2)
+    with pytest.raises(journal.InUseError, match="another batch works on this manifest"):
+        journal.Journal.opened(str(files / JOURNAL))
+    held.close()
+    assert skipped(batch("--resume")) == [True] * 4
+
+
+def test_a_batch_waits_for_nobody_whose_journal_is_gone(batch, files):
+    """The one that had it removed it: the next one begins a new one."""
+    held = journal.Journal.opened(str(files / JOURNAL))
+    held.remove()
+    other = journal.Journal.opened(str(files / JOURNAL))
+    assert other.outputs == set()
+    other.close()
+    held.close()
+
+
+def test_where_no_journal_can_be_written(files, revseq):
+    (files / "jobs").mkdir()
+    row = json.dumps({"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"})
+    (files / "jobs" / "m.jsonl").write_text(row)
+    (files / "jobs" / JOURNAL).mkdir()
+    revseq("batch", "jobs/m.jsonl", "--resume").refused(JOURNAL)
+    assert not (files / "y.npy").exists()
+    done = revseq("batch", "jobs/m.jsonl").ok()
+    assert "so there is no journal, and an interrupted batch cannot go on" in done.err
+    done = revseq("batch", "jobs/m.jsonl", "--journal", "notes", "--overwrite", "--resume").ok()
+    assert (done.err, (files / "notes").exists()) == ("", True)
+
+
+def test_a_journal_needs_a_place(files, revseq):
+    row = json.dumps({"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}).encode()
+    revseq("batch", "-", "--resume", stdin=row).refused("there is no manifest file", "Hint: add --journal jobs.journal")
+    revseq("batch", "-", "--journal", "y.npy", stdin=row).refused("the journal would be a file of line 1")
+    revseq("batch", "-", "--journal", "", stdin=row).refused("--journal is empty")
+    settle()
+    for expected in (False, True):
+        done = revseq("batch", "-", "--resume", "--journal", "j", "--json", stdin=row).ok()
+        assert json.loads(done.out)["skipped"] is expected
+
+
+# kills
+
+KILLED = """
+import os, signal, sys
+import revseq_cli.commands.journal as journal
+from revseq_cli.__main__ import main
+at, calls, real = int(sys.argv[1]), iter(range(1 << 30)), journal.Writer._append
+def append(self, record):
+    if next(calls) == at:
+        os.killpg(0, signal.SIGKILL)
+    real(self, record)
+    if next(calls) == at:
+        os.killpg(0, signal.SIGKILL)
+journal.Writer._append = append
+sys.argv[1:2] = []
+main()
+"""
+
+
+@pytest.mark.needs("fork")
+def test_h44_a_kill_at_every_line_of_the_journal(batch, files):
+    """Before and after each of them, and so before and after the output has its name."""
+    batch("--dry-run")
+    for at in range(16):
+        for path in (*files.glob("y*.npy"), files / JOURNAL):
+            path.unlink(missing_ok=True)
+        command = [sys.executable, "-c", KILLED, str(at), "batch", "m.jsonl", "--jobs", "1"]
+        done = subprocess.run(
+            command, cwd=files, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"}, start_new_session=True, check=False
+        )
+        assert done.returncode == -signal.SIGKILL
+        batch("--resume")
+        assert whole(files, 4)
+
+
+@pytest.mark.needs("signals")
+def test_h44_kills_at_random_moments(batch, files):
+    """The parent alone, or all of it; at the end the outputs are those of a batch that nobody killed."""
+    count, dice, left = 150, random.Random(1), []
+    batch("--dry-run", count=count)
+    for turn in range(6):
+        command = [*COMMAND, "batch", "m.jsonl", *["--resume"] * bool(turn)]
+        with subprocess.Popen(command, cwd=files, stdout=-1, stderr=-1, start_new_session=True) as process:
+            before = len(list(files.glob("y*.npy")))
+            target = min(count, before + dice.randrange(1, 30))
+            until(lambda: process.poll() is not None or len(list(files.glob("y*.npy"))) >= target)  # noqa: B023
+            if turn % 2:
+                process.kill()
+            elif process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+        gone(process)
+        left.append(len(list(files.glob("y*.npy"))))
+    reports = batch("--resume", count=count)
+    assert whole(files, count)
+    assert any(skipped(reports))
+    assert left[0] < count
+
+
+# plans and failures
+
+
+def test_a_dry_run_checks_all_and_writes_nothing(batch, files, revseq):
+    before = {path.name for path in files.iterdir()} | {"m.jsonl"}
+    reports = batch("--dry-run")
+    plan = {"read_bytes": 60, "write_bytes": 48}
+    assert [each.get("plan") for each in reports] == [plan] * 4 + [None]
+    (disk,) = reports[-1]["file_systems"]
+    assert disk["needed_bytes"] == 4 * 48 < disk["free_bytes"]
+    assert {path.name for path in files.iterdir()} == before
+    table = revseq("batch", "m.jsonl", "--dry-run").ok()
+    assert [cell.strip() for cell in table.out.splitlines()[3].split("│")][1:6] == ["4", "4", "0", "240", "192"]
+    (files / "y2.npy").write_bytes(b"old")
+    reports = batch("--dry-run", status=1)
+    assert [each["ok"] for each in reports[:-1]] == [True, True, False, True]
+    assert "line 3: y2.npy: already exists" in batch.err
+    assert (files / "y2.npy").read_bytes() == b"old"
+    batch("--resume", "--overwrite")
+    assert skipped(batch("--dry-run", "--resume")[:-1]) == [True] * 4
+
+
+def test_what_outputs_need_on_each_file_system(tmp_path, monkeypatch):
+    (tmp_path / "old").write_bytes(b"x" * 100)
+    paths = {1: str(tmp_path / "new"), 2: str(tmp_path / "old"), 3: str(tmp_path / "none")}
+    planned = [Outcome(1, "new", None, plan=Planned(9, 1000)), Outcome(2, "old", None, plan=Planned(9, 300)),
+               Outcome(3, "none", None, skipped=True)]  # fmt: skip
+    monkeypatch.setattr(disks.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 7}))
+    (found,) = disks.needs(planned, paths)
+    assert (found.needed, found.free) == (1000 + 200 + 100, 7)
+    assert os.path.ismount(found.path)
+
+
+@pytest.mark.needs("mounts")
+def test_a_disk_that_is_too_small_is_told_before(files, revseq, small_disk):
+    """With the exit status of an answer that is no."""
+    np.save(files / "x.npy", np.zeros((1 << 10, 1 << 10), np.float32))
+    np.save(files / "n.npy", np.ones((1 << 10, 1), np.uint32))
+    row = {"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": f"{small_disk}/y.npy"}
+    (files / "m.jsonl").write_text(json.dumps(row))
+    done = revseq("batch", "m.jsonl", "--dry-run")
+    assert done.status == 1
+    assert f"Error: {small_disk}: 4,194,304 bytes are needed" in done.err
+
+
+@pytest.mark.parametrize(("name", "failed"), [("m.jsonl", "f.jsonl"), ("m.csv", "f.csv"), ("m.csv", "f")])
+def test_the_jobs_that_failed_as_a_manifest(files, revseq, name, failed):
+    rows = [{"input": "x.npy", "lengths": "n.npy", "axis": "1", "output": f"y {i}.npy"} for i in range(5)]
+    rows[1]["lengths"], rows[3]["input"] = '[[1], [1], ["a"]]', "absent,.npy"
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    if name == "m.csv":
+        cells = [list(rows[0]), *(list(row.values()) for row in rows)]
+        quoted = (('"' + cell.replace('"', '""') + '"' for cell in row) for row in cells)
+        text = "\r\n".join(map(",".join, quoted))
+    (files / name).write_text(text)
+    assert revseq("batch", name, "--failed", failed).status == 1
+    (files / "n2.npy").write_bytes((files / "n.npy").read_bytes())
+    again = revseq("batch", failed, "--json")
+    found = [json.loads(line) for line in again.out.splitlines()]
+    assert [each["output"] for each in found] == ["y 1.npy", "y 3.npy"]
+    revseq("batch", failed, "--failed", failed).refused("--failed would be the manifest itself")
+    (files / failed).write_text(
+        (files / failed)
+        .read_text()
+        .replace("absent,", "x")
+        .replace('["a"]', "[1]")
+        .replace('[""a""]', "[1]")
+        .replace('[\\"a\\"]', "[1]")
+    )
+    revseq("batch", failed, "--failed", "none.csv" if name == "m.csv" else "none.jsonl").ok()
+    assert not any(path.stat().st_size for path in files.glob("none.*"))
+
+
+def test_names_for_failed_jobs(files, revseq):
+    row = {"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}
+    (files / "m.jsonl").write_text(json.dumps(row))
+    (files / "old.jsonl").write_text("mine")
+    for name, words in {
+        "f.csv": "Hint: try --failed failed.jsonl", "old.jsonl": "already exists", "m.jsonl": "the manifest itself",
+        "x.npy": "a file of line 1", JOURNAL: "one file", "": "--failed is empty", "absent/f.jsonl": "no such folder",
+    }.items():  # fmt: skip
+        revseq("batch", "m.jsonl", "--failed", name).refused(words)
+        assert not (files / "y.npy").exists()
+    revseq("batch", "m.jsonl", "--failed", "old.jsonl", "--overwrite").ok()
+    assert (files / "old.jsonl").read_bytes() == b""
