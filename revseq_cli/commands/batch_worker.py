@@ -26,7 +26,7 @@ from revseq_cli.passes.engines.threads import Threads
 from revseq_cli.report.results import Outcome, Planned
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence, Sized
+    from collections.abc import Callable, Sequence, Sized
 
     from revseq_cli.commands.journal import State, Writer
     from revseq_cli.commands.manifest import Entry
@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 # Several threads wait for the disk at once. Where a flush takes 0.2 ms, 1,000 jobs of 12 elements took 1.8 s on one
 # thread and 2.1 s on eight; with 2 ms more for each flush, 6.5 s and 2.0 s. So each job flushes its file and its folder
-# as `run` does.
+# as `run` does, and runs on a thread of its own only where jobs have waited for long.
 THREADS = 8  # of all workers together, but at least two each
+_LONG_WAIT = 0.0005  # seconds that a job has waited on average
 _LEAST_THREADS = 2
 _MOST_SMALL, _MOST_HELD = 1 << 25, 1 << 20  # bytes of the tensors of a small job: in files, or held in memory
 
@@ -100,6 +101,7 @@ class Worker:
         self._orders: deque[Order | None] = deque()
         self._halted = threading.Event()  # set after a failure with --fail-fast: no more jobs begin
         self._pool, self._under_way = Threads(setup.threads), set[Future[Any]]()
+        self._waited = 0.0  # seconds that a job on no thread has waited, on average
 
     def run_all(self) -> None:
         """Carry out the orders until there is no more."""
@@ -155,13 +157,23 @@ class Worker:
         read = journal.states_read(entry, delivery.job, began) if self._setup.journal else {}
         run_it = functools.partial(self._run, order.job, delivery, read)
         if not alone and _is_small(delivery, entry.options["memory"], self._setup.beside):
-            with contextlib.suppress(EngineError):  # no thread can be started
-                self._under_way.add(self._pool.submit(run_it))
-                return
+            self._run_small(run_it)
+            return
         if not alone:
             self._wait_for_turn(order.job)
         self._await(0)
         run_it()
+
+    def _run_small(self, run_it: Callable[[], None]) -> None:
+        """Run a small job: on a thread, if the jobs before have waited for the disk, or else here, and see."""
+        if self._waited > _LONG_WAIT or self._under_way:
+            with contextlib.suppress(EngineError):  # no thread can be started
+                self._under_way.add(self._pool.submit(run_it))
+                return
+        began, worked = time.monotonic(), time.thread_time()
+        run_it()
+        waited = time.monotonic() - began - (time.thread_time() - worked)
+        self._waited += (waited - self._waited) / 8  # the average of the last jobs
 
     def _wait_for_turn(self, job: int) -> bool:
         """Wait until the job has the machine for itself, or no more jobs are to begin; True."""

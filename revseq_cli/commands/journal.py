@@ -100,7 +100,7 @@ def _digest(entry: Entry) -> str:
         reference = Reference.input(entry.options[name])
         path = entry.output if name == "output" else entry.inputs.get(name)
         options[name] = [path, reference.key, reference.inline]
-    return hashlib.sha256(json.dumps(options, default=str, sort_keys=True).encode()).hexdigest()[:32]
+    return hashlib.sha256(ascii(sorted(options.items())).encode()).hexdigest()[:32]
 
 
 def _line(record: dict[str, Any]) -> bytes:

@@ -11,6 +11,7 @@ bytes, in version 1, C order and little-endian. Source: microsoft/DirectML, DxDi
 from __future__ import annotations
 
 import ast
+import functools
 import io
 import re
 import warnings
@@ -122,19 +123,7 @@ class Header:
         )
 
     def _fields(self, raw: bytes) -> dict[str, Any]:
-        node: ast.expr | None = None
-        try:
-            text = raw.decode(_ENCODINGS[self.version])
-            text = re.sub(r"(?<=\d)L\b", "", text)  # Python 2 wrote sizes so
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # Python's parser warns about some damaged headers
-                node = ast.parse(text.strip(), mode="eval").body
-                fields = ast.literal_eval(node)
-        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-            fields = None
-        # Of a key that stands twice, some readers take the first value, and others the last.
-        once = isinstance(node, ast.Dict) and len(node.keys) == len(_FIELDS)
-        if not isinstance(fields, dict) or set(fields) != _FIELDS or not once:
+        if not (fields := _parsed(raw, _ENCODINGS[self.version])):
             raise self._wrong("has a damaged header", "a dictionary of descr, fortran_order and shape, each once")
         if not isinstance(fields["fortran_order"], bool):
             raise self._wrong("has a damaged header", "fortran_order is True or False")
@@ -200,6 +189,23 @@ class Header:
         """The bytes that DxDispatch would write behind these elements: 1 to 3, or 0 for what it never writes padded."""
         is_plain = (self.version, self.order) == (1, "C") and not is_big_endian(self.dtype)
         return -self._bytes % 4 if is_plain and self.dtype.kind in "iuf" else 0
+
+
+@functools.lru_cache(maxsize=64)  # the files of a batch are often alike
+def _parsed(raw: bytes, encoding: str) -> dict[str, Any] | None:
+    """The fields of a header, which nobody may change; None for a damaged one."""
+    try:
+        text = raw.decode(encoding)
+        text = re.sub(r"(?<=\d)L\b", "", text)  # Python 2 wrote sizes so
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python's parser warns about some damaged headers
+            node = ast.parse(text.strip(), mode="eval").body
+            fields = ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+    # Of a key that stands twice, some readers take the first value, and others the last.
+    once = isinstance(node, ast.Dict) and len(node.keys) == len(_FIELDS)
+    return fields if once and isinstance(fields, dict) and set(fields) == _FIELDS else None
 
 
 class NpySource(RawSource):

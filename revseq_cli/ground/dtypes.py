@@ -54,9 +54,9 @@ def named(dtype: np.dtype[Any], asked: DataType | None, where: str, *, big: bool
     It is little-endian, or big-endian with `big`. FormatError for bytes without a name if `asked` is None or has
     another size.
     """
-    fitting = [data_type for data_type in DataType if data_type.size == dtype.itemsize]
     if not is_nameless(dtype):
         return dtype
+    fitting = [data_type for data_type in DataType if data_type.size == dtype.itemsize]
     if asked in fitting:
         return dtype_of(asked).newbyteorder(">" if big else "<")
     found = f"its data type is {dtype.str}: bytes without a name"

@@ -6,6 +6,7 @@ constraints" and "Tensor support", and DirectML's general limits on tensors.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -178,6 +179,7 @@ def constraints(
     return [replace(constraint, hint="") if constraint.ok else constraint for constraint in found]
 
 
+@functools.lru_cache(maxsize=64)  # the jobs of a batch are often alike
 def violations(
     values: TensorDesc,
     lengths: TensorDesc,
