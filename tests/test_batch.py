@@ -26,7 +26,7 @@ from terminals import everything_on
 from revseq_cli.commands import batch, batch_worker, manifest, run, supervisor
 from revseq_cli.formats.contract import Layout
 from revseq_cli.formats.documents import Text
-from revseq_cli.ground import stopping, system
+from revseq_cli.ground import processes, stopping, system
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.passes import jobs
 from revseq_cli.passes.arrangement import Resources
@@ -659,6 +659,28 @@ def test_h67_a_job_that_ends_its_process(files, number):
     assert (files / names[7]).read_bytes() == b"old"
     for name in outputs(files) - {names[7]}:
         assert oracle.same_bits(np.load(files / name), EXPECTED)
+
+
+def last_words(line):
+    """Say something, and die with a message unread."""
+    line.send("begun")
+    line.wait()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.needs("fork")
+def test_h67_what_a_process_said_before_it_died_is_heard():
+    """Also where an order for it could not be sent any more: it may say which job it was."""
+    process = processes.Process(last_words, method="fork")
+    process.send("never read")
+    heard = [*process.exchange()]
+    until(lambda: process._process.exitcode is not None)
+    process.send("never sent")
+    with pytest.raises((EOFError, OSError)):
+        while True:
+            heard += process.exchange()
+    process.end()
+    assert heard == ["begun"]
 
 
 @pytest.mark.needs("fork")

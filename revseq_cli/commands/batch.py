@@ -224,6 +224,8 @@ class _Work:
     @property
     def again(self) -> str:
         """How to go on after a stop."""
+        if self._plans:
+            return "nothing was written"
         return "--resume runs the rest" if self._journal else "with --overwrite all can run again"
 
     def _skip(self, journal: Journal) -> None:

@@ -217,8 +217,7 @@ class Journal:
                     self._fd, fd = fd, -1
                     return True
         finally:
-            if fd >= 0:
-                os.close(fd)
+            _close(fd)
         return False
 
     def _create(self) -> None:
@@ -287,5 +286,11 @@ class Journal:
 
     def close(self) -> None:
         """Let other batches have it."""
-        if self._fd >= 0:
-            os.close(self._fd)
+        _close(self._fd)
+
+
+def _close(fd: int) -> None:
+    """Close a file that was only read, if it is open."""
+    if fd >= 0:
+        with contextlib.suppress(OSError):  # nothing can be lost
+            os.close(fd)

@@ -164,8 +164,11 @@ class Process:
         self._unsent.extend(map(memoryview, _framed(message)))
 
     def exchange(self) -> Iterator[Any]:
-        """Send and receive what needs no waiting; yield each message. EOFError when the worker is gone."""
-        with contextlib.suppress(BlockingIOError):
+        """Send and receive what needs no waiting; yield each message. EOFError when the worker is gone.
+
+        What a worker has sent before it died is received, also where nothing can be sent to it any more.
+        """
+        with contextlib.suppress(OSError):
             while self._unsent:
                 part = self._unsent[0]
                 count = self._end.send(part)
