@@ -1,5 +1,6 @@
 """Many jobs in one process: the manifest is all right or nothing runs, and a job that fails is alone."""
 
+import contextlib
 import csv
 import hashlib
 import io
@@ -676,7 +677,7 @@ def test_h67_what_a_process_said_before_it_died_is_heard():
     heard = [*process.exchange()]
     until(lambda: process._process.exitcode is not None)
     process.send("never sent")
-    with pytest.raises((EOFError, OSError)):
+    with contextlib.suppress(EOFError, OSError):
         while True:
             heard += process.exchange()
     process.end()
