@@ -672,7 +672,7 @@ def last_words(line):
 @pytest.mark.needs("fork")
 def test_h67_what_a_process_said_before_it_died_is_heard():
     """Also where an order for it could not be sent any more: it may say which job it was."""
-    process = processes.Process(last_words, method="fork")
+    process = processes.Process(last_words)
     process.send("never read")
     heard = [*process.exchange()]
     until(lambda: process._process.exitcode is not None)

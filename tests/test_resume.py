@@ -14,7 +14,8 @@ import pytest
 from conftest import COMMAND
 from processes import gone, until
 
-from revseq_cli.commands import disks, journal
+from revseq_cli.commands import disks, journal, manifest
+from revseq_cli.ground.errors import TensorIOError
 from revseq_cli.report.results import Outcome, Planned
 
 INPUT = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
@@ -287,6 +288,28 @@ def test_a_journal_needs_a_place(files, revseq):
         assert json.loads(done.out)["skipped"] is expected
 
 
+def test_a_journal_that_cannot_be_written(tmp_path, monkeypatch):
+    """Before an output has its name that is an error, and afterwards a note."""
+    path, output = tmp_path / "j", tmp_path / "y"
+    output.write_bytes(b"y")
+    journal.Journal.opened(str(path)).close()
+    entry = manifest.Entry(1, {"input": "[1]", "output": "y"}, str(output), {}, "line 1", "")
+    writer, real = journal.Writer(str(path)), os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: real(fd, data[:-9]))
+    with pytest.raises(TensorIOError, match="j: cannot write: the line was written in part"):
+        writer.begin(entry, str(output))
+    noted = writer.note(entry, {}, Outcome(1, "y", None)).notes
+    assert noted == (
+        f"y is written, but the journal does not say so: {path}: cannot write: the line was written in part",
+    )
+    monkeypatch.setattr(os, "write", real)
+    writer.note(entry, {}, Outcome(1, "y", None))
+    found = journal.Journal(str(path))
+    found.read()
+    assert (found.damaged, found.outputs) == (2, {str(output)})
+    assert found.of(entry._replace(options=entry.options | {"verify": False, "sha256": False})).told is not None
+
+
 # kills
 
 KILLED = """
@@ -371,11 +394,11 @@ def test_a_dry_run_checks_all_and_writes_nothing(batch, files, revseq):
 def test_what_outputs_need_on_each_file_system(tmp_path, monkeypatch):
     (tmp_path / "old").write_bytes(b"x" * 100)
     paths = {1: str(tmp_path / "new"), 2: str(tmp_path / "old"), 3: str(tmp_path / "none")}
-    planned = [Outcome(1, "new", None, plan=Planned(9, 1000)), Outcome(2, "old", None, plan=Planned(9, 300)),
+    planned = [Outcome(1, "new", None, plan=Planned(9, 1000, 1000)), Outcome(2, "old", None, plan=Planned(9, 350, 300)),
                Outcome(3, "none", None, skipped=True)]  # fmt: skip
     monkeypatch.setattr(disks.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 7}))
     (found,) = disks.needs(planned, paths)
-    assert (found.needed, found.free) == (1000 + 200 + 100, 7)
+    assert (found.needed, found.free) == (1000 + 200 + 100 + 50, 7)
     assert os.path.ismount(found.path)
 
 

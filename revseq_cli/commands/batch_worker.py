@@ -23,7 +23,7 @@ from revseq_cli.ground.errors import EngineError, worded
 from revseq_cli.passes import jobs
 from revseq_cli.passes.engines.table import ENGINES, SERIAL
 from revseq_cli.passes.engines.threads import Threads
-from revseq_cli.report.results import Outcome, Planned
+from revseq_cli.report.results import Outcome, Planned, traffic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence, Sized
@@ -264,12 +264,13 @@ def _is_small(delivery: run.Delivery, memory: int, beside: int) -> bool:
 
 def _planned(entry: Entry, delivery: run.Delivery) -> Outcome:
     """The outcome of a job that is only planned."""
-    values, lengths = delivery.job.values, delivery.job.lengths
-    written = values.desc.total_bytes
+    values = delivery.job.values
+    tensor = size = values.desc.total_bytes
+    read, written = traffic(values.desc, delivery.job.lengths.desc, delivery.arrangement)
     if delivery.target.layout.keep_others and values.identity:
-        written = max(written, values.identity.size)  # a copy of the whole file
-    plan = Planned(values.desc.total_bytes + lengths.desc.total_bytes, written)
-    return Outcome(entry.line, entry.options["output"], None, values.desc.total_bytes, plan=plan)
+        size = max(size, values.identity.size)  # a copy of the whole file
+    plan = Planned(read, written + size - tensor, size)
+    return Outcome(entry.line, entry.options["output"], None, tensor, plan=plan)
 
 
 def _delivery(

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 def needs(planned: Iterable[Outcome], paths: Mapping[int, str]) -> list[FileSystem]:
     """A row for each file system that outputs go to; `paths` has the real path of each job's output by its line.
 
-    An output that replaces a file stands beside it until it is complete. So what is needed is what all outputs have
-    more than the files that they replace, and the largest of these files. Sizes are those of tensors: compression takes
-    less, and text more.
+    An output that replaces a file stands beside it until it is complete, and so does a temporary file. So what is
+    needed is what all outputs have more than the files that they replace, and what the largest of these takes. Sizes
+    are those of tensors: compression takes less, and text more.
     """
     more: dict[int, int] = defaultdict(int)
     largest: dict[int, int] = defaultdict(int)
@@ -33,8 +33,9 @@ def needs(planned: Iterable[Outcome], paths: Mapping[int, str]) -> list[FileSyst
         device = os.stat(folder).st_dev  # noqa: PTH116
         old = os.path.getsize(path) if os.path.isfile(path) else 0  # noqa: PTH113, PTH202
         folders.setdefault(device, folder)
-        more[device] += max(0, outcome.plan.written - old)
-        largest[device] = max(largest[device], min(old, outcome.plan.written))
+        size, temporary = outcome.plan.size, outcome.plan.written - outcome.plan.size
+        more[device] += max(0, size - old)
+        largest[device] = max(largest[device], min(old, size) + temporary)
     return [
         FileSystem(_top(folder), more[device] + largest[device], shutil.disk_usage(folder).free)
         for device, folder in folders.items()

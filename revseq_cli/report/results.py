@@ -86,10 +86,11 @@ class Described(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """What a job of a batch would read and write, in bytes."""
+    """What a job of a batch would read and write at most, temporary files too, and the size of its output, in bytes."""
 
     read: int
     written: int
+    size: int
 
 
 class Outcome(NamedTuple):

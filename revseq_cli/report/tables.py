@@ -191,7 +191,7 @@ def print_batch(outcomes: Sequence[Outcome], jobs: int, seconds: float, *, resum
     failed = sum(outcome.error is not None for outcome in outcomes)
     skipped = sum(outcome.skipped for outcome in outcomes)
     cells = {"jobs": jobs, "done": len(outcomes) - failed - skipped}
-    cells |= {"done before": skipped} if resumed else {}
+    cells |= {"skipped": skipped} if resumed else {}
     cells |= {"failed": failed, "not begun": jobs - len(outcomes)}
     cells["bytes"] = sum(outcome.bytes for outcome in outcomes if not outcome.skipped)
     _print_counts(
@@ -204,7 +204,7 @@ def print_plans(outcomes: Sequence[Outcome], file_systems: Sequence[FileSystem],
     failed = sum(outcome.error is not None for outcome in outcomes)
     plans = [outcome.plan for outcome in outcomes if outcome.plan]
     cells = {"jobs": len(outcomes), "to do": len(plans)}
-    cells |= {"done before": sum(outcome.skipped for outcome in outcomes)} if resumed else {}
+    cells |= {"skipped": sum(outcome.skipped for outcome in outcomes)} if resumed else {}
     cells |= {"wrong": failed, "bytes to read": sum(plan.read for plan in plans)}
     cells["bytes to write"] = sum(plan.written for plan in plans)
     _print_counts({key: f"{count:,}" for key, count in cells.items()}, failed, color=color)
