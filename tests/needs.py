@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import h5py
+import numpy as np
 
 from revseq_cli.ground import system
 
@@ -59,10 +60,14 @@ NEEDS = {
     "folder flushes": (not WINDOWS, "no flush of a folder: a name is on the disk when it is given"),
     "names by links": (not WINDOWS, "no new file that gets its name by a hard link, but by MoveFileEx"),
     "names of bytes": (not WINDOWS, "no names that are bytes: they are UTF-16, and half a character is one"),
+    "cases": (not WINDOWS, "no two names in a folder that differ in case alone"),
+    "affinity": (not WINDOWS, "no cores of a process by os: tests/test_windows.py looks at those that Windows gives"),
     "colons": (not WINDOWS, "no colon in the name of a file"),
     "change times": (not WINDOWS, "no time of a chunk's status among what a store remembers: st_ctime is that of its making"),
     "xattrs": (hasattr(os, "setxattr"), "no extended attributes"),
     "longest names": (not WINDOWS, "no error for a name that is too long before the file is made"),
+    "long doubles": (np.dtype("g").itemsize > 8, "no floats of C that are longer than FLOAT64"),
+    "backslashes": (os.sep == "/", "no backslash in the name of a zip's member: Python makes it a slash"),
     "sha256sum": (bool(shutil.which("sha256sum")), "no program sha256sum to compare with"),
     "HDF5": (
         h5py.version.hdf5_version_tuple >= (1, 14, 4),

@@ -53,7 +53,12 @@ def job(sizes=(100, 50), axis=1, lengths_chunks=None, **options):
 
 
 @pytest.mark.parametrize(
-    ("resources", "cores"), [(Resources(cores=5), 5), (Resources(), 3), (Resources(cores=5, scheduler="tcp://x:1"), 1)]
+    ("resources", "cores"),
+    [
+        (Resources(cores=5), 5),
+        pytest.param(Resources(), 3, marks=pytest.mark.needs("affinity")),
+        (Resources(cores=5, scheduler="tcp://x:1"), 1),
+    ],
 )
 def test_usable_cores(monkeypatch, resources, cores):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {2, 5, 7} if pid == 0 else set(), raising=False)
@@ -61,6 +66,7 @@ def test_usable_cores(monkeypatch, resources, cores):
     assert resources.elsewhere is bool(resources.scheduler)
 
 
+@pytest.mark.needs("affinity")
 @pytest.mark.parametrize(("count", "cores"), [(6, 6), (None, 1)])
 def test_usable_cores_where_no_process_has_cores_of_its_own(monkeypatch, count, cores):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)

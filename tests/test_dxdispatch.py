@@ -548,6 +548,7 @@ def test_a_model_whose_files_nobody_could_read_is_not_written(revseq, files, nam
     assert revseq("run", "m.json").ok().out == revseq("run", *job).ok().out
 
 
+@pytest.mark.needs("cases")
 def test_names_that_are_one_file_on_windows(revseq, files):
     (files / "X.npy").write_bytes((files / "n.npy").read_bytes())
     (files / "M.outputtensor.npy").write_bytes((files / "x.npy").read_bytes())

@@ -12,6 +12,7 @@ import numpy as np
 import oracle
 import pytest
 from folders import content, names
+from needs import WINDOWS
 
 from revseq_cli.formats import npy, zip_headers
 from revseq_cli.formats.contract import Storage
@@ -93,7 +94,8 @@ def test_what_is_printed(revseq, files):
     )
     (files / "sub").mkdir()
     (files / "n.npy").rename(files / "sub/n.npy")
-    out = revseq("export", "x.npy", "sub/n.npy", "--axis", 1, "-o", "sub/m.json", "--files").ok().out
+    done = revseq("export", "x.npy", "sub/n.npy", "--axis", 1, "-o", "sub/m.json", "--files").ok()
+    out = done.out.replace(os.sep, "/")
     size = (files / "sub/m.json").stat().st_size
     assert out.startswith(
         "wrote sub/m.json, sub/m.InputTensor.npy\n"
@@ -130,6 +132,7 @@ def test_what_is_printed(revseq, files):
 def test_names_that_need_quotes(revseq, files, name, there, here):
     done = revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", f"{name}.json", "--json").ok()
     report = json.loads(done.out)
+    here = here.replace("'", '"') if WINDOWS else here
     assert (report["command"], report["comparison"]) == (f"dxdispatch.exe {there}", here)
 
 

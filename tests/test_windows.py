@@ -347,6 +347,29 @@ def test_what_replaces_a_private_file_is_private_from_the_first(job, monkeypatch
     assert (rights(job / "y.npy"), (job / "y.npy").read_bytes()) == (private, b"new")
 
 
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("C:\\a\\x-1.npy::/b", "C:\\a\\x-1.npy::/b"), ("a&b", '"a&b"'), ("a b\\", '"a b\\\\"'), ("", '""'),
+        ("[1, 2]", '"[1, 2]"'), ('{"a":1}', '"{\\"a\\":1}"'), ("ü.npy", "ü.npy"), ("--axis=1", "--axis=1"),
+    ],
+)  # fmt: skip
+def test_words_that_a_shell_would_take_for_more_are_quoted(text, word):
+    assert system.quoted(text) == word
+    assert split(f"revseq {word}") == ["revseq", text]
+
+
+def split(line):
+    """The words of a line as a program gets them."""
+    library, shell, count = ctypes.WinDLL("kernel32"), ctypes.WinDLL("shell32"), ctypes.c_int()
+    shell.CommandLineToArgvW.restype = ctypes.POINTER(ctypes.c_wchar_p)
+    library.LocalFree.argtypes = (ctypes.c_void_p,)
+    found = shell.CommandLineToArgvW(ctypes.c_wchar_p(line), ctypes.byref(count))
+    words = found[: count.value]
+    library.LocalFree(found)
+    return words
+
+
 def test_hints_are_for_this_system(revseq, job):
     hint = revseq("convert", "x.npy", "no such\\y.npy").refused("no such folder").err.splitlines()[-1]
     subprocess.run(f"cmd /c {hint.removeprefix('Hint: ')}", check=True, timeout=LONGEST)

@@ -14,7 +14,6 @@ import os
 import re
 import signal
 import stat
-import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -154,6 +153,7 @@ def is_read_only(folder: Path) -> bool:  # noqa: ARG001 - what cannot be written
 
 _LONGEST = 247  # characters of a path without a prefix, unless the system is set up for longer ones
 _PREFIX, _DEVICE = "\\\\?\\", "\\\\.\\"
+_PLAIN = re.compile(r"[\w./\\:=+~-]+")  # what no shell takes for anything else
 _RESERVED = re.compile(r"(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(COM|LPT)[0-9¹²³]) *(\..*)?", re.IGNORECASE)
 
 
@@ -199,8 +199,10 @@ def name_key(path: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """The text as one word of a command line."""
-    return subprocess.list2cmdline([text])
+    """The text as one word of a command line, for cmd and PowerShell; what they expand inside quotes stays that."""
+    if _PLAIN.fullmatch(text):
+        return text
+    return '"' + re.sub(r'(\\*)("|$)', lambda each: each[1] * 2 + each[2].replace('"', '\\"'), text) + '"'
 
 
 def arguments(given: Sequence[str]) -> list[str]:
