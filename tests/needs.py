@@ -78,6 +78,7 @@ NEEDS = {
         shutil.which("strace") and not subprocess.run(_STRACE, check=False).returncode,
         "strace is not installed, or may not trace",
     ),
+    "szip": ("szip" in h5py.filters.encode, "no HDF5 that compresses with szip"),
     "h5diff": (shutil.which("h5diff"), "h5diff (Debian's hdf5-tools) is not installed"),
     "safetensors": (
         int(version("safetensors").split(".")[1]) >= 5,

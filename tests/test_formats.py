@@ -172,7 +172,10 @@ class TestNpy(Contract):
             ("{'descr': '|O', 'fortran_order': False, 'shape': (3,), }", "pickle is never loaded"),
             ("{'descr': '<U3', 'fortran_order': False, 'shape': (3,), }", "data type is <U3"),
             ("{'descr': '<M8[s]', 'fortran_order': False, 'shape': (3,), }", "data type is datetime64"),
-            ("{'descr': '<f16', 'fortran_order': False, 'shape': (3,), }", "data type is"),
+            pytest.param(
+                "{'descr': '<f16', 'fortran_order': False, 'shape': (3,), }", "data type is",
+                marks=pytest.mark.needs("long doubles"),
+            ),
             ("{'descr': '|V0', 'fortran_order': False, 'shape': (3,), }", "data type is"),
             ("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,), }", "data type is"),
             ("{'descr': ('<f4', (2,)), 'fortran_order': False, 'shape': (3,), }", "data type is"),

@@ -84,7 +84,17 @@ def test_h5_big_endian_keeps_every_bit(done, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "descr", ["'<U3'", "'|S4'", "'<M8[s]'", "'|V4'", "'<f16'", "[('a', '<f4')]", "('<f4', (2,))", "'|V0'"]
+    "descr",
+    [
+        "'<U3'",
+        "'|S4'",
+        "'<M8[s]'",
+        "'|V4'",
+        pytest.param("'<f16'", marks=pytest.mark.needs("long doubles")),
+        "[('a', '<f4')]",
+        "('<f4', (2,))",
+        "'|V0'",
+    ],
 )
 def test_h6_types_that_no_tensor_has(refused, tmp_path, descr):
     npy(tmp_path, header(descr))
@@ -373,7 +383,10 @@ def test_h34_huge_digits_and_huge_texts(refused, tmp_path):
 # outputs
 
 
-@pytest.mark.parametrize("output", ["x.npy", "./x.npy", "n.npy", "hard.npy", "soft.npy", "{}/x.npy", "folder/x.npy"])
+LINKS = [pytest.param(name, marks=pytest.mark.needs("links")) for name in ("soft.npy", "folder/x.npy")]
+
+
+@pytest.mark.parametrize("output", ["x.npy", "./x.npy", "n.npy", "hard.npy", "{}/x.npy", *LINKS])
 def test_h35_an_output_that_is_an_input(revseq, tmp_path, output):
     np.save(tmp_path / "x.npy", F4)
     np.save(tmp_path / "n.npy", np.array([[2], [4], [3]], np.uint32))

@@ -146,7 +146,7 @@ def test_the_fill_value_stays(tmp_path, revseq, name):
     """Behind the end of the last chunks as well, where it shows when the dataset grows."""
     kind, data_type = TYPES[name]
     values = in_file_order(words_of(data_type), kind)
-    fill = next(each for each in values.reshape(-1) if bytes(each) != bytes(values.itemsize))
+    fill = next(each for each in values.reshape(-1) if each.tobytes() != bytes(values.itemsize))
     np.save(tmp_path / "n.npy", LENGTHS)
     with h5py.File(tmp_path / "x.h5", "w") as f:
         made = layout("gzip")

@@ -31,6 +31,10 @@ TYPES = {
 LATER = {"FLOAT8_E4M3FNUZ", "FLOAT8_E5M2FNUZ", "FLOAT8_E8M0FNU"}  # those that safetensors has since 0.5
 NONE = ("--feature-level", "none")
 every_type = pytest.mark.parametrize("name", TYPES)
+# Those that the package safetensors reads, too.
+written = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.needs("safetensors") if name in LATER else ()) for name in TYPES]
+)
 
 
 def words(name):
@@ -89,9 +93,7 @@ def test_no_two_elements_look_alike(name):
     assert literals.render(np.frombuffer(usual, minifloats.DTYPES[name]))[0] == "nan" or name == "BFLOAT16"
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.needs("safetensors") if name in LATER else ()) for name in TYPES]
-)
+@written
 def test_safetensors_to_safetensors(revseq, tmp_path, made, name):
     revseq("run", *made(name), "-o", "y.safetensors", "--verify").ok()
     ((key, found),) = deserialize((tmp_path / "y.safetensors").read_bytes())
@@ -113,7 +115,7 @@ def test_npy_as_numpy_writes_it(revseq, tmp_path, made, name, out):
         assert (tmp_path / out).read_bytes() == (tmp_path / "z.npy").read_bytes()
 
 
-@every_type
+@written
 @pytest.mark.parametrize("again", [False, True])
 def test_npy_has_no_name_for_them(revseq, tmp_path, made, name, again):
     """What numpy.save makes of an array of ml_dtypes, and of what numpy.load makes of that."""

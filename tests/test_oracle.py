@@ -243,6 +243,7 @@ def test_chunks_that_lines_cross(revseq, tmp_path):
         revseq("diff", "a.h5", "--job", "x.h5", "n.npy", "--axis", 0, "--memory", memory).ok()
 
 
+@pytest.mark.needs("peak")
 @pytest.mark.parametrize("wrong", ["one", "all"])
 def test_a_large_job_in_little_memory(tmp_path, wrong):
     sizes = (64, 1 << 20)
