@@ -3,18 +3,19 @@
 import os
 import time
 
-_LEAST = 0.1 if os.name == "nt" else 0  # seconds: Windows counts the processor's time in steps of a 64th
+_LEAST = 0.05 if os.name == "nt" else 0  # seconds: Windows counts the processor's time in steps of a 64th
 
 
 def is_linear(work, size):
     """Whether eight times the size takes not many more than eight times the processor's time; quadratic is 64 times."""
-    small = min(_seconds(work, size) for _ in range(3))
-    while small < _LEAST:
-        size, small = 2 * size, _seconds(work, 2 * size)
-    return _seconds(work, 8 * size) < 24 * small or _seconds(work, 8 * size) < 24 * small
+    times = 1
+    while (small := min(_seconds(work, size, times) for _ in range(3))) < _LEAST:
+        times *= 2
+    return any(_seconds(work, 8 * size, times) < 24 * small for _ in range(2))
 
 
-def _seconds(work, size):
+def _seconds(work, size, times):
     began = time.process_time()
-    work(size)
+    for _ in range(times):
+        work(size)
     return time.process_time() - began

@@ -70,8 +70,8 @@ NEEDS = {
     "backslashes": (os.sep == "/", "no backslash in the name of a zip's member: Python makes it a slash"),
     "sha256sum": (bool(shutil.which("sha256sum")), "no program sha256sum to compare with"),
     "HDF5": (
-        h5py.version.hdf5_version_tuple >= (1, 14, 4),
-        "no HDF5 that writes its latest layout from threads, and no times into files: those after 1.14.2 do not start under Wine 8",
+        h5py.version.hdf5_version_tuple >= (2,),
+        "no HDF5 that puts no times into files: those after 1.14.2 do not start under Wine 8",
     ),
     "superuser": (hasattr(os, "getuid") and not os.getuid(), "only the superuser can give files away"),
     "strace": (

@@ -68,7 +68,6 @@ FILTERS = {
 }
 
 
-@pytest.mark.needs("HDF5")
 @pytest.mark.parametrize("name", sorted(set(FILTERS) - {"lzf", "szip", "contiguous"}))
 @pytest.mark.parametrize("engine", ["serial", "threads"])
 def test_the_latest_file_format(folder, revseq, name, engine):

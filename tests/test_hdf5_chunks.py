@@ -38,7 +38,6 @@ PIPELINES = {
 }
 
 
-@pytest.mark.needs("HDF5")
 @pytest.mark.parametrize(
     ("engine", "libver", "pipeline"),
     [
@@ -66,7 +65,6 @@ def test_h70_chunks_at_the_end_that_pass_no_filter(folder, revseq, pipeline, lib
         assert {k: whole for k, (_, whole) in masks(g["x"]).items()} == {k: whole for k, (_, whole) in before.items()}
 
 
-@pytest.mark.needs("HDF5")
 def test_h70_what_lies_behind_the_end_is_the_fill_value(folder, revseq):
     with h5py.File(folder / "x.h5", "w") as f:
         f.create_dataset("x", data=VALUES, chunks=CHUNKS, maxshape=(None,) * 3, compression="gzip", fillvalue=-9)

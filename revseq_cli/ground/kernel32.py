@@ -12,8 +12,6 @@ import sys
 from ctypes import wintypes
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -105,6 +103,8 @@ def write_at(fd: int, data: memoryview, offset: int) -> int:
 
 
 def _moved(function: Callable[..., int], fd: int, data: memoryview, offset: int) -> int:
+    import numpy as np  # whoever has data has loaded it
+
     place, count = _Overlapped(low=offset & _WORD, high=offset >> 32), wintypes.DWORD()
     address = np.frombuffer(data, np.uint8).ctypes.data if data else None
     if function(msvcrt.get_osfhandle(fd), address, len(data), ctypes.byref(count), ctypes.byref(place)):
