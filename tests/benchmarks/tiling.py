@@ -36,15 +36,15 @@ def make(folder, gib, rows):
         with open(x, "wb") as f:
             np.lib.format.write_array_header_1_0(f, {"descr": "<f4", "fortran_order": False, "shape": (rows, columns)})
             f.writelines(piece for _ in range(rows * columns * 4 // piece.size))
+            f.flush()
+            os.fsync(f.fileno())
         np.save(n, rng.integers(0, rows + 1, (1, columns)).astype(np.uint32))
-        os.sync()
     return x, n
 
 
 def timed(command, x, out, *, cold):
     """Seconds, and seconds of all cores."""
     out.unlink(missing_ok=True)
-    os.sync()
     if cold:
         with open(x, "rb") as f:
             os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
