@@ -3,6 +3,7 @@
 import pickle
 import struct
 import zlib
+from pathlib import Path
 from types import SimpleNamespace
 
 import h5py
@@ -154,6 +155,34 @@ def test_the_parent_gets_no_values_of_chunks_without_filters(folder):
         assert oracle.same_bits(f["x"][()], VALUES)
 
 
+def test_hdf5_writes_no_values_where_the_workers_will(folder):
+    make(folder / "x.h5")
+    source = open_(folder / "x.h5")
+    with sink_for(folder, source) as sink:
+        temporary = Path(sink.file.temporary)
+        reserved = temporary.stat().st_size
+        temporary.write_bytes(b"\xaa" * reserved)  # HDF5 has not flushed anything yet
+        outlet = sink.outlet(WHOLE)
+        data = temporary.read_bytes()
+        offsets = [offset for offset in outlet.offsets if offset + 1920 <= reserved]
+        assert len(offsets) > 40
+        assert all(set(data[offset : offset + 1920]) == {0xAA} for offset in offsets)
+        sink.receive(outlet.deliver(WHOLE, VALUES))
+    with h5py.File(folder / "y.h5") as f:
+        assert oracle.same_bits(f["x"][()], VALUES)
+
+
+def test_bytes_are_reserved_before_they_are_written(folder):
+    """For all chunks at the start, and for what else HDF5 puts between them as they come."""
+    make(folder / "x.h5", np.zeros((2000, 16), "u1"), (1, 16))
+    source, whole = open_(folder / "x.h5"), (slice(0, 2000), slice(0, 16))
+    with sink_for(folder, source) as sink:
+        assert Path(sink.file.temporary).stat().st_size >= 2000 * 16
+        outlet = sink.outlet(whole)
+        assert Path(sink.file.temporary).stat().st_size >= max(outlet.offsets) + 16
+        sink.receive(outlet.deliver(whole, source.read()))
+
+
 def test_the_order_of_the_blocks_alone_decides_where_chunks_lie(folder):
     make(folder / "x.h5")
     source, files = open_(folder / "x.h5"), []
@@ -174,7 +203,11 @@ def test_the_order_of_the_blocks_alone_decides_where_chunks_lie(folder):
 def test_large_chunks_whose_edges_the_parent_writes(folder, revseq, libver):
     values = np.random.default_rng(1).integers(0, 256, (5, 3, 700_001), np.uint8)
     make(folder / "x.h5", values, (2, 2, 300_007), libver)
-    revseq("convert", "x.h5", "y.h5", "--engine", "threads", "--jobs", 2).ok()
+    with sink_for(folder, open_(folder / "x.h5")) as sink:
+        whole = tuple(slice(0, size) for size in values.shape)
+        assert not any(offset % 4096 for offset in sink.outlet(whole).offsets)  # so that they go past the page cache
+        sink.receive(sink.outlet(whole).deliver(whole, values))
+    revseq("convert", "x.h5", "y.h5", "--engine", "threads", "--jobs", 2, "--overwrite").ok()
     revseq("diff", "x.h5", "y.h5").ok()
     with h5py.File(folder / "y.h5", "a") as f:
         assert f["x"].chunks == (2, 2, 300_007)
