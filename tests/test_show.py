@@ -434,3 +434,18 @@ def test_names_on_a_terminal_are_escaped_and_wide_ones_fit(tmp_path):
     assert r"a\x1b[31m" in out
     assert "x" * 70 in out
     assert "\x1b" not in "\n".join(shown(tmp_path, "x.npz", "--names", env={"COLUMNS": "200"}))
+
+
+def test_the_only_tensor_of_a_file_is_an_error_where_it_is_damaged(revseq, tmp_path):
+    np.savez(tmp_path / "x.npz", x=X)
+    data = (tmp_path / "x.npz").read_bytes()
+    (tmp_path / "x.npz").write_bytes(data.replace(b"descr", b"d\x00scr"))
+    revseq("show", "x.npz").refused("x.npz::x: has a damaged header")
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        layout = h5py.VirtualLayout((4,), "f4")
+        layout[:] = h5py.VirtualSource("other.h5", "y", (4,))
+        f.create_virtual_dataset("virtual", layout)
+    revseq("show", "x.h5").refused("is a virtual dataset, made of other files")
+    with h5py.File(tmp_path / "y.h5", "w") as f:
+        f["names"] = "text"
+    assert lines(revseq("show", "y.h5"))[2] == "names text {} 0 layout contiguous"

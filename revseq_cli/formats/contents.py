@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Self
+
+    from revseq_cli.ground.errors import RevseqError
     from revseq_cli.ground.tensors import TensorDesc
 
 GROUP = "group"
@@ -14,8 +18,9 @@ class Item(NamedTuple):
     """One thing in a file.
 
     `key` is its name behind `::`, and `depth` the number of groups between it and the place that is listed. A tensor
-    has a `desc`. `what` says what else it is: a group, a link, or the data type or the fault for which it is no tensor.
-    `dimensions`, `attributes` and `details` are as in a Source; the latter are those of its storage.
+    has a `desc`, unless it `is_damaged`. `what` says what else it is: a group, a link, or the data type or the fault
+    for which it is no tensor. `dimensions`, `attributes` and `details` are as in a Source; the latter are those of its
+    storage.
     """
 
     key: str
@@ -26,11 +31,22 @@ class Item(NamedTuple):
     dimensions: tuple[str, ...] = ()
     attributes: int | None = None
     details: dict[str, str] = {}  # noqa: RUF012 - nobody changes it
+    is_damaged: bool = False
+
+    def refused(self, error: RevseqError) -> Self:
+        """The item with the reason for which it is no tensor: a data type that no tensor has, or else damage."""
+        what = error.found.removeprefix("its data type is ")
+        return self._replace(what=what, is_damaged=what == error.found)
 
     @property
     def is_group(self) -> bool:
         """Whether other items are in it."""
         return self.what == GROUP
+
+
+def only_of(items: Sequence[Item]) -> str | None:
+    """The key of the only item, which the name of its file means; None for one of a data type that no tensor has."""
+    return items[0].key if len(items) == 1 and (items[0].desc or items[0].is_damaged) else None
 
 
 class Contents(NamedTuple):

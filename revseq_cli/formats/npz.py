@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from revseq_cli.formats import npy, zip_directory, zip_headers
-from revseq_cli.formats.contents import Contents, Item
+from revseq_cli.formats.contents import Contents, Item, only_of
 from revseq_cli.formats.contract import Storage, chosen, refuse_bomb
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
@@ -121,8 +121,7 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
         infos, _, end = zip_directory.read(fd, path, path)
         items = tuple(_item(fd, info, end, path, types.asked) for info in infos)
     members = [item for item, info in zip(items, infos, strict=True) if info.filename.endswith(_SUFFIX)]
-    only = members[0].key if len(members) == 1 and members[0].desc else None
-    return Contents(path, "npz", items, only)
+    return Contents(path, "npz", items, only_of(members))
 
 
 def _item(fd: int, info: zipfile.ZipInfo, end: int, path: str, asked: DataType | None) -> Item:
@@ -139,7 +138,7 @@ def _item(fd: int, info: zipfile.ZipInfo, end: int, path: str, asked: DataType |
         )
         header = member.header(head, asked)
     except FormatError as e:
-        return Item(key, what=e.found.removeprefix("its data type is "))
+        return Item(key).refused(e)
     desc = TensorDesc(data_type_of(header.dtype), header.sizes)
     details = {"method": _METHODS[info.compress_type], **header.storage.details}
     return Item(key, desc, sizes=header.sizes, details=details)

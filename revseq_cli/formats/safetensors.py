@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from revseq_cli.formats.contents import Contents, Item
+from revseq_cli.formats.contents import Contents, Item, only_of
 from revseq_cli.formats.contract import Storage, chosen
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.recognition import looks_like
@@ -114,8 +114,7 @@ def contents(address: Address, types: TextTypes) -> Contents | None:  # noqa: AR
         )
         for key, entry in entries.items()
     )
-    only = items[0].key if len(items) == 1 and items[0].desc else None
-    return Contents(path, "safetensors", items, only, attributes=len(_metadata(header, path)))
+    return Contents(path, "safetensors", items, only_of(items), attributes=len(_metadata(header, path)))
 
 
 def _entries(header: dict[str, Any], total: int, where: str) -> dict[str, _Entry]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.formats.contents import GROUP, Contents, Item
+from revseq_cli.formats.contents import GROUP, Contents, Item, only_of
 from revseq_cli.formats.hdf5 import links, netcdf, scales, types
 from revseq_cli.formats.hdf5.files import RAISED, opened
 from revseq_cli.formats.hdf5.library import h5py
@@ -56,7 +56,7 @@ class _Tree:
     def only(self) -> str | None:
         """The key of the only dataset, if it is a tensor; scales do not count unless there is nothing else."""
         found = [item for item, scale in self._datasets if not scale] or [item for item, _ in self._datasets]
-        return found[0].key if len(found) == 1 and found[0].desc else None
+        return only_of(found)
 
     def items(self, place: _Place) -> Iterator[Item]:
         """Everything in a group, depth first; in the order of creation where the group remembers it, else by name."""
@@ -92,7 +92,7 @@ class _Tree:
             scale = scales.is_scale(dataset)
             item = self._dataset(dataset, Item(key, depth=depth), is_scale=scale)
         except RAISED as e:
-            item, scale = Item(key, what=f"cannot be read: {str(e)[:80]}", depth=depth), False
+            item, scale = Item(key, what=f"cannot be read: {str(e)[:80]}", depth=depth, is_damaged=True), False
         self._datasets.append((item, scale))
         return item, None
 
@@ -114,7 +114,7 @@ class _Tree:
             require_sizes(sizes, item.key)
             refuse_other_files(dataset, item.key)
         except FormatError as e:
-            return item._replace(what=e.found.removeprefix("its data type is "))
+            return item.refused(e)
         return item._replace(desc=TensorDesc(data_type, sizes))
 
 

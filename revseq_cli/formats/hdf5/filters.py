@@ -40,7 +40,11 @@ UNCOMPRESSED = Words.of("add {}", compression="none")
 
 def filters_of(dataset: h5py.Dataset) -> dict[int, str]:
     """The names of the filters that a chunk passes through, by HDF5's registered number."""
-    properties = dataset.id.get_create_plist()
+    return filters_in(dataset.id.get_create_plist())
+
+
+def filters_in(properties: h5py.h5p.PropDCID) -> dict[int, str]:
+    """The same by the properties with which a dataset was created."""
     filters = (properties.get_filter(i) for i in range(properties.get_nfilters()))
     return {code: _NAMES.get(code) or name.decode("utf-8", "replace")[:40] for code, _, _, name in filters}
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from revseq_cli.formats.contract import Source, Storage, Ticket, refuse_bomb
 from revseq_cli.formats.hdf5 import links, scales, types
 from revseq_cli.formats.hdf5.files import RAISED, opened
-from revseq_cli.formats.hdf5.filters import filters_of, require_filters
+from revseq_cli.formats.hdf5.filters import filters_in, filters_of, require_filters
 from revseq_cli.formats.hdf5.index import coding_of, places_of
 from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.hdf5.origin import Origin
@@ -58,9 +58,10 @@ def _dtype_of(dataset: h5py.Dataset, asked: DataType | None, where: str) -> np.d
 
 def refuse_other_files(dataset: h5py.Dataset, where: str) -> None:
     """FormatError for a dataset whose values stand in other files."""
-    if dataset.is_virtual:
+    properties = dataset.id.get_create_plist()
+    if properties.get_layout() == h5py.h5d.VIRTUAL:
         raise FormatError("is a virtual dataset, made of other files", "values in the file itself", where=where)
-    if dataset.id.get_create_plist().get_external_count():
+    if properties.get_external_count():
         raise FormatError("keeps its values in another file", "values in the file itself", where=where)
 
 
@@ -71,7 +72,7 @@ def details_of(dataset: h5py.Dataset) -> dict[str, str]:
     details = {"stored as": meaning} if meaning else {}
     details |= {"chunks": str(properties.get_chunk())} if layout == h5py.h5d.CHUNKED else {"layout": _LAYOUTS[layout]}
     if properties.get_nfilters():
-        details["filters"] = ", ".join(filters_of(dataset).values())
+        details["filters"] = ", ".join(filters_in(properties).values())
     return details
 
 

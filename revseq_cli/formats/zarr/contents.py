@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from revseq_cli.formats.contents import GROUP, Contents, Item
+from revseq_cli.formats.contents import GROUP, Contents, Item, only_of
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.formats.zarr.source import details_of
@@ -30,8 +30,9 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
         return None
     items = tuple(_items(store, key, types.asked))
     arrays = [item for item in items if not item.is_group]
-    only = arrays[0].key if len(arrays) == 1 and arrays[0].desc and address.key is None else None
-    return Contents(store, "zarr", items, only, key, len(found), is_tree=True)
+    return Contents(
+        store, "zarr", items, None if address.key is not None else only_of(arrays), key, len(found), is_tree=True
+    )
 
 
 def _items(store: str, key: str, asked: DataType | None) -> Iterator[Item]:
@@ -63,11 +64,11 @@ def _item(store: str, key: str, depth: int, asked: DataType | None) -> Item:
             return item._replace(what=GROUP, attributes=len(attributes))
         found = metadata.read(str(Path(store, key)), key, asked)
     except RevseqError as e:
-        return item._replace(what=e.found.removeprefix("its data type is "))
+        return item.refused(e)
     item = item._replace(
         sizes=found.sizes, dimensions=found.dimensions, attributes=found.attributes, details=details_of(found)
     )
     try:
         return item._replace(desc=TensorDesc(data_type_of(found.dtype), found.sizes))
     except FormatError as e:
-        return item._replace(what=e.found.removeprefix("its data type is "))
+        return item.refused(e)
