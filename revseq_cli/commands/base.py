@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from revseq_cli.ground.errors import UsageError
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import NoReturn
@@ -110,6 +108,8 @@ class _Command(Helped):
 
     def _require_values(self, given: Sequence[click.Option], values: dict[str, Any], ctx: click.Context) -> None:
         """UsageError for an option whose value is empty, or is another option, as after a variable that is not set."""
+        from revseq_cli.ground.errors import UsageError  # --help needs none
+
         known = {word for each in self.get_params(ctx) for word in (*each.opts, *each.secondary_opts)}
         for option in given:
             value, name = values.get(option.name or ""), max(option.opts, key=len)
@@ -119,6 +119,8 @@ class _Command(Helped):
                 self._refuse_value(name, value, ctx)
 
     def _refuse_value(self, name: str, follows: str, ctx: click.Context) -> NoReturn:
+        from revseq_cli.ground.errors import UsageError  # --help needs none
+
         option = next(each for each in self.get_params(ctx) if name in each.opts)
         raise UsageError(
             f"{max(option.opts, key=len)} has no value: {follows} follows it", _wanted(option, ctx), _UNSET

@@ -10,8 +10,6 @@ import click
 
 from revseq_cli import __version__
 from revseq_cli.commands.base import Helped
-from revseq_cli.ground import system
-from revseq_cli.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +55,8 @@ class LazyGroup(Helped, click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command as Click does; UsageError for an unknown one, with the one that may be meant."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from revseq_cli.ground.errors import UsageError  # --help needs none
+
             raise UsageError(f"no such command as {args[0][:40]}", f"one of {', '.join(COMMANDS)}", _meant(args))
         return super().resolve_command(ctx, args)
 
@@ -64,6 +64,8 @@ class LazyGroup(Helped, click.Group):
 def _meant(args: Sequence[str]) -> str:
     """The command line that may be meant: with a command of a similar name, or with `run` before the name of a file."""
     import difflib  # only who mistypes waits for it
+
+    from revseq_cli.ground import system
 
     if similar := difflib.get_close_matches(args[0].lower(), COMMANDS, 1):
         typed = [similar[0], *args[1:]]

@@ -306,7 +306,7 @@ _SHELLS: dict[str, type[_Shell]] = {each.name: each for each in (_Bash, _Zsh, _F
 
 @base.command(
     "completion",
-    """Print the script that lets a shell complete commands, options, levels, and the names inside files.
+    """Print the script that lets a shell complete commands, options, names inside files, examples and dimensions.
 
     bash: eval "$(revseq completion bash)" in ~/.bashrc. zsh: the same in ~/.zshrc. fish: revseq completion fish >
     ~/.config/fish/completions/revseq.fish. PowerShell: revseq completion powershell | Out-String | Invoke-Expression

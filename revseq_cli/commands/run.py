@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     """Reverse the first LENGTH elements of every line of INPUT along an axis.
 
     INPUT and LENGTHS are x.npy, x.h5, x.h5::/group/name, x.npz::name, x.safetensors::name, x.zarr::array, x.json,
-    x.txt, - for standard input, or the tensor itself as text that begins with a bracket. A docs-style text with
-    InputTensor, SequenceTensor and Axis is a whole job and needs no LENGTHS; page.md::2 is the second example of a
-    page, and model.json a model of DxDispatch. Without -o, the OutputTensor is printed.
+    x.txt, x.csv, x.npy.gz, - for standard input, another pipe as <(cat x.npy), or the tensor itself as text that begins
+    with a bracket. A docs-style text with InputTensor, SequenceTensor and Axis is a whole job and needs no LENGTHS;
+    page.md::2 is the second example of a page, and model.json a model of DxDispatch. Without -o, the OutputTensor is
+    printed.
     """,
     examples=(
         'revseq run "[[1, 2, 3, 4], [5, 6, 7, 8]]" "[[3], [2]]" --axis 1',

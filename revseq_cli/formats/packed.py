@@ -14,23 +14,35 @@ from revseq_cli.formats.spooled import LARGEST_HELD, SpooledSource
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.newfile import Scratch
 from revseq_cli.ground import stages
+from revseq_cli.ground.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
     from typing import Self
 
-    from revseq_cli.formats.contract import Outlet, Source
+    from revseq_cli.formats.contract import Address, Outlet, Source
     from revseq_cli.formats.regions import Region
     from revseq_cli.formats.storage.newfile import NewFile
-    from revseq_cli.formats.table import Packing
+    from revseq_cli.formats.table import Format, Packing
     from revseq_cli.ground.tensors import DataType
 
 _PIECE = 1 << 20
 
 
-def open_npy(path: str, method: Packing, asked: DataType | None) -> Source:
-    """The tensor of a packed .npy file: a small one is held in memory; `asked` is the data type of nameless bytes."""
+def open_source(address: Address, row: Format, method: Packing, asked: DataType | None) -> Source:
+    """The tensor of a packed file that is no text; `asked` is the data type of nameless bytes."""
+    path = address.path
+    if not row.is_packed:
+        hint = packing.unpack_hint(method, path)
+        raise FormatError(f".{row.name} is not read packed", "the file itself", hint, path)
+    if address.key is not None:
+        raise UsageError("a .npy file holds one tensor", "no name after ::", where=path)
+    return _open_npy(path, method, asked)
+
+
+def _open_npy(path: str, method: Packing, asked: DataType | None) -> Source:
+    """The tensor of a packed .npy file: a small one is held in memory."""
     with positioned.opened(path) as fd:
         identity = positioned.identity(fd)
         head = packing.head(fd, method, npy.HEAD_BYTES, path)

@@ -10,7 +10,7 @@ import stat
 import sys
 from typing import TYPE_CHECKING, cast
 
-from revseq_cli.formats import npy, packing, textfiles
+from revseq_cli.formats import npy, textfiles
 from revseq_cli.formats.recognition import HDF5_MAGIC, NPY_MAGIC, ZIP_MAGIC, packing_of
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground.errors import FormatError, TensorIOError
@@ -50,6 +50,8 @@ def contents(path: str) -> bytes | npy.Piped:
         with _opened(path) as stream:
             head = stream.read(len(HDF5_MAGIC))
             if method := packing_of(head):
+                from revseq_cli.formats import packing  # most pipes are not packed
+
                 stream = io.BufferedReader(packing.Unpacking(stream, head, method, name))
                 head = stream.read(len(HDF5_MAGIC))
             if head.startswith(NPY_MAGIC):

@@ -6,7 +6,6 @@ import codecs
 import itertools
 from typing import NamedTuple
 
-from revseq_cli.formats import packing
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.table import PACKINGS, Packing, named
 from revseq_cli.ground import system
@@ -108,15 +107,17 @@ def recognised(path: str) -> Recognised:
         if kind is not _NPY and is_hdf5(fd, path):
             return Recognised("h5")
         if kind and kind.packing:
-            return _inside(packing.head(fd, kind.packing, _HEAD, path), kind.packing, path)
+            return _inside(fd, kind.packing, path)
     if kind and not kind.format:
         raise FormatError(f"is no tensor file: it looks like {kind.name}", "a tensor file", kind.hint(path), path)
     return Recognised(kind.format if kind else None)
 
 
-def _inside(head: bytes, method: Packing, path: str) -> Recognised:
+def _inside(fd: int, method: Packing, path: str) -> Recognised:
     """What a packed file is by its first unpacked bytes; FormatError for a format whose files are not packed whole."""
-    kind = _kind_of(head)
+    from revseq_cli.formats import packing  # most files are not
+
+    kind = _kind_of(packing.head(fd, method, _HEAD, path))
     row = named(kind.format) if kind else None
     if kind and not (row and row.is_packed):
         found, wanted = f"is {kind.name}, packed by {method.name}", "of packed files .npy or text"

@@ -6,9 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from revseq_cli.formats import models, npy, packed, pipes
+from revseq_cli.formats import models, npy, pipes
 from revseq_cli.formats.contract import MOST_OTHERS, Layout, left_behind
-from revseq_cli.formats.packing import unpack_hint
 from revseq_cli.formats.references import Reference, format_to_write
 from revseq_cli.formats.storage.newfile import NewFile, NewFolder, Scratch
 from revseq_cli.formats.table import FORMATS, JSON, TEXT, Format, named, packing_of
@@ -60,13 +59,10 @@ def open_source(reference: Reference, types: TextTypes) -> Source:
     """Read the header of the tensor; RevseqError if it is not a tensor that this program can read."""
     if reference.is_piped:
         return _open_pipe(reference, types)
-    if reference.packing and not reference.row.is_packed:
-        found, hint = f".{reference.row.name} is not read packed", unpack_hint(reference.packing, reference.path)
-        raise FormatError(found, "the file itself", hint, reference.path)
     if reference.packing and not reference.row.is_text:
-        if reference.key is not None:
-            raise UsageError("a .npy file holds one tensor", "no name after ::", where=reference.path)
-        return packed.open_npy(reference.path, reference.packing, types.asked)
+        from revseq_cli.formats import packed  # most files are not
+
+        return packed.open_source(reference, reference.row, reference.packing, types.asked)
     return reference.row.load().open_source(reference, types)
 
 
@@ -134,6 +130,8 @@ def _sink(row: Format, file: NewFile, like: Source, key: str, layout: Layout) ->
         packed_ones = listed(each.name for each in FORMATS if each.is_packed)
         found, hint = f"{row.name} is not packed by {method.name}", f"leave out {method.suffix}"
         raise UsageError(found, f"one of {packed_ones}, whose files are packed whole", hint, file.name)
+    from revseq_cli.formats import packed  # most files are not
+
     return packed.PackedSink(file, method, lambda scratch: row.load().create_sink(scratch, like, key, layout))
 
 

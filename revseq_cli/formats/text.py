@@ -12,15 +12,18 @@ from revseq_cli.formats.json import open_json
 from revseq_cli.formats.textfiles import TextSink, choose_type, write_text
 from revseq_cli.ground.dtypes import describe, dtype_of
 from revseq_cli.ground.errors import FormatError, listed
-from revseq_cli.texts import notation, printing, tables
+from revseq_cli.texts import notation, printing
 from revseq_cli.texts.examples import numbered
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import Address, FileSink, Layout, Source
     from revseq_cli.formats.documents import Text, TextTypes
     from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.texts.tables import Table
 
 
 def open_source(address: Address, types: TextTypes) -> Source:
@@ -88,9 +91,11 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
     named = [item for item in items if key is None or item.name == key]
     if len(named) == 1:
         return notation_source(text, named[0], types)
-    if not items and key is None and tables.is_table(text.text):
-        return _open_numbers(text, types)
     if not items:
+        from revseq_cli.texts import tables  # most texts have brackets
+
+        if key is None and tables.is_table(text.text):
+            return _open_numbers(text, tables.Table.of, types)
         wanted = "rows in brackets, with or without a header such as T: (Sizes:{3}, DataType:FLOAT32)"
         raise FormatError("holds no tensor", wanted, where=text.name)
     known = [f"{item.name} (line {item.line})" for item in items]
@@ -101,11 +106,11 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
     raise FormatError(f"holds {found}: {listed(known)}", "the name of one", hint, text.name)
 
 
-def _open_numbers(text: Text, types: TextTypes) -> Source:
+def _open_numbers(text: Text, table_of: Callable[[str], Table], types: TextTypes) -> Source:
     """The source of bare numbers: a number a line, or one line, has rank 1; lines of several numbers have rank 2."""
     data_type = choose_type(None, types, text.name)
     try:
-        values = tables.Table.of(text.text).values(dtype_of(data_type), data_type.name)
+        values = table_of(text.text).values(dtype_of(data_type), data_type.name)
     except FormatError as e:
         raise e.about(text.name) from None
     if 1 in values.shape:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from revseq_cli.formats import packing
 from revseq_cli.formats.contract import FileSink, Source
 from revseq_cli.formats.documents import Text, TextTypes
 from revseq_cli.formats.held import Gathered
@@ -38,6 +37,8 @@ def read_text(path: str, method: Packing | None = None) -> Text:
         if identity.size > LARGEST:
             raise too_large(f"{identity.size} bytes", path)
         if method:
+            from revseq_cli.formats import packing  # most files are not packed
+
             data = joined(packing.unpacked(packing.file_pieces(fd, path), method, path), path)
         else:
             data = positioned.read_some(fd, identity.size, 0, path)
