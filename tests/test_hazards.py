@@ -132,7 +132,7 @@ def test_h9_trailing_bytes(refused, tmp_path):
 @pytest.mark.parametrize(
     ("data", "seems"),
     [(b"PK\x03\x04rest", "has no whole zip directory"), (b"\x89HDF\r\n\x1a\n", "HDF5 cannot read it"), (b"[[1, 2]", "never closed"),
-     (b"\x1f\x8b\x08", "it looks like a gzip file"), (b"version https://git-lfs.github.com/spec/v1", "it looks like a git-LFS pointer")],
+     (b"\x1f\x8b\x08", "its gzip data end after 3 bytes"), (b"version https://git-lfs.github.com/spec/v1", "it looks like a git-LFS pointer")],
 )  # fmt: skip
 def test_h10_another_format_under_its_suffix(refused, tmp_path, data, seems):
     """It is read as what it is, and these are damaged; tests/test_recognition.py has whole ones."""

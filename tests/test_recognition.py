@@ -142,7 +142,7 @@ def test_netcdf_3(revseq, tmp_path, form):
 @pytest.mark.parametrize(
     ("head", "words"),
     [
-        (b"\x0e\x03\x13\x01", ("it looks like an HDF4 file", "h4toh5 x.dat out.h5")), (b"\x1f\x8b\x08", ("is damaged: it cannot be unpacked",)),
+        (b"\x0e\x03\x13\x01", ("it looks like an HDF4 file", "h4toh5 x.dat out.h5")), (b"\x1f\x8b\x08", ("is damaged: its gzip data cannot be unpacked",)),
         (b"MATLAB 5.0 MAT-file, ", ("a MATLAB file of before 7.3", "save -v7.3")), (b"\x80\x04\x95", ("a Python pickle", "numpy.save")),
         (b"what", ("unknown suffix .dat", "add -f")), (b"", ("unknown suffix .dat", "add -f")), (b"\x89HDF", ("unknown suffix",)),
         (bytes(600) + b"\x89HDF\r\n\x1a\n", ("unknown suffix",)), (b"\x89HDF\r\n\x1a\n", ("truncated or damaged",)),

@@ -146,7 +146,7 @@ def _damaged(error: Exception, members: int, packing: Packing, where: str) -> Fo
     if "emory" in str(error):
         found, wanted = f"needs more memory to unpack than {packing.name} itself gives by default", "a smaller window"
         return FormatError(found, wanted, unpack_hint(packing, where), where)
-    found = "is damaged: it cannot be unpacked"
+    found = f"is damaged: its {packing.name} data cannot be unpacked"
     if members:
         found = f"is damaged: something else follows its {packing.name} data"
     return FormatError(found, "the whole file and nothing else", "fetch it again", where)
