@@ -496,7 +496,7 @@ def test_a_bar_on_a_terminal_and_reports_in_a_pipe(files):
     (files / "m.jsonl").write_text(lines(*jobs))
     main, sub = pty.openpty()
     command = [*COMMAND, "batch", "m.jsonl", "--json"]
-    environment = os.environ | {"TERM": "xterm", "COLUMNS": "150"}
+    environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "150"}
     with (files / "report").open("w") as report:
         process = subprocess.Popen(command, cwd=files, stdout=report, stderr=sub, env=environment)
     os.close(sub)

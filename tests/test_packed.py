@@ -231,3 +231,15 @@ def test_a_large_one_that_is_longer_or_shorter_than_it_says(revseq, big, tmp_pat
     (tmp_path / "x.npy.gz").write_bytes(pack(whole[:-1]))
     revseq("convert", "x.npy.gz", "y.npy").refused("is truncated")
     assert os.listdir(tmp_path) == ["x.npy.gz"]
+
+
+def test_verify_reads_the_packed_file_back(revseq, folder):
+    """Not what was packed: here other bytes are."""
+    code = """
+import revseq_cli.formats.packing as packing
+packed = packing.packed
+packing.packed = lambda pieces, method, where: packed((piece[:-1] + b"?" for piece in pieces), method, where)
+"""
+    revseq("convert", "x.npy", "y.npy.gz", "--verify", code=code).refused("y.npy.gz")
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy.gz", "--verify", code=code).refused("y.npy.gz")
+    assert not list(folder.glob("y*"))
