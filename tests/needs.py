@@ -57,6 +57,7 @@ NEEDS = {
     "peak": (bool(find_spec("resource")), "no most memory of a process that has ended, as getrusage tells it"),
     "fork": (hasattr(os, "fork"), "no process that is forked and so has what a test changed in its parent"),
     "positioned calls": (hasattr(os, "pwrite"), "no positioned reads and writes of `os`, for which a test has its own"),
+    "copies": (hasattr(os, "copy_file_range"), "no copies that the system makes by itself, as os.copy_file_range does"),
     "folder flushes": (not WINDOWS, "no flush of a folder: a name is on the disk when it is given"),
     "names by links": (not WINDOWS, "no new file that gets its name by a hard link, but by MoveFileEx"),
     "names of bytes": (not WINDOWS, "no names that are bytes: they are UTF-16, and half a character is one"),

@@ -273,7 +273,13 @@ def system_of_small_steps(monkeypatch):
     monkeypatch.setattr(os, "copy_file_range", lambda src, dst, count, *more: real(src, dst, min(count, 3), *more))
 
 
-@pytest.mark.parametrize("system", [None, system_that_cannot, system_without, system_of_small_steps])
+COPYING = [
+    pytest.param(each, marks=pytest.mark.needs("copies"))
+    for each in (system_that_cannot, system_without, system_of_small_steps)
+]
+
+
+@pytest.mark.parametrize("system", [None, *COPYING])
 @pytest.mark.parametrize("at_once", [7, 1 << 20])
 def test_copies_are_whole(folder, monkeypatch, system, at_once):
     if system:
@@ -299,7 +305,7 @@ def test_copies_are_whole(folder, monkeypatch, system, at_once):
         NewFile("late", overwrite=False).fill_from("x", unchanged)
 
 
-@pytest.mark.parametrize("system", [None, system_that_cannot])
+@pytest.mark.parametrize("system", [None, COPYING[0]])
 def test_a_file_that_ends_before_its_copy(folder, monkeypatch, system):
     if system:
         system(monkeypatch)
