@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import signal
 import subprocess
 import time
 import tracemalloc
@@ -18,6 +17,7 @@ import zarr
 from folders import names
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from needs import signals
 from oracle import expected
 from processes import COMMAND, until
 from tensor_files import held
@@ -364,7 +364,7 @@ def test_an_input_that_changes_between_the_passes(small, monkeypatch, any_size):
 
 
 @pytest.mark.needs("signals")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", signals("SIGINT", "SIGTERM", "SIGHUP"))
 def test_h43_a_signal_while_there_is_a_temporary_file(tmp_path, number):
     """Once at the start of the first pass, and once where it may be the second."""
     tall(tmp_path, (1 << 15, 1 << 10))
