@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from revseq_cli.commands.batch_worker import Line, Setup
+    from revseq_cli.commands.console import Console
     from revseq_cli.commands.journal import Journal
     from revseq_cli.commands.manifest import Column, Entry, Manifest
     from revseq_cli.ground.errors import RevseqError
@@ -91,7 +92,7 @@ def command(
     dry_run: bool,
     fail_fast: bool,
     as_json: bool,
-    console: options.Console,
+    console: Console,
     **defaults: Any,
 ) -> int:
     """Run the command."""
@@ -134,7 +135,7 @@ def command(
     return _FAILED * bool(wrong)
 
 
-def _follow(work: _Work, report: _Report, console: options.Console) -> None:
+def _follow(work: _Work, report: _Report, console: Console) -> None:
     """Run the jobs, and report each; a signal is noted with how to go on."""
     from revseq_cli.ground import stages, stopping
 
@@ -210,7 +211,7 @@ class _Work:
     """The jobs of a batch, which workers run, but for those that are done."""
 
     def __init__(
-        self, entries: list[Entry], journal: Journal | None, console: options.Console, cores: int | None, *,
+        self, entries: list[Entry], journal: Journal | None, console: Console, cores: int | None, *,
         resume: bool, fail_fast: bool, plans: bool,
     ) -> None:  # fmt: skip
         self._journal, self._console, self._cores = journal, console, cores or system.cores()
@@ -278,6 +279,7 @@ class _Work:
 def _serve(scheduler: tuple[Any, Any], setup: Setup, tag: str, line: Line) -> tuple[str, ...]:
     """Run jobs in a worker; `scheduler` is the default one and Click's ParameterSource of it. Returns its notes."""
     from revseq_cli.commands.batch_worker import Worker
+    from revseq_cli.commands.console import notes_of_libraries
 
     context = click.Context(command, info_name="batch")
     context.params = {"scheduler": scheduler[0]}
@@ -285,13 +287,13 @@ def _serve(scheduler: tuple[Any, Any], setup: Setup, tag: str, line: Line) -> tu
         context.set_parameter_source("scheduler", scheduler[1])
     with context.scope():
         Worker(setup, tag, line).run_all()
-    return options.notes_of_libraries()  # this process is the one that loads HDF5
+    return notes_of_libraries()  # this process is the one that loads HDF5
 
 
 class _Report:
     """Prints the result of each job: JSON on standard output, and the rest on standard error."""
 
-    def __init__(self, jobs: Manifest, console: options.Console, as_json: bool) -> None:
+    def __init__(self, jobs: Manifest, console: Console, as_json: bool) -> None:
         self._manifest, self._console, self._as_json = jobs.text.name, console, as_json
         self._places = {entry.line: entry.place for entry in jobs.entries}
         self._paths = {entry.line: entry.output for entry in jobs.entries}

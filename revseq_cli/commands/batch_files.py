@@ -13,8 +13,8 @@ from revseq_cli.ground.errors import TensorIOError, UsageError
 if TYPE_CHECKING:
     import contextlib
 
+    from revseq_cli.commands.console import Console
     from revseq_cli.commands.manifest import Manifest
-    from revseq_cli.commands.options import Console
     from revseq_cli.formats.storage.newfile import NewFile
 
 

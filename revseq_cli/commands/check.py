@@ -11,6 +11,7 @@ from revseq_cli.commands import base, options, streams
 from revseq_cli.ground.errors import UsageError
 
 if TYPE_CHECKING:
+    from revseq_cli.commands.console import Console
     from revseq_cli.operator.spec import FeatureLevel
 
 
@@ -53,7 +54,7 @@ def command(
     format_name: str | None,
     levels: tuple[FeatureLevel, ...],
     as_json: bool,
-    console: options.Console,
+    console: Console,
     **job_options: Any,
 ) -> int:
     """Run the command."""

@@ -12,6 +12,7 @@ from revseq_cli.formats import table
 from revseq_cli.ground.errors import UsageError
 
 if TYPE_CHECKING:
+    from revseq_cli.commands.console import Console
     from revseq_cli.formats.contract import FileSink, Layout, Source
     from revseq_cli.formats.table import Format
     from revseq_cli.ground.tensors import DataType
@@ -64,7 +65,7 @@ def command(
     layout: Layout,
     resources: Resources,
     as_json: bool,
-    console: options.Console,
+    console: Console,
 ) -> None:
     """Run the command."""
     from revseq_cli.formats import references, registry  # --help must not load NumPy
@@ -94,7 +95,7 @@ def command(
 
 
 def _write(
-    source: Source, sink: FileSink, resources: Resources, console: options.Console, *, verify: bool, sha256: bool
+    source: Source, sink: FileSink, resources: Resources, console: Console, *, verify: bool, sha256: bool
 ) -> str | None:
     """Copy the source into the new file; the file's SHA-256 with `sha256`, else None."""
     from revseq_cli.ground import stopping

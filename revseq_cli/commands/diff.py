@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from contextlib import AbstractContextManager
 
+    from revseq_cli.commands.console import Console
     from revseq_cli.formats.contract import Source
     from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.ground.tensors import DataType, TensorDesc
@@ -122,7 +123,7 @@ def command(
     rank: int | None,
     resources: Resources,
     as_json: bool,
-    console: options.Console,
+    console: Console,
     **job_settings: Any,
 ) -> int:
     """Run the command."""
@@ -249,7 +250,7 @@ def _compare(
     tolerance: Tolerance | None,
     first: int,
     drawing: NewFile | None,
-    console: options.Console,
+    console: Console,
 ) -> Comparison:
     """Compare, look for mistakes, and draw the picture; TensorIOError where one of the `compared` has changed."""
     from revseq_cli.formats.storage.together import Together

@@ -12,6 +12,7 @@ from revseq_cli.commands import base, options
 from revseq_cli.ground.errors import UsageError, Words
 
 if TYPE_CHECKING:
+    from revseq_cli.commands.console import Console
     from revseq_cli.operator.spec import Constraint, FeatureLevel
 
 
@@ -54,7 +55,7 @@ def command(
     format_name: str | None,
     level: FeatureLevel,
     as_json: bool,
-    console: options.Console,
+    console: Console,
     **job_options: Any,
 ) -> None:
     """Run the command."""

@@ -9,6 +9,7 @@ import click
 from revseq_cli.commands import base, options, values
 
 if TYPE_CHECKING:
+    from revseq_cli.commands.console import Console
     from revseq_cli.operator.spec import FeatureLevel
 
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 @click.argument("levels", metavar="[LEVEL]", type=values.LEVELS, required=False)
 @options.json_option
 @options.output_options
-def command(levels: tuple[FeatureLevel, ...] | None, as_json: bool, console: options.Console) -> None:
+def command(levels: tuple[FeatureLevel, ...] | None, as_json: bool, console: Console) -> None:
     """Run the command."""
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.report import checks, objects

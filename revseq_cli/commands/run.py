@@ -16,6 +16,7 @@ from revseq_cli.ground.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from revseq_cli.commands.console import Console
     from revseq_cli.formats.contract import FileSink, Layout, Source
     from revseq_cli.formats.references import Reference
     from revseq_cli.formats.storage.newfile import NewFile
@@ -82,7 +83,7 @@ def command(
     layout: Layout,
     resources: Resources,
     as_json: bool,
-    console: options.Console,
+    console: Console,
     **job_options: Any,
 ) -> None:
     """Run the command."""
@@ -210,7 +211,7 @@ def _dry_run(job: Job, target: Target | None, resources: Resources, *, as_json: 
     click.echo(describe(job.values.desc, job.lengths.desc, job.axis, arrangement))
 
 
-def _write(delivery: Delivery, console: options.Console, drawing: NewFile | None, *, as_json: bool) -> None:
+def _write(delivery: Delivery, console: Console, drawing: NewFile | None, *, as_json: bool) -> None:
     """Reverse into a new file, and print notes or the report."""
     from revseq_cli.ground import stopping
     from revseq_cli.report import objects, tables
@@ -232,7 +233,7 @@ def _print(
     job: Job,
     row: Format,
     resources: Resources,
-    console: options.Console,
+    console: Console,
     drawing: NewFile | None,
     *,
     example: bool,

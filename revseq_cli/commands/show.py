@@ -14,6 +14,7 @@ from revseq_cli.ground.errors import RevseqError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from revseq_cli.commands.console import Console
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import Source
     from revseq_cli.formats.documents import TextTypes
@@ -69,7 +70,7 @@ def command(
     full: bool,
     format_name: str | None,
     as_json: bool,
-    console: options.Console,
+    console: Console,
 ) -> int:
     """Run the command."""
     from revseq_cli.formats.documents import TextTypes

@@ -105,6 +105,8 @@ def parse_dimension(text: str) -> int | str:
     if not text.strip():
         raise UsageError("the dimension is empty", "a number or a name; is a variable unset?")
     number = re.fullmatch(r"([+-]?\d+)(\.\d*)?", text.strip())
+    if not number and os.path.splitext(text)[1] and os.path.exists(text):  # noqa: PTH110, PTH122 - it may be any text
+        raise UsageError(f"{text!r} is a file", "a number or a name")
     if not number:
         return text
     if len(text) <= _LONGEST_NUMBER and not (number[2] and float(number[2] + "0")):

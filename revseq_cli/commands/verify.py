@@ -11,6 +11,7 @@ from revseq_cli.commands import base, options, values
 from revseq_cli.ground.errors import RevseqError, UsageError
 
 if TYPE_CHECKING:
+    from revseq_cli.commands.console import Console
     from revseq_cli.formats.references import Reference
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.passes.verification import Report
@@ -38,7 +39,7 @@ _WRONG, _FAILED = 1, 2  # exit statuses
 @options.json_option
 @options.progress_option
 @options.output_options
-def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, console: options.Console) -> int:
+def command(pages: tuple[str, ...], level: FeatureLevel, as_json: bool, console: Console) -> int:
     """Run the command."""
     from revseq_cli.formats import references  # --help must not load NumPy
     from revseq_cli.formats.table import TEXT

@@ -7,8 +7,6 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from revseq_cli.ground import stages
 
 if TYPE_CHECKING:
@@ -110,7 +108,7 @@ class Progress:
             self._draw(stage)
             self._due = time.monotonic() + _BAR_PAUSE
         else:
-            click.echo(stage.text, file=sys.stderr)
+            sys.stderr.write(f"{stage.text}\n")
             self._due = time.monotonic() + _LINE_PAUSE
 
     def _clear(self) -> None:
