@@ -31,7 +31,7 @@ APPEND = 0x100004  # FILE_APPEND_DATA and SYNCHRONIZE: every write goes to the e
 DIRECT = 0  # no way past the page cache
 one_writer = contextlib.nullcontext()  # writers need not wait for each other
 MAKE_FOLDER = "mkdir"  # the command, for hints
-_LOCKED = 1 << 40  # the offset of the byte that is locked: behind all that a journal has, and where every file system seeks
+_LOCKED = 1 << 40  # the offset of the byte that is locked: behind all that a journal has; few file systems seek farther
 _ACCESS_DENIED, _SHARING_VIOLATION, _LOCK_VIOLATION, _DELETE_PENDING = 5, 32, 33, 303  # numbers of errors
 
 
