@@ -320,7 +320,7 @@ def test_local_workers_that_are_stopped(tmp_path, job):
     for pid in workers(process):
         os.kill(pid, signal.SIGSTOP)
     process.send_signal(signal.SIGTERM)
-    leaves_nothing(process, tmp_path, signal.SIGTERM)
+    leaves_nothing(process, tmp_path, signal.SIGTERM, b"Note: stopped; y.npy is unchanged\n")
     assert (tmp_path / "y.npy").read_bytes() == b"old"
 
 
@@ -501,7 +501,7 @@ def test_scheduler_files_that_are_none(revseq, files, content, words):
     (files / "m.csv").write_text("input,lengths,axis,output\nx.npy,n.npy,1,y.npy\n")
     done = revseq("batch", "m.csv", *dask)
     assert (done.status, f"Error: m.csv: line 2: s.json: {words}" in done.err) == (1, True)
-    assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy", "m.csv", "s.json"}
+    assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy", "m.csv", "m.csv.revseq-journal", "s.json"}
 
 
 @pytest.mark.parametrize("junk", [b"\xff" * 4096, b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0" * 4096])

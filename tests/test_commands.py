@@ -195,7 +195,7 @@ def test_bad_input(revseq, files, args, words):
     assert content(files) == before
 
 
-@pytest.mark.parametrize("axis", ["-1", "2", "99999999999999999999", "1.0", "x", "9" * 5000])
+@pytest.mark.parametrize("axis", ["-1", "2", "99999999999999999999", "1.5", "x", "9" * 5000])
 def test_bad_axis(revseq, files, axis):
     done = revseq("run", "x.npy", "n.npy", "--axis", axis, "-o", "y.npy").refused()
     assert len(done.err) < 400

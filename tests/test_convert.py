@@ -15,6 +15,7 @@ import pytest
 import safetensors.numpy
 from conftest import SAMPLES
 from folders import content
+from observed import observed
 from processes import peak
 from tensor_files import held
 from terminals import on_terminal
@@ -196,8 +197,9 @@ def test_an_input_that_changes_while_it_is_read(tmp_path):
     source = opened(saved(tmp_path / "x.npy", np.zeros((100, 40))))
     sink = registry.create_sink(references.Reference.file(str(tmp_path / "y.npy")), source, overwrite=False)
     arrangement = arrange_copy(source, Resources("serial", 1, 40_000), sink)
-    with pytest.raises(TensorIOError, match="changed while it was read"), sink:
-        copying.copy(source, sink, arrangement, lambda _: os.utime(tmp_path / "x.npy", ns=(5, 5)))
+    change = observed(lambda _: os.utime(tmp_path / "x.npy", ns=(5, 5)))
+    with pytest.raises(TensorIOError, match="changed while it was read"), sink, change:
+        copying.copy(source, sink, arrangement)
     assert {path.name for path in tmp_path.iterdir()} == {"x.npy"}
 
 

@@ -12,6 +12,7 @@ import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from observed import observed
 from processes import peak
 
 from revseq_cli.formats import table
@@ -246,9 +247,9 @@ def test_blocks_in_any_order_and_of_any_format(revseq, pair, engine):
         assert [tuple(each["index"]) for each in found["first"]] == places[:7]
 
 
-def compared(a, b, first, resources, done=lambda _: None):
+def compared(a, b, first, resources):
     with comparison.opened(a, b, resources) as pair:
-        return pair.compare(None, first, done)
+        return pair.compare(None, first)
 
 
 @settings(max_examples=60)
@@ -323,8 +324,9 @@ def test_a_file_that_changes_while_it_is_read(pair):
     folder = pair(np.zeros((64, 64)), np.zeros((64, 64)))
     sources = [jobs.load_tensor(str(folder / name), name, None, None) for name in ("a.npy", "b.npy")]
     changed = Resources("serial", 1, 60_000)
-    with pytest.raises(TensorIOError, match="changed while it was read"):
-        compared(*sources, 1, changed, lambda _: os.utime(folder / "b.npy", ns=(5, 5)))
+    change = observed(lambda _: os.utime(folder / "b.npy", ns=(5, 5)))
+    with pytest.raises(TensorIOError, match="changed while it was read"), change:
+        compared(*sources, 1, changed)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from observed import observed
 from oracle import expected
 from processes import members, peak, start
 from tensor_files import held
@@ -195,8 +196,12 @@ def test_an_input_that_changes_while_it_is_read(tmp_path):
     arrangement = arrange(job, Resources("serial", 1, 40_000))
     changes = iter([lambda: os.utime(tmp_path / "x.npy", ns=(5, 5))])
     sink = registry.create_sink(references.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=False)
-    with pytest.raises(TensorIOError, match="changed while it was read"), sink:
-        reversal.reverse(job, sink, arrangement, lambda _: next(changes, lambda: None)())
+    with (
+        pytest.raises(TensorIOError, match="changed while it was read"),
+        sink,
+        observed(lambda _: next(changes, lambda: None)()),
+    ):
+        reversal.reverse(job, sink, arrangement)
     assert not (tmp_path / "y.npy").exists()
 
 
@@ -279,17 +284,18 @@ def test_chunks_across_too_many_lines_are_read_and_written_once(tmp_path, chunks
     arrangement = arrange(job, Resources("serial", 1, 30_000), sink)
     assert arrangement.spooled is bool(chunks or sink_chunks)
     done = []
-    with sink:
-        reversal.reverse(job, sink, arrangement, done.append)
-    assert sum(done) == values.size
+    with sink, observed(done.append):
+        reversal.reverse(job, sink, arrangement)
+    assert sum(done) == values.nbytes
     assert oracle.same_bits(sink.values, expected(values, lengths, 1))
     if chunks:
         assert times(job.values.noted, values.shape, chunks) == {1}
     if sink_chunks:
         assert times(sink.noted, values.shape, sink_chunks) == {1}
     done.clear()
-    reversal.verify(job, sink, arrangement, done.append)
-    assert sum(done) == values.size
+    with observed(done.append):
+        reversal.verify(job, sink, arrangement)
+    assert sum(done) == values.nbytes
     assert not list(tmp_path.iterdir())
 
 
@@ -298,8 +304,8 @@ def test_chunks_whose_lines_fit_need_no_temporary_file(tmp_path):
     job = Job(Chunked(values, (10, 100)), held(lengths), 1)
     sink = ChunkedSink(job.values, tmp_path / "y.npy", (20, 50))
     arrangement, files = arrange(job, Resources("serial", 1, 400_000), sink), []
-    with sink:
-        reversal.reverse(job, sink, arrangement, lambda _: files.extend(tmp_path.iterdir()))
+    with sink, observed(lambda _: files.extend(tmp_path.iterdir())):
+        reversal.reverse(job, sink, arrangement)
     assert (arrangement.spooled, files) == (False, [])
     assert arrangement.plan.block_count > 1
     assert oracle.same_bits(sink.values, expected(values, lengths, 1))
@@ -316,9 +322,9 @@ def test_lengths_in_chunks_are_read_once(tmp_path, beside, chunks, held_back):
     plan = make_plan(values.shape, 1, most_elements=1000, grain=(1, 1))
     sink = ChunkedSink(job.values, tmp_path / beside if beside else "")
     files = []
-    with sink:
+    with sink, observed(lambda _: files.extend(tmp_path.iterdir())):
         need = 8 * 8000 - held_back
-        reversal.reverse(job, sink, Arrangement(plan, SERIAL, 1, need), lambda _: files.extend(tmp_path.iterdir()))
+        reversal.reverse(job, sink, Arrangement(plan, SERIAL, 1, need))
     assert oracle.same_bits(sink.values, expected(values, lengths.read(), 1))
     assert bool(files) is bool(beside and chunks and held_back)
     assert not list(tmp_path.iterdir())

@@ -133,12 +133,8 @@ def test_a_manifest_that_grew(batch, files):
     assert "has 5 outputs that are of no job of this manifest" in batch.err
 
 
-def test_an_input_that_changed_just_before_is_not_trusted(batch, files):
+def test_an_input_that_changed_just_before_is_not_trusted():
     """Its next change could have the same times."""
-    rewritten(files / "x.npy")
-    batch("--resume")
-    again = skipped(batch("--resume"))
-    assert again == [True] * 4 or not any(again)  # a slow machine starts later than that
     identity = journal.positioned.Identity(0, 1, 2, 10**18 + 7, 10**18 + 7)
     assert journal._settled(identity, 10**18 + 7 + 2 * journal._TICK) == [1, 2, 10**18 + 7, 10**18 + 7]
     assert journal._settled(identity, 10**18 + 7 + journal._TICK // 2) is None

@@ -12,7 +12,7 @@ import zarr
 
 from revseq_cli.formats import table
 
-SUFFIXES = [each.suffixes[0] for each in table.FORMATS]
+SUFFIXES = [each.suffixes[0] for each in table.FORMATS if each.name != "csv"]  # which holds two dimensions
 SHAPES = [(), (0,), (0, 3), (3, 0, 2)]
 DTYPES = ["<f4", ">f8", "<i8", "|u1"]
 LOADERS = {
@@ -89,7 +89,8 @@ def test_what_others_write_is_read(revseq, tmp_path, shape):
 def test_hdf5_without_any_dataspace(revseq, tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["x"] = h5py.Empty("f4")
-    revseq("show", "x.h5").refused("x.h5::/x: has a null dataspace")
+    revseq("show", "x.h5::x").refused("x.h5::/x: has a null dataspace")
+    assert "no elements" in revseq("show", "x.h5").ok().out
 
 
 def test_storage_that_needs_dimensions(revseq, tmp_path, saved):

@@ -18,6 +18,7 @@ from folders import names
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from needs import signals
+from observed import observed
 from oracle import expected
 from processes import COMMAND, until
 from tensor_files import held
@@ -358,8 +359,9 @@ def test_an_input_that_changes_between_the_passes(small, monkeypatch, any_size):
     job = load(Request(str(small / "x.npy"), str(small / "n.npy"), 0))
     sink = registry.create_sink(references.Reference.file(str(small / "y.npy")), job.values, overwrite=False)
     found = arrange(job, Resources("serial", 1, 60_000), sink)
-    with pytest.raises(TensorIOError, match=r"n.npy: changed while it was read"), sink:
-        reversal.reverse(job, sink, found, lambda _: os.utime(small / "n.npy", ns=(5, 5)))
+    change = observed(lambda _: os.utime(small / "n.npy", ns=(5, 5)))
+    with pytest.raises(TensorIOError, match=r"n.npy: changed while it was read"), sink, change:
+        reversal.reverse(job, sink, found)
     assert names(small) == {"x.npy", "n.npy"}
 
 
