@@ -5,6 +5,6 @@ import contextlib
 from revseq_cli.ground import stages
 
 
-def observed(function):
-    """Passes inside this context call `function` with how many more bytes are done, in any stage."""
-    return stages.watched(lambda *_: contextlib.nullcontext(function))
+def observed(function, stage=""):
+    """Passes inside this context call `function` with how many more bytes are done, in that stage or in any."""
+    return stages.watched(lambda name, *_: contextlib.nullcontext(function if stage in ("", name) else lambda _: None))

@@ -59,8 +59,8 @@ def reports(done):
 
 
 def has_begun(folder):
-    """Whether a job has a temporary file, beside that of the journal."""
-    return (folder / "m.jsonl.revseq-journal").exists() and any(folder.glob(".revseq-*.tmp"))
+    """Whether a job has a temporary file: its name has the 8 characters of its process, which the journal's lacks."""
+    return any(folder.glob(f".revseq-{'?' * 24}.tmp"))
 
 
 def outputs(folder):

@@ -284,7 +284,7 @@ def test_chunks_across_too_many_lines_are_read_and_written_once(tmp_path, chunks
     arrangement = arrange(job, Resources("serial", 1, 30_000), sink)
     assert arrangement.spooled is bool(chunks or sink_chunks)
     done = []
-    with sink, observed(done.append):
+    with sink, observed(done.append, "reverse"):
         reversal.reverse(job, sink, arrangement)
     assert sum(done) == values.nbytes
     assert oracle.same_bits(sink.values, expected(values, lengths, 1))
