@@ -293,7 +293,7 @@ def test_chunks_across_too_many_lines_are_read_and_written_once(tmp_path, chunks
     if sink_chunks:
         assert times(sink.noted, values.shape, sink_chunks) == {1}
     done.clear()
-    with observed(done.append):
+    with observed(done.append, "verify"):
         reversal.verify(job, sink, arrangement)
     assert sum(done) == values.nbytes
     assert not list(tmp_path.iterdir())

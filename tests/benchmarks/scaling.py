@@ -2,7 +2,7 @@
 
     python tests/benchmarks/scaling.py [--folder /dev/shm/scaling] [--gib 4] [--runs 3] [PART ...]
 
-Parts: `lines` (.npy, each engine and number of jobs, to `cp`), `auto` (what auto takes, to the best of all), `memory`
+Parts: `lines` (.npy, each engine and number of jobs, to `cp`, and what auto takes, to the best of all), `memory`
 (the proportional set size of all processes together, to --memory), `disk` (write and then read the output once, to `cp`,
 `sync` and `cat`; give a --folder on a disk). hdf5.py and cluster.py measure HDF5 and dask in the same way.
 Runs the package of the current folder or of PYTHONPATH.
@@ -45,7 +45,8 @@ class Case:
         with open(self.x, "wb") as f:
             header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
             np.lib.format.write_array_header_1_0(f, header)
-            f.writelines(piece for _ in range(int(np.prod(shape)) * np.dtype(dtype).itemsize // piece.size))
+            left = int(np.prod(shape)) * np.dtype(dtype).itemsize
+            f.writelines(piece[: left - done] for done in range(0, left, piece.size))
         lengths = [1 if d == self.axis else size for d, size in enumerate(shape)]
         np.save(self.n, rng.integers(0, shape[self.axis] + 1, lengths).astype(np.uint32))
         os.sync()
