@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import hdf5plugin  # noqa: F401 - before netCDF4, whose own plugins h5py would take for these, and cannot use
 import hypothesis
 import numpy as np
 import pytest
