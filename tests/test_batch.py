@@ -716,6 +716,32 @@ def test_h67_a_file_that_its_library_dies_of(files):
     assert not [name for name in outputs(files) if name.startswith(".revseq")]
 
 
+_DYING = """
+import os, signal
+from revseq_cli.ground import system
+parent, flush_folder = os.getpid(), system.flush_folder
+def die_once(path):
+    flush_folder(path)
+    if os.getpid() != parent:
+        try:
+            os.close(os.open("dead", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return
+        os.kill(os.getpid(), signal.SIGKILL)
+system.flush_folder = die_once
+"""
+
+
+@pytest.mark.needs("fork", "names by links", "folder flushes")
+def test_a_process_that_dies_after_its_output_got_its_name(revseq, files):
+    """The output is complete, its second name goes, and the other jobs run."""
+    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(40))))
+    done = revseq("batch", "m.jsonl", "--json", code=_DYING)
+    assert (files / "dead").exists()
+    assert (done.status, done.out.count('"ok": true'), done.err) == (0, 40, "")
+    assert outputs(files) == {f"y{i}.npy" for i in range(40)}
+
+
 def test_what_was_written_before_its_process_died_is_told(tmp_path):
     """Of a job that had but to report: it is not done again, which would find its own output."""
     (tmp_path / "y.npy").write_bytes(b"whole")

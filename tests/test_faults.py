@@ -576,6 +576,29 @@ def test_h43_a_signal_under_hdf5(chunked, engine, number, run):
         assert names(chunked) == {"x.h5", "n.npy", "y.h5"}
 
 
+_LATE = """
+import os, signal
+from revseq_cli.ground import system
+flush_folder = system.flush_folder
+def flush(path):
+    flush_folder(path)
+    os.kill(os.getpid(), signal.SIGTERM)
+system.flush_folder = flush
+"""
+
+
+@pytest.mark.needs("signals")
+@pytest.mark.parametrize("command", ["run", "convert"])
+@pytest.mark.parametrize("old", [True, False])
+def test_h43_a_signal_after_the_output_got_its_name_says_so(revseq, small, command, old):
+    if old:
+        (small / "y.npy").write_bytes(b"old")
+    args = ("x.npy", "n.npy", "--axis", 1, "-o", "y.npy") if command == "run" else ("x.npy", "y.npy")
+    done = revseq(command, *args, "--overwrite", code=_LATE, cwd=small)
+    assert (done.status, done.err) == (-signal.SIGTERM, "Note: stopped; y.npy is complete\n")
+    assert (small / "y.npy").stat().st_size == (small / "x.npy").stat().st_size
+
+
 @pytest.mark.needs("signals")
 def test_h43_an_error_that_a_signal_caused_is_not_told(tmp_path, run):
     code = (

@@ -5,6 +5,8 @@ import errno
 import io
 import itertools
 import json
+import mmap
+import multiprocessing
 import os
 import pickle
 import subprocess
@@ -658,6 +660,22 @@ class TestWidened:
 
 
 del Contract
+
+
+@pytest.mark.needs("fork")
+def test_workers_that_are_forks_have_pages_of_their_own(tmp_path):
+    """A batch that had written a small output itself then mixed up those of a large one, and exited with 0."""
+    size = 1 << 21
+    (tmp_path / "x").write_bytes(bytes(size))
+    with positioned.opened_to_write(str(tmp_path / "x"), "x") as fd:
+        positioned.write_large(str(tmp_path / "x"), fd, memoryview(bytes(size)), 0, "x")
+    positioned._bounce.pages[:] = 1
+    process = multiprocessing.get_context("fork").Process(target=lambda: positioned._bounce.pages.fill(2))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    assert positioned._bounce.pages.min() == positioned._bounce.pages.max() == 1
+    assert positioned._bounce.pages.ctypes.data % mmap.PAGESIZE == 0
 
 
 class TestLargeWrites:

@@ -1,5 +1,6 @@
 """Chunks that threads read and write where they lie in the file, without HDF5's lock."""
 
+import itertools
 import pickle
 import struct
 import zlib
@@ -16,11 +17,12 @@ from tensor_files import open_
 
 from revseq_cli.formats import references, registry
 from revseq_cli.formats.contract import Layout
-from revseq_cli.formats.hdf5 import index
+from revseq_cli.formats.hdf5 import index, recorder
 from revseq_cli.formats.hdf5 import source as hdf5_source
 from revseq_cli.formats.hdf5.coding import Coding
 from revseq_cli.formats.hdf5.places import ChunkTicket, CodedOutlet, PlacedOutlet
 from revseq_cli.formats.hdf5.source import Hdf5Ticket
+from revseq_cli.ground.errors import TensorIOError
 from revseq_cli.passes.arrangement import choose
 from revseq_cli.passes.engines.table import PROCESSES, THREADS
 
@@ -238,6 +240,30 @@ def test_damaged_chunks_are_named(folder, revseq):
         done = revseq("run", f"{name}.h5", *JOB)
         done.refused("the chunk at [3, 16, 20] is damaged: it fails its checksum or its filter")
         assert not (folder / "y.h5").exists()
+
+
+@pytest.mark.parametrize("address", [0xFFFFFFFFFFFFFFF0, 0xFFFFFFFFFFFFFFFF, 1 << 62])
+def test_an_index_with_impossible_addresses(folder, revseq, address):
+    make(folder / "x.h5")
+    with h5py.File(folder / "x.h5") as f:
+        place = f["x"].id.get_chunk_info(5).byte_offset
+    data = (folder / "x.h5").read_bytes()
+    assert data.count(struct.pack("<Q", place)) == 1
+    (folder / "x.h5").write_bytes(data.replace(struct.pack("<Q", place), struct.pack("<Q", address)))
+    done = revseq("run", "x.h5", *JOB)
+    assert "internal error" not in done.err
+    assert done.status == (0 if address == 0xFFFFFFFFFFFFFFFF else 2), done.err  # that is a chunk that nobody wrote
+
+
+def test_a_library_that_does_not_tell_where_chunks_lie(folder, monkeypatch):
+    """Workers would all write at the first byte."""
+    addresses = itertools.count()
+    monkeypatch.setattr(recorder, "_address", lambda _: next(addresses))
+    make(folder / "x.h5")
+    sink = sink_for(folder, open_(folder / "x.h5"))
+    with pytest.raises(TensorIOError, match="HDF5 does not tell where a chunk lies"), sink:
+        sink.outlet(WHOLE)
+    assert not (folder / "y.h5").exists()
 
 
 def test_a_file_that_is_cut_off_after_its_header_was_read(folder):

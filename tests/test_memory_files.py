@@ -139,5 +139,11 @@ def test_mountinfo_that_cannot_be_read(monkeypatch):
     def refuse(*_, **__):
         raise OSError(errno.EACCES, "no")
 
-    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(Path, "read_bytes", refuse)
     assert posix._devices_in_memory.__wrapped__() == frozenset()
+
+
+def test_mount_points_of_any_name(monkeypatch):
+    text = "21 1 0:5 / /a\x1cb\u2028c\x0cd rw shared:1 - tmpfs x rw\n22 1 8:1 / /e\x85f rw - ext4 /dev/sda1 rw\n"
+    monkeypatch.setattr(Path, "read_bytes", lambda _: text.encode())
+    assert posix._devices_in_memory.__wrapped__() == {os.makedev(0, 5)}

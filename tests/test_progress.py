@@ -38,6 +38,8 @@ def folder(tmp_path):
         (999, 0, "bytes", "999 bytes"),
         (1000, 0, "bytes", "1.0 KB"),
         (1_249_000_000, 3_990_000_000, "bytes", "1.2 of 4.0 GB"),
+        (999_949_999, 0, "bytes", "999.9 MB"),
+        (999_999_999, 0, "bytes", "1.0 GB"),
         (5, 10**15, "bytes", "0.0 of 1.0 PB"),
         (0, 10**19, "bytes", "0.0 of 10,000.0 PB"),
         (12, 4000, "jobs", "12 of 4,000 jobs"),
@@ -45,6 +47,10 @@ def folder(tmp_path):
 )
 def test_amounts_have_one_unit(done, total, unit, text):
     assert progress.amount(done, total, unit) == text
+
+
+def test_more_than_the_total_leaves_nothing():
+    assert progress.line("read", 12, 10, "bytes", 2.0).endswith("left 0:00")
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0:00"), (111, "1:51"), (3599.6, "1:00:00"), (7311, "2:01:51")])

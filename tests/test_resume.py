@@ -138,8 +138,23 @@ def test_an_input_that_changed_just_before_is_not_trusted():
     identity = journal.positioned.Identity(0, 1, 2, 10**18 + 7, 10**18 + 7)
     assert journal._settled(identity, 10**18 + 7 + 2 * journal._TICK) == [1, 2, 10**18 + 7, 10**18 + 7]
     assert journal._settled(identity, 10**18 + 7 + journal._TICK // 2) is None
+    assert journal._settled(identity, 10**18 - 10**9) is None  # it changed after that, and before it was opened
     coarse = journal.positioned.Identity(0, 1, 2, 10**18, 10**18)
     assert journal._settled(coarse, 10**18 + 10**9) is None
+
+
+def test_a_file_under_the_name_of_a_finished_output_stays(batch, files):
+    batch("--resume")
+    (files / "other").write_bytes(b"somebody's")
+    (files / "other").replace(files / "y1.npy")
+    reports = batch("--resume", status=1)
+    assert [(each["ok"], each["skipped"]) for each in reports] == [
+        (True, True),
+        (False, False),
+        (True, True),
+        (True, True),
+    ]
+    assert (files / "y1.npy").read_bytes() == b"somebody's"
 
 
 def test_an_output_of_somebody_else_stays(batch, files):
@@ -209,6 +224,7 @@ def test_any_cut_and_any_damage_is_survived(batch, files):
     path.write_bytes(data[: len(data) - 5])
     assert sum(skipped(batch("--resume"))) == 3
     assert whole(files, 4)
+    data = path.read_bytes()
     at = data.index(b'"state"') + 12
     path.write_bytes(
         data[:at] + b"9" + data[at + 1 :] if data[at : at + 1] != b"9" else data[:at] + b"8" + data[at + 1 :]

@@ -342,6 +342,8 @@ def test_one_bad_file_does_not_hide_the_good_ones(revseq, tmp_path, files):
     report = json.loads(done.out)
     assert [each["name"] for each in report["errors"]] == ["bad.h5", "none.npy"]
     assert report["errors"][1]["error"] == "Error: none.npy: no such file"
+    done = revseq("show", "none.npy", "none.npy", *options)
+    assert (done.status, done.out, done.err.count("Error: ")) == (2, "", 2)
     done = revseq("show", "none.npy", "bad.h5", *options)
     assert (done.status, done.out, done.err.count("Error: ")) == (2, "", 2)
     revseq("show", "none.npy").refused("none.npy: no such file")

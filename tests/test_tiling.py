@@ -33,7 +33,7 @@ from revseq_cli.passes.arrangement import Arrangement, Resources, arrange
 from revseq_cli.passes.assembly import Job, Request
 from revseq_cli.passes.engines.table import SERIAL
 from revseq_cli.passes.jobs import load
-from revseq_cli.passes.plan import make_tiling
+from revseq_cli.passes.plan import FEWEST_ROWS, make_tiling
 
 
 @pytest.fixture
@@ -75,6 +75,8 @@ def test_blocks_are_parts_of_panels(case):
     assert columns <= max(1, most)
     assert 1 <= width <= columns
     assert width == 1 or width * panels.sizes[panels.axis] <= most // 4
+    rows = blocks.extents[blocks.axis]
+    assert rows >= min(FEWEST_ROWS, panels.extents[panels.axis]) or columns == 1  # as the need for memory counts them
 
 
 def test_runs_are_as_long_in_the_temporary_file_as_in_the_others():

@@ -54,8 +54,8 @@ _WHOLE = re.compile(r"(-?\d+)\.0+")  # an integer as pandas writes it in a colum
 
     A batch that was stopped, killed or had failures goes on with --resume. It skips a job if the journal says that it
     is done, from the same options and the same files, and if neither these files nor the output have changed since. An
-    output that the journal names is replaced where its job must be done again; any other is kept, unless --overwrite is
-    given. The journal is removed when all jobs are done, but with --resume it stays.
+    output that the batch wrote itself is replaced where its job must be done again; any other is kept, unless
+    --overwrite is given. The journal is removed when all jobs are done, but with --resume it stays.
     """,
     params=[*_DEFAULTS],
     examples=(
@@ -260,7 +260,7 @@ class _Work:
         def failed(index: int, error: RevseqError) -> Outcome:
             return Outcome(self.entries[index].line, self.entries[index].options["output"], error)
 
-        workers = batch_worker.workers_for(self.entries, len(self._left), self._cores)
+        workers = batch_worker.workers_for([self.entries[i] for i in self._left], self._cores)
         writer = Writer(self._journal.path) if self._journal and not self._plans else None
         traceback = self._console.verbose > 1
         setup = batch_worker.Setup(self.entries, workers, self._fail_fast, traceback, writer, self._plans)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 THREADS = 8  # of all workers together, but at least two each
 _LONG_WAIT = 0.0005  # seconds that a job has waited on average
 _LEAST_THREADS = 2
+_WORTH_A_WORKER = 1 << 26  # bytes of inputs; a worker takes 0.2 s to start
 _MOST_SMALL, _MOST_HELD = 1 << 25, 1 << 20  # bytes of the tensors of a small job: in files, or held in memory
 
 
@@ -65,11 +66,17 @@ class Setup(NamedTuple):
         return max(_LEAST_THREADS, THREADS // self.workers)
 
 
-def workers_for(entries: Sequence[Entry], jobs: int, cores: int) -> int:
-    """How many workers are worth starting: one for each core, but at least 32 jobs each; one where a cluster works."""
+def workers_for(entries: Sequence[Entry], cores: int) -> int:
+    """How many workers are worth starting for these jobs: up to one for each core; one where a cluster works.
+
+    Each has at least 32 jobs, or 64 MiB of inputs.
+    """
     if any(ENGINES[name].remote for entry in entries if (name := entry.options["engine"]) in ENGINES):
         return 1
-    return max(1, min(cores, jobs // WINDOW))
+    many = len(entries) // WINDOW
+    if many < cores:
+        many += sum(_size(path) for entry in entries for path in entry.inputs.values()) // _WORTH_A_WORKER
+    return max(1, min(cores, len(entries), many))
 
 
 class Line(Protocol):
@@ -144,7 +151,8 @@ class Worker:
         self._line.send(Event("begun", order.job))
         try:
             if not alone and _opens_large(entry):
-                alone = self._wait_for_turn(order.job)
+                self._wait_for_turn(order.job)
+                alone = True
             began = time.time_ns()
             delivery = _delivery(**entry.options)
             self._refuse_outputs(entry, delivery.job)
@@ -175,8 +183,8 @@ class Worker:
         waited = time.monotonic() - began - (time.thread_time() - worked)
         self._waited += (waited - self._waited) / 8  # the average of the last jobs
 
-    def _wait_for_turn(self, job: int) -> bool:
-        """Wait until the job has the machine for itself, or no more jobs are to begin; True."""
+    def _wait_for_turn(self, job: int) -> None:
+        """Wait until the job has the machine for itself, or no more jobs are to begin."""
         self._await(0)
         self._line.send(Event("waits", job))
         go = Order("go", job)
@@ -185,7 +193,6 @@ class Worker:
             self._take_in()
         if go in self._orders:
             self._orders.remove(go)
-        return True
 
     def _refuse_outputs(self, entry: Entry, job: Job) -> None:
         """FormatError if a file that the job's model names is an output; the manifest does not have these names."""
@@ -242,12 +249,14 @@ class Worker:
 
 
 def _opens_large(entry: Entry) -> bool:
-    """Whether to open the job may already take much memory: it has a text that is not small."""
-    return any(
-        Reference.input(entry.options[name]).row.is_text
-        for name, path in entry.inputs.items()
-        if os.path.isfile(path) and os.path.getsize(path) > _MOST_HELD  # noqa: PTH113, PTH202 - strings
-    )
+    """Whether to open the job may already take much memory: it has a text, or a packed file, that is not small."""
+    large = (Reference.input(entry.options[name]) for name, path in entry.inputs.items() if _size(path) > _MOST_HELD)
+    return any(reference.row.is_text or reference.packing for reference in large)
+
+
+def _size(path: str) -> int:
+    """The bytes of a file; 0 where there is none."""
+    return os.path.getsize(path) if os.path.isfile(path) else 0  # noqa: PTH113, PTH202 - strings
 
 
 def _is_small(delivery: run.Delivery, memory: int, beside: int) -> bool:

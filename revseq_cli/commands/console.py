@@ -44,10 +44,13 @@ class Console:
     @contextlib.contextmanager
     def told_if_stopped(self, path: str) -> Iterator[None]:
         """Print what became of the output if a signal stops the work inside."""
+        before = _state(path)
         try:
             yield
         except stopping.Stopped:
-            self.note(f"stopped; {path} {'is unchanged' if os.path.lexists(path) else 'was not written'}")
+            after = _state(path)
+            fate = "was not written" if after is None else "is unchanged" if after == before else "is complete"
+            self.note(f"stopped; {path} {fate}")
             raise
 
     def library_notes(self) -> None:
@@ -80,6 +83,15 @@ class Console:
     def paints_errors(self) -> bool:
         """The same of standard error."""
         return colored(self.color, sys.stderr)
+
+
+def _state(path: str) -> tuple[int, int] | None:
+    """What tells a file from the one that replaces it; None where there is none."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a string
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 def notes_of_libraries() -> tuple[str, ...]:

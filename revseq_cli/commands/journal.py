@@ -63,6 +63,8 @@ def state_of(path: str) -> State:
 def states_read(entry: Entry, job: Job, began: int) -> dict[str, State]:
     """The state of each file that a job reads, as it was when it was opened; `began` is the time in ns before that.
 
+    That of a folder is taken now.
+
     `Job.recheck` notices what changes from then on.
     """
     found: dict[str, State] = {}
@@ -84,7 +86,7 @@ def _settled(identity: positioned.Identity | None, began: int) -> State:
     if identity is None:
         return None
     whole_seconds = not (identity.changed % 10**9 or identity.touched % 10**9)
-    if abs(began - identity.touched) < (_COARSE_TICK if whole_seconds else _TICK):
+    if began - identity.touched < (_COARSE_TICK if whole_seconds else _TICK):
         return None
     return _numbers(identity)
 
@@ -192,7 +194,11 @@ class Journal:
         journal = cls(path)
         while not journal._lock():
             pass
-        journal.read()
+        try:
+            journal.read()
+        except BaseException:
+            journal.close()
+            raise
         return journal
 
     def _lock(self) -> bool:
@@ -261,8 +267,9 @@ class Journal:
     def of(self, entry: Entry) -> Found:
         """What it says of a job."""
         record, state = self._done.get(entry.output), state_of(entry.output)
+        is_ours = isinstance(state, list) and state[0] in self._begun.get(entry.output, ())
         if not record:
-            return Found(isinstance(state, list) and state[0] in self._begun.get(entry.output, ()), None)
+            return Found(is_ours, None)
         told, options = record["told"], entry.options
         good = (
             record["job"] == _digest(entry)
@@ -272,7 +279,7 @@ class Journal:
             and record["state"] == state
             and all(state is not None and state == self._state(path) for path, state in record["inputs"])
         )
-        return Found(True, told if good else None)
+        return Found(is_ours, told if good else None)
 
     def _state(self, path: str) -> State:
         if path not in self._states:

@@ -85,6 +85,7 @@ def command(
     types = TextTypes(dtype if isinstance(dtype, DataType) else None, DataType.FLOAT32)
     told: list[_Told] = []
     errors: dict[str, RevseqError] = {}
+    failures = 0
     for name in tensors:
         try:
             new = [*_told(name, format_name, types, headers=bool(asked), stats=stats)]
@@ -93,12 +94,13 @@ def command(
             if len(tensors) == 1:
                 raise
             errors[name] = e
+            failures += 1
             click.echo(message(e), err=True)
             continue
         for line in [""] * bool(told and lines and not asked) + lines:
             click.echo(line)
         told += new
-    if len(errors) == len(tensors):
+    if failures == len(tensors):
         return _ALL_FAILED
     if as_json:
         listed = [each.contents for each in told if each.contents]

@@ -233,14 +233,17 @@ class Supervisor:
         """Fail the only job under way, or plan to run each of several alone; EngineError if there was none."""
         stopping.check()  # a signal to the whole process group may have ended it
         worker.process.end()
-        for event in worker.under_way:
-            if event.kind == "complete" and _is_named(event.temporary, self._outputs[event.job]):
-                self.note(event._replace(kind="ended"), worker)
+        begun = worker.under_way
+        complete = (each for each in begun if each.kind == "complete")
+        named = [each for each in complete if _is_named(each.temporary, self._outputs[each.job])]
+        self._clean(worker)
+        for event in named:
+            self.note(event._replace(kind="ended"), worker)
         suspects = [event.job for event in worker.under_way]
         rest = [job for job, event in worker.given.items() if not event]
         by = worker.process.ended_by
         self._end(worker)
-        if not suspects:
+        if not begun:
             raise EngineError(f"the process of the jobs died: {by}", hint=self._again)
         if self._turn in suspects:
             self._turn = None

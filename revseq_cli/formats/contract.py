@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
@@ -31,8 +32,9 @@ Parcel = tuple[Region, "NDArray[Any]"]
 
 # Where it takes time to find the other tensors of a file, counting stops here.
 MOST_OTHERS = 100
+_MOST_COMPARED = 5000  # names of a file, with one that was mistyped: 0.1 s
 # Keras's definition of a decompression bomb: more than so many bytes, and more than so many times what is stored.
-_BOMB_BYTES, _BOMB_RATIO = 4 << 30, 1000
+_BOMB_BYTES, BOMB_RATIO = 4 << 30, 1000
 
 
 def try_hint(path: str, key: str = "") -> str:
@@ -53,10 +55,21 @@ def chosen(
         return key
     hint = try_hint(path, likely() if likely else next(iter(names))) if names else ""
     if key is not None:
+        if near := nearest(key, names):
+            hint = try_hint(path, near)
         raise FormatError(f"no such {noun}", f"one of {listed(names)}" if names else "", hint, f"{path}::{key}")
     if not names:
         raise FormatError(f"has no {noun}", "a tensor", where=path)
     raise FormatError(f"has {len(names)} {noun}s: {listed(names)}", "the name of one", hint, path)
+
+
+def nearest(word: str, words: Collection[str]) -> str:
+    """The one of the words that was most likely meant, among the first thousands; nothing if none is near."""
+    import difflib  # only errors need it
+
+    some = itertools.islice(words, _MOST_COMPARED)
+    folded = {each.strip("/").lower(): each for each in some}
+    return next((folded[each] for each in difflib.get_close_matches(word.strip("/").lower(), folded, 1)), "")
 
 
 def left_behind(count: int, noun: str = "tensor", *, or_more: bool = False) -> tuple[Words, ...]:
@@ -70,11 +83,16 @@ def left_behind(count: int, noun: str = "tensor", *, or_more: bool = False) -> t
     return (Words.of(text, keep_others=""),)
 
 
+def is_bomb(unpacked_bytes: int, stored: int) -> bool:
+    """Whether so many bytes are far more than the `stored` ones should unpack to."""
+    return unpacked_bytes > _BOMB_BYTES and unpacked_bytes > BOMB_RATIO * stored
+
+
 def refuse_bomb(declared: int, stored: int, hint: str, where: str) -> None:
     """FormatError where `declared`, the bytes after unpacking, are far more than the bytes `stored`."""
-    if declared > _BOMB_BYTES and declared > _BOMB_RATIO * stored:
+    if is_bomb(declared, stored):
         found = f"declares {declared} bytes and stores {stored}"
-        raise FormatError(found, f"at most {_BOMB_RATIO} times what is stored", hint, where)
+        raise FormatError(found, f"at most {BOMB_RATIO} times what is stored", hint, where)
 
 
 class Storage(NamedTuple):

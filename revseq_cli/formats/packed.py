@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from revseq_cli.formats.table import Format, Packing
     from revseq_cli.ground.tensors import DataType
 
-_PIECE = 1 << 20
-
 
 def open_source(address: Address, row: Format, method: Packing, asked: DataType | None) -> Source:
     """The tensor of a packed file that is no text; `asked` is the data type of nameless bytes."""

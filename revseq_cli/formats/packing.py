@@ -11,6 +11,7 @@ import zlib
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from revseq_cli.formats.contract import BOMB_RATIO, is_bomb
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground import stopping, system
 from revseq_cli.ground.errors import FormatError
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from revseq_cli.formats.table import Packing
 
 _READ, _MOST = 1 << 16, 1 << 20  # bytes that are read, and unpacked, at once
-# As for members of archives: more than so many bytes, and more than so many times what is stored, is a bomb.
-_BOMB_BYTES, _BOMB_RATIO = 4 << 30, 1000
 _MEMORY = 1 << 28  # bytes for a dictionary of xz; its highest level takes a quarter
 
 
@@ -131,7 +130,7 @@ def unpacked(pieces: Iterable[bytes], packing: Packing, where: str) -> Iterator[
             except codec.damage(module) as e:
                 raise _damaged(e, members, packing, where) from None
             done += len(part)
-            if done > _BOMB_BYTES and done > _BOMB_RATIO * read:
+            if is_bomb(done, read):
                 raise bomb(done, read, packing, where)
             if part:
                 yield part
@@ -155,13 +154,13 @@ def _damaged(error: Exception, members: int, packing: Packing, where: str) -> Fo
 def bomb(unpacked_bytes: int, stored: int, packing: Packing, where: str) -> FormatError:
     """The error for what unpacks to far more than is stored."""
     found = f"unpacks to {unpacked_bytes} bytes or more from {stored}"
-    wanted = f"at most {_BOMB_RATIO} times what is stored"
+    wanted = f"at most {BOMB_RATIO} times what is stored"
     return FormatError(found, wanted, f"if it is what you want, {unpack_hint(packing, where)}", where)
 
 
 def refuse_bomb(declared: int, stored: int, packing: Packing, where: str) -> None:
     """FormatError where a header declares far more bytes than the `stored` ones may unpack to."""
-    if declared > _BOMB_BYTES and declared > _BOMB_RATIO * stored:
+    if is_bomb(declared, stored):
         raise bomb(declared, stored, packing, where)
 
 

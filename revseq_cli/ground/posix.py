@@ -110,7 +110,8 @@ def lies_in_memory(fd: int) -> bool:
 def _devices_in_memory() -> frozenset[int]:
     """The device numbers of all file systems without a disk."""
     try:
-        mounts = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
+        # Lines end with \n alone: other line breaks may be part of a mount point.
+        mounts = Path("/proc/self/mountinfo").read_bytes().decode(errors="replace").removesuffix("\n").split("\n")
     except OSError:
         return frozenset()
     found = [line.split()[2] for line in mounts if line.partition(" - ")[2].startswith(_IN_MEMORY)]

@@ -96,9 +96,11 @@ def _slowest_first(sizes: tuple[int, ...], order: str) -> Sequence[int]:
     return range(len(sizes)) if order == "C" else range(len(sizes))[::-1]
 
 
-# Bytes for a column of a tiling: its length, and indices that sort it. A block has at least so many rows, since each
-# sorts its columns anew; and a stripe of whole lines has at most such a part of a block's elements.
-COLUMN_BYTES, FEWEST_ROWS, _STRIPE_PART = 64, 16, 4
+# Bytes for a column of a tiling: its length, and indices that sort it. A block has about so many rows, and at least
+# two thirds of them, since each sorts its columns anew; and a stripe of whole lines has at most such a part of a
+# block's elements.
+COLUMN_BYTES, _USUAL_ROWS, _STRIPE_PART = 64, 16, 4
+FEWEST_ROWS = 2 * _USUAL_ROWS // 3
 
 
 class Tiling(NamedTuple):
@@ -147,7 +149,7 @@ def make_tiling(sizes: tuple[int, ...], axis: int, *, most_elements: int, order:
     A tile has `rows * width` elements, a row of a block has `most_elements / rows`, and `width` is a constant.
     """
     width = max(1, most_elements // _STRIPE_PART // max(1, sizes[axis]))
-    columns = max(1, min(isqrt(most_elements * width), most_elements // FEWEST_ROWS))
+    columns = max(1, min(isqrt(most_elements * width), most_elements // _USUAL_ROWS))
     plan = make_plan(sizes, axis, most_elements=columns * sizes[axis], grain=(1,) * len(sizes), order=order)
     panels = replace(plan, extents=tuple(map(_even, sizes, plan.extents)))
     columns = panels.block_elements // panels.extents[axis]

@@ -26,7 +26,7 @@ def amount(done: int, total: int, unit: str) -> str:
     """How much of the total is done, both in one unit: "1.2 of 4.0 GB"; without a total "1.2 GB"."""
     largest, factor, shown = max(done, total), 1, unit
     if unit == "bytes":
-        steps = min(max(0, len(str(largest)) - 1) // 3, len(_UNITS) - 1)
+        steps = min(max(0, len(str(largest + largest // 19_999)) - 1) // 3, len(_UNITS) - 1)  # 999.95 MB is 1.0 GB
         factor, shown = 1000**steps, _UNITS[steps]
     digits = 0 if factor == 1 else 1
     numbers = [f"{each / factor:,.{digits}f}" for each in ((done, total) if total else (done,))]
@@ -48,7 +48,7 @@ def line(stage: str, done: int, total: int, unit: str, seconds: float) -> str:
     if seconds > 0 and unit == "bytes":
         parts.append(f"{amount(int(done / seconds), 0, unit)}/s")
     if total and done:
-        parts.append(f"left {clock(seconds * (total - done) / done)}")
+        parts.append(f"left {clock(seconds * max(0, total - done) / done)}")
     return ", ".join(parts)
 
 

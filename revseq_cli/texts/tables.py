@@ -48,7 +48,8 @@ class Table:
         if separator and rows and not rows[0][0] and any(rows[0]):
             found = "an empty cell at the start of the first line, as pandas writes it above the column of its index"
             raise error_at(text, starts[0], found, 'what to_csv("x.csv", index=False) writes')
-        header = rows.pop(0) if separator and rows and not any(map(literals.is_number, rows[0])) else []
+        is_named = bool(separator and rows) and not any(map(_is_like_a_number, rows[0]))
+        header = rows.pop(0) if is_named else []
         table = cls(text, separator, header, rows, starts[bool(header) :])
         table._require_shape()
         return table
@@ -128,3 +129,8 @@ def _unquoted(cell: str) -> str:
 
 def _is_fraction(cell: str) -> bool:
     return "." in cell or "e" in cell.lower()
+
+
+def _is_like_a_number(cell: str) -> bool:
+    """Whether the cell is a number, or begins as one: 1.0.0 is a mistake, and no name."""
+    return literals.is_number(cell) or bool(re.match(r"[+-]?\.?\d", cell))

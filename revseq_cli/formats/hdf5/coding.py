@@ -33,9 +33,8 @@ class Coding:
         known |= {(_GZIP, (level,)): level for level in _LEVELS}
         if any((code, parameters) not in known for code, _, parameters in pipeline):
             return None
-        if len({code for code, _, _ in pipeline}) < len(
-            pipeline
-        ):  # what one of two inflates may be longer than a chunk
+        codes = [code for code, _, _ in pipeline]
+        if len(set(codes)) < len(codes):  # what one of two inflates may be longer than a chunk
             return None
         return cls(tuple((code, known[code, parameters]) for code, _, parameters in pipeline))
 

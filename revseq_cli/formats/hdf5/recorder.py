@@ -35,6 +35,7 @@ class Recorder(io.FileIO):
 
     def __init__(self, file: NewFile) -> None:
         try:
+            self._name = file.name
             super().__init__(file.temporary, "r+", opener=lambda path, _: system.open_file(path, system.UPDATE))
         except OSError as e:
             raise positioned.failed(file.name, "write", e) from None
@@ -60,6 +61,9 @@ class Recorder(io.FileIO):
             write()
         finally:
             self._blank = None
+        if not self._offset and not self.error:  # the file's first bytes are never a chunk's
+            found, wanted = "cannot write: HDF5 does not tell where a chunk lies", "another version of HDF5"
+            raise TensorIOError(found, wanted, "write a .npy file", self._name)
         return self._offset
 
     def truncate(self, size: int | None = None) -> int:

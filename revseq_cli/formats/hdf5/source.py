@@ -161,7 +161,7 @@ class Hdf5Source(Source):
         try:
             with positioned.opened(self.path, self._unchanged, self.name) as fd, opened(self.path, self.name) as file:
                 return places_of(file[self._place], self.dtype, positioned.identity(fd).size)
-        except (FormatError, TensorIOError):
+        except (FormatError, TensorIOError, OverflowError, TypeError):  # the last two are h5py's for a damaged index
             return None
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import mmap
 import os
 import stat
 import threading
@@ -25,6 +24,8 @@ from revseq_cli.ground.errors import TensorIOError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
 _Result = TypeVar("_Result")
 _MOST_AT_ONCE = 1 << 30  # Linux moves at most 2^31 - 4096 bytes in one call
@@ -305,8 +306,8 @@ def write_large(file: str, fd: int, buffer: memoryview, offset: int, path: str, 
 
 def _written_directly(file: str, part: memoryview, offset: int, path: str) -> bool:
     """Write whole pages past the page cache; False where the file system cannot."""
-    if not hasattr(_bounce, "pages"):  # memory that begins with a page, as direct writes need it; one for each thread
-        _bounce.pages = np.frombuffer(mmap.mmap(-1, _BOUNCE_BYTES), np.uint8)
+    if not hasattr(_bounce, "pages"):
+        _bounce.pages = _pages()
     try:
         fd = system.open_file(file, system.WRITE | system.DIRECT)
         try:
@@ -321,8 +322,21 @@ def _written_directly(file: str, part: memoryview, offset: int, path: str) -> bo
         raise failed(path, "write", e) from None
 
 
+def _pages() -> NDArray[np.uint8]:
+    """Memory that begins with a page, as direct writes need it, for one thread.
+
+    It is no mapping of `mmap.mmap(-1, n)`: those are shared with the workers that are forks of this process.
+    """
+    memory = np.empty(_BOUNCE_BYTES + _PAGE, np.uint8)
+    begin = -memory.__array_interface__["data"][0] % _PAGE
+    return memory[begin : begin + _BOUNCE_BYTES]
+
+
 def allocate(fd: int, size: int, path: str) -> None:
-    """Reserve the bytes of a new file, so that a full disk shows before the work and not in its middle."""
+    """Reserve the bytes of a new file, so that a full disk shows before the work and not in its middle.
+
+    In a file system without a disk only the free space is looked at, and nothing is reserved.
+    """
     try:
         system.reserve(fd, size)
     except OSError as e:
