@@ -44,6 +44,8 @@ class Shell:
         (home / file).parent.mkdir(exist_ok=True)
         (home / file).write_text(f"{text}\n")
         (home / "bin").mkdir()
+        # Without it fish makes completions of all man pages, in a process that goes on for a minute.
+        (home / "fish" / "generated_completions").mkdir(parents=True)
         (home / "bin" / "revseq").write_text(_STAND_IN.format(command=command))
         (home / "bin" / "revseq").chmod(0o755)
         env = environment({

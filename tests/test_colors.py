@@ -128,6 +128,8 @@ def test_a_name_paints_nothing(revseq):
 def test_an_error_names_the_variable(revseq, files, name, value):
     revseq("run", *JOB, env={name: value}).refused(f"(env var: '{name}')", value)
     revseq("run", *JOB, env={name: ""}).ok()
+    option = f"--{name.removeprefix('REVSEQ_').replace('_', '-').lower()}"
+    assert "REVSEQ_" not in revseq("run", *JOB, option, value).refused(option).err
 
 
 def test_an_option_counts_more_than_its_variable(revseq, files):

@@ -126,6 +126,14 @@ def test_another_option_is_another_job(batch, files):
     assert skipped(batch("--resume", axis=0, lengths="[[1, 2, 3, 2]]", format="npy")) == [True] * 4
 
 
+def test_a_journal_that_knows_nothing_of_the_outputs_says_why(batch, files):
+    batch()
+    assert [each["ok"] for each in batch("--resume", status=1)] == [False] * 4
+    assert (
+        f"{JOURNAL} knows of no output: a batch removes it when all its jobs are done, but with --resume" in batch.err
+    )
+
+
 def test_a_manifest_that_grew(batch, files):
     batch("--resume")
     assert skipped(batch("--resume", count=6)) == [True] * 4 + [False] * 2

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -14,6 +15,15 @@ if TYPE_CHECKING:
 
 _LONGEST_MESSAGE = 340  # characters
 _UNSET = "is a variable unset?"
+
+
+class SessionOption(click.Option):
+    """An option that an environment variable sets; an error names the variable only where the value came from it."""
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """The option, with its environment variable if that was read."""
+        from_there = ctx and ctx.get_parameter_source(str(self.name)) is ParameterSource.ENVIRONMENT
+        return super().get_error_hint(ctx) if from_there else click.Parameter.get_error_hint(self, ctx)
 
 
 class AloneOption(click.Option):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import heapq
+import os
 import re
 import sys
 import time
@@ -245,6 +246,9 @@ class _Work:
             entry._replace(options=entry.options | {"overwrite": True}) if each.is_ours else entry
             for entry, each in zip(self.entries, found, strict=True)
         ]
+        if not journal.outputs and any(os.path.lexists(entry.output) for entry in self.entries):
+            gone = "a batch removes it when all its jobs are done, but with --resume"
+            self._console.note(f"{journal.path} knows of no output: {gone}")
         if others := len(journal.outputs - {entry.output for entry in self.entries}):
             self._console.note(f"{journal.path} has {others:,} outputs that are of no job of this manifest")
         if journal.damaged:

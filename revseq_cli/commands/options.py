@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import history
+from revseq_cli.commands.base import SessionOption
 from revseq_cli.commands.console import Console
 from revseq_cli.commands.streams import is_terminal
 from revseq_cli.commands.values import (
@@ -49,7 +50,7 @@ def _feature_level(name: str, levels: Parsed, more: str = "") -> Callable[..., A
     text = "The feature level, as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0; none lifts DirectML's limits"
     return click.option(
         "--feature-level", name, type=levels, default="5_0", show_default=True, envvar="REVSEQ_FEATURE_LEVEL",
-        show_envvar=True, help=f"{text}{more}.",
+        cls=SessionOption, show_envvar=True, help=f"{text}{more}.",
     )  # fmt: skip
 
 
@@ -108,6 +109,7 @@ _RESOURCES = (
         default=AUTO,
         show_default=True,
         envvar="REVSEQ_ENGINE",
+        cls=SessionOption,
         show_envvar=True,
         help="What does the work.",
     ),
@@ -117,6 +119,7 @@ _RESOURCES = (
         type=click.IntRange(min=1, max=1024),
         metavar="N",
         envvar="REVSEQ_JOBS",
+        cls=SessionOption,
         show_envvar=True,
         help="How many cores may be used.  [default: those this process may use]",
     ),
@@ -126,6 +129,7 @@ _RESOURCES = (
         default=bytes_text(DEFAULT_MEMORY),
         show_default=True,
         envvar="REVSEQ_MEMORY",
+        cls=SessionOption,
         show_envvar=True,
         help="The limit for the data that all workers together hold; K, M, G are powers of 1024, KB, MB, GB of 1000.",
     ),
@@ -133,6 +137,7 @@ _RESOURCES = (
         "--scheduler",
         metavar="ADDRESS",
         envvar="REVSEQ_SCHEDULER",
+        cls=SessionOption,
         show_envvar=True,
         help="The scheduler for --engine dask, as tcp://host:8786; --memory is then for each thread of its workers. "
         "Without it, dask starts --jobs processes here.",
@@ -152,6 +157,7 @@ _PROGRESS = (
         default=WAYS[0],
         show_default=True,
         envvar="REVSEQ_PROGRESS",
+        cls=SessionOption,
         show_envvar=True,
         help="How to tell on standard error how far long work is. auto: by a bar on a terminal, and elsewhere by plain "
         "lines, one every 30 seconds.",
@@ -205,6 +211,7 @@ _OUTPUT = (
         default="auto",
         show_default=True,
         envvar="REVSEQ_COLOR",
+        cls=SessionOption,
         show_envvar=True,
         callback=lambda ctx, _, value: ctx.meta.setdefault("revseq.color", value),
         help="When to use colour. auto: on a terminal, or as NO_COLOR or FORCE_COLOR says, but not for "

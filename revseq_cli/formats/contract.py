@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
@@ -12,7 +11,7 @@ from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.together import Together
 from revseq_cli.ground import stages, stopping, system
 from revseq_cli.ground.dtypes import data_type_of
-from revseq_cli.ground.errors import FormatError, Words, listed
+from revseq_cli.ground.errors import FormatError, Words, listed, nearest
 from revseq_cli.ground.tensors import TensorDesc
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ Parcel = tuple[Region, "NDArray[Any]"]
 
 # Where it takes time to find the other tensors of a file, counting stops here.
 MOST_OTHERS = 100
-_MOST_COMPARED = 5000  # names of a file, with one that was mistyped: 0.1 s
 # Keras's definition of a decompression bomb: more than so many bytes, and more than so many times what is stored.
 _BOMB_BYTES, BOMB_RATIO = 4 << 30, 1000
 
@@ -61,15 +59,6 @@ def chosen(
     if not names:
         raise FormatError(f"has no {noun}", "a tensor", where=path)
     raise FormatError(f"has {len(names)} {noun}s: {listed(names)}", "the name of one", hint, path)
-
-
-def nearest(word: str, words: Collection[str]) -> str:
-    """The one of the words that was most likely meant, among the first thousands; nothing if none is near."""
-    import difflib  # only errors need it
-
-    some = itertools.islice(words, _MOST_COMPARED)
-    folded = {each.strip("/").lower(): each for each in some}
-    return next((folded[each] for each in difflib.get_close_matches(word.strip("/").lower(), folded, 1)), "")
 
 
 def left_behind(count: int, noun: str = "tensor", *, or_more: bool = False) -> tuple[Words, ...]:

@@ -13,6 +13,7 @@ import numpy as np
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.newfile import Scratch
 from revseq_cli.formats.storage.together import Together
+from revseq_cli.ground import system
 from revseq_cli.ground.errors import TensorIOError
 
 if TYPE_CHECKING:
@@ -58,6 +59,11 @@ class Stripes:
 
     def _place(self, first: int, columns: int, row: int) -> int:
         return (first * self.rows + row * columns) * self.dtype.itemsize
+
+
+def have_room(beside: str, size: int) -> bool:
+    """Whether the disk of the file `beside`, which need not be there yet, has so many free bytes."""
+    return shutil.disk_usage(Path(system.real_path(beside)).parent).free >= size
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import lcm, prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from revseq_cli.formats import stripes
 from revseq_cli.formats.contract import Source
 from revseq_cli.formats.raw import grains_of
 from revseq_cli.ground import system
@@ -73,8 +74,9 @@ class Arrangement(NamedTuple):
 
     `spooled` says that the tensor goes through temporary files, since the memory is too small for the chunks that its
     lines cross. With a `tiling` its lines go through one, since files would be read and written in runs that are too
-    short; `plan` has the tiling's blocks, and with `direct` bytes of memory there would be none. With a `scheduler`,
-    which is its address, `need` is for each thread of its workers.
+    short; `plan` has the tiling's blocks, and with `direct` bytes of memory there would be none. Where the disk has no
+    room for it, there is `direct` and no tiling. With a `scheduler`, which is its address, `need` is for each thread of
+    its workers.
     """
 
     plan: Plan
@@ -85,6 +87,11 @@ class Arrangement(NamedTuple):
     scheduler: str = ""
     tiling: Tiling | None = None
     direct: int = 0
+
+    @property
+    def lacks_room(self) -> bool:
+        """Whether files are read and written in short runs for lack of room for a temporary file."""
+        return bool(self.direct) and self.tiling is None
 
     @property
     def means(self) -> str:
@@ -228,8 +235,9 @@ def _reversal(
         while _is_slow(cut(values.sizes, job.axis, values.order, grains, direct, usual), values):
             direct += direct // 8 + 1
         direct = workers * (int(direct * cost) + 2)
-        tiling, workers, cost = _tiled(job, other, engine, workers, share)
-        plan = tiling.blocks
+        if isinstance(other, Source) or stripes.have_room(other.beside, 2 * values.desc.total_bytes):
+            tiling, workers, cost = _tiled(job, other, engine, workers, share)
+            plan = tiling.blocks
     of_lengths = prod(job.lengths.chunks) * job.lengths.dtype.itemsize if job.lengths.chunks else 0
     # A chunk of the lengths is held twice, as it is read and decoded.
     need = max(int(max(plan.block_elements, *chunks, 0) * cost) + 1, 2 * of_lengths)

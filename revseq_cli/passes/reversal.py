@@ -131,6 +131,9 @@ def reverse(job: Job, sink: Sink, arrangement: Arrangement) -> int:
         tasks = _reversals(job, steps, arrangement.plan, into)
         return deliver_all("reverse", tasks, into, arrangement, ready.values)
 
+    if arrangement.lacks_room:
+        runs = arrangement.plan.run(job.values.order) * job.values.dtype.itemsize
+        sink.notes += (f"there was no room for a temporary file beside it: it was made in runs of {runs} bytes",)
     with (
         at_hand(job, sink.beside, arrangement, holds_lengths=not sink.beside) as ready,
         _prepared(ready, sink.beside, arrangement) as steps,

@@ -130,6 +130,8 @@ def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrang
             f"temporary file         {values.total_bytes:,} bytes; none with {enough}",
             f"passes                 2, in runs of {run:,} bytes",
         ]
+    if arrangement.lacks_room:
+        lines.append(f"temporary file         none: {2 * values.total_bytes:,} bytes are not free, so runs are short")
     read, written = traffic(values, lengths, arrangement)
     most = "at most " if tiling else ""
     lines += [

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from revseq_cli.formats.contract import chosen, try_hint
 from revseq_cli.formats.hdf5 import scales, types
 from revseq_cli.formats.hdf5.library import h5py
-from revseq_cli.ground.errors import FormatError, listed
+from revseq_cli.ground.errors import FormatError, listed, nearest
 
 _MOST_SOFT_LINKS = 16  # on the path of one dataset, as in HDF5
 _MOST_LOOKED_AT = 100  # datasets whose data types are read for a hint
@@ -159,7 +159,8 @@ def _open(group: h5py.h5g.GroupID, part: bytes, where: str) -> h5py.h5g.GroupID 
 def _nothing(file: h5py.File, followed: list[str], path: str, where: str) -> FormatError:
     """The error for a path that leads nowhere; `followed` are the soft links on it."""
     names = names_in(file)
-    hint = _hint(file, path, names)
+    near = nearest(where.rpartition("::")[2], names)
+    hint = try_hint(path, near) if near else _hint(file, path, names)
     found = f"{', and '.join(followed)}, where nothing is" if followed else "no such dataset"
     return FormatError(found, f"one of {listed(names)}" if names else "", hint, where)
 
