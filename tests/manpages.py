@@ -37,7 +37,11 @@ EXIT = {
         1: "some of several TENSORs cannot be read; the others are shown",
         2: "an error stopped the work; nothing is shown",
     },
-    "verify": {0: "every example is right", 1: "an example is wrong", 2: "a page cannot be read or has no example"},
+    "verify": {
+        0: "everything is right; there may be notes",
+        1: "an example or a table is wrong, or some of several pages cannot be read or have no example; the others are checked",
+        2: "no page can be read or has an example",
+    },
 }
 SIGNALS = "A process that SIGINT, SIGTERM or SIGHUP stops dies of that signal: a shell sees 130, 143 or 129."
 ENVIRONMENT = {
@@ -54,7 +58,7 @@ ENVIRONMENT = {
     "FORCE_COLOR": "If set, and NO_COLOR is not, colours everywhere, also in a pipe.",
 }
 TENSORS = {
-    "*.npy, *.h5, *.hdf5, *.nc, *.npz, *.safetensors, *.pb, *.json, *.txt, *.md, *.csv, *.tsv; *.npy.gz, *.txt.zst, *.json.xz, *.csv.bz2": "Tensors. The first bytes and then the suffix tell the format of an input; the suffix is the format of an output.",
+    "*.npy, *.h5, *.hdf5, *.nc, *.npz, *.safetensors, *.pb, *.json, *.txt, *.md, *.csv, *.tsv; pages as *.html, *.rst and *.ipynb; *.npy.gz, *.txt.zst, *.json.xz, *.csv.bz2": "Tensors. The first bytes and then the suffix tell the format of an input; the suffix is the format of an output.",
     "*.zarr": "Stores, which are folders.",
 }
 WRITTEN = {**TENSORS, ".revseq-*.tmp": "A killed run may leave this temporary file beside its output. Delete it."}
@@ -64,6 +68,10 @@ FILES = {
     "run": WRITTEN,
     "convert": WRITTEN,
     "diff": TENSORS | {"*.svg": "Pictures."},
+    "verify": {
+        "*.md, *.markdown, *.txt, *.text, *.rst, *.html, *.htm, *.xhtml, *.ipynb": "The pages of a folder.",
+        ".revseq-*.tmp": "A killed run with --fix may leave this temporary file beside a page. Delete it.",
+    },
     "batch": {
         "*.jsonl, *.json, *.csv": "Manifests. The suffix is the format.",
         "MANIFEST.revseq-journal": "What is done, for --resume: two lines for each job, with checksums. It is locked while a batch works. When all jobs are done it is removed, but with --resume it stays. Who deletes it begins anew.",
@@ -81,16 +89,18 @@ FILES = {
 # Click's arguments have no help of their own.
 TENSOR = (
     "A tensor: x.npy; x.pb; x.h5, x.npz, x.safetensors or x.zarr if it holds one tensor, or else x.h5::/group/name, x.npz::name; "
-    "x.json, x.txt or x.md in JSON or bracket notation; x.csv or x.tsv; page.md::2, the second example of a page; - for standard "
-    "input, or another pipe; or the tensor itself, as text that begins with a bracket. See revseq-formats(7)."
+    "x.json, x.txt or x.md in JSON or bracket notation; x.csv or x.tsv; page.md::2, the second example of a page, and "
+    "page.md::2::OutputTensor, one tensor of it; - for standard input, or another pipe; or the tensor itself, as text that begins with a bracket. See revseq-formats(7)."
 )
-ONE = TENSOR.replace("page.md::2, the second example of a page", "x.txt::InputTensor, one of several in a text")
+ONE = TENSOR.replace(
+    "page.md::2, the second example of a page, and ", "x.txt::InputTensor, one of several in a text, and "
+)
 ARGUMENTS = {
     "INPUT": TENSOR,
     "[LENGTHS]": "The lengths, named like INPUT. A text that is a complete job, or a DxDispatch model, needs none.",
     "TENSOR...": TENSOR,
-    "PAGE...": "Markdown, HTML or plain text; page.md::2 for one example; - for standard input; or a folder of ONNX's tests. See "
-    "revseq-formats(7).",
+    "PAGE...": "Markdown, HTML, reStructuredText, plain text or a notebook; page.md::2 for one example; - for standard input; a "
+    "folder of pages; or one of ONNX's tests. See revseq-text(7) and revseq-formats(7).",
     "SRC": ONE,
     "DST": "A new file; its suffix is the format. x.h5::/group/name or x.npz::name gives the tensor a name; - is standard "
     "output.",
@@ -142,9 +152,13 @@ JSON = {
     },
     "verify": _SCHEMA | {
         "level": "the feature level",
-        "pages": "a list of page, error (a text or null), skipped (examples of other operators) and examples, a list of "
+        "pages": "a list of page, error (a text or null), skipped (examples of other operators), tables and sentences (how many are "
+        "about feature levels), unfixed (why --fix left the page as it is, or null), diff (the lines of --dry-run), findings, a "
+        "list of line, column, rule (example, feature-levels or page), level (error or note) and message, and examples, a list of "
         "number, line, data_set (the name of its folder; line or data_set is null), right, problems, hints (feature levels that "
-        "lift problems), clamped and difference (null, or index, line, found, expected, count and total)",
+        "lift problems), clamped, fixed (elements that were wrong) and difference (null, or index, line, found, expected, count "
+        "and total)",
+        "skipped": "the number of pages without an example",
     },
     "show": _SCHEMA | {
         "tensors": "a list of name, DataType, Sizes, dimensions (their names, null for one without), attributes (their number, or "

@@ -440,7 +440,7 @@ class TestVerify:
         done = revseq("verify", ".")
         assert done.status == 1
         assert "InputTensor DataType is BFLOAT16" in done.out
-        assert done.out.count("    Hint: DirectML does not have it; try --feature-level none\n") == 1
+        assert done.out.count("\nHint: DirectML does not have it; try --feature-level none\n") == 1
         found = json.loads(revseq("verify", ".", "--json").out)["pages"][0]["examples"][0]
         assert found["hints"] == ["DirectML does not have it; try --feature-level none"]
         assert revseq("verify", ".", "--feature-level", "none").ok().out.endswith("1 example, 0 wrong\n")
@@ -458,7 +458,7 @@ class TestVerify:
             "  example 2, test_data_set_2: right, lengths that are clamped: 1",
             "  example 3, test_data_set_10: WRONG, lengths that are clamped: 1",
         ]
-        assert "    OutputTensor at [0, 0] is 0, and the operator gives 1\n" in done.out
+        assert "\n.: test_data_set_10: OutputTensor at [0, 0] is 0, and the operator gives 1; " in done.out
         revseq("verify", ".::2").ok()
         assert revseq("verify", ".::3").status == 1
         revseq("verify", ".::4").refused("no example 4", "1 to 3")
@@ -515,6 +515,8 @@ class TestVerify:
         revseq("verify", "test_data_set_0").refused("model.onnx: ", problem)
 
     def test_folders_that_are_no_test(self, revseq, made, tmp_path):
+        revseq("verify", ".").refused("Error: .: no example of this operator in 0 pages", "or tests of ONNX")
+        (tmp_path / "x.pb").write_bytes(b"")
         revseq("verify", ".").refused("has no model.onnx, nor has the folder above it")
         made()
         (tmp_path / "test_data_set_0" / "input_1.pb").unlink()

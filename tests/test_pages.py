@@ -58,12 +58,14 @@ def test_a_wrong_page_says_where(revseq, tmp_path):
     done = revseq("verify", "x.md")
     assert done.status == 1
     assert (
-        "example 2, line 28: WRONG\n    line 41: OutputTensor at [2, 1] is 7, and the operator gives 6\n    1 of 6 elements differ\n"
-        in done.out
+        "  example 2, line 28: WRONG\n"
+        "x.md:41:7: example 2: OutputTensor at [2, 1] is 7, and the operator gives 6; 1 of 6 elements differ\n"
+        "   [-1, 7]]\n"
+        "        ^\n" in done.out
     )
 
 
-def test_exit_2_for_pages_without_examples(revseq, tmp_path):
+def test_pages_without_examples_or_that_cannot_be_read(revseq, tmp_path):
     (tmp_path / "none.md").write_text("# Nothing here\n")
     (tmp_path / "other.md").write_text(PAGE[PAGE.index("## Another") :])
     (tmp_path / "latin.md").write_bytes(b"caf\xe9")
@@ -73,7 +75,8 @@ def test_exit_2_for_pages_without_examples(revseq, tmp_path):
     revseq("verify", "latin.md").refused("latin.md: is not text: byte 3 is not UTF-8")
     revseq("verify", "absent.md").refused("absent.md: no such file")
     done = revseq("verify", "none.md", "good.md")
-    assert (done.status, "2 examples, 0 wrong" in done.out) == (2, True)
+    assert (done.status, "2 examples, 0 wrong" in done.out) == (1, True)
+    assert done.err.startswith("Error: none.md: holds no example of this operator")
 
 
 @pytest.mark.parametrize(
@@ -101,21 +104,22 @@ def test_what_is_wrong_with_an_example(old, new, problem):
     assert PAGE.count(old) >= 1
     found = verify(PAGE.replace(old, new, 1)).findings
     assert not found[0].right
-    assert problem in "\n".join(found[0].problems)
+    assert problem in "\n".join(map(str, found[0].problems))
     assert found[1].right
 
 
 def test_what_is_wrong_is_told_with_its_lines_and_without_a_hint():
     (problem,) = verify(PAGE.replace("[8, 7, 6, 5]]]]", "[8, 7, x, 5]]]]", 1)).findings[0].problems
-    assert problem == "line 22, column 11: 'x' is not a number\n   [8, 7, x, 5]]]]\n          ^"
+    assert str(problem) == "line 22, column 11: 'x' is not a number\n   [8, 7, x, 5]]]]\n          ^"
     (problem,) = verify(PAGE.replace("Axis: 3", "", 1)).findings[0].problems
-    assert problem == "no axis is given; wanted: the dimension to reverse along, 0 to 3"
+    assert problem.message == "no axis is given; wanted: the dimension to reverse along, 0 to 3"
+    assert problem.spot.place == (10, 1)
 
 
 @pytest.mark.parametrize(
     ("text", "others"), [("# Nothing here\n", ""), (PAGE[PAGE.index("## Another") :], "; 1 of other operators")]
 )
-def test_pages_without_examples(text, others):
+def test_texts_without_examples(text, others):
     with pytest.raises(FormatError) as caught:
         verify(text)
     assert caught.value.found == f"holds no example of this operator{others}"
@@ -125,17 +129,20 @@ def test_pages_without_examples(text, others):
 def test_half_an_example():
     text = PAGE[: PAGE.index("OutputTensor")] + PAGE[PAGE.index("## Along another") :]
     first, second = verify(text).findings
-    assert first.problems == ("the example has no OutputTensor; wanted: the values to hold against the operator's",)
+    (problem,) = first.problems
+    assert problem.message == "the example has no OutputTensor; wanted: the values to hold against the operator's"
     assert second.right
 
 
 def test_a_second_lengths_tensor():
     lengths = "SequenceTensor: (Sizes:{1,1,2,1}, DataType:UINT32)\n[[[[2],\n   [9]]]]"
-    assert "a second SequenceTensor" in verify(PAGE.replace(lengths, lengths + "\n" + lengths)).findings[0].problems[0]
+    assert "a second SequenceTensor" in str(
+        verify(PAGE.replace(lengths, lengths + "\n" + lengths)).findings[0].problems[0]
+    )
 
 
 def test_the_feature_level_counts():
-    assert "InputTensor dimension count is 2" in verify(PAGE, FeatureLevel.V2_1).findings[1].problems[0]
+    assert "InputTensor dimension count is 2" in str(verify(PAGE, FeatureLevel.V2_1).findings[1].problems[0])
     assert verify(PAGE, FeatureLevel.V2_1).findings[0].right
 
 
@@ -264,7 +271,7 @@ def test_a_broken_example_is_not_another_operators(old, new, problem):
         return
     findings = verify(PAGE + "\n" + broken).findings
     assert [finding.right for finding in findings] == [True, True, False]
-    assert problem in findings[2].problems[0]
+    assert problem in str(findings[2].problems[0])
 
 
 def test_half_an_example_before_another_operators():

@@ -36,6 +36,7 @@ OPTIONS = {
     "What to write": {
         "-o, --output FILE": "the new file",
         "-f, --format FORMAT": "its format, where the name does not say it",
+        "--fix": "rewrite wrong OutputTensors in place",
         "--overwrite": "replace a file that exists",
         "--history, --no-history": "a line in the history of NetCDF",
         "--keep-others": "keep the rest of the input's file",
@@ -51,6 +52,7 @@ OPTIONS = {
         "--full": "every element, on a terminal, too",
         "--stats": "minimum, maximum, mean, and NaN",
         "--picture FILE.svg": "a drawing of the tensors",
+        "--format FORM": "text, or github, json, sarif for programs",
         "--json": "the report as JSON",
         "--sha256": "the digest of the file, with --json",
         "--dry-run": "the plan; write nothing",
@@ -69,6 +71,7 @@ OPTIONS = {
         "--scheduler-file FILE": "to which dask's scheduler wrote it",
         "--each PATTERN": "a job for each file that matches",
         "--lengths NAME": "their lengths, as 'lens/{stem}.npy'",
+        "--allow-empty": "skip pages without an example",
         "--resume": "skip the jobs that are done",
         "--journal FILE": "where to note what is done",
         "--failed FILE": "a new manifest of jobs that failed",
@@ -99,9 +102,9 @@ def help_of(command: click.Command, context: click.Context) -> str:
 
 def _options(command: click.Command, context: click.Context) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """The groups of options that the command has, and their rows."""
-    own = {name for each in command.get_params(context) for name in each.opts}
+    own = [{*each.opts, *each.secondary_opts} for each in command.get_params(context)]
     for group, options in OPTIONS.items():
-        if rows := [(typed, text) for typed, text in options.items() if names_of(typed) & own]:
+        if rows := [(typed, text) for typed, text in options.items() if names_of(typed) in own]:
             yield group, rows
 
 

@@ -77,9 +77,11 @@ class Tensor(click.ParamType[Any]):
         from revseq_cli.formats.registry import names_in
         from revseq_cli.passes import parts
 
-        reference = Reference(path)
+        reference = Reference.file(path)
         if not parts.is_quick(reference):
             return ()
+        if reference.key is not None:
+            return parts.labels_in(reference) if self._names else ()
         numbers = map(str, parts.numbers_in(reference)) if self._examples else ()
         return [*numbers, *(parts.names_in(reference) or names_in(reference) if self._names else ())]
 

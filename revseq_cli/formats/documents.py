@@ -6,12 +6,16 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from revseq_cli.formats.encodings import Encoding
 from revseq_cli.ground.errors import FormatError
 from revseq_cli.texts import notation
+from revseq_cli.texts.places import Lines, PlacedError
 
 if TYPE_CHECKING:
     from revseq_cli.formats.storage.positioned import Identity
+    from revseq_cli.ground.errors import RevseqError
     from revseq_cli.ground.tensors import DataType
+    from revseq_cli.texts.notebooks import Excerpt
 
 
 class TextTypes(NamedTuple):
@@ -27,11 +31,40 @@ class TextTypes(NamedTuple):
 
 @dataclass(frozen=True)
 class Text:
-    """A text; `name` is its source for messages, and `identity` its file's state, or None if it is not from a file."""
+    """A text; `name` is its source for messages, and `identity` its file's state, or None if it is not from a file.
+
+    Its file has that `encoding`. Of a notebook it is an `excerpt`.
+    """
 
     name: str
     text: str
     identity: Identity | None = None
+    encoding: Encoding = Encoding()  # noqa: RUF009 - it is immutable
+    excerpt: Excerpt | None = None
+
+    @property
+    def whole(self) -> str:
+        """The whole text of the file."""
+        return self.excerpt.whole if self.excerpt else self.text
+
+    @functools.cached_property
+    def lines(self) -> Lines:
+        """The lines of the file."""
+        return Lines(self.whole)
+
+    def offset(self, place: int) -> int:
+        """Where that character of the text stands in the file's."""
+        return self.excerpt.offset(place) if self.excerpt else place
+
+    def span(self, start: int, stop: int) -> tuple[int, int]:
+        """Where text[start:stop] stands in the file's text; FormatError where it is not in one piece there."""
+        return self.excerpt.span(start, stop) if self.excerpt else (start, stop)
+
+    def located(self, error: RevseqError) -> RevseqError:
+        """The error with the place in the file, if it is about a place of the text; else as it is."""
+        if self.excerpt and isinstance(error, PlacedError):
+            return error.moved(self.lines, self.offset(error.offset))
+        return error
 
     @functools.cached_property
     def items(self) -> tuple[notation.TensorText | notation.Attribute, ...]:
@@ -39,4 +72,4 @@ class Text:
         try:
             return tuple(notation.parse(self.text))
         except FormatError as e:
-            raise e.about(self.name) from None
+            raise self.located(e).about(self.name) from None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import codecs
 import itertools
 from typing import NamedTuple
 
+from revseq_cli.formats import encodings
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.table import PACKINGS, Packing, named
 from revseq_cli.ground import system
@@ -51,17 +51,11 @@ _RUINED = _Kind(
     b"NUMPY", "a .npy file that PowerShell's > has damaged", "let revseq write the file: name it in place of -"
 )
 _TEXTS = (_Kind(b"[", "text", format="text"), _Kind(b"{", "JSON text", format="json"))
-# Encodings by the mark that a text begins with; PowerShell 5 and others write UTF-16, always with one.
-_ENCODINGS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-
-
-def encoding_of(head: bytes) -> str:
-    """The encoding of a text with these first bytes, by its byte order mark."""
-    return next((name for mark, name in _ENCODINGS.items() if head.startswith(mark)), "utf-8")
 
 
 def _kind_of(head: bytes) -> _Kind | None:
-    text = head.decode(encoding_of(head), "replace")
+    encoding = encodings.by_mark(head)
+    text = head[len(encoding.mark) :].decode(encoding.name, "replace")
     tables = ((_KINDS, head), (_TEXTS, text.lstrip().encode()), ((_RUINED,), text[1:].encode()))
     return next((kind for table, data in tables for kind in table if data.startswith(kind.magic)), None)
 

@@ -104,12 +104,12 @@ class Reference:
         if self.is_piped:
             by_content = TEXT if isinstance(pipes.contents(self.path), bytes) else NPY
             return named(self.format) or by_content
-        return named(self.format) or self.row_by_bytes or format_to_write(self)
+        return named(self.format) or self.row_by_bytes or by_suffix(self.path, reading=True) or format_to_write(self)
 
     @functools.cached_property
     def row_by_bytes(self) -> Format | None:
         """The format by a file's first bytes, or None; the suffix decides between JSON and text."""
-        by_itself, by_its_suffix = named(self._recognised.format), by_suffix(self.path)
+        by_itself, by_its_suffix = named(self._recognised.format), by_suffix(self.path, reading=True)
         return by_its_suffix if {by_itself, by_its_suffix} == {JSON, TEXT} else by_itself
 
     @property
@@ -133,7 +133,7 @@ class Reference:
             data = pipes.contents(self.path)
             if not isinstance(data, bytes):
                 raise FormatError("is not text: it looks like a .npy file", "UTF-8", where=self.name)
-            return Text(self.name, textfiles.decode(data, self.name))
+            return textfiles.text_of(data, self.name)
         return textfiles.read_text(self.path, self.packing)
 
 
@@ -164,7 +164,7 @@ def format_to_write(reference: Reference) -> Format:
 
 def is_about(format_name: str, reference: Reference) -> bool:
     """Whether that format may be meant for an input: its suffix is unknown, and its bytes show no other format."""
-    if reference.inline is not None or reference.is_piped or by_suffix(reference.path):
+    if reference.inline is not None or reference.is_piped or by_suffix(reference.path, reading=True):
         return False
     with contextlib.suppress(RevseqError):  # raised again when it is opened
         row = reference.row_by_bytes

@@ -23,6 +23,7 @@ class Format(NamedTuple):
     `keeps_others`, a new file can be a copy of the input's with one tensor replaced. Formats with `is_text` are parsed
     whole, and those with `prints` can be written into a pipe. The one with `is_shown` is the default for printing; a
     terminal gets it shortened and with marks. Files of formats with `is_packed` may be compressed as a whole.
+    `read_only` has suffixes of files that are read, and never written.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Format(NamedTuple):
     prints: bool = False
     is_shown: bool = False
     is_packed: bool = False
+    read_only: tuple[str, ...] = ()
 
     def load(self) -> FormatModule:
         """Its module, which is imported now."""
@@ -61,7 +63,10 @@ ZARR = Format(
 # A tensor of ONNX can do without a name.
 ONNX = Format("onnx", (".pb",), "onnx.format", names=True, unnamed="", prints=True)
 JSON = Format("json", (".json",), "json", is_text=True, prints=True, is_packed=True)
-TEXT = Format("text", (".txt", ".md"), "text", lists=True, is_text=True, prints=True, is_shown=True, is_packed=True)
+TEXT = Format(
+    "text", (".txt", ".md"), "text", lists=True, is_text=True, prints=True, is_shown=True, is_packed=True,
+    read_only=(".markdown", ".text", ".rst", ".html", ".htm", ".xhtml", ".ipynb"),
+)  # fmt: skip
 CSV = Format("csv", (".csv",), "csv", is_text=True, prints=True, is_packed=True)
 TSV = Format("tsv", (".tsv",), "tsv", is_text=True, prints=True, is_packed=True)
 
@@ -110,7 +115,7 @@ def inner_suffix(path: str) -> str:
     return Path(path[: -len(packing.suffix)] if packing else path).suffix.lower()
 
 
-def by_suffix(path: str) -> Format | None:
-    """The format of a file's suffix, in any case of letters; None for an unknown one."""
+def by_suffix(path: str, *, reading: bool = False) -> Format | None:
+    """The format of a file's suffix, in any case of letters; None for one that is unknown, or never written."""
     suffix = inner_suffix(path)
-    return next((each for each in FORMATS if suffix in each.suffixes), None)
+    return next((each for each in FORMATS if suffix in each.suffixes + each.read_only * reading), None)

@@ -13,7 +13,7 @@ from revseq_cli.formats.textfiles import TextSink, choose_type, write_text
 from revseq_cli.ground.dtypes import describe, dtype_of
 from revseq_cli.ground.errors import FormatError, listed
 from revseq_cli.texts import notation, printing
-from revseq_cli.texts.examples import numbered
+from revseq_cli.texts.examples import numbered, part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,14 +72,14 @@ def _item(text: Text, item: notation.TensorText, types: TextTypes, *, alone: boo
     return listed_item._replace(desc=desc, sizes=desc.sizes)
 
 
-def notation_source(text: Text, item: notation.TensorText, types: TextTypes) -> Source:
+def notation_source(text: Text, item: notation.TensorText, types: TextTypes, name: str = "") -> Source:
     """The source of one tensor of a text; FormatError if a value does not fit its data type."""
-    name = f"{text.name}: {item.name}" if item.name else text.name
+    name = name or (f"{text.name}: {item.name}" if item.name else text.name)
     data_type = choose_type(item.desc.data_type if item.desc else None, types, name)
     try:
         values = item.values(data_type, dtype_of(data_type))
     except FormatError as e:
-        raise e.about(name) from None
+        raise text.located(e).about(name) from None
     return HeldSource(name, values, Storage("text", {"line": str(item.line)}), text.identity)
 
 
@@ -87,6 +87,11 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
     """The tensor `key` of a text, or the only one; FormatError, which lists all, if there is no such one."""
     if text.text.lstrip()[:1] == "{":
         return open_json(text, key, types)
+    try:
+        if key is not None and (item := part(text.text, text.items, key)):
+            return notation_source(text, item, types, f"{text.name}::{key}")
+    except FormatError as e:
+        raise e.about(text.name) from None
     items = [item for item in text.items if isinstance(item, notation.TensorText)]
     named = [item for item in items if key is None or item.name == key]
     if len(named) == 1:
@@ -100,10 +105,20 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
         raise FormatError("holds no tensor", wanted, where=text.name)
     known = [f"{item.name} (line {item.line})" for item in items]
     found = f"{len(named)} tensors" if named else f"no tensor named {key}"
-    counts = collections.Counter(item.name for item in items)
-    unique = next((name for name, count in counts.items() if count == 1), None)
+    unique = _unique(text, items, named[0].name if named and key else "", key)
     hint = try_hint(text.name, unique) if unique else "give each tensor a name of its own"
     raise FormatError(f"holds {found}: {listed(known)}", "the name of one", hint, text.name)
+
+
+def _unique(text: Text, items: list[notation.TensorText], label: str, key: str | None) -> str:
+    """What names one tensor of a text: of the example that the key numbers, of one that has the label, or any."""
+    examples = dict(enumerate(numbered(text.text, text.items), 1))
+    of_label = (n for n, each in examples.items() if label in [item.name for item in each.tensors.values()])
+    number = int(key) if key and key.isdecimal() and int(key[:9]) in examples else next(of_label, 0)
+    if number:
+        return f"{number}::{label or next(iter(examples[number].tensors.values())).name}"
+    counts = collections.Counter(item.name for item in items)
+    return next((name for name, count in counts.items() if count == 1), "")
 
 
 def _open_numbers(text: Text, table_of: Callable[[str], Table], types: TextTypes) -> Source:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from revseq_cli.formats import encodings
 from revseq_cli.formats.contract import FileSink, Source
 from revseq_cli.formats.documents import Text, TextTypes
 from revseq_cli.formats.held import Gathered
-from revseq_cli.formats.recognition import encoding_of, looks_like
+from revseq_cli.formats.recognition import looks_like
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground.errors import FormatError, UsageError
-from revseq_cli.texts import literals
+from revseq_cli.texts import literals, notebooks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.formats.storage.positioned import Identity
     from revseq_cli.formats.table import Packing
     from revseq_cli.ground.tensors import DataType, TensorDesc
 
@@ -32,6 +34,12 @@ _MOST_BRACKETS = 1 << 26  # each becomes a list, which takes about a hundred byt
 
 def read_text(path: str, method: Packing | None = None) -> Text:
     """Read a text file, which may be packed; FormatError if it is none, or too large."""
+    data, identity = read_bytes(path, method)
+    return text_of(data, path, identity)
+
+
+def read_bytes(path: str, method: Packing | None = None) -> tuple[bytes, Identity]:
+    """The bytes of a text file, unpacked, and the state in which it was read; FormatError if they are too many."""
     with positioned.opened(path) as fd:
         identity = positioned.identity(fd)
         if identity.size > LARGEST:
@@ -39,10 +47,8 @@ def read_text(path: str, method: Packing | None = None) -> Text:
         if method:
             from revseq_cli.formats import packing  # most files are not packed
 
-            data = joined(packing.unpacked(packing.file_pieces(fd, path), method, path), path)
-        else:
-            data = positioned.read_some(fd, identity.size, 0, path)
-    return Text(path, decode(data, path), identity)
+            return joined(packing.unpacked(packing.file_pieces(fd, path), method, path), path), identity
+        return positioned.read_some(fd, identity.size, 0, path), identity
 
 
 def joined(pieces: Iterable[bytes], name: str) -> bytes:
@@ -61,19 +67,41 @@ def too_large(size: str, name: str) -> FormatError:
     return FormatError(f"is a text of {size}", wanted, "keep large tensors in .npy or .h5", name)
 
 
+def text_of(data: bytes, name: str, identity: Identity | None = None) -> Text:
+    """The text of these bytes; of a notebook, that of its Markdown cells. FormatError if they are none."""
+    encoding, whole = _decoded(data, name)
+    excerpt = None
+    if name.lower().endswith(notebooks.SUFFIX):
+        try:
+            excerpt = notebooks.markdown(whole)
+        except FormatError as e:
+            raise e.about(name) from None
+    return Text(name, excerpt.text if excerpt else whole, identity, encoding, excerpt)
+
+
 def decode(data: bytes, name: str) -> str:
-    """Decode UTF-8, or UTF-16 with a byte order mark, without the mark; a FormatError says what the bytes look like."""
+    """The text of these bytes, without a byte order mark; a FormatError says what they look like if they are none."""
+    return _decoded(data, name)[1]
+
+
+def _decoded(data: bytes, name: str) -> tuple[encodings.Encoding, str]:
     if (count := data.count(b"[") + data.count(b"{")) > _MOST_BRACKETS:
         raise FormatError(
             f"has {count} brackets", f"at most {_MOST_BRACKETS}", "keep large tensors in .npy or .h5", name
         )
     try:
-        return data.decode(encoding_of(data))
+        encoding = encodings.of(data)
+    except FormatError as e:
+        raise e.about(name) from None
+    try:
+        return encoding, encoding.decode(data)
     except UnicodeDecodeError as e:
         seems, hint = looks_like(data[:64], name)
         known = seems != "something else" and "text" not in seems
-        seems = f"it looks like {seems}" if known else f"byte {e.start} is not {e.encoding[:6].strip('-').upper()}"
-        raise FormatError(f"is not text: {seems}", "UTF-8, or UTF-16 with a mark", hint, name) from None
+        place = e.start + len(encoding.mark)
+        seems = f"it looks like {seems}" if known else f"byte {place} is not {encoding.shown}"
+        wanted = "UTF-8, or UTF-16 with a mark, or the charset that a page's head states"
+        raise FormatError(f"is not text: {seems}", wanted, hint, name) from None
 
 
 def choose_type(stated: DataType | None, types: TextTypes, name: str) -> DataType:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from revseq_cli.formats.onnx import testdata
@@ -12,11 +10,13 @@ from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import INPUT
 from revseq_cli.passes import jobs
 from revseq_cli.passes.assembly import Request
+from revseq_cli.texts import support_checks
 
 if TYPE_CHECKING:
     from revseq_cli.formats.contract import Source
     from revseq_cli.formats.documents import TextTypes
     from revseq_cli.formats.references import Reference
+    from revseq_cli.ground.errors import RevseqError
     from revseq_cli.passes.assembly import Job
 
 _CAST = DataType.UINT32  # every feature level takes such lengths
@@ -27,7 +27,6 @@ class DataSetExample:
     """One test as an example, and as a whole job."""
 
     tensors: testdata.DataSet
-    line = None
 
     @property
     def data_set(self) -> str:
@@ -46,8 +45,11 @@ class DataSetExample:
         """The result in the folder."""
         return self.tensors.output
 
-    def line_of(self, _: int) -> None:
-        """No line: the tensors are no texts."""
+    def spot(self, _: str | RevseqError = "") -> None:
+        """No place: the tensors are no texts."""
+
+    def spot_of_element(self, _: int) -> None:
+        """No place either."""
 
     def tensor(self, role: str, _: TextTypes) -> Source:
         """The tensor of that name in the operator."""
@@ -65,11 +67,13 @@ class Folder:
     name: str
     examples: list[DataSetExample]
     skipped = 0
+    support = support_checks.Checked(0, 0, ())
+    remarks = ()
 
 
 def open_folder(reference: Reference) -> Folder | None:
     """The tests in a folder, or beside a model; None for a reference to anything else."""
     path = reference.path
-    if reference.is_piped or not (os.path.isdir(path) or Path(path).suffix == testdata.SUFFIX):  # noqa: PTH112
+    if reference.is_piped or not testdata.is_test(path):
         return None
     return Folder(reference.name, [*map(DataSetExample, testdata.data_sets(path))])

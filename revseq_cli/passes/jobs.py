@@ -63,7 +63,7 @@ class ExampleText:
         try:
             return self.example.axis()
         except FormatError as e:
-            raise e.about(self.text.name) from None
+            raise self.text.located(e).about(self.text.name) from None
 
 
 def load(request: Request) -> Job:
@@ -72,7 +72,7 @@ def load(request: Request) -> Job:
     whole: WholeJob | None = registry.model_of(reference)
     if not whole and (in_text := example_of(reference)):
         if in_text.example.problem:
-            raise in_text.example.problem.about(in_text.text.name)
+            raise in_text.text.located(in_text.example.problem).about(in_text.text.name)
         whole = in_text
     return _load(request, reference, lengths_reference, whole)
 

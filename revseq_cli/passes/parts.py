@@ -39,6 +39,12 @@ def numbers_in(reference: Reference) -> Sequence[int]:
     return range(1, len(numbered(text.text, text.items)) + 1)
 
 
+def labels_in(reference: Reference) -> list[str]:
+    """The tensors of the example that a reference such as page.md::2 names; none for another one."""
+    example = jobs.example_of(reference)
+    return [item.name for item in example.example.tensors.values()] if example else []
+
+
 def names_in(reference: Reference) -> list[str]:
     """The names of the tensors of a model, or those that a text has once."""
     if model := registry.model_of(reference):

@@ -12,6 +12,8 @@ from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, Wo
 from revseq_cli.operator import spec
 from revseq_cli.passes import datasets, folds, oracle, pages
 from revseq_cli.passes.arrangement import Resources
+from revseq_cli.texts.places import PlacedError
+from revseq_cli.texts.support_checks import Checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,14 +23,12 @@ if TYPE_CHECKING:
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.passes.assembly import Job
     from revseq_cli.passes.differences import Differences
+    from revseq_cli.passes.pages import Spot
+    from revseq_cli.texts.support_checks import Remark
 
 
 class Example(Protocol):
     """A job with the output that somebody wrote down for it: on a page, or in a folder of tensors."""
-
-    @property
-    def line(self) -> int | None:
-        """The line on which it begins, if it is in a text."""
 
     @property
     def data_set(self) -> str | None:
@@ -40,12 +40,18 @@ class Example(Protocol):
     def output(self, work: Job) -> Source:
         """The output that is written down."""
 
-    def line_of(self, first: int) -> int | None:
-        """The line of the element of that number in the output, if it is in a text."""
+    def spot(self, about: str | RevseqError = "") -> Spot | None:
+        """Where in a text that part of it begins, or what an error is about; else where it begins."""
+
+    def spot_of_element(self, first: int) -> Spot | None:
+        """Where in a text the output has the element of that number."""
 
 
 class Examples(Protocol):
-    """The examples of this operator in one place, of which `skipped` is the number of other operators' ones."""
+    """The examples of this operator in one place, of which `skipped` is the number of other operators' ones.
+
+    `support` counts what is said there of feature levels, and `remarks` has what is wrong with that, and where.
+    """
 
     @property
     def name(self) -> str:
@@ -53,46 +59,88 @@ class Examples(Protocol):
 
     @property
     def examples(self) -> Sequence[Example]:
-        """The examples, at least one."""
+        """The examples."""
 
     @property
     def skipped(self) -> int:
         """How many examples of other operators are there."""
+
+    @property
+    def support(self) -> Checked:
+        """What is said of feature levels."""
+
+    @property
+    def remarks(self) -> Sequence[tuple[Spot, Remark]]:
+        """What is wrong with that."""
 
 
 # Each opens the examples behind a reference, or gives None where they are of another kind; the last one takes the rest.
 _KINDS: tuple[Callable[[Reference], Examples | None], ...] = (datasets.open_folder, pages.open_page)
 
 
+class Problem(NamedTuple):
+    """A reason why the operator cannot be applied, and where it stands in a text."""
+
+    message: str
+    spot: Spot | None
+
+    def __str__(self) -> str:
+        """The message behind its line and column, and the line with a caret."""
+        if not self.spot:
+            return self.message
+        line, column = self.spot.place
+        return f"line {line}, column {column}: {self.message}\n{self.spot.shown}"
+
+
 @dataclass(frozen=True)
 class Finding:
-    """The result for one example: the `number`-th of its page or folder, from 1, at that `line` or in that `data_set`.
+    """The result for one example: the `number`-th of its page or folder, from 1; its `spot`, or its `data_set`.
 
-    `problems` has a message for each reason why the operator cannot be applied, and `hints` has feature levels that
-    lift some. `differences` compares the written OutputTensor (a) with the operator's (b), and is None where they are
-    equal; `wrong_line` is the line of the first wrong element. `clamped` counts the lengths above the axis size.
+    `problems` has each reason why the operator cannot be applied, and `hints` has feature levels that lift some.
+    `differences` compares the written OutputTensor (a) with the operator's (b), and is None where they are equal;
+    `wrong` is the spot of the first wrong element. `clamped` counts the lengths above the axis size, and `fixed` the
+    elements that were wrong before the page was fixed.
     """
 
     number: int
-    line: int | None
+    spot: Spot | None
     data_set: str | None
-    problems: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
     hints: tuple[Words, ...] = ()
     differences: Differences | None = None
-    wrong_line: int | None = None
+    wrong: Spot | None = None
     clamped: int = 0
+    fixed: int = 0
 
     @property
     def right(self) -> bool:
         """Whether the operator can be applied, and gives every element as it is written."""
         return not self.problems and self.differences is None
 
+    @property
+    def line(self) -> int | None:
+        """The line on which it begins, if it is in a text."""
+        return self.spot.place.line if self.spot else None
+
 
 class Report(NamedTuple):
-    """The findings for the examples of a page or a folder, and how many examples of other operators were skipped."""
+    """The findings for the examples of a page or a folder, and how many examples of other operators were skipped.
+
+    `support` counts what a page says of feature levels, and `remarks` has what is wrong with that, and where. `unfixed`
+    says why a page was not fixed that was to be, and `diff` has the lines of what would be.
+    """
 
     findings: list[Finding]
     skipped: int
+    support: Checked
+    remarks: Sequence[tuple[Spot, Remark]]
+    unfixed: str = ""
+    diff: Sequence[str] = ()
+
+    @property
+    def right(self) -> bool:
+        """Whether nothing is wrong; notes are only worth a look."""
+        return all(finding.right for finding in self.findings) and all(remark.is_note for _, remark in self.remarks)
 
 
 def examples_of(reference: Reference) -> Examples:
@@ -103,22 +151,25 @@ def examples_of(reference: Reference) -> Examples:
 def verify(found: Examples, level: FeatureLevel, number: int | None = None) -> Report:
     """Recompute every example, or only example `number`, counted from 1; FormatError if there is none of that number.
 
-    An example that is wrong is a finding, not an error.
+    An example that is wrong is a finding, not an error. With a number, nothing else of the page is checked.
     """
     count = len(found.examples)
     if number is not None and not 1 <= number <= count:
-        raise FormatError(f"no example {number}", f"1 to {count}", where=found.name)
+        wanted = f"1 to {count}" if count else "a page with examples"
+        raise FormatError(f"no example {number}", wanted, where=found.name)
     chosen = [(i, example) for i, example in enumerate(found.examples, 1) if number in (None, i)]
     findings = []
     with stages.begun("verify", len(chosen), "examples") as advance:
         for i, example in chosen:
             findings.append(_examine(i, example, level))
             advance(1)
-    return Report(findings, found.skipped)
+    if number is not None:
+        return Report(findings, found.skipped, Checked(0, 0, ()), ())
+    return Report(findings, found.skipped, found.support, found.remarks)
 
 
 def _examine(number: int, example: Example, level: FeatureLevel) -> Finding:
-    finding = Finding(number, example.line, example.data_set)
+    finding = Finding(number, example.spot(), example.data_set)
     try:
         work = example.job()
         output = example.output(work)
@@ -127,7 +178,9 @@ def _examine(number: int, example: Example, level: FeatureLevel) -> Finding:
             hints = dict.fromkeys(
                 each.hint for each in parts if isinstance(each.hint, Words) and _is_our_own(each.hint)
             )
-            problems = (f"{each.where} {_message(each)}".strip() for each in parts)
+            about = ("Axis" if each.property == "Axis" else each.tensor for each in broken)
+            messages = (f"{each.where} {_message(each)}".strip() for each in parts)
+            problems = map(Problem, messages, map(example.spot, about))
             return replace(finding, problems=tuple(problems), hints=tuple(hints))
         with oracle.opened(output, work, Resources()) as pair:
             wrong = pair.compare(None, 1)
@@ -135,14 +188,14 @@ def _examine(number: int, example: Example, level: FeatureLevel) -> Finding:
     except TensorIOError:  # it says nothing about the example
         raise
     except RevseqError as e:
-        return replace(finding, problems=(_message(e),))
+        return replace(finding, problems=(Problem(_message(e), example.spot(e)),))
     work.recheck()
     output.recheck()
     finding = replace(finding, clamped=clamped)
     if not wrong.count:
         return finding
     first = int(np.ravel_multi_index(tuple(wrong.indices[0]), output.sizes))
-    return replace(finding, differences=wrong, wrong_line=example.line_of(first))
+    return replace(finding, differences=wrong, wrong=example.spot_of_element(first))
 
 
 def _is_our_own(hint: Words) -> bool:
@@ -152,5 +205,5 @@ def _is_our_own(hint: Words) -> bool:
 
 def _message(error: RevseqError) -> str:
     """What an error says, without the name of the page and without hints, which are about other commands."""
-    text = f"{error.found}; wanted: {error.wanted}" if error.wanted else error.found
-    return f"{text}\n{error.context}" if error.context else text
+    found = error.problem if isinstance(error, PlacedError) else error.found
+    return f"{found}; wanted: {error.wanted}" if error.wanted else found

@@ -15,7 +15,6 @@ from revseq_cli.report.results import (
     FileSystem,
     Outcome,
     comparison_of,
-    difference_of,
     first_differences,
     statistics_of,
     traffic,
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from revseq_cli.operator.spec import Constraint, FeatureLevel
     from revseq_cli.passes.arrangement import Arrangement
     from revseq_cli.passes.exports import Exported
-    from revseq_cli.passes.verification import Report
 
 
 def run(
@@ -53,7 +51,7 @@ def run(
     done = {"output": output, "bytes": values.total_bytes, "verified": verified, "clamped": clamped}
     done |= {"notes": [*map(spelled, notes)]}
     digest = {"sha256": sha256} if sha256 else {}
-    return _as_json({**_job_json(values, lengths, axis), **done, **digest})
+    return as_json({**_job_json(values, lengths, axis), **done, **digest})
 
 
 def export(done: Exported) -> str:
@@ -62,7 +60,7 @@ def export(done: Exported) -> str:
     names = {"output": done.files[0].path, "files": files, "members": list(done.members), "result": str(done.target)}
     typed = {"command": dxdispatch.command_line(done.model.name), "comparison": comparison_of(done)}
     notes = [*map(spelled, done.notes)]
-    return _as_json({**_job_json(job.values.desc, job.lengths.desc, job.axis), **names, **typed, "notes": notes})
+    return as_json({**_job_json(job.values.desc, job.lengths.desc, job.axis), **names, **typed, "notes": notes})
 
 
 def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrangement) -> str:
@@ -81,13 +79,13 @@ def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrang
         **({"run_bytes": tiling.run * values.data_type.size, "direct_memory": arrangement.direct} if tiling else {}),
         **({"scheduler": arrangement.scheduler} if arrangement.scheduler else {}),
     }
-    return _as_json({**_job_json(values, lengths, axis), "plan": plan})
+    return as_json({**_job_json(values, lengths, axis), "plan": plan})
 
 
 def convert(source: Source, output: str, notes: Sequence[str | Words], *, verified: bool, sha256: str | None) -> str:
     """The report of `convert`; with a digest only if it was asked for."""
     done = {"output": output, "bytes": source.desc.total_bytes, "verified": verified, "notes": [*map(spelled, notes)]}
-    return _as_json({"input": _tensor_json(source), **done, **({"sha256": sha256} if sha256 else {})})
+    return as_json({"input": _tensor_json(source), **done, **({"sha256": sha256} if sha256 else {})})
 
 
 def diff(comparison: Comparison) -> str:
@@ -103,7 +101,7 @@ def diff(comparison: Comparison) -> str:
     first = [{"index": i, "A": in_a, "B": in_b} for i, in_a, in_b in first_differences(found)] if found else []
     tensors = {"A": _tensor_json(a), "B": _tensor_json(b), "Axis": axis}
     told = {"first": first, "mistakes": list(mistakes), "hint": spelled(hint), "notes": [*comparison.notes]}
-    return _as_json({"equal": comparison.equal, **tensors, **values, **told})
+    return as_json({"equal": comparison.equal, **tensors, **values, **told})
 
 
 def show(tensors: Iterable[Described], listed: Collection[Contents], errors: Mapping[str, RevseqError]) -> str:
@@ -126,7 +124,7 @@ def show(tensors: Iterable[Described], listed: Collection[Contents], errors: Map
         ],
         "errors": [{"name": name, "error": message(error)} for name, error in errors.items()],
     }
-    return _as_json(report)
+    return as_json(report)
 
 
 def _described(tensor: Described) -> dict[str, Any]:
@@ -146,7 +144,7 @@ def _described(tensor: Described) -> dict[str, Any]:
 
 def check(check: Check) -> str:
     """The report of `check`."""
-    return _as_json(
+    return as_json(
         {
             "level": check.level.short if check.level is not None else "all",
             "valid": check.valid,
@@ -164,30 +162,6 @@ def check(check: Check) -> str:
     )
 
 
-def pages(reports: dict[str, Report | RevseqError], level: FeatureLevel) -> str:
-    """The report of `verify`; `reports` has the result or the error of each page by its name."""
-    pages = []
-    for name, page in reports.items():
-        if isinstance(page, RevseqError):
-            pages.append({"page": name, "error": message(page), "examples": [], "skipped": 0})
-            continue
-        examples = [
-            {
-                "number": f.number,
-                "line": f.line,
-                "data_set": f.data_set,
-                "right": f.right,
-                "problems": list(f.problems),
-                "hints": [*map(spelled, f.hints)],
-                "difference": difference_of(f) or None,
-                "clamped": f.clamped,
-            }
-            for f in page.findings
-        ]
-        pages.append({"page": name, "error": None, "examples": examples, "skipped": page.skipped})
-    return _as_json({"level": level.short, "pages": pages})
-
-
 def outcome(outcome: Outcome) -> str:
     """The report of `batch` on one job; with a digest only if it was asked for, and with a plan for `--dry-run`."""
     line, output, error, size, verified, notes, clamped, sha256, skipped, plan = outcome
@@ -201,13 +175,13 @@ def outcome(outcome: Outcome) -> str:
         "clamped": clamped,
         "notes": [*map(spelled, notes)],
     }
-    return _as_json({**result, **done, **more})
+    return as_json({**result, **done, **more})
 
 
 def file_systems(found: Sequence[FileSystem]) -> str:
     """The last line of `batch --dry-run`."""
     names = ("path", "needed_bytes", "free_bytes")
-    return _as_json({"file_systems": [dict(zip(names, each, strict=True)) for each in found]})
+    return as_json({"file_systems": [dict(zip(names, each, strict=True)) for each in found]})
 
 
 def levels(levels: Sequence[FeatureLevel]) -> str:
@@ -224,7 +198,7 @@ def levels(levels: Sequence[FeatureLevel]) -> str:
                 "most_elements": row.most_elements if row else None,
             }
         )
-    return _as_json({"levels": rows})
+    return as_json({"levels": rows})
 
 
 def _constraints_json(check: Check) -> dict[str, Any]:
@@ -259,7 +233,8 @@ def _tensor_json(source: Source) -> dict[str, Any]:
     return {"name": source.name, **_desc_json(source.desc)}
 
 
-def _as_json(report: dict[str, Any]) -> str:
+def as_json(report: dict[str, Any]) -> str:
+    """The report as one object, with the number of its schema."""
     return json.dumps({"schema": SCHEMA, **report})
 
 

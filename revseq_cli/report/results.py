@@ -164,7 +164,8 @@ def difference_of(finding: Finding) -> dict[str, Any]:
     if not (differences := finding.differences):
         return {}
     index, found, expected = first_differences(differences)[0]
-    element = {"index": index, "line": finding.wrong_line, "found": found, "expected": expected}
+    line = finding.wrong.place.line if finding.wrong else None
+    element = {"index": index, "line": line, "found": found, "expected": expected}
     return {**element, "count": differences.count, "total": differences.total}
 
 

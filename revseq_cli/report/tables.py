@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from revseq_cli.ground import minifloats
-from revseq_cli.ground.errors import RevseqError, Words, listed, printable
+from revseq_cli.ground.errors import Words, listed, printable
 from revseq_cli.ground.tensors import braced
 from revseq_cli.report import colors, layout, listing, view
 from revseq_cli.report.results import (
@@ -16,7 +16,6 @@ from revseq_cli.report.results import (
     FileSystem,
     Outcome,
     comparison_of,
-    difference_of,
     first_differences,
     statistics_of,
     traffic,
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from revseq_cli.passes.differences import Differences
     from revseq_cli.passes.exports import Exported
     from revseq_cli.passes.statistics import Statistics
-    from revseq_cli.passes.verification import Finding, Report
 
 
 def show(source: Source, statistics: Statistics | None = None, *, preview: bool) -> str:
@@ -162,32 +160,6 @@ def export(done: Exported) -> str:
     return "\n".join(map(printable, lines))
 
 
-def print_pages(reports: dict[str, Report | RevseqError], *, color: bool) -> None:
-    """Print a line for each example on each page, what is wrong with it, and a summary; errors are left out."""
-    from rich.text import Text
-
-    console = layout.console(color=color)
-    pages = {name: page for name, page in reports.items() if not isinstance(page, RevseqError)}
-    for name, page in pages.items():
-        console.print(Text(printable(name), "bold"), soft_wrap=True)
-        for finding in page.findings:
-            word, color_of = ("right", colors.GREEN) if finding.right else ("WRONG", colors.RED)
-            mark = Text(word, colors.style(color_of))
-            clamped = f", lengths that are clamped: {finding.clamped}" if finding.clamped else ""
-            place = finding.data_set or f"line {finding.line}"
-            line = Text(printable(f"  example {finding.number}, {place}: ")).append(mark).append(clamped)
-            console.print(line, soft_wrap=True)
-            for text in _wrongs(finding):
-                console.print(Text(f"    {printable(text)}"), soft_wrap=True)
-    findings = [finding for page in pages.values() for finding in page.findings]
-    skipped = sum(page.skipped for page in pages.values())
-    others = f", {skipped} of other operators skipped" if skipped else ""
-    if pages:
-        wrong = sum(not finding.right for finding in findings)
-        examples = "1 example" if len(findings) == 1 else f"{len(findings)} examples"
-        console.print(Text(f"{examples}, {wrong} wrong{others}"))
-
-
 def print_batch(outcomes: Sequence[Outcome], jobs: int, seconds: float, *, resumed: bool, color: bool) -> None:
     """Print how many of all jobs are done, failed or not begun, with their bytes and seconds."""
     failed = sum(outcome.error is not None for outcome in outcomes)
@@ -242,13 +214,3 @@ def axis_text(values: TensorDesc, axis: int) -> str:
         return str(axis)
     lines = prod((*values.sizes[:axis], *values.sizes[axis + 1 :]))
     return f"{axis} is reversed, in {lines:,} {'line' if lines == 1 else 'lines'} of {values.sizes[axis]:,} elements"
-
-
-def _wrongs(finding: Finding) -> list[str]:
-    """The lines that say what is wrong with an example."""
-    lines = [line for problem in finding.problems for line in problem.split("\n")]
-    if wrong := difference_of(finding):
-        place = "OutputTensor at {index} is {found}, and the operator gives {expected}".format(**wrong)
-        place = place if finding.wrong_line is None else f"line {finding.wrong_line}: {place}"
-        lines += [place, "{count} of {total} elements differ".format(**wrong)]
-    return [*lines, *(f"Hint: {spelled(hint)}" for hint in finding.hints)]

@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from revseq_cli.ground.errors import FormatError
+from revseq_cli.ground.errors import FormatError, listed
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
-from revseq_cli.texts import notation
+from revseq_cli.texts import notation, places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,6 +24,13 @@ _MISSING = {
     LENGTHS: ("the example has no lengths", "a tensor labelled SequenceTensor or SequenceLengthsTensor"),
     OUTPUT: ("the example has no OutputTensor", "the values to hold against the operator's"),
 }
+
+
+def role_of(label: str) -> tuple[str | None, bool]:
+    """The tensor's name in the operator, or None, by a label; and whether it is no misspelled name of the lengths."""
+    if label in LABELS or not difflib.get_close_matches(label, _LENGTHS_LABELS, 1, 0.85):
+        return LABELS.get(label), True
+    return LENGTHS, False
 
 
 @dataclass
@@ -51,6 +58,13 @@ class Example:
         """The line of its first tensor, counted from 1."""
         return min(item.line for item in [*self.tensors.values(), *self.others])
 
+    def start(self, name: str = "") -> int:
+        """The place of its Axis line, or of a tensor by its name in the operator; else of its first tensor."""
+        if name == "Axis" and self.axes:
+            return self.axes[0].start
+        found = [self.tensors[name]] if name in self.tensors else [*self.tensors.values(), *self.others]
+        return min(item.start for item in found)
+
     def tensor(self, role: str) -> notation.TensorText:
         """The tensor of that name in the operator; FormatError where the example lacks it."""
         if role not in self.tensors:
@@ -63,19 +77,19 @@ class Example:
         FormatError for a second line, and for a line that has no integer.
         """
         if len(self.axes) > 1:
-            raise FormatError(f"line {self.axes[1].line}: a second Axis in one example", "one Axis")
+            raise places.error_at(self.text, self.axes[1].start, "a second Axis in one example", "one Axis")
         if not self.axes:
             return None
         written = self.axes[0].value
         if _is_integer(written):
             return int(written.rstrip(",. "))
-        raise FormatError(f"line {self.axes[0].line}: Axis is {written[:40]}", "an integer")
+        raise places.error_at(self.text, self.axes[0].start, f"Axis is {written[:40]}", "an integer")
 
     def add(self, item: notation.TensorText) -> None:
         """Add a tensor; one with a misspelled name, or a second one of a name, makes the example's `problem`."""
-        role = LABELS.get(item.name)
-        if role is None and (near := difflib.get_close_matches(item.name, _LENGTHS_LABELS, 1, 0.85)):
-            role = LENGTHS
+        role, is_exact = role_of(item.name)
+        if not is_exact:
+            near = difflib.get_close_matches(item.name, _LENGTHS_LABELS, 1, 0)
             self._note_problem(item, f"the label {item.name}", near[0])
         if role is None:
             self.others.append(item)
@@ -85,7 +99,7 @@ class Example:
             self.tensors[role] = item
 
     def _note_problem(self, item: notation.TensorText, found: str, wanted: str) -> None:
-        self.problem = self.problem or notation.error_at(self.text, item.start, found, wanted)
+        self.problem = self.problem or places.error_at(self.text, item.start, found, wanted)
 
     def add_axis(self, item: notation.Attribute) -> None:
         """Add an Axis line; a line with an integer replaces one with other words."""
@@ -138,3 +152,28 @@ def numbered(text: str, items: Iterable[notation.TensorText | notation.Attribute
 
 def _is_integer(value: str) -> bool:
     return re.fullmatch(r"[+-]?\d{1,18}[,. ]*", value, re.ASCII) is not None
+
+
+def part_of(key: str | None) -> tuple[int, str] | None:
+    """The number of an example and the label of its tensor, as in 2::OutputTensor; None for another key."""
+    match = re.fullmatch(r"([0-9]{1,9})::(\w+)", key or "")
+    return (int(match[1]), match[2]) if match else None
+
+
+def part(text: str, items: Iterable[notation.TensorText | notation.Attribute], key: str) -> notation.TensorText | None:
+    """The tensor that a key such as 2::OutputTensor names; None for another key. FormatError if there is no such one.
+
+    SequenceTensor and SequenceLengthsTensor name the same one, whichever the example has.
+    """
+    if not (named := part_of(key)):
+        return None
+    number, label = named
+    examples = numbered(text, items)
+    if not 1 <= number <= len(examples):
+        raise FormatError(f"no example {number}", f"1 to {len(examples)}" if examples else "a page with examples")
+    example = examples[number - 1]
+    tensors = [*example.tensors.items(), *((other.name, other) for other in example.others)]
+    found = next((item for role, item in tensors if label in (role, item.name) or LABELS.get(label) == role), None)
+    if not found:
+        raise FormatError(f"example {number} has no {label}", listed(item.name for _, item in tensors))
+    return found

@@ -15,7 +15,7 @@ import numpy as np
 from revseq_cli.ground.dtypes import require_sizes
 from revseq_cli.ground.errors import FormatError, listed
 from revseq_cli.ground.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
-from revseq_cli.texts import literals, notation, printing
+from revseq_cli.texts import literals, places, printing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,7 +113,7 @@ def load(
             object_pairs_hook=literals.unique,
         )  # fmt: skip
     except json.JSONDecodeError as e:
-        raise notation.error_at(text, e.pos, f"is not JSON: {e.msg}") from None
+        raise places.error_at(text, e.pos, f"is not JSON: {e.msg}") from None
     except RecursionError:
         raise FormatError("is nested too deep", wanted_depth) from None
 

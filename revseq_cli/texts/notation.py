@@ -21,14 +21,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from revseq_cli.ground.errors import FormatError, UsageError, printable
+from revseq_cli.ground.errors import FormatError, UsageError
 from revseq_cli.ground.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
 from revseq_cli.texts import literals
+from revseq_cli.texts.places import Lines, error_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
+
+    from revseq_cli.texts.places import PlacedError
 
 _COMMENT = re.compile(r"//[^\n]*")
 # Markup that pages have around examples. Each character of it is replaced by a blank, so that places stay as they are.
@@ -43,9 +46,14 @@ _HEADER = re.compile(
     _NAME + r"\(\s*+Sizes\s*+[:=]\s*+\{(?P<sizes>[^{}]*+)\}[\s,]*+DataType\s*+[:=]\s*+(?P<type>\w++)\s*+\)",
     re.MULTILINE,
 )
+_HEADER_FORM = "Name: (Sizes:{1,3}, DataType:FLOAT32)"
 _ATTRIBUTE = re.compile(_NAME + r"(?P<value>\S[^\n]*)", re.MULTILINE)
 # The start of a text that is one tensor; a text that begins with [Home](index.md) is a page.
 _BARE = re.compile(r"\s*\[[\s\[]*(?:[-+.\d\"]|(?:nan|inf|infinity)\b)", re.IGNORECASE)
+# A line with more than blanks, and one that may be a row of a tensor.
+_LINE = re.compile(r"[^\s][^\n]*")
+_ROW = re.compile(r"[\[\],\"]|[+-]?(?:[\d.]|nan|inf)", re.IGNORECASE)
+_STRAY = re.compile(r"[\s,]*\]")
 _CONTROL = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]")
 _QUOTED_SPECIAL = re.compile(r'"([+-]?(?:nan|inf|infinity)|nan\(0x[0-9a-f]+\))"', re.IGNORECASE)
 
@@ -77,11 +85,12 @@ _MAY_FOLLOW[tuple(zip(*_OUT_OF_PLACE, strict=True))] = False
 
 @dataclass(frozen=True)
 class Attribute:
-    """A line such as `Axis: 3`; `line` counts from 1."""
+    """A line such as `Axis: 3`, which begins at `start`; `line` counts from 1."""
 
     name: str
     value: str
     line: int
+    start: int
 
 
 @dataclass(frozen=True)
@@ -112,6 +121,8 @@ class TensorText:
         or that has a number which the data type cannot hold.
         """
         desc = self.desc
+        if stray := _STRAY.match(self.text, self.stop):
+            raise error_at(self.text, stray.end() - 1, "this bracket closes nothing")
         if self.opened == self.stop:
             raise error_at(self.text, self.start, f"{self.name} has no values", "rows in brackets below the header")
         if desc and 0 in desc.sizes and not re.search(r"[^\[\],\s]", self.text[self.opened : self.stop]):
@@ -120,15 +131,22 @@ class TensorText:
         flat = literals.parse_plain(numbers, dtype, data_type.name)
         if flat is None:
             try:
-                flat = literals.parse(numbers.replace(",", " ").split(), dtype, data_type.name)
+                flat = literals.parse(_numbers(numbers), dtype, data_type.name)
             except literals.LiteralError as e:
                 raise error_at(self.text, self.opened + places[e.index], e.problem) from None
         return flat.reshape(self._sizes(desc, shape))
 
-    def line_of(self, element: int) -> int:
-        """The line, counted from 1, of the element at that place in C order."""
-        _, _, places = _read_body(self)
-        return self.text.count("\n", 0, self.opened + int(places[element])) + 1
+    def header_spans(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Where the sizes and the data type begin and end in the text; FormatError for a header that has none."""
+        if not (header := _HEADER.match(self.text, self.start)):
+            raise error_at(self.text, self.start, "no header of a tensor", _HEADER_FORM)
+        return header.span("sizes"), header.span("type")
+
+    def spans(self) -> list[tuple[int, int]]:
+        """Where each number begins and ends in the text, in C order; FormatError for a body that is no tensor."""
+        _, numbers, places = _read_body(self)
+        starts = (places + self.opened).tolist()
+        return [(start, start + len(number)) for start, number in zip(starts, _numbers(numbers), strict=True)]
 
     def _sizes(self, desc: TensorDesc | None, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The header's sizes; FormatError where the body has others. Leading sizes of 1 need no brackets."""
@@ -141,20 +159,6 @@ class TensorText:
             self.text, self.opened, f"{self.name} has Sizes {braced(sizes)}, and its body {braced(shape)}",
             "the sizes in the header are those of the body",
         )  # fmt: skip
-
-
-def error_at(text: str, offset: int, found: str, wanted: str = "") -> FormatError:
-    """A FormatError about that place of the text: with line and column, the line itself, and a caret below it."""
-    start = text.rfind("\n", 0, offset) + 1
-    stop = text.find("\n", offset)
-    line, column = text[start : stop if stop >= 0 else len(text)].rstrip("\r"), offset - start
-    shown = max(0, column - 40)
-    before = printable(line[shown:column].replace("\t", " "))
-    behind = line[column:].replace("\t", " ")
-    context = before + printable(behind[:60]) + "..." * (len(behind) > 60)
-    caret = " " * len(before) + "^"
-    place = f"line {text.count(chr(10), 0, offset) + 1}, column {column + 1}: {found}"
-    return FormatError(place, wanted, context=f"{context}\n{caret}")
 
 
 def parse(text: str) -> Iterator[TensorText | Attribute]:
@@ -179,7 +183,8 @@ def parse(text: str) -> Iterator[TensorText | Attribute]:
         opened = stop = end
         bracket = re.compile(r"\[|\S[^\n]*").search(text, end, limit)
         if header and bracket and bracket[0] == "[":
-            opened, stop = bracket.start(), _body_end(text, bracket.start(), limit)
+            opened = bracket.start()
+            stop = _body_end(text, opened, limit) or _last_row_end(text, opened, limit)
         elif header and bracket and not header["sizes"].strip() and bracket[0][0] in "+-.0123456789ni":
             opened, stop = bracket.span()
         yield TensorText(match["name"], lines.of(match.start("name")), text, match.start(), opened, stop)
@@ -235,7 +240,7 @@ def _without_markup(text: str) -> str:
 def _bare(text: str) -> TensorText:
     """The tensor of a text that is one tensor."""
     start = len(text) - len(text.lstrip())
-    stop = _body_end(text, start, len(text))
+    stop = _body_end(text, start, len(text)) or len(text)
     if rest := re.search(r"\S", text[stop:]):
         raise error_at(text, stop + rest.start(), "something stands behind the last bracket")
     return TensorText("", 1, text, start, start, stop)
@@ -243,14 +248,15 @@ def _bare(text: str) -> TensorText:
 
 def _attributes(text: str, start: int, stop: int, lines: _Lines) -> Iterator[Attribute]:
     for line in _ATTRIBUTE.finditer(text, start, stop):
-        yield Attribute(line["name"], line["value"].rstrip(), lines.of(line.start("name")))
+        start = line.start("name")
+        yield Attribute(line["name"], line["value"].rstrip(), lines.of(start), start)
 
 
 def _desc(text: str, start: int) -> TensorDesc:
     """Data type and sizes of the header that begins there."""
     header = _HEADER.match(text, start)
     if not header:
-        raise error_at(text, start, "no header of a tensor", "Name: (Sizes:{1,3}, DataType:FLOAT32)")
+        raise error_at(text, start, "no header of a tensor", _HEADER_FORM)
     name = header["name"]
     try:
         sizes = tuple(int(size) for size in header["sizes"].split(",")) if header["sizes"].strip() else ()
@@ -267,13 +273,28 @@ def _desc(text: str, start: int) -> TensorDesc:
         raise error_at(text, header.start("type"), e.found, e.wanted) from None
 
 
-def _body_end(text: str, start: int, limit: int) -> int:
-    """The place behind the bracket that closes the one at `start`; `limit` where none does."""
+def _body_end(text: str, start: int, limit: int) -> int | None:
+    """The place behind the bracket that closes the one at `start`; None where none does."""
     codes = np.frombuffer(text[start:limit].encode("ascii", "replace"), np.uint8)  # a byte for each character
     brackets = np.flatnonzero((codes == ord("[")) | (codes == ord("]")))
     depth = np.cumsum(np.where(codes[brackets] == ord("["), 1, -1))
     closed = np.flatnonzero(depth == 0)
-    return start + int(brackets[closed[0]]) + 1 if closed.size else limit
+    return start + int(brackets[closed[0]]) + 1 if closed.size else None
+
+
+def _last_row_end(text: str, start: int, limit: int) -> int:
+    """The end of the last line that looks like a row, of a body that is never closed: what follows is no part of it."""
+    stop = start
+    for line in _LINE.finditer(text, start, limit):
+        if not _ROW.match(line[0]):
+            break
+        stop = line.end()
+    return stop
+
+
+def _numbers(body: str) -> list[str]:
+    """The numbers of a body that has blanks for brackets."""
+    return body.replace(",", " ").split()
 
 
 def _read_body(tensor: TensorText) -> tuple[tuple[int, ...], str, NDArray[np.intp]]:
@@ -282,7 +303,7 @@ def _read_body(tensor: TensorText) -> tuple[tuple[int, ...], str, NDArray[np.int
     if body.count("[") != body.count("]"):
         if control := _CONTROL.search(body):  # its bracket, as in ESC [ 31 m, was taken for one
             raise error_at(tensor.text, tensor.opened + control.start(), f"{control[0]!r} has no place in a tensor")
-        raise error_at(tensor.text, tensor.opened, "this bracket is never closed")
+        raise _never_closed(tensor, body)
     if '"' in body:  # JSON writes "nan" in quotes
         body = _QUOTED_SPECIAL.sub(lambda special: f" {special[1]} ", body)
     kinds = np.frombuffer(body.encode("ascii", "replace").translate(_KINDS), np.uint8)
@@ -299,6 +320,21 @@ def _read_body(tensor: TensorText) -> tuple[tuple[int, ...], str, NDArray[np.int
         raise error_at(tensor.text, tensor.opened + int(places[i + 1]), _OUT_OF_PLACE[int(kinds[i]), int(kinds[i + 1])])
     shape = _shape(tensor, kinds, places)
     return shape, body.replace("[", " ").replace("]", " "), places[kinds == _NUMBER]
+
+
+def _never_closed(tensor: TensorText, body: str) -> PlacedError:
+    """The error for a body with a bracket that is never closed; its place is where a row begins inside another one."""
+    depth, deepest, end = 0, 0, 0
+    for token in re.finditer(r"\[|\]|[^\[\],\s]+", body):
+        if token[0] == "[" and depth == deepest > 0:
+            return error_at(tensor.text, tensor.opened + end, "this row is never closed", "a ] here")
+        depth += {"[": 1, "]": -1}.get(token[0], 0)
+        deepest = deepest or depth * (token[0] not in "[]")  # that of the first number, and so of all
+        end = token.end()
+    more = f"{depth} more ]" if depth > 1 else "one more ]"
+    last = Lines(tensor.text).place(tensor.opened + end)
+    wanted = f"{more} at line {last.line}, column {last.column}"
+    return error_at(tensor.text, tensor.opened, "this bracket is never closed", wanted)
 
 
 def _shape(tensor: TensorText, kinds: NDArray[np.uint8], places: NDArray[np.intp]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from revseq_cli.ground.errors import FormatError
 from revseq_cli.texts import literals
-from revseq_cli.texts.notation import error_at
+from revseq_cli.texts.places import error_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.contract import Source
 
-SUFFIX = ".onnx"
+SUFFIX, _TENSOR_SUFFIX = ".onnx", ".pb"
 _MODEL, _DATA_SET = f"model{SUFFIX}", "test_data_set_"
 _OPERATOR, _DOMAINS = "ReverseSequence", ("", "ai.onnx")
 AXES = {"time_axis": 0, "batch_axis": 1}  # the operator's attributes, and their defaults
@@ -47,6 +47,19 @@ class _Node(NamedTuple):
     output: int
     time_axis: int
     batch_axis: int
+
+
+def is_test(path: str) -> bool:
+    """Whether it is a model, or a folder of tests or of one test; of other folders, only their names are looked at."""
+    folder = Path(path)
+    if not os.path.isdir(path):  # noqa: PTH112 - it raises for no name
+        return folder.suffix == SUFFIX
+    try:
+        names = os.listdir(path)  # noqa: PTH208
+    except OSError as e:
+        raise positioned.failed(path, "read", e) from None
+    tensors = any(name.endswith(_TENSOR_SUFFIX) for name in names)
+    return tensors or any(name == _MODEL or name.startswith(_DATA_SET) for name in names)
 
 
 def data_sets(path: str) -> list[DataSet]:

@@ -1,0 +1,310 @@
+"""`revseq verify` as a documentation team uses it: folders, formats for programs, `--fix`, encodings and notebooks."""
+
+import codecs
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, SAMPLES
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from revseq_cli.commands import verify as command
+from revseq_cli.formats.textfiles import text_of
+from revseq_cli.operator.spec import FeatureLevel
+from revseq_cli.passes import fixes, pages, verification, walks
+from revseq_cli.report import pages as reports_as
+
+PAGE = (SAMPLES / "page.md").read_text()
+WRONG = PAGE.replace("[8, 7, 6, 5]", "[8, 7, 6, 55]")
+OTHERS = PAGE[PAGE.index("## Another") :]
+TOLD = "22:14: example 1: OutputTensor at [0, 0, 1, 3] is 55, and the operator gives 5; 1 of 8 elements differ"
+
+
+def notebook(*cells, indent=None):
+    found = [{"cell_type": kind, "metadata": {}, "source": source} for kind, source in cells]
+    return json.dumps({"cells": found, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=indent)
+
+
+@pytest.fixture
+def docs(tmp_path):
+    """A folder with pages of every kind, and with others."""
+    folder = tmp_path / "docs"
+    for path, text in {
+        "a.md": PAGE, "b/wrong.HTML": WRONG, "b/none.rst": "Nothing\n", "b/other.txt": OTHERS, "c/x.ipynb": notebook(("markdown", PAGE)),
+        ".git/x.md": WRONG, "b/.hidden/x.md": WRONG, ".x.md": WRONG, "image.png": WRONG, "page.md.gz": "no gzip",
+    }.items():  # fmt: skip
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    (folder / "latin.txt").write_bytes(b"caf\xe9")
+    return folder
+
+
+class TestFolders:
+    def test_every_page_in_order(self, revseq, docs):
+        done = revseq("verify", docs.name)
+        lines = done.out.replace(os.sep, "/").splitlines()
+        assert done.status == 1
+        assert [line for line in lines if line.startswith("docs")] == [
+            "docs/a.md", "docs/b/wrong.HTML", f"docs/b/wrong.HTML:{TOLD}", "docs/c/x.ipynb",
+        ]  # fmt: skip
+        assert lines[-2:] == [
+            "6 examples, 1 wrong, 3 of other operators skipped",
+            "3 pages without an example skipped",
+        ]
+        assert done.err == ""
+
+    def test_the_order_is_that_of_names(self, tmp_path):
+        for name in ("b.md", "a.md", "c/b.md", "c/a.md", "a/z.md"):
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text("")
+        found = [str(Path(path).relative_to(tmp_path)) for path in walks.pages_below(str(tmp_path))]
+        assert found == [str(Path(name)) for name in ("a.md", "b.md", "a/z.md", "c/a.md", "c/b.md")]
+
+    @pytest.mark.needs("links")
+    def test_links_in_circles_and_to_nothing(self, revseq, docs):
+        (docs / "c" / "circle").symlink_to(docs)
+        (docs / "gone.md").symlink_to("nowhere.md")
+        (docs / "b" / "wrong.HTML").write_text(PAGE)
+        done = revseq("verify", "docs")
+        assert done.status == 1
+        assert done.err == "Error: docs/gone.md: no such file\n"
+        assert "6 examples, 0 wrong" in done.out
+
+    def test_a_bad_page_does_not_hide_the_good_ones(self, revseq, docs):
+        (docs / "aa.md").write_bytes(WRONG.encode() + b"\xff")
+        (docs / "z.ipynb").write_text('{"cells": "InputTensor"}')
+        done = revseq("verify", "docs", "docs/a.md")
+        assert done.status == 1
+        assert re.findall("^Error: (.*)$", done.err, re.MULTILINE) == [
+            f"docs/aa.md: is not text: byte {len(WRONG)} is not UTF-8",
+            "docs/z.ipynb: is no notebook: it has no list of cells",
+        ]
+        assert "6 examples, 1 wrong" in done.out
+
+    def test_nothing_to_check(self, revseq, tmp_path):
+        (tmp_path / "x.md").write_text("# Nothing\n")
+        revseq("verify", ".").refused("no example of this operator in 1 pages", "--allow-empty")
+        revseq("verify", "x.md").refused("x.md: holds no example")
+        done = revseq("verify", "x.md", ".", "--allow-empty").ok()
+        assert done.out == "1 page without an example skipped\n"
+
+    def test_a_folder_that_nobody_may_read(self, docs, monkeypatch):
+        def scan(path, scandir=os.scandir):
+            if Path(path).name == "b":
+                raise PermissionError(13, "Permission denied", str(path))
+            return scandir(path)
+
+        monkeypatch.setattr(os, "scandir", scan)
+        found = [*walks.pages_below(str(docs))]
+        (error,) = [each for each in found if not isinstance(each, str)]
+        assert (error.where, error.found) == (str(docs / "b"), "cannot read: Permission denied")
+        assert [Path(each).name for each in found if isinstance(each, str)] == ["a.md", "latin.txt", "x.ipynb"]
+
+
+class TestForms:
+    def test_the_table_is_that_of_the_option(self):
+        assert ("text", *reports_as.FOR_PROGRAMS) == command._FORMATS
+
+    @pytest.mark.needs("colons")
+    def test_github(self, revseq, tmp_path):
+        name = "50%, a:b.md"
+        (tmp_path / name).write_text(WRONG)
+        done = revseq("verify", name, "gone.md", "--format", "github")
+        assert done.status == 1
+        assert done.out.splitlines() == [
+            f"::error file=50%25%2C a%3Ab.md,line=22,col=14,title=revseq%3A example::{TOLD.partition(' ')[2]}",
+            "::error file=gone.md,title=revseq%3A page::no such file",
+        ]
+        (tmp_path / "good.md").write_text(PAGE)
+        assert revseq("verify", "good.md", "--format", "github").ok().out == ""
+
+    @pytest.mark.needs("colons")
+    def test_hostile_names_and_texts(self, revseq, tmp_path):
+        name = "a\x1b[31m\r\n::warning::x.md"
+        (tmp_path / name).write_text(PAGE.replace("Axis: 3", "Axis: %0A\x1b[31m::error::x](http://x)"))
+        for form in ("text", "github", "json", "sarif"):
+            out = revseq("verify", name, "--format", form).out
+            assert "\x1b" not in out
+            assert not re.search(r"^::(?!error file=)", out, re.MULTILINE)
+            assert "](" not in out or form != "sarif"
+
+    def test_sarif(self, revseq, docs):
+        done = revseq("verify", docs.name, "--format", "sarif")
+        log = json.loads(done.out)
+        assert done.status == 1
+        assert log["version"] == "2.1.0"
+        (run,) = log["runs"]
+        rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+        (result,) = run["results"]
+        assert result == {
+            "ruleId": "example", "ruleIndex": rules.index("example"), "level": "error",
+            "message": {"text": TOLD.partition(" ")[2]},
+            "locations": [{"physicalLocation": {
+                "artifactLocation": {"uri": "docs/b/wrong.HTML"}, "region": {"startLine": 22, "startColumn": 14},
+            }}],
+        }  # fmt: skip
+        assert run["tool"]["driver"]["name"] == "revseq"
+        assert all(rule["shortDescription"]["text"] for rule in run["tool"]["driver"]["rules"])
+        assert run["invocations"] == [{"executionSuccessful": True}]
+
+    def test_sarif_of_odd_names(self, revseq, tmp_path):
+        (tmp_path / "a b%ä.md").write_text(WRONG)
+        log = json.loads(revseq("verify", "a b%ä.md", "--format", "sarif").out)
+        (result,) = log["runs"][0]["results"]
+        assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "a%20b%25%C3%A4.md"
+        log = json.loads(revseq("verify", tmp_path / "a b%ä.md", "--format", "sarif").out)
+        (result,) = log["runs"][0]["results"]
+        assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == (tmp_path / "a b%ä.md").as_uri()
+
+    def test_json(self, revseq, docs):
+        done = revseq("verify", docs.name, "--format", "json")
+        assert done.out == revseq("verify", "docs", "--json").out
+        found = json.loads(done.out)
+        assert found["skipped"] == 3
+        assert [page["page"] for page in found["pages"]] == ["docs/a.md", "docs/b/wrong.HTML", "docs/c/x.ipynb"]
+        (finding,) = found["pages"][1]["findings"]
+        assert finding == {
+            "line": 22, "column": 14, "rule": "example", "level": "error", "message": TOLD.partition(" ")[2],
+        }  # fmt: skip
+
+
+class TestFix:
+    @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be", "utf-32-le", "cp1252"])
+    @pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
+    def test_only_the_number_changes(self, revseq, tmp_path, encoding, ends):
+        marks = {
+            "utf-8-sig": codecs.BOM_UTF8,
+            "utf-16-le": codecs.BOM_UTF16_LE,
+            "utf-16-be": codecs.BOM_UTF16_BE,
+            "utf-32-le": codecs.BOM_UTF32_LE,
+        }
+        head = "<meta charset='windows-1252'>\n" if encoding == "cp1252" else ""
+
+        def written(text):
+            text = head + "caf\xe9\t" + text.replace("5]]]]", "5]]]] // a 55 here")
+            name = "utf-8" if encoding == "utf-8-sig" else encoding
+            return marks.get(encoding, b"") + text.replace("\n", ends).encode(name)
+
+        (tmp_path / "x.html").write_bytes(written(WRONG))
+        revseq("run", "x.html::1").ok()
+        assert revseq("verify", "x.html").status == 1
+        dry = revseq("verify", "x.html", "--fix", "--dry-run")
+        assert dry.status == 1
+        assert "\n-   [8, 7, 6, 55]]]] // a 55 here\n+   [8, 7, 6, 5]]]] // a 55 here\n" in dry.out
+        assert (tmp_path / "x.html").read_bytes() == written(WRONG)
+        done = revseq("verify", "x.html", "--fix").ok()
+        assert "fixed, 1 element" in done.out
+        assert (tmp_path / "x.html").read_bytes() == written(PAGE)
+        revseq("verify", "x.html").ok()
+        assert os.listdir(tmp_path) == ["x.html"]
+
+    @pytest.mark.parametrize("indent", [None, 1])
+    @pytest.mark.parametrize("cut", [False, True])
+    def test_notebooks(self, revseq, tmp_path, indent, cut):
+        def written(text):
+            source = text.splitlines(keepends=True) if cut else text
+            return notebook(("code", WRONG), ("markdown", 'é \U0001f600 "q"\n'), ("markdown", source), indent=indent)
+
+        (tmp_path / "x.ipynb").write_text(written(WRONG))
+        found = json.loads(revseq("verify", "x.ipynb", "--json").out)["pages"][0]["findings"][0]
+        line = (tmp_path / "x.ipynb").read_text().split("\n")[found["line"] - 1]
+        assert line[found["column"] - 1 :].startswith("55]]]]")
+        assert revseq("verify", "x.ipynb", "--fix").ok().out.count("fixed") == 1
+        assert (tmp_path / "x.ipynb").read_text() == written(PAGE)
+        assert revseq("show", "x.ipynb::1::OutputTensor", "--shape").ok().out == "1 1 2 4\n"
+
+    def test_numbers_as_the_input_has_them_in_columns(self, revseq, tmp_path):
+        page = """InputTensor: (Sizes:{2,3}, DataType:FLOAT32)
+[[ 1.0f,   2.f, 10.5f],
+ [-4.0f, -0.0f,  6.0f]]
+SequenceTensor: (Sizes:{2,1}, DataType:UINT32)
+[[3], [2]]
+Axis: 1
+OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
+[[10.5f,   2.f,  1.0f], // first, 10.5f
+ [-0.0f, -4.0f,  6.0f]]
+"""
+        wrong = page.replace("[[10.5f,   2.f,  1.0f], //", "[[  7.f,   2.f,    3f], //").replace(
+            "[-0.0f, -4", "[ 0.0f, -4"
+        )
+        (tmp_path / "x.txt").write_text(wrong)
+        revseq("verify", "x.txt", "--fix").ok()
+        assert (tmp_path / "x.txt").read_text() == page
+
+    def test_numbers_that_are_not_in_columns_take_no_blanks(self, revseq, tmp_path):
+        page = PAGE.replace("[[5, 2],\n [3, 4],\n [-1, 6]]", "[[5,2],[3 ,4],\n[-1, 6]]")
+        old = re.search(r"OutputTensor: \(Sizes:\{3,2\}.*?\n\n?```", page, re.DOTALL)[0]
+        (tmp_path / "x.md").write_text(page.replace(old, old.replace("6", "600")))
+        revseq("verify", "x.md", "--fix").ok()
+        assert (tmp_path / "x.md").read_text() == page
+
+    def test_headers(self, revseq, tmp_path):
+        wrong = "OutputTensor: (Sizes:{1,2,1,4}, DataType:FLOAT16)"
+        (tmp_path / "x.md").write_text(PAGE.replace("OutputTensor: (Sizes:{1,1,2,4}, DataType:FLOAT32)", wrong))
+        assert revseq("verify", "x.md").status == 1
+        revseq("verify", "x.md", "--fix").ok()
+        assert (tmp_path / "x.md").read_text() == PAGE
+
+    @pytest.mark.parametrize(
+        ("old", "new", "reason"),
+        [
+            ("Axis: 0", "Axis: one", "example 2 cannot be fixed: line "),
+            ("[-1, 6]]", "[-1, 6]", "example 2 cannot be fixed: line "),
+            ("[-1, 6]]", "[-1]]", "example 2 cannot be fixed: "),
+        ],
+    )
+    def test_all_of_a_page_or_nothing(self, revseq, tmp_path, old, new, reason):
+        assert old in WRONG
+        text = WRONG[: WRONG.index("## Along another")] + WRONG[WRONG.index("## Along another") :].replace(old, new)
+        (tmp_path / "x.md").write_text(text)
+        (tmp_path / "y.md").write_text(WRONG)
+        done = revseq("verify", "x.md", "y.md", "--fix")
+        assert done.status == 1
+        assert f"  not rewritten: {reason}" in done.out
+        assert (tmp_path / "x.md").read_text() == text
+        assert (tmp_path / "y.md").read_text() == PAGE
+        revseq("verify", "x.md::1", "--fix").ok()
+        assert (tmp_path / "x.md").read_text() == text.replace("55", "5")
+
+    def test_what_cannot_be_rewritten(self, revseq, tmp_path):
+        done = revseq("verify", "-", "--fix", stdin=WRONG.encode())
+        assert done.status == 2
+        assert "standard input" in done.err
+        shutil.copytree(ROOT / "samples" / "onnx", tmp_path / "onnx")
+        revseq("verify", "x.md", "--dry-run").refused("--dry-run shows what --fix would change", "add --fix")
+
+    def test_a_page_that_changes_meanwhile_stays_as_it_is(self, tmp_path):
+        path = tmp_path / "x.md"
+        path.write_text(WRONG)
+        page = pages.open_below(str(path))
+        report = verification.verify(page, FeatureLevel.V5_0)
+        done = fixes.fix(page, report, FeatureLevel.V5_0, None)
+        path.write_text("other")
+        with pytest.raises(OSError, match="changed while it was read"):
+            fixes.write(page, done)
+        assert path.read_text() == "other"
+        assert os.listdir(tmp_path) == ["x.md"]
+
+    @settings(max_examples=100)
+    @given(st.data())
+    def test_any_wrong_numbers(self, data):
+        """Whatever stands there instead of the numbers: after the fix the page is what it was, but for blanks."""
+        offset, stop = PAGE.index("[[[[2, 1"), PAGE.index("## Along another")
+        places = [m.span() for m in re.finditer(r"-?\d+", PAGE[offset:stop])]
+        text = PAGE
+        for a, b in sorted(data.draw(st.sets(st.sampled_from(places), min_size=1)), reverse=True):
+            new = data.draw(st.sampled_from(["0", "-12", "3.5", "1e30", "nan", "x", "99999"]))
+            text = text[: offset + a] + new + text[offset + b :]
+        page = pages.page_of(text_of(text.encode(), "x.md", None))
+        report = verification.verify(page, FeatureLevel.V5_0)
+        edits = [
+            e
+            for f in report.findings
+            if not f.right
+            for e in fixes._edits(page.examples[f.number - 1], FeatureLevel.V5_0)
+        ]
+        assert "".join(fixes._applied(page.text, edits).split()) == "".join(PAGE.split())
