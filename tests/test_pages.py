@@ -231,6 +231,69 @@ def test_run_and_check_print_an_example_that_verifies(revseq):
     assert (done.status, "FAIL" in done.out) == (1, True)
 
 
+DRESSES = {
+    "markdown": ("### Example 2\n\n```\n", "\n```\n"),
+    "html": ('<h3 id="example-2">Example 2</h3>\n\n<pre><code>', "\n</code></pre>\n"),
+    "rst": ("Example 2\n^^^^^^^^^\n\n.. code-block:: none\n\n", "\n"),
+}
+
+
+@pytest.mark.parametrize("form", DRESSES)
+def test_an_example_as_it_stands_on_a_page(revseq, tmp_path, form):
+    plain = revseq("run", "samples/page.md::2", "--example", cwd=ROOT).ok().out.rstrip("\n")
+    assert revseq("run", "samples/page.md::2", "--example=plain", cwd=ROOT).ok().out.rstrip("\n") == plain
+    for command in ("run", "check"):
+        text = revseq(command, "samples/page.md::2", f"--example={form}", cwd=ROOT).ok().out
+        begin, end = DRESSES[form]
+        assert text.startswith(begin)
+        assert text.endswith(end)
+        indent = " " * 4 * (form == "rst")
+        assert text[len(begin) : -len(end)] == re.sub("^(?=.)", indent, plain, flags=re.MULTILINE)
+        (tmp_path / f"x.{form}").write_text(text)
+        assert revseq("verify", f"x.{form}").ok().out.endswith("1 example, 0 wrong\n")
+    text = revseq("run", "[[1, 2]]", "[[2]]", "--axis", 1, "--example", form, "--color", "always").ok().out
+    assert "Example 1" in text
+    assert "\x1b" not in text
+
+
+def test_examples_of_other_operators_are_told_apart(revseq, tmp_path):
+    others = """
+## DML_CUMULATIVE_SUMMATION_OPERATOR_DESC
+
+InputTensor: (Sizes:{1,1,3,4}, DataType:FLOAT32)
+[[[[2, 1, 3, 5], [3, 8, 7, 3], [9, 6, 2, 4]]]]
+Axis: 3
+OutputTensor: (Sizes:{1,1,3,4}, DataType:FLOAT32)
+[[[[2, 3, 6, 11], [3, 11, 18, 21], [9, 15, 17, 21]]]]
+
+## DML_GRU_OPERATOR_DESC
+
+InputTensor: (Sizes:{1,1,1,2}, DataType:FLOAT32)
+[[[[1, 2]]]]
+WeightTensor: (Sizes:{1,1,1,2}, DataType:FLOAT32)
+[[[[1, 2]]]]
+SequenceLengthsTensor: (Sizes:{1,1,1,1}, DataType:UINT32)
+[[[[1]]]]
+OutputSequenceTensor: (Sizes:{1,1,1,2}, DataType:FLOAT32)
+[[[[1, 2]]]]
+
+### DML_FEATURE_LEVEL_3_0 and above
+
+| Tensor | Kind | Supported dimension counts | Supported data types |
+| - | - | - | - |
+| InputTensor | Input | 4 | FLOAT32, FLOAT16 |
+| WeightTensor | Input | 4 | FLOAT32, FLOAT16 |
+| SequenceLengthsTensor | Optional input | 4 | UINT32 |
+| OutputSequenceTensor | Optional output | 4 | FLOAT32, FLOAT16 |
+"""
+    (tmp_path / "x.md").write_text(PAGE + others)
+    done = revseq("verify", "x.md").ok()
+    assert done.out.splitlines()[-1] == "2 examples, 0 wrong, 3 of other operators skipped"
+    assert "feature levels" not in done.out
+    (tmp_path / "x.md").write_text(others)
+    revseq("verify", "x.md").refused("holds no example of this operator; 2 of other operators")
+
+
 FIRST = PAGE[PAGE.index("InputTensor") : PAGE.index("## Along another")].replace("```", "")
 
 

@@ -48,7 +48,7 @@ OPTIONS = {
     },
     "What to print": {
         "--all": "the constraints that hold, too",
-        "--example": "the whole example as docs have it",
+        "--example": "the whole example; =markdown, =html, =rst",
         "--full": "every element, on a terminal, too",
         "--stats": "minimum, maximum, mean, and NaN",
         "--picture FILE.svg": "a drawing of the tensors",

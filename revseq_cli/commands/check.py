@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from revseq_cli.commands import base, options, streams
+from revseq_cli.commands import base, examples, options, streams
 from revseq_cli.ground.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     INPUT and LENGTHS are named as in revseq run; a docs-style text or a DxDispatch model is a whole job and needs no
     LENGTHS.
+
+    If every constraint holds, --example prints the job as a whole example in place of the report.
 
     First comes the verdict, then each constraint that fails, with what is wanted and a hint, and with --all those that
     pass; then the job: the axis that is reversed and the batch axis, how many lengths lie above the axis size and are
@@ -40,16 +42,14 @@ if TYPE_CHECKING:
 @options.job_options
 @options.levels_option
 @click.option("--all", "every", is_flag=True, help="Print the constraints that pass, too.")
-@click.option(
-    "--example", is_flag=True, help="If every constraint holds, print the job as a whole docs-style example instead."
-)
+@examples.option
 @options.full_option
 @options.format_option
 @options.json_option
 @options.output_options
 def command(
     every: bool,
-    example: bool,
+    example: str | None,
     full: bool,
     format_name: str | None,
     levels: tuple[FeatureLevel, ...],
@@ -78,7 +78,7 @@ def command(
         textfiles.require_text(values, job.values.name)
         output, _ = reversal.reversed_in_memory(job, Resources())
         most = view.MOST_ON_TERMINAL if streams.is_terminal() and not full else None
-        click.echo(view.example_text(job.values, job.lengths, job.axis, output, most, console.marks), color=True)
+        click.echo(examples.text(job, output, most, console, example), color=True)
         return 0
     lowest = spec.lowest_level(values, lengths, job.axis)
     # Lengths that no level accepts have no effects to count.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from revseq_cli.commands import base, options, pictures, streams
+from revseq_cli.commands import base, examples, options, pictures, streams
 from revseq_cli.formats import table
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import UsageError
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     help="The format of the output, or of an input whose first bytes and suffix do not tell it.",
 )  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
-@click.option("--example", is_flag=True, help="Print the whole docs-style example, not the OutputTensor alone.")
+@examples.option
 @click.option(
     "--picture",
     metavar="FILE.svg",
@@ -74,7 +74,7 @@ def command(
     output: str | None,
     format_name: str | None,
     overwrite: bool,
-    example: bool,
+    example: str | None,
     picture: str | None,
     full: bool,
     dry_run: bool,
@@ -236,7 +236,7 @@ def _print(
     console: Console,
     drawing: NewFile | None,
     *,
-    example: bool,
+    example: str | None,
     full: bool,
 ) -> None:
     """Reverse in memory, and print the output in the format of `row`."""
@@ -252,7 +252,7 @@ def _print(
     if not row.is_shown:
         row.load().write_to(sys.stdout.buffer, result)
     elif example:
-        click.echo(view.example_text(job.values, job.lengths, job.axis, result, most, console.marks), color=True)
+        click.echo(examples.text(job, result, most, console, example), color=True)
     else:
         click.echo(view.result_text(job.lengths, job.axis, result, most, console.marks), color=True)
     sys.stdout.flush()
