@@ -121,13 +121,15 @@ class TensorText:
         or that has a number which the data type cannot hold.
         """
         desc = self.desc
-        if stray := _STRAY.match(self.text, self.stop):
-            raise error_at(self.text, stray.end() - 1, "this bracket closes nothing")
         if self.opened == self.stop:
             raise error_at(self.text, self.start, f"{self.name} has no values", "rows in brackets below the header")
         if desc and 0 in desc.sizes and not re.search(r"[^\[\],\s]", self.text[self.opened : self.stop]):
             return np.empty(desc.sizes, dtype)
         shape, numbers, places = _read_body(self)
+        if stray := _STRAY.match(self.text, self.stop):
+            raise error_at(
+                self.text, stray.end() - 1, "this bracket closes nothing", "one more [ before it, or no ] here"
+            )
         flat = literals.parse_plain(numbers, dtype, data_type.name)
         if flat is None:
             try:

@@ -95,6 +95,7 @@ class _Piece(NamedTuple):
 
 
 _Cell = list[_Piece]  # of several lines, in tables whose cells have them
+_BARE_CELLS = 3  # of a row without bars: label, dimension counts, data types
 
 
 def read(text: str) -> tuple[list[Table], list[Sentence]]:
@@ -166,19 +167,12 @@ def _rows(text: str) -> Iterator[tuple[_Piece, list[_Cell]]]:
     is_list = False
     for piece in _Piece(text, 0).split(re.compile(f"\n|(?={_BLOCK})")):
         cells = _cells(piece)
-        if held and is_list and (_LIST_CELL.match(piece.text) or (piece.text[:1].isspace() and piece.text.strip())):
-            if begins := _LIST_CELL.match(piece.text):
-                held[1].append([piece.part(begins.end(), len(piece.text))])
-            else:
-                held[1][-1].append(piece)
-            continue
-        if held and not is_list and _goes_on(piece, cells, held[1]):
-            for cell, more in zip(held[1], cells or [[]] * (len(held[1]) - 1) + [[piece]], strict=True):
-                cell += more
+        begins = _LIST_ROW.match(piece.text)
+        if held and not begins and (_in_list(piece, held[1]) if is_list else _goes_on(piece, cells, held[1])):
             continue
         if held:
             yield held
-        is_list = bool(begins := _LIST_ROW.match(piece.text))
+        is_list = bool(begins)
         if begins:
             cells = [[piece.part(begins.end(), len(piece.text))]]
         held = (piece, cells) if cells else None
@@ -188,16 +182,29 @@ def _rows(text: str) -> Iterator[tuple[_Piece, list[_Cell]]]:
         yield held
 
 
+def _in_list(piece: _Piece, row: list[_Cell]) -> bool:
+    """Add a line to the row of a list-table, as a new cell or to the last one; False for a line behind the row."""
+    if begins := _LIST_CELL.match(piece.text):
+        row.append([piece.part(begins.end(), len(piece.text))])
+        return True
+    if piece.text[:1].isspace() and piece.text.strip():
+        row[-1].append(piece)
+        return True
+    return False
+
+
 def _goes_on(piece: _Piece, cells: list[_Cell], row: list[_Cell]) -> bool:
-    """Whether a line continues the cells of the row above it."""
-    if cells:
-        return len(cells) == len(row) and not cells[0][0].text.strip() and any(c[0].text.strip() for c in cells)
-    if len(row) != _BARE_CELLS or not piece.text[:2].isspace() or not _DATA_TYPE.search(piece.text):
+    """Add a line to the cells of the row above it, if it continues them; False for any other line."""
+    if not cells and len(row) == _BARE_CELLS and piece.text[:2].isspace() and _DATA_TYPE.search(piece.text):
+        if not _ONLY_TYPES.fullmatch(piece.text):
+            return False
+        row[-1].append(piece)
+        return True
+    if len(cells) != len(row) or cells[0][0].text.strip() or not any(cell[0].text.strip() for cell in cells):
         return False
-    return bool(_ONLY_TYPES.fullmatch(piece.text))
-
-
-_BARE_CELLS = 3  # of a row without bars: label, dimension counts, data types
+    for cell, more in zip(row, cells, strict=True):
+        cell += more
+    return True
 
 
 def _cells(piece: _Piece) -> list[_Cell]:
