@@ -74,3 +74,56 @@ def test_binary_data_that_powershell_has_damaged(refused, files, page):
     (files / "ruined.npy").write_bytes(codecs.BOM_UTF16_LE + text.replace("\n", "\r\n").encode("utf-16-le"))
     done = refused("ruined.npy", "it looks like a .npy file that PowerShell's > has damaged")
     assert done.err.splitlines()[-1] == "Hint: let revseq write the file: name it in place of -"
+
+
+SHIFT_JIS = "\u30c6\u30f3\u30bd\u30eb"
+PAGE = (SAMPLES / "page.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("head", "encoding", "word"),
+    [
+        ('<meta charset="shift_jis">', "shift_jis", SHIFT_JIS), ("<META CHARSET=x-sjis />", "shift_jis", SHIFT_JIS),
+        ("<meta http-equiv='Content-Type' content='text/html; charset=windows-1252'>", "cp1252", "caf\u00e9 \u20ac"),
+        ('<?xml version="1.0" encoding="ISO-8859-15"?>', "iso8859-15", "\u20ac"),
+        (".. -*- coding: koi8-r -*-", "koi8-r", "\u0442\u0435\u043d\u0437\u043e\u0440"),
+        ('<meta charset="big5">', "big5", "\u5f35\u91cf"), ('<meta charset="euc-kr">', "euc-kr", "\ud150\uc11c"),
+        ('<meta charset="utf-16">', "utf-8", "caf\u00e9"), ('<meta charset="utf-16">', "utf-16-le", SHIFT_JIS),
+        ('<meta charset="utf-16be">', "utf-16-be", SHIFT_JIS), ("<p>charset=latin1</p>", "utf-8", "caf\u00e9"),
+        ('x = "<meta-charset=latin1>"', "utf-8", "caf\u00e9"), ("<?xml version='1.0'?>", "utf-8", "caf\u00e9"),
+    ],
+)  # fmt: skip
+def test_charsets_that_pages_state(revseq, tmp_path, head, encoding, word):
+    """The examples are read in every command, and the words around them, too: a caret stands below the right one."""
+    (tmp_path / "x.html").write_bytes(f"{head}\n{word}\n{PAGE}".encode(encoding))
+    assert revseq("verify", "x.html").ok().out.endswith("2 examples, 0 wrong, 1 of other operators skipped\n")
+    assert revseq("run", "x.html::2").ok().out == revseq("run", SAMPLES / "page.md::2").ok().out
+    (tmp_path / "x.html").write_bytes(f"{head}\n{PAGE.replace('[8, 7,', '[8, ' + word[-1] + ',')}".encode(encoding))
+    assert f"line 23, column 8: {word[-1]!r} has no place in a tensor" in revseq("show", "x.html::1::OutputTensor").err
+
+
+def test_marks_win_over_what_pages_state(revseq, tmp_path):
+    for mark, name in (
+        (codecs.BOM_UTF8, "utf-8"),
+        (codecs.BOM_UTF32_BE, "utf-32-be"),
+        (codecs.BOM_UTF16_LE, "utf-16-le"),
+    ):
+        (tmp_path / "x.html").write_bytes(mark + f"<meta charset=big5>\n\u00e4\n{PAGE}".encode(name))
+        revseq("verify", "x.html").ok()
+
+
+@pytest.mark.parametrize(
+    "charset", ["klingon", "rot13", "unicode_escape", "idna", "zip", "undefined", "utf-7", "9" * 40]
+)
+def test_charsets_that_nobody_knows(revseq, tmp_path, charset):
+    (tmp_path / "x.html").write_bytes(f"<meta charset={charset}>\n{PAGE}".encode())
+    words = f"x.html: its head says that its charset is {charset}", "wanted: a known charset, such as utf-8"
+    revseq("verify", "x.html").refused(*words)
+
+
+def test_bytes_that_are_not_in_the_stated_charset(revseq, tmp_path):
+    data = b"<meta charset=euc-kr>\n\xff\n" + PAGE.encode()
+    (tmp_path / "x.html").write_bytes(data)
+    revseq("verify", "x.html").refused(
+        "x.html: is not text: byte 22 is not EUC_KR", "or the charset that a page's head states"
+    )

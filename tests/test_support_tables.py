@@ -227,6 +227,7 @@ def test_both_languages_are_checked(old, new, found):
     [
         ("DML_FEATURE_LEVEL_4_0", "DML_FEATURE_LEVEL_4_1", "DML_FEATURE_LEVEL_4_1 changes nothing for this operator", None),
         ("DML_FEATURE_LEVEL_4_0", "DML_FEATURE_LEVEL_7_0", "DML_FEATURE_LEVEL_7_0 is no feature level", None),
+        ("DML_FEATURE_LEVEL_4_0", "DML_FEATURE_LEVEL_4", "DML_FEATURE_LEVEL_4 is no feature level", None),
         ("DML_FEATURE_LEVEL_4_0", "DML_FEATURE_LEVEL_2_0", "DML_FEATURE_LEVEL_2_0 changes nothing for this operator", None),
         ("DML_FEATURE_LEVEL_4_0 and", "DML_FEATURE_LEVEL_4_0 (DML_FEATURE_LEVEL_4_1) and", "the heading says DML_FEATURE_LEVEL_4_1, and DML_FEATURE_LEVEL_4_0", "one feature level"),
         ("SequenceLengthsTensor", "SequenceLengthTensor", "the row is named SequenceLengthTensor", "SequenceLengthsTensor"),
@@ -253,6 +254,11 @@ def test_rows_and_tables_that_are_missing():
     ]  # fmt: skip
     (second,) = told(page(markdown(FeatureLevel.V5_0), markdown(FeatureLevel.V5_0)))
     assert second[1] == "a second table for DML_FEATURE_LEVEL_5_0"
+
+
+def test_backslashes_of_markdown():
+    text = page(*map(in_markdown, NEWEST_FIRST)).replace("LEVEL_", r"LEVEL\_").replace("L_3_0", r"L\_3\_0")
+    assert check(text, has_examples=False) == (4, 1, ())
 
 
 def test_small_letters_are_only_worth_a_note():

@@ -165,6 +165,8 @@ def _places(named: Iterable[str]) -> Iterator[_Place]:
         if reference.is_piped or not os.path.isdir(reference.path) or testdata.is_test(reference.path):  # noqa: PTH112
             yield _Place(reference.name, reference)
             continue
+        if reference.key is not None:
+            raise UsageError("is a folder, whose examples have no numbers", "no :: behind it", where=reference.path)
         for each in walks.pages_below(reference.path):
             yield _Place(each) if isinstance(each, str) else _Place(each.where, error=each)
 

@@ -61,10 +61,8 @@ class Text:
         return self.excerpt.span(start, stop) if self.excerpt else (start, stop)
 
     def located(self, error: RevseqError) -> RevseqError:
-        """The error with the place in the file, if it is about a place of the text; else as it is."""
-        if self.excerpt and isinstance(error, PlacedError):
-            return error.moved(self.lines, self.offset(error.offset))
-        return error
+        """The error with its place in the file, and the line as it stands there, if it is about a place of the text."""
+        return error.moved(self.lines, self.offset(error.offset)) if isinstance(error, PlacedError) else error
 
     @functools.cached_property
     def items(self) -> tuple[notation.TensorText | notation.Attribute, ...]:

@@ -28,6 +28,7 @@ from revseq_cli.formats.table import (
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, UsageError, Words, listed
+from revseq_cli.texts.examples import part_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -147,7 +148,9 @@ def _split(text: str) -> tuple[str, str | None]:
     ]
     names = [split for split in ((text, None), *splits) if not system.name_fault(split[0])]
     # Path.exists raises for a name that is too long.
-    return next((split for split in names if os.path.exists(split[0])), splits[0])  # noqa: PTH110
+    if found := next((split for split in names if split[0] == "-" or os.path.exists(split[0])), None):  # noqa: PTH110
+        return found
+    return next((split for split in splits if part_of(split[1])), splits[0])
 
 
 def format_to_write(reference: Reference) -> Format:

@@ -35,8 +35,8 @@ class Spot(NamedTuple):
 
 def spot_of(text: Text, start: int) -> Spot:
     """Where that character of a text stands in its file."""
-    offset = text.offset(start)
-    return Spot(text.lines.place(offset), text.lines.shown(offset))
+    place = text.lines.place(text.offset(start))
+    return Spot(place, text.lines.shown(place))
 
 
 @dataclass(frozen=True)

@@ -29,12 +29,13 @@ def pages_below(folder: str) -> Iterator[str | TensorIOError]:
         errors.append(positioned.failed(str(error.filename or folder), "read", error))
 
     for walked, folders, names in os.walk(folder, onerror=note):
-        stopping.check()
         yield from errors
         errors.clear()
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         path = walked.removeprefix(os.curdir).lstrip(os.sep) if folder == os.curdir else walked
-        yield from (os.path.join(path, name) for name in sorted(names) if _is_page(name))  # noqa: PTH118
+        for name in sorted(filter(_is_page, names)):
+            stopping.check()
+            yield os.path.join(path, name)  # noqa: PTH118
     yield from errors
 
 

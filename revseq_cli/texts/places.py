@@ -32,9 +32,9 @@ class Lines:
         line = bisect.bisect_right(self._starts, offset)
         return Place(line, offset - self._starts[line - 1] + 1)
 
-    def shown(self, offset: int) -> str:
-        """The line around that character, printable, and a caret below it."""
-        line, column = self.place(offset)
+    def shown(self, place: Place) -> str:
+        """The line around that place, printable, and a caret below it."""
+        line, column = place
         start = self._starts[line - 1]
         stop = self._starts[line] if line < len(self._starts) else len(self._text)
         return shown_at(self._text[start:stop].rstrip("\r\n"), column - 1)
@@ -53,7 +53,8 @@ class PlacedError(FormatError):
 
     def moved(self, lines: Lines, offset: int) -> PlacedError:
         """The same error, about that place of another text."""
-        return PlacedError(self.problem, self.wanted, offset, lines.place(offset), lines.shown(offset), self.where)
+        place = lines.place(offset)
+        return PlacedError(self.problem, self.wanted, offset, place, lines.shown(place), self.where)
 
 
 def error_at(text: str, offset: int, found: str, wanted: str = "") -> PlacedError:

@@ -55,7 +55,7 @@ def check(text: str, *, has_examples: bool) -> Checked:
 
     On a page of another operator nothing is checked.
     """
-    if "DML_FEATURE_LEVEL" not in text.upper():
+    if not support_tables.LEVEL.search(text):
         return Checked(0, 0, ())
     tables, sentences = support_tables.read(text)
     is_ours = has_examples or any(map(_is_surely_ours, tables))
@@ -85,7 +85,7 @@ def _sentence(sentence: Sentence) -> Iterator[Remark]:
     first = SUPPORT[0].since
     for word in sentence.levels:
         if _level(word) is not first:
-            yield Remark(word.start, f"the operator is said to be there since {word.text}", str(first))
+            yield Remark(word.start, f"the operator is said to be there since {_shown(word)}", str(first))
 
 
 def _missing_tables(tables: Sequence[Table]) -> Iterator[Remark]:
@@ -108,14 +108,16 @@ def _table(table: Table, seen: set[FeatureLevel]) -> Iterator[Remark]:
         return
     first, level = table.levels[0], _level(table.levels[0])
     yield from (
-        Remark(word.start, f"the heading says {word.text}, and {first.text}", "one feature level")
+        Remark(word.start, f"the heading says {_shown(word)}, and {_shown(first)}", "one feature level")
         for word in table.levels
-        if word.text.upper() != first.text.upper()
+        if _shown(word) != _shown(first)
     )
     if level in seen:
         yield Remark(start, f"a second table for {level}", "one")
     if level not in _CHANGES:
-        found = f"{first.text} is no feature level" if level is None else f"{level} changes nothing for this operator"
+        found = (
+            f"{_shown(first)} is no feature level" if level is None else f"{level} changes nothing for this operator"
+        )
         yield Remark(start, found, f"one of {listed(map(str, _CHANGES))}")
     if level is not None and (row := support(level)):
         seen.add(level)
@@ -181,9 +183,13 @@ def _start(table: Table) -> int:
     return table.levels[0].start if table.levels else table.rows[0].label.start
 
 
+def _shown(word: Word) -> str:
+    return word.text.replace("\\", "").upper()
+
+
 def _level(word: Word) -> FeatureLevel | None:
     try:
-        return FeatureLevel.parse(word.text)
+        return FeatureLevel.parse(_shown(word))
     except UsageError:
         return None
 

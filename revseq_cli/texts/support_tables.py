@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LEVEL = re.compile(r"DML_FEATURE_LEVEL_(\d{1,3}_\d{1,3})", re.IGNORECASE | re.ASCII)
+# Markdown may have a backslash before each underscore.
+LEVEL = re.compile(r"DML\\?_FEATURE\\?_LEVEL(?:\\?_[0-9A-Za-z]{1,9}){1,3}", re.IGNORECASE | re.ASCII)
 _OPERATOR = re.compile(r"DML_[A-Z0-9_]{1,80}_OPERATOR_DESC")
 
 # Marks in place of markup, each as long as what it stands for: a new block, a cell, a translation's end, a heading.
