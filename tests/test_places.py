@@ -118,9 +118,11 @@ class TestParts:
         revseq("batch", "-", stdin=line.encode()).ok()
         revseq("diff", "b.npy", "y.npy").ok()
 
-    def test_both_names_of_the_lengths(self, revseq):
+    def test_both_names_of_the_lengths(self, revseq, tmp_path):
+        (tmp_path / "y.md").write_text(PAGE.replace("SequenceTensor", "SequenceLengthsTensor"))
         for name in ("SequenceTensor", "SequenceLengthsTensor"):
             assert revseq("show", f"samples/page.md::1::{name}", "--shape", cwd=ROOT).ok().out == "1 1 2 1\n"
+            assert revseq("show", f"y.md::1::{name}", "--shape").ok().out == "1 1 2 1\n"
 
     def test_standard_input(self, revseq):
         assert (

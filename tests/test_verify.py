@@ -1,6 +1,7 @@
 """`revseq verify` as a documentation team uses it: folders, formats for programs, `--fix`, encodings and notebooks."""
 
 import codecs
+import gzip
 import json
 import os
 import re
@@ -84,6 +85,13 @@ class TestFolders:
             "docs/z.ipynb: is no notebook: it has no list of cells",
         ]
         assert "6 examples, 1 wrong" in done.out
+
+    def test_pages_in_utf_16_and_pages_that_are_named_twice(self, revseq, tmp_path):
+        (tmp_path / "x.md").write_text(WRONG, "utf-16")
+        assert "2 examples, 1 wrong" in revseq("verify", ".").out
+        done = revseq("verify", "x.md", ".", "x.md", "--fix").ok()
+        assert done.out.count("fixed, 1 element") == 1
+        assert done.out.count("x.md") == 1
 
     def test_nothing_to_check(self, revseq, tmp_path):
         (tmp_path / "x.md").write_text("# Nothing\n")
@@ -255,6 +263,12 @@ OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
             ("Axis: 0", "Axis: one", "example 2 cannot be fixed: line "),
             ("[-1, 6]]", "[-1, 6]", "example 2 cannot be fixed: line "),
             ("[-1, 6]]", "[-1]]", "example 2 cannot be fixed: "),
+            (
+                "[[ 5, 2],\n [ 3, 4],\n [-1, 6]]",
+                "[[ 5, 2, 3],\n [ 4, -1, 7]]",
+                "example 2 cannot be fixed: OutputTensor has Sizes {3,2}, and its body",
+            ),
+            ("Axis: 0", "Axis: 2", "example 2 cannot be fixed: Axis is 2"),
         ],
     )
     def test_all_of_a_page_or_nothing(self, revseq, tmp_path, old, new, reason):
@@ -275,6 +289,12 @@ OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
         assert done.status == 2
         assert "standard input" in done.err
         shutil.copytree(ROOT / "samples" / "onnx", tmp_path / "onnx")
+        packed = gzip.compress(WRONG.encode())
+        (tmp_path / "x.md.gz").write_bytes(packed)
+        done = revseq("verify", "x.md.gz", "onnx", "--fix")
+        assert done.status == 1
+        assert "  not rewritten: is packed, or not written in the usual way of UTF-8" in done.out
+        assert (tmp_path / "x.md.gz").read_bytes() == packed
         revseq("verify", "x.md", "--dry-run").refused("--dry-run shows what --fix would change", "add --fix")
 
     def test_a_page_that_changes_meanwhile_stays_as_it_is(self, tmp_path):
