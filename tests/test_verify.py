@@ -237,7 +237,7 @@ OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
  [-0.0f, -4.0f,  6.0f]]
 """
         wrong = page.replace("[[10.5f,   2.f,  1.0f], //", "[[  7.f,   2.f,    3f], //").replace(
-            "[-0.0f, -4", "[ 0.0f, -4"
+            "[-0.0f, -4.0f,  6.0f", "[ 0.0f, -4.0f, 16.0f"
         )
         (tmp_path / "x.txt").write_text(wrong)
         revseq("verify", "x.txt", "--fix").ok()
