@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from revseq_cli.ground.errors import FormatError, printable
 
-_BEFORE, _BEHIND = 40, 60  # characters of a line that are shown before and behind a place
+_BEFORE, _WIDTH = 40, 75  # columns of a line that are shown before a place, and in all: it fits 80, indented
 _LINE_END = re.compile("\r\n?|\n")
 
 
@@ -69,8 +69,14 @@ def error_at(text: str, offset: int, found: str, wanted: str = "") -> PlacedErro
 def shown_at(line: str, column: int) -> str:
     """The line around that column, which counts from 0, and a caret below it; long ends are left out."""
     before = printable(line[max(0, column - _BEFORE) : column].replace("\t", " "))
-    behind = line[column:].replace("\t", " ")
-    return f"{before}{printable(behind[:_BEHIND])}{'...' * (len(behind) > _BEHIND)}\n{' ' * _width(before)}^"
+    while _width(before) > _BEFORE:
+        before = before[1:]
+    rest = printable(line[column : column + _WIDTH].replace("\t", " "))
+    behind = rest
+    while _width(behind) > _WIDTH - _width(before):
+        behind = behind[:-1]
+    more = "..." if len(behind) < len(rest) or len(line) > column + _WIDTH else ""
+    return f"{before}{behind}{more}\n{' ' * _width(before)}^"
 
 
 def _width(text: str) -> int:

@@ -157,9 +157,9 @@ def _dimensions(row: Row, counts: range, where: str) -> Iterator[Remark]:
 
 def _types(row: Row, wanted: Iterable[DataType], where: str) -> Iterator[Remark]:
     names = [each.name for each in wanted]
-    if not row.types:
+    if not all(row.types) or not row.types:
         yield Remark(row.label.start, f"{where}: no data type", ", ".join(names))
-    for words in row.types:
+    for words in filter(None, row.types):
         stated = [word.text.upper() for word in words]
         missing = [name for name in names if name not in stated]
         for i, word in enumerate(words):

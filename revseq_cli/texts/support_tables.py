@@ -241,10 +241,11 @@ def _said(cell: _Cell, pattern: re.Pattern[str]) -> list[list[Word]]:
     """The words of a cell that the pattern finds, for each language."""
     languages = [piece.split(re.compile(_BESIDE)) for piece in cell]
     most = max(map(len, languages))
-    found = [
-        [word for pieces in languages if i < len(pieces) for word in pieces[i].words(pattern)] for i in range(most)
-    ]
-    if all(found):
+    pieces = [[each[i] for each in languages if i < len(each)] for i in range(most)]
+    found = [[word for piece in each for word in piece.words(pattern)] for each in pieces]
+    if all(
+        words or any(_NUMBER.search(piece.text) for piece in each) for words, each in zip(found, pieces, strict=True)
+    ):
         return found
-    whole = [word for piece in cell for word in piece.words(pattern)]  # one language in several spans
+    whole = [word for words in found for word in words]  # one language in several spans
     return [whole] if whole else []
