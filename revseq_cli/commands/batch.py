@@ -246,7 +246,8 @@ class _Work:
             entry._replace(options=entry.options | {"overwrite": True}) if each.is_ours else entry
             for entry, each in zip(self.entries, found, strict=True)
         ]
-        if not journal.outputs and any(os.path.lexists(entry.output) for entry in self.entries):
+        kept = (entry.output for entry in self.entries if not entry.options["overwrite"])
+        if not journal.outputs and any(map(os.path.lexists, kept)):
             gone = "a batch removes it when all its jobs are done, but with --resume"
             self._console.note(f"{journal.path} knows of no output: {gone}")
         if others := len(journal.outputs - {entry.output for entry in self.entries}):

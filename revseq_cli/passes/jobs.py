@@ -208,5 +208,5 @@ def _open_lengths(request: Request, reference: Reference | None, whole: WholeJob
         return whole.tensor(LENGTHS, types)
     raise UsageError(
         "no lengths are given", "a tensor of lengths, or an INPUT that is a whole docs-style job or a model",
-        "add LENGTHS after INPUT; in a batch, a column lengths, or --lengths with --each", values,
+        "add LENGTHS after INPUT; in a batch, give each job its lengths", values,
     )  # fmt: skip
