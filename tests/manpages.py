@@ -65,7 +65,7 @@ WRITTEN = {**TENSORS, ".revseq-*.tmp": "A killed run may leave this temporary fi
 FILES = {
     "check": TENSORS,
     "show": TENSORS,
-    "run": WRITTEN,
+    "run": WRITTEN | {"*.svg": "Pictures.", "*.html": "Web pages."},
     "convert": WRITTEN,
     "diff": TENSORS | {"*.svg": "Pictures."},
     "verify": {

@@ -15,6 +15,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+import browser
 import h5py
 import numpy as np
 
@@ -84,6 +85,11 @@ NEEDS = {
     "safetensors": (
         int(version("safetensors").split(".")[1]) >= 5,
         "no safetensors that knows all data types: those after 0.4.3 do not start under Wine 8",
+    ),
+    "chromium": (bool(browser.CHROMIUM), "no Chromium on PATH, in which pictures and pages are shown"),
+    "axe": (
+        browser.AXE.is_file(),
+        "no axe-core: npm install --no-save axe-core, or REVSEQ_AXE with the path of its axe.min.js",
     ),
     "ps": (not WINDOWS and bool(shutil.which("ps")), "no sessions of processes, as ps tells them"),
 }  # fmt: skip

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from contrast import contrast
 from terminals import in_columns
 
 from revseq_cli.report import colors
@@ -30,18 +31,6 @@ def rgb(number):
     if number < 232:
         return tuple(STEPS[(number - 16) // step % 6] for step in (36, 6, 1))
     return (8 + 10 * (number - 232),) * 3
-
-
-def luminance(color):
-    """As WCAG 2 defines it."""
-    parts = [part / 255 for part in color]
-    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(a, b):
-    dark, light = sorted((luminance(a), luminance(b)))
-    return (light + 0.05) / (dark + 0.05)
 
 
 def foregrounds(text):

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import xml.etree.ElementTree
 from pathlib import Path
 
 import h5py
@@ -617,33 +616,6 @@ def test_what_moved_stands_out_on_a_terminal(revseq, terminal):
         assert f"[\x1b[{clamped}m9\x1b[0m]]]]\n// lengths clamped to 4: 1\n" in shown
         assert re.sub(r"\x1b\[[\d;]*m|// .*\n", "", shown) == plain
     assert "\x1b" not in terminal(*job, env={"TERM": "dumb", "NO_COLOR": "1"})
-
-
-def test_a_picture(revseq, tmp_path):
-    job = ("run", str(SAMPLES / "page.md::1"), "--picture")
-    revseq(*job, "x.svg").ok()
-    picture = (tmp_path / "x.svg").read_text()
-    shown = re.sub(r"\s+", " ", " ".join(xml.etree.ElementTree.fromstring(picture).itertext()))
-    for word in ("Axis: 3", "InputTensor", "{1,1,2,1}", "UINT32", "clamped"):
-        assert word in shown.replace("\xa0", " ")
-    assert "http" not in re.sub(r'xmlns="[^"]*"|<!--.*?-->', "", picture)
-    revseq(*job, "x.svg").refused("already exists", "--overwrite")
-    revseq(*job, "x.svg", "--overwrite").ok()
-    revseq(*job, "x.png").refused("--picture writes SVG")
-    np.save(tmp_path / "n.npy", np.full((5000, 1), 7, "u4"))
-    np.save(tmp_path / "x.npy", np.arange(100_000).reshape(5000, 20))
-    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--picture", "large.svg", "--verify").ok()
-    assert len((tmp_path / "large.svg").read_text()) < 100_000
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["large.svg", "n.npy", "x.npy", "x.svg", "y.npy"]
-
-
-def test_the_picture_of_the_readme_is_current(tmp_path, revseq):
-    revseq("run", str(SAMPLES / "page.md::1"), "--picture", "x.svg").ok()
-    kept, made = (
-        "".join(xml.etree.ElementTree.parse(path).getroot().itertext()).split("Axis:")[1]
-        for path in (SAMPLES / "page-1.svg", tmp_path / "x.svg")
-    )
-    assert kept == made
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ from conftest import ROOT, SAMPLES
 
 import samples
 
+PICTURE = ("run", "page.md::1", "--picture")
+
 
 @pytest.fixture(scope="session", autouse=True)
 def rewritten(request):
@@ -21,6 +23,7 @@ def rewritten(request):
             return subprocess.run(command, cwd=ROOT, capture_output=True, check=False, text=True).stderr
 
         samples.write(SAMPLES, message_of)
+        subprocess.run([*COMMAND, *PICTURE, "page-1.svg", "--overwrite"], cwd=SAMPLES, capture_output=True, check=True)
 
 
 @pytest.mark.parametrize("name", [*samples.EXAMPLES, *(f"accepted/{name}" for name in samples.ACCEPTED)])
@@ -81,3 +84,9 @@ def test_the_onnx_sample(revseq, tmp_path):
     assert all((tmp_path / path).read_bytes() == (SAMPLES / "onnx" / path).read_bytes() for path in paths)
     onnx.checker.check_model(SAMPLES / "onnx" / "model.onnx", full_check=True)
     revseq("verify", "samples/onnx", "samples/onnx/test_data_set_0", cwd=ROOT).ok()
+
+
+def test_the_picture_of_the_readme(revseq, tmp_path):
+    """The same bytes, wherever and whenever it is drawn."""
+    revseq(*PICTURE, tmp_path / "x.svg", cwd=SAMPLES).ok()
+    assert (tmp_path / "x.svg").read_bytes() == (SAMPLES / "page-1.svg").read_bytes()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _FAILED = 1
 
 # The options of `run` that say what it prints; a job of a batch has the others.
-_PRINTING = {"example", "picture", "full", "dry_run", "progress", "as_json", "quiet", "verbose", "color"}
+_PRINTING = {"example", "picture", "html", "full", "dry_run", "progress", "as_json", "quiet", "verbose", "color"}
 _COLUMNS = [each for each in run.command.params if each.name not in _PRINTING]
 _DEFAULTS = [each for each in _COLUMNS if each.name not in ("input", "lengths", "output")]
 _WHOLE = re.compile(r"(-?\d+)\.0+")  # an integer as pandas writes it in a column that lacks some

@@ -52,6 +52,7 @@ OPTIONS = {
         "--full": "every element, on a terminal, too",
         "--stats": "minimum, maximum, mean, and NaN",
         "--picture FILE.svg": "a drawing of the tensors",
+        "--html FILE.html": "a web page of the job",
         "--format FORM": "text, or github, json, sarif for programs",
         "--json": "the report as JSON",
         "--sha256": "the digest of the file, with --json",

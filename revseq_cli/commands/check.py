@@ -12,7 +12,10 @@ from revseq_cli.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from revseq_cli.commands.console import Console
-    from revseq_cli.operator.spec import FeatureLevel
+    from revseq_cli.operator.spec import Constraint, FeatureLevel
+    from revseq_cli.passes.arrangement import Resources
+    from revseq_cli.passes.assembly import Job
+    from revseq_cli.report.results import Check
 
 
 @base.command(
@@ -60,10 +63,9 @@ def command(
     """Run the command."""
     from revseq_cli.formats import textfiles
     from revseq_cli.operator import spec  # --help must not load NumPy
-    from revseq_cli.passes import folds, jobs, reversal  # --help must not load NumPy
+    from revseq_cli.passes import jobs, reversal  # --help must not load NumPy
     from revseq_cli.passes.arrangement import Resources
     from revseq_cli.report import checks, objects, view  # --help must not load NumPy
-    from revseq_cli.report.results import Check
 
     if example and as_json:
         raise UsageError("--example prints text", "no --json with it", "leave out --json")
@@ -80,11 +82,7 @@ def command(
         most = view.MOST_ON_TERMINAL if streams.is_terminal() and not full else None
         click.echo(examples.text(job, output, most, console, example), color=True)
         return 0
-    lowest = spec.lowest_level(values, lengths, job.axis)
-    # Lengths that no level accepts have no effects to count.
-    counts = folds.count_lengths(job, Resources()) if lowest is not None else None
-    notes = (*job.notes, *job.gaps())
-    result = Check(job.names, values, lengths, job.axis, constraints, lowest, counts, job.batch_axis, notes)
+    result = result_of(job, constraints, Resources())
     if not result.valid:
         result = result._replace(choices=jobs.choices_for(job, spec.broken(constraints[level])))
     if as_json:
@@ -92,3 +90,17 @@ def command(
     elif not console.quiet:
         checks.print_check(result, sys.argv[1:], every=every, color=console.colored)
     return 0 if result.valid else 1
+
+
+def result_of(job: Job, constraints: dict[FeatureLevel, list[Constraint]], resources: Resources) -> Check:
+    """What is told of a job that was held against these constraints; its lengths are read."""
+    from revseq_cli.operator import spec
+    from revseq_cli.passes import folds
+    from revseq_cli.report.results import Check
+
+    values, lengths = job.values.desc, job.lengths.desc
+    lowest = spec.lowest_level(values, lengths, job.axis)
+    # Lengths that no level accepts have no effects to count.
+    counts = folds.count_lengths(job, resources) if lowest is not None else None
+    notes = (*job.notes, *job.gaps())
+    return Check(job.names, values, lengths, job.axis, constraints, lowest, counts, job.batch_axis, notes)

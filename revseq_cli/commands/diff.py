@@ -142,7 +142,7 @@ def command(
     right = replace(job, values=b) if job else b
     drawing = None
     if picture is not None:
-        drawing = pictures.new_picture(picture, [*a.files, *right.files], overwrite=overwrite)
+        drawing = pictures.new_file("--picture", picture, [*a.files, *right.files], overwrite=overwrite)
     if as_printed or a.desc == b.desc:
         pair = _opened(a, right, resources, as_printed=as_printed)
         tolerance = _tolerance(atol, rtol, ulp, equal_nan=equal_nan)
@@ -256,7 +256,7 @@ def _compare(
     from revseq_cli.formats.storage.together import Together
     from revseq_cli.ground import stopping
     from revseq_cli.passes.comparison import differing
-    from revseq_cli.report import view
+    from revseq_cli.report import figures, svg
     from revseq_cli.report.results import Comparison
 
     with stopping.deferred(), opened as pair:
@@ -266,7 +266,10 @@ def _compare(
         if drawing:
             title = f"{found.count:,} of {found.total:,} elements differ"
             mask = differing(pair.a, pair.right, tolerance)
-            picture = view.picture_of_differences(pair.a, pair.right, ("A", pair.label), title, mask)
+            tensors = (("A", pair.a), (pair.label, pair.right))
+            picture = svg.drawn(
+                lambda longest: figures.of_differences(tensors, title, mask, svg.MOST_ELEMENTS, longest)
+            )
         for each in compared:
             each.recheck()
         if drawing:

@@ -1,7 +1,8 @@
-"""The new file of a picture, for the commands that draw one."""
+"""Pictures and web pages of tensors: their new files, for the commands that draw them."""
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,15 +12,80 @@ from revseq_cli.ground.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from revseq_cli.formats.contract import Source
     from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.formats.storage.positioned import Identity
+    from revseq_cli.passes.arrangement import Resources
+    from revseq_cli.passes.assembly import Job
+    from revseq_cli.report.figures import Figure
+    from revseq_cli.report.results import Check
+
+# For each option the suffixes of its file, and what it writes.
+_WRITTEN = {"--picture": ((".svg",), "SVG"), "--html": ((".html", ".htm"), "a web page")}
 
 
-def new_picture(path: str, inputs: Iterable[Identity], *, overwrite: bool) -> NewFile:
-    """The new file for --picture; UsageError for a name that it cannot have."""
+def new_file(option: str, path: str, inputs: Iterable[Identity], *, overwrite: bool) -> NewFile:
+    """The new file for the option; UsageError for a name that it cannot have."""
     from revseq_cli.formats import registry  # --help must not load NumPy
 
-    if not path.lower().endswith(".svg"):
-        name = system.quoted(str(Path(path).with_suffix(".svg")))
-        raise UsageError("--picture writes SVG", "a name that ends in .svg", f"try --picture {name}", path)
+    suffixes, written = _WRITTEN[option]
+    if not path.lower().endswith(suffixes):
+        stem = path.removesuffix(Path(path).suffix).rstrip("/.") or "tensors"
+        name = system.quoted(f"{stem}{suffixes[0]}")
+        raise UsageError(
+            f"{option} writes {written}", f"a name that ends in {suffixes[0]}", f"try {option} {name}", path
+        )
     return registry.new_file(path, overwrite=overwrite, inputs=inputs)
+
+
+class Drawings:
+    """The new files in which `run` draws a job, by their options; a file with another option's name is refused."""
+
+    def __init__(
+        self, job: Job, paths: dict[str, str | None], output: str | None, resources: Resources, *, overwrite: bool
+    ) -> None:
+        named = {option: path for option, path in paths.items() if path is not None}
+        self._files = {option: new_file(option, path, job.files, overwrite=overwrite) for option, path in named.items()}
+        others = {"-o": output, **named} if output is not None else named
+        for (first, path), (second, other) in itertools.combinations(others.items(), 2):
+            if _key(path) == _key(other):
+                raise UsageError(f"{first} and {second} are one file", "two names", where=other)
+        self._job = job
+        self._checks = [_checked(job, resources)] if "--html" in named else []
+
+    @property
+    def files(self) -> list[NewFile]:
+        """The new files."""
+        return [*self._files.values()]
+
+    def draw(self, result: Source) -> None:
+        """Write all of them."""
+        from revseq_cli.report import figures, svg, webpage
+
+        if not self._files:
+            return
+        with self._job.lengths.at_hand() as lengths:
+
+            def figure(most: int, longest: int | None = None) -> Figure:
+                return figures.of_job(self._job.values, lengths, self._job.axis, result, most, longest)
+
+            writers = {
+                "--picture": lambda: svg.drawn(lambda longest: figure(svg.MOST_ELEMENTS, longest)),
+                "--html": lambda: webpage.page(figure(webpage.MOST_ELEMENTS), *self._checks),
+            }
+            for option, file in self._files.items():
+                file.write(writers[option]().encode())
+
+
+def _checked(job: Job, resources: Resources) -> Check:
+    """The job held against the level that was asked for, which comes first, and all of DirectML's levels."""
+    from revseq_cli.commands import check
+    from revseq_cli.operator import spec
+
+    levels = [job.parts.request.level] if job.parts else []
+    descs = job.values.desc, job.lengths.desc, job.axis
+    return check.result_of(job, {each: spec.constraints(*descs, each) for each in (*levels, *spec.DIRECTML)}, resources)
+
+
+def _key(path: str) -> str:
+    return system.name_key(system.real_path(path))

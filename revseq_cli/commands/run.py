@@ -10,16 +10,15 @@ import click
 
 from revseq_cli.commands import base, examples, options, pictures, streams
 from revseq_cli.formats import table
-from revseq_cli.ground import system
 from revseq_cli.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from revseq_cli.commands.console import Console
-    from revseq_cli.formats.contract import FileSink, Layout, Source
+    from revseq_cli.commands.pictures import Drawings
+    from revseq_cli.formats.contract import FileSink, Layout
     from revseq_cli.formats.references import Reference
-    from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.formats.table import Format
     from revseq_cli.passes.arrangement import Arrangement, Resources
     from revseq_cli.passes.assembly import Job, Request
@@ -53,13 +52,19 @@ if TYPE_CHECKING:
     "-f", "--format", "format_name", type=click.Choice(table.NAMES),
     help="The format of the output, or of an input whose first bytes and suffix do not tell it.",
 )  # fmt: skip
-@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT, and a picture or page, if they exist.")
 @examples.option
 @click.option(
     "--picture",
     metavar="FILE.svg",
     type=click.Path(),
     help="Also draw input, lengths and output side by side, in this new SVG file.",
+)
+@click.option(
+    "--html",
+    metavar="FILE.html",
+    type=click.Path(),
+    help="Also write a web page of the job: the tensors, where each element comes from, constraints and levels.",
 )
 @options.full_option
 @click.option("--dry-run", is_flag=True, help="Validate, show the plan, and write nothing.")
@@ -76,6 +81,7 @@ def command(
     overwrite: bool,
     example: str | None,
     picture: str | None,
+    html: str | None,
     full: bool,
     dry_run: bool,
     verify: bool,
@@ -113,13 +119,14 @@ def command(
         row = streams.printed_format(printed, f"add -o out.{printed or 'npy'}", "-o {}")
     job = jobs.load(request)
     jobs.require(job)
-    drawing = _drawing(picture, job, target, overwrite=overwrite) if picture is not None else None
+    paths = {"--picture": picture, "--html": html}
+    drawings = pictures.Drawings(job, paths, output if to_file else None, resources, overwrite=overwrite)
     if dry_run:
         _dry_run(job, target, resources, as_json=as_json)
     elif target:
-        _write(target.delivery(job, resources), console, drawing, as_json=as_json)
+        _write(target.delivery(job, resources), console, drawings, as_json=as_json)
     else:
-        _print(job, row, resources, console, drawing, example=example, full=full)
+        _print(job, row, resources, console, drawings, example=example, full=full)
 
 
 @dataclass(frozen=True)
@@ -175,12 +182,12 @@ class Delivery:
     sink: FileSink
     arrangement: Arrangement
 
-    def run(self, drawing: NewFile | None = None, complete: Callable[[Written], None] = lambda _: None) -> Written:
+    def run(self, drawings: Drawings | None = None, complete: Callable[[Written], None] = lambda _: None) -> Written:
         """Reverse into the new file; `complete` gets the result before the file gets its name."""
         from revseq_cli.formats.storage.together import Together
         from revseq_cli.passes import reversal
 
-        together = Together(*filter(None, [self.sink.file, drawing]))
+        together = Together(self.sink.file, *(drawings.files if drawings else ()))
         with together, self.sink:
             clamped = reversal.reverse(self.job, self.sink, self.arrangement)
             self.sink.notes += (*self.job.notes, *self.job.clamping(clamped))
@@ -189,8 +196,8 @@ class Delivery:
                 self.sink.notes += self.job.gaps()
             self.job.recheck()
             written = Written(clamped, self.sink.digest() if self.target.sha256 else None)
-            if drawing:
-                _draw(drawing, self.job, self.sink.written())
+            if drawings:
+                drawings.draw(self.sink.written())
             complete(written)
         self.sink.notes += tuple(together.notes)
         return written
@@ -211,7 +218,7 @@ def _dry_run(job: Job, target: Target | None, resources: Resources, *, as_json: 
     click.echo(describe(job.values.desc, job.lengths.desc, job.axis, arrangement))
 
 
-def _write(delivery: Delivery, console: Console, drawing: NewFile | None, *, as_json: bool) -> None:
+def _write(delivery: Delivery, console: Console, drawings: Drawings, *, as_json: bool) -> None:
     """Reverse into a new file, and print notes or the report."""
     from revseq_cli.ground import stopping
     from revseq_cli.report import objects, tables
@@ -220,7 +227,7 @@ def _write(delivery: Delivery, console: Console, drawing: NewFile | None, *, as_
     console.detail(tables.plan(values, lengths, axis, delivery.arrangement))
     with stopping.deferred(), console.told_if_stopped(delivery.target.reference.path):
         console.dashboard(delivery.arrangement)
-        written = delivery.run(drawing)
+        written = delivery.run(drawings)
     for note in delivery.sink.notes:
         console.note(note)
     path, verify = delivery.target.reference.path, delivery.target.verify
@@ -234,7 +241,7 @@ def _print(
     row: Format,
     resources: Resources,
     console: Console,
-    drawing: NewFile | None,
+    drawings: Drawings,
     *,
     example: str | None,
     full: bool,
@@ -258,27 +265,8 @@ def _print(
     sys.stdout.flush()
     for note in (*job.notes, *job.clamping(clamped)):
         console.note(note)
-    if drawing:
-        with Together(drawing) as together:
-            _draw(drawing, job, result)
+    if drawings.files:
+        with Together(*drawings.files) as together:
+            drawings.draw(result)
         for note in together.notes:
             console.note(note)
-
-
-def _drawing(path: str, job: Job, target: Target | None, *, overwrite: bool) -> NewFile:
-    """The new file for the picture; UsageError for a name that it cannot have."""
-    file = pictures.new_picture(path, job.files, overwrite=overwrite)
-    if target and _key(target.reference.path) == _key(path):
-        raise UsageError("-o and --picture are one file", "two names", where=path)
-    return file
-
-
-def _key(path: str) -> str:
-    return system.name_key(system.real_path(path))
-
-
-def _draw(drawing: NewFile, job: Job, result: Source) -> None:
-    from revseq_cli.report import view
-
-    with job.lengths.at_hand() as lengths:
-        drawing.write(view.picture(job.values, lengths, job.axis, result).encode())

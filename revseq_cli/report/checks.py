@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from revseq_cli.ground.errors import Choices, printable
 from revseq_cli.operator.spec import DIRECTML, INPUT, LENGTHS, OUTPUT, FeatureLevel, broken, span, support
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from revseq_cli.operator.spec import Constraint
     from revseq_cli.report.results import Check
 
-_PASS, _FAIL, _MISSING = "pass", "FAIL", "-"
+PASS, FAIL, MISSING = "pass", "FAIL", "-"
+LEGEND = f"{MISSING}  the level has no such constraint"
 _COLUMN = 23  # where the text begins behind the names of tensors and the like
 _GOOD, _BAD = colors.style(colors.GREEN), colors.style(colors.RED)
 
@@ -39,7 +40,10 @@ def print_check(check: Check, typed: Sequence[str], *, every: bool, color: bool)
         )
     else:
         constraints = check.constraints[check.level]
-        verdict, lines = _verdict(check.level, constraints), _failing(broken(constraints), check.choices, typed, width)
+        verdict, lines = (
+            verdict_of(check.level, constraints),
+            _failing(broken(constraints), check.choices, typed, width),
+        )
         lines += [line for c in constraints if c.ok and every for line in _headline(c, width)]
         lines = ["", *lines] if lines else []
     _print(console, [verdict], _GOOD if check.valid else _BAD)
@@ -75,12 +79,13 @@ def _print(console: Any, lines: Iterable[str], style: str = "", *, marked: bool 
     for line in lines:
         text = Text(line, style)
         if marked:
-            text.highlight_regex(rf"\b{_PASS}\b", _GOOD)
-            text.highlight_regex(rf"\b{_FAIL}\b", _BAD)
+            text.highlight_regex(rf"\b{PASS}\b", _GOOD)
+            text.highlight_regex(rf"\b{FAIL}\b", _BAD)
         console.print(text, soft_wrap=True)
 
 
-def _verdict(level: FeatureLevel, constraints: Sequence[Constraint]) -> str:
+def verdict_of(level: FeatureLevel, constraints: Sequence[Constraint]) -> str:
+    """Whether the level accepts the job, and how many constraints fail or hold."""
     count, failing = len(constraints), len(broken(constraints))
     if failing:
         return f"{level} refuses it: {failing} of {count} constraints {'fails' if failing == 1 else 'fail'}"
@@ -96,7 +101,7 @@ def _verdict_of_all(constraints: dict[FeatureLevel, list[Constraint]]) -> str:
 
 def _headline(constraint: Constraint, width: int) -> list[str]:
     """The line of a constraint: whether it holds, what it is about, and what was found."""
-    mark = _PASS if constraint.ok else _FAIL
+    mark = PASS if constraint.ok else FAIL
     return layout.hanging(f"{mark}  ", f"{constraint.label()}: {constraint.found}", width)
 
 
@@ -115,18 +120,30 @@ def _failing(violations: Iterable[Constraint], choices: Choices | str, typed: Se
     return lines
 
 
+class Matrix(NamedTuple):
+    """Constraints by levels: `groups` of levels that accept the same, and for each constraint a word for each group."""
+
+    groups: list[list[FeatureLevel]]
+    rows: dict[str, list[str]]
+
+
+def matrix(constraints: dict[FeatureLevel, list[Constraint]]) -> Matrix:
+    """What each group of levels says of each constraint."""
+    groups = [list(group) for _, group in itertools.groupby(constraints, support)]
+    columns = [{c.label(): PASS if c.ok else FAIL for c in constraints[group[0]]} for group in groups]
+    return Matrix(groups, {label: [c.get(label, MISSING) for c in columns] for label in max(columns, key=len)})
+
+
 def _matrix(constraints: dict[FeatureLevel, list[Constraint]]) -> list[str]:
     """A row for each constraint, and a column for each group of levels that accept the same."""
-    groups = [list(group) for _, group in itertools.groupby(constraints, support)]
-    columns = [{c.label(): _PASS if c.ok else _FAIL for c in constraints[group[0]]} for group in groups]
-    labels = max(columns, key=len)
-    width = max(map(len, labels))
+    groups, rows = matrix(constraints)
+    width = max(map(len, rows))
     heads = [
         f"{'constraint':<{width - 10}}from level" + _cells(group[0].short for group in groups),
         f"{'to level':>{width}}" + _cells(group[-1].short if group[1:] else "" for group in groups),
     ]
-    rows = [f"{label:<{width}}" + _cells(column.get(label, _MISSING) for column in columns) for label in labels]
-    return [*(line.rstrip() for line in (*heads, *rows)), f"{_MISSING}  the level has no such constraint"]
+    lines = [f"{label:<{width}}" + _cells(row) for label, row in rows.items()]
+    return [*(line.rstrip() for line in (*heads, *lines)), LEGEND]
 
 
 def _cells(texts: Iterable[str]) -> str:
@@ -139,6 +156,15 @@ def _job(check: Check, width: int) -> Iterator[str]:
         *lines, last = layout.hanging(f"{tensor:<{_COLUMN}}", str(desc), width)
         yield from lines
         yield from layout.beside(last, printable(check.names[tensor]), _COLUMN, width)
+    for name, text in about_lines(check).items():
+        yield from layout.hanging(f"{name:<{_COLUMN}}", text, width)
+    for note in check.notes:
+        yield from layout.hanging("Note: ", printable(spelled(note)), width)
+    yield from layout.hanging(f"{'lowest level':<{_COLUMN}}", lowest(check.lowest), width)
+
+
+def about_lines(check: Check) -> dict[str, str]:
+    """What is said of the axes and the lengths."""
     rows = {"Axis": axis_text(check.values, check.axis)}
     if check.batch_axis is not None:
         count = check.values.sizes[check.batch_axis]
@@ -148,14 +174,10 @@ def _job(check: Check, width: int) -> Iterator[str]:
         total, clamped, unchanged = check.counts
         size = check.values.sizes[check.axis]
         rows["lengths"] = f"{total:,} in all, {clamped:,} above {size} and clamped, {unchanged:,} change nothing"
-    for name, text in rows.items():
-        yield from layout.hanging(f"{name:<{_COLUMN}}", text, width)
-    for note in check.notes:
-        yield from layout.hanging("Note: ", printable(spelled(note)), width)
-    yield from layout.hanging(f"{'lowest level':<{_COLUMN}}", _lowest(check.lowest), width)
+    return rows
 
 
-def _lowest(level: FeatureLevel | None) -> str:
+def lowest(level: FeatureLevel | None) -> str:
     """The lowest level that accepts the tensors, in words."""
     if level is FeatureLevel.NONE:
         return "feature level none, which lifts DirectML's limits"
