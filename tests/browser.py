@@ -3,6 +3,8 @@
 The tests that use it are skipped where none is found on PATH. It loads nothing from a network.
 """
 
+import html
+import json
 import os
 import re
 import shutil
@@ -38,13 +40,10 @@ def measured(folder, body, script, **options):
     report = "const pre = document.createElement('pre'); pre.id = 'measured'; document.body.append(pre);"
     report += f"Promise.resolve((() => {{ {script} }})()).then(found => {{ pre.textContent = JSON.stringify(found) }})"
     page.write_text(f'<!DOCTYPE html><meta charset="utf-8">{body}<script>{report}</script>', encoding="utf-8")
-    import html
-    import json
-
     return json.loads(html.unescape(_MEASURED.search(dom(folder, page, **options))[1]))
 
 
-def pixels(folder, page, *, dark=False, width=900, height=500):
+def pixels(folder, page, *, dark=False, width=540, height=330):
     """The rows of a screenshot, each a list of (red, green, blue)."""
     path = folder / "shot.png"
     _run(folder, page, f"--window-size={width},{height}", f"--screenshot={path}", dark=dark)

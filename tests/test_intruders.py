@@ -388,7 +388,10 @@ def test_what_cannot_be_tidied_up_after_the_names_are_given_is_a_note(files, mon
 @pytest.mark.needs("strace")
 @pytest.mark.parametrize(
     "line",
-    ["run x.npy n.npy --axis 1 -o y.npy --picture y.svg", "export x.npy n.npy --axis 1 -o y.json --files"],
+    [
+        "run x.npy n.npy --axis 1 -o y.npy --picture y.svg --html y.html",
+        "export x.npy n.npy --axis 1 -o y.json --files",
+    ],
 )
 def test_commands_that_write_several_files(files, line, run):
     """One of them cannot be flushed: none gets its name."""

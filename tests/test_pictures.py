@@ -5,6 +5,7 @@ import hashlib
 import itertools
 import re
 import xml.etree.ElementTree as ET
+from collections import Counter
 from html.parser import HTMLParser
 from math import prod
 
@@ -330,6 +331,7 @@ def require_safe(text):
         "role",
         "tabindex",
         "aria-label",
+        "aria-hidden",
     }
     assert all(re.fullmatch(r"#(i\d+|tensor0)", each["href"]) for each in page.all("a"))
     policy = next(each["content"] for each in page.all("meta") if "http-equiv" in each)
@@ -408,7 +410,6 @@ def hostile_page(revseq, folder):
     return page_of(revseq, folder, f"x.h5::{keys[0]}", f"x.h5::{keys[1]}", "--axis", 1, "--feature-level", "none")
 
 
-@pytest.mark.needs("colons")
 def test_names_from_files_are_escaped(revseq, tmp_path):
     text = hostile_page(revseq, tmp_path)
     page = require_safe(text)
@@ -425,17 +426,14 @@ def test_names_from_files_are_escaped(revseq, tmp_path):
 def test_a_browser_draws_the_picture(tmp_path, dark):
     """In an element of a page, as documentation has it: light or dark as the reader wants it, and each mark in its colour."""
     (tmp_path / "page.html").write_text(
-        f'<!DOCTYPE html><img style="display: block" src="{(SAMPLES / "page-1.svg").as_uri()}">'
+        f'<!DOCTYPE html><body style="margin: 0"><img style="display: block" src="{(SAMPLES / "page-1.svg").as_uri()}">'
     )
-    rows = browser.pixels(tmp_path, tmp_path / "page.html", dark=dark)
-    found = set(itertools.chain.from_iterable(rows))
-    colors, others = (palette.DARK, palette.LIGHT) if dark else (palette.LIGHT, palette.DARK)
-    expected, absent = (
-        {tuple(bytes.fromhex(each[1:])) for each in (p.ground, *(p.marks[m][0] for m in ("reversed", "clamped")))}
-        for p in (colors, others)
-    )
-    assert expected <= found
-    assert not (absent - {(255, 255, 255)}) & found
+    found = Counter(itertools.chain.from_iterable(browser.pixels(tmp_path, tmp_path / "page.html", dark=dark)))
+    for colors, shown in ((palette.LIGHT, not dark), (palette.DARK, dark)):
+        for mark in ("reversed", "clamped"):
+            ground = tuple(bytes.fromhex(colors.marks[mark][0][1:]))
+            assert (found[ground] > 300) == shown, mark  # some pixels of the other form may be at the edges of letters
+    assert found.most_common(1)[0][0] == tuple(bytes.fromhex((palette.DARK if dark else palette.LIGHT).ground[1:]))
 
 
 @needs_browser
@@ -518,7 +516,6 @@ def test_a_large_page_scrolls_in_its_tables(revseq, tmp_path, width):
 
 
 @needs_browser
-@pytest.mark.needs("colons")
 @pytest.mark.parametrize("policy", [True, False])
 def test_no_script_from_names_runs(revseq, tmp_path, policy):
     """Neither with the page's policy nor without it: its texts alone are safe."""

@@ -64,10 +64,11 @@ class Drawings:
 
         if not self._files:
             return
-        with self._job.lengths.at_hand() as lengths:
+        job = self._job
+        with job.values.at_hand() as values, job.lengths.at_hand() as lengths, result.at_hand() as output:
 
             def figure(most: int, longest: int | None = None) -> Figure:
-                return figures.of_job(self._job.values, lengths, self._job.axis, result, most, longest)
+                return figures.of_job(values, lengths, job.axis, output, most, longest)
 
             writers = {
                 "--picture": lambda: svg.drawn(lambda longest: figure(svg.MOST_ELEMENTS, longest)),

@@ -14,7 +14,7 @@ from revseq_cli.report.figures import cell_text
 from revseq_cli.report.markup import element
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Mapping
     from xml.etree.ElementTree import Element
 
     from revseq_cli.report.figures import Block, Figure, Index, Panel
@@ -33,18 +33,19 @@ _LANE, _HEAD = 7, 4.5  # between two arrows that lie side by side; the length of
 _LAYERS = ["rect", "path", "text"]  # in which a panel with arrows is drawn
 _LINE_LENGTH = 36  # characters of a line of text where it is long
 
-_STYLE = """
-text { font: 14px Consolas, "SF Mono", Menlo, "DejaVu Sans Mono", monospace; white-space: pre }
-.name, .legend { font: 600 15px "Segoe UI", system-ui, -apple-system, "Helvetica Neue", Arial, sans-serif }
-.legend { font-size: 13px; font-weight: 400 }
-.small { font-size: 13px }
-.cell { text-anchor: end }
-.middle { text-anchor: middle }
-.mark { font-weight: 700 }
-.caption { stroke-width: 5; paint-order: stroke }
-.line, .arrow { fill: none; stroke-width: 1 }
-.arrow { stroke-width: 1.4 }
-"""
+_SANS = '"Segoe UI", system-ui, -apple-system, "Helvetica Neue", Arial, sans-serif'
+_STYLE = {
+    "text": 'font: 14px Consolas, "SF Mono", Menlo, "DejaVu Sans Mono", monospace; white-space: pre',
+    ".name": f"font: 600 15px {_SANS}",
+    ".legend": f"font: 13px {_SANS}",
+    ".small": "font-size: 13px",
+    ".cell": "text-anchor: end",
+    ".middle": "text-anchor: middle",
+    ".mark": "font-weight: 700",
+    ".caption": "stroke-width: 5; paint-order: stroke",
+    ".line": "fill: none; stroke-width: 1",
+    ".arrow": "fill: none; stroke-width: 1.4",
+}
 
 
 def drawn(figure_of: Callable[[int], Figure]) -> str:
@@ -95,8 +96,8 @@ def _root(figure: Figure, boxes: list[_Box]) -> Element:
         width, below = max(width, x + box.width + 2 * _MARGIN), max(below, box.height)
         x += box.width + _BETWEEN
     height = y + below + _MARGIN
-    width, height = round(width), round(height)
-    attributes = {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {width} {height}", "role": "img"}
+    width, height = ceil(width), ceil(height)
+    attributes = {"xmlns": "http://www.w3.org/2000/svg", "class": "revseq", "viewBox": f"0 0 {width} {height}"}
     return element(
         "svg",
         element("title", figure.title),
@@ -105,6 +106,7 @@ def _root(figure: Figure, boxes: list[_Box]) -> Element:
         element("rect", class_="ground", width=width, height=height),
         *groups,
         **attributes,
+        role="img",
         width=width,
         height=height,
     )
@@ -112,22 +114,29 @@ def _root(figure: Figure, boxes: list[_Box]) -> Element:
 
 def _style() -> str:
     """The rules, with the light colours, and the dark ones for who prefers them."""
-    dark = "".join(f"  {rule}\n" for rule in _colors(palette.DARK))
-    rules = "".join(f"{rule}\n" for rule in _colors(palette.LIGHT))
-    return f"{_STYLE}{rules}@media (prefers-color-scheme: dark) {{\n{dark}}}\n"
+    light, dark = (_rules(_STYLE | _colors(palette.LIGHT)), _rules(_colors(palette.DARK)))
+    return f"\n{light}@media (prefers-color-scheme: dark) {{\n{dark}}}\n"
 
 
-def _colors(colors: palette.Palette) -> Iterator[str]:
-    yield f".ground {{ fill: {colors.ground} }}"
-    yield f"text {{ fill: {colors.text} }}"
-    yield f".quiet {{ fill: {colors.quiet} }}"
-    yield f".caption {{ stroke: {colors.ground} }}"
-    yield f".line {{ stroke: {colors.line} }}"
-    yield f".arrow {{ stroke: {colors.arrow} }}"
-    yield f".head {{ fill: {colors.arrow} }}"
+def _rules(rules: Mapping[str, str]) -> str:
+    """Rules for this drawing alone, since a page may hold it as a part of its own text."""
+    return "".join(f".revseq {selector} {{ {rule} }}\n" for selector, rule in rules.items())
+
+
+def _colors(colors: palette.Palette) -> dict[str, str]:
+    """The rules that have colours."""
+    rules = {
+        ".ground": f"fill: {colors.ground}",
+        "text": f"fill: {colors.text}",
+        ".quiet": f"fill: {colors.quiet}",
+        ".caption": f"stroke: {colors.ground}",
+        ".line": f"stroke: {colors.line}",
+        ".arrow": f"stroke: {colors.arrow}",
+        ".head": f"fill: {colors.arrow}",
+    }
     for mark, (ground, text) in colors.marks.items():
-        yield f"rect.{mark} {{ fill: {ground} }}"
-        yield f"text.{mark} {{ fill: {text} }}"
+        rules |= {f"rect.{mark}": f"fill: {ground}", f"text.{mark}": f"fill: {text}"}
+    return rules
 
 
 def _boxes(figure: Figure) -> list[_Box]:

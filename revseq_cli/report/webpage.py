@@ -177,7 +177,7 @@ def _table(block: Block, number: int, numbers: Mapping[Index | None, int]) -> El
 
 
 def _cell(cell: Cell | None, number: int, numbers: Mapping[Index | None, int]) -> Element:
-    """A cell: one of the input has a name; one that has moved is a link, whose second half is shown at the bottom."""
+    """A cell: one of the input has a name; one that has moved is a link, of which a part is hidden at first."""
     if cell is None:
         return element("td", "...")
     attributes = {"class_": cell.mark} if cell.mark else {}
@@ -188,7 +188,8 @@ def _cell(cell: Cell | None, number: int, numbers: Mapping[Index | None, int]) -
     target = f"i{numbers[cell.origin]}" if cell.origin in numbers else "tensor0"
     hidden = "" if cell.origin in numbers else ", which is not shown"
     told = f" at {[*cell.at]} comes from {[*cell.origin]}{hidden}"
-    link = element("a", cell.text, element("span", element("b", cell.text), told, class_="from"), href=f"#{target}")
+    whole = element("span", element("b", cell.text, aria_hidden="true"), told, class_="from")
+    link = element("a", cell.text, whole, href=f"#{target}")
     return element("td", link, **attributes)
 
 
