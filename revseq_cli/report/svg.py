@@ -114,8 +114,8 @@ def _root(figure: Figure, boxes: list[_Box]) -> Element:
 
 def _style() -> str:
     """The rules, with the light colours, and the dark ones for who prefers them."""
-    light, dark = (_rules(_STYLE | _colors(palette.LIGHT)), _rules(_colors(palette.DARK)))
-    return f"\n{light}@media (prefers-color-scheme: dark) {{\n{dark}}}\n"
+    light, dark = _rules(_colors(palette.LIGHT)), _rules(_colors(palette.DARK))
+    return f"\n{_rules(_STYLE)}{light}@media (prefers-color-scheme: dark) {{\n{dark}}}\n"
 
 
 def _rules(rules: Mapping[str, str]) -> str:
