@@ -7,7 +7,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections import Counter
 from html.parser import HTMLParser
-from math import prod
+from math import inf, prod
 
 import browser
 import h5py
@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.report import figures, markup, palette, svg
+from revseq_cli.report.excerpts import Limits
 
 SVG = "{http://www.w3.org/2000/svg}"
 EXAMPLES = ["page.md::1", "page.md::2", "example1.txt", "example2.txt"]
@@ -33,13 +34,13 @@ def source(values):
     return HeldSource("x", values, Storage("memory", {}))
 
 
-def figure_of(values, lengths, axis, most=200, longest=None):
+def figure_of(values, lengths, axis, *limits):
     result = oracle.reverse(values, lengths, axis)
-    return figures.of_job(source(values), source(lengths), axis, source(result), most, longest)
+    return figures.of_job(source(values), source(lengths), axis, source(result), Limits(*limits))
 
 
 def drawn(values, lengths, axis):
-    return ET.fromstring(svg.drawn(lambda longest: figure_of(values, lengths, axis, svg.MOST_ELEMENTS, longest)))
+    return ET.fromstring(svg.drawn(lambda limits: figure_of(values, lengths, axis, *limits)))
 
 
 @st.composite
@@ -58,7 +59,7 @@ def jobs(draw, largest=5):
 @given(jobs())
 def test_every_element_comes_from_where_the_figure_says(job):
     values, lengths, axis = job
-    figure = figure_of(*job, most=1000)
+    figure = figure_of(*job)
     given_cells, _, result = (list(panel.cells()) for panel in figure.panels)
     assert [int(cell.text) for cell in given_cells] == values.ravel().tolist()
     for cell in result:
@@ -71,16 +72,20 @@ def test_every_element_comes_from_where_the_figure_says(job):
     assert 2 * len(figure.swaps()) == len([cell for cell in result if cell.origin])
 
 
-@given(jobs(largest=40), st.sampled_from([200, 1000]), st.sampled_from([None, 16, 6, 2, 1]))
-def test_a_figure_of_any_tensor_is_small(job, most, longest):
+_MOST = st.sampled_from([inf, 16, 6, 2, 1])
+
+
+@given(jobs(largest=40), st.builds(Limits, st.sampled_from([200, 1000]), _MOST, _MOST))
+def test_a_figure_of_any_tensor_is_small(job, limits):
     values, lengths, axis = job
-    figure = figure_of(values, lengths, axis, most, longest)
+    figure = figure_of(values, lengths, axis, *limits)
     for panel, whole in zip(figure.panels, (values, lengths, values), strict=True):
         cells = list(panel.cells())
-        assert 1 <= len(cells) <= most
+        assert 1 <= len(cells) <= limits.elements
         assert (f"{len(cells):,} of {whole.size:,} elements" in panel.told) == (len(cells) < whole.size)
-        for d in range(values.ndim):
-            assert longest is None or len({cell.at[d] for cell in cells}) <= longest
+        shown = [len({cell.at[d] for cell in cells}) for d in range(values.ndim)]
+        assert max(shown) <= limits.indices
+        assert shown[-1] <= limits.columns
     for cell in figure.panels[2].cells():
         assert int(cell.text) == values[cell.origin or cell.at]
 
@@ -147,7 +152,7 @@ def arrows(root):
 @given(jobs())
 def test_arrows_join_what_changes_places(job):
     values, _, axis = job
-    figure, root = figure_of(*job, longest=16), drawn(*job)
+    figure, root = figure_of(*job), drawn(*job)
     found = arrows(root)
     if found or not figure.swaps():
         assert len(found) == len(figure.swaps())
@@ -209,7 +214,7 @@ def test_no_picture_is_too_wide(name, sizes):
     values = np.broadcast_to(WIDE[name], sizes)
     for axis in {0, len(sizes) - 1}:
         lengths = np.full([1 if d == axis else size for d, size in enumerate(sizes)], 2**64 - 1, np.uint64)
-        text = svg.drawn(lambda longest, job=(values, lengths, axis): figure_of(*job, svg.MOST_ELEMENTS, longest))
+        text = svg.drawn(lambda limits, job=(values, lengths, axis): figure_of(*job, *limits))
         assert int(ET.fromstring(text).get("width")) <= svg.WIDEST
         assert len(text) < 200_000
 
@@ -234,6 +239,17 @@ def test_what_is_drawn_can_be_read(colors):
         assert contrast(text, ground) >= 4.5, mark
         assert contrast(rgb["arrow"], ground) >= 3, mark
         assert contrast(text, rgb["ground"]) >= 4.5, mark
+
+
+@pytest.mark.parametrize(
+    ("sizes", "texts"), [((), ["5", "6"]), ((0, 3), ["no elements"] * 2), ((1, 0), ["no elements"] * 2)]
+)
+def test_a_picture_of_one_number_or_none(revseq, tmp_path, sizes, texts):
+    for name, value in (("a", 5), ("b", 6)):
+        np.save(tmp_path / f"{name}.npy", np.full(sizes, value))
+    revseq("diff", "a.npy", "b.npy", "--picture", "p.svg")
+    shown = [text.text for text in ET.parse(tmp_path / "p.svg").getroot().iter(f"{SVG}text")]
+    assert [text for text in shown if text in texts] == texts
 
 
 # The files

@@ -267,9 +267,7 @@ def _compare(
             title = f"{found.count:,} of {found.total:,} elements differ"
             mask = differing(pair.a, pair.right, tolerance)
             tensors = (("A", pair.a), (pair.label, pair.right))
-            picture = svg.drawn(
-                lambda longest: figures.of_differences(tensors, title, mask, svg.MOST_ELEMENTS, longest)
-            )
+            picture = svg.drawn(lambda limits: figures.of_differences(tensors, title, mask, limits))
         for each in compared:
             each.recheck()
         if drawing:

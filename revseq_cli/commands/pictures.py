@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.storage.positioned import Identity
     from revseq_cli.passes.arrangement import Resources
     from revseq_cli.passes.assembly import Job
+    from revseq_cli.report.excerpts import Limits
     from revseq_cli.report.figures import Figure
     from revseq_cli.report.results import Check
 
@@ -67,12 +68,12 @@ class Drawings:
         job = self._job
         with job.values.at_hand() as values, job.lengths.at_hand() as lengths, result.at_hand() as output:
 
-            def figure(most: int, longest: int | None = None) -> Figure:
-                return figures.of_job(values, lengths, job.axis, output, most, longest)
+            def figure(limits: Limits) -> Figure:
+                return figures.of_job(values, lengths, job.axis, output, limits)
 
             writers = {
-                "--picture": lambda: svg.drawn(lambda longest: figure(svg.MOST_ELEMENTS, longest)),
-                "--html": lambda: webpage.page(figure(webpage.MOST_ELEMENTS), *self._checks),
+                "--picture": lambda: svg.drawn(figure),
+                "--html": lambda: webpage.page(figure(webpage.LIMITS), *self._checks),
             }
             for option, file in self._files.items():
                 file.write(writers[option]().encode())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from math import prod
+import operator
+from math import inf, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,23 +26,26 @@ _EDGE = 3  # indices shown at either end of a dimension that is shortened
 Ends = list[list[slice]]
 
 
-def ends_of(sizes: tuple[int, ...], most: int | None, longest: int | None = None) -> Ends:
-    """The indices that are shown of a tensor: at most about `most` elements, and of each dimension at most `longest`.
+class Limits(NamedTuple):
+    """What is shown of a tensor at most: elements, indices of each dimension, and indices of the last one."""
 
-    None stands for no limit.
-    """
-    if longest is None:
-        longest = max(sizes, default=0)
-    if (most is None or prod(sizes) <= most) and max(sizes, default=0) <= longest:
+    elements: float = inf
+    indices: float = inf
+    columns: float = inf
+
+
+def ends_of(sizes: tuple[int, ...], limits: Limits) -> Ends:
+    """The indices that are shown of a tensor."""
+    longest = [limits.indices] * len(sizes)
+    longest[-1:] = [min(limits.indices, limits.columns)] * bool(sizes)
+    if prod(sizes) <= limits.elements and all(map(operator.le, sizes, longest)):
         return [[slice(0, size)] for size in sizes]
-    if most is None:
-        most = prod(sizes)
     ends: Ends = []
     kept = 1
-    for size in reversed(sizes):  # the innermost dimensions are shown whole, as long as there is room
+    for size, most in zip(reversed(sizes), reversed(longest), strict=True):  # the innermost are whole if there is room
         choices = [] if size > 2 * _EDGE + 1 else [[slice(0, size)]]
         choices += [[slice(0, edge), slice(size - edge, size)] for edge in (_EDGE, 1) if 2 * edge < size]
-        fitting = (parts for parts in choices if count(parts) <= longest and kept * count(parts) <= most)
+        fitting = (parts for parts in choices if count(parts) <= most and kept * count(parts) <= limits.elements)
         ends.append(next(fitting, [slice(0, 1)]))
         kept *= count(ends[-1])
     return ends[::-1]

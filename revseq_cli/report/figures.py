@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Source
     from revseq_cli.formats.regions import Region
     from revseq_cli.ground.tensors import TensorDesc
-    from revseq_cli.report.excerpts import Ends
+    from revseq_cli.report.excerpts import Ends, Limits
 
 # The marks of cells: they are the names of classes in SVG and HTML, too.
 REVERSED, CLAMPED, DIFFERENT = "reversed", "clamped", "different"
@@ -92,9 +92,9 @@ class Figure(NamedTuple):
         return [(index, origin) for index, origin in moved if index < origin]
 
 
-def of_job(values: Source, lengths: Source, axis: int, result: Source, most: int, longest: int | None = None) -> Figure:
-    """Input, lengths and output of a job: about `most` elements of each, and of a dimension at most `longest`."""
-    ends, size = excerpts.ends_of(values.sizes, most, longest), values.sizes[axis]
+def of_job(values: Source, lengths: Source, axis: int, result: Source, limits: Limits) -> Figure:
+    """Input, lengths and output of a job."""
+    ends, size = excerpts.ends_of(values.sizes, limits), values.sizes[axis]
     reversal = excerpts.Reversal(lengths, axis, values.sizes)
     of_lengths = reversal.ends_of_lengths(ends)
     moved, origins = (each.ravel().tolist() for each in (reversal.moved(ends), reversal.origins(ends)))
@@ -121,12 +121,11 @@ def of_differences(
     tensors: Sequence[tuple[str, Source]],
     title: str,
     mask: Callable[[Region], NDArray[np.bool_]],
-    most: int,
-    longest: int | None = None,
+    limits: Limits,
 ) -> Figure:
     """Tensors of one size, each with its name; those elements are marked that `mask` selects."""
     sizes = tensors[0][1].sizes
-    ends = excerpts.ends_of(sizes, most, longest)
+    ends = excerpts.ends_of(sizes, limits)
     differs = excerpts.gathered(mask, ends).ravel().tolist() if prod(sizes) else []
     panels = [
         _panel(name, source, ends, lambda i, index, text: Cell(index, text, DIFFERENT if differs[i] else ""))

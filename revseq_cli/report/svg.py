@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 from revseq_cli.ground.tensors import braced
 from revseq_cli.report import layout, palette
+from revseq_cli.report.excerpts import Limits
 from revseq_cli.report.figures import cell_text
 from revseq_cli.report.markup import element
 
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
 
     from revseq_cli.report.figures import Block, Figure, Index, Panel
 
-MOST_ELEMENTS = 200  # of a tensor; larger ones are shortened
+_MOST_ELEMENTS = 200  # of a tensor; larger ones are shortened
 WIDEST = 880  # pixels: a column of text on documentation pages
-# The most indices of a dimension that are shown: the first number with which the drawing is narrow enough.
-_LONGEST = (16, 6, 2, 1)
+_LONGEST = 16  # indices of a dimension
+_MOST_COLUMNS = (16, 6, 2, 1)  # the first of these with which the drawing is narrow enough
 # Arrows are drawn for tensors with at most so many elements, if at most so many arrows lie one beside another.
 _MOST_WITH_ARROWS, _MOST_LANES = 64, 4
 
@@ -48,10 +49,10 @@ _STYLE = {
 }
 
 
-def drawn(figure_of: Callable[[int], Figure]) -> str:
-    """The SVG of a figure, at most WIDEST wide; `figure_of` gets the most indices of a dimension to show."""
-    for longest in _LONGEST:
-        figure = figure_of(longest)
+def drawn(figure_of: Callable[[Limits], Figure]) -> str:
+    """The SVG of a figure, at most WIDEST wide; `figure_of` makes the figure with these limits."""
+    for columns in _MOST_COLUMNS:
+        figure = figure_of(Limits(_MOST_ELEMENTS, _LONGEST, columns))
         boxes = _boxes(figure)
         if max(box.width for box in boxes) + 2 * _MARGIN <= WIDEST:
             break

@@ -81,7 +81,7 @@ class _View(NamedTuple):
         return f"\n// lengths clamped to {self.sizes[self.axis]}: {count}" if count else ""
 
     def _ends(self) -> Ends:
-        return excerpts.ends_of(self.sizes, self.most)
+        return excerpts.ends_of(self.sizes, excerpts.Limits() if self.most is None else excerpts.Limits(self.most))
 
     def _reversal(self) -> excerpts.Reversal:
         return excerpts.Reversal(self.lengths, self.axis, self.sizes)
@@ -102,7 +102,7 @@ def shortened(source: Source, most: int) -> str:
 
     Only what is shown is read.
     """
-    return _rows(source, excerpts.ends_of(source.sizes, most))
+    return _rows(source, excerpts.ends_of(source.sizes, excerpts.Limits(most)))
 
 
 def _rows(source: Source, ends: Ends, more: str = "", highlight: _Highlight | None = None) -> str:

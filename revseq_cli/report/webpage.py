@@ -15,6 +15,7 @@ import revseq_cli
 from revseq_cli.ground.tensors import braced
 from revseq_cli.operator.spec import DIRECTML, INPUT, LENGTHS
 from revseq_cli.report import checks, palette
+from revseq_cli.report.excerpts import Limits
 from revseq_cli.report.figures import DIFFERENT, cell_text
 from revseq_cli.report.markup import element
 from revseq_cli.report.words import spelled
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from revseq_cli.report.figures import Block, Cell, Figure, Index, Panel
     from revseq_cli.report.results import Check
 
-MOST_ELEMENTS = 1000  # of a tensor; larger ones are shortened, so that the page stays small
+LIMITS = Limits(1000)  # of elements, so that the page stays small
 _LONGEST_NAME = 200  # characters of a file's name, of which the last ones are shown
 _LONGEST_TEXT, _MOST_NOTES = 2000, 20
 
