@@ -221,12 +221,12 @@ def test_no_picture_is_too_wide(name, sizes):
 
 def test_elements_are_escaped():
     made = ET.tostring(
-        markup.element("a", "<&>\x00\x1b\ud800\uffff\u202e", "\n", markup.element("b", class_='"<'), "]]>"),
+        markup.element("a", "<&>\x00\x1b\ud800\uffff\u202e", "\n", markup.element("b", class_='"<\x1b'), "]]>"),
         encoding="unicode",
     )
     read = ET.fromstring(made)
     assert read.text == "<&>\\x00\\x1b\\ud800\\uffff\\u202e\n"
-    assert (read[0].get("class"), read[0].tail) == ('"<', "]]>")
+    assert (read[0].get("class"), read[0].tail) == ('"<\\x1b', "]]>")
 
 
 @pytest.mark.parametrize("colors", [palette.LIGHT, palette.DARK])
@@ -391,7 +391,16 @@ def test_a_page_tells_what_is_left_out(revseq, files):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "axis"), [((10,) * 3, 1), ((1,) * 55 + (2,) * 9, 62), ((1000,), 0), ((10**6,), 0), ((500, 500), 0)]
+    ("sizes", "axis"),
+    [
+        ((10,) * 3, 1),
+        ((1,) * 55 + (2,) * 9, 62),
+        ((1,) * 60 + (5, 5, 5, 8), 63),
+        ((1000,), 0),
+        ((4000,), 0),
+        ((10**6,), 0),
+        ((500, 500), 0),
+    ],
 )
 def test_a_page_has_at_most_a_megabyte(revseq, tmp_path, sizes, axis):
     values = np.full(sizes, -1.2345678901234567e-300 - 1.2345678901234567e-300j)
@@ -439,10 +448,11 @@ def test_names_from_files_are_escaped(revseq, tmp_path):
 
 @needs_browser
 @pytest.mark.parametrize("dark", [False, True])
-def test_a_browser_draws_the_picture(tmp_path, dark):
+def test_a_browser_draws_the_picture(revseq, tmp_path, dark):
     """In an element of a page, as documentation has it: light or dark as the reader wants it, and each mark in its colour."""
+    revseq("run", SAMPLES / "page.md::1", "--picture", "p.svg").ok()
     (tmp_path / "page.html").write_text(
-        f'<!DOCTYPE html><body style="margin: 0"><img style="display: block" src="{(SAMPLES / "page-1.svg").as_uri()}">'
+        '<!DOCTYPE html><body style="margin: 0"><img style="display: block" src="p.svg">'
     )
     found = Counter(itertools.chain.from_iterable(browser.pixels(tmp_path, tmp_path / "page.html", dark=dark)))
     for colors, shown in ((palette.LIGHT, not dark), (palette.DARK, dark)):
