@@ -75,7 +75,7 @@ def test_every_element_comes_from_where_the_figure_says(job):
 _MOST = st.sampled_from([inf, 16, 6, 2, 1])
 
 
-@given(jobs(largest=40), st.builds(Limits, st.sampled_from([200, 1000]), _MOST, _MOST))
+@given(jobs(largest=40), st.builds(Limits, st.sampled_from([200, 1000]), _MOST, _MOST, _MOST))
 def test_a_figure_of_any_tensor_is_small(job, limits):
     values, lengths, axis = job
     figure = figure_of(values, lengths, axis, *limits)
@@ -86,6 +86,7 @@ def test_a_figure_of_any_tensor_is_small(job, limits):
         shown = [len({cell.at[d] for cell in cells}) for d in range(values.ndim)]
         assert max(shown) <= limits.indices
         assert shown[-1] <= limits.columns
+        assert len({cell.at[:-2] for cell in cells}) == len([*filter(None, panel.blocks)]) <= limits.tables
     for cell in figure.panels[2].cells():
         assert int(cell.text) == values[cell.origin or cell.at]
 
@@ -208,6 +209,7 @@ WIDE = {
         (30, 30, 30),
         (1,) * 62 + (40, 40),
         (2,) * 14,
+        (2,) * 8 + (1,) * 56,
     ],
 )
 def test_no_picture_is_too_wide(name, sizes):
@@ -217,6 +219,7 @@ def test_no_picture_is_too_wide(name, sizes):
         text = svg.drawn(lambda limits, job=(values, lengths, axis): figure_of(*job, *limits))
         assert int(ET.fromstring(text).get("width")) <= svg.WIDEST
         assert len(text) < 200_000
+        assert int(ET.fromstring(text).get("height")) < 12_000
 
 
 def test_elements_are_escaped():

@@ -27,27 +27,35 @@ Ends = list[list[slice]]
 
 
 class Limits(NamedTuple):
-    """What is shown of a tensor at most: elements, indices of each dimension, and indices of the last one."""
+    """What is shown of a tensor at most: elements, indices of each dimension and of the last one, and tables.
+
+    A table has the last two dimensions.
+    """
 
     elements: float = inf
     indices: float = inf
     columns: float = inf
+    tables: float = inf
 
 
 def ends_of(sizes: tuple[int, ...], limits: Limits) -> Ends:
     """The indices that are shown of a tensor."""
     longest = [limits.indices] * len(sizes)
     longest[-1:] = [min(limits.indices, limits.columns)] * bool(sizes)
-    if prod(sizes) <= limits.elements and all(map(operator.le, sizes, longest)):
+    fits = prod(sizes) <= limits.elements and prod(sizes[:-2]) <= limits.tables
+    if fits and all(map(operator.le, sizes, longest)):
         return [[slice(0, size)] for size in sizes]
     ends: Ends = []
-    kept = 1
+    kept = tables = 1
     for size, most in zip(reversed(sizes), reversed(longest), strict=True):  # the innermost are whole if there is room
+        if len(ends) >= 2:  # the dimensions of the tables are done
+            most = min(most, limits.tables / tables)
         choices = [] if size > 2 * _EDGE + 1 else [[slice(0, size)]]
         choices += [[slice(0, edge), slice(size - edge, size)] for edge in (_EDGE, 1) if 2 * edge < size]
         fitting = (parts for parts in choices if count(parts) <= most and kept * count(parts) <= limits.elements)
         ends.append(next(fitting, [slice(0, 1)]))
         kept *= count(ends[-1])
+        tables = prod(map(count, ends[2:]))
     return ends[::-1]
 
 

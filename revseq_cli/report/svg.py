@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _MOST_ELEMENTS = 200  # of a tensor; larger ones are shortened
 WIDEST = 880  # pixels: a column of text on documentation pages
-_LONGEST = 16  # indices of a dimension
+_LONGEST, _MOST_TABLES = 16, 12  # indices of a dimension; tables below each other
 _MOST_COLUMNS = (16, 6, 2, 1)  # the first of these with which the drawing is narrow enough
 # Arrows are drawn for tensors with at most so many elements, if at most so many arrows lie one beside another.
 _MOST_WITH_ARROWS, _MOST_LANES = 64, 4
@@ -52,7 +52,7 @@ _STYLE = {
 def drawn(figure_of: Callable[[Limits], Figure]) -> str:
     """The SVG of a figure, at most WIDEST wide; `figure_of` makes the figure with these limits."""
     for columns in _MOST_COLUMNS:
-        figure = figure_of(Limits(_MOST_ELEMENTS, _LONGEST, columns))
+        figure = figure_of(Limits(_MOST_ELEMENTS, _LONGEST, columns, _MOST_TABLES))
         boxes = _boxes(figure)
         if max(box.width for box in boxes) + 2 * _MARGIN <= WIDEST:
             break
@@ -206,9 +206,9 @@ def _panel(panel: Panel, room: _Room, places: dict[Index, _Place]) -> _Box:
             elements.append(_text("...", 0, y + 10, "quiet"))
             y += _ROW
             continue
-        if block.caption:
-            elements.append(_text(block.caption, 0, y + 13, "caption small quiet"))
-            y, width = y + _CAPTION, max(width, len(block.caption) * _SMALL)
+        for line in layout.hanging("", block.caption, _LINE_LENGTH) if block.caption else []:
+            elements.append(_text(line, 0, y + 13, "caption small quiet"))
+            y, width = y + _CAPTION, max(width, len(line) * _SMALL)
         drawn, height = _table(block, columns, y, room, places)
         elements += drawn
         y, width = y + height + 12, max(width, columns[-1].end)

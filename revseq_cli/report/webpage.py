@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from revseq_cli.report.figures import Block, Cell, Figure, Index, Panel
     from revseq_cli.report.results import Check
 
-LIMITS = Limits(1000)  # of elements, so that the page stays small
+LIMITS = Limits(1000, tables=100)  # so that the page stays small
 _LONGEST_NAME = 200  # characters of a file's name, of which the last ones are shown
 _LONGEST_TEXT, _MOST_NOTES = 2000, 20
 
