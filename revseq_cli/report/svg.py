@@ -78,10 +78,14 @@ class _Place(NamedTuple):
 
 
 class _Room(NamedTuple):
-    """What arrows take: above the texts of rows, by the index without its last number, and on the right of columns."""
+    """What arrows take: above the texts of rows, by the index without its last number, and on the right of columns.
+
+    Rows of the other tensors are as high, so that they lie beside each other; `below` is the part that is below texts.
+    """
 
     above: dict[Index, float]
     right: dict[Index, float]
+    below: float = 0
 
 
 def _root(figure: Figure, boxes: list[_Box]) -> Element:
@@ -151,7 +155,7 @@ def _boxes(figure: Figure) -> list[_Box]:
     for (a, b), lane in lanes.items():
         boxes[0].elements.extend(_arrow(places[a], places[b], lane, along_row=_along_row(a, b)))
     boxes[0].elements.sort(key=lambda each: _LAYERS.index(each.tag))
-    boxes += [_panel(panel, room._replace(right={}), {}) for panel in figure.panels[1:]]
+    boxes += [_panel(panel, room._replace(right={}, below=0.5), {}) for panel in figure.panels[1:]]
     legend = _legend(figure, arrows=bool(lanes))
     return [*boxes, legend] if legend.elements else boxes
 
@@ -259,20 +263,21 @@ def _table(
             texts.append(_number(None, first if first.width else others[0], y - 2))
             y += _ROW
             continue
-        above = max(room.above.get(cell.at[:-1], 0) for cell in row.cells if cell)
-        texts += [_number(row.label, first, y + above)] if row.label else []
+        more = max(room.above.get(cell.at[:-1], 0) for cell in row.cells if cell)
+        text_top = y + more * (1 - room.below)
+        texts += [_number(row.label, first, text_top)] if row.label else []
         for cell, column in zip(row.cells, others, strict=True):
             if cell is None:
-                texts.append(_number(None, column, y + above))
+                texts.append(_number(None, column, text_top))
                 continue
             if cell.mark:
-                ground = {"x": column.end - column.width, "y": y, "width": column.width, "height": above + _ROW}
+                ground = {"x": column.end - column.width, "y": y, "width": column.width, "height": more + _ROW}
                 grounds.append(element("rect", class_=cell.mark, **ground))
-            place = _Place(column.end - column.room, y + above, column.width - column.room)
+            place = _Place(column.end - column.room, text_top, column.width - column.room)
             classes = f"cell mark {cell.mark}" if cell.mark else "cell"
             texts.append(_text(cell_text(cell), place.right - _PAD, place.top + 18, classes))
             places[cell.at] = place
-        y += above + _ROW
+        y += more + _ROW
     frame = f"M0 {top:g} H{width:g} V{y:g} H0 z"
     return [*grounds, element("path", class_="line", d=" ".join([frame, *lines])), *texts], y - top
 
