@@ -43,16 +43,15 @@ class Drawings:
     """The new files in which `run` draws a job, by their options; a file with another option's name is refused."""
 
     def __init__(
-        self, job: Job, paths: dict[str, str | None], output: str | None, resources: Resources, *, overwrite: bool
+        self, job: Job, paths: dict[str, str], output: str | None, resources: Resources, *, overwrite: bool
     ) -> None:
-        named = {option: path for option, path in paths.items() if path is not None}
-        self._files = {option: new_file(option, path, job.files, overwrite=overwrite) for option, path in named.items()}
-        others = {"-o": output, **named} if output is not None else named
-        for (first, path), (second, other) in itertools.combinations(others.items(), 2):
+        self._files = {option: new_file(option, path, job.files, overwrite=overwrite) for option, path in paths.items()}
+        named = {"-o": output, **paths} if output is not None else paths
+        for (first, path), (second, other) in itertools.combinations(named.items(), 2):
             if _key(path) == _key(other):
                 raise UsageError(f"{first} and {second} are one file", "two names", where=other)
         self._job = job
-        self._checks = [_checked(job, resources)] if "--html" in named else []
+        self._checks = [_checked(job, resources)] if "--html" in paths else []
 
     @property
     def files(self) -> list[NewFile]:
@@ -63,8 +62,6 @@ class Drawings:
         """Write all of them."""
         from revseq_cli.report import figures, svg, webpage
 
-        if not self._files:
-            return
         job = self._job
         with job.values.at_hand() as values, job.lengths.at_hand() as lengths, result.at_hand() as output:
 

@@ -119,8 +119,10 @@ def command(
         row = streams.printed_format(printed, f"add -o out.{printed or 'npy'}", "-o {}")
     job = jobs.load(request)
     jobs.require(job)
-    paths = {"--picture": picture, "--html": html}
-    drawings = pictures.Drawings(job, paths, output if to_file else None, resources, overwrite=overwrite)
+    paths = {option: path for option, path in (("--picture", picture), ("--html", html)) if path is not None}
+    drawings = None
+    if paths:
+        drawings = pictures.Drawings(job, paths, output if to_file else None, resources, overwrite=overwrite)
     if dry_run:
         _dry_run(job, target, resources, as_json=as_json)
     elif target:
@@ -218,7 +220,7 @@ def _dry_run(job: Job, target: Target | None, resources: Resources, *, as_json: 
     click.echo(describe(job.values.desc, job.lengths.desc, job.axis, arrangement))
 
 
-def _write(delivery: Delivery, console: Console, drawings: Drawings, *, as_json: bool) -> None:
+def _write(delivery: Delivery, console: Console, drawings: Drawings | None, *, as_json: bool) -> None:
     """Reverse into a new file, and print notes or the report."""
     from revseq_cli.ground import stopping
     from revseq_cli.report import objects, tables
@@ -241,7 +243,7 @@ def _print(
     row: Format,
     resources: Resources,
     console: Console,
-    drawings: Drawings,
+    drawings: Drawings | None,
     *,
     example: str | None,
     full: bool,
@@ -265,7 +267,7 @@ def _print(
     sys.stdout.flush()
     for note in (*job.notes, *job.clamping(clamped)):
         console.note(note)
-    if drawings.files:
+    if drawings:
         with Together(*drawings.files) as together:
             drawings.draw(result)
         for note in together.notes:
