@@ -58,7 +58,12 @@ def test_a_data_type_that_is_asked_for_is_never_another_one(folder):
 @pytest.mark.parametrize(
     ("request_", "found", "wanted", "hint"),
     [
-        (Request("x.npy", axis=1), "no lengths are given", "a tensor of lengths", "add LENGTHS after INPUT"),
+        (
+            Request("x.npy", axis=1),
+            "no lengths are given",
+            "a tensor of lengths",
+            "add LENGTHS after INPUT; in a batch, give each job its lengths",
+        ),
         (Request("-", "-", 1), "INPUT and LENGTHS are both standard input", "one of them", "save one to a file"),
     ],
 )
