@@ -110,7 +110,7 @@ def _run() -> int:
             from revseq_cli.commands.completion import answer
 
             return answer(cli, instruction)
-        with cli.make_context("revseq", system.arguments(sys.argv[1:])) as context:
+        with cli.make_context("revseq", sys.argv[1:]) as context:
             try:
                 return cli.invoke(context) or 0
             finally:

@@ -365,7 +365,7 @@ def test_a_job_for_each_file(revseq, folders, pattern, output, expected):
     pattern = pattern.replace("{root}", str(folders))
     done = revseq("batch", "--each", pattern, "--lengths", "lens/{stem}.npy", "-o", output, "--axis", "1", "--json")
     reports = [json.loads(line) for line in done.ok().out.splitlines()]
-    assert sorted(os.path.normpath(each["output"]) for each in reports) == sorted(expected)
+    assert sorted(os.path.normpath(each["output"]) for each in reports) == sorted(map(os.path.normpath, expected))
     assert [each["line"] for each in reports] == [*range(1, len(expected) + 1)]
     for name in expected:
         assert (folders / name).exists()
@@ -386,7 +386,7 @@ def test_each_with_names_inside_files_and_names_that_look_like_tensors(revseq, f
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["--each", "data/*.nix", "-o", "y.npy"], ["--each 'data/*.nix': no file matches"]),
+        (["--each", "data/*.nix", "-o", "y.npy"], [f"--each {system.quoted('data/*.nix')}: no file matches"]),
         (["--each", "data", "-o", "y.npy"], ["--each data: no file matches"]),
         (["--each", "", "-o", "y.npy"], ["--each is empty", "is a variable unset?"]),
         (["--each", "*.npy"], ["--each lacks an output", "Hint: add -o 'out/{stem}.npy'"]),

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from revseq_cli.ground import system
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import NoReturn
@@ -93,6 +95,7 @@ class _Command(Helped):
                 args = each.separated(args)
         if ctx.resilient_parsing:  # for a completion, which is perhaps that of the last option's value
             return super().parse_args(ctx, args[:-1] if args and self._awaits_value(args[-1], ctx) else args)
+        args = self._with_names(args, ctx)
         try:
             values, _, given = self.make_parser(ctx).parse_args(list(args))
         except click.BadOptionUsage as e:
@@ -110,6 +113,13 @@ class _Command(Helped):
             if isinstance(e.param, click.Option) and os.path.exists(str(values.get(e.param.name or ""))):  # noqa: PTH110
                 self._refuse_value(max(e.param.opts, key=len), str(values[e.param.name or ""]), ctx)
             raise
+
+    def _with_names(self, args: list[str], ctx: click.Context) -> list[str]:
+        """The arguments, with names of files in the place of each pattern that is no option's value."""
+        options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
+        valued = {name for each in options if not (each.is_flag or each.count) for name in each.opts}
+        pairs = zip(("", *args), args, strict=False)
+        return [name for before, word in pairs for name in ([word] if before in valued else system.names(word))]
 
     def _awaits_value(self, word: str, ctx: click.Context) -> bool:
         """Whether the word is an option that takes one value."""

@@ -162,16 +162,16 @@ def _manifest(given: tuple[str, ...], pattern: str | None, templates: dict[str, 
 
     if pattern is not None:
         if given:
-            quoted = "quote the pattern, so that the shell does not put names in its place: --each 'data/*.npy'"
+            quoted = f"quote the pattern, so that the shell does not put names in its place: --each {each.PATTERN}"
             raise UsageError("--each and MANIFEST are two ways to name jobs", "one of them", quoted)
         if not templates["output"]:
-            raise UsageError("--each lacks an output", "a name for each", "add -o 'out/{stem}.npy'")
+            raise UsageError("--each lacks an output", "a name for each", f"add -o {each.OUTPUT}")
         return parse_jobs(each.jobs(pattern, {name: text for name, text in templates.items() if text}), _columns())
     if set_ := [f"--{name}" for name, text in templates.items() if text is not None]:
         raise UsageError(f"{set_[0]} goes with --each", "a column of that name in MANIFEST", f"leave out {set_[0]}")
     if len(given) != 1:
         found = f"{len(given)} manifests are given" if given else "no manifest is given"
-        hint = "run them one after another" if given else "add jobs.csv, or --each 'data/*.npy' -o 'out/{stem}.npy'"
+        hint = "run them one after another" if given else f"add jobs.csv, or --each {each.PATTERN} -o {each.OUTPUT}"
         raise UsageError(found, "one MANIFEST, or --each", hint)
     try:
         text = references.Reference(given[0]).text

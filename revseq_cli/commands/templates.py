@@ -23,6 +23,7 @@ PLACEHOLDERS = {
     "sub": "the folders that ** or another wildcard matched: a",
 }
 _WILDCARDS = "*?["
+PATTERN, OUTPUT = system.quoted("data/*.npy"), system.quoted("out/{stem}.npy")  # examples, for hints
 
 
 def jobs(pattern: str, templates: dict[str, str]) -> Text:
@@ -41,7 +42,7 @@ def jobs(pattern: str, templates: dict[str, str]) -> Text:
         }
         rows.append(json.dumps(row))
     if not rows:
-        raise UsageError("no file matches", "a pattern such as 'data/*.npy'", where=f"--each {system.quoted(pattern)}")
+        raise UsageError("no file matches", f"a pattern such as {PATTERN}", where=f"--each {system.quoted(pattern)}")
     return Text(f"--each {system.quoted(pattern)}", "\n".join(rows))
 
 
@@ -54,7 +55,7 @@ def _split(pattern: str) -> tuple[str, str]:
 def _matches(pattern: str) -> list[str]:
     """The files that match, and the folders that are Zarr stores, in the order of their names."""
     if not pattern:
-        raise UsageError("--each is empty", "a pattern such as 'data/*.npy'", "is a variable unset?")
+        raise UsageError("--each is empty", f"a pattern such as {PATTERN}", "is a variable unset?")
     found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 - as it was typed
     return [each for each in found if not os.path.isdir(each) or _is_store(each)]  # noqa: PTH112
 

@@ -273,9 +273,9 @@ def quoted(text: str) -> str:
     return shlex.quote(text)
 
 
-def arguments(given: Sequence[str]) -> list[str]:
-    """The arguments of the command; the shell has put names in the place of patterns."""
-    return list(given)
+def names(word: str) -> list[str]:
+    """What a word of the command line stands for: itself, since shells expand patterns."""
+    return [word]
 
 
 # Signals and streams

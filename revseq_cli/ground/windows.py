@@ -205,13 +205,10 @@ def quoted(text: str) -> str:
     return '"' + re.sub(r'(\\*)("|$)', lambda each: each[1] * 2 + each[2].replace('"', '\\"'), text) + '"'
 
 
-def arguments(given: Sequence[str]) -> list[str]:
-    """The arguments of the command, with names of files in the place of patterns, which no shell here puts there."""
-    found: list[str] = []
-    for each in given:
-        is_pattern = set(each) & set("*?") and each[0] not in "-["  # but for an option, or a tensor as text
-        found += (sorted(glob.glob(each)) if is_pattern else []) or [each]  # noqa: PTH207 - as it was typed
-    return found
+def names(word: str) -> list[str]:
+    """What a word of the command line stands for: names of files if it is a pattern, which no shell expands here."""
+    is_pattern = set(word) & set("*?") and word[0] not in "-["  # but for an option, or a tensor as text
+    return (sorted(glob.glob(word)) if is_pattern else []) or [word]  # noqa: PTH207 - as it was typed
 
 
 # Signals and streams
