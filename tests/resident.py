@@ -81,9 +81,9 @@ class _Process:
         return self._process.wait(_LONGEST)
 
     def end(self):
-        self._connection.close()
         self._process.kill()
         self._process.wait()
+        self._connection.close()
 
 
 class Ended(BaseException):

@@ -389,7 +389,7 @@ def test_each_with_names_inside_files_and_names_that_look_like_tensors(revseq, f
         (["--each", "data/*.nix", "-o", "y.npy"], [f"--each {system.quoted('data/*.nix')}: no file matches"]),
         (["--each", "data", "-o", "y.npy"], ["--each data: no file matches"]),
         (["--each", "", "-o", "y.npy"], ["--each is empty", "is a variable unset?"]),
-        (["--each", "*.npy"], ["--each lacks an output", "Hint: add -o 'out/{stem}.npy'"]),
+        (["--each", "*.npy"], ["--each lacks an output", f"Hint: add -o {system.quoted('out/{stem}.npy')}"]),
         (["--each", "data/**/*.npy", "-o", "out/y.npy"], ["job 2: its output out/y.npy is that of job 1"]),
         (["--each", "data/x.npy", "-o", "{path}"], ["job 1: its input data/x.npy is its output, too"]),
         (["--each", "*.npy", "-o", "{stm}.npy"], ["{stm} is no placeholder", "{path}, {parent}, {name}, {stem}, {suffix}, {sub}"]),

@@ -213,9 +213,11 @@ class Process:
     def end(self) -> None:
         """Kill the worker, which may be stopped, and wait until it has ended, for at most 5 seconds."""
         stopping.at_once.pop(self, None)
-        _close(self._end)
         self._process.kill()
-        self._process.join(_LONGEST_END)
+        try:
+            self._process.join(_LONGEST_END)
+        finally:  # later, since Wine's server may stay busy with a line that ends just when its process is killed
+            _close(self._end)
 
 
 def exchange(processes: Iterable[Process], seconds: float) -> Iterator[tuple[Process, Any]]:
