@@ -65,7 +65,6 @@ NEEDS = {
     "cases": (not WINDOWS, "no two names in a folder that differ in case alone"),
     "affinity": (not WINDOWS, "no cores of a process by os: tests/test_windows.py looks at those that Windows gives"),
     "colons": (not WINDOWS, "no colon in the name of a file"),
-    "change times": (not WINDOWS, "no time of a chunk's status among what a store remembers: st_ctime is that of its making"),
     "xattrs": (hasattr(os, "setxattr"), "no extended attributes"),
     "longest names": (not WINDOWS, "no error for a name that is too long before the file is made"),
     "long doubles": (np.dtype("g").itemsize > 8, "no floats of C that are longer than FLOAT64"),

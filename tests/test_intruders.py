@@ -152,7 +152,7 @@ AFTERWARDS = {
     "afterwards",
     [*[each for each in AFTERWARDS if each != "xattr"], pytest.param("xattr", marks=pytest.mark.needs("xattrs"))],
 )
-@pytest.mark.parametrize("suffix", ["npy", pytest.param("zarr", marks=pytest.mark.needs("change times"))])
+@pytest.mark.parametrize("suffix", ["npy", "zarr"])
 def test_a_time_that_was_put_back_hides_no_change(tmp_path, afterwards, suffix):
     """Nor does what else changes the status of the file, of which nothing tells whether it was all."""
     path = tmp_path / "x.npy"

@@ -18,6 +18,7 @@ from revseq_cli.formats.references import Reference
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.newfile import NewFile, NewFolder
 from revseq_cli.formats.storage.together import Together
+from revseq_cli.formats.zarr import source
 from revseq_cli.ground import stopping, system
 from revseq_cli.ground.errors import TensorIOError, UsageError
 
@@ -103,6 +104,19 @@ def test_a_large_write_without_a_way_past_the_page_cache_has_no_edges(folder, mo
         assert positioned.write_large("x", fd, memoryview(data), 77, "x") == []
     assert calls == [len(data)]
     assert Path("x").read_bytes() == bytes(77) + data
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_store_where_a_listing_tells_no_numbers(folder, monkeypatch, told):
+    """Each chunk is opened then, which tells the same."""
+    zarr = pytest.importorskip("zarr", reason="zarr, an extra, is not installed")
+    zarr.create_array("x.zarr", data=np.arange(12), chunks=(5,))
+    found, opened = source.state("x.zarr", "x.zarr"), []
+    real = positioned.opened
+    monkeypatch.setattr(positioned, "opened", lambda path: (opened.append(path), real(path))[1])
+    monkeypatch.setattr(system, "LISTS_STATUS", told)
+    assert source.state("x.zarr", "x.zarr") == found
+    assert len(opened) == (0 if told else 4)  # three chunks, and what is said of them
 
 
 @pytest.mark.parametrize(

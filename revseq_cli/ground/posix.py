@@ -36,6 +36,7 @@ DIRECT = getattr(os, "O_DIRECT", 0)  # with WRITE, past the page cache; 0 where 
 one_writer = threading.Lock()
 _IN_MEMORY = ("tmpfs ", "ramfs ")  # the names of file systems without a disk, as Linux has them
 _MADV_POPULATE_WRITE = 23  # Linux 5.14; Python has no name for it
+LISTS_STATUS = True  # a folder that is listed tells the whole status of its files
 MAKE_FOLDER = "mkdir -p"  # the command, for hints
 
 

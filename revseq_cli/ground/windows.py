@@ -30,6 +30,7 @@ READ, WRITE, UPDATE = 0x80000000, 0x40000000, 0xC0000000  # how to open a file: 
 APPEND = 0x100004  # FILE_APPEND_DATA and SYNCHRONIZE: every write goes to the end
 DIRECT = 0  # no way past the page cache
 one_writer = contextlib.nullcontext()  # writers need not wait for each other
+LISTS_STATUS = False  # a folder that is listed tells no numbers of its files, and perhaps old sizes and times
 MAKE_FOLDER = "mkdir"  # the command, for hints
 _LOCKED = 1 << 40  # the offset of the byte that is locked: behind all that a journal has; few file systems seek farther
 _ACCESS_DENIED, _SHARING_VIOLATION, _LOCK_VIOLATION, _DELETE_PENDING = 5, 32, 33, 303  # numbers of errors

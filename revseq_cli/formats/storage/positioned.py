@@ -82,6 +82,16 @@ def identity_of(status: os.stat_result) -> Identity:
     return Identity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
+def listed(entry: os.DirEntry[str]) -> Identity:
+    """The identity of a file in a folder that was listed; TensorIOError if a standard stream goes to it."""
+    if not system.LISTS_STATUS:
+        with opened(entry.path) as fd:
+            return identity(fd)
+    status = entry.stat(follow_symlinks=False)
+    refuse_stream(status, entry.path)
+    return identity_of(status)
+
+
 def is_open(number: int, status: os.stat_result) -> bool:
     """Whether the descriptor 0, 1 or 2 is open on the file of that status, as after a shell's <, > or 2>."""
     return (status.st_dev, status.st_ino) == _file_of(number)

@@ -201,7 +201,7 @@ def refuse_streams(store: str) -> None:
         pending += [each.path for each in entries if each.is_dir(follow_symlinks=False)]
         for entry in entries:
             if entry.inode() in inodes:  # known without a system call, unlike the status
-                positioned.refuse_stream(entry.stat(follow_symlinks=False), entry.path)
+                positioned.refuse_stream(os.lstat(entry.path), entry.path)
 
 
 def state(folder: str, where: str) -> _State:
@@ -213,12 +213,13 @@ def state(folder: str, where: str) -> _State:
                 status = entry.stat(follow_symlinks=False)
                 if stat.S_ISDIR(status.st_mode):
                     pending.append(entry.path)
+                    known = positioned.identity_of(status)
                 elif stat.S_ISREG(status.st_mode):
-                    positioned.refuse_stream(status, entry.path)
-                    stored += status.st_size
+                    known = positioned.listed(entry)
+                    stored += known.size
                 else:
                     raise FormatError(f"{entry.name} is not a regular file", _LINKS, where=where)
-                digest.update(f"{entry.path!r} {positioned.identity_of(status)}".encode("utf-8", "surrogateescape"))
+                digest.update(f"{entry.path!r} {known}".encode("utf-8", "surrogateescape"))
     except FileNotFoundError:
         raise TensorIOError("changed while it was read", "a store that stands still", where=where) from None
     except RevseqError:
