@@ -15,6 +15,7 @@ from terminals import in_columns
 
 from revseq_cli.commands import brief
 from revseq_cli.commands.cli import COMMANDS, cli
+from revseq_cli.ground.system import quoted
 
 NAMES = [None, *COMMANDS]
 
@@ -87,9 +88,9 @@ def test_the_command_help(revseq):
 @pytest.mark.parametrize(
     ("args", "meant"),
     [
-        (("rnu", "x.npy", "my n.npy"), "did you mean: revseq run x.npy 'my n.npy'"), (("Run",), "revseq run"),
+        (("rnu", "x.npy", "my n.npy"), f"did you mean: revseq run x.npy {quoted('my n.npy')}"), (("Run",), "revseq run"),
         (("convrt", "x"), "revseq convert x"), (("verfy",), "revseq verify"), (("hlep",), "revseq help"),
-        (("x.npy", "n.npy"), "did you mean: revseq run x.npy n.npy"), (("[[1]]", "[[1]]"), "revseq run '[[1]]' '[[1]]'"),
+        (("x.npy", "n.npy"), "did you mean: revseq run x.npy n.npy"), (("[[1]]", "[[1]]"), f"revseq run {quoted('[[1]]')} {quoted('[[1]]')}"),
         (("frobnicate",), "Hint: revseq --help"),
     ],
 )  # fmt: skip

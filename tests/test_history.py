@@ -12,6 +12,8 @@ import pytest
 import xarray
 from conftest import environment
 
+from revseq_cli.ground import system
+
 VALUES = np.arange(24, dtype="f4").reshape(2, 3, 4)
 RUN = ("run", "x.nc::v", "n.npy", "--axis", "y", "-o", "y.nc")
 NOON = {"SOURCE_DATE_EPOCH": "1795316400"}
@@ -92,7 +94,7 @@ def test_each_command_adds_one(revseq, tmp_path, make, history):
     revseq("batch", "jobs.csv", env=NOON).ok()
     revseq("convert", "a.nc::v", "b b.nc", env={"SOURCE_DATE_EPOCH": "0"}).ok()
     assert history("b b.nc") == (
-        "Thu Jan  1 00:00:00 1970: revseq convert a.nc::v 'b b.nc'\nSun Nov 22 03:00:00 2026: revseq batch jobs.csv"
+        f"Thu Jan  1 00:00:00 1970: revseq convert a.nc::v {system.quoted('b b.nc')}\nSun Nov 22 03:00:00 2026: revseq batch jobs.csv"
     )
 
 
@@ -176,11 +178,12 @@ def test_a_history_that_is_full_stays(revseq, tmp_path, make, history):
 
 def test_long_commands_and_odd_characters(revseq, tmp_path, make, history):
     make()
-    lengths = json.dumps(np.full((2, 1, 4), 2).tolist()) + " " * 2000
-    revseq("run", "x.nc::v", lengths, "--axis", "y", "-o", "y\n.nc", env=NOON).ok()
-    assert "\n" not in history("y\n.nc")
-    assert history("y\n.nc").endswith("...")
-    assert len(history("y\n.nc")) < 1100
+    lengths = json.dumps(np.full((2, 1, 4), 2).tolist(), indent=1) + " " * 2000
+    revseq("run", "x.nc::v", lengths, "--axis", "y", "-o", "y.nc", env=NOON).ok()
+    assert "\n" not in history("y.nc")
+    assert r"[\n" in history("y.nc")
+    assert history("y.nc").endswith("...")
+    assert len(history("y.nc")) < 1100
 
 
 def test_other_files_get_none(revseq, tmp_path):
