@@ -13,6 +13,8 @@ from conftest import COMMAND, SAMPLES
 from safetensors.numpy import save_file
 from terminals import on_terminal
 
+from revseq_cli.ground.system import quoted
+
 X = np.arange(24, dtype="f4").reshape(2, 3, 4)
 
 
@@ -69,11 +71,11 @@ def test_hdf5_is_a_tree(revseq, tmp_path):
         "  name          DataType  Sizes    attributes  storage\n"
         "  config        text      {}                0  layout contiguous\n"
         "  layers/                                   0\n"
-        "    'dense 0'/                              1\n"
+        f"    {quoted('dense 0')}/                              1\n"
         "      vars/                                 0\n"
         "        0       FLOAT32   {2,3,4}           1  chunks (1, 3, 4), filters gzip\n"
         "        1       FLOAT64   {4}               0  layout contiguous\n"
-        "    'dense 1'/                              1\n"
+        f"    {quoted('dense 1')}/                              1\n"
         "      vars/                                 0\n"
         "        0       FLOAT32   {2,3,4}           1  chunks (1, 3, 4), filters gzip\n"
         "        1       FLOAT64   {4}               0  layout contiguous\n"
@@ -113,7 +115,7 @@ def test_an_archive(revseq, tmp_path):
     stored = "method stored, version 1, order"
     assert lines(revseq("show", "x.npz")) == [
         "x.npz: npz, 4 tensors, 2 others", "name DataType Sizes storage",
-        f"'a b' FLOAT32 {{2,3,4}} {stored} C, byte order little-endian",
+        f"{quoted('a b')} FLOAT32 {{2,3,4}} {stored} C, byte order little-endian",
         f"c/d FLOAT32 {{4,3,2}} {stored} F, byte order little-endian",
         f"e::f INT64 {{3}} {stored} C, byte order little-endian",
         "text <U1, which is not a number's", "z UINT8 {3} method deflated, version 1, order C", "notes.txt no .npy file",
@@ -208,7 +210,7 @@ def test_damage_in_one_place_hides_nothing_else(revseq, tmp_path):
     data = bytearray((tmp_path / "x.npz").read_bytes())
     data[data.index(b"descr")] = 0
     (tmp_path / "x.npz").write_bytes(data)
-    assert "'a b' has a damaged header" in lines(revseq("show", "x.npz"))
+    assert f"{quoted('a b')} has a damaged header" in lines(revseq("show", "x.npz"))
 
 
 @pytest.mark.parametrize("name", ["x.h5", "x.npz", "x.zarr", "x.safetensors"])

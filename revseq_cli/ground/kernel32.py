@@ -26,6 +26,8 @@ _CREATE_NEW, _OPEN_EXISTING = 1, 3
 _NORMAL = 0x80  # FILE_ATTRIBUTE_NORMAL
 _DACL = 4  # DACL_SECURITY_INFORMATION
 _REPLACE, _WRITE_THROUGH = 1, 8  # flags of MoveFileExW
+_AT_ONCE, _EXCLUSIVE = 1, 2  # flags of LockFileEx
+_LOCK_VIOLATION = 33
 _WORD = 0xFFFFFFFF
 
 
@@ -53,6 +55,7 @@ for _function in (_library.ReadFile, _library.WriteFile):
 _library.SetFilePointerEx.argtypes = (wintypes.HANDLE, ctypes.c_int64, ctypes.c_void_p, wintypes.DWORD)
 _library.GetFileInformationByHandleEx.argtypes = (wintypes.HANDLE, ctypes.c_int, ctypes.c_void_p, wintypes.DWORD)
 _library.SetEndOfFile.argtypes = (wintypes.HANDLE,)
+_library.LockFileEx.argtypes = (wintypes.HANDLE, *[wintypes.DWORD] * 4, ctypes.c_void_p)
 _library.GetCurrentProcess.restype = wintypes.HANDLE
 _library.GetProcessAffinityMask.argtypes = (wintypes.HANDLE, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -127,6 +130,16 @@ def change_time(fd: int) -> int:
     if not _library.GetFileInformationByHandleEx(msvcrt.get_osfhandle(fd), 0, facts, ctypes.sizeof(facts)):
         raise _error()
     return facts[3]
+
+
+def lock(fd: int, offset: int) -> bool:
+    """Lock the byte at that offset, where the file may have ended, for this process; False while another has it."""
+    place = _Overlapped(low=offset & _WORD, high=offset >> 32)
+    if _library.LockFileEx(msvcrt.get_osfhandle(fd), _EXCLUSIVE | _AT_ONCE, 0, 1, 0, ctypes.byref(place)):
+        return True
+    if ctypes.get_last_error() == _LOCK_VIOLATION:
+        return False
+    raise _error()
 
 
 def move(old: str, new: str, *, replace: bool) -> None:

@@ -32,7 +32,7 @@ DIRECT = 0  # no way past the page cache
 one_writer = contextlib.nullcontext()  # writers need not wait for each other
 LISTS_STATUS = False  # a folder that is listed tells no numbers of its files, and perhaps old sizes and times
 MAKE_FOLDER = "mkdir"  # the command, for hints
-_LOCKED = 1 << 40  # the offset of the byte that is locked: behind all that a journal has; few file systems seek farther
+_LOCKED = 1 << 40  # the offset of the byte that is locked: behind all that a journal has
 _ACCESS_DENIED, _SHARING_VIOLATION, _LOCK_VIOLATION, _DELETE_PENDING = 5, 32, 33, 303  # numbers of errors
 
 
@@ -89,16 +89,9 @@ def flush(fd: int) -> None:
 
 def lock(fd: int) -> bool:
     """Lock an open file for this process; False while another has it locked."""
-    import msvcrt
+    from revseq_cli.ground import kernel32
 
-    os.lseek(fd, _LOCKED, os.SEEK_SET)
-    try:
-        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-    except OSError as e:
-        if e.errno not in (errno.EACCES, errno.EDEADLK):
-            raise
-        return False
-    return True
+    return kernel32.lock(fd, _LOCKED)
 
 
 def flush_folder(path: str) -> None:
