@@ -33,6 +33,18 @@ def _makes_links():
     return False
 
 
+def _frees_names():
+    """Whether the name of an open file is free once it is removed: under Wine 8, once it is closed."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "x")
+        path.touch()
+        fd = system.open_file(str(path), system.READ)
+        path.unlink()
+        free = not path.exists()
+        os.close(fd)
+    return free
+
+
 def _maps_memory():
     """Whether files in memory can be written through mappings that refuse where there is no room: Linux 5.14."""
     if not Path("/dev/shm").is_dir():
@@ -51,6 +63,7 @@ NEEDS = {
     "modes": (not WINDOWS, "no owner, group and mode of a file, and no umask"),
     "fifos": (hasattr(os, "mkfifo"), "no named pipes that are files"),
     "links": (_makes_links(), "no symbolic links"),
+    "free names": (_frees_names(), "no name that is free once its open file is removed: it is when the file is closed"),
     "mounts": (bool(shutil.which("mount")), "no file system that the test can make"),
     "memory files": (_maps_memory(), "no folder in memory whose files many processes write through mappings"),
     "devices": (not WINDOWS and Path("/dev/full").exists(), "no devices that are files, as /dev/full is"),

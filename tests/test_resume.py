@@ -274,6 +274,7 @@ def test_two_batches_at_once(batch, files, monkeypatch):
     assert skipped(batch("--resume")) == [True] * 4
 
 
+@pytest.mark.needs("free names")
 def test_a_batch_waits_for_nobody_whose_journal_is_gone(batch, files):
     """The one that had it removed it: the next one begins a new one."""
     held = journal.Journal.opened(str(files / JOURNAL))
