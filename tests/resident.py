@@ -94,6 +94,18 @@ def _end(status):
     raise Ended(status)
 
 
+def reset(end):
+    """Close our end of a line, whose other end was perhaps in a poll when its process was killed.
+
+    Wine 8 keeps that end, and polls it for ever once ours has ended in order: half of a core for each.
+    """
+    from revseq_cli.ground import processes
+
+    processes._our_ends.discard(end)
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("HH", 1, 0))
+    end.close()
+
+
 def load():
     """Import all that the command may import; the modules that a run may change."""
     import revseq_cli
@@ -102,6 +114,9 @@ def load():
     for module in pkgutil.walk_packages(revseq_cli.__path__, "revseq_cli."):
         if module.name.rpartition(".")[2] not in others:
             importlib.import_module(module.name)
+    from revseq_cli.ground import processes
+
+    processes._close = reset
     for name in ("rich.console", "rich.table", "zarr"):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
