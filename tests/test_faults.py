@@ -710,7 +710,8 @@ def test_h45_one_worker_of_several_under_hdf5(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f.create_dataset("x", data=values, chunks=(1, 128, 256), compression="gzip", compression_opts=1)
     np.save(tmp_path / "n.npy", np.full((100, 1, 256), 100, "u4"))
-    for delay in (0, 0.1, 0.3):
+    ended = []
+    for delay in (0, 0, 0.1, 0.3):
         command = [
             *COMMAND,
             "run",
@@ -732,9 +733,14 @@ def test_h45_one_worker_of_several_under_hdf5(tmp_path):
             os.kill(pid, signal.SIGKILL)
         _, err = process.communicate()
         gone(process)
-        assert process.returncode == 2
+        if process.returncode == 0:  # all was done by then
+            assert names(tmp_path) == {"x.h5", "n.npy", "y.h5"}
+            (tmp_path / "y.h5").unlink()
+            continue
+        ended.append(process.returncode)
         assert b"Error: a worker process died" in err
         assert names(tmp_path) == {"x.h5", "n.npy"}
+    assert set(ended) == {2}
 
 
 @pytest.mark.needs("ps")
