@@ -55,21 +55,27 @@ def names_in(reference: Reference) -> list[str]:
     return [name for name, count in counts.items() if name and count == 1]
 
 
-def dimensions(values: str, lengths: str = "", *, batch: bool = False) -> dict[int, int]:
-    """The dimensions of the tensor `values` and their sizes: those along which its lengths fit, if any do.
+def dimensions(values: str, lengths: str = "", *, batch: bool = False) -> dict[int | str, int]:
+    """The dimensions of the tensor `values`, by number and by name, and their sizes.
 
-    With `batch` they are the batch axes that fit. The lengths are those of the whole job, if they have no name.
+    They are those along which its lengths fit, if any do; with `batch` they are the batch axes that fit. The lengths
+    are those of the whole job, if they have no name.
     """
     reference = Reference.input(values)
     if not is_quick(reference):
         return {}
     whole = registry.model_of(reference) or jobs.example_of(reference)
     types = TextTypes(None, DataType.FLOAT32)
-    sizes = (whole.tensor(INPUT, types) if whole else registry.open_source(reference, types)).sizes
+    source = whole.tensor(INPUT, types) if whole else registry.open_source(reference, types)
     of_lengths = whole.tensor(LENGTHS, types) if whole else _opened(lengths)
-    found = fits(sizes, of_lengths.sizes) if of_lengths else []
+    found = fits(source.sizes, of_lengths.sizes) if of_lengths else []
     fitting = {fit.batch_axis if batch else fit.axis for fit in found}
-    return {dimension: size for dimension, size in enumerate(sizes) if not found or dimension in fitting}
+    names = source.dimensions or ("",) * len(source.sizes)
+    told: dict[int | str, int] = {}
+    for number, (size, name) in enumerate(zip(source.sizes, names, strict=True)):
+        if not found or number in fitting:
+            told |= {number: size, name: size} if name else {number: size}
+    return told
 
 
 def _opened(lengths: str) -> Source | None:
