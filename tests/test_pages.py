@@ -367,3 +367,33 @@ def test_hostile_lines_take_no_time(before, piece, behind):
         assert verify(f"{before}{piece * count}{behind}\n\n{FIRST}").findings[0].right
 
     assert is_linear(find, 40_000 if len(piece) < 9 else 1_200)
+
+
+_VALUES = "InputTensor: (Sizes:{2,2}, DataType:INT32)\n[[-1, 2],\n [3, 4]]\n"
+_REST = (
+    "SequenceTensor: (Sizes:{2,1}, DataType:UINT32)\n[[2],\n [0]]\n\nAxis: 1\n\n"
+    "OutputTensor: (Sizes:{2,2}, DataType:INT32)\n[[2, -1],\n [3, 4]]\n"
+)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        f"<h2>Example 1</h2><pre><code>{_VALUES}{_REST}</code></pre>",
+        f"<ul><li>As follows:<pre>{_VALUES}{_REST}</pre></li></ul>",
+        f"<details><summary>Show</summary><pre>{_VALUES}{_REST}</pre></details>",
+        (_VALUES + _REST).replace("\n", "<br>"),
+        f"<pre>{_VALUES}{_REST}</pre>".replace(", ", ",&#32;").replace("{", "&#123;").replace("[[", "&lbrack;["),
+        f"<pre>{_VALUES}{_REST}</pre>".replace("-1", "&#45;1").replace("[3", "[&#51;"),
+        f"<pre>{_VALUES}{_REST}</pre>".replace("-1", '<span class="o">-</span><span class="mi">1</span>'),
+    ],
+)  # fmt: skip
+def test_what_a_browser_shows_is_what_is_read(revseq, tmp_path, page):
+    (tmp_path / "x.html").write_text(page)
+    assert "1 example, 0 wrong" in revseq("verify", "x.html").ok().out
+    (tmp_path / "x.html").write_text(page.replace("4]", "5]", 1))
+    assert revseq("verify", "x.html").status == 1
+    before = (tmp_path / "x.html").read_text()
+    revseq("verify", "x.html", "--fix")
+    fixed = (tmp_path / "x.html").read_text()
+    assert fixed in (before, page.replace("4]", "5]"))  # right again, or left as it was

@@ -377,3 +377,33 @@ def test_hostile_pages_take_no_time(piece):
 
 def test_the_data_are_those_of_the_operator():
     assert [span(ROWS[level].dimension_counts) for level in NEWEST_FIRST] == ["1 to 8", "1 to 8", "4 to 5", "4"]
+
+
+TABLE = """### DML_FEATURE_LEVEL_2_1 and above
+| Tensor | Kind | Supported dimension counts | Supported data types |
+| ------ | ---- | -------------------------- | -------------------- |
+| InputTensor | Input | 4 | FLOAT32, FLOAT16 |
+| SequenceLengthsTensor | Input | 4 | UINT32 |
+| {} | Output | 4 | FLOAT32, FLOAT16 |
+"""
+
+
+@pytest.mark.parametrize(
+    ("row", "found", "wanted"),
+    [
+        (
+            "OutputTensor | Output | 4 | FLOAT32, FLOAT16 |\n| ScaleTensor",
+            "a row ScaleTensor for DML_FEATURE_LEVEL_2_1",
+            "InputTensor",
+        ),
+        ("OuputTensor", "the row is named OuputTensor", "OutputTensor"),
+    ],
+)
+def test_one_row_that_should_not_be_there_is_told(row, found, wanted):
+    remarks = [each for each in check(TABLE.format(row), has_examples=True).remarks if not each.is_note]
+    assert any(each.found == found and wanted in each.wanted for each in remarks), remarks
+
+
+def test_only_the_first_level_of_the_sentence_is_about_the_operator():
+    text = "## Availability\nThis operator was introduced in `DML_FEATURE_LEVEL_2_1`. 64-bit types came in `DML_FEATURE_LEVEL_5_0`.\n"
+    assert [each for each in check(text, has_examples=True).remarks if not each.is_note] == []

@@ -24,6 +24,7 @@ import numpy as np
 from revseq_cli.ground.errors import FormatError, UsageError
 from revseq_cli.ground.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
 from revseq_cli.texts import literals
+from revseq_cli.texts.markup import BREAK, without_markup
 from revseq_cli.texts.places import Lines, error_at
 
 if TYPE_CHECKING:
@@ -33,13 +34,8 @@ if TYPE_CHECKING:
 
     from revseq_cli.texts.places import PlacedError
 
-_COMMENT = re.compile(r"//[^\n]*")
-# Markup that pages have around examples. Each character of it is replaced by a blank, so that places stay as they are.
-_TAG = re.compile(r"<[/!a-zA-Z][^<>]{0,1000}>")
-_QUOTE = re.compile(r"^[ \t]*>[> \t]*", re.MULTILINE)
-_MARKUP = {"\r": "\n", "\xa0": " ", "\u3000": " ", "`": " ", "**": "  ", "&nbsp;": " " * 6}
 # Possessive: two runs of blanks side by side would take time that is quadratic in them.
-_NAME = r"^[ \t]*+(?:[-*+][ \t]++)?(?P<name>[A-Za-z_]\w*+(?:\[\d++\])?)[ \t]*+[:=][ \t]*+"
+_NAME = rf"(?:^|{BREAK})[ \t]*+(?:[-*+][ \t]++)?(?P<name>[A-Za-z_]\w*+(?:\[\d++\])?)[ \t]*+[:=][ \t]*+"
 # The start of a header; where the rest is no header, reading that tensor is an error.
 _HEADER_START = re.compile(_NAME + r"\(?\s*+Sizes\s*+[:=]", re.MULTILINE)
 _HEADER = re.compile(
@@ -47,14 +43,14 @@ _HEADER = re.compile(
     re.MULTILINE,
 )
 _HEADER_FORM = "Name: (Sizes:{1,3}, DataType:FLOAT32)"
-_ATTRIBUTE = re.compile(_NAME + r"(?P<value>\S[^\n]*)", re.MULTILINE)
+_ATTRIBUTE = re.compile(_NAME + rf"(?P<value>\S[^\n{BREAK}]*)", re.MULTILINE)
 # The start of a text that is one tensor; a text that begins with [Home](index.md) is a page.
 _BARE = re.compile(r"\s*\[[\s\[]*(?:[-+.\d\"]|(?:nan|inf|infinity)\b)", re.IGNORECASE)
 # A line with more than blanks, and one that may be a row of a tensor.
 _LINE = re.compile(r"[^\s][^\n]*")
 _ROW = re.compile(r"[\[\],\"]|[+-]?(?:[\d.]|nan|inf)", re.IGNORECASE)
 _STRAY = re.compile(r"[\s,]*\]")
-_CONTROL = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]")
+_CONTROL = re.compile(rf"[^\S \t\n{BREAK}]|[\x00-\x08\x0e-\x1d\x1f\x7f]")
 _QUOTED_SPECIAL = re.compile(r'"([+-]?(?:nan|inf|infinity)|nan\(0x[0-9a-f]+\))"', re.IGNORECASE)
 
 MOST_TENSORS = 10_000  # of a text; a page of examples has some dozens
@@ -66,7 +62,7 @@ for _kind, _characters in (
     (_CLOSE, b"]"),
     (_COMMA, b","),
     (_NUMBER, b"0123456789+-.()abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"),
-    (_BLANK, b" \t\r\n"),
+    (_BLANK, b" \t\r\n" + BREAK.encode()),
 ):
     for _character in _characters:
         _KINDS[_character] = _kind
@@ -168,7 +164,7 @@ def parse(text: str) -> Iterator[TensorText | Attribute]:
 
     FormatError for a text that has more than MOST_TENSORS, or anything behind the last bracket of its one tensor.
     """
-    text = _without_markup(text)
+    text = without_markup(text)
     headers = list(itertools.islice(_headers(text), MOST_TENSORS + 1))
     if _BARE.match(text) or (not headers and text.lstrip()[:1] == "["):
         yield _bare(text)
@@ -194,10 +190,6 @@ def parse(text: str) -> Iterator[TensorText | Attribute]:
     yield from _attributes(text, end, len(text), lines)
 
 
-def _blanks(match: re.Match[str]) -> str:
-    return re.sub(r"[^\n]", " ", match[0])
-
-
 def _headers(text: str) -> Iterator[re.Match[str]]:
     """The start of each header: the word Sizes is searched first, then its line, since most of a text is numbers."""
     line, behind, stop = -1, 0, 0
@@ -207,7 +199,8 @@ def _headers(text: str) -> Iterator[re.Match[str]]:
             end -= 1
         if end and text[end - 1] == "(":
             end -= 1
-        begins = text.rfind("\n", behind, end) + 1 or max(line, 0)  # from the last one on, so that time is linear
+        # From the last one on, so that time is linear. A mark is the first character of its line.
+        begins = max(text.rfind("\n", behind, end) + 1, text.rfind(BREAK, behind, end)) or max(line, 0)
         if begins > line and begins >= stop and (header := _HEADER_START.match(text, begins)):
             yield header
             stop = header.end()
@@ -225,18 +218,6 @@ class _Lines:
         self._line += self._text.count("\n", self._place, place)
         self._place = place
         return self._line
-
-
-def _without_markup(text: str) -> str:
-    """The text with blanks for markup and comments; a quick search tells that a long text has none."""
-    if "\r" in text:
-        text = text.replace("\r\n", " \n")
-    for markup, plain in _MARKUP.items():
-        if markup[0] in text:
-            text = text.replace(markup, plain)
-    if "<" in text or ">" in text:
-        text = _QUOTE.sub(_blanks, _TAG.sub(_blanks, text))
-    return _COMMENT.sub(_blanks, text) if "/" in text else text
 
 
 def _bare(text: str) -> TensorText:

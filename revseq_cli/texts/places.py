@@ -68,10 +68,11 @@ def error_at(text: str, offset: int, found: str, wanted: str = "") -> PlacedErro
 
 def shown_at(line: str, column: int) -> str:
     """The line around that column, which counts from 0, and a caret below it; long ends are left out."""
-    before = printable(line[max(0, column - _BEFORE) : column].replace("\t", " "))
+    line = line.replace("\t", " ").replace("\x1e", " ")
+    before = printable(line[max(0, column - _BEFORE) : column])
     while _width(before) > _BEFORE:
         before = before[1:]
-    rest = printable(line[column : column + _WIDTH].replace("\t", " "))
+    rest = printable(line[column : column + _WIDTH])
     behind = rest
     while _width(behind) > _WIDTH - _width(before):
         behind = behind[:-1]

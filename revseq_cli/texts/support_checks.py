@@ -76,14 +76,17 @@ def _is_surely_ours(table: Table) -> bool:
 
 
 def _is_ours(table: Table, *, page_is_ours: bool) -> bool:
-    """Whether a table is this operator's: others have tensors of other names."""
-    known = all(role_of(row.label.text)[0] for row in table.rows)
+    """Whether a table is this operator's: others have tensors of other names, and more than one of them."""
+    roles = [role_of(row.label.text)[0] for row in table.rows]
+    known = None not in roles or (roles.count(None) == 1 and {INPUT, LENGTHS} <= {*roles})
     return _is_surely_ours(table) or (known and page_is_ours and table.operator in ("", _OPERATOR))
 
 
 def _sentence(sentence: Sentence) -> Iterator[Remark]:
     first = SUPPORT[0].since
-    for word in sentence.levels:
+    # Where the sentence has it right, in one of two languages, later ones are about something else.
+    right = any(_level(word) is first for word in sentence.levels[:1])
+    for word in [] if right else sentence.levels[:1]:
         if _level(word) is not first:
             yield Remark(word.start, f"the operator is said to be there since {_shown(word)}", str(first))
 
@@ -129,7 +132,10 @@ def _rows(table: Table, wanted: Support, level: str) -> Iterator[Remark]:
     present: set[str] = set()
     for row in table.rows:
         role, is_exact = role_of(row.label.text)
+        if role is None and (near := difflib.get_close_matches(row.label.text, _ROLES, 1, 0.85)):
+            role, is_exact = near[0], False
         if role is None:
+            yield Remark(row.label.start, f"a row {row.label.text} for {level}", listed(_ROLES))
             continue
         if not is_exact:
             yield Remark(row.label.start, f"the row is named {row.label.text}", role)
