@@ -50,7 +50,7 @@ def test_amounts_have_one_unit(done, total, unit, text):
 
 
 def test_more_than_the_total_leaves_nothing():
-    assert progress.line("read", 12, 10, "bytes", 2.0).endswith("left 0:00")
+    assert progress.line("read", 120, 10, "bytes", 100.0).endswith("left 0:00")
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0:00"), (111, "1:51"), (3599.6, "1:00:00"), (7311, "2:01:51")])
