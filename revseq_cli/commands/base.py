@@ -20,7 +20,10 @@ _UNSET = "is a variable unset?"
 
 
 class SessionOption(click.Option):
-    """An option that an environment variable sets; an error names the variable only where the value came from it."""
+    """An option that an environment variable sets, which help names, and an error only where the value came from it."""
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **{"show_envvar": True} | attributes)
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
         """The option, with its environment variable if that was read."""

@@ -194,11 +194,10 @@ class Journal:
         journal = cls(path)
         while not journal._lock():
             pass
-        try:
+        with contextlib.ExitStack() as stack:
+            stack.callback(journal.close)  # where it cannot be read
             journal.read()
-        except BaseException:
-            journal.close()
-            raise
+            stack.pop_all()
         return journal
 
     def _lock(self) -> bool:

@@ -50,7 +50,7 @@ def _feature_level(name: str, levels: Parsed, more: str = "") -> Callable[..., A
     text = "The feature level, as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0; none lifts DirectML's limits"
     return click.option(
         "--feature-level", name, type=levels, default="5_0", show_default=True, envvar="REVSEQ_FEATURE_LEVEL",
-        cls=SessionOption, show_envvar=True, help=f"{text}{more}.",
+        cls=SessionOption, help=f"{text}{more}.",
     )  # fmt: skip
 
 
@@ -110,7 +110,6 @@ _RESOURCES = (
         show_default=True,
         envvar="REVSEQ_ENGINE",
         cls=SessionOption,
-        show_envvar=True,
         help="What does the work.",
     ),
     click.option(
@@ -120,7 +119,6 @@ _RESOURCES = (
         metavar="N",
         envvar="REVSEQ_JOBS",
         cls=SessionOption,
-        show_envvar=True,
         help="How many cores may be used.  [default: those this process may use]",
     ),
     click.option(
@@ -130,7 +128,6 @@ _RESOURCES = (
         show_default=True,
         envvar="REVSEQ_MEMORY",
         cls=SessionOption,
-        show_envvar=True,
         help="The limit for the data that all workers together hold; K, M, G are powers of 1024, KB, MB, GB of 1000.",
     ),
     click.option(
@@ -138,7 +135,6 @@ _RESOURCES = (
         metavar="ADDRESS",
         envvar="REVSEQ_SCHEDULER",
         cls=SessionOption,
-        show_envvar=True,
         help="The scheduler for --engine dask, as tcp://host:8786; --memory is then for each thread of its workers. "
         "Without it, dask starts --jobs processes here.",
     ),
@@ -158,7 +154,6 @@ _PROGRESS = (
         show_default=True,
         envvar="REVSEQ_PROGRESS",
         cls=SessionOption,
-        show_envvar=True,
         help="How to tell on standard error how far long work is. auto: by a bar on a terminal, and elsewhere by plain "
         "lines, one every 30 seconds.",
     ),
@@ -212,7 +207,6 @@ _OUTPUT = (
         show_default=True,
         envvar="REVSEQ_COLOR",
         cls=SessionOption,
-        show_envvar=True,
         callback=lambda ctx, _, value: ctx.meta.setdefault("revseq.color", value),
         help="When to use colour. auto: on a terminal, or as NO_COLOR or FORCE_COLOR says, but not for "
         "tensors in a pipe. never: no highlights of other kinds, either.",

@@ -83,12 +83,10 @@ def _is_ours(table: Table, *, page_is_ours: bool) -> bool:
 
 
 def _sentence(sentence: Sentence) -> Iterator[Remark]:
-    first = SUPPORT[0].since
-    # Where the sentence has it right, in one of two languages, later ones are about something else.
-    right = any(_level(word) is first for word in sentence.levels[:1])
-    for word in [] if right else sentence.levels[:1]:
-        if _level(word) is not first:
-            yield Remark(word.start, f"the operator is said to be there since {_shown(word)}", str(first))
+    """The remark on the sentence's first level; those behind it are about data types, or other operators."""
+    since, word = SUPPORT[0].since, sentence.levels[0]
+    if _level(word) is not since:
+        yield Remark(word.start, f"the operator is said to be there since {_shown(word)}", str(since))
 
 
 def _missing_tables(tables: Sequence[Table]) -> Iterator[Remark]:

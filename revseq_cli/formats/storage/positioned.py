@@ -82,7 +82,7 @@ def identity_of(status: os.stat_result) -> Identity:
     return Identity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def listed(entry: os.DirEntry[str]) -> Identity:
+def identity_of_entry(entry: os.DirEntry[str]) -> Identity:
     """The identity of a file in a folder that was listed; TensorIOError if a standard stream goes to it."""
     if not system.LISTS_STATUS:
         with opened(entry.path) as fd:

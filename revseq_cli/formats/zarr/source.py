@@ -215,7 +215,7 @@ def state(folder: str, where: str) -> _State:
                     pending.append(entry.path)
                     known = positioned.identity_of(status)
                 elif stat.S_ISREG(status.st_mode):
-                    known = positioned.listed(entry)
+                    known = positioned.identity_of_entry(entry)
                     stored += known.size
                 else:
                     raise FormatError(f"{entry.name} is not a regular file", _LINKS, where=where)
