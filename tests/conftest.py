@@ -22,7 +22,10 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("any machine")
 
 if WINDOWS:
+    import wine
     from resident import Server
+
+    wine.wake_event_loops()
 else:
     from forked import Server
 

@@ -21,6 +21,7 @@ import sys
 import tempfile
 
 import faults
+import wine
 
 COMMAND = [sys.executable, "-m", "revseq_cli"]
 _LENGTH = struct.Struct("<q")
@@ -94,29 +95,17 @@ def _end(status):
     raise Ended(status)
 
 
-def reset(end):
-    """Close our end of a line, whose other end was perhaps in a poll when its process was killed.
-
-    Wine 8 keeps that end, and polls it for ever once ours has ended in order: half of a core for each.
-    """
-    from revseq_cli.ground import processes
-
-    processes._our_ends.discard(end)
-    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("HH", 1, 0))
-    end.close()
-
-
 def load():
     """Import all that the command may import; the modules that a run may change."""
     import revseq_cli
 
-    others = ("posix",) if os.name == "nt" else ("windows", "kernel32")
     for module in pkgutil.walk_packages(revseq_cli.__path__, "revseq_cli."):
-        if module.name.rpartition(".")[2] not in others:
+        if not module.name.endswith(".posix"):
             importlib.import_module(module.name)
     from revseq_cli.ground import processes
 
-    processes._close = reset
+    processes._close = wine.reset
+    wine.wake_event_loops()
     for name in ("rich.console", "rich.table", "zarr"):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)

@@ -81,8 +81,8 @@ class TestFolders:
         done = revseq("verify", "docs", "docs/a.md")
         assert done.status == 1
         assert re.findall("^Error: (.*)$", done.err, re.MULTILINE) == [
-            f"docs/aa.md: is not text: byte {len(WRONG)} is not UTF-8",
-            "docs/z.ipynb: is no notebook: it has no list of cells",
+            f"{Path('docs/aa.md')}: is not text: byte {len(WRONG)} is not UTF-8",
+            f"{Path('docs/z.ipynb')}: is no notebook: it has no list of cells",
         ]
         assert "6 examples, 1 wrong" in done.out
 
@@ -173,7 +173,8 @@ class TestForms:
         assert done.out == revseq("verify", "docs", "--json").out
         found = json.loads(done.out)
         assert found["skipped"] == 3
-        assert [page["page"] for page in found["pages"]] == ["docs/a.md", "docs/b/wrong.HTML", "docs/c/x.ipynb"]
+        pages = ("docs/a.md", "docs/b/wrong.HTML", "docs/c/x.ipynb")
+        assert [page["page"] for page in found["pages"]] == [str(Path(page)) for page in pages]
         (finding,) = found["pages"][1]["findings"]
         assert finding == {
             "line": 22, "column": 14, "rule": "example", "level": "error", "message": TOLD.partition(" ")[2],

@@ -1,0 +1,31 @@
+"""What Wine 8 does otherwise than Windows, and how the tests step around it."""
+
+import asyncio
+import socket
+import struct
+
+_LONGEST_SLEEP = 0.2  # seconds
+
+
+def wake_event_loops():
+    """Let no event loop sleep for longer than that.
+
+    Wine loses what wakes a loop from another thread once in some thousands of times, and the reader of the zarr library
+    then waits for ever: of two that opened a store again and again, each hung within three minutes; so none did.
+    """
+    select = asyncio.IocpProactor.select
+    asyncio.IocpProactor.select = lambda self, timeout=None: select(
+        self, _LONGEST_SLEEP if timeout is None else min(timeout, _LONGEST_SLEEP)
+    )
+
+
+def reset(end):
+    """Close our end of a worker's line, whose other end was perhaps in a poll when its process was killed.
+
+    Wine keeps that end, and polls it for ever once ours has ended in order: half of a core for each.
+    """
+    from revseq_cli.ground import processes
+
+    processes._our_ends.discard(end)
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("HH", 1, 0))
+    end.close()
