@@ -3,7 +3,7 @@
 import io
 import os
 
-_close = os.close
+_open, _write, _close = os.open, os.write, os.close
 
 
 def failing(real, n, number, told):
@@ -12,7 +12,9 @@ def failing(real, n, number, told):
 
     def function(*args, **options):
         if next(calls) == n:
-            os.write(told, b"failed")
+            fd = _open(told, os.O_WRONLY)
+            _write(fd, b"failed")
+            _close(fd)
             if real is _close:  # after an error of it, too, a descriptor is closed
                 real(*args)
             raise OSError(number, os.strerror(number), *args[:1] if isinstance(args[0], str) else ())
@@ -45,7 +47,7 @@ def install(call, n, number, told):
     import revseq_cli.formats.npz
 
     revseq_cli.formats.npz.LARGEST_HELD = 0  # a small deflated member takes the way of a large one
-    told = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    _close(_open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
     if call != "write":
         setattr(os, call, failing(getattr(os, call), n, number, told))
         return

@@ -3,25 +3,33 @@
 `Server` starts that process, which listens on a socket. An order is what `marshal` makes of a dictionary: arguments,
 which of the three standard streams there are, and what else the process is to have. The descriptors of its folder and
 of those streams come with it. The answer is the exit status, or minus the signal.
+
+Orders that ask for nothing special are carried out one after another by a process that stays, see tests/rerun.py, as
+long as each leaves no thread and no process behind; then another one is forked.
 """
 
 import contextlib
-import importlib
+import fcntl
+import gc
 import marshal
 import os
-import pkgutil
 import resource
 import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-import faults
+import rerun
 
+from revseq_cli.ground import system
+
+_LENGTH = struct.Struct("<q")
+_HIGH = 64  # descriptors from here on are ours in a process that carries out orders
 # The command as a program: it hands over its arguments, environment, folder and streams, and ends as the fork does. It
 # imports as little as it can, since shells start it hundreds of times.
 _PROGRAM = """\
@@ -113,10 +121,13 @@ def received(connection):
     return marshal.loads(data), fds
 
 
+def is_plain(order):
+    """Whether it needs no process of its own."""
+    return order.keys() <= {"args", "env", "fault", "streams"} and order["streams"] == [0, 1, 2]
+
+
 def child(order, folder, *streams):
-    """Never returns."""
-    signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    """Carry the order out; never returns."""
     os.fchdir(folder)
     for fd, name in enumerate(("stdin", "stdout", "stderr")):
         if fd in order["streams"]:
@@ -125,68 +136,121 @@ def child(order, folder, *streams):
         else:
             os.close(fd)
             setattr(sys, name, None)
-    os.closerange(3, 64)
-    sys.argv = ["revseq", *order["args"]]
-    if "env" in order:
-        tempfile.tempdir = None  # what was found with another environment
-        os.environ.clear()
-        os.environ.update((os.fsdecode(name), os.fsdecode(value)) for name, value in order["env"].items())
+    os.closerange(3, _HIGH)
     if "umask" in order:
         os.umask(order["umask"])
     for kind, limits in order.get("limits", ()):
         resource.setrlimit(kind, limits)
-    if "fault" in order:
-        faults.install(**order["fault"])
-    exec(order.get("code", ""), {})
+    rerun.prepare(order)
     from revseq_cli.__main__ import main
 
     main()
 
 
-def answer(running):
-    """Tell those who wait for a command that has ended."""
-    while running and (found := os.waitpid(-1, os.WNOHANG))[0]:
-        with running.pop(found[0]) as connection, contextlib.suppress(OSError):  # nobody may be there any more
-            connection.sendall(str(os.waitstatus_to_exitcode(found[1])).encode())
+def staying(line, kept):
+    """Carry out the orders that come on the line, until one leaves something behind; never returns."""
+    line = socket.socket(fileno=fcntl.fcntl(line.detach(), fcntl.F_DUPFD_CLOEXEC, _HIGH))
+    os.closerange(3, _HIGH)
+    while True:
+        length, fds, _, _ = socket.recv_fds(line, _LENGTH.size, 4)
+        if not length:
+            os._exit(0)
+        order = marshal.loads(line.recv(_LENGTH.unpack(length)[0], socket.MSG_WAITALL))
+        folder, *streams = fds
+        status = rerun.carry_out(order, folder, streams, kept)
+        os.close(folder)
+        if not system.can_fork() or has_children():
+            os._exit(status)
+        line.sendall(bytes([status]))
 
 
-def load(package):
-    """Import all modules of a package, but for those of another system."""
-    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if module.name not in ("revseq_cli.ground.windows", "revseq_cli.ground.kernel32"):
-            importlib.import_module(module.name)
+def has_children():
+    """Whether there are processes that this one has started, ended or not."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+class Commands:
+    """The commands that are being carried out, and the processes that stay."""
+
+    def __init__(self):
+        self._kept = rerun.Kept(rerun.load_command("windows", "kernel32"))
+        gc.freeze()
+        self._running = {}  # for each process, the connection on which to answer
+        self.lines = {}  # the lines to processes that stay, and their numbers
+        self._idle = []  # lines on which an order can be sent
+
+    def begin(self, connection):
+        """Let a process carry out the order that comes."""
+        order, fds = received(connection)
+        if is_plain(order):
+            line = self._idle.pop() if self._idle else self._fork_one_that_stays()
+            data = marshal.dumps(order)
+            socket.send_fds(line, [_LENGTH.pack(len(data))], fds)
+            line.sendall(data)
+            self._running[self.lines[line]] = connection
+        else:
+            self._running[self._fork(child, order, *fds)] = connection
+        for fd in fds:
+            os.close(fd)
+
+    def _fork_one_that_stays(self):
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self.lines[ours] = self._fork(staying, theirs, self._kept)
+        return ours
+
+    def _fork(self, function, *args):
+        pid = os.fork()
+        if not pid:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            function(*args)
+        return pid
+
+    def hear(self, line):
+        """A process that stays has carried out its order, or has ended."""
+        if status := line.recv(1):
+            self._answer(self.lines[line], status[0])
+            self._idle.append(line)
+        else:
+            del self.lines[line]
+            line.close()
+
+    def bury(self):
+        """Answer for the processes that have ended."""
+        with contextlib.suppress(ChildProcessError):  # none is left
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                self._answer(found[0], os.waitstatus_to_exitcode(found[1]))
+
+    def _answer(self, pid, status):
+        if connection := self._running.pop(pid, None):
+            with connection, contextlib.suppress(OSError):  # nobody may be there any more
+                connection.sendall(str(status).encode())
 
 
 def serve(listener):
     """Until whoever started it is gone."""
-    import revseq_cli
-
-    load(revseq_cli)  # so that a run takes a moment, and no import is what fails
-    for name in ("rich.console", "rich.table", "zarr"):
-        with contextlib.suppress(ImportError):  # zarr is an extra
-            importlib.import_module(name)
+    commands = Commands()
     ended, woken = socket.socketpair()
     for each in (ended, woken):
         each.setblocking(False)
     signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    running = {}
     while True:
-        ready, _, _ = select.select([0, listener, ended], [], [])
+        ready, _, _ = select.select([0, listener, ended, *commands.lines], [], [])
         if 0 in ready:
             return
+        for line in commands.lines.keys() & set(ready):
+            commands.hear(line)
         if ended in ready:
             ended.recv(4096)
-            answer(running)
+            commands.bury()
         if listener in ready:
-            connection, _ = listener.accept()
-            order, fds = received(connection)
-            pid = os.fork()
-            if not pid:
-                child(order, *fds)
-            running[pid] = connection
-            for fd in fds:
-                os.close(fd)
+            commands.begin(listener.accept()[0])
 
 
 if __name__ == "__main__":

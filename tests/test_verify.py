@@ -93,6 +93,19 @@ class TestFolders:
         assert done.out.count("fixed, 1 element") == 1
         assert done.out.count("x.md") == 1
 
+    @pytest.mark.parametrize(
+        "second", ["./docs/x.md", "docs/../docs/x.md", pytest.param("link.md", marks=pytest.mark.needs("links"))]
+    )
+    def test_a_page_under_two_names_is_one(self, revseq, tmp_path, second):
+        (tmp_path / "docs").mkdir()
+        (tmp_path / "docs/x.md").write_text(WRONG)
+        if second == "link.md":
+            (tmp_path / second).symlink_to("docs/x.md")
+        done = revseq("verify", second, "docs", "docs/x.md::2", "--json")
+        pages = json.loads(done.out)["pages"]
+        assert [page["page"] for page in pages] == [second, "docs/x.md"]  # the latter for example 2
+        assert revseq("verify", "docs", second, "--fix").ok().out.count("fixed, 1 element") == 1
+
     def test_nothing_to_check(self, revseq, tmp_path):
         (tmp_path / "x.md").write_text("# Nothing\n")
         revseq("verify", ".").refused("no example of this operator in 1 pages", "--allow-empty")

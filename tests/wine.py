@@ -7,6 +7,14 @@ import struct
 _LONGEST_SLEEP = 0.2  # seconds
 
 
+def step_around():
+    """In a process that has imported the package."""
+    from revseq_cli.ground import processes
+
+    processes._close = _reset
+    wake_event_loops()
+
+
 def wake_event_loops():
     """Let no event loop sleep for longer than that.
 
@@ -19,7 +27,7 @@ def wake_event_loops():
     )
 
 
-def reset(end):
+def _reset(end):
     """Close our end of a worker's line, whose other end was perhaps in a poll when its process was killed.
 
     Wine keeps that end, and polls it for ever once ours has ended in order: half of a core for each.

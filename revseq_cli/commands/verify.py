@@ -100,23 +100,26 @@ def _checked(
     from revseq_cli.passes.pages import NoExampleError
 
     reports: dict[str, Report | RevseqError] = {}
-    empty: set[str] = set()
+    reported: set[tuple[str, str | None]] = set()
+    empty: set[tuple[str, str | None]] = set()
     for place in _places(pages):
-        if place.name in reports:
+        key = place.key
+        if key in reported:
             continue
         try:
             reports[place.name] = place.report(level, console, fixing)
         except NoExampleError as e:
-            if place.is_named and not allow_empty:
-                reports[place.name] = e
-            else:
-                empty.add(place.name)
+            if not place.is_named or allow_empty:
+                empty.add(key)
+                continue
+            reports[place.name] = e
         except RevseqError as e:
             reports[place.name] = e.about(place.name)
+        reported.add(key)
     if not reports and not allow_empty:
         found = f"no example of this operator in {len(empty)} pages"
         raise UsageError(found, "pages with examples, or tests of ONNX", "add --allow-empty", listed(pages))
-    return reports, len(empty - reports.keys())
+    return reports, len(empty - reported)
 
 
 def _status(results: Iterable[Report | RevseqError]) -> int:
@@ -138,6 +141,15 @@ class _Place(NamedTuple):
     def is_named(self) -> bool:
         """Whether the user has named it, and so means it to have examples."""
         return self.reference is not None
+
+    @property
+    def key(self) -> tuple[str, str | None]:
+        """What is equal for two names of one page, or of one example in it."""
+        if not self.reference:
+            return system.name_key(system.real_path(self.name)), None
+        if self.reference.is_piped:
+            return self.name, None
+        return system.name_key(system.real_path(self.reference.path)), self.reference.key
 
     def report(self, level: FeatureLevel, console: Console, fixing: _Fixing) -> Report:
         """Recompute its examples, and fix them if that is asked for; RevseqError if it cannot be read."""
