@@ -15,6 +15,8 @@ from folders import content
 from needs import NEEDS, WINDOWS, lacking
 from processes import COMMAND, start, until
 
+from revseq_cli.ground import system
+
 # How long an example takes says nothing: the machine may be busy.
 hypothesis.settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -48,6 +50,11 @@ def pytest_addoption(parser):
     )
 
 
+def pytest_xdist_auto_num_workers():
+    """Half more than there are cores, since many tests wait: for a disk, a signal, or another process."""
+    return system.cores() * 3 // 2
+
+
 def pytest_configure(config):
     config.addinivalue_line("markers", "needs(*names): skipped where the system lacks one of them, see tests/needs.py")
     if WINDOWS and not sys.flags.utf8_mode:
@@ -59,6 +66,11 @@ def pytest_configure(config):
 def pytest_runtest_setup(item):
     if name := lacking(item.iter_markers("needs")):
         pytest.skip(NEEDS[name][1])
+
+
+def pytest_collection_modifyitems(items):
+    if WINDOWS:
+        items.sort(key=wine.goes_last)
 
 
 def pytest_collection_finish():

@@ -59,18 +59,24 @@ def test_every_type_between_all_formats(tmp_path, data_type):
     values = oracle.random_values(np.random.default_rng(5), (3, 4, 5), data_type)
     asked = data_type if data_type.kind == "minifloat" else None  # most formats have no name for those
     start = opened(saved(tmp_path / "start.npy", values), asked)
-    for i, (first, second) in enumerate(itertools.product(SUFFIXES, SUFFIXES)):
-        source = start
-        for path in (tmp_path / f"{i}-first{first}", tmp_path / f"{i}-second{second}"):
-            lacking = {".safetensors": [DataType.COMPLEX128], ".json": NO_TEXT, ".txt": NO_TEXT}
-            if data_type in lacking.get(path.suffix, []):
-                with pytest.raises(FormatError, match="cannot be written as"):
-                    converted(source, path)
-                assert not path.exists()
-                break
-            converted(source, path)
-            source = opened(path, asked)
-            assert oracle.same_bits(source.read(), values)
+    lacking = {".safetensors": [DataType.COMPLEX128], ".json": NO_TEXT, ".txt": NO_TEXT}
+
+    def there(source, path):
+        """The tensor in the new file; None if the format has no such data type."""
+        if data_type in lacking.get(path.suffix, []):
+            with pytest.raises(FormatError, match="cannot be written as"):
+                converted(source, path)
+            assert not path.exists()
+            return None
+        converted(source, path)
+        found = opened(path, asked)
+        assert oracle.same_bits(found.read(), values)
+        return found
+
+    for first in SUFFIXES:
+        if source := there(start, tmp_path / f"first{first}"):
+            for second in SUFFIXES:
+                there(source, tmp_path / f"{first[1:]}-second{second}")
     assert not list(tmp_path.glob(".revseq-*"))
 
 

@@ -4,6 +4,7 @@ import contextlib
 import io
 import itertools
 import os
+import random
 import stat
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import NamedTuple
 
 import h5py
 import numpy as np
+import oracle
 import pytest
 
 if sys.platform != "win32":
@@ -510,6 +512,58 @@ def test_a_process_that_is_ended_by_force_leaves_the_old_file(held, tmp_path):
     process.wait(LONGEST)
     assert (tmp_path / "y.npy").read_bytes() == b"old"
     assert all(name.startswith(".revseq-") for name in left(tmp_path) if name != "y.npy")
+
+
+KILLED = {
+    "y.npy": ("run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy"),
+    "y.h5": ("run", "x.npy", "n.npy", "--axis", "1", "-o", "y.h5"),
+    "y.npz": ("run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npz"),
+    "batch": ("batch", "m.csv", "-q"),
+}
+
+
+def values_in(path):
+    """What another reader finds in a file, which it closes."""
+    if path.suffix == ".npy":
+        return np.load(path)
+    with h5py.File(path) if path.suffix == ".h5" else np.load(path) as file:
+        return file["tensor"][()]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("job", KILLED)
+def test_kill_loops(tmp_path, job):
+    """TerminateProcess at random moments, from the start to past the end: the old output or the new one is there."""
+    chance = random.Random(job)
+    values = np.random.default_rng(1).random((1 << 12, 1 << 10), np.float32)
+    lengths = np.random.default_rng(2).integers(0, 1 << 11, (1 << 12, 1), np.uint32)
+    np.save(tmp_path / "x.npy", values)
+    np.save(tmp_path / "n.npy", lengths)
+    (tmp_path / "m.csv").write_text("input,lengths,axis,output\nx.npy,n.npy,1,y.npy\n")
+    output = tmp_path / ("y.npy" if job == "batch" else job)
+    command = [sys.executable, "-m", "revseq_cli", *KILLED[job], "--overwrite", "--memory", "4M", "--jobs", "2"]
+    began = time.monotonic()
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=LONGEST)
+    seconds, whole = time.monotonic() - began, oracle.expected(values, lengths, 1)
+    stopped = 0
+    for _ in range(20):
+        output.write_bytes(b"old")
+        engine = chance.choice(["serial", "threads", "processes"])
+        process = subprocess.Popen([*command, "--engine", engine], cwd=tmp_path, stdout=-1, stderr=-1)
+        time.sleep(chance.uniform(0, seconds))
+        process.kill()
+        _, err = process.communicate(timeout=LONGEST)  # until the last worker has ended, too
+        assert err == b""
+        if output.read_bytes() == b"old":
+            stopped += 1
+        else:
+            assert oracle.same_bits(values_in(output), whole)
+        (tmp_path / "m.csv.revseq-journal").unlink(missing_ok=True)
+        for each in tmp_path.glob(".revseq-*"):
+            each.unlink()
+        assert left(tmp_path) == sorted(["m.csv", output.name])
+    assert stopped > 6
+    assert (np.load(tmp_path / "x.npy") == values).all()
 
 
 BATCH = """
