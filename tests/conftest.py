@@ -126,7 +126,7 @@ def forked():
 
 @pytest.fixture
 def revseq(tmp_path, forked, tmp_path_factory):
-    """Run the command in an empty folder: forked, or as it is installed where the environment changes how it starts.
+    """Run the command in an empty folder: by the server, or as it is installed where the environment changes its start.
 
     What else an order may say: `code` that runs first, and a `fault`, see tests/faults.py.
     """

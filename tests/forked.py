@@ -1,11 +1,11 @@
-"""Runs the command in processes that are forked from one which has imported it: that takes a twentieth of the time.
+"""Runs the command in processes that are forked from one which has imported it, or again in one that was.
 
 `Server` starts that process, which listens on a socket. An order is what `marshal` makes of a dictionary: arguments,
 which of the three standard streams there are, and what else the process is to have. The descriptors of its folder and
 of those streams come with it. The answer is the exit status, or minus the signal.
 
 Orders that ask for nothing special are carried out one after another by a process that stays, see tests/rerun.py, as
-long as each leaves no thread and no process behind; then another one is forked.
+long as each leaves no thread, process or open descriptor behind; then another one is forked.
 """
 
 import contextlib
@@ -59,7 +59,7 @@ posix._exit(status)
 
 
 class Server:
-    """The process. It starts with the first order, and anew after one that was given up, as by the test's timeout.
+    """The process. It starts anew after an order that was given up, as by the test's timeout.
 
     `command` begins with a program that shells and others can start.
     """
@@ -123,7 +123,7 @@ def received(connection):
 
 def is_plain(order):
     """Whether it needs no process of its own."""
-    return order.keys() <= {"args", "env", "fault", "streams"} and order["streams"] == [0, 1, 2]
+    return order.keys() <= {"args", "env", "fault", "streams"}
 
 
 def child(order, folder, *streams):
@@ -158,8 +158,7 @@ def staying(line, kept):
         order = marshal.loads(line.recv(_LENGTH.unpack(length)[0], socket.MSG_WAITALL))
         folder, *streams = fds
         status = rerun.carry_out(order, folder, streams, kept)
-        os.close(folder)
-        if not system.can_fork() or has_children():
+        if not system.can_fork() or has_children() or has_files():
             os._exit(status)
         line.sendall(bytes([status]))
 
@@ -171,6 +170,15 @@ def has_children():
     except ChildProcessError:
         return False
     return True
+
+
+def has_files():
+    """Whether a run has left a descriptor open."""
+    for fd in range(3, _HIGH):
+        with contextlib.suppress(OSError):
+            os.fstat(fd)
+            return True
+    return False
 
 
 class Commands:
@@ -218,6 +226,7 @@ class Commands:
             self._idle.append(line)
         else:
             del self.lines[line]
+            self._idle = [each for each in self._idle if each is not line]
             line.close()
 
     def bury(self):

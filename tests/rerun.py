@@ -1,8 +1,10 @@
 """Runs the command in this process as often as wanted: what a run changes is put back, so that each begins alike.
 
 That takes a tenth of the time of a process for each run. Put back are the names in the package's modules, what is in
-its lists, tables and caches, the functions of `os` and `io`, the environment, the folder, the standard streams, and the
-handlers of signals. Whoever uses it forks or starts another process after a run that leaves a thread or a process.
+its lists, tables, caches and thread-local objects, the functions of `os` and `io`, the environment, the folder, the
+standard streams, filters of warnings, and the handlers of signals. Not put back are attributes of classes, settings of
+the C library, and what other packages keep. Whoever uses this forks or starts another process after a run that leaves a
+thread, a process or an open descriptor.
 """
 
 import contextlib
@@ -14,6 +16,9 @@ import pkgutil
 import signal
 import sys
 import tempfile
+import threading
+import traceback
+import warnings
 
 import faults
 
@@ -51,6 +56,7 @@ class Kept:
         values = {id(value): value for _, names in self._names for name, value in names.items() if name[:2] != "__"}
         self._filled = [(each, each.copy()) for each in values.values() if type(each) in (list, dict, set)]
         self._caches = [each for each in values.values() if hasattr(each, "cache_clear")]
+        self._locals = [each for each in values.values() if isinstance(each, threading.local)]
 
     def put_back(self):
         for now, before in self._names:
@@ -61,12 +67,15 @@ class Kept:
             (now.extend if isinstance(now, list) else now.update)(before)
         for each in self._caches:
             each.cache_clear()
+        for each in self._locals:
+            vars(each).clear()
 
 
 def carry_out(order, folder, streams, kept):
     """Run the order in a folder, with descriptors of the three streams, which are closed; the exit status.
 
-    A run that ends by a signal ends the process. A process that is forked meanwhile ends as it does without us.
+    The folder is a path, or a descriptor, which is closed, too. A run that ends by a signal ends the process, and one
+    that raises an exception prints it first. A process that is forked meanwhile ends as it does without us.
     """
     handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
     env, before, standard = dict(os.environ), os.getcwd(), (sys.stdin, sys.stdout, sys.stderr)
@@ -79,14 +88,21 @@ def carry_out(order, folder, streams, kept):
 
     try:
         os.chdir(folder)
+        if isinstance(folder, int):
+            os.close(folder)
         _install(streams)
         prepare(order)
         os._exit = end
         from revseq_cli.__main__ import main
 
-        main()
+        with warnings.catch_warnings():
+            main()
     except _Ended as e:
         return e.args[0]
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        raise
     finally:
         kept.put_back()
         if hasattr(signal, "setitimer"):

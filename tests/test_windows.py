@@ -533,7 +533,7 @@ def values_in(path):
 @pytest.mark.long
 @pytest.mark.parametrize("job", KILLED)
 def test_kill_loops(tmp_path, job):
-    """TerminateProcess at random moments, from the start to past the end: the old output or the new one is there."""
+    """TerminateProcess at random moments, from the start to the end: the old output or the new one is there."""
     chance = random.Random(job)
     values = np.random.default_rng(1).random((1 << 12, 1 << 10), np.float32)
     lengths = np.random.default_rng(2).integers(0, 1 << 10, (1 << 12, 1), np.uint32)
@@ -545,6 +545,7 @@ def test_kill_loops(tmp_path, job):
     began = time.monotonic()
     subprocess.run(command, cwd=tmp_path, check=True, timeout=LONGEST)
     seconds, whole = time.monotonic() - began, oracle.expected(values, lengths, 1)
+    assert oracle.same_bits(values_in(output), whole)
     stopped = 0
     for _ in range(20):
         output.write_bytes(b"old")
@@ -624,7 +625,7 @@ class Entry(ctypes.Structure):
 
 
 def kill_children(pid):
-    """End the child processes of a process by TerminateProcess; how many there were."""
+    """End the child processes of a process, and theirs, by TerminateProcess; how many children there were."""
     kernel = ctypes.WinDLL("kernel32")
     kernel.CreateToolhelp32Snapshot.restype = wintypes.HANDLE
     snapshot, entry = wintypes.HANDLE(kernel.CreateToolhelp32Snapshot(2, 0)), Entry()
@@ -636,6 +637,7 @@ def kill_children(pid):
         more = kernel.Process32NextW(snapshot, ctypes.byref(entry))
     kernel.CloseHandle(snapshot)
     for each in found:
+        kill_children(each)
         with contextlib.suppress(OSError):  # it has ended meanwhile
             os.kill(each, 9)
     return len(found)

@@ -1,9 +1,11 @@
 """What Wine 8 does otherwise than Windows, and how the tests step around it."""
 
 import asyncio
+import ctypes
 import socket
 import struct
 
+_IS_WINE = hasattr(ctypes.WinDLL("ntdll"), "wine_get_version")
 _LONGEST_SLEEP = 0.2  # seconds
 
 
@@ -11,7 +13,8 @@ def step_around():
     """In a process that has imported the package."""
     from revseq_cli.ground import processes
 
-    processes._close = _reset
+    if _IS_WINE:
+        processes._close = _reset
     wake_event_loops()
 
 
@@ -21,6 +24,8 @@ def wake_event_loops():
     Wine loses what wakes a loop from another thread once in some thousands of times, and the reader of the zarr library
     then waits for ever: of two that opened a store again and again, each hung within three minutes; so none did.
     """
+    if not _IS_WINE:
+        return
     select = asyncio.IocpProactor.select
     asyncio.IocpProactor.select = lambda self, timeout=None: select(
         self, _LONGEST_SLEEP if timeout is None else min(timeout, _LONGEST_SLEEP)
@@ -28,7 +33,7 @@ def wake_event_loops():
 
 
 def goes_last(item):
-    """Whether a test ends processes that have connections, in whatever they are doing, as those of dask.
+    """Whether the test kills processes that have open connections, as those of dask do.
 
     Where one of them was in a poll, Wine's server polls its connection for ever, which takes half of all cores.
     """

@@ -13,7 +13,7 @@ from revseq_cli.ground import system
 from revseq_cli.ground.errors import FormatError, RevseqError, UsageError, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from revseq_cli.commands.console import Console
     from revseq_cli.formats.references import Reference
@@ -74,7 +74,7 @@ def command(
     if dry_run and not fix:
         raise UsageError("--dry-run shows what --fix would change", "--fix with it", "add --fix")
     reports, skipped = _checked(pages, level, console, _Fixing(fix, dry_run), allow_empty=allow_empty)
-    for error in reports.values():
+    for _, error in reports:
         if isinstance(error, RevseqError):
             click.echo(message(error, color=console.paints_errors), file=sys.stderr, color=console.paints_errors)
     told = reports_as.Pages(reports, skipped, level)
@@ -83,7 +83,7 @@ def command(
         click.echo(text)
     elif not write and not console.quiet:
         reports_as.print_text(told, color=console.colored)
-    return _status(reports.values())
+    return _status([report for _, report in reports])
 
 
 class _Fixing(NamedTuple):
@@ -95,34 +95,36 @@ class _Fixing(NamedTuple):
 
 def _checked(
     pages: Iterable[str], level: FeatureLevel, console: Console, fixing: _Fixing, *, allow_empty: bool
-) -> tuple[dict[str, Report | RevseqError], int]:
-    """The result or the error of each page by its name, and how many pages have no example."""
+) -> tuple[list[tuple[str, Report | RevseqError]], int]:
+    """The name, and the result or the error, of each page or example of one; how many pages have no example."""
     from revseq_cli.passes.pages import NoExampleError
 
-    reports: dict[str, Report | RevseqError] = {}
+    reports: list[tuple[str, Report | RevseqError]] = []
     reported: set[tuple[str, str | None]] = set()
     empty: set[tuple[str, str | None]] = set()
     for place in _places(pages):
-        key = place.key
-        if key in reported:
+        key = path, _ = place.key
+        if key in reported or (path, None) in reported:
             continue
+        result: Report | RevseqError
         try:
-            reports[place.name] = place.report(level, console, fixing)
+            result = place.report(level, console, fixing)
         except NoExampleError as e:
             if not place.is_named or allow_empty:
                 empty.add(key)
                 continue
-            reports[place.name] = e
+            result = e
         except RevseqError as e:
-            reports[place.name] = e.about(place.name)
+            result = e.about(place.name)
         reported.add(key)
+        reports.append((place.name, result))
     if not reports and not allow_empty:
         found = f"no example of this operator in {len(empty)} pages"
         raise UsageError(found, "pages with examples, or tests of ONNX", "add --allow-empty", listed(pages))
     return reports, len(empty - reported)
 
 
-def _status(results: Iterable[Report | RevseqError]) -> int:
+def _status(results: Sequence[Report | RevseqError]) -> int:
     """The exit status for the results of all pages."""
     failed = [isinstance(each, RevseqError) for each in results]
     if failed and all(failed):
@@ -148,7 +150,7 @@ class _Place(NamedTuple):
         if not self.reference:
             return system.name_key(system.real_path(self.name)), None
         if self.reference.is_piped:
-            return self.name, None
+            return self.name, self.reference.key
         return system.name_key(system.real_path(self.reference.path)), self.reference.key
 
     def report(self, level: FeatureLevel, console: Console, fixing: _Fixing) -> Report:

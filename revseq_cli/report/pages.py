@@ -16,7 +16,7 @@ from revseq_cli.report.results import difference_of
 from revseq_cli.report.words import message, spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rich.text import Text
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Pages(NamedTuple):
     """The result or the error of each page by its name, and how many pages have nothing to check."""
 
-    reports: Mapping[str, Report | RevseqError]
+    reports: Sequence[tuple[str, Report | RevseqError]]
     skipped: int
     level: FeatureLevel
 
@@ -93,8 +93,8 @@ def _text(pages: Pages) -> Iterator[Text]:
     """A line for each example, what is wrong with it as editors take it, and a summary; errors are left out."""
     from rich.text import Text
 
-    reports = {name: page for name, page in pages.reports.items() if not isinstance(page, RevseqError)}
-    for name, page in reports.items():
+    reports = [(name, page) for name, page in pages.reports if not isinstance(page, RevseqError)]
+    for name, page in reports:
         yield Text(printable(name), "bold")
         for finding in page.findings:
             clamped = f", lengths that are clamped: {finding.clamped}" if finding.clamped else ""
@@ -115,12 +115,12 @@ def _text(pages: Pages) -> Iterator[Text]:
             yield Text(printable(f"  not rewritten: {page.unfixed}"))
         yield from (Text(_diff_line(line)) for line in page.diff)
     if reports:
-        findings = [finding for page in reports.values() for finding in page.findings]
-        wrong, skipped = sum(not f.right for f in findings), sum(page.skipped for page in reports.values())
+        findings = [finding for _, page in reports for finding in page.findings]
+        wrong, skipped = sum(not f.right for f in findings), sum(page.skipped for _, page in reports)
         others = f", {skipped} of other operators skipped" if skipped else ""
         yield Text(f"{_counted(len(findings), 'example')}, {wrong} wrong{others}")
-        if tables := sum(page.support.tables for page in reports.values()):
-            remarks = [remark for page in reports.values() for _, remark in page.remarks]
+        if tables := sum(page.support.tables for _, page in reports):
+            remarks = [remark for _, page in reports for _, remark in page.remarks]
             notes = sum(remark.is_note for remark in remarks)
             noted = f", {_counted(notes, 'note')}" if notes else ""
             yield Text(f"{_counted(tables, 'table')} of feature levels, {len(remarks) - notes} wrong{noted}")
@@ -172,7 +172,7 @@ def _github(pages: Pages) -> str:
 
 
 def _all(pages: Pages) -> Iterator[Told]:
-    return (each for name, report in pages.reports.items() for each in told(name, report))
+    return (each for name, report in pages.reports for each in told(name, report))
 
 
 def _escaped(text: str, others: str = "") -> str:
@@ -184,7 +184,7 @@ def _escaped(text: str, others: str = "") -> str:
 def _sarif(pages: Pages) -> str:
     """SARIF 2.1.0."""
     rules = [{"id": rule, "shortDescription": {"text": text}} for rule, text in _RULES.items()]
-    failed = any(isinstance(report, RevseqError) for report in pages.reports.values())
+    failed = any(isinstance(report, RevseqError) for _, report in pages.reports)
     run = {
         "tool": {"driver": {"name": "revseq", "version": __version__, "rules": rules}},
         "columnKind": "unicodeCodePoints",
@@ -217,7 +217,7 @@ def _uri(path: str) -> str:
 def _json(pages: Pages) -> str:
     """The report as JSON."""
     return objects.as_json(
-        {"level": pages.level.short, "pages": [*starmap(_page, pages.reports.items())], "skipped": pages.skipped}
+        {"level": pages.level.short, "pages": [*starmap(_page, pages.reports)], "skipped": pages.skipped}
     )
 
 
