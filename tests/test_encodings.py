@@ -64,7 +64,8 @@ def test_models(revseq, files, encoded):
 )  # fmt: skip
 def test_what_is_in_no_encoding(refused, tmp_path, data, words):
     (tmp_path / "x.txt").write_bytes(data)
-    refused("x.txt", f"x.txt: is not text: {words}", "wanted: UTF-8, or UTF-16 with a mark")
+    done = refused("x.txt", f"x.txt: is not text: {words}", "wanted: UTF-8, or UTF-16 with a mark")
+    assert "Hint" not in done.err  # -f text would change nothing
 
 
 @pytest.mark.parametrize("page", ["cp437", "cp850", "cp1252", "utf-8"])

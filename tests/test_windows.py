@@ -167,6 +167,15 @@ def test_a_stream_is_no_way_around_a_file(revseq, job):
     assert np.load(job / "x.npy").size == 12
 
 
+@pytest.mark.parametrize(
+    ("key", "words"), [("AUX", "is a device: AUX"), ("a/COM1", "is a device: COM1"), ("a./b", "ends with a dot")]
+)
+def test_names_inside_a_zarr_store_are_names_of_folders(revseq, job, key, words):
+    before = left(job)
+    revseq("convert", "x.npy", f"z.zarr::{key}").refused(f"z.zarr::{key}: {words}")
+    assert left(job) == before
+
+
 @pytest.mark.parametrize("name", ["COM10.npy", "NULL.npy", "auxiliary.npy", "a.nul", ".npy", "a b.npy", "ä'(&).npy"])
 def test_names_that_are_none_of_them(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
@@ -285,7 +294,7 @@ def test_what_is_open_for_a_moment_is_waited_for(tmp_path, name):
 def test_an_input_that_nobody_may_open(revseq, job):
     close = opened(job / "x.npy")
     begin = time.monotonic()
-    revseq("show", "x.npy").refused("x.npy: cannot open: ")
+    revseq("show", "x.npy").refused("x.npy: cannot open: another program has it open", "Hint: close it there")
     assert time.monotonic() - begin < LONGEST / 2
     close()
     revseq("show", "x.npy").ok()

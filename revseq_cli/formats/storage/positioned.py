@@ -141,6 +141,9 @@ def _file_of(number: int) -> tuple[int, int] | None:
 
 def failed(path: str | Path, doing: str, error: OSError) -> TensorIOError:
     """The TensorIOError for an OSError of the system; `doing` is "read", "write" or another verb."""
+    if system.is_in_use(error):
+        found, hint = f"cannot {doing}: another program has it open", "close it there, and run the command again"
+        return TensorIOError(found, "a file that no program keeps from others", hint, str(path))
     reason = error.strerror or str(error)
     hint = {
         errno.ENOSPC: "free some space, or write to another disk",

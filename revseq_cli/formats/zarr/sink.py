@@ -18,7 +18,7 @@ from revseq_cli.formats.regions import chunk_boxes
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.newfile import copy_file
 from revseq_cli.formats.zarr import chunks, metadata, source, threadless
-from revseq_cli.ground import minifloats, stopping
+from revseq_cli.ground import minifloats, stopping, system
 from revseq_cli.ground.dtypes import is_nameless
 from revseq_cli.ground.errors import TensorIOError, UsageError
 
@@ -160,6 +160,8 @@ def _checked(key: str, where: str, old: str) -> str:
         is_reserved = part in reserved or (part.startswith("__") and part not in old.split("/"))
         if not part.strip(".") or is_reserved or {"\0", "\\"}.intersection(part):
             raise UsageError(f"{key[:80]!r} is no array's name", "a path such as group/name", where=where)
+        if fault := system.name_fault(part):  # each part is the name of a folder
+            raise UsageError(fault, "a path such as group/name", where=f"{where}::{key}")
     return "/".join(parts)
 
 
