@@ -22,6 +22,7 @@ import numpy as np
 from revseq_cli.ground import system
 
 WINDOWS = os.name == "nt"
+IS_WINE = WINDOWS and import_module("wine").IS_WINE
 _STRACE = ["strace", "-qq", "-o", "/dev/null", "true"]
 
 
@@ -103,6 +104,7 @@ NEEDS = {
         browser.AXE.is_file(),
         "no axe-core: npm install --no-save axe-core, or REVSEQ_AXE with the path of its axe.min.js",
     ),
+    "told deaths": (not IS_WINE, "no connection that ends when a process dies in a poll: Wine 8 keeps it open"),
     "ps": (not WINDOWS and bool(shutil.which("ps")), "no sessions of processes, as ps tells them"),
 }  # fmt: skip
 

@@ -5,7 +5,7 @@ import ctypes
 import socket
 import struct
 
-_IS_WINE = hasattr(ctypes.WinDLL("ntdll"), "wine_get_version")
+IS_WINE = hasattr(ctypes.WinDLL("ntdll"), "wine_get_version")
 _LONGEST_SLEEP = 0.2  # seconds
 
 
@@ -13,7 +13,7 @@ def step_around():
     """In a process that has imported the package."""
     from revseq_cli.ground import processes
 
-    if _IS_WINE:
+    if IS_WINE:
         processes._close = _reset
     wake_event_loops()
 
@@ -24,7 +24,7 @@ def wake_event_loops():
     Wine loses what wakes a loop from another thread once in some thousands of times, and the reader of the zarr library
     then waits for ever: of two that opened a store again and again, each hung within three minutes; so none did.
     """
-    if not _IS_WINE:
+    if not IS_WINE:
         return
     select = asyncio.IocpProactor.select
     asyncio.IocpProactor.select = lambda self, timeout=None: select(
