@@ -27,21 +27,16 @@ class _Ended(BaseException):
     """The command has ended with a status."""
 
 
-def load(package, *left_out):
-    """Import all modules of a package but those of these names."""
-    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if module.name.rpartition(".")[2] not in left_out:
-            importlib.import_module(module.name)
-
-
 def load_command(*left_out):
     """Import all that the command may import, so that a run takes a moment; the package's modules.
 
-    Those of another system are left out.
+    Those of another system are left out, by the last parts of their names.
     """
     import revseq_cli
 
-    load(revseq_cli, *left_out)
+    for module in pkgutil.walk_packages(revseq_cli.__path__, "revseq_cli."):
+        if module.name.rpartition(".")[2] not in left_out:
+            importlib.import_module(module.name)
     for name in ("rich.console", "rich.table", "zarr"):
         with contextlib.suppress(ImportError):  # zarr is an extra
             importlib.import_module(name)

@@ -35,7 +35,7 @@ def journal_path(jobs: Manifest, given: str | None, *, resume: bool) -> str:
 def _refuse_taken(path: str, jobs: Manifest, what: str) -> None:
     """UsageError if a file that the batch itself writes is one of the manifest or of its jobs."""
     key = system.name_key(path)
-    if jobs.text.identity and key == system.name_key(system.real_path(jobs.text.name)):
+    if jobs.text.identity and key == system.file_key(jobs.text.name):
         raise UsageError(f"{what} would be the manifest itself", "another name", where=path)
     for entry in jobs.entries:
         if key in map(system.name_key, (entry.output, *entry.inputs.values())):

@@ -48,7 +48,7 @@ class Drawings:
         self._files = {option: new_file(option, path, job.files, overwrite=overwrite) for option, path in paths.items()}
         named = {"-o": output, **paths} if output is not None else paths
         for (first, path), (second, other) in itertools.combinations(named.items(), 2):
-            if _key(path) == _key(other):
+            if system.file_key(path) == system.file_key(other):
                 raise UsageError(f"{first} and {second} are one file", "two names", where=other)
         self._job = job
         self._checks = [_checked(job, resources)] if "--html" in paths else []
@@ -84,7 +84,3 @@ def _checked(job: Job, resources: Resources) -> Check:
     levels = [job.parts.request.level] if job.parts else []
     descs = job.values.desc, job.lengths.desc, job.axis
     return check.result_of(job, {each: spec.constraints(*descs, each) for each in (*levels, *spec.DIRECTML)}, resources)
-
-
-def _key(path: str) -> str:
-    return system.name_key(system.real_path(path))

@@ -148,10 +148,9 @@ class _Place(NamedTuple):
     def key(self) -> tuple[str, str | None]:
         """What is equal for two names of one page, or of one example in it."""
         if not self.reference:
-            return system.name_key(system.real_path(self.name)), None
-        if self.reference.is_piped:
-            return self.name, self.reference.key
-        return system.name_key(system.real_path(self.reference.path)), self.reference.key
+            return system.file_key(self.name), None
+        path = self.name if self.reference.is_piped else system.file_key(self.reference.path)
+        return path, self.reference.key
 
     def report(self, level: FeatureLevel, console: Console, fixing: _Fixing) -> Report:
         """Recompute its examples, and fix them if that is asked for; RevseqError if it cannot be read."""
