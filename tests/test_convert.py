@@ -327,6 +327,24 @@ def test_bad_input(revseq, files, args, words):
     assert content(files) == before
 
 
+@pytest.mark.parametrize(
+    ("args", "free"),
+    [
+        (("x.npy", "out"), "x.npy"), (("x.npy", "out/"), "x.npy"), (("x.npy", "out", "-f", "npy"), "x.npy"),
+        (("x.npy", "."), "y.npy"), (("[1]", "out"), "y.npy"), (("x.npy", "out.h5"), "x.npy"),
+    ],
+)  # fmt: skip
+def test_a_folder_as_output(revseq, files, args, free):
+    """The hint is a name inside it that is free, and it works."""
+    for folder in ("out", "out.h5"):
+        (files / folder).mkdir()
+    free = os.path.join(args[1], free)
+    hint = f"Hint: try {system.quoted(free)}\n"
+    revseq("convert", *args).refused(f"{args[1]}: is a directory", "wanted: the name of a file", hint)
+    revseq("convert", args[0], free).ok()
+    assert hint not in revseq("convert", *args).refused("is a directory").err
+
+
 def test_overwrite(revseq, files):
     revseq("convert", "x.npy", "n.npy", "--overwrite").ok()
     assert (files / "n.npy").read_bytes() == (files / "x.npy").read_bytes()

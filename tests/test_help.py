@@ -101,6 +101,29 @@ def test_a_command_that_does_not_exist(revseq, files, args, meant):
         assert not typed or typed[1] in COMMANDS
 
 
+@pytest.mark.parametrize(
+    ("args", "meant"),
+    [
+        (("run", "x.npy", "n.npy", "y.npy", "--axis", 1), "run x.npy n.npy -o y.npy --axis 1"),
+        (("export", "x.npy", "n.npy", "y.json"), "export x.npy n.npy -o y.json"),
+        (("run", "[1,", "2]", "[1]", "--axis", 0), f"run {quoted('[1, 2]')} {quoted('[1]')} --axis 0"),
+        (("convert", "[[1],", "[2]]", "y.npy"), f"convert {quoted('[[1], [2]]')} y.npy"),
+    ],
+)
+def test_an_argument_too_many(revseq, args, meant):
+    revseq(*args).refused(f"Hint: did you mean: revseq {meant}\n")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [("y.npy", "z.npy"), ("y.npy", "-o", "z.npy"), ("x.npy",), ("--", "y.npy"), ("--", "[1,", "2]")],
+)
+def test_an_argument_too_many_that_may_be_anything(revseq, files, args):
+    """Several, one beside an output, a file that is there, and those behind --."""
+    done = revseq("run", "x.npy", "n.npy", *args).refused("Got unexpected extra argument")
+    assert "Hint: revseq run --help\n" in done.err
+
+
 def test_an_option_that_does_not_exist(revseq):
     revseq("run", "x.npy", "--axs", 1).refused("No such option '--axs'", "Did you mean '--axis'?")
 

@@ -115,6 +115,16 @@ def test_names_that_no_file_can_get(folder, name):
             NewFile(name, overwrite=True)
 
 
+@pytest.mark.parametrize(("name", "folder_to_make"), [("a/b/y.npy", "a/b"), ("file/y.npy", ""), ("file/a/y.npy", "")])
+def test_a_hint_makes_a_folder_only_where_one_can_be(folder, monkeypatch, name, folder_to_make):
+    Path("file").touch()
+    monkeypatch.setattr(NewFile, "_status", lambda _: None)  # as Windows says of a name behind a file
+    with pytest.raises(TensorIOError, match="cannot write: no such folder") as caught:
+        NewFile(name, overwrite=False)
+    expected = f"{system.MAKE_FOLDER} {system.quoted(str(folder / folder_to_make))}" if folder_to_make else ""
+    assert caught.value.hint == expected
+
+
 @pytest.mark.parametrize("old", [True, False])
 @pytest.mark.parametrize(("read_only", "words"), [(True, "Read-only file system"), (False, "Permission denied")])
 def test_a_folder_that_takes_no_files(folder, monkeypatch, old, read_only, words):

@@ -149,7 +149,7 @@ def opened(path, *, shared=0):
         ("Com¹ .x.npy", "COM¹"), ("conout$.npy", "CONOUT$"), ("x.npy:stream", "is a stream inside a file"),
         ("x.npy:stream:$DATA", "is a stream inside a file"), ("out.npy.", "ends with a dot"), ("out.npy ", "ends with a blank"),
         ("dots. /out.npy", "ends with a blank"), (r"\\.\C:\out.npy", "is a device"), ("a?b.npy", "Windows has in no name: '?'"),
-        ("a\tb.npy", "Windows has in no name: '\\t'"),
+        ("a\tb.npy", "Windows has in no name: '\\t'"), (f"sub/{'a' * 252}.npy", "a name of 256 characters"),
     ],
 )  # fmt: skip
 def test_names_that_windows_would_take_for_others(tmp_path, monkeypatch, name, words):
@@ -385,6 +385,8 @@ def test_hints_are_for_this_system(revseq, job):
     hint = revseq("convert", "x.npy", "no such\\y.npy").refused("no such folder").err.splitlines()[-1]
     subprocess.run(f"cmd /c {hint.removeprefix('Hint: ')}", check=True, timeout=LONGEST)
     revseq("convert", "x.npy", "no such\\y.npy").ok()
+    for path in ("Q:\\no\\y.npy", "x.npy\\no\\y.npy", "\\\\nobody\\share\\no\\y.npy"):  # no command makes these folders
+        assert "Hint" not in revseq("convert", "x.npy", path).refused("cannot write").err
 
 
 # Positioned reads and writes

@@ -100,11 +100,13 @@ class _Command(Helped):
             return super().parse_args(ctx, args[:-1] if args and self._awaits_value(args[-1], ctx) else args)
         args = self._with_names(args, ctx)
         try:
-            values, _, given = self.make_parser(ctx).parse_args(list(args))
+            values, extra, given = self.make_parser(ctx).parse_args(list(args))
         except click.BadOptionUsage as e:
             if e.option_name and "requires an argument" in e.message:
                 self._refuse_value(e.option_name, "nothing", ctx)
             raise
+        if extra and "--" not in args:
+            self._refuse_extra(args, extra, ctx, takes_output="output" not in values)
         single = [each for each in given if isinstance(each, click.Option) and _takes_one_value(each)]
         if twice := next((each for i, each in enumerate(single) if each in single[:i]), None):
             name = max(twice.opts, key=len)
@@ -116,6 +118,21 @@ class _Command(Helped):
             if isinstance(e.param, click.Option) and os.path.exists(str(values.get(e.param.name or ""))):  # noqa: PTH110
                 self._refuse_value(max(e.param.opts, key=len), str(values[e.param.name or ""]), ctx)
             raise
+
+    def _refuse_extra(self, args: list[str], extra: list[str], ctx: click.Context, *, takes_output: bool) -> None:
+        """UsageError for arguments too many: parts of a tensor with blanks, or an output without its -o."""
+        from revseq_cli.ground.errors import UsageError  # --help needs none
+
+        def meant(words: Sequence[str]) -> str:
+            return f"did you mean: {ctx.command_path} {' '.join(map(system.quoted, words))}"
+
+        if (whole := _rejoined(args)) != args:
+            raise UsageError("a tensor is split into several arguments", "one argument, in quotes", meant(whole))
+        has_output = takes_output and any("-o" in each.opts for each in self.params)
+        if len(extra) == 1 and has_output and not os.path.exists(extra[0]):  # noqa: PTH110 - it may be any text
+            i = len(args) - 1 - args[::-1].index(extra[0])
+            found, wanted = f"{extra[0][:40]} is an argument too many", "the name of an output after -o"
+            raise UsageError(found, wanted, meant([*args[:i], "-o", *args[i:]]))
 
     def _with_names(self, args: list[str], ctx: click.Context) -> list[str]:
         """The arguments, with names of files in the place of each pattern that is no option's value."""
@@ -148,6 +165,18 @@ class _Command(Helped):
         raise UsageError(
             f"{max(option.opts, key=len)} has no value: {follows} follows it", _wanted(option, ctx), _UNSET
         )
+
+
+def _rejoined(args: Sequence[str]) -> list[str]:
+    """The arguments, with the parts of each tensor that was not quoted as one, as its brackets tell."""
+    words: list[str] = []
+    for each in args:
+        last = words[-1] if words else ""
+        if last.startswith("[") and last.count("[") > last.count("]"):
+            words[-1] += f" {each}"
+        else:
+            words.append(each)
+    return words
 
 
 def _wanted(option: click.Parameter, ctx: click.Context) -> str:

@@ -15,7 +15,7 @@ import click
 
 from revseq_cli.commands import base, options, run
 from revseq_cli.ground import system
-from revseq_cli.ground.errors import FormatError, TensorIOError, UsageError, printable
+from revseq_cli.ground.errors import FormatError, TensorIOError, UsageError, Words, printable
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -43,6 +43,7 @@ _WHOLE = re.compile(r"(-?\d+)\.0+")  # an integer as pandas writes it in a colum
     MANIFEST is JSON lines or CSV, or - for standard input. Each line is a job with input, lengths, axis, output, and
     any option below by its long name. Options given here are the defaults for all jobs. Paths are relative to the
     current folder. The suffix .jsonl, .json or .csv says the format; with another suffix, JSON begins with a brace.
+    Cells of CSV are separated as those of its first line: by commas, or else by semicolons or tabs.
 
     With --each there is no MANIFEST: each file that matches is an input. In --lengths and -o, {stem} stands for the
     input's name without its suffix, {name} for its name, {suffix}, {parent} for its folder, {path} for all of it, and
@@ -176,7 +177,8 @@ def _manifest(given: tuple[str, ...], pattern: str | None, templates: dict[str, 
     try:
         text = references.Reference(given[0]).text
     except FormatError as e:
-        e.hint = ""  # it names options about the formats of tensors
+        if isinstance(e.hint, Words):
+            e.hint = ""  # it names an option about the formats of tensors
         raise
     return parse(text, _columns())
 

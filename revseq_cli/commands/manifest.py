@@ -26,6 +26,7 @@ _EXAMPLE = '{"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}
 _RECORDS = 'with pandas: to_json(..., orient="records", lines=True)'
 _TENSOR_TEXT = 'a tensor is text: "[[2], [4]]"'
 JSON_SUFFIXES = (".jsonl", ".json")
+_SEPARATORS = ",;\t"  # of cells: Excel writes semicolons where a comma stands in numbers
 _TENSORS = ("input", "lengths")
 _MOST_PROBLEMS = 20  # of a manifest that a message lists
 
@@ -180,17 +181,19 @@ def _text(name: str, value: object) -> str:
 def _csv_rows(text: Text, columns: Mapping[str, Column]) -> Iterator[tuple[int, _Row]]:
     """The rows of CSV; FormatError for a wrong header or quote, after which no row can be read."""
     csv.field_size_limit(LARGEST)  # a cell may be a whole tensor
-    rows = csv.reader(io.StringIO(text.text, newline=""), strict=True)
+    first = text.text.lstrip().partition("\n")[0]
+    separator = next((each for each in _SEPARATORS if each in first), ",")
+    rows = csv.reader(io.StringIO(text.text, newline=""), delimiter=separator, strict=True)
     header: list[str] = []
     line = 1
     try:
         for cells in rows:
             if header and cells:
-                yield line, _Row(_written(cells), functools.partial(_csv_row, header, cells))
+                yield line, _Row(_written(cells, separator), functools.partial(_csv_row, header, cells))
             elif cells:
                 header = [cell.strip() for cell in cells]
                 _check(header, columns)
-                yield line, _Row(_written(header), None)
+                yield line, _Row(_written(header, separator), None)
             line = rows.line_num + 1  # a cell may hold line breaks
     except (csv.Error, FormatError) as e:
         found, wanted, hint = f"is not CSV: {e}", "", ""
@@ -199,10 +202,10 @@ def _csv_rows(text: Text, columns: Mapping[str, Column]) -> Iterator[tuple[int, 
         raise FormatError(f"line {line}: {found}", wanted, hint, text.name) from None
 
 
-def _written(cells: list[str]) -> str:
+def _written(cells: list[str], separator: str) -> str:
     """Cells as a row of CSV."""
     stream = io.StringIO(newline="")
-    csv.writer(stream, lineterminator="\n").writerow(cells)
+    csv.writer(stream, delimiter=separator, lineterminator="\n").writerow(cells)
     return stream.getvalue()
 
 

@@ -63,10 +63,14 @@ class Reference:
     @classmethod
     def output(cls, text: str, format_name: str | None, inputs: Iterable[Reference]) -> Reference:
         """An output; `format_name` does not count if the suffix is known and the option may be about an input."""
-        reference = cls.file(text)
-        if format_name and by_suffix(reference.path) and any(is_about(format_name, each) for each in inputs):
-            return reference
-        return replace(reference, format=format_name)
+        reference, inputs = cls.file(text), [*inputs]
+        by_name = by_suffix(reference.path)
+        if not (format_name and by_name and any(is_about(format_name, each) for each in inputs)):
+            reference = replace(reference, format=format_name)
+        row = named(reference.format) or by_name
+        if os.path.isdir(reference.path) and not (row and row.is_folder):  # noqa: PTH112 - see Reference.file
+            raise _is_folder(reference.path, inputs)
+        return reference
 
     @classmethod
     def file(cls, text: str, format_name: str | None = None) -> Reference:
@@ -163,6 +167,15 @@ def format_to_write(reference: Reference) -> Format:
     known = listed((s for each in FORMATS for s in each.suffixes), 30)
     fact = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
     raise FormatError(fact, f"one of {known}", Words.of("add {}", format="|".join(NAMES)), reference.path)
+
+
+def _is_folder(path: str, inputs: Sequence[Reference]) -> TensorIOError:
+    """The error for an output that is a folder, with a name inside it that is free: that of the input, if it can be."""
+    names = [Path(each.path).name for each in inputs[:1] if each.inline is None and by_suffix(each.path)]
+    inside = (os.path.join(path, name) for name in (*names, "y.npy"))  # noqa: PTH118 - as the user wrote it
+    free = next((each for each in inside if not os.path.lexists(each)), "")
+    hint = f"try {system.quoted(free)}" if free else ""
+    return TensorIOError("is a directory", "the name of a file to write", hint, path)
 
 
 def is_about(format_name: str, reference: Reference) -> bool:

@@ -101,7 +101,8 @@ def _decoded(data: bytes, name: str) -> tuple[encodings.Encoding, str]:
         place = e.start + len(encoding.mark)
         seems = f"it looks like {seems}" if known else f"byte {place} is not {encoding.shown}"
         wanted = "UTF-8, or UTF-16 with a mark, or the charset that a page's head states"
-        raise FormatError(f"is not text: {seems}", wanted, hint if known else "", name) from None
+        hint = hint if known else "save it as UTF-8; in Excel, as CSV UTF-8"
+        raise FormatError(f"is not text: {seems}", wanted, hint, name) from None
 
 
 def choose_type(stated: DataType | None, types: TextTypes, name: str) -> DataType:

@@ -86,11 +86,10 @@ class NewFile:
     def _check_folder(self) -> None:
         folder = self._final.parent
         if not folder.is_dir():
-            raise TensorIOError(
-                f"cannot write: no such folder as {folder}",
-                hint=f"{system.MAKE_FOLDER} {system.quoted(str(folder))}",
-                where=self.name,
-            )
+            above = next(filter(os.path.lexists, folder.parents), None)  # none where a drive or a server is not there
+            can_be_made = above and above.is_dir() and not os.path.lexists(folder)
+            hint = f"{system.MAKE_FOLDER} {system.quoted(str(folder))}" if can_be_made else ""
+            raise TensorIOError(f"cannot write: no such folder as {folder}", hint=hint, where=self.name)
         if not os.access(folder, os.W_OK | os.X_OK):
             number = errno.EROFS if system.is_read_only(folder) else errno.EACCES
             raise positioned.failed(self.name, "write", OSError(number, os.strerror(number)))
