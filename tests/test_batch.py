@@ -275,7 +275,7 @@ def test_larger_jobs_have_the_engine_to_themselves(revseq, files):
         (lines({"axis": 1.5}, {"jobs": 0}), ["line 1: axis", "Error: ", "line 2: jobs"]),
         (lines(*[{"axis": 1.5}] * 30), ["line 20: ", "Error: and 10 more"]),
         ("input,output,exemple\nx.npy,y.npy,1\n", ["line 1: unknown column 'exemple'"]),
-        ("input;output\nx.npy;y.npy\n", ["line 1: unknown column 'input;output'"]),
+        ("input|output\nx.npy|y.npy\n", ["line 1: unknown column 'input|output'"]),
         ("input,output\nx.npy\n", ["line 2: has 1 cells", "wanted: 2"]),
         ("input,output\nx.npy,\n", ["line 2: no output"]),
         ("input,axis\nx.npy,1\n", ["line 1: no output"]),

@@ -25,7 +25,7 @@ import safetensors.numpy
 import zarr
 from conftest import COMMAND
 from folders import names
-from needs import resource, signals
+from needs import WINDOWS, resource, signals
 from processes import gone, handles_signals, limited, start, until, workers
 
 JOB = ("run", "x.npy", "n.npy", "--axis", "1")
@@ -94,8 +94,8 @@ def failed(done, *words):
 @pytest.mark.parametrize(
     ("output", "problem"),
     [("none/y.npy", "no such folder"), ("folder.npy", "is a directory"), ("y.bin", "unknown suffix"),
-     ("x.npy/y.npy", "cannot write"), ("y" * 300 + ".npy", "cannot write"), ("old.h5::new", "inside an existing file"),
-     ("y.npy::a", "holds one tensor")],
+     ("x.npy/y.npy", "cannot write"), ("old.h5::new", "inside an existing file"),
+     ("y.npy::a", "holds one tensor"), ("y" * 300 + ".npy", "a name of 304 characters" if WINDOWS else "cannot write")],
 )  # fmt: skip
 def test_h38_outputs_that_cannot_be(revseq, files, output, problem):
     (files / "folder.npy").mkdir()

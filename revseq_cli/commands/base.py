@@ -105,13 +105,13 @@ class _Command(Helped):
             if e.option_name and "requires an argument" in e.message:
                 self._refuse_value(e.option_name, "nothing", ctx)
             raise
-        if extra and "--" not in args:
-            self._refuse_extra(args, extra, ctx, takes_output="output" not in values)
         single = [each for each in given if isinstance(each, click.Option) and _takes_one_value(each)]
         if twice := next((each for i, each in enumerate(single) if each in single[:i]), None):
             name = max(twice.opts, key=len)
             raise click.BadOptionUsage(name, f"{name} is given twice, and it takes one value.", ctx)
         self._require_values(single, values, ctx)
+        if extra and "--" not in args:
+            self._refuse_extra(args, extra, ctx, takes_output="output" not in values)
         try:
             return super().parse_args(ctx, args)
         except click.BadParameter as e:

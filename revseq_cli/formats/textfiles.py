@@ -97,11 +97,13 @@ def _decoded(data: bytes, name: str) -> tuple[encodings.Encoding, str]:
         return encoding, encoding.decode(data)
     except UnicodeDecodeError as e:
         seems, hint = looks_like(data[:64], name)
-        known = seems != "something else" and "text" not in seems
-        place = e.start + len(encoding.mark)
-        seems = f"it looks like {seems}" if known else f"byte {place} is not {encoding.shown}"
+        if seems == "something else" or "text" in seems:
+            seems = f"byte {e.start + len(encoding.mark)} is not {encoding.shown}"
+            is_stated = encoding != encodings.Encoding()
+            hint = "" if is_stated else "save it as UTF-8; in Excel, as CSV UTF-8"
+        else:
+            seems = f"it looks like {seems}"
         wanted = "UTF-8, or UTF-16 with a mark, or the charset that a page's head states"
-        hint = hint if known else "save it as UTF-8; in Excel, as CSV UTF-8"
         raise FormatError(f"is not text: {seems}", wanted, hint, name) from None
 
 
