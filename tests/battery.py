@@ -74,7 +74,7 @@ SECTIONS = {
         *(f"2 run {path}" for path in sorted(f"samples/refused/{each.name}" for each in SAMPLES.glob("refused/*.txt"))
           if "level-" not in path and "type-differs" not in path),
         "2 run absent.npy n.npy --axis 1", "2 run c.npy n.npy --axis 7", "2 run c.npy n0.npy --axis 1", "2 convert c.npy c.npy",
-        "2 convert c.npy samples", "2 show c.npy::a", "2 show ü.npy", "2 run", "2 nothing",
+        "2 convert c.npy samples/", "2 show c.npy::a", "2 show ü.npy", "2 run", "2 nothing",
     ],
     "help": [
         "--help", "--version", "levels", "levels --json", *(f"{name} --help" for name in COMMANDS),
