@@ -1,5 +1,6 @@
 """What all tests share: the real command, and the option that rewrites the golden samples."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -74,9 +75,14 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Forget what packages of the tests put into the environment when they are imported, as netCDF4 does."""
+    """Forget what packages of the tests put into the environment when they are imported, as netCDF4 does.
+
+    The collector of garbage leaves alone what there is by now: some 6,000 tests, and packages.
+    """
     for name in [each for each in os.environ if each.startswith("HDF5_")]:
         del os.environ[name]
+    gc.collect()
+    gc.freeze()
 
 
 class Result:

@@ -37,7 +37,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.data())
 @pytest.mark.parametrize("name", sorted(parsers.READERS))
 def test_mutations(name, data):

@@ -351,8 +351,8 @@ def test_a_file_system_without_locks(folder, monkeypatch):
 def test_chunks_across_more_lines_than_fit(tmp_path, revseq, chunks, suffix):
     rng = np.random.default_rng(3)
     values, lengths = (
-        rng.integers(0, 1 << 30, (700, 3, 1024), np.int32),
-        rng.integers(0, 750, (1, 3, 1024), np.uint32),
+        rng.integers(0, 1 << 30, (350, 3, 1024), np.int32),
+        rng.integers(0, 375, (1, 3, 1024), np.uint32),
     )
     make(tmp_path, values, chunks=chunks, compression="gzip", compression_opts=1)
     np.save(tmp_path / "n.npy", lengths)

@@ -64,7 +64,7 @@ def read_with_care(tokens, data_type):
         return None
 
 
-@settings(max_examples=1000)
+@settings(max_examples=500)
 @given(st.sampled_from(DataType), _TOKENS)
 @example(DataType.INT8, ["1-2"])
 @example(DataType.INT8, ["1", "true"])
@@ -229,7 +229,7 @@ def read(form, name, tokens):
         return None
 
 
-@settings(max_examples=3000)
+@settings(max_examples=800)
 @given(st.sampled_from(DataType), st.sampled_from(list(_TEXTS)), st.lists(_WRITTEN, min_size=1, max_size=3))
 @example(DataType.BOOL, "bare JSON", ["2"])
 @example(DataType.BOOL, "JSON with Sizes", ["0", "255"])

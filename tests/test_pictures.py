@@ -17,7 +17,7 @@ import pytest
 from conftest import SAMPLES
 from contrast import contrast
 from folders import content
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from revseq_cli.formats.contract import Storage
@@ -75,6 +75,7 @@ def test_every_element_comes_from_where_the_figure_says(job):
 _MOST = st.sampled_from([inf, 16, 6, 2, 1])
 
 
+@settings(max_examples=25)
 @given(jobs(largest=40), st.builds(Limits, st.sampled_from([200, 1000]), _MOST, _MOST, _MOST))
 def test_a_figure_of_any_tensor_is_small(job, limits):
     values, lengths, axis = job

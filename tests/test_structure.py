@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import functools
 import importlib
 import json
 import os
@@ -29,9 +30,15 @@ OTHERS = {"numpy", "h5py", "rich", "click"}
 MOST_LINES, MOST_ENTRIES = 400, 9
 
 
+@functools.cache
+def parsed(path):
+    """The syntax tree of a file, which several tests look at."""
+    return ast.parse(path.read_text())
+
+
 def imports(path, *, typing=False):
     """The modules of ours and the packages that a file imports; with `typing` also those for type checking alone."""
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     skipped = () if typing else type_checking(tree)
     for node in ast.walk(tree):
         if node in skipped:
@@ -119,7 +126,7 @@ def test_nobody_asks_for_the_name_of_a_format_or_an_engine():
     """What differs between them is a field of their rows."""
     names = {*formats_table.NAMES, *engines_table.ENGINES} - {"text"}  # which is a word of its own
     for name, path in MODULES.items():
-        asked = [each for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Compare)
+        asked = [each for node in ast.walk(parsed(path)) if isinstance(node, ast.Compare)
                  for each in ast.walk(node) if isinstance(each, ast.Constant)]  # fmt: skip
         assert not {each.value for each in asked if isinstance(each.value, str)} & names, name
 
@@ -164,7 +171,7 @@ def test_only_one_module_imports_h5py():
 
 def test_every_file_says_what_lives_there():
     for path in [*PACKAGE.rglob("*.py"), *(ROOT / "tests").rglob("*.py")]:
-        assert ast.get_docstring(ast.parse(path.read_text())), path
+        assert ast.get_docstring(parsed(path)), path
 
 
 def test_no_test_imports_another():
@@ -172,7 +179,7 @@ def test_no_test_imports_another():
     for path in (ROOT / "tests").glob("*.py"):
         found = {
             name.split(".")[0]
-            for node in ast.walk(ast.parse(path.read_text()))
+            for node in ast.walk(parsed(path))
             if isinstance(node, (ast.Import, ast.ImportFrom))
             for name in (
                 [node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names]

@@ -373,7 +373,7 @@ def test_hostile_pages_take_no_time(piece):
     def find(count):
         check("### DML_FEATURE_LEVEL_3_0\n" + piece * count, has_examples=True)
 
-    assert is_linear(find, 1_000 if WINDOWS else 4_000)
+    assert is_linear(find, 1_000 if WINDOWS else 2_000)
 
 
 def test_the_data_are_those_of_the_operator():

@@ -368,6 +368,8 @@ def test_h41_the_nth_call_that_fails(revseq, small, tmp_path_factory, call, numb
                 assert oracle.same_bits(np.load(small / "y.npy"), right)
         for name in left:
             (small / name).unlink()
+        if not told.read_bytes():  # there are no more such calls
+            break
     assert not told.read_bytes()
     assert done.status == 0
 

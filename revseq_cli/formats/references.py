@@ -68,7 +68,7 @@ class Reference:
         if not (format_name and by_name and any(is_about(format_name, each) for each in inputs)):
             reference = replace(reference, format=format_name)
         row = named(reference.format) or by_name
-        if os.path.isdir(reference.path) and not (row and row.is_folder):  # noqa: PTH112 - see Reference.file
+        if not reference.is_piped and os.path.isdir(reference.path) and not (row and row.is_folder):  # noqa: PTH112 - see Reference.file
             raise _is_folder(reference.path, inputs)
         return reference
 
