@@ -345,6 +345,12 @@ def test_a_folder_as_output(revseq, files, args, free):
     assert hint not in revseq("convert", *args).refused("is a directory").err
 
 
+def test_a_folder_that_is_called_like_standard_output(revseq, files):
+    (files / "-").mkdir()
+    assert revseq("convert", "x.npy", "-").ok().out
+    assert revseq("run", "x.npy", "n.npy", "--axis", 1).ok().out
+
+
 def test_overwrite(revseq, files):
     revseq("convert", "x.npy", "n.npy", "--overwrite").ok()
     assert (files / "n.npy").read_bytes() == (files / "x.npy").read_bytes()
