@@ -77,7 +77,7 @@ def pytest_collection_modifyitems(items):
 def pytest_collection_finish():
     """Forget what packages of the tests put into the environment when they are imported, as netCDF4 does.
 
-    The collector of garbage leaves alone what there is by now: some 6,000 tests, and packages.
+    Then freeze what is loaded, some 6,000 tests and packages, so that garbage collection need not walk it.
     """
     for name in [each for each in os.environ if each.startswith("HDF5_")]:
         del os.environ[name]

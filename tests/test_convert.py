@@ -332,6 +332,7 @@ def test_bad_input(revseq, files, args, words):
     [
         (("x.npy", "out"), "x.npy"), (("x.npy", "out/"), "x.npy"), (("x.npy", "out", "-f", "npy"), "x.npy"),
         (("x.npy", "."), "y.npy"), (("[1]", "out"), "y.npy"), (("x.npy", "out.h5"), "x.npy"),
+        (("x.npy", "out", "-f", "json"), "y.json"), (("x.npy", "out", "-f", "h5"), "y.h5"),
     ],
 )  # fmt: skip
 def test_a_folder_as_output(revseq, files, args, free):
@@ -343,6 +344,11 @@ def test_a_folder_as_output(revseq, files, args, free):
     revseq("convert", *args).refused(f"{args[1]}: is a directory", "wanted: the name of a file", hint)
     revseq("convert", args[0], free).ok()
     assert hint not in revseq("convert", *args).refused("is a directory").err
+
+
+def test_no_name_inside_a_store_is_a_hint(revseq, files):
+    revseq("convert", "x.npy", "s.zarr").ok()
+    assert "Hint" not in revseq("convert", "x.npy", "s.zarr", "-f", "npy").refused("s.zarr: is a directory").err
 
 
 def test_a_folder_that_is_called_like_standard_output(revseq, files):

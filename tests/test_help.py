@@ -107,21 +107,36 @@ def test_a_command_that_does_not_exist(revseq, files, args, meant):
         (("run", "x.npy", "n.npy", "y.npy", "--axis", 1), "run x.npy n.npy -o y.npy --axis 1"),
         (("export", "x.npy", "n.npy", "y.json"), "export x.npy n.npy -o y.json"),
         (("run", "[1,", "2]", "[1]", "--axis", 0), f"run {quoted('[1, 2]')} {quoted('[1]')} --axis 0"),
+        (("run", "x.npy", "n.npy", "-", "--axis", 1), "run x.npy n.npy -o - --axis 1"),
+        (("run", "x.npy", "n.npy", "[a.npy", "--axis", 1), f"run x.npy n.npy -o {quoted('[a.npy')} --axis 1"),
         (("convert", "[[1],", "[2]]", "y.npy"), f"convert {quoted('[[1], [2]]')} y.npy"),
+        (("convert", "[1,", "2]"), f"convert {quoted('[1, 2]')}"), (("show", "[1,", "2]"), f"show {quoted('[1, 2]')}"),
+        (("run", "[[1,", "-3]]", "[[2]]", "--axis", 1), f"run {quoted('[[1, -3]]')} {quoted('[[2]]')} --axis 1"),
+        (("diff", "[1,", "2]", "[1,", "2]"), f"diff {quoted('[1, 2]')} {quoted('[1, 2]')}"),
     ],
-)
+)  # fmt: skip
 def test_an_argument_too_many(revseq, args, meant):
     revseq(*args).refused(f"Hint: did you mean: revseq {meant}\n")
 
 
 @pytest.mark.parametrize(
     "args",
-    [("y.npy", "z.npy"), ("y.npy", "-o", "z.npy"), ("x.npy",), ("--", "y.npy"), ("--", "[1,", "2]")],
-)
+    [
+        ("y.npy", "z.npy"), ("y.npy", "-o", "z.npy"), ("x.npy",), ("--", "y.npy"),
+        ("1",), ("axis=1",), ("model",), ("y.npy", "--picture", "y.npy"), ("a\nb.npy",), ("\x1b.npy",),
+    ],
+)  # fmt: skip
 def test_an_argument_too_many_that_may_be_anything(revseq, files, args):
-    """Several, one beside an output, a file that is there, and those behind --."""
+    """Several, one beside an output, a file that is there, one behind --, no name of an output, none to be shown."""
     done = revseq("run", "x.npy", "n.npy", *args).refused("Got unexpected extra argument")
     assert "Hint: revseq run --help\n" in done.err
+
+
+def test_help_is_shown_whatever_else_is_wrong(revseq):
+    for args in (("x.npy", "n.npy", "y.npy"), ("a", "b", "c", "d"), ("[1,", "2]", "[1]")):
+        assert revseq("run", *args, "--help").ok().out == revseq("run", "--help").out
+    revseq("run", "x.npy", "n.npy", "").refused("an argument is empty", "Hint: is a variable unset?")
+    revseq("run", "[1, 2", "[1]", "y.npy").refused("y.npy is an argument too many")
 
 
 def test_an_option_that_does_not_exist(revseq):

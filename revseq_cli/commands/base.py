@@ -98,7 +98,21 @@ class _Command(Helped):
                 args = each.separated(args)
         if ctx.resilient_parsing:  # for a completion, which is perhaps that of the last option's value
             return super().parse_args(ctx, args[:-1] if args and self._awaits_value(args[-1], ctx) else args)
+        _refuse_split(args, ctx)
         args = self._with_names(args, ctx)
+        values, extra = self._looked_at(args, ctx)
+        try:
+            return super().parse_args(ctx, [*args])  # which empties the list
+        except click.UsageError as e:
+            param = e.param if isinstance(e, click.BadParameter) else None
+            if isinstance(param, click.Option) and os.path.exists(str(values.get(param.name or ""))):  # noqa: PTH110
+                self._refuse_value(max(param.opts, key=len), str(values[param.name or ""]), ctx)
+            if extra and type(e) in (click.UsageError, click.MissingParameter):
+                self._refuse_extra(args, extra, ctx)
+            raise
+
+    def _looked_at(self, args: list[str], ctx: click.Context) -> tuple[dict[str, Any], list[str]]:
+        """The values by their names, and the arguments too many; an error for an option without one value."""
         try:
             values, extra, given = self.make_parser(ctx).parse_args(list(args))
         except click.BadOptionUsage as e:
@@ -110,29 +124,22 @@ class _Command(Helped):
             name = max(twice.opts, key=len)
             raise click.BadOptionUsage(name, f"{name} is given twice, and it takes one value.", ctx)
         self._require_values(single, values, ctx)
-        if extra and "--" not in args:
-            self._refuse_extra(args, extra, ctx, takes_output="output" not in values)
-        try:
-            return super().parse_args(ctx, args)
-        except click.BadParameter as e:
-            if isinstance(e.param, click.Option) and os.path.exists(str(values.get(e.param.name or ""))):  # noqa: PTH110
-                self._refuse_value(max(e.param.opts, key=len), str(values[e.param.name or ""]), ctx)
-            raise
+        return values, extra
 
-    def _refuse_extra(self, args: list[str], extra: list[str], ctx: click.Context, *, takes_output: bool) -> None:
-        """UsageError for arguments too many: parts of a tensor with blanks, or an output without its -o."""
+    def _refuse_extra(self, args: list[str], extra: list[str], ctx: click.Context) -> None:
+        """UsageError with a hint, if the arguments too many are empty, or an output without its -o; else nothing."""
+        from revseq_cli.formats.table import by_suffix
         from revseq_cli.ground.errors import UsageError  # --help needs none
 
-        def meant(words: Sequence[str]) -> str:
-            return f"did you mean: {ctx.command_path} {' '.join(map(system.quoted, words))}"
-
-        if (whole := _rejoined(args)) != args:
-            raise UsageError("a tensor is split into several arguments", "one argument, in quotes", meant(whole))
-        has_output = takes_output and any("-o" in each.opts for each in self.params)
-        if len(extra) == 1 and has_output and not os.path.exists(extra[0]):  # noqa: PTH110 - it may be any text
-            i = len(args) - 1 - args[::-1].index(extra[0])
-            found, wanted = f"{extra[0][:40]} is an argument too many", "the name of an output after -o"
-            raise UsageError(found, wanted, meant([*args[:i], "-o", *args[i:]]))
+        if "" in extra:
+            raise UsageError("an argument is empty", "a name, or no argument", _UNSET)
+        word = extra[0]
+        may_be_output = any("-o" in each.opts for each in self.params) and not {"-o", "--output", "--"} & {*args}
+        is_plain = word.isprintable() and args.count(word) == 1 and not os.path.exists(word)  # noqa: PTH110 - any text
+        if len(extra) == 1 and may_be_output and is_plain and (word == "-" or by_suffix(word)):
+            i = args.index(word)
+            typed = _typed(ctx, [*args[:i], "-o", *args[i:]])
+            raise UsageError(f"{word[:40]} is an argument too many", "the name of an output after -o", typed)
 
     def _with_names(self, args: list[str], ctx: click.Context) -> list[str]:
         """The arguments, with names of files in the place of each pattern that is no option's value."""
@@ -167,16 +174,31 @@ class _Command(Helped):
         )
 
 
+def _refuse_split(args: Sequence[str], ctx: click.Context) -> None:
+    """UsageError for a tensor that the shell has split into several arguments; not where help is asked for."""
+    if not {"-h", "--help"} & {*args} and (whole := _rejoined(args)) != [*args]:
+        from revseq_cli.ground.errors import UsageError  # --help needs none
+
+        raise UsageError("a tensor is split into several arguments", "one argument, in quotes", _typed(ctx, whole))
+
+
 def _rejoined(args: Sequence[str]) -> list[str]:
-    """The arguments, with the parts of each tensor that was not quoted as one, as its brackets tell."""
+    """The arguments, with the words of each unquoted tensor joined: from its first [ to its last ]."""
     words: list[str] = []
     for each in args:
-        last = words[-1] if words else ""
-        if last.startswith("[") and last.count("[") > last.count("]"):
+        if words and _is_open(words[-1]):
             words[-1] += f" {each}"
         else:
             words.append(each)
-    return words
+    return [*args] if words and _is_open(words[-1]) else words
+
+
+def _is_open(word: str) -> bool:
+    return word.startswith("[") and word.count("[") > word.count("]")
+
+
+def _typed(ctx: click.Context, words: Sequence[str]) -> str:
+    return f"did you mean: {ctx.command_path} {' '.join(map(system.quoted, words))}"
 
 
 def _wanted(option: click.Parameter, ctx: click.Context) -> str:

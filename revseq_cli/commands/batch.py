@@ -43,7 +43,7 @@ _WHOLE = re.compile(r"(-?\d+)\.0+")  # an integer as pandas writes it in a colum
     MANIFEST is JSON lines or CSV, or - for standard input. Each line is a job with input, lengths, axis, output, and
     any option below by its long name. Options given here are the defaults for all jobs. Paths are relative to the
     current folder. The suffix .jsonl, .json or .csv says the format; with another suffix, JSON begins with a brace.
-    Cells of CSV are separated as those of its first line: by commas, or else by semicolons or tabs.
+    CSV cells stand between commas, semicolons or tabs, as in the first line.
 
     With --each there is no MANIFEST: each file that matches is an input. In --lengths and -o, {stem} stands for the
     input's name without its suffix, {name} for its name, {suffix}, {parent} for its folder, {path} for all of it, and
@@ -177,8 +177,8 @@ def _manifest(given: tuple[str, ...], pattern: str | None, templates: dict[str, 
     try:
         text = references.Reference(given[0]).text
     except FormatError as e:
-        if isinstance(e.hint, Words):
-            e.hint = ""  # it names an option about the formats of tensors
+        if isinstance(e.hint, Words):  # Words name options: here those for tensors, which a manifest has not
+            e.hint = ""
         raise
     return parse(text, _columns())
 

@@ -7,6 +7,7 @@ import functools
 import io
 import json
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -181,7 +182,7 @@ def _text(name: str, value: object) -> str:
 def _csv_rows(text: Text, columns: Mapping[str, Column]) -> Iterator[tuple[int, _Row]]:
     """The rows of CSV; FormatError for a wrong header or quote, after which no row can be read."""
     csv.field_size_limit(LARGEST)  # a cell may be a whole tensor
-    first = text.text.lstrip().partition("\n")[0]
+    first = re.split(r"[\r\n]", text.text.lstrip(), maxsplit=1)[0]
     separator = next((each for each in _SEPARATORS if each in first), ",")
     rows = csv.reader(io.StringIO(text.text, newline=""), delimiter=separator, strict=True)
     header: list[str] = []

@@ -65,11 +65,12 @@ class Reference:
         """An output; `format_name` does not count if the suffix is known and the option may be about an input."""
         reference, inputs = cls.file(text), [*inputs]
         by_name = by_suffix(reference.path)
-        if not (format_name and by_name and any(is_about(format_name, each) for each in inputs)):
+        is_about_input = format_name and by_name and any(is_about(format_name, each) for each in inputs)
+        if not is_about_input:
             reference = replace(reference, format=format_name)
         row = named(reference.format) or by_name
         if not reference.is_piped and os.path.isdir(reference.path) and not (row and row.is_folder):  # noqa: PTH112 - see Reference.file
-            raise _is_folder(reference.path, inputs)
+            raise _folder_error(reference, inputs)
         return reference
 
     @classmethod
@@ -169,13 +170,16 @@ def format_to_write(reference: Reference) -> Format:
     raise FormatError(fact, f"one of {known}", Words.of("add {}", format="|".join(NAMES)), reference.path)
 
 
-def _is_folder(path: str, inputs: Sequence[Reference]) -> TensorIOError:
-    """The error for an output that is a folder, with a name inside it that is free: that of the input, if it can be."""
-    names = [Path(each.path).name for each in inputs[:1] if each.inline is None and by_suffix(each.path)]
-    inside = (os.path.join(path, name) for name in (*names, "y.npy"))  # noqa: PTH118 - as the user wrote it
+def _folder_error(reference: Reference, inputs: Sequence[Reference]) -> TensorIOError:
+    """The error for an output that is a folder, with a free name inside: that of the input, if it says the format."""
+    asked = named(reference.format)
+    given = [Path(each.path).name for each in inputs[:1] if each.inline is None]
+    names = [*given, f"y{(asked or NPY).suffixes[0]}"]
+    fitting = (name for name in names if (row := by_suffix(name)) and row is (asked or row))
+    inside = (os.path.join(reference.path, name) for name in fitting)  # noqa: PTH118 - as the user wrote it
     free = next((each for each in inside if not os.path.lexists(each)), "")
-    hint = f"try {system.quoted(free)}" if free else ""
-    return TensorIOError("is a directory", "the name of a file to write", hint, path)
+    hint = f"try {system.quoted(free)}" if free and not metadata.is_store(Path(reference.path)) else ""
+    return TensorIOError("is a directory", "the name of a file to write", hint, reference.path)
 
 
 def is_about(format_name: str, reference: Reference) -> bool:

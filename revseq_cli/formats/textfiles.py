@@ -99,8 +99,8 @@ def _decoded(data: bytes, name: str) -> tuple[encodings.Encoding, str]:
         seems, hint = looks_like(data[:64], name)
         if seems == "something else" or "text" in seems:
             seems = f"byte {e.start + len(encoding.mark)} is not {encoding.shown}"
-            is_stated = encoding != encodings.Encoding()
-            hint = "" if is_stated else "save it as UTF-8; in Excel, as CSV UTF-8"
+            may_be_text = encoding == encodings.Encoding() and b"\0" not in data
+            hint = "save it as UTF-8; in Excel, as CSV UTF-8" if may_be_text else ""
         else:
             seems = f"it looks like {seems}"
         wanted = "UTF-8, or UTF-16 with a mark, or the charset that a page's head states"

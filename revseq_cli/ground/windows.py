@@ -146,7 +146,7 @@ def is_read_only(folder: Path) -> bool:  # noqa: ARG001 - what cannot be written
 # Names
 
 _LONGEST = 247  # characters of a path without a prefix, unless the system is set up for longer ones
-_LONGEST_NAME = 255  # characters of a part of a path
+_LONGEST_NAME = 255  # characters of UTF-16 in a part of a path
 _PREFIX, _DEVICE = "\\\\?\\", "\\\\.\\"
 _PLAIN = re.compile(r"[\w./\\:=+~-]+")  # what no shell takes for anything else
 _RESERVED = re.compile(r"(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(COM|LPT)[0-9¹²³]) *(\..*)?", re.IGNORECASE)
@@ -168,8 +168,8 @@ def name_fault(path: str) -> str:
             return f"ends with a {'dot' if part[-1] == '.' else 'blank'}, which Windows leaves out"
         if character := re.search(r'[<>"|?*\0-\x1f]', part):
             return f"has a character that Windows has in no name: {character[0]!r}"
-        if len(part) > _LONGEST_NAME:
-            return f"has a name of {len(part)} characters, and Windows takes {_LONGEST_NAME}"
+        if (length := len(part.encode("utf-16-le", "surrogatepass")) // 2) > _LONGEST_NAME:
+            return f"has a name of {length} characters, and Windows takes {_LONGEST_NAME}"
     return ""
 
 

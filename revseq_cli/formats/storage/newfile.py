@@ -86,10 +86,8 @@ class NewFile:
     def _check_folder(self) -> None:
         folder = self._final.parent
         if not folder.is_dir():
-            above = next(filter(os.path.lexists, folder.parents), None)  # none where a drive or a server is not there
-            can_be_made = above and above.is_dir() and not os.path.lexists(folder)
-            hint = f"{system.MAKE_FOLDER} {system.quoted(str(folder))}" if can_be_made else ""
-            raise TensorIOError(f"cannot write: no such folder as {folder}", hint=hint, where=self.name)
+            found = f"cannot write: no such folder as {folder}"
+            raise TensorIOError(found, hint=_hint_to_make(folder), where=self.name)
         if not os.access(folder, os.W_OK | os.X_OK):
             number = errno.EROFS if system.is_read_only(folder) else errno.EACCES
             raise positioned.failed(self.name, "write", OSError(number, os.strerror(number)))
@@ -228,6 +226,13 @@ def _copy(source: tuple[int, str], target: tuple[int, str], start: int, size: in
     for done in range(0, size, _COPIED_AT_ONCE):
         stopping.check()
         positioned.copy(source, target, start + done, min(_COPIED_AT_ONCE, size - done), to + done)
+
+
+def _hint_to_make(folder: Path) -> str:
+    """The command that makes a folder; nothing where none can be made, as behind a file or on no drive."""
+    above = next(filter(os.path.lexists, (folder, *folder.parents)), None)
+    can_be_made = above and above.is_dir() and os.access(above, os.W_OK | os.X_OK)
+    return f"{system.MAKE_FOLDER} {system.quoted(str(folder))}" if can_be_made else ""
 
 
 def _temporary_folder() -> str:
