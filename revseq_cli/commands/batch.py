@@ -177,7 +177,7 @@ def _manifest(given: tuple[str, ...], pattern: str | None, templates: dict[str, 
     try:
         text = references.Reference(given[0]).text
     except FormatError as e:
-        if isinstance(e.hint, Words):  # Words name options: here those for tensors, which a manifest has not
+        if isinstance(e.hint, Words):  # Words name options: here those for tensors, which a manifest does not have
             e.hint = ""
         raise
     return parse(text, _columns())
