@@ -21,6 +21,7 @@ distributed = pytest.importorskip("distributed", reason="distributed, the extra 
 
 from revseq_cli.ground import stopping  # noqa: E402 - it cannot be imported without dask
 from revseq_cli.ground.errors import EngineError, UsageError  # noqa: E402
+from revseq_cli.ground.processes import end_children  # noqa: E402
 from revseq_cli.passes.engines import cluster  # noqa: E402
 from revseq_cli.report.words import spelled  # noqa: E402
 
@@ -317,6 +318,16 @@ def test_a_signal_while_the_local_cluster_starts(tmp_path, job, number):
     process.send_signal(number)
     leaves_nothing(process, tmp_path, number, UNCHANGED)
     assert (tmp_path / "y.npy").read_bytes() == b"old"
+
+
+def test_what_is_made_meanwhile_goes_too(tmp_path):
+    """After a signal, the thread that makes a cluster may go on, and make the folder of its processes anew."""
+    folder, settled = tmp_path / "revseq-1", threading.Event()
+    late = threading.Timer(0.2, lambda: (folder.mkdir(), settled.set()))
+    late.start()
+    end_children(str(folder), settled.is_set)
+    late.join()
+    assert not folder.exists()
 
 
 @pytest.mark.needs("signals")

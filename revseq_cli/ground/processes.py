@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import os
 import pickle
 import select
 import selectors
+import shutil
 import socket
 import struct
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 _LENGTH = struct.Struct("<Q")  # before each message: how many bytes it has
 _SMALL = 1 << 14  # bytes; to copy them is cheaper than a second send
 _LONGEST_END = 5.0  # seconds to wait until the system has ended a killed process
+_LOOKS, _QUIET_LOOKS = 30, 5  # at most to see that nothing is left; so many in a row that found nothing say so
 _our_ends: set[socket.socket] = set()  # of all lines to workers
 
 
@@ -233,6 +237,26 @@ def exchange(processes: Iterable[Process], seconds: float) -> Iterator[tuple[Pro
                 yield each, message
         except (EOFError, OSError):
             yield each, EOFError()
+
+
+def end_children(folder: str, settled: Callable[[], bool] = lambda: True) -> None:
+    """Kill all child processes, even stopped ones, and remove the folder to which they wrote, for some seconds at most.
+
+    Until `settled`, a thread may still start a process or make the folder anew: both must stay away for a while then.
+    """
+    import multiprocessing
+
+    quiet = 0  # looks that found neither
+    for _ in range(_LOOKS):
+        for each in (children := multiprocessing.active_children()):
+            each.kill()
+        for each in children:
+            each.join(1)
+        quiet = 0 if children or os.path.lexists(folder) else quiet + 1
+        shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.lexists(folder) and (quiet == _QUIET_LOOKS or settled()):
+            break
+        time.sleep(stopping.PATIENCE)
 
 
 def _close(end: socket.socket) -> None:

@@ -8,11 +8,9 @@ import contextlib
 import functools
 import itertools
 import logging
-import multiprocessing
 import os
 import pickle
 import secrets
-import shutil
 import tempfile
 import time
 import warnings
@@ -22,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from revseq_cli.ground import allocator, stopping, system
 from revseq_cli.ground.errors import EngineError, RevseqError, UsageError, Words
-from revseq_cli.ground.processes import start_tracker, starting
+from revseq_cli.ground.processes import end_children, start_tracker, starting
 from revseq_cli.passes.engines.crew import Crew, batch_size
 from revseq_cli.passes.engines.threads import settle
 
@@ -210,7 +208,8 @@ def _local(workers: int) -> Iterator[distributed.LocalCluster]:
     filters = os.environ.get("PYTHONWARNINGS"), "ignore::UserWarning:multiprocessing.resource_tracker"
     os.environ["PYTHONWARNINGS"] = ",".join(filter(None, filters))
     folder = tempfile.mkdtemp(prefix="revseq-")
-    stopping.at_once[folder] = lambda: _end_processes(folder)
+    stopping.at_once[folder] = lambda: end_children(folder)
+    made: Future[distributed.LocalCluster] | None = None
     try:
         # Not undone: after a signal, the thread that makes the cluster may still read it.
         dask.config.set({"temporary-directory": folder})
@@ -232,20 +231,7 @@ def _local(workers: int) -> Iterator[distributed.LocalCluster]:
             _close(local.close)
     finally:
         stopping.at_once.pop(folder, None)
-        _end_processes(folder)
-
-
-def _end_processes(folder: str) -> None:
-    """Kill all child processes, even stopped ones, and remove the folder to which they wrote."""
-    for each in (children := multiprocessing.active_children()):
-        each.kill()
-    for each in children:
-        each.join(1)
-    for _ in range(3):  # a thread of dask may still write there
-        shutil.rmtree(folder, ignore_errors=True)
-        if not os.path.lexists(folder):
-            break
-        time.sleep(stopping.PATIENCE)
+        end_children(folder, lambda: made is None or made.done())
 
 
 class Cluster:
