@@ -138,7 +138,7 @@ class _Command(Helped):
         is_plain = word.isprintable() and args.count(word) == 1 and not os.path.exists(word)  # noqa: PTH110 - any text
         if len(extra) == 1 and may_be_output and is_plain and (word == "-" or by_suffix(word)):
             i = args.index(word)
-            typed = _typed(ctx, [*args[:i], "-o", *args[i:]])
+            typed = meant(ctx.command_path, [*args[:i], "-o", *args[i:]])
             raise UsageError(f"{word[:40]} is an argument too many", "the name of an output after -o", typed)
 
     def _with_names(self, args: list[str], ctx: click.Context) -> list[str]:
@@ -179,7 +179,8 @@ def _refuse_split(args: Sequence[str], ctx: click.Context) -> None:
     if not {"-h", "--help"} & {*args} and (whole := _rejoined(args)) != [*args]:
         from revseq_cli.ground.errors import UsageError  # --help needs none
 
-        raise UsageError("a tensor is split into several arguments", "one argument, in quotes", _typed(ctx, whole))
+        found, wanted = "a tensor is split into several arguments", "one argument, in quotes"
+        raise UsageError(found, wanted, meant(ctx.command_path, whole))
 
 
 def _rejoined(args: Sequence[str]) -> list[str]:
@@ -195,10 +196,6 @@ def _rejoined(args: Sequence[str]) -> list[str]:
 
 def _is_open(word: str) -> bool:
     return word.startswith("[") and word.count("[") > word.count("]")
-
-
-def _typed(ctx: click.Context, words: Sequence[str]) -> str:
-    return f"did you mean: {ctx.command_path} {' '.join(map(system.quoted, words))}"
 
 
 def _wanted(option: click.Parameter, ctx: click.Context) -> str:
@@ -223,6 +220,11 @@ def command(
         return made
 
     return decorate
+
+
+def meant(command: str, words: Sequence[str]) -> str:
+    """A hint with the command line that may be meant: these words behind the command."""
+    return f"did you mean: {command} {' '.join(map(system.quoted, words))}"
 
 
 def message_of_click(text: str) -> str:

@@ -15,7 +15,7 @@ import click
 
 from revseq_cli.commands import base, options, run
 from revseq_cli.ground import system
-from revseq_cli.ground.errors import FormatError, TensorIOError, UsageError, Words, printable
+from revseq_cli.ground.errors import FormatError, TensorIOError, UsageError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -177,8 +177,7 @@ def _manifest(given: tuple[str, ...], pattern: str | None, templates: dict[str, 
     try:
         text = references.Reference(given[0]).text
     except FormatError as e:
-        if isinstance(e.hint, Words):  # Words name options: here those for tensors, which a manifest does not have
-            e.hint = ""
+        e.drop_settings()  # they are about tensors, and a manifest is none
         raise
     return parse(text, _columns())
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from revseq_cli import __version__
-from revseq_cli.commands.base import Helped
+from revseq_cli.commands.base import Helped, meant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,15 +57,13 @@ class LazyGroup(Helped, click.Group):
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from revseq_cli.ground.errors import UsageError  # --help needs none
 
-            raise UsageError(f"no such command as {args[0][:40]}", f"one of {', '.join(COMMANDS)}", _meant(args))
+            raise UsageError(f"no such command as {args[0][:40]}", f"one of {', '.join(COMMANDS)}", _hint(args))
         return super().resolve_command(ctx, args)
 
 
-def _meant(args: Sequence[str]) -> str:
-    """The command line that may be meant: with a command of a similar name, or with `run` before the name of a file."""
+def _hint(args: Sequence[str]) -> str:
+    """The line that may be meant: with a command of a similar name, or with `run` before the name of a file."""
     import difflib  # only who mistypes waits for it
-
-    from revseq_cli.ground import system
 
     if similar := difflib.get_close_matches(args[0].lower(), COMMANDS, 1):
         typed = [similar[0], *args[1:]]
@@ -73,7 +71,7 @@ def _meant(args: Sequence[str]) -> str:
         typed = ["run", *args]
     else:
         return "revseq --help"
-    return f"did you mean: revseq {' '.join(map(system.quoted, typed))}"
+    return meant("revseq", typed)
 
 
 @click.command(

@@ -114,6 +114,11 @@ class RevseqError(Exception):
         self.where = self.where or where
         return self
 
+    def drop_settings(self) -> None:
+        """Leave out a hint that names settings, for a command that does not have them."""
+        if isinstance(self.hint, Words):
+            self.hint = ""
+
     def parts(self) -> Sequence[RevseqError]:
         """The errors that this one combines; a single error gives itself."""
         return (self,)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from revseq_cli.formats import textfiles
 from revseq_cli.formats.documents import Text, TextTypes
 from revseq_cli.formats.text import notation_source
-from revseq_cli.ground.errors import FormatError, RevseqError, Words
+from revseq_cli.ground.errors import FormatError, RevseqError
 from revseq_cli.operator.spec import OUTPUT
 from revseq_cli.passes import jobs, walks
 from revseq_cli.texts import support_checks
@@ -97,8 +97,7 @@ def open_page(reference: Reference) -> Page:
     try:
         return page_of(reference.text)
     except RevseqError as e:
-        if isinstance(e.hint, Words):  # Words name options: here those for tensors, which verify does not have
-            e.hint = ""
+        e.drop_settings()  # they are about tensors, and verify does not have them
         raise
 
 
