@@ -37,18 +37,43 @@ def __getattr__(name: str) -> object:
 
 
 def reverse_subsequences(values: NDArray[Any], lengths: NDArray[np.unsignedinteger[Any]], axis: int) -> NDArray[Any]:
-    """A copy of `values` in which the first `length` elements of each line along `axis` are reversed.
+    """Reverse the first `length` elements of each line of an array along an axis, as DirectML does.
 
-    `values` has shape (d0, ..., dn), 1 to 64 dimensions, no size of 0, and any integer, float, complex or bool dtype in
-    either byte order, or bfloat16 and the floats of 8 bits of ml_dtypes. `lengths` is unsigned, with the same shape
-    except 1 along `axis`: one length, counted in elements, for every line. A length above the axis size acts as the
-    axis size; 0 and 1 change nothing. `axis` is counted from 0 and never negative. The result has the shape, dtype and
-    memory order of `values`; elements are moved as bytes, so every bit pattern survives.
+    Elements are moved as bytes, so every bit pattern survives, those of NaN too. DirectML's limits on data types and
+    dimension counts are not looked at: ask `violations` for those.
 
-    Raises SpecError (a ValueError) with every rule of the operator that the arrays break, FormatError (a ValueError)
-    for a dtype that no tensor has, and TypeError for an axis that is no integer. DirectML's own limits on data types
-    and dimension counts are not among the rules: ask `violations` for those.
+    Parameters
+    ----------
+    values
+        The InputTensor, of shape (d0, ..., dn): 1 to 64 dimensions, no size of 0, and an integer, float, complex or
+        bool dtype in either byte order, or bfloat16 or a float of 8 bits of ml_dtypes.
+    lengths
+        The SequenceLengthsTensor, of an unsigned integer dtype, and of the shape of `values` with 1 along `axis`: for
+        each line, how many elements are reversed. 0 and 1 change nothing; more than the axis has reverse all of it.
+    axis
+        The dimension that lines run along, counted from 0; never negative.
 
+    Returns
+    -------
+    NDArray
+        A new array with the shape, the dtype and the memory order of `values`.
+
+    Raises
+    ------
+    SpecError
+        A ValueError that names every rule of the operator that the arrays break.
+    FormatError
+        A ValueError, for a dtype that no tensor has.
+    TypeError
+        For an axis that is no integer.
+
+    Notes
+    -----
+    The rules are those of Microsoft's reference page of DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC: its members and
+    "Tensor constraints".
+
+    Examples
+    --------
     >>> import numpy as np
     >>> values = np.array([[1, 2, 3, 4], [5, 6, 7, 8]], np.float32)
     >>> reverse_subsequences(values, np.array([[3], [9]], np.uint32), axis=1)
@@ -57,9 +82,6 @@ def reverse_subsequences(values: NDArray[Any], lengths: NDArray[np.unsignedinteg
     >>> reverse_subsequences(values, np.array([[3], [9]], np.int32), axis=1)
     Traceback (most recent call last):
     revseq_cli.operator.spec.SpecError: SequenceLengthsTensor: DataType is INT32; wanted: UINT64, UINT32, UINT16, UINT8 (operator's rules)
-
-    Source of the rules: Microsoft's reference page of DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC, its members and "Tensor
-    constraints".
     """  # noqa: E501 - the traceback's line
     import operator
 
@@ -76,12 +98,41 @@ def reverse_subsequences(values: NDArray[Any], lengths: NDArray[np.unsignedinteg
 def violations(
     values: NDArray[Any], lengths: NDArray[Any], axis: int, feature_level: str = "5_0"
 ) -> tuple[Constraint, ...]:
-    """Every constraint that DirectML would refuse these arrays for at a feature level; empty if it takes them.
+    """Tell every constraint for which DirectML would refuse these arrays at a feature level.
 
-    `values` is the InputTensor and `lengths` the SequenceLengthsTensor; only their shapes and dtypes are looked at.
-    `feature_level` is written as 5_0, 5.0, DML_FEATURE_LEVEL_5_0 or none. Each Constraint has `tensor`, `property`,
-    `found`, `wanted` and `rule` (where DirectML says so).
+    Parameters
+    ----------
+    values
+        The InputTensor; only its shape and dtype are looked at.
+    lengths
+        The SequenceLengthsTensor; only its shape and dtype are looked at.
+    axis
+        The dimension that lines run along, counted from 0.
+    feature_level
+        Written as "5_0", "5.0", "DML_FEATURE_LEVEL_5_0", or "none" for the operator's rules alone.
 
+    Returns
+    -------
+    tuple of Constraint
+        Empty if DirectML takes the arrays. Each Constraint has `tensor`, `property`, `found`, `wanted`, and `rule`:
+        where DirectML says so.
+
+    Raises
+    ------
+    UsageError
+        A ValueError, for a level that does not exist.
+    FormatError
+        A ValueError, for a dtype that no tensor has.
+    TypeError
+        For an axis that is no integer.
+
+    Notes
+    -----
+    The rules are those of Microsoft's reference page of DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC: "Tensor constraints"
+    and "Tensor support".
+
+    Examples
+    --------
     >>> import numpy as np
     >>> values, lengths = np.zeros((2, 4)), np.array([[3], [9]], np.uint32)
     >>> violations(values, lengths, axis=1)
@@ -89,12 +140,6 @@ def violations(
     >>> for each in violations(values, lengths, axis=1, feature_level="4_0"):
     ...     print(each.tensor, each.property, each.found)
     InputTensor DataType FLOAT64
-
-    Raises UsageError (a ValueError) for a level that does not exist, and FormatError (a ValueError) for a dtype that
-    no tensor has, and TypeError for an axis that is no integer.
-
-    Source of the rules: Microsoft's reference page of DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC, "Tensor constraints" and
-    "Tensor support".
     """
     import operator
 

@@ -13,6 +13,7 @@ import contextlib
 import io
 import os
 import sys
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from revseq_cli.ground import stopping, system
@@ -135,23 +136,42 @@ def _worded(error: Exception) -> RevseqError:
     return worded(error, "standard output")
 
 
+def _reports_json(args: list[str]) -> bool:
+    """Whether the command was to print its report as JSON, however far its arguments were understood."""
+    of_verify = args[:1] == ["verify"] and {"--format=json", "--format json"} & {*args, *map(" ".join, pairwise(args))}
+    return "--json" in args or bool(of_verify)
+
+
 def _fail(error: Exception, settings: dict[str, Any]) -> int:
-    """Print the error on standard error, with -vv its traceback, too; the exit status.
+    """Print the error on standard error; the exit status.
 
     `settings` has the values of --verbose and --color, as far as they are known.
     """
+    try:
+        _tell(error, settings)
+    except (MemoryError, SystemError, ImportError, OSError):  # what Python raises where memory ends meanwhile
+        os.write(_STDERR, b"Error: out of memory\n")
+    return _FAILED
+
+
+def _tell(error: Exception, settings: dict[str, Any]) -> None:
+    """Print the error on standard error, with -vv its traceback, too."""
     if settings.get("revseq.verbose", 0) > 1:
         import traceback
 
         traceback.print_exception(error)
     import click
 
-    from revseq_cli.commands.streams import colored
+    from revseq_cli.commands.console import colored
     from revseq_cli.report.words import message
 
-    color = colored(settings.get("revseq.color", "auto"), sys.stderr)
-    click.echo(message(_worded(error), sys.argv[1:], color=color), file=sys.stderr, color=color)
-    return _FAILED
+    color, worded = colored(settings.get("revseq.color", "auto"), sys.stderr), _worded(error)
+    click.echo(message(worded, sys.argv[1:], color=color), file=sys.stderr, color=color)
+    if _reports_json(sys.argv[1:]):
+        from revseq_cli.report import objects
+
+        with contextlib.suppress(OSError):  # where standard output itself is the error
+            click.echo(objects.failure(worded, _FAILED, sys.argv[1:]))
 
 
 def _close() -> int:

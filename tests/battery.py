@@ -119,7 +119,12 @@ def _digest(data):
 
 
 def digest_of(path):
-    """The digest of a file's bytes; of HDF5's those of what it holds, since each version of HDF5 lays it out anew."""
+    """The digest of a file's bytes; of HDF5's those of what it holds, since each version of HDF5 lays it out anew.
+
+    A journal has the times of files, and no digest.
+    """
+    if path.suffix == ".revseq-journal":
+        return "a journal"
     if path.suffix not in (".h5", ".nc"):
         return _digest(path.read_bytes())
     with h5py.File(path) as file:

@@ -50,6 +50,18 @@ def pixels(folder, page, *, dark=False, width=540, height=330):
     return _decoded(path.read_bytes())
 
 
+def printed(folder, page):
+    """How many bytes of drawing each sheet has of the page printed on paper."""
+    path = folder / "printed.pdf"
+    _run(folder, page, "--no-pdf-header-footer", f"--print-to-pdf={path}")
+    data = path.read_bytes()
+    objects = dict(re.findall(rb"(?m)^(\d+) 0 obj\n?(.*?)endobj", data, re.DOTALL))
+    sheets = [body for body in objects.values() if re.search(rb"/Type\s*/Page\b", body)]
+    streams = [objects[re.search(rb"/Contents\s+(\d+) 0 R", sheet)[1]] for sheet in sheets]
+    found = [re.search(rb"stream\r?\n(.*?)\r?\nendstream", stream, re.DOTALL)[1] for stream in streams]
+    return [len(zlib.decompress(each)) for each in found]
+
+
 def _decoded(png):
     """The rows of a PNG of 8 bits for each of three or four channels, which is not interlaced."""
     place, data, header = 8, b"", None

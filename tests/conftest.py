@@ -1,6 +1,7 @@
 """What all tests share: the real command, and the option that rewrites the golden samples."""
 
 import gc
+import json
 import os
 import signal
 import subprocess
@@ -9,9 +10,11 @@ import tempfile
 from pathlib import Path
 
 import hdf5plugin  # noqa: F401 - before netCDF4, whose own plugins h5py would take for these, and cannot use
+import hints
 import hypothesis
 import numpy as np
 import pytest
+import schemas
 from folders import content
 from needs import NEEDS, WINDOWS, lacking
 from processes import COMMAND, start, until
@@ -98,9 +101,9 @@ class Result:
         return self
 
     def refused(self, *words):
-        """Exit 2, nothing on standard output, one error that has all the words, no traceback."""
+        """Exit 2, nothing on standard output but errors as JSON, one error that has all the words, no traceback."""
         assert self.status == 2, self.out + self.err
-        assert self.out == ""
+        assert self.out == "" or json.loads(self.out)["errors"]
         assert self.err.startswith("Error: ")
         assert "Traceback" not in self.err
         for word in words:
@@ -144,12 +147,33 @@ def revseq(tmp_path, forked, tmp_path_factory):
                 [*COMMAND, *args], input=stdin, capture_output=True, cwd=cwd, env=environment(env), check=False
             )
             return Result(done.returncode, done.stdout, done.stderr)
-        folder = tmp_path_factory.getbasetemp()
-        streams = [folder / name for name in ("in", "out", "err")]
-        for path, data in zip(streams, (stdin, b"", b""), strict=True):
-            path.write_bytes(data)
-        status = forked.status(order | {"args": args, "env": environment(env)}, cwd, streams)
-        return Result(status, streams[1].read_bytes(), streams[2].read_bytes())
+        base = tmp_path_factory.getbasetemp()
+
+        def carried_out(args, folder):
+            streams = [base / name for name in ("in", "out", "err")]
+            for path, data in zip(streams, (stdin, b"", b""), strict=True):
+                path.write_bytes(data)
+            status = forked.status(order | {"args": args, "env": environment(env)}, folder, streams)
+            return Result(status, streams[1].read_bytes(), streams[2].read_bytes())
+
+        done = carried_out(args, cwd)
+        schemas.require(args, done.out)
+        if not (order or WINDOWS):
+            hints.follow(args, done, cwd, base / "hinted", carried_out)
+        return done
+
+    return run
+
+
+@pytest.fixture
+def shell(forked, tmp_path):
+    """Run a line of a shell in an empty folder, where `revseq` is the command: from the server, or `anew` as it is installed."""
+
+    def run(line, cwd=tmp_path, program="bash", *, anew=False):
+        (revseq,) = COMMAND if anew else forked.command
+        env = environment({"PATH": f"{Path(revseq).parent}:{os.environ['PATH']}"})
+        done = subprocess.run([program, "-c", line], capture_output=True, cwd=cwd, env=env, check=False)
+        return Result(done.returncode, done.stdout, done.stderr)
 
     return run
 

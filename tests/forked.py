@@ -83,8 +83,11 @@ class Server:
             [sys.executable, __file__, str(fd)], stdin=-1, env=self._env, start_new_session=True, pass_fds=(fd,)
         )
 
-    def status(self, order, folder, streams):
-        """Carry the order out in a folder with the three streams, which are paths; the exit status, or minus the signal."""
+    def status(self, order, folder, streams, timeout=None):
+        """Carry the order out in a folder with the three streams, which are paths; the exit status, or minus the signal.
+
+        TimeoutError after so many seconds.
+        """
         flags = (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY)
         with contextlib.ExitStack() as stack, socket.socket(socket.AF_UNIX) as connection:
             fds = [os.open(path, how) for path, how in zip((folder, *streams), (os.O_RDONLY, *flags), strict=True)]
@@ -95,6 +98,7 @@ class Server:
                 socket.send_fds(connection, [b"+"], fds)
                 connection.sendall(marshal.dumps(order | {"streams": [0, 1, 2]}))
                 connection.shutdown(socket.SHUT_WR)
+                connection.settimeout(timeout)
                 return int(connection.recv(16))
             except BaseException:
                 self._kill()
@@ -123,7 +127,7 @@ def received(connection):
 
 def is_plain(order):
     """Whether it needs no process of its own."""
-    return order.keys() <= {"args", "env", "fault", "streams"}
+    return order.keys() <= {"args", "env", "fault", "streams", "thresholds"}
 
 
 def child(order, folder, *streams):

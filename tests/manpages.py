@@ -1,4 +1,4 @@
-"""The man pages. Section 1 is made from the commands, section 7 from the Markdown files in man/.
+"""The man pages. Section 1 is made from the commands and man/commands.md, section 7 from the other Markdown files in man/.
 
 `pytest --rewrite-samples` writes them to man/man1 and man/man7.
 """
@@ -15,7 +15,7 @@ from revseq_cli.commands.cli import COMMANDS, cli
 
 RELEASED = "2026-11-21"
 MAN = Path(__file__).parent.parent / "man"
-TOPICS = ("formats", "engines", "text")
+TOPICS = ("examples", "porting", "formats", "engines", "text")
 EXIT = {
     "run": {
         0: "done",
@@ -74,7 +74,8 @@ FILES = {
     },
     "batch": {
         "*.jsonl, *.json, *.csv": "Manifests. The suffix is the format.",
-        "MANIFEST.revseq-journal": "What is done, for --resume: two lines for each job, with checksums. It is locked while a batch works. When all jobs are done it is removed, but with --resume it stays. Who deletes it begins anew.",
+        "MANIFEST.revseq-journal": "What is done, for --resume: two lines for each job, with checksums. It is locked while a batch works. It stays when all jobs are done. Who deletes it begins anew.",
+        "OUTPUT.revseq-journal": "The same with --each: a hidden file beside the outputs, such as out/.{stem}.npy-7bcdb61e.revseq-journal for -o 'out/{stem}.npy'. The digits are a digest of the pattern: batches over several patterns can run at once.",
         ".revseq-*.tmp": "A killed batch may leave these temporary files beside its outputs. Delete them.",
     },
     "export": {
@@ -128,6 +129,10 @@ _WRITTEN = {
     "sha256": "the digest of the file in hexadecimal, with --sha256",
 }
 _REVERSED = _WRITTEN | {"clamped": "the number of lengths above the axis size, which act as the axis size"}
+_JSON_ERROR = (
+    "After an error that ends the command, these are exit_status, and errors: a list of file and key (or null), found, "
+    "wanted, hint, where, and context (lines of a text). revseq help json prints a JSON Schema of all that --json prints."
+)
 JSON = {
     "run": _SCHEMA | _DESC | _REVERSED | {
         "plan": "with --dry-run, instead of the members about the output: blocks, block_bytes, read_bytes, write_bytes, "
@@ -151,22 +156,24 @@ JSON = {
         "lengths": "counts: total, clamped and unchanged; null if no level accepts the tensors",
     },
     "verify": _SCHEMA | {
+        "exit_status": "that of the command",
         "level": "the feature level",
-        "pages": "a list of page, error (a text or null), skipped (examples of other operators), tables and sentences (how many are "
+        "pages": "a list of page, error (a text or null), errors (its parts), skipped (examples of other operators), tables and sentences (how many are "
         "about feature levels), unfixed (why --fix left the page as it is, or null), diff (the lines of --dry-run), findings, a "
-        "list of line, column, rule (example, feature-levels or page), level (error or note) and message, and examples, a list of "
+        "list of line, column, rule (example, feature-levels, statement or page), level (error or note) and message, and examples, a list of "
         "number, line, data_set (the name of its folder; line or data_set is null), right, problems, hints (feature levels that "
         "lift problems), clamped, fixed (elements that were wrong) and difference (null, or index, line, found, expected, count "
         "and total)",
         "skipped": "the number of pages without an example",
     },
     "show": _SCHEMA | {
+        "exit_status": "that of the command",
         "tensors": "a list of name, DataType, Sizes, dimensions (their names, null for one without), attributes (their number, or "
-        "null), bytes, format, storage (words that depend on the format), notes and, with --stats, statistics: min, max, mean and NaN; a value that is not finite is a string",
+        "null), bytes, format, storage (words that depend on the format), notes and, with --stats, statistics: min, max, mean, NaN and infinite; a value that is not finite is a string",
         "files": "a list of the files and groups whose contents are listed: name, format and attributes",
         "groups": "a list of the groups in them: name and attributes",
         "others": "a list of what else is in them, and is no tensor: name, what (in words), Sizes and attributes",
-        "errors": "a list of name and error (the message) for each TENSOR that cannot be read",
+        "errors": "a list of name, error (the message) and its parts, for each TENSOR that cannot be read",
     },
     "levels": _SCHEMA | {
         "levels": "a list of level, dimension_counts (least and most), InputTensor and SequenceLengthsTensor (lists of data "
@@ -203,6 +210,7 @@ JSON = {
         "line": "the line of the job in the manifest, or with --each its number; each job prints one object in one line",
         "ok": "whether the job is done",
         "error": "the message, or null",
+        "errors": "its parts as objects, as those of an error that ends the command",
         "skipped": "whether it was done before, with --resume",
         "plan": "read_bytes and write_bytes of its tensors, with --dry-run",
         "file_systems": "a list, in the last line with --dry-run: path, needed_bytes and free_bytes",
@@ -218,7 +226,13 @@ def escaped(text):
 
 def filled(text):
     """The same in short lines."""
-    return escaped(textwrap.fill(text, 72, break_long_words=False, break_on_hyphens=False))
+    return in_lines(escaped(text))
+
+
+def in_lines(roff):
+    """Roff in lines of at most 72 bytes, of which none looks like a request; mandoc warns of lines above 80."""
+    lines = textwrap.fill(roff, 72, break_long_words=False, break_on_hyphens=False)
+    return re.sub(r"^([.'])", r"\\&\1", lines, flags=re.MULTILINE)
 
 
 def paragraphs(text):
@@ -266,7 +280,7 @@ def page(name):
     )
     parts = [
         heading(title, 1, "User Commands"),
-        f".SH NAME\n{escaped(title)} \\- {escaped(summary.rstrip('.'))}",
+        f".SH NAME\n{filled(f'{title} - {summary}'.rstrip('.'))}",
         f".SH SYNOPSIS\n.B {escaped(full)}\n{escaped(usage)}",
         f".SH DESCRIPTION\n{paragraphs(command.help)}",
     ]
@@ -286,15 +300,25 @@ def page(name):
         parts.append(
             ".SH JSON\nWith\n.B \\-\\-json\nstandard output has these members:\n" + tagged(JSON[name].items()).rstrip()
         )
+        parts.append(f".PP\n{filled(_JSON_ERROR)}")
     if name in FILES:
         parts.append(".SH FILES\n" + tagged(FILES[name].items()).rstrip())
     examples = literal(escaped("\n".join(command.examples)))
     parts.append(f".SH EXAMPLES\n.nf\n{examples}\n.fi")
+    if name:
+        parts.append(roff(more_examples(name)).rstrip())
     parts.append(see_also(title))
     return f"man1/{title}.1", "\n".join(parts) + "\n"
 
 
+def more_examples(name):
+    """The section of man/commands.md about a command."""
+    text = (MAN / "commands.md").read_text(encoding="utf-8")
+    return re.search(rf"^## revseq {name}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)[1]
+
+
 # In code, roff would print these four as typographic quotes and accents.
+_WIDEST = 60  # characters of a line in a list
 _LITERAL = {"'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti"}
 
 
@@ -303,16 +327,20 @@ def literal(code):
     return re.sub("['`^~]", lambda found: _LITERAL[found[0]], code)
 
 
+def unbroken(code):
+    """Code that stays on one line, unless it is longer than one."""
+    return code.replace(" ", "\N{NO-BREAK SPACE}") if len(code) < _WIDEST else code
+
+
 def marked(text):
     """Markdown prose as roff: code and **bold** are bold, and a link to the web is followed by its address."""
     text = escaped(" ".join(text.split()))
     text = re.sub(r"\[([^]]+)\]\((https:[^)]+)\)", r"\1 (\2)", text)
     text = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", text)
     text = re.sub(r"(\d) (s|KiB|MiB|GiB)\b", "\\1\N{NO-BREAK SPACE}\\2", text)
-    text = re.sub(r"`([^`]+)`", lambda found: rf"\fB{literal(found[1]).replace(' ', chr(0xA0))}\fP", text)
+    text = re.sub(r"`([^`]+)`", lambda found: rf"\fB{unbroken(literal(found[1]))}\fP", text)
     text = re.sub(r"\*\*([^*]+)\*\*", r"\\fB\1\\fP", text)
-    text = textwrap.fill(text, 72, break_long_words=False, break_on_hyphens=False)
-    return re.sub(r"^([.'])", r"\\&\1", text, flags=re.MULTILINE).replace("\N{NO-BREAK SPACE}", r"\ ")
+    return in_lines(text).replace("\N{NO-BREAK SPACE}", r"\ ")
 
 
 def rows(table):
@@ -338,13 +366,18 @@ def block(code, text):
     return f".PP\n{marked(text)}\n"
 
 
+def roff(body):
+    """Markdown as roff."""
+    found = re.findall(r"^```\w*\n(.*?)^```$|^((?:[^\n]+\n)+)", body, re.DOTALL | re.MULTILINE)
+    text = "".join(block(*each) for each in found)
+    return re.sub(r"^(\.S[HS] .*\n)\.PP\n", r"\1", text, flags=re.MULTILINE)  # a heading begins a paragraph itself
+
+
 def topic(name):
     """The page of section 7 that is made from a Markdown file; its file's name and its text."""
     first, _, body = (MAN / f"{name}.md").read_text().partition("\n")
     title, _, summary = first.removeprefix("# ").partition(" - ")
-    found = re.findall(r"^```\w*\n(.*?)^```$|^((?:[^\n]+\n)+)", body, re.DOTALL | re.MULTILINE)
-    text = "".join(block(*each) for each in found)
-    text = re.sub(r"^(\.S[HS] .*\n)\.PP\n", r"\1", text, flags=re.MULTILINE)  # a heading begins a paragraph itself
+    text = roff(body)
     head = f"{heading(title, 7, 'Miscellaneous Information')}\n.SH NAME\n{escaped(title)} \\- {escaped(summary)}"
     return f"man7/{title}.7", f"{head}\n{text}{see_also(title)}\n"
 

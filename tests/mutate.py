@@ -1,6 +1,7 @@
 """Changes a module of the package, one place at a time, and lists the changes that no test notices.
 
     python tests/mutate.py passes/plan.py tests/test_plan.py tests/test_arrangement.py [--sample 40] [--seed 16]
+    python tests/mutate.py passes/plan.py --sweep 60      whether 60 seconds of generated jobs notice, on one core
 
 It works on a copy. Each mutant runs the tests until one fails, in a fork of a process that has imported what takes
 long, so that the tests of a pure module take a fraction of a second. A mutant that hangs counts as noticed.
@@ -79,19 +80,21 @@ def mutants(source):
             setattr(node, field, kept)
 
 
-def notices(tests):
-    """Whether one of the tests fails, or hangs, in a process of its own."""
+def notices(wanted):
+    """Whether one of the tests fails, or hangs, in a process of its own; or a generated job, where a sweep is wanted."""
     pid = os.fork()
     if not pid:
         os.setsid()
         for fd in range(3):
             os.dup2(os.open(os.devnull, os.O_RDWR), fd)
+        if wanted.sweep:
+            sweep = ("tests/sweep.py", "--as-found", "--workers", "1", "--seed", wanted.seed, "--seconds", wanted.sweep)
+            os.execv(sys.executable, [sys.executable, *map(str, sweep)])
         import pytest
 
-        os._exit(
-            pytest.main(["-xq", "-n0", "-pno:cacheprovider", "-Wignore::pytest.PytestAssertRewriteWarning", *tests])
-        )
-    deadline = time.monotonic() + SECONDS
+        unasked = ["-xq", "-n0", "-pno:cacheprovider", "-Wignore::pytest.PytestAssertRewriteWarning"]
+        os._exit(pytest.main([*unasked, *wanted.tests]))
+    deadline = time.monotonic() + SECONDS + wanted.sweep
     while not (ended := os.waitpid(pid, os.WNOHANG))[0] and time.monotonic() < deadline:
         time.sleep(0.02)
     with contextlib.suppress(ProcessLookupError):
@@ -102,7 +105,8 @@ def notices(tests):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("module")
-    parser.add_argument("tests", nargs="+")
+    parser.add_argument("tests", nargs="*")
+    parser.add_argument("--sweep", type=int, default=0, metavar="SECONDS")
     parser.add_argument("--sample", type=int, default=1 << 30)
     parser.add_argument("--seed", type=int, default=16)
     wanted = parser.parse_args()
@@ -118,13 +122,13 @@ def main():
         hypothesis.settings.register_profile("mutants", database=None, phases=[hypothesis.Phase.generate])
         hypothesis.settings.load_profile("mutants")
         path = Path("revseq_cli", wanted.module)
-        assert not notices(wanted.tests), "the tests fail as it is"
+        assert not notices(wanted), "the tests fail as it is"
         found = [*mutants(path.read_text())]
         found = random.Random(wanted.seed).sample(found, min(wanted.sample, len(found)))
         survivors = 0
         for line, words, text in sorted(found):
             path.write_text(text)
-            if not notices(wanted.tests):
+            if not notices(wanted):
                 survivors += 1
                 print(f"{wanted.module}:{line}: {words}", flush=True)
         print(f"{len(found) - survivors} of {len(found)} are noticed")

@@ -80,7 +80,6 @@ NEEDS = {
     "affinity": (not WINDOWS, "no cores of a process by os: tests/test_windows.py looks at those that Windows gives"),
     "colons": (not WINDOWS, "no colon in the name of a file"),
     "xattrs": (hasattr(os, "setxattr"), "no extended attributes"),
-    "longest names": (not WINDOWS, "no error for a name that is too long before the file is made"),
     "long doubles": (np.dtype("g").itemsize > 8, "no floats of C that are longer than FLOAT64"),
     "backslashes": (os.sep == "/", "no backslash in the name of a zip's member: Python makes it a slash"),
     "sha256sum": (bool(shutil.which("sha256sum")), "no program sha256sum to compare with"),

@@ -19,13 +19,44 @@ def job_count(engine):
     return 1 if engine == "processes" else 2
 
 
-def start(folder, *args, env=(), overwrite=True):
+def start(folder, *args, env=(), overwrite=True, suffix=".npy"):
     """The usual job of a folder, onto an old output."""
-    command = [*COMMAND, "run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy", *["--overwrite"] * overwrite, *args]
+    job = ("run", f"x{suffix}", "n.npy", "--axis", "1", "-o", f"y{suffix}")
+    command = [*COMMAND, *job, *["--overwrite"] * overwrite, *args]
     return subprocess.Popen(
         command, cwd=folder, env=os.environ | dict(env), stdout=-1, stderr=-1, start_new_session=True
     )
 
+
+# Run first in a batch, kills it and its workers before or after the line of the journal that is the `at`-th.
+KILLED_AT = """
+import os, signal
+import revseq_cli.commands.journal as journal
+os.setsid()
+calls, real = iter(range(1 << 30)), journal.Journal._append
+def append(self, record):
+    for act in (lambda: None, lambda: real(self, record)):
+        act()
+        if next(calls) == {at}:
+            os.killpg(0, signal.SIGKILL)
+journal.Journal._append = append
+"""
+
+# Run first in a command, lets so many threads and processes start, and no more.
+FEW = """
+import errno, multiprocessing.process, _thread
+def few(real, most, error):
+    left = [most]
+    def begin(*args):
+        left[0] -= 1
+        if left[0] < 0:
+            raise error
+        return real(*args)
+    return begin
+_thread.start_new_thread = few(_thread.start_new_thread, {threads}, RuntimeError("can't start new thread"))
+process = multiprocessing.process.BaseProcess
+process.start = few(process.start, {processes}, OSError(errno.EAGAIN, "Resource temporarily unavailable"))
+"""
 
 _PEAK = (
     "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, text=True);"

@@ -130,6 +130,8 @@ def prepare(order):
         tempfile.tempdir = None  # what was found with another environment
         os.environ.clear()
         os.environ.update((os.fsdecode(name), os.fsdecode(value)) for name, value in order["env"].items())
+    if "thresholds" in order:
+        vars(sys.modules["revseq_cli.ground.thresholds"]).update(order["thresholds"])
     if "fault" in order:
         faults.install(**order["fault"])
     exec(order.get("code", ""), {})

@@ -29,8 +29,11 @@ class Server:
     def __init__(self, env):
         self._env, self._running = env, None
 
-    def status(self, order, folder, streams):
-        """Carry the order out in a folder with the three streams, which are paths; the exit status."""
+    def status(self, order, folder, streams, timeout=None):  # noqa: ARG002 - as of the other server
+        """Carry the order out in a folder with the three streams, which are paths; the exit status.
+
+        What takes longer than a test may ends in an error, whatever the `timeout`.
+        """
         alone = "code" in order
         if alone:
             running = _Process(self._env)

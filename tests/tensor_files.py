@@ -1,11 +1,10 @@
 """A tensor of each format, through its own source and sink."""
 
-import pickle
-
 from revseq_cli.formats import references, registry
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.held import HeldSource
+from revseq_cli.ground.processes import packed, unpacked
 from revseq_cli.ground.tensors import DataType
 
 
@@ -26,7 +25,7 @@ def write(path, values, **options):
         for part in (slice(0, middle), slice(middle, len(values))):
             if part.start < part.stop:
                 region = (part, *(slice(0, size) for size in values.shape[1:]))
-                outlet = pickle.loads(pickle.dumps(sink.outlet(region)))
-                parcel = outlet.deliver(region, values[region])
+                outlet = unpacked(packed(sink.outlet(region)))
+                parcel = unpacked(packed(outlet.deliver(region, values[region])))
                 if parcel is not None:
                     sink.receive(parcel)

@@ -7,7 +7,7 @@ import pytest
 from contrast import contrast
 from terminals import in_columns
 
-from revseq_cli.report import colors
+from revseq_cli.report import terminal
 
 JOB = ("x.npy", "n.npy", "--axis", 1)
 PAGE = """\
@@ -53,9 +53,9 @@ def folder(files):
 @pytest.mark.parametrize(
     ("args", "shown"),
     [
-        (("run", *JOB, "--example"), {colors.BLUE, colors.MAGENTA}), (("check", *JOB), {colors.GREEN}), (("check", *JOB, "--feature-level", "all"), {colors.GREEN, colors.RED}),
-        (("verify", "page.md"), {colors.GREEN, colors.RED}), (("batch", "jobs.csv"), {colors.RED}), (("rnu",), {colors.RED, colors.BLUE}),
-        (("run", "x.npy"), {colors.RED, colors.BLUE}), (("verify", "none.md"), {colors.RED}), (("levels",), set()), (("show", "x.npy"), set()),
+        (("run", *JOB, "--example"), {terminal.BLUE, terminal.MAGENTA}), (("check", *JOB), {terminal.GREEN}), (("check", *JOB, "--feature-level", "all"), {terminal.GREEN, terminal.RED}),
+        (("verify", "page.md"), {terminal.GREEN, terminal.RED}), (("batch", "jobs.csv"), {terminal.RED}), (("rnu",), {terminal.RED, terminal.BLUE}),
+        (("run", "x.npy"), {terminal.RED, terminal.BLUE}), (("verify", "none.md"), {terminal.RED}), (("levels",), set()), (("show", "x.npy"), set()),
         (("diff", "x.npy", "n.npy"), set()),
     ],
 )  # fmt: skip
@@ -82,7 +82,7 @@ def test_the_contrast_is_that_of_the_standard():
 def test_errors_on_a_terminal(forked, tmp_path, env, options, colored):
     out = in_columns(80, *forked.command, "show", "none.npy", *options, cwd=tmp_path, env=env)
     assert out == (
-        f"{colors.painted('Error:', colors.RED)} none.npy: no such file\n"
+        f"{terminal.painted('Error:', terminal.RED)} none.npy: no such file\n"
         if colored
         else "Error: none.npy: no such file\n"
     )

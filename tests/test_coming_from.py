@@ -1,4 +1,4 @@
-"""The commands of README's table "Coming from ...", run as they stand there and held against the real packages."""
+"""The commands of revseq-porting(7)'s table, run as they stand there and held against the real packages."""
 
 import json
 import re
@@ -10,12 +10,12 @@ import oracle
 import pytest
 from conftest import ROOT
 
-README = (ROOT / "README.md").read_text()
+PAGE = (ROOT / "man" / "porting.md").read_text()
 # What each row is found by; its command is the one that is run.
 SYSTEMS = ("ONNX", "TensorFlow", "PyTorch", "MXNet")
-COMMANDS = {name: re.search(rf"^\| {name} .*? \| `revseq (run [^`]*)` \|", README, re.MULTILINE)[1] for name in SYSTEMS}
+COMMANDS = {name: re.search(rf"^\| {name} .*? \| `revseq (run [^`]*)` \|", PAGE, re.MULTILINE)[1] for name in SYSTEMS}
 # The last row, with ONNX's axes.
-COMMANDS["any"] = re.search(r"^\| any other \| `revseq (run [^`]*)`", README, re.MULTILINE)[1].replace(
+COMMANDS["any"] = re.search(r"^\| any other \| `revseq (run [^`]*)`", PAGE, re.MULTILINE)[1].replace(
     "--axis 2 --batch-axis 0", "--axis 0 --batch-axis 1"
 )
 RNG = np.random.default_rng(7)
@@ -134,7 +134,7 @@ def test_pytorch(ours, revseq, tmp_path, batch_first):
         found = ours("PyTorch", values.numpy(), lengths.numpy())
         assert not torch.equal(values.flip(1), expected)  # padding and all
     else:  # what the row says of other layouts
-        assert "leave out `--axis 1`" in re.search(r"^\| PyTorch .*$", README, re.MULTILINE)[0]
+        assert "leave out `--axis 1`" in re.search(r"^\| PyTorch .*$", PAGE, re.MULTILINE)[0]
         np.save(tmp_path / "x.npy", values.numpy())
         np.save(tmp_path / "n.npy", lengths.numpy())
         revseq("run", "x.npy", "n.npy", "--like", "pytorch", "-o", "y.npy").ok()

@@ -135,8 +135,10 @@ def test_the_variable_of_the_scripts_set_by_itself(revseq, value):
 @pytest.mark.needs("shell")
 def test_h62_a_hint_can_be_pasted_into_a_shell(revseq, tmp_path):
     """What a hint names is one word to a shell, too."""
-    np.savez(tmp_path / "x y.npz", **{"$(touch PWNED)": np.arange(2), "b": np.arange(2)})
-    (tmp_path / "x;y.txt").write_text("a: (Sizes:{1}, DataType:INT8)\n[1]\n\nb: (Sizes:{1}, DataType:INT8)\n[1]\n")
+    np.savez(tmp_path / "x y.npz", **{"$(touch PWNED)": np.arange(2), "lengths": np.arange(2)})
+    (tmp_path / "x;y.txt").write_text(
+        "a: (Sizes:{1}, DataType:INT8)\n[1]\n\nlengths: (Sizes:{1}, DataType:INT8)\n[1]\n"
+    )
     for name, inner in (("x y.npz", "$(touch PWNED)"), ("x;y.txt", "a")):
         hint = revseq("convert", name, "out.npy").refused().err.split("Hint: try ")[1]
         shown = subprocess.run(

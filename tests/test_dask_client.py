@@ -2,10 +2,8 @@
 
 import asyncio
 import functools
-import pickle
 import signal
-import threading
-from concurrent.futures import Future
+import time
 from pkgutil import resolve_name
 from types import SimpleNamespace
 
@@ -16,10 +14,12 @@ pytest.importorskip("distributed", reason="distributed, the extra dask, is not i
 
 from distributed.client import FutureCancelledError
 from distributed.scheduler import KilledWorker
+from processes import until
 
 import revseq_cli
 from revseq_cli.ground import stopping
 from revseq_cli.ground.errors import EngineError, TensorIOError
+from revseq_cli.ground.processes import unpacked
 from revseq_cli.passes.arrangement import Arrangement
 from revseq_cli.passes.engines import cluster
 from revseq_cli.passes.engines.table import DASK
@@ -38,17 +38,19 @@ class Here:
         self.workers, self.keys, self.asked, self.services = workers, [], [], {}
         self.sent = []  # how many blocks each task has
         self.lost = None  # what is raised instead of a result
-        self.loop = SimpleNamespace(asyncio_loop=asyncio.new_event_loop())
+        self.silent = False
 
-    def nthreads(self):
+    async def nthreads(self):
+        if self.silent:
+            await asyncio.sleep(1000)
         self.asked.append("nthreads")
         return dict.fromkeys(self.workers, 1)
 
     def scheduler_info(self):
         return {"services": self.services}
 
-    async def run(self, function, *args, on_error, asynchronous):
-        assert (on_error, asynchronous) == ("return", True)
+    async def run(self, function, *args, on_error):
+        assert on_error == "return"
         return {address: await self._one(address, function, args) for address in self.workers}
 
     async def _one(self, address, function, args):
@@ -63,44 +65,57 @@ class Here:
     def submit(self, function, task, versions, *, key, pure):
         assert not pure
         self.keys.append(key)
-        self.sent.append(len(getattr(pickle.loads(task), "tasks", "?")))
-        future = Future()
-        future.set_result((function, task, versions))
-        return future
+        self.sent.append(len(getattr(unpacked(task), "tasks", "?")))
+        return Block((function, task, versions))
 
-    async def gather(self, future, *, asynchronous):
-        assert asynchronous
+    async def gather(self, block):
         if self.lost:
             raise self.lost
-        function, task, versions = future.result()
+        function, task, versions = block.told
         return function(task, versions, ONE)
+
+
+class Block:
+    """A future of dask's, which ends once it may."""
+
+    def __init__(self, told):
+        self.told, self.may_end = told, asyncio.Event()
+        self.may_end.set()
+
+    async def exception(self):
+        await self.may_end.wait()
 
 
 @pytest.fixture
 def connected(monkeypatch):
     """Connect to a client, as a pass does; the client, and the pass's connection."""
-    started = []
 
     def connect(workers=None):
         client = Here(**({ONE: {}, TWO: {}} if workers is None else workers))
-        loop = client.loop.asyncio_loop
-        started.append((loop, threading.Thread(target=loop.run_forever)))
-        started[-1][1].start()
-        connection = cluster.Cluster(client, "tcp://here:1")
+        connection = cluster.Connection(client, "tcp://here:1")
         monkeypatch.setattr(cluster, "connected", lambda *_: connection)
         return client, connection
 
     yield connect
-    for loop, thread in started:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+    loop = cluster._loop()
+    stopping.ending.close()
+    until(loop.is_closed)
+
+
+def arrangement(blocks, elements):
+    plan = Plan((blocks * elements,), (elements,))
+    return Arrangement(plan, DASK, 1, 1 << 20, scheduler="tcp://here:1")
+
+
+def crew():
+    """The workers of a pass."""
+    return cluster.Cluster.of(arrangement(1, 1))
 
 
 def results(*tasks):
-    """What tasks give by way of a pass, in the order of the tasks."""
-    these = cluster.Pass("tcp://here:1", 1)
-    return [future.result() for future in [these.submit(task) for task in tasks]]
+    """What a pass gets of tasks, in the order of the tasks."""
+    these = crew()
+    return [these.taken(future) for future in [these.submit(task) for task in tasks]]
 
 
 def failing(error):
@@ -173,11 +188,11 @@ def test_a_block_that_fails_says_where(connected, error, found, context, rehears
 
 def test_a_worker_that_joined_late_is_asked_with_each_block(connected, monkeypatch):
     connected({ONE: {}})
-    these = cluster.Pass("tcp://here:1", 1)
-    assert these.submit(int).result() == 0
+    these = crew()
+    assert these.taken(these.submit(int)) == 0
     monkeypatch.setattr(revseq_cli, "__version__", "0.0.9")
     with pytest.raises(EngineError, match=f"the worker {ONE} has revseq 0.0.9"):
-        these.submit(int).result()
+        these.taken(these.submit(int))
 
 
 KILLED = KilledWorker("a block", "a worker", 3)
@@ -211,9 +226,9 @@ def test_out_of_memory_here_is_not_the_workers_fault(connected):
 
 @pytest.mark.parametrize(("threads", "window"), [(0, 2), (1, 2), (3, 6), (10**6, 4096)])
 def test_blocks_under_way(connected, threads, window):
-    client, _ = connected({})
-    client.nthreads = lambda: {ONE: threads}
-    assert cluster.Pass("tcp://here:1", 1).window() == window
+    _, connection = connected({})
+    connection.threads = lambda: threads
+    assert crew().window() == window
 
 
 def test_workers_are_counted_once_a_second(connected, monkeypatch):
@@ -236,58 +251,76 @@ def test_workers_are_counted_once_a_second(connected, monkeypatch):
 def test_a_scheduler_that_says_nothing(connected, monkeypatch):
     monkeypatch.setattr(cluster, "_LONGEST_START", -0.8)
     client, connection = connected()
-    silence = threading.Event()
-    client.nthreads = silence.wait
+    client.silent = True
     with pytest.raises(EngineError, match="the scheduler went away"):
         connection.threads()
-    silence.set()
 
 
 def test_signals_are_looked_at_while_dask_answers(connected, monkeypatch):
     client, connection = connected()
-    silence = threading.Event()
-    client.nthreads = silence.wait
+    client.silent = True
     monkeypatch.setattr(stopping, "_received", [signal.SIGTERM])
     with pytest.raises(stopping.Stopped):
         connection.threads()
-    silence.set()
     with pytest.raises(stopping.Stopped):  # nor is a worker waited for
-        cluster.Pass("tcp://here:1", 1).submit(int)
+        crew().submit(int)
 
 
 def test_where_the_workers_can_be_watched(connected):
-    client, connection = connected()
-    assert connection.dashboard == "none"
+    client, _ = connected()
+    assert crew().dashboard == "none"
     client.services = {"dashboard": 8787}
-    assert connection.dashboard == client.dashboard_link
+    assert crew().dashboard == client.dashboard_link
 
 
 def test_a_block_that_is_given_up_is_not_waited_for(connected):
     client, _ = connected()
-    real, ends = client.submit, []
+    real, blocks = client.submit, []
 
     def submit(*args, **options):
-        future = Future()
-        real(*args, **options)
-        ends.append(future)
-        return future
+        blocks.append(real(*args, **options))
+        blocks[-1].may_end.clear()
+        return blocks[-1]
 
     client.submit = submit
-    future = cluster.Pass("tcp://here:1", 1).submit(int)
+    future = crew().submit(int)
     assert not future.done()
     assert future.cancel()
-    ends[0].set_result(None)  # which comes too late, and disturbs nobody
+    blocks[0].may_end.set()  # which comes too late, and disturbs nobody
     assert future.cancelled()
 
 
-def test_a_task_reaches_a_worker_as_bytes(connected):
+def test_few_results_come_before_they_are_taken(connected):
+    """They may be large; of a task that is given up, none is waited for."""
+    client, _ = connected()
+    came, real = [], client.gather
+
+    async def gather(block):
+        came.append(await real(block))
+        return came[-1]
+
+    client.gather = gather
+    for _ in range(2):
+        these = crew()
+        futures = [these.submit(int) for _ in range(20)]
+        until(lambda: len(came) == 8)
+        assert [these.taken(future) for future in futures[:6]] == [0] * 6
+        until(lambda: len(came) == 14)
+        time.sleep(0.05)
+        assert len(came) == 14
+        for future in futures:
+            future.cancel()
+        came.clear()
+
+
+def test_a_task_reaches_a_worker_as_bytes_and_so_comes_its_result(connected):
     """Else the scheduler would unpickle every block, and pickle it again."""
     client, _ = connected()
     sent = []
     client.submit = lambda *args, **options: (sent.append(args), Here.submit(client, *args, **options))[1]
     assert results(int) == [0]
     [(_, task, _)] = sent
-    assert pickle.loads(task) is int
+    assert unpacked(task) is int
 
 
 # many blocks are few tasks
@@ -295,11 +328,6 @@ def test_a_task_reaches_a_worker_as_bytes(connected):
 
 def square(number):
     return number * number
-
-
-def arrangement(blocks, elements):
-    plan = Plan((blocks * elements,), (elements,))
-    return Arrangement(plan, DASK, 1, 1 << 20, scheduler="tcp://here:1")
 
 
 @pytest.mark.parametrize(
@@ -323,10 +351,9 @@ def test_many_blocks_are_few_tasks(connected, blocks, elements, fewest, most):
             taken.append(i)
             yield functools.partial(square, i)
 
-    with cluster.crew(arrangement(blocks, elements)) as workers:
-        for result in workers.results(tasks()):
-            total, done = total + result, done + 1
-            held = max(held, len(taken) - done)
+    for result in cluster.Cluster.of(arrangement(blocks, elements)).results(tasks()):
+        total, done = total + result, done + 1
+        held = max(held, len(taken) - done)
     assert (done, total) == (blocks, sum(map(square, range(blocks))))
     assert fewest <= len(client.keys) <= most
     assert client.sent[-1] <= 4  # so that all workers end together
@@ -336,9 +363,9 @@ def test_many_blocks_are_few_tasks(connected, blocks, elements, fewest, most):
 def test_blocks_that_carry_their_values_travel_one_by_one(connected):
     """As those of a tensor in memory: a worker, and what passes it on, holds no more than one at a time."""
     client, _ = connected()
-    with cluster.crew(arrangement(40, 4096)) as workers:
-        sizes = workers.results(functools.partial(len, bytes(1 << 20)) for _ in range(40))
-        assert list(sizes) == [1 << 20] * 40
+    workers = cluster.Cluster.of(arrangement(40, 4096))
+    sizes = workers.results(functools.partial(len, bytes(1 << 20)) for _ in range(40))
+    assert list(sizes) == [1 << 20] * 40
     assert len(client.keys) == 40
 
 
@@ -348,15 +375,15 @@ def test_results_that_are_large_travel_one_by_one(connected):
     returned = []
     real = client.gather
 
-    async def gather(future, *, asynchronous):
-        returned.append(await real(future, asynchronous=asynchronous))
+    async def gather(block):
+        returned.append(await real(block))
         return returned[-1]
 
     client.gather = gather
-    with cluster.crew(arrangement(600, 4096)) as workers:
-        found = [len(each) for each in workers.results(functools.partial(bytes, 1_000_000 + i) for i in range(600))]
+    workers = cluster.Cluster.of(arrangement(600, 4096))
+    found = [len(each) for each in workers.results(functools.partial(bytes, 1_000_000 + i) for i in range(600))]
     assert sorted(found) == list(range(1_000_000, 1_000_600))
-    assert max(map(len, returned)) == 1
+    assert max(len(unpacked(each)) for each in returned) == 1
     assert len(client.keys) == 600
     assert sum(client.sent) < 600 + 4 * 256  # the first ones were sent before anything was known
 
@@ -365,6 +392,6 @@ def test_an_error_inside_a_batch_ends_the_pass(connected):
     connected({ONE: {}})
     tasks = [functools.partial(square, i) for i in range(50)]
     tasks[30] = failing(TensorIOError("no such file", where="x.npy"))
-    with cluster.crew(arrangement(50, 4096)) as workers, pytest.raises(TensorIOError) as caught:
-        list(workers.results(tasks))
+    with pytest.raises(TensorIOError) as caught:
+        list(cluster.Cluster.of(arrangement(50, 4096)).results(tasks))
     assert (caught.value.found, caught.value.context) == ("no such file", f"on the worker {ONE}")

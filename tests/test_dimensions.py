@@ -10,7 +10,7 @@ import pytest
 import xarray
 import zarr
 
-from revseq_cli.passes import parts
+from revseq_cli.passes import completions
 
 VALUES = np.random.default_rng(5).random((5, 4, 6)).astype("f4")
 NAMES = ("time", "lat", "lon")
@@ -99,8 +99,8 @@ def test_a_wrong_name_lists_those_there_are(revseq, tensor):
 
 def test_names_are_completed_beside_numbers(tensor, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert parts.dimensions(tensor) == {0: 5, "time": 5, 1: 4, "lat": 4, 2: 6, "lon": 6}
-    assert parts.dimensions(tensor, "n.npy") == {0: 5, "time": 5}
+    assert completions.dimensions(tensor) == {0: 5, "time": 5, 1: 4, "lat": 4, 2: 6, "lon": 6}
+    assert completions.dimensions(tensor, "n.npy") == {0: 5, "time": 5}
 
 
 def test_every_command_that_has_an_axis(revseq, tmp_path, tensor):
@@ -151,6 +151,21 @@ def test_what_is_neither_a_number_nor_a_name(revseq, tmp_path, axis):
 def test_a_file_without_names(revseq, tmp_path, axis):
     np.save(tmp_path / "x.npy", VALUES)
     revseq("run", "x.npy", "[[[1]]]", "--axis", axis).refused(f"no dimension is named {axis}", "0 to 2, by number")
+
+
+def test_a_digit_of_full_width_is_a_name(revseq, tmp_path):
+    zarr.create_array(tmp_path / "x.zarr", shape=(2, 3), dtype="f4", dimension_names=("\uff11", "x"))[:] = np.arange(
+        6
+    ).reshape(2, 3)
+    revseq("run", "x.zarr", "[[1, 2, 2]]", "--axis", "\uff11", "-o", "y.npy").ok()
+    assert np.load(tmp_path / "y.npy").tolist() == [[0, 4, 5], [3, 1, 2]]
+    hint = "Hint: \uff10 is not written in the digits 0 to 9: type 0\n"
+    revseq("run", "x.zarr", "[[1, 2, 2]]", "--axis", "\uff10").refused(
+        "no dimension is named \uff10", "one of \uff11, x", hint
+    )
+    for typed in (("--chunks", "\uff11x1"), ("--memory", "\uff11MB"), ("--compression", "gzip:\uff14")):
+        revseq("run", "x.zarr", "[[1, 2, 2]]", "--axis", "0", "-o", "y.h5", *typed).refused(typed[0], typed[1])
+    revseq("convert", "x.zarr", "y.h5", "--compression", "4").refused("'4' is not a compression; did you mean gzip:4")
 
 
 def test_some_dimensions_without_a_name(revseq, tmp_path):

@@ -5,12 +5,12 @@ import json
 import os
 
 import numpy as np
-import oracle
 import pytest
 from conftest import SAMPLES
 from folders import names
 from growth import is_linear
 
+from revseq_cli.ground import system
 from revseq_cli.ground.errors import FormatError, RevseqError
 from revseq_cli.ground.tensors import DataType, TensorDesc
 from revseq_cli.passes import jobs
@@ -77,26 +77,6 @@ def values_of(done):
 
 
 # export, and back
-
-
-@pytest.mark.parametrize("choice", ["--inline", "--files"])
-@pytest.mark.parametrize("data_type", oracle.DATA_TYPES)
-def test_every_type_there_and_back(revseq, tmp_path, data_type, choice):
-    values = oracle.random_values(np.random.default_rng(5), (2, 3, 4), data_type)
-    if data_type.kind == "float":
-        usual = {2: 0x7E00, 4: 0x7FC00000, 8: 0x7FF8000000000000}[data_type.size]
-        values.view(f"u{data_type.size}")[np.isnan(values)] = usual
-        values.flat[:5] = [np.nan, np.inf, -np.inf, -0.0, 0.1]
-    else:
-        values.flat[:2] = np.iinfo(values.dtype).min, np.iinfo(values.dtype).max
-    lengths = np.array([[[2, 3, 2**64 - 1, 2**32]], [[0, 1, 2, 2**53 + 1]]], np.uint64)
-    np.save(tmp_path / "x.npy", values)
-    np.save(tmp_path / "n.npy", lengths)
-    revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", "model.json", choice).ok()
-    if choice == "--inline":
-        (tmp_path / "x.npy").unlink()
-    revseq("run", "model.json", "-o", "y.npy").ok()
-    assert oracle.same_bits(np.load(tmp_path / "y.npy"), oracle.reverse(values, lengths, 1))
 
 
 def test_what_a_model_says(revseq, tmp_path):
@@ -205,50 +185,11 @@ def test_a_model_of_a_model(revseq, tmp_path):
     assert revseq("run", "b.json", "--example").ok().out == (SAMPLES / "example2.txt").read_text()
 
 
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (("--axis", 2), ("Axis is 2", "Hint: revseq export x.npy n.npy -o model.json --axis 1\n")),
-        (("--axis", 1, "--feature-level", "3_0"), ("dimension count is 2", "try --feature-level 4_0")),
-        (("--axis", 1, "--feature-level", "none"), ("lifts DirectML's limits",)),
-        (("--axis", 1, "-o", "model.txt"), ("model.txt: a model is JSON", "add -o model.json")),
-        (("--axis", 1, "-o", "no/model.json"), ("no such folder",)),
-        (("--axis", 1, "-o", "old.json"), ("old.json: already exists", "--overwrite")),
-        (("--axis", 1, "-o", "taken.json", "--files"), ("taken.InputTensor.npy: already exists",)),
-        (("--axis", 1, "-o", "x.json", "--files", "--overwrite"), ("x.OutputTensor.npy: DxDispatch would write",)),
-    ],
-)
-def test_export_refuses_before_it_writes(revseq, files, args, words):
-    for name in ("old.json", "taken.InputTensor.npy"):
-        (files / name).write_text("old")
-    values = "x.npy"
-    if "x.json" in args:
-        values = "x.OutputTensor.npy"
-        (files / "x.npy").rename(files / values)
-    before = {path.name: path.read_bytes() for path in files.iterdir()}
-    args = args if "-o" in args else (*args, "-o", "model.json")
-    source = ("-f", "npy") if "taken.json" in args else ()
-    moved = files / "moved.bin"
-    if source:  # not a plain .npy by its name
-        (files / values).rename(moved)
-        before = {path.name: path.read_bytes() for path in files.iterdir()}
-        values = moved.name
-    revseq("export", values, "n.npy", *args, *source).refused(*words)
-    assert {path.name: path.read_bytes() for path in files.iterdir()} == before
-
-
 @pytest.mark.parametrize("dtype", [bool, np.complex64])
 def test_types_that_directml_lacks(revseq, tmp_path, dtype):
     np.save(tmp_path / "x.npy", np.ones((2, 2), dtype))
     revseq("export", "x.npy", "[[1], [2]]", "--axis", 1, "-o", "m.json").refused("DirectML does not have it")
     assert names(tmp_path) == {"x.npy"}
-
-
-def test_what_does_not_fit_leaves_nothing(revseq, files):
-    np.save(files / "i.npy", np.full((3, 1), -1))
-    job = ("export", "x.npy", "i.npy", "--axis", 1, "--lengths-dtype", "UINT32", "-o", "model.json", "--files")
-    revseq(*job).refused("-1 at [0, 0] does not fit UINT32")
-    assert names(files) == {"x.npy", "n.npy", "i.npy"}
 
 
 # models by other hands
@@ -361,7 +302,7 @@ DESC = (*OP, "desc")
         (lambda model: json.dumps(model).replace('"Axis": 1', '"Axis": 1, "Axis": 0'), ("has a key twice",)),
         (lambda model: json.dumps(model).replace("[1, 2, 3", "[NaN, 2, 3"), ("has the bare word NaN", '"nan"')),
         (lambda model: json.dumps(model).replace("[1, 2, 3", "[1e999, 2, 3"), ("1e999, which is too large",)),
-        (lambda model: json.dumps(model).replace("[1, 2, 3", f"[{'9' * 5000}, 2, 3"), ("a number of 5000 digits",)),
+        (lambda model: json.dumps(model).replace("[1, 2, 3", f"[{'9' * 5000}, 2, 3"), ("a number of thousands of digits",)),
         (lambda model: json.dumps(model).replace("[1, 2, 3", "[" * 100_000), ("is nested too deep",)),
     ],
 )  # fmt: skip
@@ -378,13 +319,6 @@ def test_models_that_are_refused(tmp_path, monkeypatch, change, words):
     assert len(told) < 1000
     for word in words:
         assert word in told
-
-
-def test_a_model_of_another_operator(run_model):
-    run_model(at(*OP, "type", value="DML_OPERATOR_GEMM")).refused(
-        "Error: model.json: holds other work than one DML_OPERATOR_REVERSE_SUBSEQUENCES; "
-        "its dispatchables: op (DML_OPERATOR_GEMM)"
-    )
 
 
 def test_control_characters_of_a_model_are_shown_escaped(run_model):
@@ -450,7 +384,9 @@ def test_the_tensors_of_a_model(revseq, tmp_path):
     assert revseq("show", "model.json", "-q").ok().out.count("storage          model, resource") == 2
     out = revseq("run", "model.json::InputTensor", "model.json::SequenceLengthsTensor", "--axis", 1).ok().out
     assert out == revseq("run", "model.json").ok().out
-    revseq("run", "[[1], [2]]", "model.json", "--axis", 1).refused("is a model", "try model.json::InputTensor")
+    revseq("run", "[[1], [2]]", "model.json", "--axis", 1).refused(
+        "has 2 tensors", f"Hint: revseq run {system.quoted('[[1], [2]]')} model.json::SequenceLengthsTensor --axis 1\n"
+    )
     revseq("run", "model.json", "--dtype", "INT8").refused("its DataType is INT32, and INT8 is asked for")
     checked = revseq("check", "model.json", "--lengths-dtype", "UINT64").ok().out
     assert "DataType:UINT64) model.json: Seq" in " ".join(checked.split())

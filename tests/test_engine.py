@@ -4,10 +4,8 @@ import _thread
 import hashlib
 import json
 import multiprocessing
-import os
 import time
 import tracemalloc
-from math import prod
 
 import h5py
 import numpy as np
@@ -18,7 +16,7 @@ from hypothesis import strategies as st
 from observed import observed
 from oracle import expected
 from processes import members, peak, start
-from tensor_files import held
+from tensor_files import held, open_
 
 from revseq_cli.commands import values
 from revseq_cli.commands.run import command as run_command
@@ -26,15 +24,16 @@ from revseq_cli.formats import references, registry
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.held import HeldSink, HeldSource
 from revseq_cli.ground.errors import EngineError, TensorIOError, UsageError
-from revseq_cli.passes import folds, reversal
-from revseq_cli.passes.arrangement import Arrangement, Resources, arrange, arrange_copy, arrange_pair
+from revseq_cli.ground.tensors import DataType
+from revseq_cli.passes import reversal, summaries
+from revseq_cli.passes.arrangement import Arrangement, Resources, arrange
 from revseq_cli.passes.assembly import Job, Request
 from revseq_cli.passes.engines.crew import results
 from revseq_cli.passes.engines.table import DEFAULT_MEMORY, ENGINES, NAMES, SERIAL
 from revseq_cli.passes.jobs import load
-from revseq_cli.passes.lengths import WidenedSource
 from revseq_cli.passes.plan import make_plan
-from revseq_cli.report.words import message, spelled
+from revseq_cli.passes.views import AlignedSource
+from revseq_cli.report.words import spelled
 
 REAL = ["serial", "threads", "processes"]
 
@@ -66,51 +65,26 @@ def run(job, path, resources):
     return arrangement, clamped
 
 
-@pytest.mark.parametrize("name", REAL)
-@pytest.mark.parametrize("suffix", [".npy", ".h5", ".json"])
-@pytest.mark.parametrize("source", [".npy", ".h5"])
-def test_formats_and_engines(tmp_path, name, suffix, source):
-    job, values, lengths = make_job(tmp_path, (9, 40, 11), 1, suffix=source, dtype="i4")
-    resources = Resources(name, 2, 20_000 if name == "serial" else 40_000)
-    arrangement, clamped = run(job, tmp_path / f"y{suffix}", resources)
-    assert clamped == (lengths > 40).sum() > 0
-    assert arrangement.plan.block_count > 2
-    assert arrangement.engine.name == name
-    back = load(Request(str(tmp_path / f"y{suffix}"), str(tmp_path / "n.npy"), 1)).values.read()
-    assert oracle.same_bits(back, expected(values, lengths, 1))
-
-
-@pytest.mark.parametrize("order", "CF")
 @pytest.mark.parametrize(
-    ("shape", "axis"), [((3000, 4), 0), ((4, 3000), 1), ((2, 3000, 3), 1), ((12000,), 0), ((40, 5, 60), 0)]
+    ("target", "memory", "options"),
+    [
+        ("y.h5", 42_000, ["--chunks", "1x1x194x3"]),
+        ("y.h5", 42_000, ["--chunks", "1x1x194x3", "--compression", "gzip:4"]),
+        ("y.npz", 303, ["--keep-others"]),
+        ("y.npy", 9_000, []),
+        ("y.safetensors", 9_000, []),
+        ("y.json", 9_000, []),
+    ],
 )
-@pytest.mark.parametrize("memory", [40_000, 200_000])
-def test_lines_larger_than_the_memory(tmp_path, shape, axis, order, memory):
-    job, values, lengths = make_job(tmp_path, shape, axis, order=order, dtype="f8")
-    arrangement, clamped = run(job, tmp_path / "y.npy", Resources("serial", 1, memory))
-    assert clamped == (lengths > shape[axis]).sum()
-    assert arrangement.need <= memory
-    assert arrangement.plan.block_count > 1
-    assert oracle.same_bits(np.load(tmp_path / "y.npy"), expected(values, lengths, axis))
-
-
-@settings(max_examples=150)
-@given(st.data())
-def test_any_plan_gives_the_same(data):
-    """Small tensors through plans of every kind, cut lines among them."""
-    shape = tuple(data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=4)))
-    axis = data.draw(st.integers(0, len(shape) - 1))
-    rng = np.random.default_rng(data.draw(st.integers(0, 999)))
-    values = rng.integers(0, 1000, shape, np.int16).copy(data.draw(st.sampled_from("CF")))
-    lengths = rng.integers(0, shape[axis] + 2, (*shape[:axis], 1, *shape[axis + 1 :])).astype(np.uint64)
-    job = Job(held(values), held(lengths), axis)
-    plan = make_plan(
-        shape, axis, most_elements=data.draw(st.integers(1, 60)), grain=(1,) * len(shape), order=job.values.order
-    )
-    with HeldSink(job.values) as sink:
-        assert reversal.reverse(job, sink, Arrangement(plan, SERIAL, 1, 0)) == (lengths > shape[axis]).sum()
-    assert oracle.same_bits(sink.values, oracle.reverse(values, lengths, axis))
-    reversal.verify(job, sink, Arrangement(plan, SERIAL, 1, 0))
+def test_what_is_held_in_memory_travels_in_its_byte_order(revseq, tmp_path, target, memory, options):
+    """NumPy pickles a part of an array in this machine's byte order, whatever the array's is."""
+    values = np.arange(257 * 7, dtype=">u8").reshape(1, 1, 257, 7)
+    np.savez_compressed(tmp_path / "x.npz", v=values)
+    np.save(tmp_path / "n.npy", np.ones((1, 1, 257, 7), np.uint64))
+    job = ("run", "x.npz::v", "n.npy", "--axis", 1, "-o", target, "--engine", "processes", "--jobs", 2, *options)
+    revseq(*job, "--memory", memory, "--feature-level", "none", cwd=tmp_path).ok()
+    back = open_(tmp_path / target, DataType.UINT64).read()
+    assert oracle.same_bits(back, values)
 
 
 @settings(max_examples=100)
@@ -121,101 +95,33 @@ def test_each_length_of_a_batch_axis_is_counted_once(data):
     axis, batch_axis = data.draw(st.permutations(range(len(shape))))[:2]
     lengths = np.array(data.draw(st.lists(st.integers(0, 6), min_size=shape[batch_axis], max_size=shape[batch_axis])))
     values = np.zeros(shape, np.float32)
-    job = Job(held(values), WidenedSource(held(lengths.astype("u4")), shape, axis, batch_axis), axis, batch_axis)
+    job = Job(held(values), AlignedSource(held(lengths.astype("u4")), shape, axis, (batch_axis,)), axis, batch_axis)
     plan = make_plan(shape, axis, most_elements=data.draw(st.integers(1, 60)), grain=(1,) * len(shape), order="C")
     with HeldSink(job.values) as sink:
         assert reversal.reverse(job, sink, Arrangement(plan, SERIAL, 1, 0)) == (lengths > shape[axis]).sum()
 
 
-def test_too_little_memory_is_said_with_what_it_takes(tmp_path):
-    job, _, _ = make_job(tmp_path, (10, 2000), 1)
-    with pytest.raises(EngineError, match="a block takes") as caught:
-        arrange(job, Resources("threads", 2, 100))
-    needed = int(message(caught.value).split("--memory ")[-1])
-    assert arrange(job, Resources("threads", 2, needed)).need <= needed
-
-
-# How often an engine holds an element of a block that comes from a file and goes to one: input, output, and scratch.
-HELD = {"serial": 4, "threads": 4, "processes": 4, "dask": 4}
-
-
-@pytest.mark.parametrize("name", HELD)
-@pytest.mark.parametrize("suffix", [".npy", ".h5"])
-def test_the_memory_of_an_arrangement_is_that_of_its_blocks(tmp_path, name, suffix):
-    job, *_ = make_job(tmp_path, (300, 400), 1, suffix=suffix)
-    resources = Resources(name, 2, 1_200_000)
-    found = arrange(job, resources)
-    block = max(found.plan.block_elements, prod(job.values.chunks or (0,))) * 4
-    assert found.plan.block_count > found.workers
-    assert HELD[name] * block <= found.need / found.workers <= HELD[name] * block * 1.05  # the lengths are little
-    assert found.need <= resources.memory
-    sink = registry.create_sink(references.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=True)
-    found = arrange_copy(job.values, resources, sink)
-    assert found.need == HELD[name] * found.plan.block_elements * 4 * found.workers
-    found = arrange_pair(job.values, job.values, resources)
-    # Where an element differs, 64 bytes say where, and how far.
-    assert found.need == (HELD[name] * 4 + 64) * found.plan.block_elements * found.workers
-
-
-def test_an_arrangement_of_lengths_in_chunks_holds_one_twice(tmp_path):
-    """As it is stored, and as it is read; here it is larger than any block."""
-    make_job(tmp_path, (5, 1000), 0)
-    with h5py.File(tmp_path / "n.h5", "w") as f:
-        f.create_dataset("n", (1, 1000), "u8", chunks=(1, 1000))
-    job = load(Request(str(tmp_path / "x.npy"), str(tmp_path / "n.h5"), 0))
-    assert arrange(job, Resources("serial", 1, 16_010)).need == 16_000
-    with pytest.raises(EngineError, match="the memory is 15999 bytes, and a block takes 16000"):
-        arrange(job, Resources("serial", 1, 15_999))
-
-
-def test_the_memory_of_an_arrangement_is_what_a_pass_takes(tmp_path):
-    job, *_ = make_job(tmp_path, (1000, 1000), 1)
-    found = arrange(job, Resources("serial", 1, 2 << 20))
-    with registry.create_sink(references.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=True) as sink:
-        tracemalloc.start()
-        try:
-            reversal.reverse(job, sink, found)
-            _, peak = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-    assert peak <= found.need
-
-
-def test_verify_finds_a_single_bit(tmp_path):
-    job, _, _ = make_job(tmp_path, (30, 40), 1, dtype="u2")
-    arrangement = arrange(job, Resources("serial", 1, 20_000))
-    with HeldSink(job.values) as sink:
-        reversal.reverse(job, sink, arrangement)
-    sink.values[17, 39] ^= 1
-    with pytest.raises(EngineError, match=r"does not reverse to the input at \[17, ") as caught:
-        reversal.verify(job, sink, arrangement)
-    assert "at the same place" in caught.value.hint  # not the disk or the memory alone are to blame
-
-
-def test_an_input_that_changes_while_it_is_read(tmp_path):
-    job, _, _ = make_job(tmp_path, (100, 40), 1)
-    arrangement = arrange(job, Resources("serial", 1, 40_000))
-    changes = iter([lambda: os.utime(tmp_path / "x.npy", ns=(5, 5))])
-    sink = registry.create_sink(references.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=False)
-    with (
-        pytest.raises(TensorIOError, match="changed while it was read"),
-        sink,
-        observed(lambda _: next(changes, lambda: None)()),
-    ):
-        reversal.reverse(job, sink, arrangement)
-    assert not (tmp_path / "y.npy").exists()
-
-
-@pytest.mark.parametrize("name", REAL)
-def test_an_error_in_a_worker_ends_the_others(tmp_path, name):
-    job, _, _ = make_job(tmp_path, (400, 400), 1)
-    arrangement = arrange(job, Resources(name, 2, 400_000))
-    with open(tmp_path / "x.npy", "r+b") as f:
-        f.truncate(1000)
-    sink = registry.create_sink(references.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=False)
-    with pytest.raises(TensorIOError, match="changed while it was read"), sink:
-        reversal.reverse(job, sink, arrangement)
-    assert {path.name for path in tmp_path.iterdir()} == {"x.npy", "n.npy"}
+@pytest.mark.parametrize("suffix", ["npy", "h5"])
+def test_the_memory_of_a_mask_is_counted(tmp_path, suffix):
+    """Few elements of it are read at once; a chunk is decoded whole."""
+    mask = (np.arange(1000) < np.arange(800)[:, None]).astype("i8")
+    np.save(tmp_path / "x.npy", np.zeros(mask.shape, "f4"))
+    np.save(tmp_path / "m.npy", mask)
+    with h5py.File(tmp_path / "m.h5", "w") as f:
+        f.create_dataset("m", data=mask, chunks=mask.shape, compression="gzip")
+    request = Request(str(tmp_path / "x.npy"), str(tmp_path / f"m.{suffix}"), 1, mask=True)
+    load(request)  # which loads HDF5
+    tracemalloc.start()
+    try:
+        job = load(request)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak <= job.lengths.least_bytes + 100_000  # the objects that tell it
+    least = {"npy": 0, "h5": 3 * mask.nbytes}[suffix]
+    assert least <= job.lengths.least_bytes <= least + 300_000
+    with pytest.raises(EngineError, match=f"a block takes {job.lengths.least_bytes}"):
+        arrange(job, Resources("serial", 1, 100_000))
 
 
 def test_engines_and_memory_are_those_of_the_options():
@@ -233,7 +139,7 @@ def test_sizes(text, size):
     assert values.parse_bytes(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "0", "-1", "1.5G", "G", "1X", "1KBB", "9" * 30])
+@pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "1.5B", "0.0001K", "G", "1X", "1KBB", "9" * 30])
 def test_what_is_no_size(text):
     with pytest.raises(UsageError, match="is not a size"):
         values.parse_bytes(text)
@@ -300,19 +206,6 @@ def test_chunks_across_too_many_lines_are_read_and_written_once(tmp_path, chunks
     assert not list(tmp_path.iterdir())
 
 
-def test_chunks_whose_lines_fit_need_no_temporary_file(tmp_path):
-    values, lengths = np.arange(100_000, dtype=np.int32).reshape(100, 1000), np.full((100, 1), 700, np.uint32)
-    job = Job(Chunked(values, (10, 100)), held(lengths), 1)
-    sink = ChunkedSink(job.values, tmp_path / "y.npy", (20, 50))
-    arrangement, files = arrange(job, Resources("serial", 1, 400_000), sink), []
-    with sink, observed(lambda _: files.extend(tmp_path.iterdir())):
-        reversal.reverse(job, sink, arrangement)
-    assert (arrangement.spooled, files) == (False, [])
-    assert arrangement.plan.block_count > 1
-    assert oracle.same_bits(sink.values, expected(values, lengths, 1))
-    assert times(job.values.noted, values.shape, (10, 100)) == times(sink.noted, values.shape, (20, 50)) == {1}
-
-
 @pytest.mark.parametrize("beside", ["y.npy", ""])
 @pytest.mark.parametrize(("chunks", "held_back"), [((400, 1), 0), ((400, 1), 1), (None, 1)])
 def test_lengths_in_chunks_are_read_once(tmp_path, beside, chunks, held_back):
@@ -336,24 +229,6 @@ def test_lengths_in_chunks_are_read_once(tmp_path, beside, chunks, held_back):
         assert noted == [(rows, slice(0, 1)) for rows, _ in plan]
 
 
-def test_what_a_worker_has_written_needs_no_parent():
-    class Direct(HeldSink):
-        def outlet(self, _):
-            return self
-
-        def deliver(self, region, values):
-            self.values[region] = values
-
-        def receive(self, _):
-            raise AssertionError
-
-    values, lengths = np.arange(12).reshape(3, 4), np.array([[2], [4], [3]], np.uint32)
-    with Direct(held(values)) as sink:
-        job = Job(held(values), held(lengths), 1)
-        reversal.reverse(job, sink, arrange(job, Resources("serial")))
-    assert oracle.same_bits(sink.values, expected(values, lengths, 1))
-
-
 # Inputs that change
 
 
@@ -369,9 +244,9 @@ def test_every_pass_asks_at_its_end_whether_its_input_has_changed(which):
     tensors[which] = Changed(which, arrays[which], Storage("held", {}))
     job, serial = Job(**tensors, axis=0), Resources("serial", 1)
     passes = [job.recheck, lambda: reversal.reversed_in_memory(job, serial)]
-    passes.append(lambda: folds.statistics(job.values if which == "values" else job.lengths, serial))
+    passes.append(lambda: summaries.statistics(job.values if which == "values" else job.lengths, serial))
     if which == "lengths":
-        passes.append(lambda: folds.count_lengths(job, serial))
+        passes.append(lambda: summaries.count_lengths(job, serial))
     for each in passes:
         with pytest.raises(TensorIOError, match=f"{which} changed"):
             each()
@@ -483,13 +358,3 @@ def test_more_memory_is_never_too_little(tmp_path):
     for memory in range(900, 20_000, 25):
         assert arrange(job, Resources("serial", 1, memory)).need <= memory
     assert arrange(job, Resources("serial", 1, 8200)).need <= 8200
-
-
-def test_lines_of_contiguous_hdf5_are_cut_by_processes(revseq, tmp_path):
-    x, n = np.arange(12_000, dtype=np.float32).reshape(3, 4000), np.array([[5], [3000], [9999]], np.uint32)
-    np.save(tmp_path / "n.npy", n)
-    with h5py.File(tmp_path / "x.h5", "w") as f:
-        f["x"] = x
-    few = ("--engine", "processes", "--jobs", 2, "--memory", "100KB")
-    revseq("run", "x.h5", "n.npy", "--axis", 1, "-o", "y.npy", *few).ok()
-    assert oracle.same_bits(np.load(tmp_path / "y.npy"), expected(x, n, 1))

@@ -1,6 +1,7 @@
 """A job on its way to DxDispatch and back: what must travel, in which archive, what to type, and what comes back."""
 
 import io
+import itertools
 import json
 import os
 import shutil
@@ -14,13 +15,14 @@ import pytest
 from folders import content, names
 from needs import WINDOWS
 
-from revseq_cli.formats import npy, zip_headers
+from revseq_cli.formats import npy
+from revseq_cli.formats.archives import MemberSink, NewArchive
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.storage.newfile import NewFile
 from revseq_cli.formats.storage.together import Together
-from revseq_cli.formats.zip_members import NewArchive
 from revseq_cli.ground.errors import FormatError
+from revseq_cli.ground.tensors import DataType
 from revseq_cli.passes import exports, jobs
 from revseq_cli.passes.assembly import Request
 
@@ -39,8 +41,13 @@ def job_of(data_type, sizes=(3, 5)):
 # what must travel, and what comes back
 
 
-@pytest.mark.parametrize("ways", [(), ("--files",), ("--inline",), ("--zip",), ("--zip", "--files")])
-@pytest.mark.parametrize("data_type", oracle.DATA_TYPES)
+@pytest.mark.parametrize(
+    ("data_type", "ways"),
+    [
+        *itertools.product(oracle.DATA_TYPES, [("--files",), ("--inline",)]),
+        *itertools.product([DataType.FLOAT16], [(), ("--zip",), ("--zip", "--files")]),
+    ],
+)
 def test_there_and_back(revseq, tmp_path, data_type, ways):
     """Only the files that the report lists go to another folder; the result comes back beside the model."""
     values, lengths = job_of(data_type)
@@ -215,6 +222,12 @@ def test_a_result_from_before_is_noted(revseq, files):
     [
         (("-o", "model.zip"), ("model.zip: a model is JSON", "add --zip")),
         (("-o", "model.JSON"), ("in small letters", "add -o model.json")),
+        (("-o", "model.txt"), ("model.txt: a model is JSON", "add -o model.json")),
+        (("-o", "no/model.json"), ("no such folder",)),
+        (("-o", "old.json"), ("old.json: already exists", "--overwrite")),
+        (("-o", "folder/taken.json", "--files"), ("taken.InputTensor.npy: already exists",)),
+        (("-o", "model.json", "--axis", 2), ("Axis is 2", "Hint: revseq export x.npy n.npy -o model.json --axis 1\n")),
+        (("-o", "model.json", "--feature-level", "none"), ("lifts DirectML's limits",)),
         (("-o", "model.txt", "--zip"), ("ends in .json or .zip", "add -o model.zip")),
         (("-o", "old.zip", "--zip"), ("old.zip: already exists", "--overwrite")),
         (("-o", "old.json", "--zip"), ("old.zip: already exists", "--overwrite")),
@@ -224,11 +237,14 @@ def test_a_result_from_before_is_noted(revseq, files):
     ],
 )
 def test_refused_before_anything_is_written(revseq, files, args, words):
-    (files / "old.zip").write_bytes(b"old")
-    (files / "folder.zip").mkdir()
-    before = content(files)
-    revseq("export", "x.npy", "n.npy", "--axis", 1, *args).refused(*words)
-    assert content(files) == before
+    for name in ("folder", "folder.zip"):
+        (files / name).mkdir()
+    for name in ("old.zip", "old.json", "folder/taken.InputTensor.npy"):
+        (files / name).write_bytes(b"old")
+    before = content(files) | content(files / "folder")
+    axis = () if "--axis" in args else ("--axis", 1)
+    revseq("export", "x.npy", "n.npy", *axis, *args).refused(*words)
+    assert content(files) | content(files / "folder") == before
 
 
 def test_an_archive_is_not_written_over_an_input(revseq, files):
@@ -317,19 +333,19 @@ def test_an_old_archive_stays_until_the_new_one_is_complete(revseq, files):
 
 def test_large_archives_take_64_bits(tmp_path, monkeypatch):
     """With a limit of 100 bytes instead of 4 GiB, every size and offset is in the field for 64 bits."""
-    monkeypatch.setattr(zip_headers, "_LARGE", 100)
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 100)
     values = [np.arange(count, dtype=np.int64) for count in (1, 50, 3)]
     file = NewFile(str(tmp_path / "x.zip"), overwrite=False)
     archive = NewArchive(file)
     sources = [HeldSource("x", each, Storage("memory", {})) for each in values]
-    sinks = [archive.sink(f"{i}.npy", source) for i, source in enumerate(sources)]
+    sinks = [MemberSink(archive, f"{i}.npy", source) for i, source in enumerate(sources)]
     with Together(file):
         for source, sink in zip(sources, sinks, strict=True):
             with sink:
                 region = (slice(0, *source.sizes),)
                 sink.receive(sink.outlet(region).deliver(region, source.read()))
                 assert np.array_equal(sink.written().read(), source.read())
-        archive.finish("model.json", b"x" * 1000)
+        archive.finish({"model.json": b"x" * 1000})
     with zipfile.ZipFile(tmp_path / "x.zip") as written:
         assert written.testzip() is None
         assert written.read("model.json") == b"x" * 1000
@@ -467,8 +483,6 @@ def test_padded_lengths_that_are_cast_and_widened(revseq, tmp_path):
 def test_a_padded_file_that_changes_is_noticed(revseq, tmp_path):
     """Its size belongs to what is held against the file at the end."""
     padded(tmp_path / "x.npy", HALF, 3, 2)
-    code = (
-        "import os, revseq_cli.passes.copying as c; f = c.copy; c.copy = lambda *a: (f(*a), os.truncate('x.npy', 134))"
-    )
+    code = "import os, revseq_cli.passes.tasks as c; f = c.copy; c.copy = lambda *a: (f(*a), os.truncate('x.npy', 134))"
     revseq("convert", "x.npy", "y.npy", code=code).refused("changed while it was read")
     assert not os.path.exists(tmp_path / "y.npy")

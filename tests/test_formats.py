@@ -8,9 +8,6 @@ import json
 import mmap
 import multiprocessing
 import os
-import pickle
-import subprocess
-import sys
 import threading
 
 import h5py
@@ -22,17 +19,16 @@ import safetensors.numpy
 from needs import fcntl
 from tensor_files import held, open_, write
 
-from revseq_cli.formats import references, registry, table
+from revseq_cli.formats import references, registry
 from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.onnx import source as onnx_source
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground import minifloats, system
-from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError
+from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, UsageError
+from revseq_cli.ground.processes import packed, unpacked
 from revseq_cli.ground.tensors import DataType
-from revseq_cli.passes.casts import CastSource
-from revseq_cli.passes.lengths import WidenedSource
+from revseq_cli.passes.views import AlignedSource, CastSource
 from revseq_cli.report.words import message
 
 
@@ -69,8 +65,9 @@ class Contract:
         source = open_(self.make(tmp_path, values))
         parts = [[slice(a, b) for a in range(n) for b in range(a + 1, n + 1)] for n in (2, 3, 4)]
         for region in itertools.product(*parts):
-            ticket = pickle.loads(pickle.dumps(source.ticket(region)))
-            assert oracle.same_bits(ticket.read(), values[region])
+            part = unpacked(packed(source.ticket(region))).read()
+            assert part.dtype == source.dtype
+            assert oracle.same_bits(part, values[region])
 
     def test_ranks(self, tmp_path):
         for rank in range(1, 9):
@@ -143,16 +140,6 @@ class TestNpy(Contract):
     is_piped = True
     data_types = list(DataType)
 
-    @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
-    @pytest.mark.parametrize("order", "CF")
-    def test_versions(self, tmp_path, version, order):
-        values = np.arange(12, dtype=">f4").reshape(3, 4).copy(order)
-        with open(tmp_path / "x.npy", "wb") as f:
-            np.lib.format.write_array(f, values, version)
-        source = open_(tmp_path / "x.npy")
-        assert (source.order, source.storage.details["version"]) == (order, str(version[0]))
-        assert oracle.same_bits(source.read(), values)
-
     def test_numpy_reads_what_it_writes(self, tmp_path):
         values = np.asfortranarray(np.arange(12, dtype=">i8").reshape(3, 4))
         back = np.load(self.make(tmp_path, values))
@@ -168,63 +155,6 @@ class TestNpy(Contract):
         path.write_bytes(path.read_bytes().replace(b"(3,), }  ", b"(3L,), } "))
         assert open_(path).sizes == (3,)
 
-    @pytest.mark.parametrize(
-        ("header", "problem"),
-        [
-            ("{'descr': '|O', 'fortran_order': False, 'shape': (3,), }", "pickle is never loaded"),
-            ("{'descr': '<U3', 'fortran_order': False, 'shape': (3,), }", "data type is <U3"),
-            ("{'descr': '<M8[s]', 'fortran_order': False, 'shape': (3,), }", "data type is datetime64"),
-            pytest.param(
-                "{'descr': '<f16', 'fortran_order': False, 'shape': (3,), }", "data type is",
-                marks=pytest.mark.needs("long doubles"),
-            ),
-            ("{'descr': '|V0', 'fortran_order': False, 'shape': (3,), }", "data type is"),
-            ("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,), }", "data type is"),
-            ("{'descr': ('<f4', (2,)), 'fortran_order': False, 'shape': (3,), }", "data type is"),
-            ("{'descr': '<x9', 'fortran_order': False, 'shape': (3,), }", "data type <x9"),
-            ("{'descr': '<f4', 'fortran_order': 1, 'shape': (3,), }", "damaged header"),
-            ("{'descr': '<f4', 'fortran_order': False, 'shape': (" + "9" * 3000 + ", 2), }", "sizes from 0 to 2^63 - 1"),
-            ("{[]: 1}", "damaged header"), ("{'descr': (), 'fortran_order': False, 'shape': (3,), }", "data type ()"),
-            ("{'descr': '<f4', 'fortran_order': False, 'shape': (-3,), }", "sizes from 0"),
-            ("{'descr': '<f4', 'fortran_order': False, 'shape': (True,), }", "tuple of integers"),
-            ("{'descr': '<f4', 'fortran_order': False, 'shape': (1152921504606846976,), }", "is truncated"),
-            ("{'descr': '<f4', 'fortran_order': False, 'shape': " + str((1,) * 65) + ", }", "dimension count 65"),
-            ("{'descr': '<f4', 'fortran_order': False}", "damaged header"),
-            ("{'descr': '<f4', 'fortran_order': False, 'shape': (3,), 'shape': (3,)}", "each once"),
-            ("{'descr': '<i4', 'descr': '<f4', 'fortran_order': False, 'shape': (3,)}", "each once"),
-            ("dict(descr='<f4', fortran_order=False, shape=(3,))", "damaged header"),
-            ("__import__('os').system('touch pwned')", "damaged header"),
-            ("(" * 4000, "damaged header"), ("\x00\xff\x1b[31m", "damaged header"),
-        ],
-    )  # fmt: skip
-    def test_hostile_headers(self, tmp_path, header, problem):
-        raw = header.encode("latin1").ljust(118) + b"\n"
-        (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(raw).to_bytes(2, "little") + raw + bytes(12))
-        with pytest.raises(FormatError) as caught:
-            open_(tmp_path / "x.npy")
-        assert problem in message(caught.value)
-        assert "\x1b" not in message(caught.value)
-
-    def test_a_huge_header_is_not_read(self, tmp_path):
-        with open(tmp_path / "x.npy", "wb") as f:
-            f.write(b"\x93NUMPY\x02\x00" + (2**31).to_bytes(4, "little"))
-            f.truncate(2**31 + 100)
-        with pytest.raises(FormatError, match="header of 2147483648 bytes"):
-            open_(tmp_path / "x.npy")
-
-    def test_trailing_bytes(self, tmp_path):
-        path = self.make(tmp_path, np.zeros(3, np.int32))
-        path.write_bytes(path.read_bytes() + b"!")
-        with pytest.raises(FormatError, match="1 bytes behind"):
-            open_(path)
-
-    def test_a_file_that_changes_is_refused(self, tmp_path):
-        path = self.make(tmp_path, np.zeros(3, np.int8))
-        source = open_(path)
-        os.utime(path, ns=(1, 1))
-        with pytest.raises(TensorIOError, match="changed while it was read"):
-            source.read()
-
 
 class TestHdf5(Contract):
     suffix = ".h5"
@@ -236,54 +166,16 @@ class TestHdf5(Contract):
         for name in ("x.h5", "x.h5::g/a", "x.h5::/g/a"):
             assert open_(f"{tmp_path}/{name}").name.endswith("x.h5::/g/a")
 
-    def test_none_several_group_and_missing(self, tmp_path):
-        path = tmp_path / "x.h5"
-        with h5py.File(path, "w") as f:
-            f.create_group("g")
-        with pytest.raises(FormatError, match="has no dataset"):
-            open_(path)
-        with h5py.File(path, "a") as f:
-            f["g/a"], f["b"] = np.zeros(3), np.zeros(4)
-        with pytest.raises(FormatError) as caught:
-            open_(path)
-        assert "2 datasets: /b, /g/a" in message(caught.value)
-        assert f"Hint: try {path}::/b" in message(caught.value)
-        with pytest.raises(FormatError, match="is a group with /g/a"):
-            open_(f"{path}::/g")
-        for name in ("c", "g/c", "b/c", "g/a/c"):
-            with pytest.raises(FormatError, match="no such dataset"):
-                open_(f"{path}::{name}")
-
-    @pytest.mark.parametrize(
-        ("dtype", "problem"),
-        [
-            ("S3", "data type is text"), (h5py.string_dtype(), "data type is text"),
-            (h5py.vlen_dtype(np.int32), "data type is a list of any length"),
-            ([("a", "f4"), ("b", "i4")], "data type is a compound of a, b"), (h5py.opaque_dtype("V4"), "data type is |V4"),
-            ([("a", "f4"), ("b", "f8")], "a compound of a, b"), ([("a", "i4"), ("b", "i4")], "a compound of a, b"),
-            ([("r", "<f4"), ("i", ">f4")], "a compound of r, i"), ([("r", "f2"), ("i", "f2")], "a compound of r, i"),
-            (np.dtype({"names": ["r", "i"], "formats": ["f4", "f4"], "offsets": [0, 8]}), "a compound of r, i"),
-            (("f4", (3,)), "data type is an array"), (h5py.ref_dtype, "data type is a reference"),
-            (h5py.regionref_dtype, "data type is a reference"),
-            pytest.param("g", "a float of", marks=pytest.mark.needs("long doubles")),
-        ],
-    )  # fmt: skip
-    def test_types_that_no_tensor_has(self, tmp_path, dtype, problem):
-        with h5py.File(tmp_path / "x.h5", "w") as f:
-            f.create_dataset("a", (3,), dtype)
-        with pytest.raises(FormatError) as caught:
-            open_(tmp_path / "x.h5")
-        assert problem in message(caught.value)
-
     def test_a_type_that_h5py_would_convert(self, tmp_path):
-        odd = h5py.h5t.STD_I32LE.copy()
+        odd = h5py.h5t.STD_I32LE.copy()  # of three bytes, which no integer of NumPy has
         odd.set_precision(20)
+        odd.set_size(3)
         brain = h5py.h5t.IEEE_F32LE.copy()  # bfloat16 but for the exponent's bias; h5py reads it as float32
         brain.set_fields(15, 7, 8, 0, 7)
         brain.set_size(2)
         brain.set_ebias(120)
         for kind, problem in (
-            (odd, "an integer of 20 bits in 4 bytes"), (brain, "a float of 16 bits in 2 bytes, in a layout of its own"),
+            (odd, "an integer of 20 bits in 3 bytes"), (brain, "a float of 16 bits in 2 bytes, in a layout of its own"),
             (h5py.h5t.UNIX_D32LE, "a time"),
         ):  # fmt: skip
             with h5py.File(tmp_path / "x.h5", "w") as f:
@@ -303,26 +195,12 @@ class TestHdf5(Contract):
             with contextlib.suppress(RevseqError):
                 open_(path).read()
 
-    def test_a_truncated_file_is_not_called_locked(self, tmp_path):
-        path = self.make(tmp_path, np.arange(1000, dtype=np.int32))
-        path.write_bytes(path.read_bytes()[:1500])
-        with pytest.raises(TensorIOError, match="truncated or damaged"):
-            open_(path)
-
-    def test_a_locked_file(self, tmp_path):
-        path = self.make(tmp_path, np.zeros(3))
-        writer = "import h5py, sys; f = h5py.File(sys.argv[1], 'a'); print(flush=True); sys.stdin.read()"
-        with subprocess.Popen([sys.executable, "-c", writer, path], stdin=-1, stdout=-1) as process:
-            process.stdout.readline()
-            with pytest.raises(TensorIOError, match="being written by another process"):
-                open_(path)
-
     @pytest.mark.parametrize("name", ["/", "a//b", "./a", "a/..", ".."])
     def test_names_that_are_none(self, tmp_path, name):
         path = self.make(tmp_path, np.zeros(3))
-        with pytest.raises(FormatError, match="no dataset's name"):
+        with pytest.raises(UsageError, match="no dataset's name"):
             open_(f"{path}::{name}")
-        with pytest.raises(FormatError, match="no dataset's name"):
+        with pytest.raises(UsageError, match="no dataset's name"):
             registry.create_sink(
                 references.Reference.file(f"{tmp_path / 'y.h5'}::{name}"), held(np.zeros(3)), overwrite=False
             )
@@ -333,46 +211,6 @@ class TestHdf5(Contract):
         with h5py.File(path, "a") as f:
             f["g/again"] = f.require_group("g")
         assert open_(path).sizes == (3,)
-
-    def test_scalar_null_and_empty(self, tmp_path):
-        for values in (np.float32(1), np.zeros((0, 3), "f4")):
-            with h5py.File(tmp_path / "x.h5", "w") as f:
-                f["a"] = values
-            assert open_(tmp_path / "x.h5").sizes == values.shape
-        with h5py.File(tmp_path / "x.h5", "w") as f:
-            f["a"] = h5py.Empty("f4")
-        with pytest.raises(FormatError, match="null dataspace"):
-            open_(tmp_path / "x.h5")
-
-    def test_links_and_other_files_are_not_followed(self, tmp_path):
-        with h5py.File(tmp_path / "other.h5", "w") as f:
-            f["secret"] = np.zeros(3)
-        (tmp_path / "raw").write_bytes(bytes(100))
-        with h5py.File(tmp_path / "x.h5", "w") as f:
-            f["external"] = h5py.ExternalLink("other.h5", "/secret")
-            f["group"] = h5py.ExternalLink("other.h5", "/")
-            f["soft"] = h5py.SoftLink("/stored")
-            f.create_dataset("stored", (3,), "f4", external=[("raw", 0, 12)])
-            layout = h5py.VirtualLayout((3,), "f8")
-            layout[:] = h5py.VirtualSource("other.h5", "secret", (3,))
-            f.create_virtual_dataset("virtual", layout)
-        for name, problem in [
-            ("external", "an external link"), ("group/secret", "an external link"), ("soft", "in another file"),
-            ("stored", "in another file"), ("virtual", "a virtual dataset"),
-        ]:  # fmt: skip
-            with pytest.raises(FormatError) as caught:
-                open_(f"{tmp_path / 'x.h5'}::{name}")
-            assert problem in message(caught.value)
-
-    def test_naming_a_dataset_in_an_existing_file_as_output(self, tmp_path):
-        path = self.make(tmp_path, np.zeros(3))
-        with pytest.raises(RevseqError, match="inside an existing file"):
-            registry.create_sink(references.Reference.file(f"{path}::new"), held(np.zeros(3)), overwrite=True)
-
-    def test_the_output_takes_the_dataset_that_is_named(self, tmp_path):
-        write(f"{tmp_path / 'y.h5'}::/g/values", np.arange(3.0))
-        with h5py.File(tmp_path / "y.h5") as f:
-            assert f["g/values"][()].tolist() == [0, 1, 2]
 
 
 class TestNpz(Contract):
@@ -491,19 +329,25 @@ class TestJson(Contract):
     @pytest.mark.parametrize(
         ("text", "problem"),
         [
-            ("[[1, 2], [3]]", "the list at [1] has 1 entries, and the first one 2"), ("[1, [2]]", "[2] at [1] is not a number"),
-            ("[[1], 2]", "2 at [1] stands beside lists"), ("[[[1]], [[2, 3]]]", "the list at [1, 0] has 2"),
-            ("[[1], []]", "the list at [1] has 0 entries"), ("", "is empty"),
-            ('{"Sizes":[' + "9" * 5000 + '],"Values":[1]}', "not a list of sizes"), ('["2"]', '"2" at [0] is not a number'),
-            ("[true]", "true at [0]"), ("[[1, null]]", "null at [0, 1]"), ("3", "not a tensor"), ("{}", "not a tensor"),
+            ("[[1, 2], [3]]", "column 10: a row of 1, and the first one has 2"), ("[1, [2]]", "a number 2 brackets deep, and the first one is 1 deep"),
+            ("[[1], 2]", "column 7: a number 1 brackets deep, and the first one is 2 deep"), ("[[[1]], [[2, 3]]]", "column 10: a row of 2, and the first one has 1"),
+            ("[[1], []]", "column 8: an empty row"), ("", "is empty"),
+            ('{"Sizes":[' + "9" * 5000 + '],"Values":[1]}', "has a number of thousands of digits"), ('["2"]', "column 2: '\"' has no place in a tensor"),
+            ("[true]", "column 2: 'true' is not a number"), ("[[1, null]]", "column 6: 'null' is not a number"), ("3", "not a tensor"), ("{}", "not a tensor"),
             ('{"Values":[1],"Extra":2}', "not a tensor"), ('{"Values":[1],"Values":[2]}', "a key twice"),
-            ('{"DataType":"FLOAT99","Values":[1]}', "'FLOAT99' is not a data type"), ('{"Values":null}', "null at [] is not a number"),
+            ('{"DataType":"FLOAT99","Values":[1]}', "'FLOAT99' is not a data type"), ('{"Values":null}', "column 11: 'null' is not a number"),
             ('{"Sizes":[3],"Values":[1]}', "Values have Sizes {1}, and Sizes says {3}"),
-            ('{"Sizes":[1.0],"Values":[1]}', "Sizes is not a list of sizes"), ("[1,]", "line 1, column 4"),
-            ('{"DataType":"UINT8","Values":[[1],[300]]}', "at [1, 0]: 300 does not fit UINT8"),
+            ('{"Sizes":[1.0],"Values":[1]}', "Sizes is not a list of sizes"), ("[1,]", "line 1, column 3: is not JSON: Illegal trailing comma before end of array"),
+            ("[[1, 2] ,\n ]", "line 1, column 9: is not JSON: Illegal trailing comma before end of array"),
+            ('{"Values":[1], }', "line 1, column 14: is not JSON: Illegal trailing comma before end of object"),
+            ("[1,,]", "line 1, column 4: is not JSON: Expecting value"), ("[,]", "line 1, column 2: is not JSON: Expecting value"),
+            ('{"DataType":"UINT8","Values":[[1],[300]]}', "line 1, column 36: 300 does not fit UINT8"),
             ('{"DataType":"INT32","Values":[1.5]}', "is a fraction"), ("[16777217]", "not exact"), ("[1e39]", "too large"),
-            ("[" * 100_000, "nested too deep"), ("[" * 70 + "1" + "]" * 70, "nested too deep"),
-            ("[" + "1" * 10_000 + "]", "10000 characters"), ("[nan(0x7fc00001)]", "not JSON"),
+            ("[" * 100_000, "nested too deep"), ("[" * 70 + "1" + "]" * 70, "70 brackets deep"),
+            ("[" + "1" * 10_000 + "]", "thousands of digits"), ("[" + "1" * 2000 + "]", "a number of 2000 characters"), ("[nan(0x7fc00001)]", "not JSON"),
+            ('{"Values":[[1],\n[2, 300]],"DataType":"UINT8"}', "line 2, column 1: a row of 2"), ("[[1], {}]", "column 7: '{' has no"),
+            ('{"Values":[-0,\n300],"DataType":"UINT8"}', "line 2, column 1: 300 does not fit"), ('["]"]', "'\"' has no place"),
+            ('{"DataType":"INT8 \\"Values\\": [1","Values":[300]}', "is not a data type"), ('{"Values":"x","Sizes":[]}', "column 11:"),
         ],
     )  # fmt: skip
     def test_refused(self, tmp_path, text, problem):
@@ -512,17 +356,6 @@ class TestJson(Contract):
             open_(tmp_path / "x.json")
         assert problem in message(caught.value)
         assert len(message(caught.value)) < 1000
-
-    def test_lengths_keep_their_type_to_be_cast(self, tmp_path):
-        (tmp_path / "x.json").write_text('{"DataType":"INT64","Values":[1]}')
-        reference = references.Reference.input(str(tmp_path / "x.json"))
-        source = registry.open_source(reference, TextTypes(DataType.UINT32, DataType.UINT32, cast_later=True))
-        assert source.desc.data_type is DataType.INT64
-
-    def test_the_type_that_is_asked_for_must_agree(self, tmp_path):
-        (tmp_path / "x.json").write_text('{"DataType":"INT8","Values":[1]}')
-        with pytest.raises(RevseqError, match="INT8, and UINT8 is asked for"):
-            open_(tmp_path / "x.json", DataType.UINT8)
 
 
 class TestGzip(Contract):
@@ -561,26 +394,6 @@ class TestNotation(Contract):
         (tmp_path / "x.txt").write_text('{"DataType":"INT8","Values":[1]}')
         assert open_(tmp_path / "x.txt").desc.data_type is DataType.INT8
 
-    def test_not_utf_8(self, tmp_path):
-        (tmp_path / "x.txt").write_bytes(b"[1, \xff]")
-        with pytest.raises(FormatError, match="byte 4 is not UTF-8"):
-            open_(tmp_path / "x.txt")
-
-    def test_a_text_too_large_to_parse(self, tmp_path):
-        with open(tmp_path / "x.txt", "wb") as f:
-            f.truncate(100 * 10**9)
-        with pytest.raises(FormatError, match="a text of 100000000000 bytes"):
-            open_(tmp_path / "x.txt")
-
-
-def test_suffixes(tmp_path):
-    for name in ("x.bin", "x"):
-        (tmp_path / name).write_bytes(b"")
-    for name in ("x.bin", "x"):
-        with pytest.raises(FormatError, match="suffix") as caught:
-            open_(tmp_path / name)
-        assert f"add -f {'|'.join(table.NAMES)}" in message(caught.value)
-
 
 @pytest.mark.needs("colons")
 def test_a_name_that_holds_two_colons(tmp_path):
@@ -589,34 +402,13 @@ def test_a_name_that_holds_two_colons(tmp_path):
 
 
 class TestCast:
-    def test_exact(self):
-        source = CastSource(held(np.array([[0, 2**32 - 1]], np.int64)), DataType.UINT32)
-        assert oracle.same_bits(source.read(), np.array([[0, 2**32 - 1]], np.uint32))
-
-    @pytest.mark.parametrize("value", [-1, 2**32])
-    def test_the_first_that_does_not_fit(self, value):
-        source = CastSource(held(np.array([[0], [value], [-5]], np.int64)), DataType.UINT32)
-        with pytest.raises(FormatError, match=rf"{value} at \[1, 0\] does not fit UINT32"):
-            source.ticket((slice(1, 3), slice(0, 1))).read()
-
-    def test_uint64_to_uint64_and_down(self):
-        values = held(np.array([2**64 - 1], np.uint64))
-        assert CastSource(values, DataType.UINT64).read().tolist() == [2**64 - 1]
-        with pytest.raises(FormatError, match="does not fit UINT32"):
-            CastSource(values, DataType.UINT32).read()
-
-    def test_floats_are_cast_if_they_are_whole(self):
-        assert CastSource(held(np.array([1.0, 3.0])), DataType.UINT32).read().tolist() == [1, 3]
-        with pytest.raises(FormatError, match=r"2\.5 at \[1\] does not fit UINT32"):
-            CastSource(held(np.array([1, 2.5])), DataType.UINT32).read()
-
     def test_complex_numbers_are_refused(self):
         with pytest.raises(FormatError, match="DataType is COMPLEX128"):
             CastSource(held(np.array([1 + 0j])), DataType.UINT32)
 
 
 @pytest.mark.parametrize(
-    "made", [lambda it: CastSource(it, DataType.UINT64), lambda it: WidenedSource(it, (3, 4), 1, 0)]
+    "made", [lambda it: CastSource(it, DataType.UINT64), lambda it: AlignedSource(it, (3, 4), 1, (0,))]
 )
 def test_lengths_that_are_cast_or_widened_are_as_sure_as_what_was_given(made):
     class Doubtful(HeldSource):
@@ -635,28 +427,19 @@ def test_lengths_that_are_cast_or_widened_are_as_sure_as_what_was_given(made):
 
 class TestWidened:
     def test_regions(self):
-        source = WidenedSource(held(np.array([5, 6, 7], np.uint32)), (2, 3, 4), 2, 1)
+        source = AlignedSource(held(np.array([5, 6, 7], np.uint32)), (2, 3, 4), 2, (1,))
         assert source.sizes == (2, 3, 1)
         assert source.read().tolist() == [[[5], [6], [7]]] * 2
         assert source.ticket((slice(0, 1), slice(1, 3), slice(0, 1))).read().tolist() == [[[6], [7]]]
-
-    @pytest.mark.parametrize(("axis", "batch"), [(2, 2), (2, 3), (2, -1)])
-    def test_wrong_axes(self, axis, batch):
-        with pytest.raises(FormatError, match="the batch axis is"):
-            WidenedSource(held(np.zeros(3, np.uint32)), (2, 3, 4), axis, batch)
 
     @pytest.mark.parametrize(("chunks", "parallel"), [((2,), True), (None, False), (None, True)])
     def test_chunks_are_read_once(self, chunks, parallel):
         given = held(np.array([5, 6, 7], np.uint32))
         given.chunks, given.reads_in_parallel = chunks, parallel
-        source = WidenedSource(given, (2, 3, 4), 2, 1)
+        source = AlignedSource(given, (2, 3, 4), 2, (1,))
         assert source.read().tolist() == [[[5], [6], [7]]] * 2
         assert (source.source is given) is given.reads_anywhere
         assert source.original is given
-
-    def test_wrong_size(self):
-        with pytest.raises(FormatError, match=r"Sizes is \{3\}"):
-            WidenedSource(held(np.zeros(3, np.uint32)), (2, 3, 4), 2, 0)
 
 
 del Contract

@@ -1,7 +1,6 @@
 """Chunks that threads read and write where they lie in the file, without HDF5's lock."""
 
 import itertools
-import pickle
 import struct
 import zlib
 from pathlib import Path
@@ -17,12 +16,14 @@ from tensor_files import open_
 
 from revseq_cli.formats import references, registry
 from revseq_cli.formats.contract import Layout
-from revseq_cli.formats.hdf5 import index, recorder
+from revseq_cli.formats.hdf5 import chunks as hdf5_chunks
+from revseq_cli.formats.hdf5 import files
 from revseq_cli.formats.hdf5 import source as hdf5_source
-from revseq_cli.formats.hdf5.coding import Coding
-from revseq_cli.formats.hdf5.places import ChunkTicket, CodedOutlet, PlacedOutlet
+from revseq_cli.formats.hdf5.chunks import ChunkOutlet, ChunkTicket, OwnFilters, PlacedOutlet
 from revseq_cli.formats.hdf5.source import Hdf5Ticket
+from revseq_cli.ground import thresholds
 from revseq_cli.ground.errors import TensorIOError
+from revseq_cli.ground.processes import packed, unpacked
 from revseq_cli.passes.arrangement import choose
 from revseq_cli.passes.engines.table import PROCESSES, THREADS
 
@@ -73,7 +74,7 @@ def test_any_region_is_read_without_hdf5(folder, options, dtype, libver):
     make(folder / "x.h5", VALUES.astype(dtype), libver=libver, **options)
     source = open_(folder / "x.h5")
     for region in regions():
-        ticket = pickle.loads(pickle.dumps(source.ticket(region)))
+        ticket = unpacked(packed(source.ticket(region)))
         # Of chunks at the end, a shuffle alone leaves no sign whether they have passed it: HDF5 knows.
         is_unclear = options == KNOWN["shuffle"] and (region[1].stop > 48 or region[2].stop > 30)
         assert isinstance(ticket, Hdf5Ticket if is_unclear else ChunkTicket)
@@ -86,9 +87,9 @@ def test_threads_are_chosen_where_they_work_side_by_side(tmp_path, options):
         f.create_dataset("x", (1 << 12, 1 << 13), "u1", chunks=(1 << 8, 1 << 8), **options)
         f.create_dataset("sums", (1 << 12, 1 << 13), "u1", chunks=(1 << 8, 1 << 8), fletcher32=True, **options)
     x, sums = (open_(f"{tmp_path / 'x.h5'}::{name}") for name in ("x", "sums"))
-    assert choose(x, None, 2) is choose(x, sink_for(tmp_path, x), 2) is THREADS
-    assert choose(sums, None, 2) is choose(sums, sink_for(tmp_path, sums), 2) is PROCESSES
-    assert choose(x, sink_for(tmp_path, sums), 2) is choose(sums, sink_for(tmp_path, x), 2) is PROCESSES
+    assert choose(2, x) is choose(2, x, sink_for(tmp_path, x)) is THREADS
+    assert choose(2, sums) is choose(2, sums, sink_for(tmp_path, sums)) is PROCESSES
+    assert choose(2, x, sink_for(tmp_path, sums)) is choose(2, sums, sink_for(tmp_path, x)) is PROCESSES
 
 
 @pytest.mark.parametrize("options", OTHERS)
@@ -107,7 +108,7 @@ def test_what_hdf5_tells_in_other_ways_is_read_by_hdf5(folder, monkeypatch):
     assert not open_(folder / "block.h5").reads_in_parallel
     assert oracle.same_bits(open_(folder / "block.h5").read(), VALUES)
     for most, parallel in ((48, True), (47, False)):
-        monkeypatch.setattr(index, "_MOST_CHUNKS", most)
+        monkeypatch.setattr(thresholds, "MOST_CHUNKS", most)
         assert open_(folder / "x.h5").reads_in_parallel is parallel
         assert oracle.same_bits(open_(folder / "x.h5").read(), VALUES)
 
@@ -134,13 +135,13 @@ def test_a_worker_gets_the_places_of_its_own_chunks(folder):
     make(folder / "x.h5", np.zeros((4096, 64), "u1"), (1, 64))
     source, region = open_(folder / "x.h5"), (slice(7, 9), slice(0, 64))
     assert source.ticket(region).places["offset"].shape == (2, 1)
-    assert len(pickle.dumps(source.ticket(region))) < 1500
-    assert len(pickle.dumps(source)) < 5000  # a source travels where lines are cut, and HDF5 reads there
-    assert oracle.same_bits(pickle.loads(pickle.dumps(source)).ticket(region).read(), np.zeros((2, 64), "u1"))
+    assert len(packed(source.ticket(region))) < 1500
+    assert len(packed(source)) < 5000  # a source travels where lines are cut, and HDF5 reads there
+    assert oracle.same_bits(unpacked(packed(source)).ticket(region).read(), np.zeros((2, 64), "u1"))
     with sink_for(folder, source) as sink:
         outlet = sink.outlet(region)
         assert len(outlet.offsets) == 2
-        assert len(pickle.dumps(outlet)) < 1000
+        assert len(packed(outlet)) < 1000
         for row in range(0, 4096, 2):
             part = slice(row, row + 2), slice(0, 64)
             sink.receive(sink.outlet(part).deliver(part, source.ticket(part).read()))
@@ -150,7 +151,7 @@ def test_the_parent_gets_no_values_of_chunks_without_filters(folder):
     make(folder / "x.h5")
     source = open_(folder / "x.h5")
     with sink_for(folder, source) as sink:
-        outlet = pickle.loads(pickle.dumps(sink.outlet(WHOLE)))
+        outlet = unpacked(packed(sink.outlet(WHOLE)))
         assert isinstance(outlet, PlacedOutlet)
         assert outlet.deliver(WHOLE, VALUES) == []
     with h5py.File(folder / "y.h5") as f:
@@ -258,7 +259,7 @@ def test_an_index_with_impossible_addresses(folder, revseq, address):
 def test_a_library_that_does_not_tell_where_chunks_lie(folder, monkeypatch):
     """Workers would all write at the first byte."""
     addresses = itertools.count()
-    monkeypatch.setattr(recorder, "_address", lambda _: next(addresses))
+    monkeypatch.setattr(files, "_address", lambda _: next(addresses))
     make(folder / "x.h5")
     sink = sink_for(folder, open_(folder / "x.h5"))
     with pytest.raises(TensorIOError, match="HDF5 does not tell where a chunk lies"), sink:
@@ -301,20 +302,20 @@ PACKED = zlib.compress(SHUFFLED)
     ],
 )
 def test_decoding(data, mask, right):
-    coding = Coding.of([(2, 0, (2,)), (1, 0, (4,))], 2)
+    own_filters = OwnFilters.of([(2, 0, (2,)), (1, 0, (4,))], 2)
     if right:
-        assert coding.decode(bytearray(data), mask, 4).tolist() == [1, 2, 3, 4]
-        assert coding.encode(np.frombuffer(bytes([1, 2, 3, 4]), "<u2")) == zlib.compress(SHUFFLED, 4)
+        assert own_filters.decode(bytearray(data), mask, 4).tolist() == [1, 2, 3, 4]
+        assert own_filters.encode(np.frombuffer(bytes([1, 2, 3, 4]), "<u2")) == zlib.compress(SHUFFLED, 4)
     else:
         with pytest.raises(ValueError, match=r"^$"):
-            coding.decode(bytearray(data), mask, 4)
+            own_filters.decode(bytearray(data), mask, 4)
 
 
 @pytest.mark.parametrize(
     "filters", [[(2, 0, (4,))], [(1, 0, (10,))], [(1, 0, ())], [(3, 0, ())], [(2, 0, (2,)), (32000, 1, ())]]
 )
 def test_filters_with_parameters_of_their_own(filters):
-    assert Coding.of(filters, 2) is None
+    assert OwnFilters.of(filters, 2) is None
 
 
 @pytest.mark.parametrize("codes", ["sg", "gs", "s", "g", "gsg"])
@@ -339,7 +340,7 @@ def test_filters_in_any_order(folder, codes, dtype):
 def test_a_version_of_hdf5_that_counts_in_chunks(folder, monkeypatch):
     """H5Dchunk_iter did so in HDF5 1.12.3: each chunk would be taken for another one."""
     make(folder / "x.h5", compression=4)
-    source, places_of = open_(folder / "x.h5"), index.places_of
+    source, places_of = open_(folder / "x.h5"), hdf5_chunks.places_of
 
     def counting(dataset, *more):
         def chunk_iter(note):
@@ -367,7 +368,7 @@ def test_what_lies_behind_the_end_is_what_hdf5_fills_up(folder, chunks):
         source = open_(folder / "x.h5")
         with sink_for(folder, source) as sink:
             outlet = sink.outlet(WHOLE)
-            assert isinstance(outlet, CodedOutlet if options else PlacedOutlet)
+            assert isinstance(outlet, ChunkOutlet if options else PlacedOutlet)
             sink.receive(outlet.deliver(WHOLE, VALUES.astype("f4")))
         with h5py.File(folder / "y.h5", "a") as f:
             f["x"].resize((9, 64, 40))

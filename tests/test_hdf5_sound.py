@@ -89,6 +89,28 @@ def test_a_fill_value_that_h5py_cannot_convert(folder, revseq, library):
         assert (found == 0xA5).all()
 
 
+@pytest.mark.parametrize("userblock", [0, 512, 4096])
+@pytest.mark.parametrize("layout", ["never written", "compact", "chunks", "contiguous"])
+@pytest.mark.parametrize("options", [(), ("--keep-others",)])
+def test_a_user_block(folder, revseq, userblock, layout, options):
+    """HDF5 names a place inside the user block for values that lie nowhere, and for those in a header."""
+    made = h5p.create(h5p.DATASET_CREATE)
+    made.set_fill_value(np.array(7.0))
+    if layout == "chunks":
+        made.set_chunk((2, 3))
+    if layout == "compact":
+        made.set_layout(h5d.COMPACT)
+    with h5py.File(folder / "x.h5", "w", userblock_size=userblock) as f:
+        x = h5d.create(f.id, b"x", h5t.IEEE_F64LE, h5s.create_simple((3, 4)), made)
+        if layout != "never written":
+            x.write(h5s.ALL, h5s.ALL, VALUES)
+    revseq(*RUN, *options).ok()
+    with h5py.File(folder / "y.h5") as f:
+        values = VALUES if layout != "never written" else np.full((3, 4), 7.0)
+        assert oracle.same_bits(f["x"][()], expected(values, LENGTHS, 1))
+        assert f.userblock_size == (userblock if options else 0)
+
+
 KINDS = [
     h5t.UNIX_D32LE, h5t.STD_REF_OBJ, h5t.STD_REF_DSETREG, h5t.STD_B8LE, h5t.vlen_create(h5t.UNIX_D64BE),
     h5t.array_create(h5t.UNIX_D32BE, (3,)), h5t.vlen_create(h5t.STD_I32LE),

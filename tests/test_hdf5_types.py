@@ -1,5 +1,6 @@
 """HDF5's data types that NumPy has under other names: no bit changes, and from HDF5 to HDF5 the type stays."""
 
+import functools
 import json
 
 import h5py
@@ -129,18 +130,6 @@ def test_bits_and_type_stay(tmp_path, revseq, kind, data_type, storage):
     assert revseq("diff", "x.h5", "y.npy").ok()
 
 
-@pytest.mark.parametrize("engine", ["threads", "processes"])
-@pytest.mark.parametrize("name", ["B16BE", "bool BE", "real, imag"])
-def test_workers_convert_nothing_either(tmp_path, revseq, engine, name):
-    kind, data_type = TYPES[name]
-    values = in_file_order(words_of(data_type), kind)
-    make(tmp_path, kind, values, "gzip")
-    revseq(*RUN, "--engine", engine, "--jobs", job_count(engine), "--memory", "200K").ok()
-    found, same = raw_of(tmp_path / "y.h5", values.dtype)
-    assert oracle.same_bits(found, expected(values, LENGTHS, AXIS))
-    assert same.equal(raw_of(tmp_path / "x.h5", values.dtype)[1])
-
-
 @pytest.mark.parametrize("name", ["U8BE", "bool BE", "enumeration BE", "real, imag"])
 def test_the_fill_value_stays(tmp_path, revseq, name):
     """Behind the end of the last chunks as well, where it shows when the dataset grows."""
@@ -219,3 +208,81 @@ def test_h5py_reads_what_it_wrote(tmp_path, revseq, committed):
             assert g["x"].dtype == f["x"].dtype
             assert g["x"].dtype.metadata == f["x"].dtype.metadata
             assert oracle.same_bits(g["x"][()], expected(values, LENGTHS, AXIS))
+
+
+# The sizes of the dataset, and those of its elements; where these are arrays of arrays, from the outermost inwards.
+ARRAYS = {
+    "one size": ((5, 30), [(17,)]),
+    "two sizes": ((5,), [(30, 17)]),
+    "an array of arrays": ((5,), [(30,), (17,)]),
+}
+
+
+@pytest.mark.parametrize("storage", ["contiguous", "compact", "chunks", "gzip"])
+@pytest.mark.parametrize("base", ["U8BE", "bool BE", "enumeration BE", "real, imag"])
+@pytest.mark.parametrize(("outer", "arrays"), ARRAYS.values(), ids=ARRAYS)
+def test_elements_that_are_arrays_are_further_dimensions(tmp_path, revseq, outer, arrays, base, storage):
+    """Through HDF5 where it must, and bit for bit: from all kinds of storage, in blocks that cut the arrays."""
+    kind, data_type = TYPES[base]
+    values, inner = in_file_order(words_of(data_type), kind), SHAPE[len(outer) :]
+    properties = h5p.create(h5p.DATASET_CREATE)
+    if storage == "compact":
+        properties.set_layout(h5d.COMPACT)
+    elif storage != "contiguous":
+        properties.set_chunk((2,) * len(outer))
+        if storage == "gzip":
+            properties.set_deflate(4)
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        made = functools.reduce(h5t.array_create, reversed(arrays), kind)
+        dataset = h5d.create(f.id, b"x", made, h5s.create_simple(outer), properties)
+        dataset.write(h5s.ALL, h5s.ALL, np.ascontiguousarray(values), made)
+        h5py.Dataset(dataset).attrs["units"] = "m"
+    np.save(tmp_path / "n.npy", LENGTHS)
+    assert f"arrays of sizes {{{','.join(map(str, inner))}}}" in revseq("show", "x.h5").ok().out.replace("\n", " ")
+    for engine in ("serial", "threads", "processes"):
+        done = revseq(*RUN, "--engine", engine, "--jobs", job_count(engine), "--memory", "200K", "--overwrite").ok()
+        assert "plain numbers" in done.err
+    found, _ = raw_of(tmp_path / "y.h5", values.dtype)
+    assert oracle.same_bits(found, expected(values, LENGTHS, AXIS))
+    with h5py.File(tmp_path / "y.h5") as f:
+        assert f["x"].attrs["units"] == "m"
+        assert f["x"].chunks == ((*(2,) * len(outer), *inner) if storage in ("chunks", "gzip") else None)
+    revseq("convert", "x.h5", "y.npy").ok()
+    assert oracle.same_bits(np.load(tmp_path / "y.npy"), values)
+    revseq(*RUN[:-1], "--keep-others", "--overwrite").refused("arrays of sizes", "leave out --keep-others")
+
+
+@pytest.mark.parametrize("filters", ["none", "N-bit", "N-bit and gzip"])
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize(("size", "bits", "signed"), [(4, 17, True), (2, 12, False), (8, 40, True), (1, 3, False)])
+def test_integers_of_fewer_bits_than_their_bytes(tmp_path, revseq, size, bits, signed, order, filters):
+    """As climate and detector data have them; HDF5 itself makes plain integers of them."""
+    native = np.dtype(f"{order}{'i' if signed else 'u'}{size}")
+    low, high = (-(1 << bits - 1), 1 << bits - 1) if signed else (0, 1 << bits)
+    values = np.random.default_rng(4).integers(low, high, SHAPE, "i8").astype(native)
+    kind = h5t.py_create(native).copy()
+    kind.set_precision(bits)
+    kind.set_offset(0 if bits == 3 else 2)
+    properties = h5p.create(h5p.DATASET_CREATE)
+    if filters != "none":
+        properties.set_chunk(CHUNKS)
+        properties.set_filter(h5py.h5z.FILTER_NBIT, h5py.h5z.FLAG_OPTIONAL, ())
+    if "gzip" in filters:
+        properties.set_deflate(4)
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        h5d.create(f.id, b"x", kind, h5s.create_simple(SHAPE), properties).write(h5s.ALL, h5s.ALL, values)
+    np.save(tmp_path / "n.npy", LENGTHS)
+    name = f"{'' if signed else 'U'}INT{8 * size}"
+    assert name in (shown := revseq("show", "x.h5").ok().out)
+    assert f"integers of {bits} bits" in " ".join(shown.split())
+    for engine in ("serial", "processes"):
+        done = revseq(*RUN, "--engine", engine, "--jobs", job_count(engine), "--memory", "200K", "--overwrite").ok()
+        assert f"plain {name}" in done.err
+    with h5py.File(tmp_path / "y.h5") as f:
+        assert f["x"].dtype == native
+        assert f["x"].id.get_type().get_precision() == 8 * size
+        assert (f["x"].compression == "gzip") == ("gzip" in filters)
+        assert oracle.same_bits(f["x"][...], expected(values, LENGTHS, AXIS))
+    revseq("convert", "x.h5", "y.npy").ok()
+    assert oracle.same_bits(np.load(tmp_path / "y.npy"), values)
+    revseq(*RUN[:-1], "--keep-others", "--overwrite").refused(f"integers of {bits} bits", "leave out --keep-others")

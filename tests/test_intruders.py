@@ -5,7 +5,6 @@ import errno
 import io
 import json
 import os
-import shlex
 import subprocess
 import time
 
@@ -27,25 +26,14 @@ from revseq_cli.ground.errors import TensorIOError
 X = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
 
 
-@pytest.fixture
-def run(forked):
-    """What a shell makes of a line; $R is the command."""
-
-    def run(folder, line, command=forked.command):
-        line = line.replace("$R", shlex.join(command))
-        return subprocess.run(["bash", "-c", line], cwd=folder, capture_output=True, text=True, check=False)
-
-    return run
-
-
 @pytest.mark.needs("shell")
 @pytest.mark.parametrize("name", ["signal", "multiprocessing", "numpy"])
-def test_no_code_of_the_current_folder_runs(files, name, run):
+def test_no_code_of_the_current_folder_runs(files, name, shell):
     with h5py.File(files / "x.h5", "w") as f:
         f["x"] = X
     (files / f"{name}.py").write_text("open('ran', 'w')")
-    done = run(files, "$R run x.h5 n.npy --axis 1 -o y.h5 --engine processes --jobs 2", COMMAND)
-    assert (done.returncode, done.stderr) == (0, "")
+    done = shell("revseq run x.h5 n.npy --axis 1 -o y.h5 --engine processes --jobs 2", anew=True)
+    assert (done.status, done.err) == (0, "")
     assert not (files / "ran").exists()
 
 
@@ -54,11 +42,11 @@ def test_no_code_of_the_current_folder_runs(files, name, run):
 @pytest.mark.parametrize(
     "line", ["run x.npy n.npy --axis 1 -f npy", "convert x.npy - -f npy", "convert x.npy y.npy --json", "show x.npy"]
 )
-def test_h35_standard_output_is_an_input(files, line, redirection, run):
+def test_h35_standard_output_is_an_input(files, line, redirection, shell):
     before = (files / "x.npy").read_bytes()
-    done = run(files, f"$R {line} {redirection}")
-    assert done.returncode == 2
-    assert "x.npy: is what standard output goes to" in done.stderr
+    done = shell(f"revseq {line} {redirection}")
+    assert done.status == 2
+    assert "x.npy: is what standard output goes to" in done.err
     assert (files / "x.npy").read_bytes() == before
 
 
@@ -80,7 +68,7 @@ def _bytes_of(path):
 @pytest.mark.needs("shell")
 @pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("streams", ["2>> F", "2<> F", ">> F 2>> F", "2>> F | cat"])
-def test_h35_standard_error_is_an_input(files, name, streams, run):
+def test_h35_standard_error_is_an_input(files, name, streams, shell):
     """The refusal itself must not go there."""
     MAKERS[name](files / name)
     tensor, places, lines = name, [name], ["run {} n.npy --axis 1 -o y.npy"]
@@ -91,42 +79,42 @@ def test_h35_standard_error_is_an_input(files, name, streams, run):
     before = _bytes_of(files / name)
     for place in places:
         for line in lines:
-            done = run(files, f"set -o pipefail; $R {line.format(tensor)} {streams.replace('F', place)}")
-            assert done.returncode == 2
-            assert done.stderr == ""
-            assert ("what standard error goes to" in done.stdout) == (">> F 2" not in streams)
+            done = shell(f"set -o pipefail; revseq {line.format(tensor)} {streams.replace('F', place)}")
+            assert done.status == 2
+            assert done.err == ""
+            assert ("what standard error goes to" in done.out) == (">> F 2" not in streams)
             assert _bytes_of(files / name) == before
     assert not (files / "y.npy").exists()
 
 
 @pytest.mark.needs("shell")
 @pytest.mark.parametrize("place", ["x/c/0/0", "x/zarr.json", "zarr.json", "other/c/0/0", "other/zarr.json"])
-def test_h35_standard_output_is_a_file_of_a_store(files, place, run):
+def test_h35_standard_output_is_a_file_of_a_store(files, place, shell):
     MAKERS["x.zarr"](files / "x.zarr")
     before = _bytes_of(files / "x.zarr")
-    done = run(files, f"$R run x.zarr::x n.npy --axis 1 -f npy >> x.zarr/{place}")
-    assert done.returncode == 2
-    assert f"{place}: is what standard output goes to" in done.stderr
+    done = shell(f"revseq run x.zarr::x n.npy --axis 1 -f npy >> x.zarr/{place}")
+    assert done.status == 2
+    assert f"{place}: is what standard output goes to" in done.err
     assert _bytes_of(files / "x.zarr") == before
 
 
 @pytest.mark.needs("shell")
-def test_standard_error_may_go_to_any_other_file(files, run):
+def test_standard_error_may_go_to_any_other_file(files, shell):
     MAKERS["x.zarr"](files / "x.zarr")
-    assert run(files, "$R run x.zarr::x n.npy --axis 1 -o y.npy -v > out.txt 2> err.txt").returncode == 0
+    assert shell("revseq run x.zarr::x n.npy --axis 1 -o y.npy -v > out.txt 2> err.txt").status == 0
     assert "wrote y.npy" in (files / "err.txt").read_text()
-    done = run(files, "$R run x.npy n.npy --axis 1 -o err.txt -f npy --overwrite 2> err.txt")
-    assert done.returncode == 2
+    done = shell("revseq run x.npy n.npy --axis 1 -o err.txt -f npy --overwrite 2> err.txt")
+    assert done.status == 2
     assert "err.txt: is what standard error goes to" in (files / "err.txt").read_text()
 
 
 @pytest.mark.needs("shell")
 @pytest.mark.parametrize("line", ["run - n.npy --axis 1 -o x.npy --overwrite", "convert - x.npy --overwrite"])
-def test_h35_standard_input_is_the_output(files, line, run):
+def test_h35_standard_input_is_the_output(files, line, shell):
     before = (files / "x.npy").read_bytes()
-    done = run(files, f"$R {line} < x.npy")
-    assert done.returncode == 2
-    assert "x.npy: is an input of this job" in done.stderr
+    done = shell(f"revseq {line} < x.npy")
+    assert done.status == 2
+    assert "x.npy: is an input of this job" in done.err
     assert (files / "x.npy").read_bytes() == before
 
 
@@ -169,24 +157,15 @@ def test_a_time_that_was_put_back_hides_no_change(tmp_path, afterwards, suffix):
             read()
 
 
-def test_new_names_and_rights_of_an_input_say_what_they_may_be(tmp_path):
-    np.save(tmp_path / "x.npy", X)
-    source = open_(tmp_path / "x.npy")
-    time.sleep(0.05)
-    os.link(tmp_path / "x.npy", tmp_path / "backup.npy")
-    with pytest.raises(TensorIOError, match="its status: its rights or names, or content and the time was put back"):
-        source.recheck()
-
-
 @pytest.mark.needs("shell", "modes")
 @pytest.mark.needs("modes", "superuser")
 @pytest.mark.parametrize(("mode", "kept"), [(0o640, 0o640), (0o4755, 0o755)])
-def test_owner_and_rights_of_a_replaced_file_are_kept(tmp_path, mode, kept, run):
+def test_owner_and_rights_of_a_replaced_file_are_kept(tmp_path, mode, kept, shell):
     np.save(tmp_path / "x.npy", X)
     (tmp_path / "y.npy").touch()
     os.chown(tmp_path / "y.npy", 4242, 4243)
     (tmp_path / "y.npy").chmod(mode)
-    assert run(tmp_path, "$R convert x.npy y.npy --overwrite").returncode == 0
+    assert shell("revseq convert x.npy y.npy --overwrite").status == 0
     status = (tmp_path / "y.npy").stat()
     assert (status.st_uid, status.st_gid, status.st_mode & 0o7777) == (4242, 4243, kept)
 
@@ -273,15 +252,6 @@ def test_a_name_that_fails_says_which_are_given_already(files):
     assert (files / "b.npy").read_bytes() == b"somebody's"
 
 
-@pytest.mark.needs("names by links")
-def test_names_are_given_in_the_order_of_the_files(files, monkeypatch):
-    link, given = os.link, []
-    monkeypatch.setattr(os, "link", lambda old, new: (given.append(new.name), link(old, new)))
-    with Together(*(NewFile(str(files / name), overwrite=False) for name in ("b.npy", "a.npy", "c.npy"))):
-        assert given == []
-    assert given == ["b.npy", "a.npy", "c.npy"]
-
-
 @pytest.mark.needs("positioned calls")
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_of_files_that_belong_together_one_cannot_be_created(files, monkeypatch, number):
@@ -302,49 +272,6 @@ def test_of_files_that_belong_together_one_cannot_be_created(files, monkeypatch,
     assert len(made) == number
     assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy"}
     assert stopping.at_once == before
-
-
-def test_after_an_error_no_file_has_its_name(files):
-    together = [NewFile(str(files / name), overwrite=True) for name in ("a.npy", "b.npy")]
-
-    def written():
-        with Together(*together):
-            together[0].write(b"new")
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        written()
-    assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy"}
-
-
-@pytest.mark.needs("modes")
-def test_what_replaces_a_private_file_is_private_from_the_first(files, monkeypatch):
-    (files / "y.npy").touch(0o600)
-    opened, modes = os.open, []
-    monkeypatch.setattr(os, "open", lambda path, flags, mode=0: (modes.append(mode), opened(path, flags, mode))[1])
-    with Together(NewFile(str(files / "y.npy"), overwrite=True), NewFile(str(files / "z.npy"), overwrite=True)):
-        assert modes == [0o600, 0o666]
-    assert (files / "y.npy").stat().st_mode & 0o777 == 0o600
-
-
-@pytest.mark.needs("names by links")
-def test_without_hard_links_too_nothing_that_came_meanwhile_is_replaced(files, monkeypatch):
-    def refuse(*_):
-        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
-
-    def written(name, came):
-        file = NewFile(str(files / name), overwrite=False)
-        with Together(file):
-            file.write(b"new")
-            if came:
-                (files / name).write_bytes(b"somebody's")
-
-    monkeypatch.setattr(os, "link", refuse)
-    written("a.npy", came=False)
-    with pytest.raises(TensorIOError, match="cannot write: Operation not permitted"):
-        written("b.npy", came=True)
-    assert ((files / "a.npy").read_bytes(), (files / "b.npy").read_bytes()) == (b"new", b"somebody's")
-    assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy", "a.npy", "b.npy"}
 
 
 @pytest.mark.parametrize("alone", [True, False])
@@ -369,21 +296,6 @@ def test_the_file_of_a_sink_gets_its_name_alone_or_together(files, monkeypatch, 
     assert (files / "y.npy").read_bytes() == (files / "x.npy").read_bytes()
 
 
-def test_what_cannot_be_tidied_up_after_the_names_are_given_is_a_note(files, monkeypatch):
-    def refuse(*_):
-        raise OSError(errno.EIO, "Input/output error")
-
-    a, b = (NewFile(str(files / name), overwrite=False) for name in ("a.npy", "b.npy"))
-    with Together(a, b) as together:
-        monkeypatch.setattr(system, "flush_folder", refuse)
-        monkeypatch.setattr(b, "remove", refuse)
-    assert together.notes == [
-        f"{a.name} is written, but its folder could not be flushed: Input/output error",
-        f"{b.name} is written, but its folder could not be flushed: Input/output error",
-        f"{b.name} is written, but {b.temporary} could not be removed: Input/output error",
-    ]
-
-
 @pytest.mark.needs("shell")
 @pytest.mark.needs("strace")
 @pytest.mark.parametrize(
@@ -393,14 +305,14 @@ def test_what_cannot_be_tidied_up_after_the_names_are_given_is_a_note(files, mon
         "export x.npy n.npy --axis 1 -o y.json --files",
     ],
 )
-def test_commands_that_write_several_files(files, line, run):
+def test_commands_that_write_several_files(files, line, shell):
     """One of them cannot be flushed: none gets its name."""
     (files / "sub").mkdir()
     for name in ("x.npy", "n.npy"):
         (files / name).rename(files / "sub" / name)
     line = line.replace("x.npy n.npy", "sub/x.npy sub/n.npy")
-    done = run(files, f"strace -f -qq -o /dev/null -e trace=fsync -e inject=fsync:error=EIO:when=2 $R {line}", COMMAND)
-    assert done.returncode == 2
+    done = shell(f"strace -f -qq -o /dev/null -e trace=fsync -e inject=fsync:error=EIO:when=2 revseq {line}", anew=True)
+    assert done.status == 2
     assert {path.name for path in files.iterdir()} == {"sub"}
 
 
@@ -423,24 +335,24 @@ def _safetensors(header):
 
 @pytest.mark.needs("shell")
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_files_take_no_time(tmp_path, name, run):
+def test_hostile_files_take_no_time(tmp_path, name, shell):
     """Minutes, or gigabytes, before they were refused."""
     (tmp_path / name).write_bytes(HOSTILE[name]())
-    done = run(tmp_path, f"$R show {name}")
-    assert done.returncode == (0 if name == "label.txt" else 2)  # which holds two tensors
-    assert "internal error" not in done.stderr
-    assert len(done.stderr) < 20_000
+    done = shell(f"revseq show {name}")
+    assert done.status == (0 if name == "label.txt" else 2)  # which holds two tensors
+    assert "internal error" not in done.err
+    assert len(done.err) < 20_000
 
 
 @pytest.mark.needs("shell", "devices")
-def test_a_full_standard_error_changes_no_exit_status(files, run):
+def test_a_full_standard_error_changes_no_exit_status(files, shell):
     for line, status in (
         ("run absent.npy n.npy --axis 1", 2),
         ("run x.npy n.npy --axis 1 -o y.npy -v", 0),
         ("check x.npy n.npy --axis 1 --feature-level 1_0 -v", 1),
     ):
-        done = run(files, f"$R {line} 2>/dev/full >/dev/null")
-        assert done.returncode == status
+        done = shell(f"revseq {line} 2>/dev/full >/dev/null")
+        assert done.status == status
 
 
 def test_more_sizes_of_a_stream_than_there_is_memory(files):

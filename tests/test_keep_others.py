@@ -7,7 +7,9 @@ import struct
 import subprocess
 import warnings
 import zipfile
+import zlib
 
+import netCDF4
 import numpy as np
 import oracle
 import pytest
@@ -16,7 +18,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from tensor_files import open_
 
-from revseq_cli.formats import references, registry, zip_headers
+from revseq_cli.formats import references, registry
 from revseq_cli.formats.contract import Layout
 
 X = np.random.default_rng(1).integers(-500, 500, (5, 30, 7)).astype("<f4")
@@ -81,8 +83,9 @@ def raw_of(path):
 
 
 @pytest.mark.needs("sha256sum")
-@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-@pytest.mark.parametrize("place", [0, 3, 10])
+@pytest.mark.parametrize(
+    ("method", "place"), [(zipfile.ZIP_STORED, 10), (zipfile.ZIP_DEFLATED, 0), (zipfile.ZIP_DEFLATED, 3)]
+)
 def test_an_archive(revseq, tmp_path, method, place):
     write_zip(tmp_path / "x.npz", method, place)
     done = revseq(*command(".npz", "--json", "--sha256")).ok()
@@ -101,18 +104,8 @@ def test_an_archive(revseq, tmp_path, method, place):
     # Reversed once more, the tensor is what it was.
     revseq("run", "y.npz::x", "y.npz::n", "--axis", 1, "-o", "z.npz", "--keep-others").ok()
     revseq("diff", "x.npz::x", "z.npz::x").ok()
-    if method == zipfile.ZIP_STORED and place == 10:
+    if method == zipfile.ZIP_STORED:
         assert (tmp_path / "y.npz").stat().st_size == (tmp_path / "z.npz").stat().st_size
-
-
-@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_what_numpy_saves(revseq, tmp_path, save):
-    save(tmp_path / "x.npz", x=X, **OTHERS)
-    revseq(*command(".npz")).ok()
-    with np.load(tmp_path / "x.npz") as x, np.load(tmp_path / "y.npz") as y:
-        assert list(x) == list(y)
-        assert oracle.same_bits(y["x"], EXPECTED)
-        assert all(oracle.same_bits(x[name], y[name]) for name in OTHERS)
 
 
 def test_members_that_nobody_can_read_are_kept(revseq, tmp_path):
@@ -137,37 +130,50 @@ def test_members_that_nobody_can_read_are_kept(revseq, tmp_path):
             assert after[begin : begin + 80] == bytes(data[old : old + 80])
 
 
-def test_places_that_need_64_bits(tmp_path, monkeypatch):
-    """As from 4 GiB on, or from 65,535 members; the limits are lowered here."""
-    write_zip(tmp_path / "x.npz", zipfile.ZIP_STORED, 2)
-    with zipfile.ZipFile(tmp_path / "x.npz") as archive:
-        entries = [zip_headers.Entry.of(info) for info in archive.infolist()]
-    for limit in (1 << 30, 3000, 100):
-        monkeypatch.setattr(zip_headers, "_LARGE", limit)
-        monkeypatch.setattr(zip_headers, "_MANY", limit // 100)
-        written = zip_headers.directory(entries, 1000, b"comment")
-        with zipfile.ZipFile(io.BytesIO(bytes(1000) + written)) as archive:
-            again = [zip_headers.Entry.of(info) for info in archive.infolist()]
-        # The version may rise with the limit.
-        assert [each._replace(version=0) for each in again] == [each._replace(version=0) for each in entries]
-        assert (b"PK\6\6" in written) == (limit == 100)
+def fields_of(path):
+    """The fields of each member in the directory but its place, as bytes, by its raw name."""
+    data, found = path.read_bytes(), {}
+    with zipfile.ZipFile(path) as archive:
+        place = archive.start_dir
+    while data[place : place + 4] == b"PK\1\2":
+        lengths = struct.unpack_from("<3H", data, place + 28)
+        behind = data[place + 46 : place + 46 + sum(lengths)]
+        found[behind[: lengths[0]]] = (data[place : place + 42], behind[lengths[0] :])
+        place += 46 + sum(lengths)
+    return found
 
 
-@pytest.mark.parametrize("flags", [0, zip_headers.UTF8_FLAG])
-def test_every_field_of_a_directory_is_written_as_it_was_read(tmp_path, flags):
-    """Each has a value of its own, and every bit of a date and a name comes back."""
-    name = "naïve ☃\N{NULL}x".encode() if flags else bytes(range(256))
-    extra = struct.pack("<2HL", 0x5455, 4, 7) + b"end"
-    header = struct.pack(
-        "<4s6H3L5H2L", b"PK\1\2", 0x031E, 0x0214, flags | 6, 98, 0xBF7D, 0xFF9F, 0xDEADBEEF, 0, 33,
-        len(name), len(extra), 4, 5, 6, 0x81A40010, 0,
-    )  # fmt: skip
-    data = header + name + extra + b"note"
-    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(data), 0, 3) + b"all"
-    (tmp_path / "x.npz").write_bytes(data + end)
-    with zipfile.ZipFile(tmp_path / "x.npz") as archive:
-        entries, comment = [zip_headers.Entry.of(info) for info in archive.infolist()], archive.comment
-    assert zip_headers.directory(entries, 0, comment) == data + end
+def test_every_field_of_the_directory_stays_as_it_was(revseq, tmp_path):
+    """Names in code page 437 and in UTF-8, with what zipfile changes on Windows; every bit of a date."""
+    names = {
+        b"x.npy": 0,
+        "naïve ☃.bin".encode(): 1 << 11,
+        b"na\x8bve.bin": 0,
+        b"a\\b.bin": 0,
+        bytes(range(1, 256)): 0,
+        b"n.npy": 0,
+    }
+    data = directory = b""
+    for name, flags in names.items():
+        content = {b"x.npy": npy(X), b"n.npy": npy(N)}.get(name, b"data")
+        extra = struct.pack("<2HL", 0x5455, 4, 7) + b"end"
+        common = (flags, 0, 0xBF7D, 0xFF9F, zlib.crc32(content), len(content), len(content), len(name))
+        directory += struct.pack(
+            "<4s6H3L5H2L", b"PK\1\2", 0x031E, 0x0214, *common, len(extra), 4, 0, 6, 0x81A40010, len(data)
+        )
+        directory += name + extra + b"note"
+        data += struct.pack("<4s5H3L2H", b"PK\3\4", 20, *common, 0) + name + content
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, len(names), len(names), len(directory), len(data), 3) + b"all"
+    (tmp_path / "x.npz").write_bytes(data + directory + end)
+    revseq(*command(".npz")).ok()
+    before, after = fields_of(tmp_path / "x.npz"), fields_of(tmp_path / "y.npz")
+    assert [*before] == [*after]
+    assert {name: each for name, each in before.items() if name != b"x.npy"} == {
+        name: each for name, each in after.items() if name != b"x.npy"
+    }
+    with zipfile.ZipFile(tmp_path / "y.npz") as archive:
+        assert archive.testzip() is None
+        assert archive.comment == b"all"
 
 
 @pytest.mark.long
@@ -188,7 +194,7 @@ def test_more_than_65535_members(revseq, tmp_path):
 def test_an_archive_behind_4_gib(tmp_path, monkeypatch, limit):
     """The limit is lowered here."""
     write_zip(tmp_path / "x.npz", zipfile.ZIP_STORED, 2)
-    monkeypatch.setattr(zip_headers, "_LARGE", limit)
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", limit)
     like = open_(f"{tmp_path / 'x.npz'}::x")
     reference = references.Reference(str(tmp_path / "y.npz"))
     with registry.create_sink(reference, like, overwrite=False, layout=Layout(keep_others=True)) as sink:
@@ -207,7 +213,9 @@ def test_members_that_overlap(revseq, tmp_path):
     place = data.rindex(b"readme.txt") - 4
     struct.pack_into("<L", data, place, zipfile.ZipFile(tmp_path / "x.npz").getinfo("x.npy").header_offset + 50)
     (tmp_path / "x.npz").write_bytes(data)
-    revseq(*command(".npz")).refused("x.npz: has members that overlap")
+    done = revseq(*command(".npz")).refused("x.npz")
+    # zipfile itself finds it since Python 3.14, and some earlier ones.
+    assert "x.npz: has members that overlap" in done.err or "x.npz::x: has a damaged local header" in done.err
     assert not (tmp_path / "y.npz").exists()
 
 
@@ -300,20 +308,8 @@ def make_store(path, version, **options):
 def test_a_store(revseq, tmp_path, version, name):
     make_store(tmp_path / "x.zarr", version)
     name = name.format(tmp_path.name)
-    line = [
-        "run",
-        f"{name}::g/x",
-        f"{name}::n",
-        "--axis",
-        1,
-        "-o",
-        "y.zarr",
-        "--keep-others",
-        "--verify",
-        "--json",
-        "--sha256",
-    ]
-    done = json.loads(revseq(*line).ok().out)
+    options = "--axis 1 -o y.zarr --keep-others --verify --json --sha256".split()
+    done = json.loads(revseq("run", f"{name}::g/x", f"{name}::n", *options).ok().out)
     code = "find . -type f -printf '%P\\n' | LC_ALL=C sort | xargs -d '\\n' sha256sum | sha256sum"
     printed = subprocess.run(code, shell=True, cwd=tmp_path / "y.zarr", capture_output=True, text=True, check=True)
     assert (done["notes"], done["sha256"]) == ([], printed.stdout.split()[0])
@@ -340,14 +336,6 @@ def test_a_sharded_array_of_a_store_and_chunks_that_are_absent(revseq, tmp_path)
     assert "are absent" in done.err
     assert (zarr.open_array(tmp_path / "y.zarr/g/x", mode="r")[...] == oracle.reverse(x, N, 1)).all()
     assert not (tmp_path / "y.zarr/g/other/c/0/0/0").exists()
-
-
-def test_an_array_that_is_the_store(revseq, tmp_path):
-    zarr.create_array(str(tmp_path / "x.zarr"), data=X, chunks=(2, 8, 5))
-    np.save(tmp_path / "n.npy", N)
-    revseq("run", "x.zarr", "n.npy", "--axis", 1, "-o", "y.zarr", "--keep-others", "--verify").ok()
-    assert (zarr.open_array(tmp_path / "y.zarr", mode="r")[...] == EXPECTED).all()
-    assert contents(tmp_path / "x.zarr").keys() == contents(tmp_path / "y.zarr").keys()
 
 
 @pytest.mark.needs("links")
@@ -427,3 +415,41 @@ def test_very_many_others_are_not_all_counted(revseq, tmp_path):
     assert done.err == "Note: 100 or more other tensors are not carried over: --keep-others keeps them\n"
     (tmp_path / "x.zarr/0/zarr.json").write_text("{")  # what is wrong with another array is no concern of this one
     revseq("convert", "x.zarr::x", "z.zarr").ok()
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors", ".h5", ".nc", ".zarr"])
+def test_the_plan_counts_the_whole_output(revseq, tmp_path, suffix):
+    """The file that is copied is written, too: `run` and `batch` say the same before, and it is what is there after."""
+    values, other = np.arange(30_000.0).reshape(100, 300), np.arange(500_000, dtype="i8")
+    path = tmp_path / f"x{suffix}"
+    if suffix == ".npz":
+        np.savez(path, v=values, other=other)
+    elif suffix == ".safetensors":
+        save_file({"v": values, "other": other}, path)
+    elif suffix == ".zarr":
+        group = zarr.open_group(path, mode="w")
+        for name, array in (("v", values), ("other", other)):
+            group.create_array(name, data=array, compressors=None)
+    else:
+        with netCDF4.Dataset(path, "w") as f:
+            for name, size in {"t": 100, "x": 300, "o": 500_000}.items():
+                f.createDimension(name, size)
+            f.createVariable("v", "f8", ("t", "x"))[:] = values
+            f.createVariable("other", "i8", ("o",))[:] = other
+    np.save(tmp_path / "n.npy", np.full((100, 1), 250, "u4"))
+    job = ("run", f"x{suffix}::v", "n.npy", "--axis", 1, "-o", f"y{suffix}", "--keep-others")
+    plan = json.loads(revseq(*job, "--dry-run", "--json").ok().out)["plan"]
+    text = revseq(*job, "--dry-run").ok().out
+    assert f"{plan['read_bytes']:,} read, {plan['write_bytes']:,} written" in text
+    of_batch = json.dumps({"input": job[1], "lengths": "n.npy", "axis": 1, "output": job[6], "keep_others": True})
+    lines = revseq("batch", "-", "--dry-run", "--json", stdin=of_batch.encode()).ok().out.splitlines()
+    assert json.loads(lines[0])["plan"] == {name: plan[name] for name in ("read_bytes", "write_bytes")}
+    revseq(*job).ok()
+    whole = tmp_path / f"y{suffix}"
+    size = (
+        sum(each.stat().st_size for each in whole.rglob("*") if each.is_file())
+        if whole.is_dir()
+        else whole.stat().st_size
+    )
+    assert abs(plan["write_bytes"] - size) < 4096
+    assert plan["read_bytes"] == plan["write_bytes"] + 400

@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import revseq_cli
+from revseq_cli.ground import thresholds
 from revseq_cli.ground.errors import FormatError
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator import kernel
 from revseq_cli.operator.spec import SpecError
-from revseq_cli.passes import statistics
-from revseq_cli.passes.statistics import Statistics
+from revseq_cli.passes import summaries
+from revseq_cli.passes.summaries import Statistics
 
 
 @st.composite
@@ -129,7 +130,7 @@ def test_one_length_for_all_lines(length):
 
 @pytest.mark.parametrize("widest", [1, 4, 11, 12, 47, 48, 2**31 - 1])
 def test_elements_that_share_a_length_and_are_too_many_for_a_word(monkeypatch, widest):
-    monkeypatch.setattr(kernel, "_WIDEST", widest)
+    monkeypatch.setattr(thresholds, "WIDEST_WORD", widest)
     values = np.random.default_rng(2).integers(0, 2**32, (2, 5, 4, 3), np.uint32)
     lengths = np.broadcast_to(np.array([3, 5], np.uint32)[:, None, None, None], (2, 1, 4, 3))
     assert oracle.same_bits(kernel.reverse(values, lengths, 1), oracle.reverse(values, lengths, 1))
@@ -161,10 +162,6 @@ def test_a_view_with_gaps():
 def test_counts():
     counts = kernel.count_lengths(np.array([[0, 1, 2, 3, 4, 2**64 - 1]], np.uint64), 3)
     assert counts == (6, 2, 2)
-    assert counts + kernel.LengthCounts(1, 1, 1) == (7, 3, 3)
-    no_counts = (1, 1, 1)
-    with pytest.raises(TypeError):
-        counts + no_counts
     assert kernel.count_lengths(np.array([0, 1, 7], np.uint8), 1) == (3, 1, 3)  # a line of one element never changes
 
 
@@ -212,8 +209,8 @@ def test_statistics_are_those_of_exact_arithmetic(dtype):
 
 @pytest.mark.parametrize("wider", [True, False])
 def test_the_mean_of_64_bits_without_a_wider_type(monkeypatch, wider):
-    monkeypatch.setattr(statistics, "_HAS_WIDER", wider and statistics._HAS_WIDER)
-    monkeypatch.setattr(statistics, "_AT_ONCE", 1000)
+    monkeypatch.setattr(summaries, "_HAS_WIDER", wider and summaries._HAS_WIDER)
+    monkeypatch.setattr(thresholds, "SUMMED_AT_ONCE", 1000)
     values = np.random.default_rng(5).integers(0, 2**64, 5000, np.uint64).view(np.float64)
     values = np.append(values[np.isfinite(values) & (abs(values) < 1e300)], [5e-324, -5e-324, 1e300, 1.5, -0.0])
     found = Statistics.of(values[:2000]) + Statistics.of(values[2000:])
@@ -246,17 +243,6 @@ def test_the_mean_of_statistics(values, mean):
     a_tuple = (0,) * 5
     with pytest.raises(TypeError):
         Statistics() + a_tuple
-
-
-def test_moved_elements():
-    lengths = np.array([[0], [1], [2], [9]], np.uint32)
-    assert kernel.moved(lengths, 4, 1, slice(1, 4)).tolist() == [
-        [False] * 3,
-        [False] * 3,
-        [True, False, False],
-        [True] * 3,
-    ]
-    assert kernel.moved(lengths, 4, 1, slice(0, 2)).tolist() == [[False] * 2, [False] * 2, [True] * 2, [True] * 2]
 
 
 @pytest.mark.parametrize("batch", [0, 1, 3])

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from revseq_cli.report.layout import beside, hanging
+from revseq_cli.report.terminal import beside, hanging
 
 
 @pytest.mark.parametrize(

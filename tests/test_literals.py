@@ -12,8 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from revseq_cli.formats.documents import Text, TextTypes
-from revseq_cli.formats.json import open_json
-from revseq_cli.formats.text import open_notation
+from revseq_cli.formats.text import open_json, open_notation
 from revseq_cli.formats.textfiles import require_text
 from revseq_cli.ground.dtypes import dtype_of
 from revseq_cli.ground.errors import FormatError
@@ -140,13 +139,6 @@ def test_refused(name, token, why):
     assert why in caught.value.problem
     assert caught.value.index == 1
     assert len(caught.value.problem) < 200
-
-
-def test_numpy_would_have_changed_these():
-    """hazards: silent truncation, wrapping, promotion to float and loss above 2^53."""
-    assert parse("UINT64", str(2**63), "0").tolist() == [2**63, 0]
-    with pytest.raises(literals.LiteralError):
-        parse("INT64", str(2**63), "-1")
 
 
 _INTEGERS = {"BOOL": (0, 1)}

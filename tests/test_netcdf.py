@@ -6,11 +6,13 @@ import shutil
 import subprocess
 
 import h5py
+import libraries
 import netCDF4
 import numpy as np
 import oracle
 import pytest
 import xarray
+from generated import Place
 from oracle import expected
 from processes import peak
 
@@ -250,12 +252,115 @@ def test_keep_others_for_every_storage(tmp_path, revseq, options, libver, writte
         assert g["v"].compression == options.get("compression")
 
 
-def test_the_same_job_gives_the_same_bytes(folder, revseq):
-    digests = {
-        json.loads(revseq(*RUN, "--keep-others", "--overwrite", "--json", "--sha256").ok().out)["sha256"]
-        for _ in range(2)
-    }
-    assert len(digests) == 1
+MADE = [
+    Place("npy"), Place("npz"), Place("h5", (("group", True),)), Place("h5", (("chunks", (2, 2)), ("filters", ("gzip",)))),
+    Place("nc"), Place("zarr", (("codec", "none"), ("version", 3), ("chunks", (2, 2)))), Place("safetensors"),
+    Place("pb"), Place("json", (("bare", True),)), Place("txt"), Place("csv"), Place("typed"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", MADE, ids=lambda place: place.format)
+@pytest.mark.parametrize("key", ["", "::a/b/c"])
+def test_netcdf_and_xarray_add_to_what_was_no_netcdf_file(tmp_path, revseq, place, key):
+    """Their library opens a file for writing only if all of its groups remember the order of their links."""
+    values = np.arange(6, dtype="f4").reshape(2, 3)
+    name = libraries.make(place, tmp_path / "x", values, "FLOAT32")
+    revseq("run", name, "[[2], [3]]", "--axis", 1, "-o", f"y.nc{key}").ok()
+    revseq("convert", name, f"z.nc{key}").ok()
+    right = {"y.nc": expected(values, np.array([[2], [3]]), 1), "z.nc": values}
+    for path, wanted in right.items():
+        with netCDF4.Dataset(tmp_path / path, "a") as f:
+            f.createDimension("new", 4)
+            f.createVariable("new", "f4", ("new",))[:] = 1
+            f.createGroup("group").note = "added"
+        xarray.Dataset({"more": ("w", np.arange(3.0))}).to_netcdf(tmp_path / path, mode="a")
+        with h5py.File(tmp_path / path) as f:
+            found = [item for each in f.values() for item in datasets_of(each) if item.shape == (2, 3)]
+            assert [oracle.same_bits(each[()], wanted) for each in found] == [True]
+            assert (f["new"][()].tolist(), f["more"][()].tolist()) == ([1] * 4, [0, 1, 2])
+
+
+def datasets_of(item):
+    """The dataset itself, or those of a group and of the groups in it."""
+    return (
+        [item] if isinstance(item, h5py.Dataset) else [each for inner in item.values() for each in datasets_of(inner)]
+    )
+
+
+def lzf_of(data):
+    """An LZF stream of bytes that are a run of one byte at the end, and else like no others."""
+    run = len(data) - 990
+    literals = b"".join(
+        bytes([len(part) - 1]) + part for part in (data[i : min(i + 32, 990)] for i in range(0, 990, 32))
+    )
+    return literals + bytes([0xE0, run - 9, 0])
+
+
+def test_a_chunk_in_the_place_of_one_with_another_filter_mask(tmp_path, revseq):
+    """Where the new chunk has the old one's size, HDF5 keeps the old mask, and nobody could read the chunk."""
+    data = np.random.default_rng(3).bytes(990)
+    data += data[-1:] * 34
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        made = f.create_dataset("v", (1, 1024), "u1", chunks=(1, 1024), compression="lzf")
+        made.id.write_direct_chunk((0, 0), lzf_of(data), 0)
+        f["other"] = 1.0
+    with h5py.File(tmp_path / "x.h5") as f:
+        assert f["v"][()].tobytes() == data
+        assert f["v"].id.get_chunk_info(0).size == 1024
+    revseq("run", "x.h5::v", "[[1024]]", "--axis", 1, "-o", "y.h5", "--keep-others", "--verify").ok()
+    with h5py.File(tmp_path / "y.h5") as f:
+        assert f["v"][()].tobytes() == data[::-1]
+        assert f["v"].id.get_chunk_info(0).filter_mask == 1  # LZF cannot make it smaller
+
+
+@pytest.mark.parametrize(("axis", "by_records"), [(0, False), (2, True)])
+def test_keep_others_leaves_little_dead_space_and_the_same_bytes(tmp_path, revseq, axis, by_records):
+    """New chunks fill the room of old ones, whatever ends first; along the first axis they are a tenth larger."""
+    rng, sizes, chunks = np.random.default_rng(1), (64, 128, 256), (4, 64, 128)
+    with netCDF4.Dataset(tmp_path / "x.nc", "w") as f:
+        for name, size in zip("tyx", sizes, strict=True):
+            f.createDimension(name, None if by_records and name == "t" else size)
+        made = [f.createVariable(n, "f4", tuple("tyx"), zlib=True, chunksizes=chunks) for n in "abc"]
+        step = 4 if by_records else 64
+        for start in range(0, 64, step):
+            for each in made:
+                each[start : start + step] = np.cumsum(rng.integers(-3, 4, (step, 128, 256)), axis=2)
+    np.save(
+        tmp_path / "n.npy", rng.integers(0, 300, [1 if d == axis else size for d, size in enumerate(sizes)], np.uint32)
+    )
+    job = ("run", "x.nc::b", "n.npy", "--axis", axis, "--keep-others", "--no-history", "--jobs", 2)
+    for i, engine in enumerate(("serial", "threads", "threads", "processes")):
+        revseq(*job, "--engine", engine, "-o", f"{i}.nc").ok()
+    assert len({(tmp_path / f"{i}.nc").read_bytes() for i in range(4)}) == 1
+
+    def held(path):
+        """The bytes of all chunks."""
+        with h5py.File(path) as f:
+            return sum(f[name].id.get_storage_size() for name in "abc")
+
+    x, y = tmp_path / "x.nc", tmp_path / "0.nc"
+    dead = (y.stat().st_size - held(y)) - (x.stat().st_size - held(x))
+    assert dead <= 0.01 * y.stat().st_size
+
+
+def test_verify_names_the_output_and_no_temporary_file(tmp_path, revseq):
+    """What cannot be read back was written here, and cannot be fetched again."""
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f.create_dataset("v", data=np.arange(64.0).reshape(8, 8), chunks=(2, 8), compression="gzip")
+        f["other"] = 1.0
+    code = (
+        "from revseq_cli.formats.hdf5 import sink\n"
+        "write = sink.Hdf5Sink._write\n"
+        "sink.Hdf5Sink._write = lambda self, chunk: write(self, chunk._replace(data=bytes(len(chunk.data))))"
+    )
+    job = ("run", "x.h5::v", "[[3],[3],[3],[3],[3],[3],[3],[3]]", "--axis", 1, "-o", "y.h5", "--verify")
+    for more in ((), ("--keep-others",)):
+        done = revseq(*job, *more, code=code).refused("y.h5::/v: what was written cannot be read: the chunk at [0, 0]")
+        assert ".revseq" not in done.err
+        assert "fetch" not in done.err
+        assert "Hint: run it again" in done.err
+    done = revseq("convert", "x.h5::v", "y.h5", "--verify", code=code).refused("what was written cannot be read")
+    assert ".revseq" not in done.err
 
 
 def test_what_keep_others_cannot_do(folder, revseq):
@@ -270,13 +375,6 @@ def test_what_keep_others_cannot_do(folder, revseq):
     revseq("convert", "x.nc::/v", "-", "--keep-others").refused("about a file")
     revseq("run", "[[1]]", "[[1]]", "--axis", 1, "--keep-others", "-o", "y.h5").refused("a copy of the input's file")
     assert sorted(path.name for path in folder.iterdir()) == ["n.npy", "x.nc"]
-
-
-def test_keep_others_in_a_manifest(folder, revseq):
-    job = {"input": "x.nc::/v", "lengths": "n.npy", "axis": 1, "output": "y.nc", "keep-others": True, "history": False}
-    (folder / "jobs.jsonl").write_text(json.dumps(job))
-    revseq("batch", "jobs.jsonl").ok()
-    assert dumped(folder / "y.nc") == dumped(folder / "x.nc")
 
 
 def test_names_under_which_netcdf_would_not_find_the_dimensions(tmp_path, revseq):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from revseq_cli.ground.dtypes import dtype_of
 from revseq_cli.ground.errors import FormatError
 from revseq_cli.ground.tensors import DataType, TensorDesc
-from revseq_cli.texts import notation, printing
+from revseq_cli.texts import examples, notation, printing
 
 
 def tensors(text):
@@ -91,7 +91,7 @@ def test_leading_sizes_of_1_need_no_brackets():
         ("[1]]", (1, 4), "behind the last bracket"), ("[[[1]], [2]]", (1, 10), "2 brackets deep"),
         ("[[1, x], [3, 4]]", (1, 6), "'x' is not a number"), ("[[1, 2], [3, é]]", (1, 14), "'é' has no place"),
         ('["2"]', (1, 2), "'\"' has no place"), ("[1;2]", (1, 3), "';' has no place"),
-        (HEADER + "[[1, 2, 3], [3, 4, 5]]", (2, 1), "Sizes {2,2}, and its body {2,3}"),
+        (HEADER + "[[1, 2, 3], [3, 4, 5]]", (1, 12), "says {2,2}; the values have {2,3}"),
         (HEADER + "Axis: 1\n", (1, 1), "T has no values"),
         ("T: (Sizes:{2,x}, DataType:FLOAT32)\n[1]", (1, 12), "Sizes {2,x}"),
         ("T: (Sizes:{2,-1}, DataType:FLOAT32)\n[1]", (1, 12), "Sizes {2,-1}"),
@@ -131,9 +131,33 @@ def test_gaps():
     assert body == "[[1, ..., 2, 3],\n [4, ..., 5, 6],\n ...\n [7, ..., 8, 9]]"
 
 
-def test_a_text_of_headers_alone_is_refused():
-    with pytest.raises(FormatError, match="holds more than 10000 tensors"):
-        tensors("T: (Sizes:{1}, DataType:FLOAT32)\n" * 10_001)
+def test_a_text_of_headers_alone_is_refused(monkeypatch):
+    monkeypatch.setattr(notation, "MOST_TENSORS", 100)
+    with pytest.raises(FormatError, match="holds more than 100 tensors"):
+        tensors("T: (Sizes:{1}, DataType:FLOAT32)\n" * 101)
+
+
+def test_a_page_of_5000_examples():
+    page = (SAMPLES / "page.md").read_text(encoding="utf-8")
+    once = examples.numbered(page, notation.parse(page))
+    many = page * (5000 // len(once))
+    assert len(examples.numbered(many, notation.parse(many))) == 5000
+
+
+@pytest.mark.parametrize("text", ["[1, \uff12]", "T: (Sizes:{\uff12}, DataType:FLOAT32)\n[1, 2]", "[\u0662]"])
+def test_digits_of_other_scripts(text):
+    with pytest.raises(FormatError, match=r"is (a full-width digit|none of the digits 0 to 9); write 2"):
+        tensors(text)[0].values(DataType.FLOAT32, np.dtype("f4"))
+
+
+@pytest.mark.parametrize(
+    ("character", "right"),
+    [("\u2212", "-"), ("\u2013", "-"), ("\uff0c", ","), ("\u202f", ""), ("\xb2", ""), ("\xd7", "")],
+)
+def test_characters_that_look_alike(character, right):
+    with pytest.raises(FormatError, match="has no place in a tensor") as raised:
+        tensors(f"[1, {character}2]")[0].values(DataType.FLOAT32, np.dtype("f4"))
+    assert raised.value.wanted == (f"write {right}" if right else "")
 
 
 def test_the_type_of_another_operator_is_no_concern_of_ours():

@@ -4,12 +4,16 @@ import argparse
 import hashlib
 import json
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
 import oracle
 import pytest
+from conftest import SAMPLES
 from onnx import TensorProto, helper, numpy_helper
 from onnx.backend.test import cmd_tools
 from onnx.backend.test.case import model as cases
@@ -18,7 +22,7 @@ from onnx.backend.test.case.node import reversesequence  # noqa: F401 - its test
 from tensor_files import open_, write
 
 from revseq_cli.formats.onnx import source as onnx_source
-from revseq_cli.formats.onnx import testdata
+from revseq_cli.formats.onnx import testdata, wire
 from revseq_cli.ground.dtypes import data_type_of
 from revseq_cli.ground.errors import TensorIOError
 from revseq_cli.ground.tensors import DataType
@@ -137,6 +141,59 @@ def test_bytes_that_are_no_tensor(refused, tmp_path, data, problem):
     refused("x.pb", "x.pb", problem)
 
 
+MIB = 1 << 20
+_MEASURED = """
+import resource, sys
+import onnx
+from revseq_cli.formats.onnx.source import open_tensor
+from revseq_cli.ground.errors import FormatError
+open_tensor(sys.argv[1])
+for path in sys.argv[2:]:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        open_tensor(path)
+    except FormatError as e:
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, e)
+"""
+# Files of some 8 MiB of packed numbers of a byte, or of many that are not packed; parsed, each number takes eight bytes.
+LONG = wire.varint(8 * MIB) + b"\x01" * (8 * MIB)
+GRAPH = b"\x0a\x02\x22\x00" + wire.head(5, 8 * MIB + 5) + b"\x0a" + LONG
+NUMBERS = [
+    (b"\x0a" + LONG + b"\x10\x01", "has dimension count 8388608"),
+    (b"\x0a\x3f" + b"\x01" * 63 + b"\x08\x01\x0a\x02\x01\x01\x10\x01", "has dimension count 66"),
+    (b"\x08\x01" * 30_000 + b"\x10\x01", "has dimension count 30000"),
+    (b"\x08\x03\x10\x06\x2a" + LONG, "has 8388608 elements"),
+    (b"\x08\x03\x10\x07\x3a" + wire.varint(8 * MIB) + b"\x81\x01" * (4 * MIB), "has 4194304 elements"),
+    (b"\x08\x03\x10\x0d\x5a" + LONG, "has 8388608 elements"),
+    (b"\x08\x03\x10\x06" + b"\x28\x01" * 30_000, "has 30000 elements"),
+    (b"\x08\x03\x10\x01\x92\x06" + LONG, "has 0 bytes of elements"),
+    (b"\x08\x07" + wire.head(7, len(GRAPH)) + GRAPH, "is a model, not a tensor"),
+]
+
+
+@pytest.mark.needs("peak")
+def test_numbers_are_counted_before_they_are_parsed(tmp_path):
+    save(tmp_path / "x.pb", raw_data=X_BYTES)
+    paths = [tmp_path / f"{i}.pb" for i in range(len(NUMBERS))]
+    for path, (data, _) in zip(paths, NUMBERS, strict=True):
+        path.write_bytes(data)
+    command = [sys.executable, "-c", _MEASURED, tmp_path / "x.pb", *paths]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert len(lines) == len(NUMBERS)
+    for line, (_, problem) in zip(lines, NUMBERS, strict=True):
+        grown, message = line.split(" ", 1)
+        assert problem in message
+        assert int(grown) < 24 << 10, line  # KiB: about twice the file
+
+
+def test_a_model_whose_graph_is_large_is_not_parsed(revseq, tmp_path):
+    (tmp_path / "test_data_set_0").mkdir()
+    for graph in (GRAPH, b"\x0a" + LONG):
+        (tmp_path / "model.onnx").write_bytes(b"\x08\x07" + wire.head(7, len(graph)) + graph)
+        revseq("verify", "model.onnx").refused("model.onnx: has ", "one node, ReverseSequence")
+    assert "has 8388613 bytes of nodes, inputs and outputs" in revseq("verify", "model.onnx").err
+
+
 def test_other_messages_of_onnx(refused, tmp_path):
     tensor = numpy_helper.from_array(X, "x")
     case = NODE_TESTS[0].model
@@ -201,30 +258,6 @@ def test_in_and_out_of_pipes(revseq, tmp_path):
         numpy_helper.to_array(TensorProto.FromString(piped)).tolist()
         == numpy_helper.to_array(onnx.load_tensor(tmp_path / "y.pb")).tolist()
     )
-
-
-@pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
-def test_blocks(revseq, tmp_path, small, engine):
-    values = np.load(small / "x.npy")
-    revseq("convert", "x.npy", "x.pb").ok()
-    revseq(
-        "run",
-        "x.pb",
-        "n.npy",
-        "--axis",
-        1,
-        "-o",
-        "y.pb",
-        "--engine",
-        engine,
-        "--jobs",
-        2,
-        "--memory",
-        "64K",
-        "--verify",
-    ).ok()
-    found = numpy_helper.to_array(onnx.load_tensor(tmp_path / "y.pb"))
-    assert oracle.same_bits(found, oracle.expected(values, np.load(small / "n.npy"), 1))
 
 
 @pytest.mark.parametrize("count", [0, 1, 126, 127, 128, 129, 16383, 16384])
@@ -439,11 +472,38 @@ class TestVerify:
         made(oracle.random_values(np.random.default_rng(8), (3, 4), DataType.BFLOAT16))
         done = revseq("verify", ".")
         assert done.status == 1
+        assert "  example 1, test_data_set_0: not of DirectML: --feature-level none\n" in done.out
+        assert "1 example, 0 wrong, 1 not of DirectML\n" in done.out
         assert "InputTensor DataType is BFLOAT16" in done.out
         assert done.out.count("\nHint: DirectML does not have it; try --feature-level none\n") == 1
         found = json.loads(revseq("verify", ".", "--json").out)["pages"][0]["examples"][0]
         assert found["hints"] == ["DirectML does not have it; try --feature-level none"]
         assert revseq("verify", ".", "--feature-level", "none").ok().out.endswith("1 example, 0 wrong\n")
+
+    def test_what_is_wrong_is_wrong_at_any_level(self, revseq, made):
+        values = oracle.random_values(np.random.default_rng(8), (3, 4), DataType.BFLOAT16)
+        made(values, y=values[::-1])
+        assert "test_data_set_0: WRONG" in revseq("verify", ".").out
+        assert "1 example, 1 wrong\n" in revseq("verify", ".", "--feature-level", "none").out
+
+    def test_a_folder_of_tests_and_pages(self, revseq, data, made, tmp_path):
+        """As those of the package: most tests are of other operators, whose models are not even parsed."""
+        for each in NODE_TESTS:
+            shutil.copytree(data / each.name, tmp_path / "docs" / each.name)
+        made(change=lambda graph: graph.node.add(op_type="Relu", input=["y"], output=["z"]))
+        shutil.copytree(tmp_path / "test_data_set_0", tmp_path / "docs/a/test_data_set_0")
+        (tmp_path / "model.onnx").rename(tmp_path / "docs/a/model.onnx")
+        (tmp_path / "docs/relu/test_data_set_0").mkdir(parents=True)
+        (tmp_path / "docs/relu/model.onnx").write_bytes(b"\xffRelu")
+        shutil.copy(SAMPLES / "page.md", tmp_path / "docs")
+        done = revseq("verify", "docs", Path("docs") / NODE_TESTS[0].name, "--feature-level", "none").ok()
+        names = [line for line in done.out.splitlines() if line.startswith("docs")]
+        assert names == [str(Path("docs") / each) for each in ("page.md", *sorted(each.name for each in NODE_TESTS))]
+        assert done.out.endswith(
+            f"{2 + len(NODE_TESTS)} examples, 0 wrong, 1 of other operators skipped\n2 pages without an example skipped\n"
+        )
+        for inside in ("a", "relu"):
+            revseq("verify", f"docs/{inside}").refused("model.onnx: ")
 
     def test_several_sets_and_one_of_them(self, revseq, made):
         wrong = X.copy()

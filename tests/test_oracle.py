@@ -1,22 +1,14 @@
 """`diff --job`: a tensor against what is right, where it is wrong, and which mistake explains it."""
 
-import contextlib
 import json
 import re
 
-import h5py
 import numpy as np
 import oracle
 import pytest
 from processes import peak
 
-from revseq_cli.commands import diff, options
-from revseq_cli.formats import registry
-from revseq_cli.ground.errors import TensorIOError
 from revseq_cli.ground.tensors import DataType
-from revseq_cli.passes import comparison
-from revseq_cli.passes.arrangement import Resources
-from revseq_cli.passes.jobs import load_tensor
 
 SIZES, AXIS = (5, 4, 9, 3), 2
 EQUALS = "the output is the input: nothing is reversed"
@@ -217,50 +209,23 @@ def test_where_it_differs(judged, axis, memory):
     assert found["different"] == chosen.sum()
 
 
-@pytest.mark.parametrize("form", [".npy", ".h5", ".npz"])
-@pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
-def test_engines_and_lines_that_are_cut(judged, form, engine):
-    x, n = job(sizes=(3, 4000), axis=1, most=5000)
-    n[2] = 2500
-    b = oracle.expected(x, n, 1)
-    few = ("--memory", "200KB", "--engine", engine, "--jobs", 2)
-    assert judged(b, x, n, 1, *few, status=0, form=form)["equal"]
-    a = b.copy()
-    a.view(np.uint32)[1, [0, 3, 3999]] ^= 1
-    a.view(np.uint32)[2, [2400, 2600]] ^= 1
-    found = judged(a, x, n, 1, *few, form=form)
-    assert [found[key] for key in ("different", "lines", "inside", "behind")] == [5, *counted(a, b, n, 1)]
-    assert found["mistakes"] == []
-    assert judged(np.ascontiguousarray(x[:, ::-1]), x, n, 1, *few, form=form)["mistakes"] == [WHOLE]
-
-
-def test_chunks_that_lines_cross(revseq, tmp_path):
-    x, n = job(sizes=(200, 300), axis=0, most=200)
-    for name, values, chunks in (("a", oracle.expected(x, n, 0), (7, 300)), ("x", x, (50, 11))):
-        with h5py.File(tmp_path / f"{name}.h5", "w") as f:
-            f.create_dataset("x", data=values, chunks=chunks, compression="gzip")
-    np.save(tmp_path / "n.npy", n)
-    for memory in ("1GiB", "1MB"):
-        revseq("diff", "a.h5", "--job", "x.h5", "n.npy", "--axis", 0, "--memory", memory).ok()
-
-
 @pytest.mark.needs("peak")
 @pytest.mark.parametrize("wrong", ["one", "all"])
 def test_a_large_job_in_little_memory(tmp_path, wrong):
-    sizes = (40, 1 << 20)
+    sizes = (20, 1 << 20)
     x = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, sizes)
     a = np.lib.format.open_memmap(tmp_path / "a.npy", "w+", np.float32, sizes)
     if wrong == "all":
         a[:] = 1
     a[-1, 0] = 1
     x[-1, -1] = 0
-    np.save(tmp_path / "n.npy", np.full(40, 1 << 20, np.uint32))
+    np.save(tmp_path / "n.npy", np.full(20, 1 << 20, np.uint32))
     few = ("--memory", "8MiB", "--jobs", 2)
     out, memory, status = peak(
         tmp_path, "diff", "a.npy", "--job", "x.npy", "n.npy", "--axis", 1, "--batch-axis", 0, *few
     )
     assert status == 1
-    assert f"in {1 if wrong == 'one' else 40} of 40 lines\nonly inside the reversed part" in out
+    assert f"in {1 if wrong == 'one' else 20} of 20 lines\nonly inside the reversed part" in out
     assert memory < 100 << 10
 
 
@@ -301,7 +266,7 @@ def test_what_is_told(revseq, tmp_path):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("a.npy", "--job"), ["1 tensor is given", "try revseq diff A --job INPUT LENGTHS"]),
+        (("a.npy", "--job"), ["1 tensor is given", "wanted: A B, or A --job INPUT LENGTHS"]),
         (("a.npy", "--job", "x.npy", "--axis", 1), ["no lengths are given"]),
         (("a.npy", "--job", "x.npy", "n.npy", "n.npy"), ["4 tensors are given"]),
         (("a.npy", "--job", "x.npy", "n.npy"), ["no axis is given"]),
@@ -343,7 +308,7 @@ def test_a_picture_marks_what_differs(revseq, tmp_path):
         done = revseq("diff", "a.npy", *rest, "--picture", f"{name}.svg", "--json")
         assert report(done, 1)["different"] == 1
         svg = (tmp_path / f"{name}.svg").read_text()
-        assert re.findall(r'class="cell mark different"[^>]*>(.*?)<', svg) == ["7777", "1006"]
+        assert re.findall(r'class="cell different"[^>]*>(.*?)<', svg) == ["7777", "1006"]
         assert svg.count('<rect class="different"') == 3  # with that of the legend
         assert ">1 of 12 elements differ</text>" in svg
     assert "right" in (tmp_path / "job.svg").read_text()
@@ -361,7 +326,7 @@ def test_a_picture_of_a_large_tensor_is_shortened(revseq, tmp_path):
     np.save(tmp_path / "a.npy", values)
     assert revseq("diff", "a.npy", "x.npy", "--picture", "d.svg").status == 1
     svg = (tmp_path / "d.svg").read_text()
-    assert svg.count(">72 of 210,000 elements</text>") == 2
+    assert svg.count(">shown: 72 of 210,000 elements</text>") == 1
     assert len(svg) < 200_000
 
 
@@ -390,18 +355,6 @@ def test_clamping_is_told(revseq, tmp_path):
     assert revseq("diff", "y.npy", "--job", *job).ok().err == told
     assert json.loads(revseq("diff", "y.npy", "--job", *job, "--json").ok().out)["notes"] == [told[6:-1]]
     assert revseq("export", *job, "-o", "m.json").ok().err == told
-
-
-def test_no_picture_of_an_input_that_changed(tmp_path, monkeypatch):
-    for name in "ab":
-        np.save(tmp_path / f"{name}.npy", np.zeros((3, 4)))
-    sources = [load_tensor(str(tmp_path / f"{name}.npy"), name, None, None) for name in "ab"]
-    drawing = registry.new_file(str(tmp_path / "d.svg"), overwrite=False)
-    with comparison.opened(*sources, Resources()) as pair:
-        (tmp_path / "a.npy").write_bytes((tmp_path / "b.npy").read_bytes() + b" ")
-        with pytest.raises(TensorIOError, match="changed while it was read"):
-            diff._compare(contextlib.nullcontext(pair), sources, None, 1, drawing, options.Console(True, 0, "never"))
-    assert {path.name for path in tmp_path.iterdir()} == {"a.npy", "b.npy"}
 
 
 @pytest.mark.parametrize(("option", "value"), [("--ulp", 1), ("--as", "FLOAT64")])

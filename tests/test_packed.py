@@ -15,8 +15,9 @@ import oracle
 import pytest
 from conftest import COMMAND, environment
 
-from revseq_cli.formats import contract, packing, spooled
+from revseq_cli.formats import contract, packing
 from revseq_cli.formats.table import PACKINGS
+from revseq_cli.ground import thresholds
 from revseq_cli.ground.errors import FormatError
 
 zstd = packing.library(PACKINGS[1], "the tests")
@@ -203,7 +204,7 @@ def big(tmp_path_factory):
 
 @pytest.mark.needs("peak")
 def test_a_large_one_is_unpacked_into_a_temporary_file(big, tmp_path):
-    assert BIG.nbytes >= spooled.LARGEST_HELD
+    assert BIG.nbytes >= thresholds.LARGEST_HELD
     job = [*COMMAND, "run", big / "x.npy.gz", big / "n.npy", "--axis", "1", "--memory", "16MiB", "--engine", "serial"]
     code = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
     options = {"capture_output": True, "text": True, "check": True, "cwd": tmp_path, "env": environment()}

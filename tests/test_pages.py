@@ -19,7 +19,8 @@ from revseq_cli.ground.dtypes import dtype_of
 from revseq_cli.ground.errors import FormatError
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import FeatureLevel
-from revseq_cli.passes import jobs, pages, verification
+from revseq_cli.passes import jobs, verification
+from revseq_cli.passes.assembly import Request
 from revseq_cli.report import view
 from revseq_cli.texts.examples import find_examples
 
@@ -27,7 +28,7 @@ PAGE = (SAMPLES / "page.md").read_text()
 
 
 def verify(text, level=FeatureLevel.V5_0):
-    return verification.verify(pages.page_of(Text("page.md", text)), level)
+    return verification.verify(verification.page_of(Text("page.md", text)), level)
 
 
 def test_the_sample_page(revseq):
@@ -72,7 +73,9 @@ def test_pages_without_examples_or_that_cannot_be_read(revseq, tmp_path):
     (tmp_path / "good.md").write_text(PAGE)
     revseq("verify", "none.md").refused("none.md: holds no example of this operator")
     revseq("verify", "other.md").refused("holds no example of this operator; 1 of other operators")
-    revseq("verify", "latin.md").refused("latin.md: is not text: byte 3 is not UTF-8")
+    revseq("verify", "latin.md").refused(
+        "latin.md: line 1, column 4: not text: byte 3 is not UTF-8", "Hint: save it as UTF-8\n"
+    )
     revseq("verify", "absent.md").refused("absent.md: no such file")
     done = revseq("verify", "none.md", "good.md")
     assert (done.status, "2 examples, 0 wrong" in done.out) == (1, True)
@@ -82,7 +85,11 @@ def test_pages_without_examples_or_that_cannot_be_read(revseq, tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ("OutputTensor: (Sizes:{1,1,2,4}", "OutputTensor: (Sizes:{1,2,1,4}", "and its body {1,1,2,4}"),
+        (
+            "OutputTensor: (Sizes:{1,1,2,4}",
+            "OutputTensor: (Sizes:{1,2,1,4}",
+            "says {1,2,1,4}; the values have {1,1,2,4}",
+        ),
         (
             "{1,1,2,4}, DataType:FLOAT32)\n[[[[2",
             "{1,1,2,4}, DataType:FLOAT16)\n[[[[2",
@@ -102,34 +109,52 @@ def test_pages_without_examples_or_that_cannot_be_read(revseq, tmp_path):
 )
 def test_what_is_wrong_with_an_example(old, new, problem):
     assert PAGE.count(old) >= 1
-    found = verify(PAGE.replace(old, new, 1)).findings
+    found = verify(PAGE.replace(old, new, 1)).verdicts
     assert not found[0].right
-    assert problem in "\n".join(map(str, found[0].problems))
+    assert problem in "\n".join(map(str, found[0].findings))
     assert found[1].right
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "---\ntitle: DML_GRU_OPERATOR_DESC\n---\n", "---\nUID: NS:directml.DML_GRU_OPERATOR_DESC\ntitle: GRU\n---\n",
+        "<html><title>DML_GRU_OPERATOR_DESC - Win32 apps</title>\n",
+    ],
+)  # fmt: skip
+def test_the_page_of_another_operator_is_not_judged(revseq, tmp_path, head):
+    wrong = PAGE.replace("[8, 7, 6, 5]", "[8, 7, 6, 55]")
+    (tmp_path / "x.md").write_text(head + wrong)
+    revseq("verify", "x.md").refused("x.md: is the page of DML_GRU_OPERATOR_DESC")
+    (tmp_path / "y.md").write_text(head.replace("DML_GRU", "DML_REVERSE_SUBSEQUENCES") + wrong)
+    assert "2 examples, 1 wrong" in revseq("verify", ".").out
+
+
+@pytest.mark.parametrize("fence", ["```", "~~~~", "> ```"])
+def test_references_of_html_are_text_in_a_fence(fence):
+    """A browser shows them there as they are written."""
+    page = FIRST.replace("[[[[2, 1", "&#91;[[[2, 1")
+    assert verify(page).verdicts[0].right
+    (finding,) = verify(f"{fence}text\n{page}\n{fence}\n").verdicts[0].findings
+    assert (finding.found, finding.spot.place.line) == (
+        "&#91; is not read in a block of code",
+        1 + page[: page.index("&")].count("\n") + 1,
+    )
+    assert verify(f"{fence}\na &amp; b\n{fence}\n\n{page}").verdicts[0].right
+
+
 def test_what_is_wrong_is_told_with_its_lines_and_without_a_hint():
-    (problem,) = verify(PAGE.replace("[8, 7, 6, 5]]]]", "[8, 7, x, 5]]]]", 1)).findings[0].problems
+    (problem,) = verify(PAGE.replace("[8, 7, 6, 5]]]]", "[8, 7, x, 5]]]]", 1)).verdicts[0].findings
     assert str(problem) == "line 22, column 11: 'x' is not a number\n   [8, 7, x, 5]]]]\n          ^"
-    (problem,) = verify(PAGE.replace("Axis: 3", "", 1)).findings[0].problems
+    (problem,) = verify(PAGE.replace("Axis: 3", "", 1)).verdicts[0].findings
     assert problem.message == "no axis is given; wanted: the dimension to reverse along, 0 to 3"
     assert problem.spot.place == (10, 1)
 
 
-@pytest.mark.parametrize(
-    ("text", "others"), [("# Nothing here\n", ""), (PAGE[PAGE.index("## Another") :], "; 1 of other operators")]
-)
-def test_texts_without_examples(text, others):
-    with pytest.raises(FormatError) as caught:
-        verify(text)
-    assert caught.value.found == f"holds no example of this operator{others}"
-    assert caught.value.where == "page.md"
-
-
 def test_half_an_example():
     text = PAGE[: PAGE.index("OutputTensor")] + PAGE[PAGE.index("## Along another") :]
-    first, second = verify(text).findings
-    (problem,) = first.problems
+    first, second = verify(text).verdicts
+    (problem,) = first.findings
     assert problem.message == "the example has no OutputTensor; wanted: the values to hold against the operator's"
     assert second.right
 
@@ -137,13 +162,13 @@ def test_half_an_example():
 def test_a_second_lengths_tensor():
     lengths = "SequenceTensor: (Sizes:{1,1,2,1}, DataType:UINT32)\n[[[[2],\n   [9]]]]"
     assert "a second SequenceTensor" in str(
-        verify(PAGE.replace(lengths, lengths + "\n" + lengths)).findings[0].problems[0]
+        verify(PAGE.replace(lengths, lengths + "\n" + lengths)).verdicts[0].findings[0]
     )
 
 
 def test_the_feature_level_counts():
-    assert "InputTensor dimension count is 2" in str(verify(PAGE, FeatureLevel.V2_1).findings[1].problems[0])
-    assert verify(PAGE, FeatureLevel.V2_1).findings[0].right
+    assert "InputTensor dimension count is 2" in str(verify(PAGE, FeatureLevel.V2_1).verdicts[1].findings[0])
+    assert verify(PAGE, FeatureLevel.V2_1).verdicts[0].right
 
 
 def test_control_characters_do_not_pass(revseq):
@@ -161,7 +186,7 @@ def still_right(text):
         if not example.is_ours:
             continue
         try:
-            work = jobs.load_example(page, example)
+            work = jobs.load_whole(Request(page.name), jobs.ExampleText(page, example))
             desc = example.tensors["OutputTensor"].desc
             if desc is None:  # its header is wrong
                 return False
@@ -184,7 +209,7 @@ def test_any_changed_digit_is_found():
     for place in places:
         for digit in {"0", "5", "9"} - {PAGE[place]}:
             text = PAGE[:place] + digit + PAGE[place + 1 :]
-            right = all(finding.right for finding in verify(text).findings)
+            right = all(verdict.right for verdict in verify(text).verdicts)
             changed += 1
             missed += right != still_right(text)
     assert changed > 150
@@ -214,11 +239,11 @@ def test_a_printed_example_is_the_same_job_and_right(data):
     text = view.example_text(source, source_lengths, axis, result)
     page = Text("x", text)
     (example,) = find_examples(page.text, page.items)
-    work = jobs.load_example(page, example)
+    work = jobs.load_whole(Request(page.name), jobs.ExampleText(page, example))
     assert oracle.same_bits(work.values.read(), values)
     assert oracle.same_bits(work.lengths.read(), lengths)
     assert work.axis == axis
-    assert verify(text).findings[0].right
+    assert verify(text).verdicts[0].right
 
 
 def test_run_and_check_print_an_example_that_verifies(revseq):
@@ -254,6 +279,27 @@ def test_an_example_as_it_stands_on_a_page(revseq, tmp_path, form):
     text = revseq("run", "[[1, 2]]", "[[2]]", "--axis", 1, "--example", form, "--color", "always").ok().out
     assert "Example 1" in text
     assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("form", DRESSES)
+def test_an_example_with_its_picture(revseq, tmp_path, form):
+    """The link and the text for those who cannot see it; the page is still right."""
+    (tmp_path / "my pictures").mkdir()
+    text = revseq("run", ROOT / "samples/page.md::2", f"--example={form}", "--picture", "my pictures/é(1).svg").ok().out
+    sentence = "The first length elements of each line along axis 0 are reversed; the rest are copied."
+    link, alt = "my%20pictures/%C3%A9%281%29.svg", f"InputTensor and OutputTensor. {sentence}"
+    assert text.endswith(
+        {
+            "markdown": f"```\n\n![{alt}]({link})\n",
+            "html": f'</code></pre>\n\n<img src="{link}" alt="{alt}">\n',
+            "rst": f"\n\n.. image:: {link}\n   :alt: {alt}\n",
+        }[form]
+    )
+    assert (tmp_path / "my pictures" / "é(1).svg").is_file()
+    (tmp_path / f"x.{form}").write_text(text)
+    assert revseq("verify", f"x.{form}").ok().out.endswith("1 example, 0 wrong\n")
+    plain = revseq("run", ROOT / "samples/page.md::2", "--example", "--picture", "p.svg").ok().out
+    assert "p.svg" not in plain
 
 
 def test_examples_of_other_operators_are_told_apart(revseq, tmp_path):
@@ -310,11 +356,11 @@ FIRST = PAGE[PAGE.index("InputTensor") : PAGE.index("## Along another")].replace
     ],
 )  # fmt: skip
 def test_examples_in_every_dress(dressed):
-    (finding,) = verify(dressed).findings
-    assert finding.right, finding.problems
+    (verdict,) = verify(dressed).verdicts
+    assert verdict.right, verdict.findings
     wrong = re.sub(r"8, 7, 6, 5", "8, 7, 6, 9", dressed)
     assert wrong != dressed
-    assert verify(wrong).findings[0].differences.a.tolist() == [9]
+    assert verify(wrong).verdicts[0].differences.a.tolist() == [9]
 
 
 @pytest.mark.parametrize(
@@ -323,7 +369,11 @@ def test_examples_in_every_dress(dressed):
         ("SequenceTensor: (Sizes", "SequenceTensor: Sizes", "no header of a tensor"),
         ("InputTensor: (Sizes", "InputTensor: Sizes", "no header of a tensor"),
         ("SequenceTensor", "SequencTensor", "the label SequencTensor"),
-        ("SequenceTensor", "sequencetensor", "the label sequencetensor"),
+        ("SequenceTensor", "sequencetensor", "the label sequencetensor; wanted: SequenceTensor"),
+        ("InputTensor", "inputTensor", "the label inputTensor; wanted: InputTensor"), ("OutputTensor", "OutputTensr", "the label OutputTensr"),
+        ("OutputTensor: (Sizes", "OutputTensor (Sizes", "no header of a tensor"),
+        ("OutputTensor: (Sizes:{", "OutputTensor: (Sizes {", "no header of a tensor"),
+        ("Axis: 3", "Axis\uff1a3", "Axis is \uff1a3; wanted: a colon :"),
         ("InputTensor", "Values", None),
     ],
 )  # fmt: skip
@@ -332,15 +382,21 @@ def test_a_broken_example_is_not_another_operators(old, new, problem):
     if problem is None:
         assert verify(PAGE + broken).skipped == 2
         return
-    findings = verify(PAGE + "\n" + broken).findings
-    assert [finding.right for finding in findings] == [True, True, False]
-    assert problem in str(findings[2].problems[0])
+    verdicts = verify(PAGE + "\n" + broken).verdicts
+    assert [verdict.right for verdict in verdicts] == [True, True, False]
+    assert problem in str(verdicts[2].findings[0])
+
+
+def test_tensors_with_an_index_are_no_misspelled_ones():
+    """As DML_SPLIT has them: one example, which is another operator's."""
+    outputs = "\n".join(f"OutputTensors[{i}]: (Sizes:{{1,1}}, DataType:FLOAT32)\n[[1]]" for i in range(2))
+    assert verify(f"{PAGE}\nInputTensor: (Sizes:{{1,2}}, DataType:FLOAT32)\n[[1, 1]]\n{outputs}\n").skipped == 2
 
 
 def test_half_an_example_before_another_operators():
     half = FIRST[: FIRST.index("OutputTensor")]
     report = verify(half + "ATensor: (Sizes:{1}, DataType:FLOAT32)\n[1]\n\n" + FIRST)
-    assert [finding.right for finding in report.findings] == [False, True]
+    assert [verdict.right for verdict in report.verdicts] == [False, True]
     assert report.skipped == 1
 
 
@@ -364,7 +420,7 @@ def test_one_example_of_a_page(revseq):
 )  # fmt: skip
 def test_hostile_lines_take_no_time(before, piece, behind):
     def find(count):
-        assert verify(f"{before}{piece * count}{behind}\n\n{FIRST}").findings[0].right
+        assert verify(f"{before}{piece * count}{behind}\n\n{FIRST}").verdicts[0].right
 
     assert is_linear(find, 40_000 if len(piece) < 9 else 1_200)
 

@@ -11,8 +11,6 @@ import oracle
 import pytest
 from conftest import COMMAND, environment
 
-from revseq_cli.ground import system
-
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 N = np.array([[2], [4], [3]], np.uint32)
 EXPECTED = oracle.reverse(X, N, 1)
@@ -29,15 +27,6 @@ def folder(tmp_path):
     return tmp_path
 
 
-def line(text, folder, shell="bash"):
-    """What a command line of a shell prints."""
-    script = text.replace("revseq", " ".join(map(system.quoted, COMMAND)))
-    done = subprocess.run(
-        [shell, "-c", script], capture_output=True, cwd=folder, env=environment(), timeout=120, check=False
-    )
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
-
-
 pytestmark = pytest.mark.needs("fifos", "shell")
 
 
@@ -51,9 +40,8 @@ pytestmark = pytest.mark.needs("fifos", "shell")
         ("revseq run <(cat job.txt)::1", np.array([2, 1], np.int8)),
     ],
 )  # fmt: skip
-def test_process_substitution(folder, typed, expected):
-    status, _, err = line(f"{typed} -o y.npy", folder)
-    assert (status, err) == (0, "")
+def test_process_substitution(folder, shell, typed, expected):
+    assert shell(f"{typed} -o y.npy", anew=True).ok().err == ""
     assert oracle.same_bits(np.load(folder / "y.npy"), expected)
 
 
@@ -67,19 +55,17 @@ def test_process_substitution(folder, typed, expected):
         "revseq run <(cat x.npy) n.npy --axis 1 --engine processes -o y.npy",
     ],
 )  # fmt: skip
-def test_every_command_reads_a_pipe(folder, typed):
-    status, out, err = line(typed, folder)
-    assert status == 0, out + err
+def test_every_command_reads_a_pipe(folder, shell, typed):
+    shell(typed, anew=True).ok()
 
 
 @pytest.mark.parametrize(
-    ("shell", "written"), [("zsh", "<(cat x.npy)"), ("zsh", "=(cat x.npy)"), ("fish", "(cat x.npy | psub)")]
+    ("program", "written"), [("zsh", "<(cat x.npy)"), ("zsh", "=(cat x.npy)"), ("fish", "(cat x.npy | psub)")]
 )
-def test_other_shells(folder, shell, written):
-    if not shutil.which(shell):
-        pytest.skip(f"{shell} is not installed")
-    status, _, err = line(f"revseq run {written} n.npy --axis 1 -o y.npy", folder, shell)
-    assert (status, err) == (0, "")
+def test_other_shells(folder, shell, program, written):
+    if not shutil.which(program):
+        pytest.skip(f"{program} is not installed")
+    assert shell(f"revseq run {written} n.npy --axis 1 -o y.npy", program=program, anew=True).ok().err == ""
     assert oracle.same_bits(np.load(folder / "y.npy"), EXPECTED)
 
 
@@ -123,7 +109,7 @@ def test_the_jobs_of_a_batch_share_no_pipe(revseq, folder):
     ("data", "words"),
     [
         (b"", ["holds no tensor"]), (b"\x89HDF\r\n\x1a\n" + bytes(99), ["HDF5 cannot be read from a pipe", "save it to a file first"]),
-        (b"PK\3\4" + bytes(99), [".npz cannot be read from a pipe"]), (b"\xff\xff\xff", ["is not text: byte 0 is not UTF-8"]),
+        (b"PK\3\4" + bytes(99), [".npz cannot be read from a pipe"]), (b"\xff\xff\xff", ["not text: byte 0 is not UTF-8"]),
         (b"\x93NUMPY\1\0", ["is truncated"]), (b"\x1f\x8b" + bytes(99), ["is damaged: its gzip data cannot be unpacked"]),
     ],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""README's first table, row by row: from a model's tensors to DirectML and back."""
+"""The road of revseq-porting(7), step by step: from a model's tensors to DirectML and back."""
 
 import json
 import re
@@ -13,10 +13,11 @@ from conftest import ROOT, SAMPLES
 
 import samples
 
-TABLE = re.search(r"^\| step \| type \|\n\|---\|---\|\n((?:\|.*\n)+)", (ROOT / "README.md").read_text(), re.MULTILINE)[
-    1
+PAGE = (ROOT / "man" / "porting.md").read_text()
+STEPS = [
+    shlex.split(command.replace("\\\n", ""))
+    for command in re.findall(r"^\$ revseq ((?:.*\\\n)*.*)$", PAGE, re.MULTILINE)
 ]
-STEPS = [shlex.split(command)[1:] for command in re.findall(r"\| `(revseq [^`]*)` \|$", TABLE, re.MULTILINE)]
 RIGHT = oracle.expected(samples.PORT[0], np.repeat(samples.PORT[1], 2).reshape(3, 1, 2), 1)
 
 
@@ -38,8 +39,8 @@ def test_the_road(revseq, folder):
     revseq(*export).ok()
     dxdispatch.run(folder, "job.json")
     assert oracle.same_bits(np.load(folder / "job.OutputTensor.npy"), RIGHT)
-    assert "equal, 30 elements" in revseq(*compare).ok().out
-    np.save(folder / "job.OutputTensor.npy", samples.PORTED)
+    printed = re.search(r"^  revseq (diff .*)$", PAGE, re.MULTILINE)[1]
+    assert "equal, 30 elements" in revseq(*shlex.split(printed)).ok().out
     done = revseq(*compare, "--json")
     assert done.status == 1
     assert json.loads(done.out)["mistakes"] == ["lengths are one too small"]

@@ -65,6 +65,7 @@ def test_the_time_that_is_left(seconds, text):
         (("unpack", 10**9, 0, "bytes", 2.0), "unpack, 1.0 GB, 500.0 MB/s"),
         (("batch", 3, 12, "jobs", 60.0), "batch 25 %, 3 of 12 jobs, left 3:00"),
         (("batch", 0, 12, "jobs", 0.0), "batch 0 %, 0 of 12 jobs"),
+        (("batch", 3, 12, "jobs", 60.0, 12 * 10**9), "batch 25 %, 3 of 12 jobs, 12.0 GB, 200.0 MB/s, left 3:00"),
     ],
 )
 def test_what_is_said_of_a_stage(stage, text):

@@ -1,6 +1,8 @@
 """What a file is, is told by its first bytes, and by its suffix only where these say nothing."""
 
+import gzip
 import os
+import shlex
 import shutil
 import subprocess
 
@@ -12,6 +14,7 @@ import pytest
 import safetensors.numpy
 import zarr
 from conftest import SAMPLES
+from needs import WINDOWS
 
 from revseq_cli.ground import system
 
@@ -143,6 +146,8 @@ def test_netcdf_3(revseq, tmp_path, form):
     ("head", "words"),
     [
         (b"\x0e\x03\x13\x01", ("it looks like an HDF4 file", "h4toh5 x.dat out.h5")), (b"\x1f\x8b\x08", ("is damaged: its gzip data cannot be unpacked",)),
+        *((bytes.fromhex(magic), ("it looks like a CDF file of NASA, which is not NetCDF", "cdflib.CDF("))
+          for magic in ("cdf300010000ffff", "cdf30001cccc0001", "cdf260020000ffff", "0000ffff0000ffff")),
         (b"MATLAB 5.0 MAT-file, ", ("a MATLAB file of before 7.3", "save -v7.3")), (b"\x80\x04\x95", ("a Python pickle", "numpy.save")),
         (b"what", ("unknown suffix .dat", "add -f")), (b"", ("unknown suffix .dat", "add -f")), (b"\x89HDF", ("unknown suffix",)),
         (bytes(600) + b"\x89HDF\r\n\x1a\n", ("unknown suffix",)), (b"\x89HDF\r\n\x1a\n", ("truncated or damaged",)),
@@ -194,3 +199,75 @@ def test_hdf5_behind_a_block_that_looks_like_something_else(revseq, tmp_path, bl
     with (tmp_path / "x.h5").open("r+b") as file:
         file.write(block)
     revseq("show", "x.h5").ok()
+
+
+# Files of several
+
+
+def of_several(driver, name, **options):
+    with h5py.File(name, "w", driver=driver, **options) as file:
+        file["x"] = np.arange(4000, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("driver", "options", "written", "first"),
+    [
+        ("family", {"memb_size": 4096}, "x%d.h5", "x0.h5"),
+        ("family", {"memb_size": 4096, "libver": "latest"}, "run2_x%05d.h5", "run2_x00000.h5"),
+        ("split", {}, "x", "x-m.h5"),
+        ("split", {"libver": "latest"}, "x 1", "x 1-m.h5"),
+    ],
+)
+def test_the_first_part_of_an_hdf5_file(revseq, tmp_path, driver, options, written, first):
+    """h5repack makes one file of them."""
+    of_several(driver, tmp_path / written, **options)
+    for name in (first, f"{first}::x"):
+        revseq("show", name).refused(f"{first}: is one of several files that hold one HDF5 file\n", "h5repack")
+    if shutil.which("h5repack"):
+        subprocess.run(["h5repack", written, "new.h5"], cwd=tmp_path, check=True)
+        assert "{4000}" in revseq("show", "new.h5").ok().out
+
+
+def test_a_whole_file_beside_the_parts_of_another(revseq, tmp_path):
+    of_several("family", tmp_path / "x%d.h5", memb_size=4096)
+    h5(tmp_path / "x1.h5")
+    revseq("show", "x1.h5").ok()
+    os.truncate(tmp_path / "x1.h5", 2000)
+    revseq("show", "x1.h5").refused("truncated or damaged")
+
+
+# What tools for texts do to .npy
+
+
+@pytest.mark.parametrize(("end", "words"), [(b"\n", "one newline"), (b"\r\n", "one newline, CR LF,")])
+@pytest.mark.parametrize("name", ["x.npy", "it's my x.npy", "-x.npy"])
+def test_a_newline_behind_the_last_element(revseq, tmp_path, name, end, words):
+    save(tmp_path / name)
+    whole = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(whole + end)
+    found = f"has {words} behind its last element\n"
+    done = revseq("show", "--", name).refused(f"{name}: {found}")
+    hint = done.err.partition("Hint: ")[2].rstrip()
+    if WINDOWS:
+        assert hint == ("" if "'" in name else f"powershell \"[IO.File]::OpenWrite('{name}').SetLength({len(whole)})\"")
+    else:
+        assert hint == f"head -c {len(whole)} < {shlex.quote(name)} > new.npy"
+        subprocess.run(hint, shell=True, cwd=tmp_path, check=True)
+        assert (tmp_path / "new.npy").read_bytes() == whole
+    piped = revseq("show", "-", stdin=whole + end).refused(f"standard input: {found}")
+    (tmp_path / "x.npy.gz").write_bytes(gzip.compress(whole + end))
+    assert "Hint" not in piped.err + revseq("show", "x.npy.gz").refused(f"x.npy.gz: {found}").err
+    for more in (end * 2, end + b"!", b"!"):
+        (tmp_path / name).write_bytes(whole + more)
+        revseq("show", "--", name).refused(f"{name}: has {len(more)} bytes behind its last element", "split them")
+
+
+def test_newlines_that_became_cr_lf(revseq, tmp_path):
+    """As git does with what .gitattributes calls a text; here the bytes more are as many as DxDispatch's padding."""
+    np.save(tmp_path / "x.npy", np.array([1, 2, 10], "<u2"))
+    whole = (tmp_path / "x.npy").read_bytes()
+    assert whole.count(b"\n") == 2
+    (tmp_path / "x.npy").write_bytes(whole.replace(b"\n", b"\r\n"))
+    revseq("show", "x.npy").refused(
+        "was changed as a text: each newline in it became CR LF", "*.npy binary in .gitattributes"
+    )

@@ -1,22 +1,25 @@
 """Interrupted batches: the journal, --resume, --dry-run and --failed."""
 
+import gzip
 import json
 import os
 import random
 import signal
 import subprocess
-import sys
 import time
+import zlib
 
+import h5py
 import numpy as np
 import oracle
 import pytest
 from conftest import COMMAND
-from processes import gone, until
+from processes import KILLED_AT, gone, until
 
-from revseq_cli.commands import disks, journal, manifest
+from revseq_cli.commands import batch as batch_command
+from revseq_cli.commands import journal, manifest, templates
 from revseq_cli.ground.errors import TensorIOError
-from revseq_cli.report.results import Outcome, Planned
+from revseq_cli.report.results import Outcome, Traffic
 
 INPUT = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
 LENGTHS = np.array([[2], [4], [3]], np.uint32)
@@ -38,6 +41,14 @@ def batch(files, revseq):
 
     settle()
     return run
+
+
+def opened(path):
+    """A journal that is locked and read."""
+    found = journal.Journal(str(path))
+    found.lock()
+    found.read()
+    return found
 
 
 def settle():
@@ -71,13 +82,14 @@ def test_what_is_done_is_skipped_and_counted(batch, files, revseq):
     assert "m.jsonl: line 4: y3.npy is done" in table.err
 
 
-def test_the_journal_goes_when_all_is_done_and_stays_with_resume(batch, files):
+def test_resume_works_after_a_batch_that_was_complete(batch, files):
+    """Though it was typed without it; and where all is made again each time, the journal does not grow."""
     batch()
-    assert not (files / JOURNAL).exists()
-    for i in range(4):
-        (files / f"y{i}.npy").unlink()
-    batch("--resume")
-    assert (files / JOURNAL).exists()
+    assert skipped(batch("--resume")) == [True] * 4
+    size = (files / JOURNAL).stat().st_size
+    for _ in range(3):
+        batch("--overwrite")
+    assert abs((files / JOURNAL).stat().st_size - size) < 40
     assert skipped(batch("--resume")) == [True] * 4
 
 
@@ -126,14 +138,6 @@ def test_another_option_is_another_job(batch, files):
     assert skipped(batch("--resume", axis=0, lengths="[[1, 2, 3, 2]]", format="npy")) == [True] * 4
 
 
-def test_a_journal_that_knows_nothing_of_the_outputs_says_why(batch, files):
-    batch()
-    assert [each["ok"] for each in batch("--resume", status=1)] == [False] * 4
-    assert (
-        f"{JOURNAL} knows of no output: a batch removes it when all its jobs are done, but with --resume" in batch.err
-    )
-
-
 def test_a_manifest_that_grew(batch, files):
     batch("--resume")
     assert skipped(batch("--resume", count=6)) == [True] * 4 + [False] * 2
@@ -149,29 +153,6 @@ def test_an_input_that_changed_just_before_is_not_trusted():
     assert journal._settled(identity, 10**18 - 10**9) is None  # it changed after that, and before it was opened
     coarse = journal.positioned.Identity(0, 1, 2, 10**18, 10**18)
     assert journal._settled(coarse, 10**18 + 10**9) is None
-
-
-def test_a_file_under_the_name_of_a_finished_output_stays(batch, files):
-    batch("--resume")
-    (files / "other").write_bytes(b"somebody's")
-    (files / "other").replace(files / "y1.npy")
-    reports = batch("--resume", status=1)
-    assert [(each["ok"], each["skipped"]) for each in reports] == [
-        (True, True),
-        (False, False),
-        (True, True),
-        (True, True),
-    ]
-    assert (files / "y1.npy").read_bytes() == b"somebody's"
-
-
-def test_an_output_of_somebody_else_stays(batch, files):
-    (files / "y1.npy").write_bytes(b"somebody's")
-    assert [each["ok"] for each in batch("--resume", status=1)] == [True, False, True, True]
-    assert [each["ok"] for each in batch("--resume", status=1)] == [True, False, True, True]
-    assert (files / "y1.npy").read_bytes() == b"somebody's"
-    assert skipped(batch("--resume", "--overwrite")) == [True, False, True, True]
-    assert whole(files, 4)
 
 
 def test_files_that_only_a_model_names(batch, files, revseq):
@@ -218,47 +199,66 @@ def lines_of(path):
     return path.read_bytes().split(b"\n")
 
 
-def test_any_cut_and_any_damage_is_survived(batch, files):
-    """What is not whole is as if it were not there, and never trusted."""
-    batch("--resume")
-    path, data = files / JOURNAL, (files / JOURNAL).read_bytes()
-    header = len(lines_of(path)[0])
-    for cut in random.Random(0).sample(range(header, len(data)), 12):
-        path.write_bytes(data[:cut])
-        found = journal.Journal(str(path))
-        found.read()
-        assert len(found.outputs) <= 4
-        assert found.damaged <= 1
-    path.write_bytes(data[: len(data) - 5])
-    assert sum(skipped(batch("--resume"))) == 3
-    assert whole(files, 4)
-    data = path.read_bytes()
-    at = data.index(b'"state"') + 12
-    path.write_bytes(
-        data[:at] + b"9" + data[at + 1 :] if data[at : at + 1] != b"9" else data[:at] + b"8" + data[at + 1 :]
-    )
-    assert sum(skipped(batch("--resume"))) < 4
-    assert "damaged lines are left out" in batch.err
-    assert whole(files, 4)
+def wrong_types(value):
+    """The value, a record of the journal, with each of its parts in turn left out, added to, or of another type."""
+    others = (None, 1.5, "x", ["x"], {"x": 1}, [[[]]], float("nan"))
+    match value:
+        case dict():
+            yield value | {"x": 1}
+            for key, part in value.items():
+                yield {name: each for name, each in value.items() if name != key}
+                yield from (value | {key: each} for each in wrong_types(part))
+        case list():
+            yield from (
+                [*value[:i], each, *value[i + 1 :]] for i, part in enumerate(value) for each in wrong_types(part)
+            )
+            yield from (each for each in others if not isinstance(each, list))
+        case _:
+            yield from (each for each in others if type(each) is not type(value))
 
 
-def test_a_later_line_is_whole_though_an_earlier_was_torn(batch, files):
-    batch("--resume", count=1)
+def test_forged_lines_with_a_right_checksum_are_damaged_lines(batch, files):
+    """What has wrong types is not taken for anything, and does not end the batch."""
+    batch("--resume", "--sha256")
     path = files / JOURNAL
-    path.write_bytes(path.read_bytes() + b'\n1234abcd {"outp')
-    assert skipped(batch("--resume")) == [True, False, False, False]
-    assert skipped(batch("--resume")) == [True] * 4
+    true = [journal._record(line) for line in lines_of(path)[1:]]
+    done = next(each for each in true if "job" in each)
+    assert {"output", "job", "inputs", "told", "state"} == done.keys()
+    states = [[(path, each) if i == j else (path, state) for i, (path, state) in enumerate(done["inputs"])]
+              for each in (None, "x") for j in range(len(done["inputs"]))]  # fmt: skip
+    right = [done | {"state": None}, done | {"state": "x"}, *(done | {"inputs": [*map(list, each)]} for each in states)]
+    less = done | {"told": {name: each for name, each in done["told"].items() if name != "sha256"}}
+    begun = next(each for each in true if "inode" in each)
+    forged = [each for record in (done, begun) for each in wrong_types(record) if each not in (*right, less)]
+    forged += [{}, [], None, 7, "x", {"revseq-journal": 1}, {"output": "y"}, done["told"]]
+    right.append(done | {"inputs": [["a\0b", None], ["\ud800", "x"]]})
+    texts = [*map(json.dumps, forged), "[" * 100_000, '{"output":' * 50_000, "9" * 5000]
+    lines = [b"\n%08x %b" % (zlib.crc32(text.encode()), text.encode()) for text in texts]
+    path.write_bytes(path.read_bytes() + b"".join(lines))
+    assert skipped(batch("--resume", "--sha256")) == [True] * 4
+    assert f"{len(texts):,} damaged lines are left out" in batch.err
+    assert len(texts) > 150
+    path.write_bytes(path.read_bytes() + b"".join(b"\n" + journal._line(each) for each in right))
+    redone = [True] * 4
+    redone[int(done["output"][-5])] = False
+    assert skipped(batch("--resume", "--sha256")) == redone
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [(b"", "is no journal of revseq"), (b"my notes\n", "is no journal of revseq"),
-     (journal._line({"revseq-journal": 2})[1:], "is a journal of version 2")],
+    [
+        (b"", "is no journal of revseq"),
+        (b"my notes\n", "is no journal of revseq"),
+        (journal._line({"revseq-journal": 2}), "is no journal of revseq, version 1"),
+        *((journal._line({"revseq-journal": version}), "is no journal of revseq")
+          for version in (None, True, "1", [1], {}, 1 << 200)),
+    ],
 )  # fmt: skip
 @pytest.mark.parametrize("args", [[], ["--resume"], ["--resume", "--dry-run"]])
 def test_a_file_that_is_no_journal_is_kept(batch, files, text, words, args):
     (files / JOURNAL).write_bytes(text)
-    assert batch(*args, status=2) == []
+    (report,) = batch(*args, status=2)
+    assert words in report["errors"][0]["found"]
     assert words in batch.err
     assert (files / JOURNAL).read_bytes() == text
     assert not list(files.glob("y*.npy"))
@@ -266,20 +266,20 @@ def test_a_file_that_is_no_journal_is_kept(batch, files, text, words, args):
 
 def test_two_batches_at_once(batch, files, monkeypatch):
     batch("--resume")
-    held = journal.Journal.opened(str(files / JOURNAL))
+    held = opened(files / JOURNAL)
     monkeypatch.setattr(journal, "_LONGEST_WAIT", 0.2)
-    with pytest.raises(journal.InUseError, match="another batch works on this manifest"):
-        journal.Journal.opened(str(files / JOURNAL))
+    with pytest.raises(journal.InUseError, match="another batch works on these outputs"):
+        opened(files / JOURNAL)
     held.close()
     assert skipped(batch("--resume")) == [True] * 4
 
 
 @pytest.mark.needs("free names")
 def test_a_batch_waits_for_nobody_whose_journal_is_gone(batch, files):
-    """The one that had it removed it: the next one begins a new one."""
-    held = journal.Journal.opened(str(files / JOURNAL))
-    held.remove()
-    other = journal.Journal.opened(str(files / JOURNAL))
+    """Somebody removed it: the next one begins a new one."""
+    held = opened(files / JOURNAL)
+    (files / JOURNAL).unlink()
+    other = opened(files / JOURNAL)
     assert other.outputs == set()
     other.close()
     held.close()
@@ -313,9 +313,9 @@ def test_a_journal_that_cannot_be_written(tmp_path, monkeypatch):
     """Before an output has its name that is an error, and afterwards a note."""
     path, output = tmp_path / "j", tmp_path / "y"
     output.write_bytes(b"y")
-    journal.Journal.opened(str(path)).close()
-    entry = manifest.Entry(1, {"input": "[1]", "output": "y"}, str(output), {}, "line 1", "")
-    writer, real = journal.Writer(str(path)), os.write
+    opened(path).close()
+    entry = manifest.Entry(1, {"input": "[1]", "output": "y"}, str(output), {}, "line 1", {})
+    writer, real = journal.Journal(str(path)), os.write
     monkeypatch.setattr(os, "write", lambda fd, data: real(fd, data[:-9]))
     with pytest.raises(TensorIOError, match="j: cannot write: the line was written in part"):
         writer.begin(entry, str(output))
@@ -333,45 +333,26 @@ def test_a_journal_that_cannot_be_written(tmp_path, monkeypatch):
 
 # kills
 
-KILLED = """
-import os, signal, sys
-import revseq_cli.commands.journal as journal
-from revseq_cli.__main__ import main
-at, calls, real = int(sys.argv[1]), iter(range(1 << 30)), journal.Writer._append
-def append(self, record):
-    if next(calls) == at:
-        os.killpg(0, signal.SIGKILL)
-    real(self, record)
-    if next(calls) == at:
-        os.killpg(0, signal.SIGKILL)
-journal.Writer._append = append
-sys.argv[1:2] = []
-main()
-"""
-
 
 @pytest.mark.needs("fork")
-def test_h44_a_kill_at_every_line_of_the_journal(batch, files):
+def test_h44_a_kill_at_every_line_of_the_journal(batch, files, revseq):
     """Before and after each of them, and so before and after the output has its name."""
-    batch("--dry-run")
-    for at in range(16):
+    batch("--dry-run", count=2)
+    for at in range(8):
         for path in (*files.glob("y*.npy"), files / JOURNAL):
             path.unlink(missing_ok=True)
-        command = [sys.executable, "-c", KILLED, str(at), "batch", "m.jsonl", "--jobs", "1"]
-        done = subprocess.run(
-            command, cwd=files, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"}, start_new_session=True, check=False
-        )
-        assert done.returncode == -signal.SIGKILL
-        batch("--resume")
-        assert whole(files, 4)
+        done = revseq("batch", "m.jsonl", "--jobs", "1", code=KILLED_AT.format(at=at))
+        assert done.status == -signal.SIGKILL
+        batch("--resume", count=2)
+        assert whole(files, 2)
 
 
 @pytest.mark.needs("signals")
 def test_h44_kills_at_random_moments(batch, files):
     """The parent alone, or all of it; at the end the outputs are those of a batch that nobody killed."""
-    count, dice, left = 150, random.Random(1), []
+    count, dice, left = 100, random.Random(1), []
     batch("--dry-run", count=count)
-    for turn in range(6):
+    for turn in range(4):
         command = [*COMMAND, "batch", "m.jsonl", *["--resume"] * bool(turn)]
         with subprocess.Popen(command, cwd=files, stdout=-1, stderr=-1, start_new_session=True) as process:
             before = len(list(files.glob("y*.npy")))
@@ -415,10 +396,10 @@ def test_a_dry_run_checks_all_and_writes_nothing(batch, files, revseq):
 def test_what_outputs_need_on_each_file_system(tmp_path, monkeypatch):
     (tmp_path / "old").write_bytes(b"x" * 100)
     paths = {1: str(tmp_path / "new"), 2: str(tmp_path / "old"), 3: str(tmp_path / "none")}
-    planned = [Outcome(1, "new", None, plan=Planned(9, 1000, 1000)), Outcome(2, "old", None, plan=Planned(9, 350, 300)),
+    planned = [Outcome(1, "new", None, plan=Traffic(9, 1000, 1000)), Outcome(2, "old", None, plan=Traffic(9, 350, 300)),
                Outcome(3, "none", None, skipped=True)]  # fmt: skip
-    monkeypatch.setattr(disks.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 7}))
-    (found,) = disks.needs(planned, paths)
+    monkeypatch.setattr(batch_command.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 7}))
+    (found,) = batch_command.needs(planned, paths)
     assert (found.needed, found.free) == (1000 + 200 + 100 + 50, 7)
     assert os.path.ismount(found.path)
 
@@ -461,6 +442,141 @@ def test_the_jobs_that_failed_as_a_manifest(files, revseq, name, failed):
     )
     revseq("batch", failed, "--failed", "none.csv" if name == "m.csv" else "none.jsonl").ok()
     assert not any(path.stat().st_size for path in files.glob("none.*"))
+
+
+@pytest.mark.parametrize("name", ["m.jsonl", "m.csv"])
+def test_failed_jobs_are_whole(files, revseq, name):
+    """Each has the options that were typed, but for those that it has itself: the new manifest needs none."""
+    rows = [
+        {"input": "x.npy", "lengths": "n.npy", "output": "y0.h5"},
+        {"input": "z.npy", "lengths": "k.npy", "output": "y1.h5"},
+    ]
+    text = "".join(json.dumps(row | ({"axis": 0} if i else {})) + "\n" for i, row in enumerate(rows))
+    if name == "m.csv":
+        text = "input;lengths;output;axis\nx.npy;n.npy;y0.h5;\nz.npy;k.npy;y1.h5;0\n"
+    (files / name).write_text(text)
+    failed = f"f{name[1:]}"
+    options = ["--axis", 1, "--overwrite", "--compression", "gzip:3", "--verify", "--memory", "1MiB", "--like", "onnx"]
+    assert revseq("batch", name, "--failed", failed, *options).status == 1  # of neither job are the lengths ONNX's
+    for path in ("n.npy", "k.npy"):
+        np.save(files / path, np.array([2, 4, 3], np.int64))
+    np.save(files / "z.npy", INPUT.T)
+    (files / "y0.h5").write_bytes(b"old")
+    found = [json.loads(line) for line in revseq("batch", failed, "--json").ok().out.splitlines()]
+    assert [each["verified"] for each in found] == [True, True]
+    for output, right in (("y0.h5", EXPECTED), ("y1.h5", oracle.reverse(INPUT.T, np.array([[2, 4, 3]]), 0))):
+        with h5py.File(files / output) as file:
+            (dataset,) = file.values()
+            assert dataset.compression_opts == 3
+            assert oracle.same_bits(dataset[()], right)
+
+
+# a job for each file
+
+
+def test_each_has_a_journal_beside_its_outputs(files, revseq):
+    """Unasked: --resume works after a complete batch, one that failed, and one that was killed."""
+    for name in ("data", "out"):
+        (files / name).mkdir()
+    for i in range(3):
+        np.save(files / "data" / f"s{i}.npy", INPUT)
+    settle()
+    command = ["batch", "--each", "data/*.npy", "--lengths", "n.npy", "-o", "out/{stem}.npy", "--axis", 1, "--json"]
+    revseq(*command).ok()
+    assert {path.name for path in (files / "out").iterdir()} == {
+        *(f"s{i}.npy" for i in range(3)),
+        ".{stem}.npy-0c8c8faf.revseq-journal",
+    }
+    np.save(files / "data" / "s3.npy", INPUT)
+    settle()
+
+    def again():
+        return skipped(json.loads(line) for line in revseq(*command, "--resume").ok().out.splitlines())
+
+    assert again() == [True, True, True, False]
+    (files / "out" / "s1.npy").unlink()
+    assert again() == [True, False, True, True]
+
+
+def test_batches_over_two_patterns_are_not_in_each_others_way(files, revseq):
+    """They have one template, and so one folder of outputs; over one pattern, there is one batch at a time."""
+    np.save(files / "a1.npy", INPUT)
+    np.save(files / "b1.npy", INPUT)
+    options = ["--lengths", "n.npy", "-o", "y-{stem}.npy", "--axis", 1]
+    held = opened(files / templates.journal("a*.npy", "y-{stem}.npy"))
+    try:
+        revseq("batch", "--each", "b*.npy", *options).ok()
+        done = revseq(
+            "batch", "--each", "a*.npy", *options, code="import revseq_cli.commands.journal as j; j._LONGEST_WAIT = 0"
+        )
+        done.refused(
+            "another batch works on these outputs", "Hint: wait until it has ended, or --journal names another"
+        )
+        revseq("batch", "--each", "a*.npy", *options, "--journal", "a.journal").ok()
+    finally:
+        held.close()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "output", "expected"),
+    [
+        ("data/*.npy", "out/{stem}.npy", "out/.{stem}.npy-0c8c8faf.revseq-journal"),
+        ("data/*.npy", "{stem}.h5::/x", ".{stem}.h5-0c8c8faf.revseq-journal"),
+        ("data/**/*.npy", "{parent}/{stem}.h5", "data/.{parent}-{stem}.h5-25edc323.revseq-journal"),
+        ("a/b*/*.npy::x", "{path}.h5", "a/.{path}.h5-c39feadf.revseq-journal"),
+        ("*.npy", "out/{sub}/{stem}{suffix}", "out/.{sub}-{stem}{suffix}-49114ef1.revseq-journal"),
+        ("x.npy", "out/y.npy", "out/.y.npy-0bc2d25a.revseq-journal"),
+        ("*.npy", "out/r-{name}", "out/.r-{name}-49114ef1.revseq-journal"),
+    ],
+)  # fmt: skip
+def test_where_the_journal_of_each_is(pattern, output, expected):
+    assert templates.journal(pattern, output).replace(os.sep, "/") == expected
+
+
+def test_stems_of_packed_files_and_what_a_pattern_could_give(files, revseq):
+    (files / "data").mkdir()
+    for i in range(2):
+        (files / "data" / f"s{i}.npy.gz").write_bytes(gzip.compress((files / "x.npy").read_bytes()))
+    (files / "s0.npy").write_bytes((files / "n.npy").read_bytes())
+    done = revseq("batch", "--each", "data/*.gz", "--lengths", "{stem}.npy", "-o", "y-{stem}.npy", "--axis", 1)
+    assert done.status == 1
+    assert oracle.same_bits(np.load(files / "y-s0.npy"), EXPECTED)
+    path = os.path.join("data", "s1.npy.gz")
+    assert "job 2: s1.npy: no such file" in done.err
+    given = f"{{path}} is {path}, {{parent}} is data, {{name}} is s1.npy.gz, {{stem}} is s1, {{suffix}} is .npy.gz"
+    assert f"Hint: for {path}, {given}" in done.err
+
+
+@pytest.mark.parametrize(
+    ("name", "stem", "suffix"),
+    [("x.npy", "x", ".npy"), ("x.NPY.GZ", "x", ".NPY.GZ"), ("a.b.h5.zst", "a.b", ".h5.zst"), ("2024.01.gz", "2024.01", ".gz"),
+     ("x.gz", "x", ".gz"), ("x", "x", "")],
+)  # fmt: skip
+def test_stem_and_suffix(name, stem, suffix):
+    values = templates._values(os.path.join("data", name), "data/*")
+    assert (values["stem"], values["suffix"], values["name"]) == (stem, suffix, name)
+
+
+@pytest.mark.needs("mounts")
+def test_a_full_disk_is_told_once(files, revseq, small_disk):
+    """With the number of jobs; programs get the error of each."""
+    np.save(files / "large.npy", np.ones((3, 1 << 17), np.float32))
+    rows = [
+        {"input": "large.npy", "lengths": "n.npy", "axis": 1, "output": f"{small_disk}/y{i}.npy"} for i in range(30)
+    ]
+    rows[3] |= {"input": "x.npy"}
+    (files / "m.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = revseq("batch", "m.jsonl", "--json")
+    assert done.status == 1
+    reports = [json.loads(line) for line in done.out.splitlines()]
+    assert [each["ok"] for each in reports] == [i == 3 for i in range(30)]
+    assert done.err.count("Error: ") == 1
+    assert "m.jsonl: line 1: " in done.err
+    assert "cannot write: No space left on device; so for 28 more jobs" in done.err
+    assert done.err.count("Hint: free some space, or write to another disk") == 1
+    (files / "m.jsonl").write_text(json.dumps(rows[0]) + "\n")
+    done = revseq("batch", "m.jsonl")
+    assert "No space left on device\n" in done.err
 
 
 def test_names_for_failed_jobs(files, revseq):

@@ -115,7 +115,10 @@ def test_how_they_are_printed(revseq, saved):
     saved((0, 3))
     assert revseq("convert", "x.npy", "-").ok().out == "OutputTensor: (Sizes:{0,3}, DataType:FLOAT32)\n[]\n"
     shown = revseq("show", "--stats", "x.npy").ok().out
-    assert "min              -\n  max              -\n  mean             -\n  NaN              0\n\n  []\n" in shown
+    assert (
+        "min              -\n  max              -\n  mean             -\n  NaN              0\n  infinite         0\n\n  []\n"
+        in shown
+    )
     found = json.loads(revseq("show", "--stats", "--json", "x.npy").ok().out)["tensors"][0]
     assert (found["Sizes"], found["statistics"]["min"]) == ([0, 3], None)
 
@@ -165,9 +168,9 @@ def test_the_notation_of_them(revseq, tmp_path, text, values):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("T: (Sizes:{}, DataType:INT32)\n1, 2\n", "T has Sizes {}, and its body {2}"), ("T: (Sizes:{}, DataType:INT32)\n[1]", "its body {1}"),
+        ("T: (Sizes:{}, DataType:INT32)\n1, 2\n", "the header of T says {}; the values have {2}"), ("T: (Sizes:{}, DataType:INT32)\n[1]", "the values have {1}"),
         ("T: (Sizes:{}, DataType:INT32)\n", "T has no values"), ("T: (Sizes:{}, DataType:INT32)\nAxis: 3\n", "T has no values"),
-        ("T: (Sizes:{0}, DataType:INT32)\n[1]\n", "its body {1}"), ("T: (Sizes:{0}, DataType:INT32)\n", "T has no values"),
+        ("T: (Sizes:{0}, DataType:INT32)\n[1]\n", "the values have {1}"), ("T: (Sizes:{0}, DataType:INT32)\n", "T has no values"),
         ("T: (Sizes:{-1}, DataType:INT32)\n[1]\n", "T has Sizes {-1}"), ("T: (Sizes:{}, DataType:INT32)\n1 2\n", "comma is missing"),
         ("[]", "needs a header that says its sizes"),
     ],
@@ -193,10 +196,10 @@ def test_the_json_of_them(revseq, tmp_path, text, shape):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('{"Values": null}', "null at [] is not a number"), ('{"Values": {}}', "{} at [] is not a number"),
-        ('{"Values": true}', "true at [] is not a number"), ('{"Values": "x"}', "is not a number"), ("[[1], []]", "has 0 entries"),
+        ('{"Values": null}', "column 12: 'null' is not a number"), ('{"Values": {}}', "column 12: '{' has no place"),
+        ('{"Values": true}', "column 12: 'true' is not a number"), ('{"Values": "x"}', "column 12: '\"' has no place"), ("[[1], []]", "column 8: an empty row"),
         ('{"Sizes": [0, 4], "Values": [1]}', "its Values have Sizes {1}"), ('{"Sizes": [-1], "Values": []}', "Sizes is not a list of sizes"),
-        ('{"Values": 300, "DataType": "UINT8"}', "300 does not fit UINT8"), ("[[], 1]", "stands beside lists"),
+        ('{"Values": 300, "DataType": "UINT8"}', "300 does not fit UINT8"), ("[[], 1]", "column 3: an empty row"),
     ],
 )  # fmt: skip
 def test_a_json_that_does_not_fit(revseq, tmp_path, text, words):

@@ -250,16 +250,11 @@ def test_lines_for_scripts(revseq, tmp_path):
     np.save(tmp_path / "x.npy", np.float16(1))
     archive(tmp_path / "x.npz")
     files = ("x.h5", "x.npy", "x.npz")
-    assert revseq("show", *files, "--shape").ok().out == "2 3 4\n4\n\n2 3 4\n4 3 2\n3\n3\n"
-    assert revseq("show", *files, "--dtype").ok().out.split() == [
-        "FLOAT32",
-        "FLOAT64",
-        "FLOAT16",
-        "FLOAT32",
-        "FLOAT32",
-        "INT64",
-        "UINT8",
-    ]
+    shapes = revseq("show", *files, "--shape").ok().out
+    assert shapes == revseq("show", *files, "--shape", "--names").ok().out  # which is which
+    assert revseq("show", "x.h5", "--dtype").ok().out.splitlines() == [
+        "FLOAT32\tx.h5::/layers/dense 0/vars/0", "FLOAT64\tx.h5::/layers/dense 0/vars/1"
+    ]  # fmt: skip
     done = revseq("show", "--dtype", *files, "--names", "--shape").ok()
     assert [line.split("\t") for line in done.out.splitlines()] == [
         ["2 3 4", "FLOAT32", "x.h5::/layers/dense 0/vars/0"], ["4", "FLOAT64", "x.h5::/layers/dense 0/vars/1"],
@@ -275,6 +270,13 @@ def test_lines_for_scripts(revseq, tmp_path):
 def test_names_of_texts_models_and_standard_input(revseq, tmp_path, files):
     (tmp_path / "x.txt").write_text("T: (Sizes:{2}, DataType:INT8)\n[1, 2]\n")
     revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", "m.json").ok()
+    page = revseq("show", SAMPLES / "page.md::1", "--shape").ok().out.splitlines()
+    assert [line.partition("::")[2] for line in page] == [
+        "1::InputTensor", "1::SequenceLengthsTensor", "1::OutputTensor"
+    ]  # fmt: skip
+    for line in page:
+        shape, name = line.split("\t")
+        assert revseq("show", name, "--shape").ok().out == f"{shape}\n"
     assert lines(revseq("show", "x.txt", "m.json", "--names")) == [
         "x.txt",
         "m.json::InputTensor",
@@ -328,6 +330,24 @@ def test_statistics_of_all(revseq, tmp_path):
     assert [each["statistics"]["max"] for each in found] == [23, 0]
 
 
+def test_a_long_name_has_a_line_of_its_own(revseq, tmp_path):
+    name = "air_temperature_at_two_metres_above_the_surface"
+    with netCDF4.Dataset(tmp_path / "x.nc", "w") as f:
+        f.createDimension("time", 3)
+        for each in (name, "u"):
+            f.createVariable(each, "f4", ("time",))
+        f.createGroup(f"{name}_group")
+    assert revseq("show", "x.nc").ok().out.splitlines()[1:] == [
+        "  name  DataType   Sizes  dimensions  attributes  storage",
+        f"  {name}_group/",
+        "                                               0",
+        "  time  dimension  {3}    time                 4  layout contiguous",
+        f"  {name}",
+        "        FLOAT32    {3}    time                 2  layout contiguous",
+        "  u     FLOAT32    {3}    time                 2  layout contiguous",
+    ]
+
+
 # Errors
 
 
@@ -344,10 +364,11 @@ def test_one_bad_file_does_not_hide_the_good_ones(revseq, tmp_path, files):
     report = json.loads(done.out)
     assert [each["name"] for each in report["errors"]] == ["bad.h5", "none.npy"]
     assert report["errors"][1]["error"] == "Error: none.npy: no such file"
-    done = revseq("show", "none.npy", "none.npy", *options)
-    assert (done.status, done.out, done.err.count("Error: ")) == (2, "", 2)
-    done = revseq("show", "none.npy", "bad.h5", *options)
-    assert (done.status, done.out, done.err.count("Error: ")) == (2, "", 2)
+    for names in (("none.npy", "none.npy"), ("none.npy", "bad.h5")):
+        done = revseq("show", *names)
+        assert (done.status, done.out, done.err.count("Error: ")) == (2, "", 2)
+        done = revseq("show", *names, "--json")
+        assert (done.status, [each["name"] for each in json.loads(done.out)["errors"]]) == (2, [*dict.fromkeys(names)])
     revseq("show", "none.npy").refused("none.npy: no such file")
     revseq("show", "x.h5::none").refused("no such dataset")
 

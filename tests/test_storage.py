@@ -11,10 +11,10 @@ import pytest
 from folders import content
 from needs import WINDOWS
 
-from revseq_cli.formats.storage import newfile, positioned
+from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.newfile import NewFile, NewFolder, Scratch, copy_file
 from revseq_cli.formats.storage.together import Together
-from revseq_cli.ground import stopping, system
+from revseq_cli.ground import stopping, system, thresholds
 from revseq_cli.ground.errors import TensorIOError
 from revseq_cli.report.words import spelled
 
@@ -60,19 +60,6 @@ def opened_files():
 
 
 # New files
-
-
-@pytest.mark.needs("modes")
-@pytest.mark.parametrize(("old", "first"), [(0o600, 0o600), (0o640, 0o600), (0o666, 0o600), (None, 0o666)])
-def test_nobody_reads_a_temporary_file_who_may_not_read_what_it_replaces(folder, old, first):
-    if old is not None:
-        Path("y.npy").touch()
-        os.chmod("y.npy", old)
-    file = NewFile("y.npy", overwrite=True)
-    with Together(file):
-        assert mode_of(file.temporary) == first
-        file.write(DATA)
-    assert (mode_of("y.npy"), Path("y.npy").read_bytes()) == (old or first, DATA)
 
 
 @pytest.mark.needs("modes")
@@ -136,13 +123,6 @@ def test_a_folder_that_takes_no_files(folder, monkeypatch, old, read_only, words
     with pytest.raises(TensorIOError, match=f"cannot write: {words}"):
         NewFile("y.npy", overwrite=True)
     assert asked == [(str(folder), os.W_OK | os.X_OK)]
-
-
-@pytest.mark.needs("longest names")
-def test_a_name_that_is_too_long(folder):
-    for kind in (NewFile, NewFolder):
-        with pytest.raises(TensorIOError, match="cannot write: File name too long"):
-            kind("y" * 300, overwrite=False)
 
 
 @pytest.mark.parametrize("kind", [NewFile, NewFolder])
@@ -294,8 +274,8 @@ COPYING = [
 def test_copies_are_whole(folder, monkeypatch, system, at_once):
     if system:
         system(monkeypatch)
-    monkeypatch.setattr(newfile, "_COPIED_AT_ONCE", at_once)
-    monkeypatch.setattr(positioned, "_BOUNCE_BYTES", 4)
+    monkeypatch.setattr(thresholds, "COPIED_AT_ONCE", at_once)
+    monkeypatch.setattr(thresholds, "BOUNCE_BYTES", 4)
     Path("x").write_bytes(DATA)
     with positioned.opened("x") as fd:
         unchanged = positioned.identity(fd)

@@ -5,16 +5,13 @@ import doctest
 import functools
 import importlib
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
-from conftest import COMMAND, ROOT, environment
+from conftest import COMMAND, ROOT
 
 import revseq_cli
 from revseq_cli.commands.cli import COMMANDS
@@ -27,7 +24,9 @@ PROSE = ["README.md", *(f"man/{path.name}" for path in sorted((ROOT / "man").glo
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in PACKAGE.rglob("*.py")}
 OTHERS = {"numpy", "h5py", "rich", "click"}
-MOST_LINES, MOST_ENTRIES = 400, 9
+MOST_LINES, MOST_ENTRIES = 600, 9
+# What the package may have today. Both numbers only ever get smaller, until they are 12,500 and 140: what adds, first takes away.
+BUDGET_LINES, BUDGET_MODULES = 16_500, 147
 
 
 @functools.cache
@@ -99,6 +98,16 @@ def test_no_module_imports_itself_by_way_of_others():
     assert not found
 
 
+def test_every_module_is_used():
+    """By an import, or by a row of one of the tables that name modules: commands, formats and engines."""
+    used = {each for name, path in MODULES.items() for each in imports(path, typing=True) if each != name}
+    used |= {f"revseq_cli.commands.{name}" for name in COMMANDS}
+    used |= {f"revseq_cli.formats.{each.module.partition(':')[0]}" for each in formats_table.FORMATS}
+    used |= {f"revseq_cli.passes.engines.{each.crew.partition(':')[0]}" for each in engines_table.ENGINES.values()}
+    begins = {name for name in MODULES if name.endswith(("__init__", "__main__"))}
+    assert set(MODULES) - used - begins == set()
+
+
 def test_the_house_stays_small():
     entries = [
         each.name
@@ -107,6 +116,28 @@ def test_the_house_stays_small():
     ]
     assert len(entries) <= MOST_ENTRIES
     assert not [name for name, path in MODULES.items() if len(path.read_text().splitlines()) > MOST_LINES]
+
+
+def lines_of_code(path):
+    """How many lines a module has without docstrings, comments, blank lines and imports; a long line counts as two."""
+    lines, left_out = path.read_text().splitlines(), set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            left_out.update(range(node.lineno, node.end_lineno + 1))
+        documented = isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+        if documented and ast.get_docstring(node, clean=False) is not None:
+            left_out.update(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    code = [
+        line
+        for n, line in enumerate(lines, 1)
+        if n not in left_out and not line.lstrip().startswith("#") and line.strip()
+    ]
+    return sum(1 + (len(line) > 120) for line in code)
+
+
+def test_the_package_keeps_its_budget():
+    assert sum(map(lines_of_code, MODULES.values())) <= BUDGET_LINES
+    assert sum(bool(path.read_text().strip()) for path in MODULES.values()) <= BUDGET_MODULES
 
 
 def test_no_module_looks_into_another():
@@ -153,12 +184,12 @@ def test_only_the_modules_of_the_system_know_it():
 def test_both_systems_have_the_same_functions_and_facts():
     """With the same parameters: what one of them has alone would be missed on the other."""
     found = []
-    for name in ("posix", "windows"):
-        body = ast.parse((PACKAGE / "ground" / f"{name}.py").read_text()).body
+    for names in (["posix"], ["windows", "kernel32"]):
+        body = [each for name in names for each in ast.parse((PACKAGE / "ground" / f"{name}.py").read_text()).body]
         functions = {node.name: ast.unparse(node.args) for node in body if isinstance(node, ast.FunctionDef)}
         targets = [each for node in body if isinstance(node, ast.Assign) for each in node.targets]
-        names = [each for target in targets for each in (target.elts if isinstance(target, ast.Tuple) else [target])]
-        facts = {each.id: "a fact" for each in names}
+        each_one = [each for target in targets for each in (target.elts if isinstance(target, ast.Tuple) else [target])]
+        facts = {each.id: "a fact" for each in each_one if isinstance(each, ast.Name)}
         found.append({name: what for name, what in {**functions, **facts}.items() if not name.startswith("_")})
     assert found[0] == found[1]
 
@@ -224,22 +255,6 @@ def test_the_python_of_the_readme():
     ]
 
 
-@pytest.mark.needs("shell")
-@pytest.mark.parametrize("page", PROSE)
-def test_the_sessions_of_readme_and_manual(forked, tmp_path, page):
-    """Every `$ revseq ...` prints what stands below it."""
-    sessions = "".join(re.findall(r"```console\n(.*?)```", (ROOT / page).read_text(), re.DOTALL))
-    commands = re.findall(r"^\$ ((?:seq \d+ \| )?revseq (?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", sessions, re.MULTILINE)
-    assert len(commands) == sessions.count("$ ") > 0
-    shutil.copytree(ROOT / "samples", tmp_path / "samples")
-    path = f"{Path(*forked.command).parent}{os.pathsep}{os.environ['PATH']}"
-    for command, expected in commands:
-        done = subprocess.run(
-            command, shell=True, capture_output=True, text=True, cwd=tmp_path, env=environment({"PATH": path}), check=False,
-        )  # fmt: skip
-        assert done.stdout + done.stderr == expected, command
-
-
 @pytest.mark.parametrize("page", PROSE)
 def test_every_command_and_option_in_the_prose_exists(page):
     """Those in code; the options of dask and pip have names of their own."""
@@ -248,6 +263,12 @@ def test_every_command_and_option_in_the_prose_exists(page):
     theirs = {"--port", "--nthreads", "--nworkers"}
     assert set(re.findall(r"(?<![\w-])--[a-z][\w-]*", code)) <= ours | theirs
     assert set(re.findall(r"\brevseq ([a-z]+)", code)) <= set(COMMANDS)
+
+
+def test_the_readme_is_short():
+    lines = README.splitlines()
+    assert len(lines) <= 150
+    assert any(line.startswith("![") for line in lines[:30])
 
 
 def test_the_first_block_of_the_readme_prints_what_it_says(tmp_path):

@@ -14,16 +14,18 @@ from revseq_cli.texts.support_checks import check
 
 ROWS = {row.since: row for row in SUPPORT if row.since is not FeatureLevel.NONE}
 NEWEST_FIRST = sorted(ROWS, reverse=True)
-# How pages say "4 to 5", the words behind a level, and the sentence about the level since which the operator is there.
+ENGLISH = "## Availability\nThis operator was introduced in `{}`."
+# How pages say "4 to 5", the words behind a level, and the sentence about the level since which the operator is there,
+# which is known by its title in the languages of Microsoft's own pages.
 LANGUAGES = {
-    "English": ("{} to {}", "{} and above", "## Availability\nThis operator was introduced in `{}`.", ", "),
-    "German": ("{} bis {}", "{} und höher", "## Verfügbarkeit\nEs gibt diesen Operator seit {}.", ", "),
+    "English": ("{} to {}", "{} and above", ENGLISH, ", "),
+    "German": ("{} bis {}", "{} und höher", ENGLISH, ", "),
     "Italian": ("Da {} a {}", "{} e versioni successive", "## Disponibilità\nOperatore presente da `{}` .", ", "),
     "French": ("{} à {}", "À partir de {}", "## Disponibilité\nCet opérateur existe depuis {}.", ", "),
-    "Russian": ("{}–{}", "{} и более поздние", "## Доступность\nЭтот оператор есть с {}.", ", "),
+    "Russian": ("{}–{}", "{} и более поздние", ENGLISH, ", "),
     "Chinese": ("{} 到 {}", "{} 及更高版本", "## 可用性\n此运算符自 {} 起提供。", "、"),
     "Chinese without blanks": ("{}到{}", "{}以上", "## 可用性\n從{}開始。", "、"),
-    "Japanese": ("{} ～ {}", "{} 以降", "## 使用可能\nこの演算子は {} からです。", "、"),
+    "Japanese": ("{} ～ {}", "{} 以降", ENGLISH, "、"),
     "Korean": ("{}~{}개", "{} 이상", "## 가용성\n{}부터 있습니다.", ", "),
 }
 
@@ -45,7 +47,7 @@ def markdown(level, form="{} to {}", words="{} and above", comma=", "):
     )
 
 
-def page(*tables, sentence=LANGUAGES["English"][2]):
+def page(*tables, sentence=ENGLISH):
     return "\n\n".join(
         ["# A page", sentence.format(SUPPORT[0].since), "## Tensor support", *tables, "## Requirements\n"]
     )
@@ -98,15 +100,8 @@ def beside(level):
 
 
 def in_list_table(level):
-    lines = [
-        ".. list-table::",
-        "   :header-rows: 1",
-        "",
-        "   * - Tensor",
-        "     - Kind",
-        "     - Counts",
-        "     - Types",
-    ]
+    lines = [".. list-table::", "   :header-rows: 1", ""]
+    lines += ["   * - Tensor", "     - Kind", "     - Counts", "     - Types"]
     for tensor, kind, counts, types in rows(level):
         first, *others = types.split(", ")
         lines += [f"   * - {tensor}", f"     - {kind}", f"     - {counts}", f"     - {first}" + "," * bool(others)]
@@ -166,14 +161,14 @@ def test_right_tables_of_every_language(language):
     text = page(*(markdown(level, form, words, comma) for level in NEWEST_FIRST), sentence=sentence)
     assert check(text, has_examples=False) == (4, 1, ())
     newer = text.replace(sentence.format(SUPPORT[0].since), sentence.format(FeatureLevel.V3_0))
-    (remark,) = check(newer, has_examples=False).remarks
-    assert newer[remark.start :].startswith("DML_FEATURE_LEVEL_3_0")
-    assert (remark.wanted, remark.is_note) == ("DML_FEATURE_LEVEL_2_1", False)
+    (finding,) = check(newer, has_examples=False).findings
+    assert newer[finding.start :].startswith("DML_FEATURE_LEVEL_3_0")
+    assert (finding.found, finding.is_note) == ("the page says introduced in 3_0; it was 2_1", False)
 
 
 def told(text, form=markdown):
-    """Each remark as its place, in words of the text, and what it says."""
-    found = check(text, has_examples=True).remarks
+    """Each finding as its place, in words of the text, and what it says."""
+    found = check(text, has_examples=True).findings
     return [(re.match(r"\w+", text[r.start :], re.ASCII)[0], r.found, r.wanted) for r in found if not r.is_note]
 
 
@@ -224,10 +219,10 @@ def test_both_languages_are_checked(old, new, found):
     table = beside(FeatureLevel.V3_0)
     place = table.rindex(old)
     text = page(table[:place] + new + table[place + len(old) :])
-    (remark,) = [each for each in check(text, has_examples=True).remarks if not each.is_note]
-    assert remark.found == f"OutputTensor at DML_FEATURE_LEVEL_3_0: {found}"
+    (finding,) = [each for each in check(text, has_examples=True).findings if not each.is_note]
+    assert finding.found == f"OutputTensor at DML_FEATURE_LEVEL_3_0: {found}"
     changed = text.index(table[:place]) + place
-    assert text.rindex("<span", 0, changed) < remark.start < text.index("</span>", changed)
+    assert text.rindex("<span", 0, changed) < finding.start < text.index("</span>", changed)
 
 
 @pytest.mark.parametrize(
@@ -241,14 +236,99 @@ def test_both_languages_are_checked(old, new, found):
         ("SequenceLengthsTensor", "SequenceLengthTensor", "the row is named SequenceLengthTensor", "SequenceLengthsTensor"),
         ("| 1 to 8 | UINT32", "| | UINT32", "SequenceLengthsTensor at DML_FEATURE_LEVEL_4_0: no dimension count", "1 to 8"),
         ("| UINT32 |", "| |", "SequenceLengthsTensor at DML_FEATURE_LEVEL_4_0: no data type", "UINT32"),
+        ("OutputTensor | Output", "OutputTensor | Input", "OutputTensor at DML_FEATURE_LEVEL_4_0: the kind Input", "Output"),
+        ("InputTensor | Input", "InputTensor | output", "InputTensor at DML_FEATURE_LEVEL_4_0: the kind output", "Input"),
+        ("DML_FEATURE_LEVEL_4_0", "DML_FEATURE_LVL_4_0", "DML_FEATURE_LVL_4_0 is no feature level", None),
+        ("DML_FEATURE_LEVEL_4_0", "DML_FEATRUE_LEVEL_4_0", "DML_FEATRUE_LEVEL_4_0 is no feature level", None),
+        ("DML_FEATURE_LEVEL_4_0", "DML_FEATURELEVEL_4_0", "DML_FEATURELEVEL_4_0 is no feature level", None),
+        ("DML_FEATURE_LEVEL_4_0", "DML_FEATURE_LEVEL4_0", "DML_FEATURE_LEVEL4_0 is no feature level", None),
+        ("DML_FEATURE_LEVEL_4_0", "DMLFEATURE_LEVEL_4_0", "DMLFEATURE_LEVEL_4_0 is no feature level", None),
         ("OutputTensor | Output", "InputTensor | Output", "a second row InputTensor for DML_FEATURE_LEVEL_4_0", "one"),
     ],
 )  # fmt: skip
 def test_wrong_levels_rows_and_cells(old, new, found, wanted):
     table = in_markdown(FeatureLevel.V4_0)
     assert old in table
-    remarks = told(page(table.replace(old, new, 1)))
-    assert (found, wanted or remarks[0][2]) in [each[1:] for each in remarks]
+    findings = told(page(table.replace(old, new, 1)))
+    assert (found, wanted or findings[0][2]) in [each[1:] for each in findings]
+
+
+@pytest.mark.parametrize(
+    ("half", "name"),
+    [
+        (0, "TensoreLunghezze"),
+        (1, "TensoreLunghezze"),
+        (0, "Tensore delle lunghezze"),
+        (1, "Tensore"),
+        (1, "InputTensor"),
+    ],
+)
+def test_the_name_of_a_row_in_one_language_alone(half, name):
+    table = beside(FeatureLevel.V3_0)
+    places = [match.start() for match in re.finditer("SequenceLengthsTensor", table)]
+    wrong = table[: places[half]] + name + table[places[half] + len("SequenceLengthsTensor") :]
+    assert (f"the row is named {name}", "SequenceLengthsTensor") in [each[1:] for each in told(page(wrong))]
+
+
+def test_a_table_whose_heading_is_gone_is_no_part_of_the_one_above():
+    tables = [*map(in_markdown, NEWEST_FIRST)]
+    tables[1] = tables[1].partition("\n")[2]
+    assert [each[:2] for each in told(page(*tables))] == [("InputTensor", "a table without a feature level above it")]
+
+
+EXAMPLES = (
+    "For example if the InputTensor has sizes of {}, and Axis is {}, then the sizes of the SequenceLengthsTensor must be {}.",
+    "The SequenceLengthsTensor has {2} where the InputTensor has {0} and *Axis* is {1}.",
+    "例如，如果 *InputTensor* 的大小 `{}` 是，而 *軸* 是{}，則 *SequenceLengthsTensor* 的大小必須是 `{}` 。",
+    "예를 들어 InputTensor{}크기가 이고 이 {}인 경우 SequenceLengthsTensor 의 크기는 이어야 {}합니다.",
+)
+
+
+@pytest.mark.parametrize("sentence", EXAMPLES)
+@pytest.mark.parametrize(
+    ("axis", "lengths", "is_right"),
+    [(1, "{2,1,4,5}", True), (2, "{2, 3, 1, 5}", True), (1, "{2,3,1,5}", False), (2, "{2,1,4,5}", False), (1, "{2,1,4}", False), (4, "{2,3,4,1}", False)],
+)  # fmt: skip
+def test_sizes_in_prose_follow_from_each_other(sentence, axis, lengths, is_right):
+    said = "The size of the Axis dimension must be 1. " + sentence.format("{2,3,4,5}", axis, lengths)
+    text = page(in_markdown(FeatureLevel.V5_0)) + said
+    findings = [each for each in check(text, has_examples=True).findings if each.rule == "statement"]
+    assert len(findings) == (not is_right)
+    assert all(text[each.start] == "{" for each in findings)
+    assert not check(said, has_examples=False).findings
+
+
+STRUCT = """struct DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC {
+  const DML_TENSOR_DESC *InputTensor;
+  const DML_TENSOR_DESC *SequenceLengthsTensor;
+  const DML_TENSOR_DESC *OutputTensor;
+  UINT                  Axis;
+};"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("", "", None), ("_SUBSEQUENCES_", "_", None), ("*SequenceLengthsTensor;", "*SequenceTensor;", "member 2 of the struct is SequenceTensor"),
+        ("  const DML_TENSOR_DESC *OutputTensor;\n", "", "member 3 of the struct is Axis"), ("  UINT                  Axis;\n", "", "member 4 of the struct is none"),
+        ("Axis;", "Axis;\n  UINT BatchAxis;", "member 5 of the struct is BatchAxis"),
+    ],
+)  # fmt: skip
+def test_the_members_of_the_struct(old, new, found):
+    for form in ("```cpp\n{}\n```", "<pre>{}</pre>"):
+        text = form.format(STRUCT.replace(old, new)) + page(in_markdown(FeatureLevel.V5_0))
+        findings = [each for each in check(text, has_examples=True).findings if each.rule == "statement"]
+        assert [each.found for each in findings] == ([found] if found else [])
+    assert found is None or findings[0].wanted.endswith(
+        "the struct has InputTensor, SequenceLengthsTensor, OutputTensor, Axis"
+    )
+
+
+def test_a_row_of_another_tensor_is_wrong_beside_tables_that_are_right():
+    tables = [*map(in_markdown, NEWEST_FIRST)]
+    tables[1] = tables[1].replace("SequenceLengthsTensor", "IndicesTensor")
+    found = told(page(*tables))
+    assert ("IndicesTensor", "a row IndicesTensor for DML_FEATURE_LEVEL_4_0") in [each[:2] for each in found]
 
 
 def test_rows_and_tables_that_are_missing():
@@ -257,7 +337,7 @@ def test_rows_and_tables_that_are_missing():
     assert (where, found) == ("DML_FEATURE_LEVEL_4_0", "no row OutputTensor for DML_FEATURE_LEVEL_4_0")
     found = check(page(markdown(FeatureLevel.V3_0), markdown(FeatureLevel.V2_1)), has_examples=True)
     assert found.tables == 2
-    assert [(r.is_note, r.found) for r in found.remarks] == [
+    assert [(r.is_note, r.found) for r in found.findings] == [
         (True, f"there is no table for {level}, which changes what the operator takes") for level in (FeatureLevel.V4_0, FeatureLevel.V5_0)
     ]  # fmt: skip
     (second,) = told(page(markdown(FeatureLevel.V5_0), markdown(FeatureLevel.V5_0)))
@@ -270,10 +350,10 @@ def test_backslashes_of_markdown():
 
 
 def test_small_letters_are_only_worth_a_note():
-    (remark,) = check(
+    (finding,) = check(
         page(*map(without_bars, NEWEST_FIRST)).replace("UINT64, UINT32", "UINT64, Uint32", 1), has_examples=True
-    ).remarks[:1]
-    assert (remark.is_note, remark.wanted) == (True, "UINT32, in capitals")
+    ).findings[:1]
+    assert (finding.is_note, finding.wanted) == (True, "UINT32, in capitals")
 
 
 def test_what_is_no_table_of_this_operator():
@@ -333,7 +413,7 @@ def test_any_changed_character_of_a_table_is_told_or_changes_nothing(data):
         return
     text = page(table[:at] + new + table[at + 1 :])
     found = check(text, has_examples=False)
-    assert found.tables == 0 or found.remarks != check(page(table), has_examples=False).remarks
+    assert found.tables == 0 or found.findings != check(page(table), has_examples=False).findings
 
 
 @settings(max_examples=300)
@@ -352,23 +432,9 @@ def test_any_text_is_read_with_its_places(text):
 
 @pytest.mark.parametrize(
     "piece",
-    [
-        "<tr>",
-        "<td>",
-        "<!--",
-        "&#1;",
-        "| ",
-        "</span> ",
-        "   * - InputTensor\n",
-        "InputTensor 4 FLOAT32\n",
-        "|InputTensor|4|FLOAT32\n",
-        "[](",
-        "DML_FEATURE_LEVEL_3_0 ",
-        "FLOAT32, ",
-        "\n ",
-        "DML_",
-    ],
-)
+    ["<tr>", "<td>", "<!--", "&#1;", "| ", "</span> ", "   * - InputTensor\n", "InputTensor 4 FLOAT32\n",
+     "|InputTensor|4|FLOAT32\n", "[](", "DML_FEATURE_LEVEL_3_0 ", "FLOAT32, ", "\n ", "DML_"],
+)  # fmt: skip
 def test_hostile_pages_take_no_time(piece):
     def find(count):
         check("### DML_FEATURE_LEVEL_3_0\n" + piece * count, has_examples=True)
@@ -401,10 +467,10 @@ TABLE = """### DML_FEATURE_LEVEL_2_1 and above
     ],
 )
 def test_one_row_that_should_not_be_there_is_told(row, found, wanted):
-    remarks = [each for each in check(TABLE.format(row), has_examples=True).remarks if not each.is_note]
-    assert any(each.found == found and wanted in each.wanted for each in remarks), remarks
+    findings = [each for each in check(TABLE.format(row), has_examples=True).findings if not each.is_note]
+    assert any(each.found == found and wanted in each.wanted for each in findings), findings
 
 
 def test_only_the_first_level_of_the_sentence_is_about_the_operator():
     text = "## Availability\nThis operator was introduced in `DML_FEATURE_LEVEL_2_1`. 64-bit types came in `DML_FEATURE_LEVEL_5_0`.\n"
-    assert [each for each in check(text, has_examples=True).remarks if not each.is_note] == []
+    assert [each for each in check(text, has_examples=True).findings if not each.is_note] == []

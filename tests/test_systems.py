@@ -158,10 +158,10 @@ def test_names_that_differ_in_case_alone(files, monkeypatch, answer, same):
     columns = {name: manifest.Column(name, str) for name in ("input", "lengths", "output")}
     text = Text("jobs", line % "y.npy" + line % "Y.npy" + line.replace("x.npy", "Z.npy") % "z.npy")
     if not same:
-        assert len(manifest.parse(text, columns).entries) == 3
+        assert len(manifest.parse(text, columns, manifest.separator_of(text)).entries) == 3
         return
     with pytest.raises(manifest.ManifestError) as caught:
-        manifest.parse(text, columns)
+        manifest.parse(text, columns, manifest.separator_of(text))
     assert [each.found for each in caught.value.parts()] == [
         "line 2: its output Y.npy is that of line 1", "line 3: its input Z.npy is its output, too",
     ]  # fmt: skip
@@ -255,7 +255,7 @@ def test_a_signal_ends_the_wait_but_not_what_undoes_the_work(monkeypatch, in_use
 
 
 def test_names_that_the_system_takes_for_others(folder, monkeypatch):
-    monkeypatch.setattr(system, "name_fault", lambda path: "is a device" if path.startswith("NUL") else "")
+    monkeypatch.setattr(system, "name_fault", lambda path, **_: ("is a device" * path.startswith("NUL"), ""))
     Path("NUL.npy::a").touch()
     for name, key in (("NUL.npy", None), ("NUL.npy::a", "a")):
         with pytest.raises(UsageError, match=r"NUL\.npy: is a device"):

@@ -146,3 +146,16 @@ def test_numbers_that_are_refused(revseq, text, words):
 def test_a_page_that_begins_with_numbers_is_a_page(revseq, tmp_path):
     (tmp_path / "x.txt").write_text("1 2\nX: (Sizes:{2}, DataType:INT8)\n[3, 4]\n")
     assert "{2}" in revseq("show", "x.txt").ok().out
+
+
+def test_braces_in_a_name_are_no_settings_of_a_note(revseq, tmp_path):
+    """A note that names a file and an option, also in a batch, whose other jobs are done."""
+    np.save(tmp_path / "i.npy", np.arange(6, dtype="i4").reshape(2, 3))
+    done = revseq("run", "i.npy", "[[2],[3]]", "--axis", 1, "-o", "r{}.csv").ok()
+    assert "Note: r{}.csv states no data type: --dtype INT32 reads it as it is\n" in done.err
+    jobs = [
+        f'{{"input": "i.npy", "lengths": "[[2],[3]]", "axis": 1, "output": "{name}.csv"}}\n' for name in ("s{}", "u")
+    ]
+    (tmp_path / "jobs.jsonl").write_text("".join(jobs))
+    revseq("batch", "jobs.jsonl").ok()
+    assert (tmp_path / "u.csv").read_text() == (tmp_path / "s{}.csv").read_text() == "1,0,2\n5,4,3\n"

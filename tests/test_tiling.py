@@ -5,15 +5,11 @@ import json
 import os
 import subprocess
 import time
-import tracemalloc
 from math import prod
 
-import h5py
 import numpy as np
 import oracle
 import pytest
-import safetensors.numpy
-import zarr
 from folders import names
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,20 +22,20 @@ from tensor_files import held
 from revseq_cli.formats import references, registry
 from revseq_cli.formats.held import HeldSink
 from revseq_cli.formats.storage import positioned
+from revseq_cli.ground import thresholds
 from revseq_cli.ground.errors import TensorIOError
-from revseq_cli.ground.tensors import DataType
-from revseq_cli.passes import arrangement, reversal
+from revseq_cli.passes import reversal
 from revseq_cli.passes.arrangement import Arrangement, Resources, arrange
 from revseq_cli.passes.assembly import Job, Request
 from revseq_cli.passes.engines.table import SERIAL
 from revseq_cli.passes.jobs import load
-from revseq_cli.passes.plan import FEWEST_ROWS, make_tiling
+from revseq_cli.passes.plan import fewest_rows, make_tiling
 
 
 @pytest.fixture
 def any_size(monkeypatch):
     """Small tensors go through tiles, too, wherever their runs are short."""
-    monkeypatch.setattr(arrangement, "_WORTH_TILES", 0)
+    monkeypatch.setattr(thresholds, "WORTH_TILES", 0)
 
 
 def tensors(shape, axis, dtype="f4", order="C", most=None):
@@ -76,7 +72,7 @@ def test_blocks_are_parts_of_panels(case):
     assert 1 <= width <= columns
     assert width == 1 or width * panels.sizes[panels.axis] <= most // 4
     rows = blocks.extents[blocks.axis]
-    assert rows >= min(FEWEST_ROWS, panels.extents[panels.axis]) or columns == 1  # as the need for memory counts them
+    assert rows >= min(fewest_rows(), panels.extents[panels.axis]) or columns == 1  # as the need for memory counts them
 
 
 def test_runs_are_as_long_in_the_temporary_file_as_in_the_others():
@@ -122,85 +118,6 @@ def test_any_tiling_gives_the_same(tmp_path_factory, data):
     assert not list(folder.iterdir())
 
 
-@pytest.mark.parametrize("data_type", DataType, ids=lambda each: each.name)
-def test_all_data_types(tmp_path, any_size, data_type):
-    values = oracle.random_values(np.random.default_rng(1), (300, 17), data_type)
-    lengths = np.random.default_rng(2).integers(0, 310, (1, 17)).astype(np.uint32)
-    like = held(values)
-    with registry.create_sink(references.Reference.file(str(tmp_path / "x.npy")), like, overwrite=False) as sink:
-        region = (slice(0, 300), slice(0, 17))
-        sink.receive(sink.outlet(region).deliver(region, values))
-        source = sink.written()
-        job = Job(source, held(lengths), 0)
-        out = registry.create_sink(references.Reference.file(str(tmp_path / "y.npy")), source, overwrite=False)
-        found = arrange(job, Resources("serial", 1, 8000), out)
-        assert found.tiling
-        with out:
-            reversal.reverse(job, out, found)
-            assert oracle.same_bits(out.written().read(), oracle.reverse(values, lengths, 0))
-
-
-SOURCES = [".npy", "F.npy", ".h5", "chunked.h5", ".npz", ".safetensors", ".zarr"]
-CASES = [
-    *((kind, ".npy", engine) for kind in SOURCES for engine in ("serial", "threads")),
-    *((kind, ".npy", "processes") for kind in (".npy", "chunked.h5")),
-    *((".npy", target, "threads") for target in (".h5", ".npz", ".safetensors", ".json")),
-    ("chunked.h5", ".h5", "threads"),
-    (".zarr", ".zarr", "threads"),
-]
-
-
-def make(folder, values, lengths, kind):
-    """The input in a format, in small chunks where it has some; its name."""
-    path = folder / f"x{kind}"
-    if kind.endswith(".npy"):
-        np.save(path, values.copy("F" if kind[0] == "F" else "C"))
-    elif kind.endswith(".h5"):
-        with h5py.File(path, "w") as f:
-            f.create_dataset("x", data=values, chunks=(64, 8) if kind[0] == "c" else None)
-    elif kind == ".zarr":
-        zarr.create_array(path, data=values, chunks=(64, 8))
-    elif kind == ".npz":
-        np.savez(path, x=values)
-    else:
-        safetensors.numpy.save_file({"x": values}, path)
-    np.save(folder / "n.npy", lengths)
-    return path.name
-
-
-@pytest.mark.parametrize(("kind", "target", "engine"), CASES)
-def test_formats_and_engines(tmp_path, any_size, kind, target, engine):
-    axis = 1 if kind == "F.npy" else 0
-    values, lengths = tensors((40, 600) if axis else (600, 40), axis, "i4")
-    name = make(tmp_path, values, lengths, kind)
-    job = load(Request(str(tmp_path / name), str(tmp_path / "n.npy"), axis))
-    sink = registry.create_sink(references.Reference.file(str(tmp_path / f"y{target}")), job.values, overwrite=False)
-    found = arrange(job, Resources(engine, 2, 60_000), sink)
-    assert found.need <= 60_000
-    assert found.tiling
-    assert found.plan.block_count > 2
-    with sink:
-        assert reversal.reverse(job, sink, found) == (lengths > 600).sum()
-        reversal.verify(job, sink, found)
-    assert names(tmp_path) == {name, "n.npy", f"y{target}"}
-    back = load(Request(str(tmp_path / f"y{target}"), str(tmp_path / "n.npy"), axis)).values.read()
-    assert oracle.same_bits(back, expected(values, lengths, axis))
-
-
-def test_one_length_for_each_index_of_a_batch_axis(tmp_path, any_size):
-    values, _ = tensors((500, 4, 30), 0)
-    np.save(tmp_path / "x.npy", values)
-    np.save(tmp_path / "n.npy", np.array([3, 501, 0, 250], np.uint32))
-    job = load(Request(str(tmp_path / "x.npy"), str(tmp_path / "n.npy"), 0, batch_axis=1))
-    sink = registry.create_sink(references.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=False)
-    found = arrange(job, Resources("threads", 2, 60_000), sink)
-    assert found.tiling
-    with sink:
-        assert reversal.reverse(job, sink, found) == 1
-    lengths = np.array([3, 501, 0, 250]).reshape(1, 4, 1)
-    assert oracle.same_bits(np.load(tmp_path / "y.npy"), expected(values, lengths, 0))
-
-
 # Where
 
 
@@ -225,6 +142,28 @@ def test_only_where_runs_are_short(tmp_path):
     assert not tall(tmp_path, (1 << 10, 1 << 14), 1)(1 << 23).tiling  # lines are runs
     assert not tall(tmp_path, (1 << 24,))(1 << 23).tiling  # a single line, which is cut
     assert not tall(tmp_path, (1 << 10, 1 << 10))(1 << 18).tiling  # a small tensor
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("memory", [1 << 20, 1 << 24, 1 << 26, 1 << 28, 1 << 30])
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [((1000, 128, 128), "f4"), ((365, 720, 1440), "f4"), ((1460, 180, 360), "f4"), ((2048, 32, 1024), "f2"),
+     ((2000, 64, 64, 3), "f4")],
+)  # fmt: skip
+def test_lines_across_several_dimensions(tmp_path, shape, dtype, memory):
+    """Runs over several of the fastest dimensions are long enough in some blocks; if these do not fit, there are tiles."""
+    arranged = tall(tmp_path, shape, dtype=dtype)
+    found = arranged(memory)
+    assert found.need <= memory
+    run = found.plan.run("C") * np.dtype(dtype).itemsize
+    assert bool(found.tiling) == bool(found.direct)
+    if found.tiling:
+        direct = arranged(found.direct)
+        assert not direct.tiling
+        assert direct.need <= found.direct
+    else:
+        assert run >= thresholds.SHORT_RUN
 
 
 def test_fewer_workers_where_that_makes_runs_longer(tmp_path):
@@ -253,29 +192,10 @@ def test_what_is_read_is_at_most_what_the_plan_says(tmp_path, monkeypatch, any_s
     )
 
 
-def test_the_memory_of_an_arrangement_is_what_a_pass_takes(tmp_path):
-    values, lengths = tensors((1 << 14, 1 << 10), 0)
-    np.save(tmp_path / "x.npy", values)
-    np.save(tmp_path / "n.npy", lengths)
-    del values
-    job = load(Request(str(tmp_path / "x.npy"), str(tmp_path / "n.npy"), 0))
-    sink = registry.create_sink(references.Reference.file(str(tmp_path / "y.npy")), job.values, overwrite=False)
-    found = arrange(job, Resources("serial", 1, 8 << 20), sink)
-    assert found.tiling
-    with sink:
-        tracemalloc.start()
-        try:
-            reversal.reverse(job, sink, found)
-            _, peak = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-    assert peak <= found.need
-
-
 # Through the command
 
 JOB = ("run", "x.npy", "n.npy", "--axis", 0, "-o", "y.npy", "--memory", "60K")
-AT_ANY_SIZE = "from revseq_cli.passes import arrangement; arrangement._WORTH_TILES = 0"
+AT_ANY_SIZE = "from revseq_cli.ground import thresholds; thresholds.WORTH_TILES = 0"
 
 
 @pytest.fixture
@@ -291,20 +211,7 @@ def test_16_gib_in_64_mib_on_paper(revseq, roomy):
         with open(roomy / name, "wb") as f:
             np.lib.format.write_array_header_1_0(f, {"descr": dtype, "fortran_order": False, "shape": shape})
             f.truncate(f.tell() + prod(shape) * 4)
-    job = (
-        "run",
-        "x.npy",
-        "n.npy",
-        "--axis",
-        0,
-        "-o",
-        "y.npy",
-        "--memory",
-        "64MiB",
-        "--feature-level",
-        "none",
-        "--dry-run",
-    )
+    job = "run x.npy n.npy --axis 0 -o y.npy --memory 64MiB --feature-level none --dry-run".split()
     free = "import shutil; shutil.disk_usage = lambda path: shutil._ntuple_diskusage(1 << 40, 0, 1 << 40)"
     plan = json.loads(revseq(*job, "--json", cwd=roomy, code=free).ok().out)["plan"]
     assert plan["memory"] <= 64 << 20
@@ -355,7 +262,7 @@ def test_h41_the_nth_call_that_fails(revseq, small, tmp_path_factory, call, numb
     for n in (*range(1, 40), 100, 10_000):
         (small / "y.npy").write_bytes(b"old")
         fault = {"call": call, "number": number, "n": n, "told": str(told)}
-        done = revseq(*JOB, "--overwrite", "--jobs", 1, code=AT_ANY_SIZE, fault=fault)
+        done = revseq(*JOB, "--overwrite", "--jobs", 1, thresholds={"WORTH_TILES": 0}, fault=fault)
         left = names(small) - {"x.npy", "n.npy", "y.npy"}
         assert not left or call == "unlink"
         if done.status == 0:

@@ -1,23 +1,27 @@
 """`revseq verify` as a documentation team uses it: folders, formats for programs, `--fix`, encodings and notebooks."""
 
 import codecs
+import difflib
 import gzip
 import json
 import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, SAMPLES
+from growth import is_linear
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from revseq_cli.commands import verify as command
 from revseq_cli.formats.textfiles import text_of
 from revseq_cli.operator.spec import FeatureLevel
-from revseq_cli.passes import fixes, pages, verification, walks
+from revseq_cli.passes import fixes, verification
 from revseq_cli.report import pages as reports_as
+from revseq_cli.texts import support_checks
 
 PAGE = (SAMPLES / "page.md").read_text()
 WRONG = PAGE.replace("[8, 7, 6, 5]", "[8, 7, 6, 55]")
@@ -62,7 +66,7 @@ class TestFolders:
         for name in ("b.md", "a.md", "c/b.md", "c/a.md", "a/z.md"):
             (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).write_text("")
-        found = [str(Path(path).relative_to(tmp_path)) for path in walks.pages_below(str(tmp_path))]
+        found = [str(Path(path).relative_to(tmp_path)) for path in verification.places_below(str(tmp_path))]
         assert found == [str(Path(name)) for name in ("a.md", "b.md", "a/z.md", "c/a.md", "c/b.md")]
 
     @pytest.mark.needs("links")
@@ -81,7 +85,7 @@ class TestFolders:
         done = revseq("verify", "docs", "docs/a.md")
         assert done.status == 1
         assert re.findall("^Error: (.*)$", done.err, re.MULTILINE) == [
-            f"{Path('docs/aa.md')}: is not text: byte {len(WRONG)} is not UTF-8",
+            f"{Path('docs/aa.md')}: line {WRONG.count(chr(10)) + 1}, column 1: not text: byte {len(WRONG)} is not UTF-8",
             f"{Path('docs/z.ipynb')}: is no notebook: it has no list of cells",
         ]
         assert "6 examples, 1 wrong" in done.out
@@ -108,10 +112,29 @@ class TestFolders:
 
     def test_nothing_to_check(self, revseq, tmp_path):
         (tmp_path / "x.md").write_text("# Nothing\n")
-        revseq("verify", ".").refused("no example of this operator in 1 pages", "--allow-empty")
+        revseq("verify", ".").refused("no example of this operator in 1 pages", "Hint: add --allow-empty\n")
         revseq("verify", "x.md").refused("x.md: holds no example")
         done = revseq("verify", "x.md", ".", "--allow-empty").ok()
         assert done.out == "1 page without an example skipped\n"
+
+    @pytest.mark.parametrize("name", [".draft.md", "drafts.md.gz", ".drafts/x.md"])
+    def test_what_is_left_out_is_the_hint_where_it_can_be_verified(self, revseq, tmp_path, name):
+        """And not --allow-empty, with which a job on CI would check nothing for years."""
+        (tmp_path / "docs" / name).parent.mkdir(parents=True)
+        (tmp_path / "docs/none.md").write_text("# Nothing\n")
+        (tmp_path / "docs/.none.md").write_text("# Nothing\n")
+        (tmp_path / "docs" / name).write_bytes(gzip.compress(PAGE.encode()) if name.endswith(".gz") else PAGE.encode())
+        done = revseq("verify", "docs")
+        done.refused("no example of this operator in 1 pages")
+        hint = done.err.partition("Hint: try revseq ")[2].split()
+        assert hint == ["verify", str(Path("docs") / name)]
+        assert "2 examples, 0 wrong" in revseq(*hint).ok().out
+
+    def test_no_page_at_all(self, revseq, tmp_path):
+        (tmp_path / "docs").mkdir()
+        done = revseq("verify", "docs")
+        done.refused("no example of this operator in 0 pages")
+        assert "Hint" not in done.err
 
     def test_a_folder_that_nobody_may_read(self, docs, monkeypatch):
         def scan(path, scandir=os.scandir):
@@ -120,7 +143,7 @@ class TestFolders:
             return scandir(path)
 
         monkeypatch.setattr(os, "scandir", scan)
-        found = [*walks.pages_below(str(docs))]
+        found = [*verification.places_below(str(docs))]
         (error,) = [each for each in found if not isinstance(each, str)]
         assert (error.where, error.found) == (str(docs / "b"), "cannot read: Permission denied")
         assert [Path(each).name for each in found if isinstance(each, str)] == ["a.md", "latin.txt", "x.ipynb"]
@@ -264,6 +287,26 @@ OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
         revseq("verify", "x.md", "--fix").ok()
         assert (tmp_path / "x.md").read_text() == page
 
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            ("[-1, 6]]", "[\u22121, 6]]"), ("[-1, 6]]", "[\u20131, 6]]"), ("[ 3, 4]", "[ \uff13, 4]"), ("[ 3, 4]", "[ 3\uff0c 4]"),
+            ("[ 3, 4]", "[\u202f3, 4]"), ("{3,2}", "{\uff13,2}"), ("{3,2}", "{3\uff0c2}"),
+        ],
+    )  # fmt: skip
+    def test_characters_that_look_alike(self, revseq, tmp_path, old, new):
+        """And nothing in the comment behind them."""
+        page = PAGE.replace("[-1, 6]]", "[-1, 6]] // \u22121 \uff13")
+        place = page.rindex(old, 0, page.index("## Another"))
+        wrong = page[:place] + new + page[place + len(old) :]
+        (tmp_path / "x.md").write_text(wrong.replace("[8, 7, 6, 5]", "[8, 7, 6, 55]"))
+        done = revseq("verify", "x.md", "--fix").ok()
+        assert done.out.count("fixed, 1 element") == 2
+        assert (tmp_path / "x.md").read_text() == page
+        if new[0] == "[":  # with another number, nobody knows which one is too many
+            (tmp_path / "x.md").write_text(wrong.replace(new, f"[7, {new[1:]}"))
+            assert "not rewritten: example 2 cannot be fixed" in revseq("verify", "x.md", "--fix").out
+
     def test_headers(self, revseq, tmp_path):
         wrong = "OutputTensor: (Sizes:{1,2,1,4}, DataType:FLOAT16)"
         (tmp_path / "x.md").write_text(PAGE.replace("OutputTensor: (Sizes:{1,1,2,4}, DataType:FLOAT32)", wrong))
@@ -280,7 +323,7 @@ OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
             (
                 "[[ 5, 2],\n [ 3, 4],\n [-1, 6]]",
                 "[[ 5, 2, 3],\n [ 4, -1, 7]]",
-                "example 2 cannot be fixed: OutputTensor has Sizes {3,2}, and its body",
+                "example 2 cannot be fixed: the header of OutputTensor says {3,2}; the values have {2,3}",
             ),
             ("Axis: 0", "Axis: 2", "example 2 cannot be fixed: Axis is 2"),
         ],
@@ -314,14 +357,48 @@ OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
     def test_a_page_that_changes_meanwhile_stays_as_it_is(self, tmp_path):
         path = tmp_path / "x.md"
         path.write_text(WRONG)
-        page = pages.open_below(str(path))
+        page = verification.examples_below(str(path))
         report = verification.verify(page, FeatureLevel.V5_0)
         done = fixes.fix(page, report, FeatureLevel.V5_0, None)
         path.write_text("other")
         with pytest.raises(OSError, match="changed while it was read"):
-            fixes.write(page, done)
+            fixes.write(done)
         assert path.read_text() == "other"
         assert os.listdir(tmp_path) == ["x.md"]
+
+    @pytest.mark.parametrize("count", [1, 2, 40])
+    def test_the_diff_is_the_one_that_patch_takes(self, revseq, tmp_path, count):
+        """Examples that are alike do not confuse it: each change is a line out and a line in."""
+        text = "\n".join(WRONG[: WRONG.index("## Another")] for _ in range(count))
+        (tmp_path / "x.md").write_text(text)
+        out = revseq("verify", "x.md", "--fix", "--dry-run").out
+        diff = out[out.index("--- x.md") :].partition(f"\n{2 * count} examples")[0]
+        assert [each for each in diff.splitlines() if each[0] in "-+" and each[:3] not in ("---", "+++")] == [
+            "-   [8, 7, 6, 55]]]]", "+   [8, 7, 6, 5]]]]"
+        ] * count  # fmt: skip
+        if count < 3:  # with more, difflib takes one example for another
+            lines = (each.split("\n") for each in (text, text.replace("55", "5")))
+            assert diff.splitlines() == [*difflib.unified_diff(*lines, "x.md", "x.md", lineterm="")]
+        if shutil.which("patch"):
+            subprocess.run(["patch", "-s", "x.md"], input=f"{diff}\n".encode(), cwd=tmp_path, check=True)
+            assert (tmp_path / "x.md").read_text() == text.replace("55", "5")
+
+    @pytest.mark.parametrize("changed", [(0,), (2, 3), (0, 7), (0, 8), (5, 12, 29), (), (29,)])
+    def test_the_parts_of_a_diff_are_those_of_difflib(self, changed):
+        old = [f"line {i}" for i in range(30)]
+        new = [f"new {i}" if i in changed else line for i, line in enumerate(old)]
+        report = verification.Report([], 0, support_checks.NOTHING)
+        found = fixes.diff(fixes.Fix(text_of("\n".join(old).encode(), "x.md"), "\n".join(new).encode(), report))
+        assert found[2:] == [*difflib.unified_diff(old, new, "x.md", "x.md", lineterm="")][2:]
+
+    def test_a_fix_takes_time_that_is_linear_in_the_page(self):
+        report = verification.Report([], 0, support_checks.NOTHING)
+
+        def work(count):
+            old = WRONG[: WRONG.index("## Another")] * count
+            assert fixes.diff(fixes.Fix(text_of(old.encode(), "x.md"), old.replace("55", "5").encode(), report))
+
+        assert is_linear(work, 200)
 
     @settings(max_examples=100)
     @given(st.data())
@@ -333,11 +410,11 @@ OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
         for a, b in sorted(data.draw(st.sets(st.sampled_from(places), min_size=1)), reverse=True):
             new = data.draw(st.sampled_from(["0", "-12", "3.5", "1e30", "nan", "x", "99999"]))
             text = text[: offset + a] + new + text[offset + b :]
-        page = pages.page_of(text_of(text.encode(), "x.md", None))
+        page = verification.page_of(text_of(text.encode(), "x.md", None))
         report = verification.verify(page, FeatureLevel.V5_0)
         edits = [
             e
-            for f in report.findings
+            for f in report.verdicts
             if not f.right
             for e in fixes._edits(page.examples[f.number - 1], FeatureLevel.V5_0)
         ]

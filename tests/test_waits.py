@@ -22,17 +22,16 @@ import pytest
 import zarr
 from conftest import COMMAND
 from folders import names
+from hypothesis import given
+from hypothesis import strategies as st
 from needs import resource, signals
-from processes import gone, members, until, workers
+from processes import FEW, gone, members, until, workers
 
-from revseq_cli.ground import stopping
-from revseq_cli.ground.errors import EngineError, TensorIOError
+from revseq_cli.ground import processes, stopping
+from revseq_cli.ground.errors import EngineError, TensorIOError, worded
 from revseq_cli.passes.arrangement import Arrangement
-from revseq_cli.passes.engines import crew, processes, threads
-from revseq_cli.passes.engines.crew import Crew
-from revseq_cli.passes.engines.processes import Processes
+from revseq_cli.passes.engines.crew import Crew, Processes, Threads, results
 from revseq_cli.passes.engines.table import SERIAL
-from revseq_cli.passes.engines.threads import Threads, settle
 from revseq_cli.passes.plan import Plan
 
 VALUES, LENGTHS = np.arange(1 << 16, dtype="f4").reshape(256, 256), np.full((256, 1), 200, "u4")
@@ -57,10 +56,10 @@ def run(pool, *tasks):
     try:
         pending = {pool.submit(task) for task in tasks}
         while any(not future.done() for future in pending):
-            pool.attend(pending)
+            pool.wait_for(pending)
         return [future.result() for future in pending]
     finally:
-        pool.end()
+        pool.close()
 
 
 POOLS = [Threads, Processes]
@@ -83,14 +82,14 @@ def test_answers_that_do_not_pickle():
 # handed out: no more than the window at a time, in any order in which they end, and nobody waits for one alone
 
 
-class ByHand:
-    """Workers whose tasks end when somebody attends, the last one first."""
+class ByHand(Crew):
+    """Workers whose tasks end when somebody waits for one, the last one first."""
 
     def __init__(self, window):
-        self.window, self.pending, self.most, self.cancelled = window, [], 0, 0
+        self.at_once, self.pending, self.most = window, [], 0
 
-    def crew(self):
-        return Crew(self.submit, lambda: self.window, self.attend)
+    def window(self):
+        return self.at_once
 
     def submit(self, task):
         future = Future()
@@ -98,24 +97,52 @@ class ByHand:
         self.most = max(self.most, len(self.pending))
         return future
 
-    def attend(self, pending):
+    def wait_for(self, pending):
         assert pending == {future for future, _ in self.pending}
-        settle(*self.pending.pop())
+        self.end_one(-1)
+
+    def end_one(self, i):
+        future, task = self.pending.pop(i)
+        future.set_result(task())
 
 
 def test_tasks_are_handed_out_as_many_as_may_be_under_way():
     by_hand = ByHand(3)
     tasks = [functools.partial(int, i) for i in range(10)]
-    assert list(by_hand.crew().results(tasks)) == [2, 3, 4, 5, 6, 7, 8, 9, 1, 0]
+    assert list(by_hand.results(tasks)) == [2, 3, 4, 5, 6, 7, 8, 9, 1, 0]
     assert (by_hand.most, by_hand.pending) == (3, [])
     given = iter(tasks)
-    results = ByHand(1).crew().results(given)
+    results = ByHand(1).results(given)
     assert (next(results), next(given)()) == (0, 1)  # the next one is not taken before it may be under way
+
+
+@given(st.data())
+def test_results_in_the_order_of_the_tasks(data):
+    """Whatever ends first, and also where a batch does a part of its tasks; and few results wait for their turn."""
+    window, size, count = (data.draw(st.integers(1, most)) for most in (4, 5, 30))
+
+    class AtRandom(ByHand):
+        def size(self, _):
+            return size
+
+        def submit(self, batch):
+            done = data.draw(st.integers(1, len(batch.tasks)))
+            return super().submit(lambda: [task() for task in batch.tasks[:done]])
+
+        def wait_for(self, _):
+            self.end_one(data.draw(st.integers(0, len(self.pending) - 1)))
+
+    taken = []
+    tasks = (functools.partial(int, taken.append(i) or i) for i in range(count))
+    for i, result in enumerate(AtRandom(window).results(tasks, in_order=True)):
+        assert result == i
+        assert len(taken) - i <= (window + 1) * size
+    assert len(taken) == count
 
 
 def test_what_is_under_way_is_cancelled_at_the_end():
     by_hand = ByHand(4)
-    results = by_hand.crew().results([int] * 9)
+    results = by_hand.results([int] * 9)
     next(results)
     left = [future for future, _ in by_hand.pending]
     results.close()
@@ -124,9 +151,9 @@ def test_what_is_under_way_is_cancelled_at_the_end():
 
 def test_a_window_that_shrinks_waits_for_those_under_way():
     by_hand, given = ByHand(4), iter([int] * 9)
-    results = by_hand.crew().results(given)
+    results = by_hand.results(given)
     next(results)
-    by_hand.window = 1
+    by_hand.at_once = 1
     assert [next(results) for _ in range(3)] == [0] * 3
     assert operator.length_hint(given) == 5
     assert len(list(results)) == 5
@@ -135,13 +162,13 @@ def test_a_window_that_shrinks_waits_for_those_under_way():
 def test_signals_are_looked_at_between_two_results(monkeypatch):
     received = []
     monkeypatch.setattr(stopping, "_received", received)
-    results = ByHand(2).crew().results([int, int, int])
-    next(results)
+    ended = ByHand(2).results([int, int, int])
+    next(ended)
     received.append(signal.SIGTERM)
     with pytest.raises(stopping.Stopped):
-        list(results)
+        list(ended)
     received.clear()
-    serial = crew.results([int, int, int], Arrangement(Plan((3,), (1,)), SERIAL, 1, 0))
+    serial = results([int, int, int], Arrangement(Plan((3,), (1,)), SERIAL, 1, 0))
     next(serial)
     assert stopping.is_deferred()
     received.append(signal.SIGTERM)
@@ -151,14 +178,14 @@ def test_signals_are_looked_at_between_two_results(monkeypatch):
     assert not stopping.is_deferred()
 
 
-@pytest.mark.parametrize("engine", [threads, processes])
-def test_workers_are_as_many_as_asked_for_and_gone_at_the_end(engine):
+@pytest.mark.parametrize("pool", POOLS)
+def test_workers_are_as_many_as_asked_for_and_gone_at_the_end(pool):
     def alive():
-        return _thread._count() if engine is threads else len(multiprocessing.active_children())
+        return _thread._count() if pool is Threads else len(multiprocessing.active_children())
 
     before = alive()
     arrangement = Arrangement(Plan((1,), (1,)), SERIAL, 2, 0)
-    with engine.crew(arrangement) as workers_:
+    with contextlib.closing(pool.of(arrangement)) as workers_:
         assert workers_.window() == 4
         for _ in workers_.results([functools.partial(time.sleep, 0.01)] * 12):
             assert alive() - before <= 2
@@ -170,9 +197,9 @@ def test_workers_are_as_many_as_asked_for_and_gone_at_the_end(engine):
 def test_a_task_that_takes_longer_than_a_look_is_waited_for(pool):
     pools = pool(2)
     future = pools.submit(functools.partial(time.sleep, 3 * stopping.PATIENCE))
-    until(lambda: pools.attend({future}) or future.done())
+    until(lambda: pools.wait_for({future}) or future.done())
     assert future.result() is None
-    pools.end()
+    pools.close()
 
 
 def test_threads_end_what_they_have_begun_and_nothing_else():
@@ -181,7 +208,7 @@ def test_threads_end_what_they_have_begun_and_nothing_else():
     given_up, *others = [pool.submit(functools.partial(done.append, i)) for i in range(3)]
     assert begun.wait(20)
     others[-1].add_done_callback(lambda _: ready.set())
-    pool.end()
+    pool.close()
     assert first.done()
     assert [each.cancelled() for each in (given_up, *others)] == [True] * 3
     assert done == []
@@ -193,14 +220,9 @@ def test_threads_leave_out_what_was_cancelled():
     second, third = (pool.submit(functools.partial(done.append, i)) for i in (2, 3))
     second.cancel()
     ready.set()
-    until(lambda: pool.attend({third}) or third.done())
-    pool.end()
+    until(lambda: pool.wait_for({third}) or third.done())
+    pool.close()
     assert (first.result(), done) == (True, [3])
-
-
-def test_no_workers_at_all():
-    with pytest.raises(EngineError, match="cannot start a worker: the pool is for 0 threads"):
-        Threads(0).submit(int)
 
 
 # dead
@@ -228,11 +250,11 @@ def test_h63_stopped_processes_are_gone_at_the_end():
     pool = Processes(2)
     for future in (futures := {pool.submit(os.getpid) for _ in range(2)}):
         while not future.done():
-            pool.attend(futures)
-    pids = [process._process.pid for process in pool._doing]
+            pool.wait_for(futures)
+    pids = [process._process.pid for process in pool._given]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
-    pool.end()
+    pool.close()
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
@@ -274,7 +296,7 @@ def test_workers_that_go_on_after_a_stop(held, small):
 def test_little_address_space(job, engine, output):
     """From where the libraries just fit: it ends, with the whole output, or with one message and none."""
     statuses = set()
-    for kib in (*range(112_000, 160_000, 4_000), 400_000):
+    for kib in (*range(112_000, 160_000, 3_000), 400_000):
         command = [*COMMAND, "run", "x.h5", "n.npy", "--axis", "1", "-o", output, "--engine", engine, "--jobs", "2",
                    "--memory", "1M"]  # fmt: skip
         limit = functools.partial(resource.setrlimit, resource.RLIMIT_AS, (kib << 10, kib << 10))
@@ -299,28 +321,42 @@ def test_little_address_space(job, engine, output):
     assert statuses == {0, 2}  # too little for the least of it, and enough
 
 
-# What runs first in the process: threads and processes start {count} times, and then no more.
-FEW = """
-import errno, multiprocessing.process, _thread
-left = [{count}]
-def few(real, error):
-    def begin(*args):
-        left[0] -= 1
-        if left[0] < 0:
-            raise error
-        return real(*args)
-    return begin
-_thread.start_new_thread = few(_thread.start_new_thread, RuntimeError("can't start new thread"))
-process = multiprocessing.process.BaseProcess
-process.start = few(process.start, OSError(errno.EAGAIN, "Resource temporarily unavailable"))
-"""
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ("MemoryError()", "Error: out of memory\n"),
+        *((f"SystemError({text!r})", "Error: most likely out of memory: a library failed, and did not say why\n")
+          for text in ("error return without exception set", "f returned NULL without setting an exception",
+                       "f returned a result with an exception set")),
+    ],
+)  # fmt: skip
+def test_memory_that_ends_inside_a_library(revseq, job, error, told):
+    code = f"import numpy\ndef ends(*_, **__): raise {error}\nnumpy.reshape = numpy.asarray = numpy.empty = ends"
+    done = revseq("run", "x.h5", "n.npy", "--axis", 1, "-o", "y.npy", "--engine", "serial", code=code)
+    done.refused(told, "Hint: try a smaller --memory")
+    assert names(job) == {"x.h5", "n.npy"}
+
+
+def test_memory_that_ends_while_a_library_is_imported():
+    assert worded(OSError(errno.ENOMEM, "", "zarr/codecs"), "standard output").found == "out of memory"
+
+
+def test_other_errors_of_the_interpreter_are_not_about_memory(revseq, job):
+    code = "import numpy\ndef ends(*_, **__): raise SystemError('bad argument')\nnumpy.asarray = numpy.empty = ends"
+    done = revseq("run", "x.h5", "n.npy", "--axis", 1, "-o", "y.npy", "--engine", "serial", code=code)
+    done.refused("internal error: SystemError: bad argument")
+
+
+def test_memory_that_ends_while_the_error_is_told(revseq, job):
+    code = "from revseq_cli.report import words\ndef ends(*_, **__): raise MemoryError\nwords.message = ends"
+    assert revseq("show", "no.npy", code=code).refused("Error: out of memory\n").err == "Error: out of memory\n"
 
 
 @pytest.mark.parametrize("engine", ["threads", "processes"])
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_h63_few_threads_and_processes(revseq, job, engine, count):
     args = ("run", "x.h5", "n.npy", "--axis", 1, "-o", "y.npy", "--engine", engine, "--jobs", 2, "--memory", "1M")
-    done = revseq(*args, code=FEW.format(count=count))
+    done = revseq(*args, code=FEW.format(threads=count, processes=count))
     if count == 0:
         done.refused("Error: cannot start a worker: ", "Hint: add --engine serial")
         assert names(job) == {"x.h5", "n.npy"}
@@ -335,24 +371,23 @@ STUCK = """
 import os, signal, time
 from revseq_cli.ground import stopping
 from revseq_cli.ground.processes import Process, start_tracker
-from revseq_cli.passes.engines.processes import _do
-from revseq_cli.passes.engines.threads import Threads
+from revseq_cli.passes.engines.crew import Threads, _serve
 from revseq_cli.formats.storage.newfile import NewFile
 from revseq_cli.formats.storage.together import Together
 stopping.watch()
 pool = Threads(1)
 try:
     with Together(NewFile("y.npy", overwrite=False)):
-        process = Process(_do)
+        process = Process(_serve)
         os.kill(process._process.pid, signal.SIGSTOP)
         pending = {pool.submit(lambda: time.sleep(1000))}
         print(flush=True)
         try:
             while True:
-                pool.attend(pending)
+                pool.wait_for(pending)
                 stopping.check()
         finally:
-            pool.end()
+            pool.close()
 except stopping.Stopped:
     stopping.die()
 """
@@ -424,15 +459,14 @@ def test_a_process_that_starts_leaves_the_mask_of_signals(tmp_path):
 import signal
 from revseq_cli.ground import stopping, system
 from revseq_cli.ground.processes import Process, start_tracker
-from revseq_cli.passes.engines.processes import _do
-from revseq_cli.passes.engines.threads import Threads
+from revseq_cli.passes.engines.crew import _serve
 stopping.watch()
 start_tracker()
 with system.masked():
     from multiprocessing import resource_tracker
     resource_tracker.ensure_running()
     assert {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} <= signal.pthread_sigmask(signal.SIG_BLOCK, [])
-process = Process(_do)
+process = Process(_serve)
 process.end()
 """
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -444,6 +478,6 @@ def test_a_job_goes_on_with_the_processes_that_could_be_started(monkeypatch):
     first = pool.submit(os.getpid)
     monkeypatch.setattr(processes, "Process", mock.Mock(side_effect=EngineError("no more")))
     others = [pool.submit(os.getpid) for _ in range(3)]
-    until(lambda: pool.attend({first, *others}) or all(each.done() for each in (first, *others)))
+    until(lambda: pool.wait_for({first, *others}) or all(each.done() for each in (first, *others)))
     assert len({each.result() for each in (first, *others)}) == 1
-    pool.end()
+    pool.close()

@@ -54,7 +54,7 @@ def write(self, *rest):
 
 def send():
     for line in sys.stdin:
-        threading.Thread(target=kernel32._handlers[0], args=[int(line)], daemon=True).start()
+        threading.Thread(target=kernel32._listening[0], args=[int(line)], daemon=True).start()
 
 raw.RawTensor.write = write
 threading.Thread(target=send, daemon=True).start()
@@ -767,4 +767,4 @@ def test_patterns_are_names(tmp_path, monkeypatch):
 
 def test_names_are_equal_as_windows_has_them():
     assert system.name_key("C:/A\\b.NPY") == system.name_key("c:\\a\\B.npy")
-    assert system.name_fault(str(Path.cwd())) == ""
+    assert system.name_fault(str(Path.cwd())) == ("", "")

@@ -1,5 +1,7 @@
 """Zarr to Zarr: metadata and codecs are kept, every bit is stored, and a store that lies is refused by name."""
 
+import asyncio
+import contextlib
 import json
 import os
 import re
@@ -12,18 +14,14 @@ import numpy as np
 import oracle
 import pytest
 import zarr
-from conftest import COMMAND, ROOT
-from needs import resource
+import zarr.abc.codec
+import zarr.codecs
+from conftest import ROOT
 from processes import job_count
 from tensor_files import open_, write
 
-from revseq_cli.formats import references, registry
-from revseq_cli.formats.zarr import codecs, metadata
-from revseq_cli.formats.zarr.source import ZarrTicket
+from revseq_cli.formats.zarr import codecs, metadata, store
 from revseq_cli.ground.errors import FormatError, RevseqError, UsageError
-from revseq_cli.passes import jobs, reversal
-from revseq_cli.passes.arrangement import Resources, arrange
-from revseq_cli.passes.assembly import Request
 
 X = np.random.default_rng(1).integers(-500, 500, (5, 30, 17)).astype("<i2")
 N = np.random.default_rng(2).integers(0, 35, (5, 1, 17)).astype("u4")
@@ -123,16 +121,6 @@ def test_to_and_from_other_formats(revseq, folder):
     revseq("run", "y.zarr", *RUN[2:5], "-o", "w.zarr", "--compression", "none").refused("only HDF5 has chunks")
 
 
-def test_what_is_equal_to_the_fill_value_is_stored_bit_for_bit(done, folder):
-    """The package would leave out chunks that are equal to it, and take -0.0 for 0.0 and every NaN for the same."""
-    bits = np.array([[0x80000000] * 4, [0x7FC00001] * 4, [0] * 4], "<u4")
-    for fill in (0.0, np.nan):
-        make(folder, bits.view("<f4"), chunks=(1, 4), fill_value=fill)
-        write(folder / f"{fill}.zarr", open_(folder / "x.zarr").read())
-        for name in ("x.zarr", f"{fill}.zarr"):
-            assert (done(name).view("<u4") == bits).all()
-
-
 @pytest.mark.needs("shell")
 @pytest.mark.parametrize("version", [2, 3])
 def test_the_digest_is_that_of_all_files(revseq, folder, version):
@@ -184,14 +172,30 @@ def test_it_is_loaded_only_when_it_is_used():
         ({"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [3, 0]}}}, "has the chunks"),
         ({"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [3]}}}, "has the chunks"),
         ({"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [3, 1 << 50]}}}, "and stores "),
-        ({"chunk_key_encoding": {"name": "evil"}}, "zarr cannot read it"), ({"fill_value": "x"}, "zarr cannot read it"),
-        ({"storage_transformers": [{"name": "evil"}]}, "zarr cannot read it"), ({"node_type": "what"}, "has no tensor"),
+        ({"chunk_key_encoding": {"name": "evil"}}, "has the chunk key encoding evil, which the package zarr does not read"),
+        ({"chunk_key_encoding": "evil"}, "has the chunk key encoding evil,"), ({"chunk_key_encoding": {"name": []}}, "damaged"),
+        ({"fill_value": "x"}, "zarr cannot open it"), ({"storage_transformers": [{"name": "evil"}]}, "has the storage transformer evil,"),
+        ({"storage_transformers": ["evil"]}, "has the storage transformer evil,"), ({"storage_transformers": [1]}, "damaged"),
+        ({"later": {"name": "evil"}}, "has the extension later, which"), ({"later": 1}, "has the extension later, which"),
+        ({"later": {"name": "evil", "must_understand": True}}, "has the extension later, which"),
+        ({"codecs": ["evil"]}, "has the codec evil"), ({"node_type": "what"}, "has no tensor"),
     ],
 )  # fmt: skip
 def test_hostile_metadata(tmp_path, fields, problem):
     make(tmp_path, F4, chunks=(3, 4))
     edit(tmp_path / "x.zarr" / "zarr.json", **fields)
     refused_when_opened(tmp_path, problem)
+
+
+def test_an_extension_that_may_be_ignored(revseq, tmp_path):
+    make(tmp_path, F4, chunks=(3, 4))
+    edit(tmp_path / "x.zarr" / "zarr.json", later={"name": "any", "must_understand": False})
+    revseq("show", "x.zarr").ok()
+    edit(
+        tmp_path / "x.zarr" / "zarr.json",
+        codecs=[{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "evil"}],
+    )
+    revseq("show", "x.zarr").refused("has the codec evil", "write the array anew with one of these")
 
 
 @pytest.mark.parametrize(
@@ -207,12 +211,6 @@ def test_hostile_metadata_of_version_2(tmp_path, fields, problem):
     make(tmp_path, F4, chunks=(3, 4), zarr_format=2)
     edit(tmp_path / "x.zarr" / ".zarray", **fields)
     refused_when_opened(tmp_path, problem)
-
-
-def test_the_command_says_what_is_hostile(refused, tmp_path):
-    make(tmp_path, F4, chunks=(3, 4), zarr_format=2)
-    edit(tmp_path / "x.zarr" / ".zarray", dtype="|O", filters=[{"id": "pickle\x1b"}])
-    refused("x.zarr", "x.zarr: its data type is |O")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, '{"node_type": "array"}', "\xff"])
@@ -312,21 +310,6 @@ def test_what_only_looks_like_a_store(revseq, folder):
     assert contents(folder / "g.zarr") == before
 
 
-@pytest.mark.needs("limits")
-@pytest.mark.parametrize("engine", ["serial", "processes"])
-def test_a_write_that_fails_leaves_nothing(folder, engine):
-    np.save(folder / "x.npy", np.random.default_rng(1).integers(0, 1 << 30, (3, 1 << 16)))
-    np.save(folder / "n.npy", np.full((3, 1), 9, "u4"))
-    before = sorted(folder.iterdir())
-    found = subprocess.run(
-        [*COMMAND, *"run x.npy n.npy --axis 1 -o y.zarr --engine".split(), engine, "--jobs", "2"], cwd=folder, check=False,
-        capture_output=True, text=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12,) * 2),
-    )  # fmt: skip
-    assert found.returncode == 2, found.stderr
-    assert "y.zarr: cannot write: File too large" in found.stderr
-    assert sorted(folder.iterdir()) == before
-
-
 @pytest.mark.parametrize(("byte", "problem"), [(-1, "is damaged, or takes more memory"), (-9, "is damaged")])
 def test_a_damaged_index_of_a_shard(refused, tmp_path, byte, problem):
     """Without a checksum, it may say that a chunk has more bytes than memory has, or lies where no file ends."""
@@ -339,19 +322,19 @@ def test_a_damaged_index_of_a_shard(refused, tmp_path, byte, problem):
     refused("x.zarr", f"x.zarr: the chunk at [2, 0] {problem}")
 
 
-def test_lengths_are_decoded_once(folder, monkeypatch):
-    """Not for every block, each of which would decode a whole chunk for its few."""
-    np.save(folder / "x.npy", np.zeros((400, 8), "f4"))
-    make(folder, np.ones((400, 1), "u4"), chunks=(400, 1))
-    reads = []
-    monkeypatch.setattr(ZarrTicket, "read", lambda self, real=ZarrTicket.read: reads.append(self) or real(self))
-    work = jobs.load(Request(str(folder / "x.npy"), str(folder / "x.zarr"), 1))
-    resources = Resources("serial", 1, 40_000)
-    with registry.create_sink(references.Reference(str(folder / "y.npy")), work.values, overwrite=False) as sink:
-        arrangement = arrange(work, resources, sink)
-        reversal.reverse(work, sink, arrangement)
-    assert arrangement.plan.block_count > 1
-    assert len(reads) == 1
+def test_of_errors_in_groups_the_first_one_is_told():
+    """As newer versions of zarr raise them: users read what is wrong, not that a group of tasks failed."""
+
+    async def fails():
+        async with asyncio.TaskGroup() as inner:
+            inner.create_task(asyncio.to_thread(int, "no number"))
+
+    async def together():
+        async with asyncio.TaskGroup() as outer:
+            outer.create_task(fails())
+
+    with pytest.raises(ValueError, match="invalid literal"):
+        store.done(together())
 
 
 def test_a_chunk_beyond_the_tensor_counts_whole(revseq, folder):
@@ -487,6 +470,9 @@ def test_h65_what_is_damaged_is_not_absent(revseq, folder, damage):
         ("diff", "x.zarr", "x.zarr"),
     ):
         revseq(*command).refused("the chunk at [")
+    for command in (("show", "x.zarr"), ("check", "x.zarr", "n.npy", "--axis", 1)):
+        done = revseq(*command)
+        assert "absent" not in done.out + done.err
     with pytest.raises(FormatError, match=r"the chunk at .* is damaged"):
         open_(folder / "x.zarr").ticket((slice(1, 2), slice(3, 5))).read()
     assert not list(folder.glob("y.*"))
@@ -640,8 +626,14 @@ def test_every_codec_of_the_registries_is_decided():
     assert not codecs.NUMCODECS.keys() & codecs.REFUSED.keys()
     assert set(numcodecs.registry.codec_registry) <= known
     ours = {"bytes", "transpose", "gzip", "zstd", "blosc", "crc32c", "sharding_indexed"} | codecs.REFUSED.keys()
-    theirs = {name.removeprefix("numcodecs.") for name in zarr.registry.__dict__["__codec_registries"]}
-    assert theirs <= known | ours
+    decided = set()
+    for name in [*ours, *(f"numcodecs.{name}" for name in known)]:
+        with contextlib.suppress(KeyError, ValueError):  # zarr lacks some of numcodecs', and older ones those of newer
+            decided.add(zarr.registry.get_codec_class(name))
+    public = [each for name, each in vars(zarr.codecs).items() if not name.startswith("_")]
+    theirs = {each for each in public if isinstance(each, type) and issubclass(each, zarr.abc.codec.Codec)}
+    assert len(theirs) > 8
+    assert theirs <= decided
 
 
 TWICE = {
@@ -680,19 +672,3 @@ def test_two_underscores_where_the_input_has_them(revseq, folder):
     assert (zarr.open_group(folder / "z.zarr", mode="r")["new/__x"][...] == X).all()
     revseq("convert", "x.zarr", "w.zarr::__other").refused("'__other' is no array's name")
     revseq("convert", "n.npy", "w.zarr::__x").refused("'__x' is no array's name")
-
-
-@pytest.mark.parametrize("command", [("show", "x.zarr"), ("check", "x.zarr", "n.npy", "--axis", 1)])
-@pytest.mark.parametrize("place", ["c", "c/0", "c/0/0"])
-def test_h65_damage_is_not_counted_as_absence(tmp_path, revseq, command, place):
-    zarr.create_array(str(tmp_path / "x.zarr"), data=np.ones((4, 4), "f4"), chunks=(2, 2))
-    np.save(tmp_path / "n.npy", np.ones((4, 1), "u4"))
-    path = tmp_path / "x.zarr" / place
-    if path.is_dir():
-        shutil.rmtree(path)
-        path.write_bytes(b"junk")
-    else:
-        path.unlink()
-        path.mkdir()
-    done = revseq(*command)
-    assert (done.status, "absent" in done.out + done.err) == (2, False)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from revseq_cli.ground import system
+from revseq_cli.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,14 +18,27 @@ if TYPE_CHECKING:
 
 
 _LONGEST_MESSAGE = 340  # characters
+# The keys of a context's meta: the options that were typed, as they were, by their names; the arguments too many.
+TYPED, _EXTRA = "revseq typed", "revseq extra"
 _UNSET = "is a variable unset?"
+_BATCH_FIRST = {"--batch-first": True, "--no-batch-first": False}  # what each says of PyTorch's batch_first
+# The groups of the short help, with the names of the options in each; all others are about what is printed.
+_OTHERS = "What to print"
+_GROUPS = {
+    "What to reverse": "axis batch_axis mask like rank dtype lengths_dtype level levels",
+    "What to compare": "is_job cast as_printed atol rtol ulp equal_nan first",
+    "What to write": "output format_name fix overwrite history keep_others chunks compression verify inline zipped",
+    _OTHERS: "",
+    "How to work": "memory cores engine scheduler scheduler_file each lengths allow_empty resume journal_path failed "
+    "fail_fast",
+    "Help": "--version -h --help",
+}
+_FIRST = re.compile(r"[.,:;](?= |$)")  # the end of what the short help says of an option
+_LONGEST_METAVAR = 14  # characters
 
 
 class SessionOption(click.Option):
-    """An option that an environment variable sets, which help names, and an error only where the value came from it."""
-
-    def __init__(self, *args: Any, **attributes: Any) -> None:
-        super().__init__(*args, **{"show_envvar": True} | attributes)
+    """An option that an environment variable sets, which an error names only where the value came from it."""
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
         """The option, with its environment variable if that was read."""
@@ -82,10 +97,36 @@ def _short_option() -> click.Option:
 
 def _show_short(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        from revseq_cli.commands import brief  # a run needs no help
-
-        click.echo(brief.help_of(context.command, context))
+        click.echo(_short_help(context.command, context))
         context.exit()
+
+
+def _short_help(command: click.Command, context: click.Context) -> str:
+    """How a command is used, its options in groups with a line for each, and its examples."""
+    formatter = context.make_formatter()
+    command.format_usage(context, formatter)
+    if isinstance(command, click.Group):
+        command.format_commands(context, formatter)
+    options = [each for each in command.get_params(context) if isinstance(each, click.Option)]
+    rows = [(_group(each), _short_spec(each, context), _FIRST.split(each.help or "")[0]) for each in options]
+    width = max(len(spec) for _, spec, _ in rows)
+    for group in _GROUPS:
+        if own := [(spec.ljust(width), text) for its, spec, text in rows if its == group]:
+            with formatter.section(group):
+                formatter.write_dl(own)
+    command.format_epilog(context, formatter)
+    return formatter.getvalue().rstrip("\n")
+
+
+def _group(option: click.Option) -> str:
+    return next((group for group, names in _GROUPS.items() if {option.name, *option.opts} & {*names.split()}), _OTHERS)
+
+
+def _short_spec(option: click.Option, context: click.Context) -> str:
+    """An option as it is typed; its value has the option's name where all values would be too long."""
+    spec, *_ = option.get_help_record(context) or ("",)
+    metavar = option.make_metavar(context)
+    return spec if len(metavar) <= _LONGEST_METAVAR else spec.replace(metavar, long_name(option).lstrip("-").upper())
 
 
 class _Command(Helped):
@@ -97,39 +138,71 @@ class _Command(Helped):
             if isinstance(each, AloneOption):
                 args = each.separated(args)
         if ctx.resilient_parsing:  # for a completion, which is perhaps that of the last option's value
-            return super().parse_args(ctx, args[:-1] if args and self._awaits_value(args[-1], ctx) else args)
+            option = self._option(args[-1]) if args else None
+            return super().parse_args(ctx, args[:-1] if option and _takes_one_value(option) else args)
         _refuse_split(args, ctx)
-        args = self._with_names(args, ctx)
-        values, extra = self._looked_at(args, ctx)
+        if self._option("--axis"):
+            from revseq_cli.report.words import with_own_names  # --help needs none
+
+            own = any("--lengths" in each.opts for each in self.params)
+            args = with_own_names(args, lengths=not own)
+            _refuse_batch_first(args, ctx)
+        args = self._with_names(args)
         try:
             return super().parse_args(ctx, [*args])  # which empties the list
         except click.UsageError as e:
-            param = e.param if isinstance(e, click.BadParameter) else None
-            if isinstance(param, click.Option) and os.path.exists(str(values.get(param.name or ""))):  # noqa: PTH110
-                self._refuse_value(max(param.opts, key=len), str(values[param.name or ""]), ctx)
-            if extra and type(e) in (click.UsageError, click.MissingParameter):
+            wrong = e.param if isinstance(e, click.BadParameter) else None
+            value = str(ctx.meta.get(TYPED, {}).get(wrong.name)) if wrong else ""
+            if isinstance(wrong, click.Option) and os.path.exists(value):  # noqa: PTH110
+                _refuse_value(wrong, value, ctx)
+            if (extra := ctx.meta.get(_EXTRA)) and type(e) in (click.UsageError, click.MissingParameter):
                 self._refuse_extra(args, extra, ctx)
             raise
 
-    def _looked_at(self, args: list[str], ctx: click.Context) -> tuple[dict[str, Any], list[str]]:
-        """The values by their names, and the arguments too many; an error for an option without one value."""
-        try:
-            values, extra, given = self.make_parser(ctx).parse_args(list(args))
-        except click.BadOptionUsage as e:
-            if e.option_name and "requires an argument" in e.message:
-                self._refuse_value(e.option_name, "nothing", ctx)
-            raise
-        single = [each for each in given if isinstance(each, click.Option) and _takes_one_value(each)]
-        if twice := next((each for i, each in enumerate(single) if each in single[:i]), None):
-            name = max(twice.opts, key=len)
-            raise click.BadOptionUsage(name, f"{name} is given twice, and it takes one value.", ctx)
-        self._require_values(single, values, ctx)
-        return values, extra
+    def make_parser(self, ctx: click.Context) -> Any:  # a class that Click keeps to itself
+        """Click's parser, which also refuses an option without one value, and notes what was typed."""
+        parser = super().make_parser(ctx)
+        parse = parser.parse_args
+
+        def checked(args: list[str]) -> tuple[dict[str, Any], list[str], list[click.Parameter]]:
+            try:
+                values, extra, given = parse(args)
+            except click.BadOptionUsage as e:
+                option = self._option(e.option_name)
+                if option and _takes_one_value(option):
+                    _refuse_value(option, "nothing", ctx)
+                raise
+            ctx.meta[TYPED], ctx.meta[_EXTRA] = values, extra
+            if not ctx.resilient_parsing:
+                self._require_values(given, values, ctx)
+            return values, extra, given
+
+        parser.parse_args = checked  # type: ignore[method-assign]
+        return parser
+
+    def _option(self, name: str) -> click.Option | None:
+        """The option of a name; None where the command has none."""
+        options = (each for each in self.params if isinstance(each, click.Option))
+        return next((each for each in options if name in (*each.opts, *each.secondary_opts)), None)
+
+    def _require_values(self, given: Sequence[click.Parameter], values: dict[str, Any], ctx: click.Context) -> None:
+        """An error for an option that is given twice, or whose value is empty or another option, as of no variable."""
+        seen = set()
+        for option in given:
+            if not (isinstance(option, click.Option) and _takes_one_value(option)):
+                continue
+            value, name = values.get(option.name or ""), long_name(option)
+            if name in seen:
+                raise click.BadOptionUsage(name, f"{name} is given twice, and it takes one value.", ctx)
+            seen.add(name)
+            if value == "":
+                raise UsageError(f"{name} is empty", _wanted(option, ctx), _UNSET)
+            if isinstance(value, str) and value.startswith("-") and self._option(value.partition("=")[0]):
+                _refuse_value(option, value, ctx)
 
     def _refuse_extra(self, args: list[str], extra: list[str], ctx: click.Context) -> None:
         """UsageError with a hint, if the arguments too many are empty, or an output without its -o; else nothing."""
         from revseq_cli.formats.table import by_suffix
-        from revseq_cli.ground.errors import UsageError  # --help needs none
 
         if "" in extra:
             raise UsageError("an argument is empty", "a name, or no argument", _UNSET)
@@ -141,46 +214,61 @@ class _Command(Helped):
             typed = meant(ctx.command_path, [*args[:i], "-o", *args[i:]])
             raise UsageError(f"{word[:40]} is an argument too many", "the name of an output after -o", typed)
 
-    def _with_names(self, args: list[str], ctx: click.Context) -> list[str]:
-        """The arguments, with names of files in the place of each pattern that is no option's value."""
-        options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
-        valued = {name for each in options if not (each.is_flag or each.count) for name in each.opts}
-        pairs = zip(("", *args), args, strict=False)
-        return [name for before, word in pairs for name in ([word] if before in valued else system.names(word))]
+    def _with_names(self, args: list[str]) -> list[str]:
+        """The arguments, with names of files instead of each pattern that is no option's value."""
+        options = map(self._option, ("", *args))
+        pairs = zip(options, args, strict=False)
+        return [
+            name for before, word in pairs
+            for name in ([word] if before and _takes_one_value(before) else system.names(word))
+        ]  # fmt: skip
 
-    def _awaits_value(self, word: str, ctx: click.Context) -> bool:
-        """Whether the word is an option that takes one value."""
-        options = (each for each in self.get_params(ctx) if isinstance(each, click.Option) and _takes_one_value(each))
-        return any(word in each.opts for each in options)
 
-    def _require_values(self, given: Sequence[click.Option], values: dict[str, Any], ctx: click.Context) -> None:
-        """UsageError for an option whose value is empty, or is another option, as after a variable that is not set."""
-        from revseq_cli.ground.errors import UsageError  # --help needs none
-
-        known = {word for each in self.get_params(ctx) for word in (*each.opts, *each.secondary_opts)}
-        for option in given:
-            value, name = values.get(option.name or ""), max(option.opts, key=len)
-            if value == "":
-                raise UsageError(f"{name} is empty", _wanted(option, ctx), _UNSET)
-            if isinstance(value, str) and value.startswith("-") and value.partition("=")[0] in known:
-                self._refuse_value(name, value, ctx)
-
-    def _refuse_value(self, name: str, follows: str, ctx: click.Context) -> NoReturn:
-        from revseq_cli.ground.errors import UsageError  # --help needs none
-
-        option = next(each for each in self.get_params(ctx) if name in each.opts)
-        raise UsageError(
-            f"{max(option.opts, key=len)} has no value: {follows} follows it", _wanted(option, ctx), _UNSET
-        )
+def _refuse_value(option: click.Option, follows: str, ctx: click.Context) -> NoReturn:
+    raise UsageError(f"{long_name(option)} has no value: {follows} follows it", _wanted(option, ctx), _UNSET)
 
 
 def _refuse_split(args: Sequence[str], ctx: click.Context) -> None:
     """UsageError for a tensor that the shell has split into several arguments; not where help is asked for."""
     if not {"-h", "--help"} & {*args} and (whole := _rejoined(args)) != [*args]:
-        from revseq_cli.ground.errors import UsageError  # --help needs none
-
         found, wanted = "a tensor is split into several arguments", "one argument, in quotes"
         raise UsageError(found, wanted, meant(ctx.command_path, whole))
+
+
+def _refuse_batch_first(args: Sequence[str], ctx: click.Context) -> None:
+    """UsageError for an option of PyTorch, with those that stand for it here; none where other axes were typed."""
+    end = args.index("--") if "--" in args else len(args)
+    place = next((i for i, word in enumerate(args[:end]) if word.partition("=")[0] in _BATCH_FIRST), None)
+    if place is None or {"-h", "--help"} & {*args}:
+        return
+    name, _, value = args[place].partition("=")
+    rest = [*args[:place], *args[place + 1 : end]]
+    if not value and [each.lower() for each in rest[place : place + 1]] in (["true"], ["false"]):
+        value = rest.pop(place)
+    try:
+        is_first = click.BOOL.convert(value or "true", None, ctx) == _BATCH_FIRST[name]
+    except click.BadParameter:
+        raise UsageError(f"{name} is {value[:40]}", "true or false; it is an option of PyTorch") from None
+    axis, order = ("1", "batch, then time") if is_first else ("0", "time, then batch")
+    options = ["--like", "pytorch", *(["--axis", "1"] if is_first else [])]
+    allowed = {"--axis": (axis,), "--batch-axis": (str(1 - int(axis)),), "--like": ("pytorch", "torch")}
+    for option, same in allowed.items():
+        if other := next((each for each in _taken(rest, option) if each.lower() not in same), ""):
+            found = f"{name} is an option of PyTorch, and does not go together with {option} {other[:40]}"
+            raise UsageError(found, f"one of them; {' '.join(options)} stands for {order}")
+    wanted = f"{' '.join(options)}: {order}, as with batch_first={is_first}"
+    hint = meant(ctx.command_path, [*rest, *options, *args[end:]])
+    raise UsageError(f"{name} is an option of PyTorch", wanted, hint)
+
+
+def _taken(words: list[str], option: str) -> list[str]:
+    """The values of an option, which is taken out of the words."""
+    values = []
+    for i in reversed([i for i, word in enumerate(words) if word.partition("=")[0] == option]):
+        is_apart = words[i] == option
+        values.append(words[i + 1] if is_apart and i + 1 < len(words) else words[i].partition("=")[2])
+        del words[i : i + 1 + is_apart]
+    return values
 
 
 def _rejoined(args: Sequence[str]) -> list[str]:
@@ -198,8 +286,13 @@ def _is_open(word: str) -> bool:
     return word.startswith("[") and word.count("[") > word.count("]")
 
 
-def _wanted(option: click.Parameter, ctx: click.Context) -> str:
-    return f"{max(option.opts, key=len)} {option.make_metavar(ctx)}"
+def _wanted(option: click.Option, ctx: click.Context) -> str:
+    return f"{long_name(option)} {option.make_metavar(ctx)}"
+
+
+def long_name(option: click.Parameter) -> str:
+    """The longest name of an option, as it is typed: --axis."""
+    return max(option.opts, key=len)
 
 
 def _takes_one_value(option: click.Option) -> bool:

@@ -4,35 +4,48 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import heapq
+import itertools
 import os
 import re
+import shutil
 import sys
 import time
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from revseq_cli.commands import base, options, run
 from revseq_cli.ground import system
-from revseq_cli.ground.errors import FormatError, TensorIOError, UsageError, printable
+from revseq_cli.ground.errors import (
+    DiskFullError,
+    FormatError,
+    MissingFileError,
+    TensorIOError,
+    UsageError,
+    Words,
+    printable,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from revseq_cli.commands.batch_worker import Line, Setup
     from revseq_cli.commands.console import Console
     from revseq_cli.commands.journal import Journal
     from revseq_cli.commands.manifest import Column, Entry, Manifest
+    from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.ground.errors import RevseqError
-    from revseq_cli.report.results import Outcome
+    from revseq_cli.report.results import FileSystem, Outcome
 
 _FAILED = 1
 
 # The options of `run` that say what it prints; a job of a batch has the others.
-_PRINTING = {"example", "picture", "html", "full", "dry_run", "progress", "as_json", "quiet", "verbose", "color"}
+_PRINTING = {
+    "example", "picture", "html", "theme", "full", "dry_run", "progress", "as_json", "quiet", "verbose", "color",
+}  # fmt: skip
 _COLUMNS = [each for each in run.command.params if each.name not in _PRINTING]
 _DEFAULTS = [each for each in _COLUMNS if each.name not in ("input", "lengths", "output")]
+_NO_SCHEDULER = {"scheduler": None, "scheduler_file": None}
 _WHOLE = re.compile(r"(-?\d+)\.0+")  # an integer as pandas writes it in a column that lacks some
 
 
@@ -46,8 +59,9 @@ _WHOLE = re.compile(r"(-?\d+)\.0+")  # an integer as pandas writes it in a colum
     CSV cells stand between commas, semicolons or tabs, as in the first line.
 
     With --each there is no MANIFEST: each file that matches is an input. In --lengths and -o, {stem} stands for the
-    input's name without its suffix, {name} for its name, {suffix}, {parent} for its folder, {path} for all of it, and
-    {sub} for the folders that wildcards matched; ** matches folders of any depth. A brace itself is {{ or }}.
+    input's name without its suffix (s of s.npy.gz), {name} for its name, {suffix}, {parent} for its folder, {path} for
+    all of it, and {sub} for the folders that wildcards matched; ** matches folders of any depth. A brace itself is {{
+    or }}.
 
     The whole MANIFEST is checked before the first job begins. If a job fails, the others still run, and the exit status
     is 1; the same holds if its process dies, for example over a crafted file. If standard output fails, jobs are
@@ -57,7 +71,7 @@ _WHOLE = re.compile(r"(-?\d+)\.0+")  # an integer as pandas writes it in a colum
     A batch that was stopped, killed or had failures goes on with --resume. It skips a job if the journal says that it
     is done, from the same options and the same files, and if neither these files nor the output have changed since. An
     output that the batch wrote itself is replaced where its job must be done again; any other is kept, unless
-    --overwrite is given. The journal is removed when all jobs are done, but with --resume it stays.
+    --overwrite is given. The journal stays when all jobs are done.
     """,
     params=[*_DEFAULTS],
     examples=(
@@ -67,21 +81,21 @@ _WHOLE = re.compile(r"(-?\d+)\.0+")  # an integer as pandas writes it in a colum
 )
 @click.argument("manifest", metavar="[MANIFEST]", nargs=-1, type=click.Path())
 @click.option("--each", metavar="PATTERN", help="A job for each file that matches, as 'data/*.npy', and no MANIFEST.")
-@click.option("--lengths", metavar="NAME", help="With --each: the lengths of each job, as 'lengths/{stem}.npy'.")
-@click.option("-o", "--output", metavar="NAME", help="With --each: the output of each job, as 'out/{stem}.npy'.")
+@click.option("--lengths", metavar="NAME", help="The lengths of each job, as 'lengths/{stem}.npy', with --each.")
+@click.option("-o", "--output", metavar="NAME", help="The output of each job, as 'out/{stem}.npy', with --each.")
 @click.option("--resume", is_flag=True, help="Skip the jobs that are done, as the journal says.")
 @click.option(
     "--journal", "journal_path", metavar="FILE", type=click.Path(),
-    help="Where to note what is done.  [default: MANIFEST.revseq-journal; none without a file MANIFEST]",
+    help="Where to note what is done.  [default: MANIFEST.revseq-journal; beside the outputs with --each]",
 )  # fmt: skip
 @click.option(
     "--failed", metavar="FILE", type=click.Path(),
-    help="Write the jobs that failed to this new manifest, in MANIFEST's format; empty if none did.",
+    help="Write the jobs that failed to this new manifest, in MANIFEST's format, each with the options typed here; "
+    "empty if none did.",
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Check every job and the free space of disks, and write nothing.")
 @click.option("--fail-fast", is_flag=True, help="Begin no more jobs after one has failed.")
 @options.progress_option
-@click.option("--json", "as_json", is_flag=True, help="Report as JSON, with one object on a line for each job.")
 @options.output_options
 def command(
     manifest: tuple[str, ...],
@@ -93,72 +107,138 @@ def command(
     failed: str | None,
     dry_run: bool,
     fail_fast: bool,
-    as_json: bool,
     console: Console,
     **defaults: Any,
 ) -> int:
     """Run the command."""
-    from revseq_cli.commands import batch_files  # --help must not load NumPy
-    from revseq_cli.commands.manifest import refuse_streams
+    from revseq_cli.commands.journal import chosen_path, opened  # --help must not load NumPy
+    from revseq_cli.commands.manifest import refuse_streams, with_defaults
     from revseq_cli.formats.storage.together import Together
     from revseq_cli.ground import stopping
     from revseq_cli.report import tables
 
     jobs = _manifest(manifest, each, {"lengths": lengths, "output": output})
-    jobs = jobs._replace(entries=[each._replace(options=_options(each, defaults)) for each in jobs.entries])
-    if not as_json and any(entry.options["sha256"] for entry in jobs.entries):
+    jobs = jobs._replace(
+        entries=[each._replace(options=_NO_SCHEDULER | with_defaults(each.options, defaults)) for each in jobs.entries]
+    )
+    if not console.as_json and any(entry.options["sha256"] for entry in jobs.entries):
         raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
     refuse_streams(jobs.entries)  # before anything is printed
-    path = batch_files.journal_path(jobs, journal_path, resume=resume)
-    failures = None
-    if failed is not None:
-        failures = batch_files.failed_file(failed, jobs, path, overwrite=defaults["overwrite"])
+    path = chosen_path(jobs, journal_path, resume=resume)
+    failures = _failed_file(failed, jobs, path, overwrite=defaults["overwrite"]) if failed is not None else None
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
         stack.enter_context(stopping.deferred())
-        journal = batch_files.open_journal(path, stack, console, resume=resume, looks=dry_run)
-        work = _Work(
-            jobs.entries, journal, console, defaults["cores"], resume=resume, fail_fast=fail_fast, plans=dry_run
-        )
-        report = _Report(jobs, console, as_json)
-        _follow(work, report, console)
+        journal = opened(path, stack, console, resume=resume, looks=dry_run)
+        if journal and not resume and all(entry.options["overwrite"] for entry in jobs.entries):
+            journal.clear()  # so that a batch that runs each night does not let it grow
+        done: dict[int, Outcome | None] = {}
+        if journal and resume:
+            jobs, done = _resumed(jobs, journal, console)
+        report = _Report(jobs, console, journal.outputs if journal and not resume else ())
+        _run_all(jobs.entries, done, journal, report, defaults["cores"], fail_fast=fail_fast, plans=dry_run)
         wrong = {outcome.line for outcome in report.outcomes if outcome.error}
         if failures and not dry_run:
             with Together(failures):
-                failures.write(jobs.part(wrong).encode("utf-8", "surrogateescape"))
-        if journal and not (dry_run or resume or wrong) and len(report.outcomes) == len(jobs.entries):
-            journal.remove()
+                failures.write(jobs.part(wrong, _typed()).encode("utf-8", "surrogateescape"))
     report.require_all()
     if dry_run:
         return report.tell_plans(resume=resume) or _FAILED * bool(wrong)
-    if not (as_json or console.quiet):
+    if not (console.as_json or console.quiet):
         seconds, total = time.monotonic() - began, len(jobs.entries)
         tables.print_batch(report.outcomes, total, seconds, resumed=resume, color=console.colored)
     return _FAILED * bool(wrong)
 
 
-def _follow(work: _Work, report: _Report, console: Console) -> None:
-    """Run the jobs, and report each; a signal is noted with how to go on."""
+def _failed_file(path: str, jobs: Manifest, journal: str, *, overwrite: bool) -> NewFile:
+    """The new manifest for --failed; UsageError for a name that says another format, or that is taken."""
+    from revseq_cli.commands.manifest import JSON_SUFFIXES
+    from revseq_cli.formats import registry
+
+    suffix = path[path.rfind(".") :].lower() if "." in path else ""
+    if not path:
+        raise UsageError("--failed is empty", "the name of a file", "is a variable unset?")
+    if path == "-":
+        found = "--failed is standard output, which has the report"
+        raise UsageError(found, "the name of a file", f"use --failed failed.{'csv' if jobs.separator else 'jsonl'}")
+    if suffix in JSON_SUFFIXES if jobs.separator else suffix == ".csv":
+        formats, right = ("CSV", "failed.csv") if jobs.separator else ("JSON lines", "failed.jsonl")
+        raise UsageError(f"--failed {path} has another suffix", f"{formats}, as the jobs are", f"try --failed {right}")
+    real = system.real_path(path)
+    jobs.require_free(real, "--failed")
+    if journal and system.name_key(real) == system.name_key(journal):
+        raise UsageError("--failed and the journal are one file", "two names", where=path)
+    return registry.new_file(path, overwrite=overwrite, inputs=filter(None, [jobs.text.identity]))
+
+
+def _resumed(jobs: Manifest, journal: Journal, console: Console) -> tuple[Manifest, dict[int, Outcome | None]]:
+    """The jobs, of which those whose outputs are ours may replace them; the outcome of each that is done, by index."""
+    from revseq_cli.ground import stopping
+
+    entries, done = [*jobs.entries], dict[int, "Outcome | None"]()
+    for index, entry in enumerate(jobs.entries):
+        stopping.check()
+        found = journal.of(entry)
+        if found.told is not None:
+            done[index] = entry.outcome(skipped=True, **found.told)
+        if found.is_ours:
+            entries[index] = entry._replace(options=entry.options | {"overwrite": True})
+    if others := len(journal.outputs - {entry.output for entry in entries}):
+        console.note(f"{journal.path} has {others:,} outputs that are of no job of this manifest")
+    if journal.damaged:
+        console.note(f"{journal.path}: {journal.damaged:,} damaged lines are left out")
+    return jobs._replace(entries=entries), done
+
+
+def _run_all(
+    entries: list[Entry], done: dict[int, Outcome | None], journal: Journal | None, report: _Report,
+    cores: int | None, *, fail_fast: bool, plans: bool,
+) -> None:  # fmt: skip
+    """Run the jobs that are not done, and report all; a signal is noted with how to go on."""
+    from revseq_cli.commands import worker
+    from revseq_cli.commands.pool import Pool
     from revseq_cli.ground import stages, stopping
 
-    with (
-        stages.begun("batch", len(work.entries), "jobs") as advance,
-        contextlib.closing(work.outcomes()) as ended,
-    ):
+    console, left = report.console, [index for index in range(len(entries)) if index not in done]
+    again = "--resume runs the rest" if journal else "with --overwrite all can run again"
+    again = "nothing was written" if plans else again
+    workers = worker.workers_for([entries[index] for index in left], cores or system.cores())
+    setup = worker.Setup(entries, workers, fail_fast, console.verbose > 1, None if plans else journal, plans)
+    pool = Pool(
+        worker.serve, setup, [entry.output for entry in entries], left, workers,
+        lambda index, error: entries[index].outcome(error),
+        fail_fast=fail_fast, again=f"the same command again; {again}",
+    )  # fmt: skip
+    with stages.begun("batch", len(entries), "jobs") as advance, contextlib.closing(pool.ended()) as ended:
         try:
-            for outcome in ended:
+            for outcome in _in_order(itertools.chain(done.items(), ended)):
                 report.add(outcome)
-                advance(1)
+                advance(1, 0 if outcome.skipped else outcome.bytes or 0)
         except stopping.Stopped:
-            done = sum(not outcome.error for outcome in report.outcomes)
-            console.note(f"stopped when {done} of {len(work.entries)} outputs were reported; {work.again}")
+            reported = sum(not outcome.error for outcome in report.outcomes)
+            console.note(f"stopped when {reported} of {len(entries)} outputs were reported; {again}")
             raise
+        finally:
+            report.tell_full()
+    console.note(*pool.notes)
+
+
+def _in_order(ended: Iterable[tuple[int, Outcome | None]]) -> Iterator[Outcome]:
+    """The outcomes, each with the index of its job, in the order of these, as soon as all before have ended."""
+    following, waiting = 0, dict[int, "Outcome | None"]()
+    for index, each in ended:
+        waiting[index] = each
+        while following in waiting:
+            if outcome := waiting.pop(following):
+                yield outcome
+            following += 1
+    yield from (outcome for _, outcome in sorted(waiting.items()) if outcome)
 
 
 def _manifest(given: tuple[str, ...], pattern: str | None, templates: dict[str, str | None]) -> Manifest:
     """The jobs of MANIFEST, or of --each; UsageError for both or neither."""
     from revseq_cli.commands import templates as each
-    from revseq_cli.commands.manifest import parse, parse_jobs
+    from revseq_cli.commands.manifest import parse, separator_of
     from revseq_cli.formats import references  # --help must not load NumPy
 
     if pattern is not None:
@@ -167,7 +247,10 @@ def _manifest(given: tuple[str, ...], pattern: str | None, templates: dict[str, 
             raise UsageError("--each and MANIFEST are two ways to name jobs", "one of them", quoted)
         if not templates["output"]:
             raise UsageError("--each lacks an output", "a name for each", f"add -o {each.OUTPUT}")
-        return parse_jobs(each.jobs(pattern, {name: text for name, text in templates.items() if text}), _columns())
+        made = parse(
+            each.jobs(pattern, {name: text for name, text in templates.items() if text}), _columns(), "", "job"
+        )
+        return made._replace(pattern=pattern, journal=each.journal(pattern, templates["output"]))
     if set_ := [f"--{name}" for name, text in templates.items() if text is not None]:
         raise UsageError(f"{set_[0]} goes with --each", "a column of that name in MANIFEST", f"leave out {set_[0]}")
     if len(given) != 1:
@@ -179,14 +262,14 @@ def _manifest(given: tuple[str, ...], pattern: str | None, templates: dict[str, 
     except FormatError as e:
         e.drop_settings()  # they are about tensors, and a manifest is none
         raise
-    return parse(text, _columns())
+    return parse(text, _columns(), separator_of(text))
 
 
-def _options(entry: Entry, defaults: dict[str, Any]) -> dict[str, Any]:
-    """The options of a job, with the defaults: without a scheduler if the job names one, in either way."""
-    neither = {"scheduler": None, "scheduler_file": None}
-    defaults = defaults | neither if neither.keys() & entry.options.keys() else defaults
-    return defaults | entry.options
+def _typed() -> dict[str, str]:
+    """The defaults of all jobs that were typed, as columns of a manifest."""
+    values = click.get_current_context().meta[base.TYPED]
+    given = {base.long_name(each).lstrip("-"): values[each.name] for each in _DEFAULTS if each.name in values}
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given.items()}
 
 
 def _columns() -> dict[str, Column]:
@@ -204,128 +287,65 @@ def _columns() -> dict[str, Column]:
             raise UsageError(base.message_of_click(e.message)) from None
 
     return {
-        max(each.opts, key=len).lstrip("-"): Column(str(each.name), functools.partial(parsed, each))
-        for each in _COLUMNS
+        base.long_name(each).lstrip("-"): Column(str(each.name), functools.partial(parsed, each)) for each in _COLUMNS
     }
-
-
-class _Work:
-    """The jobs of a batch, which workers run, but for those that are done."""
-
-    def __init__(
-        self, entries: list[Entry], journal: Journal | None, console: Console, cores: int | None, *,
-        resume: bool, fail_fast: bool, plans: bool,
-    ) -> None:  # fmt: skip
-        self._journal, self._console, self._cores = journal, console, cores or system.cores()
-        self._fail_fast, self._plans = fail_fast, plans
-        self._skipped: list[Outcome] = []
-        self._left = [*range(len(entries))]
-        self.entries = entries
-        if journal and resume:
-            self._skip(journal)
-
-    @property
-    def again(self) -> str:
-        """How to go on after a stop."""
-        if self._plans:
-            return "nothing was written"
-        return "--resume runs the rest" if self._journal else "with --overwrite all can run again"
-
-    def _skip(self, journal: Journal) -> None:
-        """Leave out the jobs that are done; the others may replace what is ours."""
-        from revseq_cli.ground import stopping
-        from revseq_cli.report.results import Outcome
-
-        found = []
-        for entry in self.entries:
-            stopping.check()
-            found.append(journal.of(entry))
-            if told := found[-1].told:
-                self._skipped.append(Outcome(entry.line, entry.options["output"], None, skipped=True, **told))
-        self._left = [index for index, each in enumerate(found) if each.told is None]
-        self.entries = [
-            entry._replace(options=entry.options | {"overwrite": True}) if each.is_ours else entry
-            for entry, each in zip(self.entries, found, strict=True)
-        ]
-        kept = (entry.output for entry in self.entries if not entry.options["overwrite"])
-        if not journal.outputs and any(map(os.path.lexists, kept)):
-            gone = "a batch removes it when all its jobs are done, but with --resume"
-            self._console.note(f"{journal.path} knows of no output: {gone}")
-        if others := len(journal.outputs - {entry.output for entry in self.entries}):
-            self._console.note(f"{journal.path} has {others:,} outputs that are of no job of this manifest")
-        if journal.damaged:
-            self._console.note(f"{journal.path}: {journal.damaged:,} damaged lines are left out")
-
-    def outcomes(self) -> Generator[Outcome, None, None]:
-        """The outcome of each job that began or was skipped, in the order of the manifest."""
-        from revseq_cli.commands import batch_worker
-        from revseq_cli.commands.journal import Writer
-        from revseq_cli.commands.supervisor import Supervisor
-        from revseq_cli.report.results import Outcome
-
-        def failed(index: int, error: RevseqError) -> Outcome:
-            return Outcome(self.entries[index].line, self.entries[index].options["output"], error)
-
-        workers = batch_worker.workers_for([self.entries[i] for i in self._left], self._cores)
-        writer = Writer(self._journal.path) if self._journal and not self._plans else None
-        traceback = self._console.verbose > 1
-        setup = batch_worker.Setup(self.entries, workers, self._fail_fast, traceback, writer, self._plans)
-        outputs, context = [entry.output for entry in self.entries], click.get_current_context()
-        scheduler = context.params.get("scheduler"), context.get_parameter_source("scheduler")
-        supervisor = Supervisor(
-            functools.partial(_serve, scheduler), setup, outputs, self._left, workers,
-            fail_fast=self._fail_fast, again=f"the same command again; {self.again}",
-        )  # fmt: skip
-        with contextlib.closing(supervisor.outcomes(failed)) as ended:
-            yield from heapq.merge(self._skipped, ended, key=lambda outcome: outcome.line)
-        for note in supervisor.notes:
-            self._console.note(note)
-
-
-def _serve(scheduler: tuple[Any, Any], setup: Setup, tag: str, line: Line) -> tuple[str, ...]:
-    """Run jobs in a worker; `scheduler` is the default one and Click's ParameterSource of it. Returns its notes."""
-    from revseq_cli.commands.batch_worker import Worker
-    from revseq_cli.commands.console import notes_of_libraries
-
-    context = click.Context(command, info_name="batch")
-    context.params = {"scheduler": scheduler[0]}
-    if scheduler[1]:
-        context.set_parameter_source("scheduler", scheduler[1])
-    with context.scope():
-        Worker(setup, tag, line).run_all()
-    return notes_of_libraries()  # this process is the one that loads HDF5
 
 
 class _Report:
     """Prints the result of each job: JSON on standard output, and the rest on standard error."""
 
-    def __init__(self, jobs: Manifest, console: Console, as_json: bool) -> None:
-        self._manifest, self._console, self._as_json = jobs.text.name, console, as_json
-        self._places = {entry.line: entry.place for entry in jobs.entries}
-        self._paths = {entry.line: entry.output for entry in jobs.entries}
+    def __init__(self, jobs: Manifest, console: Console, done_before: Collection[str]) -> None:
+        self._manifest, self.console = jobs.text.name, console
+        self._pattern = jobs.pattern
+        self._entries = {entry.line: entry for entry in jobs.entries}
+        self._full: list[tuple[str, RevseqError]] = []  # where a job found a disk full, and what it says
         self._failures: list[OSError] = []  # of standard output
+        self._done_before = done_before
+        self._hints: set[str] = set()  # that are printed
         self.outcomes: list[Outcome] = []
 
     def add(self, outcome: Outcome) -> None:
         """Keep the result of a job, and print it."""
-        from revseq_cli.report.words import message, painted, spelled
+        from revseq_cli.commands import templates
+        from revseq_cli.formats.storage.newfile import REPLACE
+        from revseq_cli.report.words import spelled
 
         self.outcomes.append(outcome)
-        where = f"{printable(self._manifest)}: {self._places[outcome.line]}"
-        if self._as_json:
+        entry, error = self._entries[outcome.line], outcome.error
+        where = f"{printable(self._manifest)}: {entry.place}"
+        if self._pattern and isinstance(error, MissingFileError):
+            error.hint = templates.told(entry.columns["input"], self._pattern)
+        if error and error.hint == REPLACE and entry.output in self._done_before:
+            error.hint = Words.of("add --resume to skip what is done, or {} to do all jobs again", overwrite="")
+        if self.console.as_json:
             self._print(outcome, where)
         for note in outcome.notes:
-            self._console.note(f"{where}: {spelled(note)}")
-        if outcome.error:
-            lines = message(outcome.error).split("\n")
-            placed = "\n".join(_placed(line, where) for line in lines)
-            color = self._console.paints_errors
-            click.echo(painted(placed) if color else placed, file=sys.stderr, color=color)
+            self.console.note(f"{where}: {spelled(note)}")
+        if isinstance(error, DiskFullError):
+            self._full.append((where, error))
+        elif error:
+            self._tell(error, where)
         elif outcome.skipped or outcome.plan:
-            self._console.detail(f"{where}: {outcome.output} {'is done' if outcome.skipped else 'can be written'}")
+            self.console.detail(f"{where}: {outcome.output} {'is done' if outcome.skipped else 'can be written'}")
         else:
             verified = ", and verified it" if outcome.verified else ""
-            self._console.detail(f"{where}: wrote {outcome.output}{verified}")
+            self.console.detail(f"{where}: wrote {outcome.output}{verified}")
+
+    def tell_full(self) -> None:
+        """Print one error for all jobs that found a disk full."""
+        if self._full:
+            (where, error), *more = self._full
+            error.found += f"; so for {len(more):,} more jobs" if more else ""
+            self._tell(error, where)
+
+    def _tell(self, error: RevseqError, where: str) -> None:
+        from revseq_cli.report.words import message, painted
+
+        lines = [_placed(line, where) for line in message(error).split("\n")]
+        placed = "\n".join(line for line in lines if line not in self._hints)
+        self._hints |= {line for line in lines if line.startswith("Hint: ")}
+        color = self.console.paints_errors
+        click.echo(painted(placed) if color else placed, file=sys.stderr, color=color)
 
     def _print(self, outcome: Outcome, where: str) -> None:
         from revseq_cli.report import objects
@@ -340,14 +360,13 @@ class _Report:
 
     def tell_plans(self, *, resume: bool) -> int:
         """Print the plans of all jobs, and what they need of each file system; 1 if one of these is too small."""
-        from revseq_cli.commands import disks
         from revseq_cli.report import objects, tables
 
-        found = disks.needs(self.outcomes, self._paths)
-        if self._as_json:
-            click.echo(objects.file_systems(found))
-        elif not self._console.quiet:
-            tables.print_plans(self.outcomes, found, resumed=resume, color=self._console.colored)
+        found = needs(self.outcomes, {line: entry.output for line, entry in self._entries.items()})
+        if self.console.as_json:
+            click.echo(objects.report("batch --dry-run", file_systems=found))
+        elif not self.console.quiet:
+            tables.print_plans(self.outcomes, found, resumed=resume, color=self.console.colored)
         full = [each for each in found if each.needed > each.free]
         for each in full:
             needed = f"{each.needed:,} bytes are needed, and {each.free:,} are free"
@@ -366,3 +385,39 @@ class _Report:
 def _placed(line: str, where: str) -> str:
     """A line of a message; if an error begins there, with `where`, its line in the manifest."""
     return f"Error: {where}: {line.removeprefix('Error: ')}" if line.startswith("Error: ") else line
+
+
+def needs(planned: Iterable[Outcome], paths: Mapping[int, str]) -> list[FileSystem]:
+    """A row for each file system that outputs go to; `paths` has the real path of each job's output by its line.
+
+    An output that replaces a file stands beside it until it is complete, and so does a temporary file. So what is
+    needed is what all outputs have more than the files that they replace, and what the largest of these takes. Sizes
+    are those of tensors: compression takes less, and text more.
+    """
+    from revseq_cli.report.results import FileSystem
+
+    more: dict[int, int] = defaultdict(int)
+    largest: dict[int, int] = defaultdict(int)
+    folders: dict[int, str] = {}
+    for outcome in planned:
+        if not outcome.plan:
+            continue
+        path = paths[outcome.line]
+        folder = os.path.dirname(path)  # noqa: PTH120 - a string
+        device = os.stat(folder).st_dev  # noqa: PTH116
+        old = os.path.getsize(path) if os.path.isfile(path) else 0  # noqa: PTH113, PTH202
+        folders.setdefault(device, folder)
+        size, temporary = outcome.plan.size, outcome.plan.written - outcome.plan.size
+        more[device] += max(0, size - old)
+        largest[device] = max(largest[device], min(old, size) + temporary)
+    return [
+        FileSystem(_top(folder), more[device] + largest[device], shutil.disk_usage(folder).free)
+        for device, folder in folders.items()
+    ]
+
+
+def _top(folder: str) -> str:
+    """The highest folder of the file system that has this one."""
+    while not os.path.ismount(folder) and os.path.dirname(folder) != folder:  # noqa: PTH120
+        folder = os.path.dirname(folder)  # noqa: PTH120
+    return folder

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from revseq_cli.commands import base, examples, options, streams
+from revseq_cli.commands import base, examples, options
+from revseq_cli.commands.console import is_terminal
 from revseq_cli.ground.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     INPUT and LENGTHS are named as in revseq run; a docs-style text or a DxDispatch model is a whole job and needs no
     LENGTHS.
 
-    If every constraint holds, --example prints the job as a whole example in place of the report.
+    If every constraint holds, --example prints the job as a whole example instead of the report.
 
     First comes the verdict, then each constraint that fails, with what is wanted and a hint, and with --all those that
     pass; then the job: the axis that is reversed and the batch axis, how many lengths lie above the axis size and are
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
 @examples.option
 @options.full_option
 @options.format_option
-@options.json_option
 @options.output_options
 def command(
     every: bool,
@@ -56,7 +56,6 @@ def command(
     full: bool,
     format_name: str | None,
     levels: tuple[FeatureLevel, ...],
-    as_json: bool,
     console: Console,
     **job_options: Any,
 ) -> int:
@@ -67,7 +66,7 @@ def command(
     from revseq_cli.passes.arrangement import Resources
     from revseq_cli.report import checks, objects, view  # --help must not load NumPy
 
-    if example and as_json:
+    if example and console.as_json:
         raise UsageError("--example prints text", "no --json with it", "leave out --json")
     if example and len(levels) > 1:
         raise UsageError("--example is for one feature level", "no --feature-level all", "try --feature-level 5_0")
@@ -79,13 +78,13 @@ def command(
     if example and not spec.broken(constraints[levels[0]]):
         textfiles.require_text(values, job.values.name)
         output, _ = reversal.reversed_in_memory(job, Resources())
-        most = view.MOST_ON_TERMINAL if streams.is_terminal() and not full else None
+        most = view.MOST_ON_TERMINAL if is_terminal() and not full else None
         click.echo(examples.text(job, output, most, console, example), color=True)
         return 0
     result = result_of(job, constraints, Resources())
     if not result.valid:
         result = result._replace(choices=jobs.choices_for(job, spec.broken(constraints[level])))
-    if as_json:
+    if console.as_json:
         click.echo(objects.check(result))
     elif not console.quiet:
         checks.print_check(result, sys.argv[1:], every=every, color=console.colored)
@@ -95,12 +94,12 @@ def command(
 def result_of(job: Job, constraints: dict[FeatureLevel, list[Constraint]], resources: Resources) -> Check:
     """What is told of a job that was held against these constraints; its lengths are read."""
     from revseq_cli.operator import spec
-    from revseq_cli.passes import folds
+    from revseq_cli.passes import summaries
     from revseq_cli.report.results import Check
 
     values, lengths = job.values.desc, job.lengths.desc
     lowest = spec.lowest_level(values, lengths, job.axis)
     # Lengths that no level accepts have no effects to count.
-    counts = folds.count_lengths(job, resources) if lowest is not None else None
+    counts = summaries.count_lengths(job, resources) if lowest is not None else None
     notes = (*job.notes, *job.gaps())
     return Check(job.names, values, lengths, job.axis, constraints, lowest, counts, job.batch_axis, notes)

@@ -28,6 +28,11 @@ COMMANDS = {
     "completion": "Print the completion script of a shell.",
     "help": "Show the help of a command.",
 }
+# What people who know other tools type for a command.
+_SYNONYMS = {
+    "reverse": "run", "flip": "run", "ls": "show", "info": "show", "head": "show", "compare": "diff",
+}  # fmt: skip
+_PAGES = (".md", ".ipynb", ".html", ".rst")  # what `verify` is given
 
 
 class LazyGroup(Helped, click.Group):
@@ -54,6 +59,8 @@ class LazyGroup(Helped, click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command as Click does; UsageError for an unknown one, with the one that may be meant."""
+        if args and args[0] in _SYNONYMS:
+            args = [_SYNONYMS[args[0]], *args[1:]]
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from revseq_cli.ground.errors import UsageError  # --help needs none
 
@@ -65,7 +72,10 @@ def _hint(args: Sequence[str]) -> str:
     """The line that may be meant: with a command of a similar name, or with `run` before the name of a file."""
     import difflib  # only who mistypes waits for it
 
-    if similar := difflib.get_close_matches(args[0].lower(), COMMANDS, 1):
+    if args[0] == "validate":
+        are_pages = args[1:] and all(each.lower().endswith(_PAGES) or os.path.isdir(each) for each in args[1:])  # noqa: PTH112
+        typed = ["verify" if are_pages else "check", *args[1:]]
+    elif similar := difflib.get_close_matches(args[0].lower(), COMMANDS, 1):
         typed = [similar[0], *args[1:]]
     elif os.path.exists(args[0].partition("::")[0]) or args[0].startswith("["):  # noqa: PTH110 - it may be any text
         typed = ["run", *args]

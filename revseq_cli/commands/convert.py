@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from revseq_cli.commands import base, options, streams, values
-from revseq_cli.formats import table
+from revseq_cli.commands import base, options, values
+from revseq_cli.commands.console import is_terminal, printed_format
 from revseq_cli.ground.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,20 +37,16 @@ if TYPE_CHECKING:
 )
 @click.argument("src", metavar="SRC", type=values.Tensor(examples=False))
 @click.argument("dst", metavar="DST", type=click.Path())
-@click.option(
-    "-f", "--format", "format_name", type=click.Choice(table.NAMES),
-    help="The format of DST, or of a SRC whose first bytes and suffix do not tell it.",
-)  # fmt: skip
+@options.format_of("DST, or of a SRC whose first bytes and suffix do not tell it")
 @options.dtype_option
 @options.rank_option
 @click.option("--overwrite", is_flag=True, help="Replace DST if it exists.")
 @options.full_option
 @click.option("--verify", is_flag=True, help="Read DST back before it gets its name, and compare every bit with SRC.")
-@click.option("--sha256", is_flag=True, help="With --json, also the SHA-256 of DST's bytes.")
+@click.option("--sha256", is_flag=True, help="Report the SHA-256 of DST's bytes, with --json.")
 @options.layout_options
 @options.resource_options
 @options.progress_option
-@options.json_option
 @options.output_options
 def command(
     src: str,
@@ -64,7 +60,6 @@ def command(
     sha256: bool,
     layout: Layout,
     resources: Resources,
-    as_json: bool,
     console: Console,
 ) -> None:
     """Run the command."""
@@ -72,52 +67,46 @@ def command(
     from revseq_cli.passes import jobs  # --help must not load NumPy
 
     to_file = dst != "-"
-    if not to_file and (as_json or verify or not layout.is_default):
+    if not to_file and (console.as_json or verify or not layout.is_default):
         raise UsageError(
             "--json, --verify, --chunks, --compression and --keep-others are about a file", "a DST that is one",
             "give DST a name", "-",
         )  # fmt: skip
-    if sha256 and not as_json:
+    if sha256 and not console.as_json:
         raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
-    source = jobs.load_tensor(src, "SRC", dtype, format_name, rank=rank, absolute=resources.elsewhere)
+    source = jobs.load_tensor(src, "SRC", dtype, format_name, rank=rank, absolute=resources.elsewhere, keep_digits=True)
     reference = references.Reference.output(dst, format_name, [references.Reference.input(src)])
     if not to_file:
-        _print(source, streams.printed_format(reference.format, "give DST a name", "{} as DST with"), full=full)
-        for note in source.notes:
-            console.note(note)
+        _print(source, printed_format(reference.format, "give DST a name", "{} as DST with"), full=full)
+        console.note(*source.notes)
         return
     sink = registry.create_sink(reference, source, overwrite=overwrite, inputs=source.files, layout=layout)
     digest = _write(source, sink, resources, console, verify=verify, sha256=sha256)
-    if as_json:
+    if console.as_json:
         from revseq_cli.report import objects
 
-        click.echo(objects.convert(source, reference.path, sink.notes, verified=verify, sha256=digest))
+        done = {"output": reference.path, "bytes": source.desc.total_bytes, "verified": verify, "notes": sink.notes}
+        click.echo(objects.report("convert", {"input": source, **done, "sha256": digest}))
 
 
 def _write(
     source: Source, sink: FileSink, resources: Resources, console: Console, *, verify: bool, sha256: bool
 ) -> str | None:
     """Copy the source into the new file; the file's SHA-256 with `sha256`, else None."""
-    from revseq_cli.ground import stopping
     from revseq_cli.passes.arrangement import arrange_copy
     from revseq_cli.passes.comparison import verify_copy
-    from revseq_cli.passes.copying import copy
+    from revseq_cli.passes.tasks import copy
 
     arrangement = arrange_copy(source, resources, sink)
     console.detail(f"{arrangement.plan.block_count:,} blocks; {arrangement.means}")
-    with stopping.deferred(), console.told_if_stopped(sink.file.name), sink:
-        console.dashboard(arrangement)
+    with console.writing(sink, arrangement, verify=verify), sink:
         copy(source, sink, arrangement)
         if verify:
             verify_copy(source, sink, arrangement)
             sink.notes += source.gaps()
+        sink.notes += source.notes
         source.recheck()
-        digest = sink.digest() if sha256 else None
-    sink.notes += source.notes
-    for note in sink.notes:
-        console.note(note)
-    console.detail(f"wrote {sink.file.name}{', and verified it' if verify else ''}")
-    return digest
+        return sink.digest() if sha256 else None
 
 
 def _print(source: Source, row: Format, *, full: bool) -> None:
@@ -129,7 +118,7 @@ def _print(source: Source, row: Format, *, full: bool) -> None:
 
     if row.is_text:
         textfiles.require_text(source.desc, source.name)
-    if row.is_shown and streams.is_terminal() and not full:
+    if row.is_shown and is_terminal() and not full:
         rows = view.shortened(source, view.MOST_ON_TERMINAL)
         source.recheck()
         click.echo(f"{printing.header('OutputTensor', source.desc)}\n{rows}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import base, options, pictures, values
-from revseq_cli.formats import table
 from revseq_cli.ground.errors import UsageError, Words
 
 if TYPE_CHECKING:
@@ -22,28 +22,23 @@ if TYPE_CHECKING:
     from revseq_cli.ground.tensors import DataType, TensorDesc
     from revseq_cli.passes.arrangement import Resources
     from revseq_cli.passes.assembly import Job
-    from revseq_cli.passes.comparison import Pair
-    from revseq_cli.passes.differences import Tolerance
+    from revseq_cli.passes.comparison import Pair, Tolerance
     from revseq_cli.report.results import Comparison
 
 _MOST_SHOWN = 100_000
 _MOST_STEPS = (1 << 64) - 1
+_ADD_JOB = "add --job to compare A with what is right for a job"
 
 
-class _Tolerance(click.ParamType[float]):
-    """A finite number of at least 0."""
+def _parse_tolerance(text: str) -> float:
+    """A finite number of at least 0; UsageError for other text."""
+    with contextlib.suppress(ValueError):
+        if 0 <= (number := float(text)) < math.inf:
+            return number
+    raise UsageError(f"{text[:40]!r} is not a number of at least 0")
 
-    name = "number"
 
-    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number, or Click's usage error."""
-        try:
-            number = float(value)
-        except ValueError:
-            number = math.nan
-        if not 0 <= number < math.inf:
-            self.fail(f"{str(value)[:40]!r} is not a number of at least 0", param, ctx)
-        return number
+_TOLERANCE = values.Parsed("number", _parse_tolerance)
 
 
 @base.command(
@@ -72,13 +67,13 @@ class _Tolerance(click.ParamType[float]):
 )
 @click.argument("tensors", metavar="A B", nargs=-1, type=values.Tensor())
 @click.option("--job", "is_job", is_flag=True, help="Compare A with the output of a job: A --job INPUT [LENGTHS].")
-@click.option("--atol", type=_Tolerance(), help="Elements this close are equal: |A - B| <= atol + rtol * |B|.")
-@click.option("--rtol", type=_Tolerance(), help="The relative tolerance, a factor of |B|.")
+@click.option("--atol", type=_TOLERANCE, help="The largest difference of equal elements: |A - B| <= atol + rtol * |B|.")
+@click.option("--rtol", type=_TOLERANCE, help="The same as a factor of |B|.")
 @click.option(
     "--ulp", type=click.IntRange(0, _MOST_STEPS), metavar="N",
-    help="Elements at most N representable numbers apart are equal; behind the largest one comes infinity.",
+    help="Elements up to N numbers of their type apart are equal; behind the largest one comes infinity.",
 )  # fmt: skip
-@click.option("--equal-nan", is_flag=True, help="Compare by value; every NaN equals every other NaN.")
+@click.option("--equal-nan", is_flag=True, help="Every NaN equals every other NaN; values are compared, not bits.")
 @click.option(
     "--as", "cast", type=values.DATA_TYPE, metavar="TYPE",
     help="Cast A and B to this data type, each element exactly, or refuse.",
@@ -95,16 +90,13 @@ class _Tolerance(click.ParamType[float]):
     "--picture", metavar="FILE.svg", type=click.Path(),
     help="Also draw both tensors side by side, with the differences marked, in this new SVG file.",
 )  # fmt: skip
+@pictures.theme_option
 @click.option("--overwrite", is_flag=True, help="Replace the picture if it exists.")
 @options.level_option
 @options.job_settings
-@click.option(
-    "-f", "--format", "format_name", type=click.Choice(table.NAMES),
-    help="The format of a file whose first bytes and suffix do not tell it.",
-)  # fmt: skip
+@options.format_of("a file, where its first bytes and its suffix do not tell it")
 @options.resource_options
 @options.progress_option
-@options.json_option
 @options.output_options
 def command(
     tensors: tuple[str, ...],
@@ -117,20 +109,21 @@ def command(
     as_printed: bool,
     first: int,
     picture: str | None,
+    theme: str,
     overwrite: bool,
     dtype: DataType | None,
     format_name: str | None,
     rank: int | None,
     resources: Resources,
-    as_json: bool,
     console: Console,
     **job_settings: Any,
 ) -> int:
     """Run the command."""
-    from revseq_cli.passes import folds  # --help must not load NumPy
+    from revseq_cli.passes import summaries  # --help must not load NumPy
     from revseq_cli.report import objects, tables  # --help must not load NumPy
     from revseq_cli.report.results import Comparison
 
+    pictures.require_drawing(theme, picture)
     _require_tensors(tensors, job_settings, is_job=is_job)
     for option, given in (("--as", cast), ("--ulp", ulp)):
         if as_printed and given is not None:
@@ -146,20 +139,17 @@ def command(
     if as_printed or a.desc == b.desc:
         pair = _opened(a, right, resources, as_printed=as_printed)
         tolerance = _tolerance(atol, rtol, ulp, equal_nan=equal_nan)
-        comparison = _compare(pair, (a, right), tolerance, first, drawing, console)
+        comparison = _compare(pair, (a, right), tolerance, first, drawing, theme, console)
     else:
         comparison = Comparison(a, b, None, hint=_hint(a.desc, b.desc))
         if drawing:
             console.note("no picture is drawn: the tensors have other sizes or data types")
-    clamping = job.clamping(folds.count_lengths(job, resources).clamped) if job else ()
+    clamping = job.clamping(summaries.count_lengths(job, resources).clamped) if job else ()
     notes = (*a.notes, *right.notes, *clamping)
     comparison = comparison._replace(axis=job.axis if job else None, notes=notes)
-    for note in comparison.notes:
-        console.note(note)
-    if as_json:
-        click.echo(objects.diff(comparison))
-    elif not console.quiet:
-        click.echo(tables.diff(comparison))
+    console.note(*comparison.notes)
+    if console.as_json or not console.quiet:
+        click.echo((objects if console.as_json else tables).diff(comparison))
     return 0 if comparison.equal else 1
 
 
@@ -177,16 +167,16 @@ def _pair(
     tensors: Sequence[str], opening: dict[str, Any], job: Job | None, cast: DataType | None, *, as_printed: bool
 ) -> tuple[Source, Source]:
     """A, and what it is compared with: B, or the input of the job; both cast if that is asked for."""
-    from revseq_cli.passes import casts, jobs, printouts
+    from revseq_cli.passes import jobs, printouts, views
 
     b = job.values if job else jobs.load_tensor(tensors[1], "B", **opening)
     a = printouts.load(tensors[0], b.desc) if as_printed else jobs.load_tensor(tensors[0], "A", **opening)
-    return (casts.cast(a, cast), casts.cast(b, cast)) if cast else (a, b)
+    return (views.cast(a, cast), views.cast(b, cast)) if cast else (a, b)
 
 
 def _hint(a: TensorDesc, b: TensorDesc) -> str | Words:
     """Options that make these tensors comparable, or "" if none do."""
-    from revseq_cli.passes import casts
+    from revseq_cli.passes import views
 
     settings = {}
     if a.sizes != b.sizes:
@@ -195,7 +185,7 @@ def _hint(a: TensorDesc, b: TensorDesc) -> str | Words:
             return ""
         settings["rank"] = str(len(b.sizes))  # the other tensor, or the job, stays as it is
     if a.data_type is not b.data_type:
-        common = casts.common_type(a.data_type, b.data_type)
+        common = views.common_type(a.data_type, b.data_type)
         if common is None:
             return ""
         settings["cast"] = common.name
@@ -205,18 +195,14 @@ def _hint(a: TensorDesc, b: TensorDesc) -> str | Words:
 def _require_tensors(tensors: Sequence[str], settings: Collection[str], *, is_job: bool) -> None:
     """UsageError for too few or too many tensors, and for options of a job without --job."""
     context = click.get_current_context()
-    given = [
-        max(each.opts, key=len)
-        for each in context.command.params
-        if each.name in settings and context.get_parameter_source(each.name) is click.core.ParameterSource.COMMANDLINE
-    ]
-    wanted = "A and B, or with --job A, INPUT and perhaps LENGTHS"
+    typed = context.meta[base.TYPED].keys() & {*settings}
+    given = [base.long_name(each) for each in context.command.params if each.name in typed]
+    wanted = "A B, or A --job INPUT LENGTHS, where INPUT may be a whole job"
     if given and not is_job:
-        raise UsageError(f"{given[0]} is about a job", wanted, "add --job to compare A with what is right for a job")
+        raise UsageError(f"{given[0]} is about a job", wanted, _ADD_JOB)
     if not 2 <= len(tensors) <= 2 + is_job:
         number = f"{len(tensors)} tensor{'s are' if len(tensors) != 1 else ' is'} given"
-        hint = "try revseq diff A --job INPUT LENGTHS" if is_job or len(tensors) == 3 else "try revseq diff A B"
-        raise UsageError(number, wanted, hint)
+        raise UsageError(number, wanted, _ADD_JOB if len(tensors) == 3 and not is_job else "")
     from revseq_cli.formats.references import Reference, refuse_shared  # --help must not load NumPy
 
     names = ("A", "INPUT", "LENGTHS") if is_job else ("A", "B")
@@ -225,7 +211,7 @@ def _require_tensors(tensors: Sequence[str], settings: Collection[str], *, is_jo
 
 def _tolerance(atol: float | None, rtol: float | None, ulp: int | None, *, equal_nan: bool) -> Tolerance | None:
     """The tolerance, or None to compare bits."""
-    from revseq_cli.passes.differences import Tolerance
+    from revseq_cli.passes.comparison import Tolerance
 
     by_value = equal_nan or any(each is not None for each in (atol, rtol, ulp))
     return Tolerance(atol or 0, rtol or 0, equal_nan, ulp or 0) if by_value else None
@@ -250,6 +236,7 @@ def _compare(
     tolerance: Tolerance | None,
     first: int,
     drawing: NewFile | None,
+    theme: str,
     console: Console,
 ) -> Comparison:
     """Compare, look for mistakes, and draw the picture; TensorIOError where one of the `compared` has changed."""
@@ -267,13 +254,12 @@ def _compare(
             title = f"{found.count:,} of {found.total:,} elements differ"
             mask = differing(pair.a, pair.right, tolerance)
             tensors = (("A", pair.a), (pair.label, pair.right))
-            picture = svg.drawn(lambda limits: figures.of_differences(tensors, title, mask, limits))
+            picture = svg.drawn(lambda limits: figures.of_differences(tensors, title, mask, limits), theme)
         for each in compared:
             each.recheck()
         if drawing:
             with Together(drawing) as together:
                 drawing.write(picture.encode())
-            for note in together.notes:
-                console.note(note)
+            console.note(*together.notes)
         hint = Words.of("add {} to take every NaN for the same", equal_nan="") if found.nans else ""
         return Comparison(pair.a, pair.right, found.limited(first), None, mistakes, hint)

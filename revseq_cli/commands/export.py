@@ -38,14 +38,13 @@ if TYPE_CHECKING:
 @click.option(
     "--inline/--files",
     default=None,
-    help="Values in the model itself, or in .npy files.  [default: in the model up to 1,000 elements each]",
+    help="Values in the model itself or in .npy files.  [default: in the model up to 1,000 elements each]",
 )
 @click.option(
     "--zip", "zipped", is_flag=True, help="Write MODEL.zip instead, which holds MODEL.json and every .npy file."
 )
 @click.option("--overwrite", is_flag=True, help="Replace MODEL.json and its .npy files, or MODEL.zip, if they exist.")
 @options.format_option
-@options.json_option
 @options.output_options
 def command(
     output: str,
@@ -54,7 +53,6 @@ def command(
     overwrite: bool,
     format_name: str | None,
     level: FeatureLevel,
-    as_json: bool,
     console: Console,
     **job_options: Any,
 ) -> None:
@@ -73,12 +71,9 @@ def command(
     except SpecError as e:
         raise SpecError(tuple(map(_within_directml, e.violations)), e.names, e.choices) from None
     done = exports.write(job, model, inline, zipped=zipped, overwrite=overwrite)
-    for note in done.notes:
-        console.note(note)
-    if as_json:
-        click.echo(objects.export(done))
-    elif not console.quiet:
-        click.echo(tables.export(done))
+    console.note(*done.notes)
+    if console.as_json or not console.quiet:
+        click.echo((objects if console.as_json else tables).export(done))
 
 
 def _within_directml(violation: Constraint) -> Constraint:

@@ -8,24 +8,37 @@ import click
 
 from revseq_cli.commands import base
 
+_SCHEMA = "json"  # instead of a command
+
 
 def _commands(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     root = ctx.find_root()
-    return [name for name in cast("click.Group", root.command).list_commands(root) if name.startswith(incomplete)]
+    names = [*cast("click.Group", root.command).list_commands(root), _SCHEMA]
+    return [name for name in names if name.startswith(incomplete)]
 
 
 @base.command(
     "help",
-    """Show the help of COMMAND, as revseq COMMAND --help does, or that of revseq itself.""",
-    examples=("revseq help run", "revseq help"),
+    """Show the help of COMMAND, as revseq COMMAND --help does, or that of revseq itself.
+
+    revseq help json prints a JSON Schema of all that --json prints.
+    """,
+    examples=("revseq help run", "revseq help json"),
 )
 @click.argument("name", metavar="[COMMAND]", required=False, shell_complete=_commands)
 def command(name: str | None) -> None:
     """Run the command."""
     root = click.get_current_context().find_root()
+    if name == _SCHEMA:
+        import json
+
+        from revseq_cli.report import objects
+
+        click.echo(json.dumps(objects.schema(), indent=2))
+        return
     if name is None:
         click.echo(root.get_help())
         return
     _, found, _ = cast("click.Group", root.command).resolve_command(root, [name])
     if found:
-        click.echo(found.get_help(click.Context(found, root, name)))
+        click.echo(found.get_help(click.Context(found, root, found.name)))

@@ -17,6 +17,7 @@ import contextlib
 import hashlib
 import json
 import os
+import sys
 import time
 import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,14 +27,14 @@ from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.newfile import NewFile
 from revseq_cli.formats.storage.together import Together
 from revseq_cli.ground import stopping, system
-from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError
+from revseq_cli.ground.errors import FormatError, MissingFileError, RevseqError, TensorIOError, UsageError
 
 if TYPE_CHECKING:
-    from revseq_cli.commands.manifest import Entry
+    from revseq_cli.commands.console import Console
+    from revseq_cli.commands.manifest import Entry, Manifest
     from revseq_cli.passes.assembly import Job
     from revseq_cli.report.results import Outcome
 
-SUFFIX = ".revseq-journal"
 _VERSION = 1
 # What changes how a job is done, and not what it writes; `verify` and `sha256` are held against what was done.
 _MEANS = {"engine", "cores", "memory", "scheduler", "scheduler_file", "overwrite", "verify", "sha256"}
@@ -46,6 +47,8 @@ _TICK, _COARSE_TICK = 50_000_000, 2_000_000_000  # ns; the second for file syste
 # The state of a file as numbers, of a folder as a digest; None for one that cannot be told.
 State = list[int] | str | None
 
+_TOLD = {"bytes": int, "verified": bool, "clamped": int, "sha256": str}  # the last where it was asked for
+
 
 def state_of(path: str) -> State:
     """The state of a file, or of a folder with all that is in it; None where it cannot be told."""
@@ -54,9 +57,12 @@ def state_of(path: str) -> State:
             from revseq_cli.formats.zarr import source
 
             return source.state(path, path).digest
+        # `opened` looks for files of a similar name: 10 ms for each missing output in a folder of 5,000 files.
+        if not os.path.exists(path):  # noqa: PTH110 - any text
+            return None
         with positioned.opened(path) as fd:
             return _numbers(positioned.identity(fd))
-    except (RevseqError, OSError):
+    except (RevseqError, OSError, ValueError):  # the last for what is no path
         return None
 
 
@@ -106,64 +112,66 @@ def _digest(entry: Entry) -> str:
 
 
 def _line(record: dict[str, Any]) -> bytes:
-    """A line with its checksum. It begins with the line break: what stands before may have been written in part."""
+    """A line with its checksum, without a line break."""
     text = json.dumps(record).encode()
-    return b"\n%08x %b" % (zlib.crc32(text), text)
+    return b"%08x %b" % (zlib.crc32(text), text)
 
 
-def _record(line: bytes) -> dict[str, Any] | None:
-    """The record of a line; None if the line is not whole."""
+_HEADER = _line({"revseq-journal": _VERSION})
+
+
+def _record(line: bytes) -> Any:
+    """What a line holds; None if it is damaged."""
     checksum, _, text = line.partition(b" ")
     try:
-        if int(checksum, 16) != zlib.crc32(text):
-            return None
-        record = json.loads(text)
-    except ValueError:
+        return json.loads(text) if int(checksum, 16) == zlib.crc32(text) else None
+    except (ValueError, RecursionError):
         return None
-    return record if isinstance(record, dict) else None
 
 
-class Writer:
-    """Notes what is done, in any process; several may write at once."""
+def _is_state(value: object) -> bool:
+    return value is None or isinstance(value, str) or (isinstance(value, list) and all(type(n) is int for n in value))
 
-    def __init__(self, path: str) -> None:
-        self._path, self._fd, self._lock = path, -1, _thread.allocate_lock()
 
-    def __reduce__(self) -> tuple[object, ...]:
-        """Another process opens the file itself."""
-        return type(self), (self._path,)
+def _are_states(inputs: list[Any]) -> bool:
+    pairs = (each for each in inputs if isinstance(each, list) and len(each) == 2)
+    return sum(isinstance(path, str) and _is_state(state) for path, state in pairs) == len(inputs)
 
-    def begin(self, entry: Entry, temporary: str) -> None:
-        """Note that the temporary file gets the name of the job's output; on the disk when this returns."""
-        self._append({"output": entry.output, "inode": os.stat(temporary).st_ino})  # noqa: PTH116 - a string
-        try:
-            system.flush(self._fd)
-        except OSError as e:
-            raise positioned.failed(self._path, "write", e) from None
 
-    def note(self, entry: Entry, read: dict[str, State], outcome: Outcome) -> Outcome:
-        """Note that a job is done; the outcome, with a note if that cannot be written."""
-        told: dict[str, Any] = {"bytes": outcome.bytes, "verified": outcome.verified, "clamped": outcome.clamped}
-        told |= {"sha256": outcome.sha256} if outcome.sha256 else {}
-        record = {"output": entry.output, "job": _digest(entry), "inputs": sorted(read.items()), "told": told}
-        try:
-            self._append(record | {"state": state_of(entry.output)})
-        except TensorIOError as e:
-            note = f"{outcome.output} is written, but the journal does not say so: {e.where}: {e.found}"
-            return outcome._replace(notes=(*outcome.notes, note))
-        return outcome
+def _is_told(told: dict[str, Any]) -> bool:
+    return _TOLD.keys() - told.keys() <= {"sha256"} and all(type(told[key]) is _TOLD.get(key) for key in told)
 
-    def _append(self, record: dict[str, Any]) -> None:
-        line = _line(record)
-        try:
-            with self._lock:
-                if self._fd < 0:
-                    self._fd = system.open_file(self._path, system.APPEND)
-                written = os.write(self._fd, line)
-        except OSError as e:
-            raise positioned.failed(self._path, "write", e) from None
-        if written < len(line):
-            raise TensorIOError("cannot write: the line was written in part", hint="free some space", where=self._path)
+
+def chosen_path(jobs: Manifest, given: str | None, *, resume: bool) -> str:
+    """The real path of the journal, or nothing; UsageError for a journal that has no place, or a taken one."""
+    if given == "":
+        raise UsageError("--journal is empty", "the name of a file", "is a variable unset?")
+    if given is None and not jobs.journal:
+        if resume:
+            found = "there is no manifest file, beside which the journal would lie"
+            raise UsageError(found, "a place for the journal, now and when it goes on", "add --journal jobs.journal")
+        return ""
+    path = system.real_path(given if given is not None else jobs.journal)
+    jobs.require_free(path, "the journal")
+    return path
+
+
+def opened(path: str, stack: contextlib.ExitStack, console: Console, *, resume: bool, looks: bool) -> Journal | None:
+    """The journal, locked until the stack ends, or only read; None without a path, and where none can be written."""
+    if not path or (looks and not resume):
+        return None
+    journal = Journal(path)
+    try:
+        if not looks:
+            stack.callback(journal.close)
+            journal.lock()
+        journal.read()
+    except TensorIOError as e:
+        if resume or isinstance(e, InUseError):
+            raise
+        console.note(f"{path}: {e.found}; so there is no journal, and an interrupted batch cannot go on")
+        return None
+    return journal
 
 
 class InUseError(TensorIOError):
@@ -178,58 +186,75 @@ class Found(NamedTuple):
 
 
 class Journal:
-    """The journal of a batch, open and locked; or, to look only, neither."""
+    """The journal of a batch. The process of the batch locks and reads it; any process may write, several at once."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._fd = -1
+        self._locked, self._written, self._one_writer = -1, -1, _thread.allocate_lock()  # two descriptors
         self._done: dict[str, dict[str, Any]] = {}  # the last record of each output
         self._begun: dict[str, set[int]] = {}  # the inodes of files that got its name, or were about to
         self._states: dict[str, State] = {}  # of inputs, which many jobs may share
         self.damaged = 0  # lines
 
-    @classmethod
-    def opened(cls, path: str) -> Journal:
-        """The journal at that path, which is made if there is none; TensorIOError while another batch has it."""
-        journal = cls(path)
-        while not journal._lock():
-            pass
-        with contextlib.ExitStack() as stack:
-            stack.callback(journal.close)  # where it cannot be read
-            journal.read()
-            stack.pop_all()
-        return journal
+    def __reduce__(self) -> tuple[object, ...]:
+        """Another process opens the file itself."""
+        return type(self), (self.path,)
 
-    def _lock(self) -> bool:
-        """Open and lock the file; False if it must be tried again, since another batch made or removed it meanwhile."""
+    def begin(self, entry: Entry, temporary: str) -> None:
+        """Note that the temporary file gets the name of the job's output; on the disk when this returns."""
+        self._append({"output": entry.output, "inode": os.stat(temporary).st_ino})  # noqa: PTH116 - a string
+        with positioned.trying_to("write", self.path):
+            system.flush(self._written)
+
+    def note(self, entry: Entry, read: dict[str, State], outcome: Outcome) -> Outcome:
+        """Note that a job is done; the outcome, with a note if that cannot be written."""
+        told: dict[str, Any] = {"bytes": outcome.bytes, "verified": outcome.verified, "clamped": outcome.clamped}
+        told |= {"sha256": outcome.sha256} if outcome.sha256 else {}
+        record = {"output": entry.output, "job": _digest(entry), "inputs": sorted(read.items()), "told": told}
+        try:
+            self._append(record | {"state": state_of(entry.output)})
+        except TensorIOError as e:
+            note = f"{outcome.output} is written, but the journal does not say so: {e.where}: {e.found}"
+            return outcome._replace(notes=(*outcome.notes, note))
+        return outcome
+
+    def _append(self, record: dict[str, Any]) -> None:
+        line = b"\n" + _line(record)  # what stands before may have been written in part
+        with positioned.trying_to("write", self.path), self._one_writer:
+            if self._written < 0:
+                self._written = system.open_file(self.path, system.APPEND)
+            written = os.write(self._written, line)
+        if written < len(line):
+            raise TensorIOError("cannot write: the line was written in part", hint="free some space", where=self.path)
+
+    def lock(self) -> None:
+        """Lock the file, which is made if there is none; InUseError while another batch has it."""
         deadline = time.monotonic() + _LONGEST_WAIT
-        try:
-            fd = positioned.patiently(lambda: system.open_file(self.path, system.UPDATE))
-        except FileNotFoundError:
-            self._create()
-            return False
-        except OSError as e:
-            raise positioned.failed(self.path, "open", e) from None
-        try:
-            while not system.lock(fd):
-                if time.monotonic() > deadline:
-                    found, wanted = "is in use: another batch works on this manifest", "one at a time"
-                    raise InUseError(found, wanted, "wait until it has ended", self.path)
-                stopping.check()
-                time.sleep(stopping.PATIENCE)
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(fd), os.stat(self.path)):  # noqa: PTH116 - a string
-                    self._fd, fd = fd, -1
-                    return True
-        finally:
-            _close(fd)
-        return False
+        while self._locked < 0:
+            with positioned.trying_to("open", self.path), contextlib.ExitStack() as stack:
+                try:
+                    fd = positioned.patiently(lambda: system.open_file(self.path, system.UPDATE))
+                except FileNotFoundError:
+                    self._create()
+                    continue
+                stack.callback(os.close, fd)
+                while not system.lock(fd):
+                    if time.monotonic() > deadline:
+                        found, hint = "is in use: another batch works on these outputs", "--journal names another"
+                        raise InUseError(found, "one at a time", f"wait until it has ended, or {hint}", self.path)
+                    stopping.check()
+                    time.sleep(stopping.PATIENCE)
+                # Another batch may have removed or made it meanwhile.
+                with contextlib.suppress(FileNotFoundError):
+                    if os.path.samestat(os.fstat(fd), os.stat(self.path)):  # noqa: PTH116 - a string
+                        self._locked = fd
+                        stack.pop_all()
 
     def _create(self) -> None:
         file = NewFile(self.path, overwrite=False)
         try:
             with Together(file):
-                file.write(_line({"revseq-journal": _VERSION})[1:])
+                file.write(_HEADER)
         except TensorIOError:
             if not os.path.exists(self.path):  # noqa: PTH110 - else another batch was faster
                 raise
@@ -238,25 +263,24 @@ class Journal:
         """Read all lines; FormatError if it is the journal of another version, or none."""
         try:
             with positioned.opened(self.path) as fd:
-                data = positioned.read_some(fd, positioned.identity(fd).size, 0, self.path)
-        except TensorIOError:
-            if not os.path.exists(self.path):  # noqa: PTH110 - nothing is done yet
-                return
-            raise
+                data = positioned.read_some(fd, sys.maxsize, 0, self.path)
+        except MissingFileError:  # nothing is done yet
+            return
         first, *lines = data.split(b"\n")
-        version = (_record(first) or {}).get("revseq-journal")
-        if version != _VERSION:
-            found = f"is a journal of version {version}" if version else "is no journal of revseq"
+        if first != _HEADER:
             hint = f"give it another name: {system.quoted(self.path)}"
-            raise FormatError(found, f"one of version {_VERSION}, or no such file", hint, self.path)
+            raise FormatError(f"is no journal of revseq, version {_VERSION}", "one, or no such file", hint, self.path)
         for line in filter(None, lines):
-            record = _record(line)
-            if record is None or "output" not in record:
-                self.damaged += 1
-            elif "job" in record:
-                self._done[record["output"]] = record
-            else:
-                self._begun.setdefault(record["output"], set()).add(record["inode"])
+            match _record(line):
+                case {"output": str(output), "inode": int(inode), **others} if not others:
+                    self._begun.setdefault(output, set()).add(inode)
+                case {
+                    "output": str(output), "job": str(), "inputs": list(inputs), "told": dict(told), "state": state,
+                    **others,
+                } as record if not others and _is_told(told) and _is_state(state) and _are_states(inputs):  # fmt: skip
+                    self._done[output] = record
+                case _:
+                    self.damaged += 1
 
     @property
     def outputs(self) -> set[str]:
@@ -273,7 +297,7 @@ class Journal:
         good = (
             record["job"] == _digest(entry)
             and told["verified"] >= options["verify"]
-            and bool(told.get("sha256")) >= options["sha256"]
+            and ("sha256" in told) >= options["sha256"]
             and state is not None
             and record["state"] == state
             and all(state is not None and state == self._state(path) for path, state in record["inputs"])
@@ -285,18 +309,12 @@ class Journal:
             self._states[path] = state_of(path)
         return self._states[path]
 
-    def remove(self) -> None:
-        """Remove it, since there is nothing left to do."""
-        with contextlib.suppress(OSError):  # then it stays, and harms nothing
-            os.unlink(self.path)  # noqa: PTH108 - a string
+    def clear(self) -> None:
+        """Begin anew, since every job runs again and replaces its output."""
+        with contextlib.suppress(OSError):  # then all lines stay, and harm nothing
+            os.truncate(self.path, len(_HEADER))
 
     def close(self) -> None:
         """Let other batches have it."""
-        _close(self._fd)
-
-
-def _close(fd: int) -> None:
-    """Close a file that was only read, if it is open."""
-    if fd >= 0:
-        with contextlib.suppress(OSError):  # nothing can be lost
-            os.close(fd)
+        if self._locked >= 0:
+            os.close(self._locked)

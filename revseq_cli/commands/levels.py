@@ -22,15 +22,14 @@ if TYPE_CHECKING:
     ),
 )
 @click.argument("levels", metavar="[LEVEL]", type=values.LEVELS, required=False)
-@options.json_option
 @options.output_options
-def command(levels: tuple[FeatureLevel, ...] | None, as_json: bool, console: Console) -> None:
+def command(levels: tuple[FeatureLevel, ...] | None, console: Console) -> None:
     """Run the command."""
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.report import checks, objects
 
     levels = levels or tuple(FeatureLevel)
-    if as_json:
+    if console.as_json:
         click.echo(objects.levels(levels))
     else:
         checks.print_levels(levels, color=console.colored)

@@ -16,6 +16,8 @@ from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.textfiles import LARGEST
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import FormatError, RevseqError, UsageError, listed
+from revseq_cli.report.results import Outcome
+from revseq_cli.texts import literals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +31,7 @@ _TENSOR_TEXT = 'a tensor is text: "[[2], [4]]"'
 JSON_SUFFIXES = (".jsonl", ".json")
 _SEPARATORS = ",;\t"  # of cells: Excel writes semicolons where a comma stands in numbers
 _TENSORS = ("input", "lengths")
+SUFFIX = ".revseq-journal"
 _MOST_PROBLEMS = 20  # of a manifest that a message lists
 
 # The columns of one job with their texts, as the manifest has them.
@@ -41,10 +44,6 @@ class ManifestError(RevseqError, ValueError):
     def __init__(self, problems: tuple[RevseqError, ...]) -> None:
         super().__init__(f"{len(problems)} problems")
         self.problems = problems
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """How it pickles."""
-        return type(self), (self.problems,)
 
     def parts(self) -> Sequence[RevseqError]:
         """The first 20 problems, and one that counts the rest."""
@@ -63,7 +62,7 @@ class Column(NamedTuple):
 class Entry(NamedTuple):
     """A job of a manifest: its line, its options, the real path of its output, and those of input and lengths.
 
-    `place` is what messages call its line, and `text` is the row of the manifest.
+    `place` is what messages call its line, and `columns` has the texts of the manifest's columns.
     """
 
     line: int
@@ -71,21 +70,53 @@ class Entry(NamedTuple):
     output: str
     inputs: dict[str, str]
     place: str
-    text: str
+    columns: dict[str, str]
+
+    def outcome(self, error: RevseqError | None = None, **told: Any) -> Outcome:
+        """The result of the job: the error that ended it, or what is told of it by the names of Outcome's fields."""
+        return Outcome(self.line, self.options["output"], error, **told)
 
 
 class Manifest(NamedTuple):
-    """A manifest that was read: its jobs, and the text above them, which is the header of CSV."""
+    """A manifest that was read: its jobs, and what separates the cells of CSV, or nothing in JSON lines.
+
+    `pattern` is that of --each. `journal` is where the journal is by default, if it has a place.
+    """
 
     text: Text
     entries: list[Entry]
-    header: str
-    is_csv: bool
+    separator: str
+    pattern: str = ""
+    journal: str = ""
 
-    def part(self, lines: set[int]) -> str:
-        """The manifest of the jobs of these lines, in the same format; nothing where there is none."""
-        rows = [entry.text for entry in self.entries if entry.line in lines]
-        return "".join([self.header, *rows]) if rows else ""
+    def require_free(self, path: str, what: str) -> None:
+        """UsageError if a file that the batch itself writes, at this real path, is the manifest or one of its jobs'."""
+        key = system.name_key(path)
+        if self.text.identity and key == system.file_key(self.text.name):
+            raise UsageError(f"{what} would be the manifest itself", "another name", where=path)
+        for entry in self.entries:
+            if key in map(system.name_key, (entry.output, *entry.inputs.values())):
+                raise UsageError(f"{what} would be a file of {entry.place}", "another name", where=path)
+
+    def part(self, lines: set[int], defaults: Mapping[str, str]) -> str:
+        """The manifest of the jobs of these lines, in the same format, with the defaults as columns."""
+        rows = [with_defaults(entry.columns, defaults) for entry in self.entries if entry.line in lines]
+        if not self.separator:
+            return "".join(f"{json.dumps(row)}\n" for row in rows)
+        stream = io.StringIO(newline="")
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        writer = csv.DictWriter(stream, names, delimiter=self.separator, lineterminator="\n")
+        if rows:
+            writer.writeheader()
+        writer.writerows(rows)
+        return stream.getvalue()
+
+
+def with_defaults(row: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """A job with the defaults, but without theirs of a scheduler if it names one in either way."""
+    names = {"scheduler", "scheduler-file", "scheduler_file"}
+    dropped = names if names & row.keys() else set()
+    return {**row, **{name: each for name, each in defaults.items() if name not in row and name not in dropped}}
 
 
 def refuse_streams(entries: list[Entry]) -> None:
@@ -101,33 +132,28 @@ def refuse_streams(entries: list[Entry]) -> None:
             positioned.refuse_stream(os.stat(path), path)  # noqa: PTH116
 
 
-def parse(text: Text, columns: Mapping[str, Column]) -> Manifest:
-    """The jobs of a manifest; ManifestError with everything that is wrong with it."""
-    return _parsed(text, columns, "line", is_csv=_is_csv(text))
+def separator_of(text: Text) -> str:
+    """What separates the cells of a manifest: nothing in JSON lines, by the suffix or the first character.
+
+    JSON begins with a brace or, by mistake, with a bracket.
+    """
+    suffix, start = Path(text.name).suffix.lower(), text.text.lstrip()
+    if suffix in JSON_SUFFIXES or (suffix != ".csv" and start.startswith(("{", "["))):
+        return ""
+    first = re.split(r"[\r\n]", start, maxsplit=1)[0]
+    return next((each for each in _SEPARATORS if each in first), ",")
 
 
-def parse_jobs(text: Text, columns: Mapping[str, Column]) -> Manifest:
-    """The jobs of a text in JSON lines that no user wrote: messages count jobs, not lines."""
-    return _parsed(text, columns, "job", is_csv=False)
-
-
-def _is_csv(text: Text) -> bool:
-    """Whether a manifest is CSV, by its suffix, or else since JSON begins with a brace or, by mistake, a bracket."""
-    suffix = Path(text.name).suffix.lower()
-    return suffix == ".csv" or (suffix not in JSON_SUFFIXES and not text.text.lstrip().startswith(("{", "[")))
-
-
-def _parsed(text: Text, columns: Mapping[str, Column], noun: str, *, is_csv: bool) -> Manifest:
+def parse(text: Text, columns: Mapping[str, Column], separator: str, noun: str = "line") -> Manifest:
+    """The jobs of a manifest; ManifestError with everything that is wrong with it. `noun` is what messages count."""
     entries: list[Entry] = []
     problems: list[RevseqError] = []
-    header = ""
-    for line, row in _csv_rows(text, columns) if is_csv else _json_rows(text):
+    for line, row in _csv_rows(text, columns, separator) if separator else _json_rows(text):
         place = f"{noun} {line}"
         try:
-            if row.pairs is None:
-                header = row.text
-                continue
-            entries.append(_entry(line, place, row.text, _options(row.pairs(), columns)))
+            pairs = row()
+            named = {_plain(name): each for name, each in pairs}
+            entries.append(_entry(line, place, named, _options(pairs, columns)))
         except (FormatError, UsageError) as e:
             problems.append(FormatError(f"{place}: {e.found}", e.wanted, e.hint))
     problems += _conflicts(entries, text)
@@ -135,21 +161,14 @@ def _parsed(text: Text, columns: Mapping[str, Column], noun: str, *, is_csv: boo
         problems.append(FormatError("holds no job", f"a job a line, such as {_EXAMPLE}"))
     if problems:
         raise ManifestError(tuple(each.about(text.name) for each in problems))
-    return Manifest(text, entries, header, is_csv)
+    return Manifest(text, entries, separator, journal=f"{text.name}{SUFFIX}" if text.identity else "")
 
 
-class _Row(NamedTuple):
-    """A row as it stands, and a function that reads its job; None for the header of CSV."""
-
-    text: str
-    pairs: Callable[[], Pairs] | None
-
-
-def _json_rows(text: Text) -> Iterator[tuple[int, _Row]]:
-    """The rows of JSON lines."""
+def _json_rows(text: Text) -> Iterator[tuple[int, Callable[[], Pairs]]]:
+    """The lines of JSON lines, each with a function that reads its job."""
     for line, raw in enumerate(text.text.split("\n"), 1):  # not splitlines, which also cuts inside strings
         if raw.strip():
-            yield line, _Row(f"{raw}\n", functools.partial(_json_row, raw))
+            yield line, functools.partial(_json_row, raw)
 
 
 def _json_row(raw: str) -> Pairs:
@@ -159,7 +178,8 @@ def _json_row(raw: str) -> Pairs:
     try:
         row = json.loads(raw, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=tuple)
     except json.JSONDecodeError as e:
-        raise FormatError(f"is not JSON: {e.msg}, column {e.colno}", wanted, hint) from None
+        problem, offset = literals.json_problem(e)
+        raise FormatError(f"is not JSON: {problem}, column {offset + 1}", wanted, hint) from None
     except RecursionError:
         row = None
     if not isinstance(row, tuple):
@@ -179,35 +199,24 @@ def _text(name: str, value: object) -> str:
             raise FormatError(f"{name} is {kind}", "text, a number, true or false", hint)
 
 
-def _csv_rows(text: Text, columns: Mapping[str, Column]) -> Iterator[tuple[int, _Row]]:
-    """The rows of CSV; FormatError for a wrong header or quote, after which no row can be read."""
+def _csv_rows(text: Text, columns: Mapping[str, Column], separator: str) -> Iterator[tuple[int, Callable[[], Pairs]]]:
+    """The rows of CSV, as those of JSON; FormatError for a wrong header or quote, after which no row can be read."""
     csv.field_size_limit(LARGEST)  # a cell may be a whole tensor
-    first = re.split(r"[\r\n]", text.text.lstrip(), maxsplit=1)[0]
-    separator = next((each for each in _SEPARATORS if each in first), ",")
     rows = csv.reader(io.StringIO(text.text, newline=""), delimiter=separator, strict=True)
     header: list[str] = []
     line = 1
     try:
         for cells in rows:
             if header and cells:
-                yield line, _Row(_written(cells, separator), functools.partial(_csv_row, header, cells))
+                yield line, functools.partial(_csv_row, header, cells)
             elif cells:
                 header = [cell.strip() for cell in cells]
                 _check(header, columns)
-                yield line, _Row(_written(header, separator), None)
             line = rows.line_num + 1  # a cell may hold line breaks
-    except (csv.Error, FormatError) as e:
-        found, wanted, hint = f"is not CSV: {e}", "", ""
-        if isinstance(e, FormatError):
-            found, wanted, hint = e.found, e.wanted, str(e.hint)
-        raise FormatError(f"line {line}: {found}", wanted, hint, text.name) from None
-
-
-def _written(cells: list[str], separator: str) -> str:
-    """Cells as a row of CSV."""
-    stream = io.StringIO(newline="")
-    csv.writer(stream, delimiter=separator, lineterminator="\n").writerow(cells)
-    return stream.getvalue()
+    except csv.Error as e:
+        raise FormatError(f"line {line}: is not CSV: {e}", where=text.name) from None
+    except FormatError as e:
+        raise FormatError(f"line {line}: {e.found}", e.wanted, e.hint, text.name) from None
 
 
 def _csv_row(header: list[str], cells: list[str]) -> Pairs:
@@ -252,7 +261,7 @@ def _plain(name: str) -> str:
     return name.strip().replace("_", "-")
 
 
-def _entry(line: int, place: str, text: str, options: dict[str, Any]) -> Entry:
+def _entry(line: int, place: str, columns: dict[str, str], options: dict[str, Any]) -> Entry:
     """The job with these options; UsageError if one of its files is -."""
     output = Reference.file(options["output"])
     inputs = {name: Reference.input(options[name]) for name in _TENSORS if name in options}
@@ -260,7 +269,7 @@ def _entry(line: int, place: str, text: str, options: dict[str, Any]) -> Entry:
         if reference.is_piped:
             raise UsageError(f"{name} is {reference.path}, a pipe", "a file: the jobs of a batch share no pipe")
     paths = {name: system.real_path(each.path) for name, each in inputs.items() if each.inline is None}
-    return Entry(line, options, system.real_path(output.path), paths, place, text)
+    return Entry(line, options, system.real_path(output.path), paths, place, columns)
 
 
 def _can_be_argument(text: str) -> bool:

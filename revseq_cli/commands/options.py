@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from revseq_cli.commands import history
 from revseq_cli.commands.base import SessionOption
-from revseq_cli.commands.console import Console
-from revseq_cli.commands.streams import is_terminal
+from revseq_cli.commands.console import Console, is_terminal
 from revseq_cli.commands.values import (
     COMPRESSIONS,
     DATA_TYPE,
@@ -20,6 +20,7 @@ from revseq_cli.commands.values import (
     LENGTHS_TYPE,
     LEVEL,
     LEVELS,
+    Known,
     Parsed,
     Tensor,
     bytes_text,
@@ -29,10 +30,11 @@ from revseq_cli.commands.values import (
     parse_compression,
 )
 from revseq_cli.formats import table
-from revseq_cli.ground.errors import UsageError
+from revseq_cli.ground import system
+from revseq_cli.ground.errors import UsageError, printable
 from revseq_cli.ground.tensors import MOST_DIMENSIONS
 from revseq_cli.passes.engines.table import AUTO, DEFAULT_MEMORY, ENGINES, NAMES
-from revseq_cli.passes.systems import SYSTEMS
+from revseq_cli.passes.systems import SYNONYMS, SYSTEMS
 from revseq_cli.report.progress import WAYS, Progress
 
 if TYPE_CHECKING:
@@ -42,16 +44,34 @@ if TYPE_CHECKING:
     from revseq_cli.passes.arrangement import Resources
     from revseq_cli.passes.assembly import Request
 
+_LONGEST_COMMAND = 1000  # characters of a command; tensors may be typed as text
+_TIME_VARIABLE = (
+    "SOURCE_DATE_EPOCH"  # the time of reproducible builds; source: reproducible-builds.org/specs/source-date-epoch
+)
 _LARGEST_FILE = 1 << 20  # bytes; the file of a dask scheduler has a few thousand
+
+
+class _Ambient(str):
+    """The value of an environment variable, which a command that has no use for it ignores."""
+
+
+def _from_session(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """The value of an option; marked where it came from the environment."""
+    source = context.get_parameter_source(str(option.name))
+    return _Ambient(value) if value and source is click.core.ParameterSource.ENVIRONMENT else value
+
+
+def _session_option(name: str, *more: str, **attributes: Any) -> Callable[..., Any]:
+    """An option that an environment variable sets, too: REVSEQ_MEMORY for --memory. Help shows both."""
+    variable = f"REVSEQ_{name.lstrip('-').replace('-', '_').upper()}"
+    shown = {"show_default": True, "show_envvar": True}
+    return click.option(name, *more, cls=SessionOption, envvar=variable, **shown, **attributes)
 
 
 def _feature_level(name: str, levels: Parsed, more: str = "") -> Callable[..., Any]:
     """The option --feature-level; the command gets its value as `name`."""
     text = "The feature level, as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0; none lifts DirectML's limits"
-    return click.option(
-        "--feature-level", name, type=levels, default="5_0", show_default=True, envvar="REVSEQ_FEATURE_LEVEL",
-        cls=SessionOption, help=f"{text}{more}.",
-    )  # fmt: skip
+    return _session_option("--feature-level", name, type=levels, default="5_0", help=f"{text}{more}.")
 
 
 level_option = _feature_level("level", LEVEL)
@@ -60,6 +80,11 @@ levels_option = _feature_level("levels", LEVELS, "; all compares every level")
 rank_option = click.option(
     "--rank", type=click.IntRange(1, MOST_DIMENSIONS), metavar="N",
     help="The dimension count of the result: leading sizes of 1 are added or removed.",
+)  # fmt: skip
+
+dtype_option = click.option(
+    "--dtype", type=DATA_TYPE,
+    help="The data type of a text without a header, or of untyped bytes, as |V2 in .npy.  [default: FLOAT32]",
 )  # fmt: skip
 
 _JOB_TENSORS = (
@@ -75,11 +100,7 @@ _JOB_SETTINGS = (
         help="The dimension to reverse along: counted from 0, or its name where the file has names, as in NetCDF and "
         "Zarr. A number is never a name.",
     ),
-    click.option(
-        "--dtype",
-        type=DATA_TYPE,
-        help="The data type of a text INPUT without a header, or of untyped bytes, as |V2 in .npy.  [default: FLOAT32]",
-    ),
+    dtype_option,
     click.option(
         "--lengths-dtype",
         type=LENGTHS_TYPE,
@@ -90,51 +111,43 @@ _JOB_SETTINGS = (
         type=DIMENSION,
         metavar="B|NAME",
         shell_complete=complete_dimension,
-        help="LENGTHS has rank 1: one length per index of this dimension.",
+        help="One length for each index of this dimension: LENGTHS has rank 1.",
     ),
     click.option(
         "--like",
-        type=click.Choice(tuple(SYSTEMS)),
-        help="LENGTHS has rank 1, as there: the axes are by default that system's, and may be negative; lengths are "
-        "cast exactly; what it refuses is an error.",
+        type=Known(SYSTEMS, SYNONYMS),
+        help="LENGTHS as in that system: of rank 1, and cast exactly. The axes are by default the system's, and may be "
+        "negative; what it refuses is an error.",
+    ),
+    click.option(
+        "--mask",
+        is_flag=True,
+        help="LENGTHS is a mask with the sizes of INPUT, or of batch and time: in each line ones, whose number is the "
+        "length, followed by zeros.",
     ),
     rank_option,
 )
 
 
 _RESOURCES = (
-    click.option(
-        "--engine",
-        type=click.Choice(NAMES),
-        default=AUTO,
-        show_default=True,
-        envvar="REVSEQ_ENGINE",
-        cls=SessionOption,
-        help="What does the work.",
-    ),
-    click.option(
+    _session_option("--engine", type=click.Choice(NAMES), default=AUTO, help="What does the work."),
+    _session_option(
         "--jobs",
         "cores",
         type=click.IntRange(min=1, max=1024),
         metavar="N",
-        envvar="REVSEQ_JOBS",
-        cls=SessionOption,
         help="How many cores may be used.  [default: those this process may use]",
     ),
-    click.option(
+    _session_option(
         "--memory",
         type=Parsed("size", parse_bytes),
         default=bytes_text(DEFAULT_MEMORY),
-        show_default=True,
-        envvar="REVSEQ_MEMORY",
-        cls=SessionOption,
-        help="The limit for the data that all workers together hold; K, M, G are powers of 1024, KB, MB, GB of 1000.",
+        help="The limit for the data that all workers hold: K, M, G are powers of 1024, KB, MB, GB of 1000.",
     ),
-    click.option(
+    _session_option(
         "--scheduler",
         metavar="ADDRESS",
-        envvar="REVSEQ_SCHEDULER",
-        cls=SessionOption,
+        callback=_from_session,
         help="The scheduler for --engine dask, as tcp://host:8786; --memory is then for each thread of its workers. "
         "Without it, dask starts --jobs processes here.",
     ),
@@ -142,20 +155,7 @@ _RESOURCES = (
         "--scheduler-file",
         metavar="FILE",
         type=click.Path(),
-        help="The file to which dask's scheduler wrote its address.",
-    ),
-)
-
-_PROGRESS = (
-    click.option(
-        "--progress",
-        type=click.Choice(WAYS),
-        default=WAYS[0],
-        show_default=True,
-        envvar="REVSEQ_PROGRESS",
-        cls=SessionOption,
-        help="How to tell on standard error how far long work is. auto: by a bar on a terminal, and elsewhere by plain "
-        "lines, one every 30 seconds.",
+        help="The file of dask's scheduler, with its address.",
     ),
 )
 
@@ -176,22 +176,21 @@ _LAYOUT = (
     ),
     click.option(
         "--history/--no-history", default=True, show_default=True,
-        help="Write this command into the global attribute history of a NetCDF output, as NCO does.",
+        help="Add this command to the history of a NetCDF file: to that global attribute, as NCO does.",
     ),
 )  # fmt: skip
 
-dtype_option = click.option(
-    "--dtype", type=DATA_TYPE,
-    help="The data type of a text without a header, or of untyped bytes, such as |V2 in .npy.  [default: FLOAT32]",
-)  # fmt: skip
-format_option = click.option(
-    "-f", "--format", "format_name", type=click.Choice(table.NAMES),
-    help="The format of files, whatever their first bytes and their suffixes say.",
-)  # fmt: skip
+
+def format_of(files: str) -> Callable[..., Any]:
+    """The option --format of these files."""
+    return click.option("-f", "--format", "format_name", type=click.Choice(table.NAMES), help=f"The format of {files}.")
+
+
+format_option = format_of("files, whatever their first bytes and their suffixes say")
 full_option = click.option("--full", is_flag=True, help="Print every element on a terminal, too.")
-json_option = click.option("--json", "as_json", is_flag=True, help="Report as one JSON object.")
 
 _OUTPUT = (
+    click.option("--json", "as_json", is_flag=True, help="Report as JSON."),
     click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors; it overrides -v."),
     click.option(
         "-v",
@@ -200,148 +199,124 @@ _OUTPUT = (
         callback=lambda ctx, _, value: ctx.meta.setdefault("revseq.verbose", value),
         help="Say what is done, on standard error; -vv shows tracebacks.",
     ),
-    click.option(
+    _session_option(
         "--color",
         type=click.Choice(["auto", "always", "never"]),
         default="auto",
-        show_default=True,
-        envvar="REVSEQ_COLOR",
-        cls=SessionOption,
         callback=lambda ctx, _, value: ctx.meta.setdefault("revseq.color", value),
         help="When to use colour. auto: on a terminal, or as NO_COLOR or FORCE_COLOR says, but not for "
         "tensors in a pipe. never: no highlights of other kinds, either.",
     ),
 )
+# How long work is shown, for `output_options` below it.
+progress_option = _session_option(
+    "--progress",
+    type=click.Choice(WAYS),
+    default=WAYS[0],
+    help="How to show how far long work is, on standard error. auto: by a bar on a terminal, and elsewhere by "
+    "plain lines, one every 30 seconds.",
+)
 
 
-def _apply(decorators: tuple[Callable[..., Any], ...], function: Callable[..., Any]) -> Callable[..., Any]:
-    for decorator in reversed(decorators):
-        function = decorator(function)
-    return function
+def _adding(
+    *options: Callable[..., Any], name: str = "", take: Callable[[dict[str, Any]], Any] | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator that adds the options; with `take`, the command gets what that makes of their values as `name`."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def command(**parameters: Any) -> Any:
+            taken = {name: take(parameters)} if take else {}
+            return function(**taken, **parameters)
+
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
-def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add INPUT, LENGTHS and the options that say how to read them; their values are for `request_of`."""
-    return _apply(_JOB_TENSORS + _JOB_SETTINGS, function)
+def _history() -> str:
+    """The line about this command for the history of a NetCDF file, as NCO has it; UsageError for a wrong time."""
+    command = printable(" ".join(map(system.quoted, ["revseq", *sys.argv[1:]])))
+    return (
+        f"{time.asctime(_now())}: {command if len(command) <= _LONGEST_COMMAND else f'{command[:_LONGEST_COMMAND]}...'}"
+    )
 
 
-def job_settings(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the same options without the arguments."""
-    return _apply(_JOB_SETTINGS, function)
-
-
-def resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for passes: `resources` has how much of the machine they may use."""
-
-    @functools.wraps(function)
-    def command(**parameters: Any) -> Any:
-        return function(resources=take_resources(parameters), **parameters)
-
-    return _apply(_RESOURCES, command)
-
-
-def progress_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option of how to show progress, for `output_options` below it."""
-    return _apply(_PROGRESS, function)
-
-
-def layout_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for the storage of the output; the command gets them as `layout`."""
-
-    @functools.wraps(function)
-    def command(**parameters: Any) -> Any:
-        return function(layout=take_layout(parameters), **parameters)
-
-    return _apply(_LAYOUT, command)
+def _now() -> time.struct_time:
+    """The local time, or the one that SOURCE_DATE_EPOCH sets, in UTC."""
+    text = os.environ.get(_TIME_VARIABLE)
+    if not text:
+        return time.localtime()
+    try:
+        return time.gmtime(int(text))
+    except (ValueError, OverflowError, OSError):
+        raise UsageError(f"{_TIME_VARIABLE} is {text[:40]!r}", "seconds since 1970-01-01 UTC, as 1700000000") from None
 
 
 def take_layout(parameters: dict[str, Any]) -> Layout:
     """Remove the layout options from the parameters, and combine them."""
     from revseq_cli.formats.contract import Layout
 
-    parameters["history"] = history.line() if parameters["history"] else ""
+    parameters["history"] = _history() if parameters["history"] else ""
     return Layout(**{name: parameters.pop(name) for name in Layout._fields})
-
-
-def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for notes and colours; the command gets them as `console`."""
-
-    @functools.wraps(function)
-    def command(quiet: bool, verbose: int, color: str, progress: str = WAYS[0], **parameters: Any) -> Any:
-        console = Console(quiet, verbose, color)
-        try:
-            # Lines of JSON on the same terminal would break the bar.
-            bar = sys.stderr.isatty() and not (parameters.get("as_json") and is_terminal())
-            with Progress("none" if quiet else progress, bar=bar):
-                return function(console=console, **parameters)
-        finally:
-            console.library_notes()
-
-    return _apply(_OUTPUT, command)
 
 
 def take_resources(parameters: dict[str, Any]) -> Resources:
     """Remove the resource options from the parameters, and combine them; UsageError for those that do not fit."""
-    names = ("engine", "cores", "memory", "scheduler", "scheduler_file")
-    return _resources_of(**{name: parameters.pop(name) for name in names})
-
-
-def _resources_of(
-    engine: str, cores: int | None, memory: int, scheduler: str | None, scheduler_file: str | None
-) -> Resources:
     from revseq_cli.passes.arrangement import Resources  # it loads NumPy
 
-    context = click.get_current_context()
-    source = context.get_parameter_source("scheduler")
-    # REVSEQ_SCHEDULER is ignored by other engines. A job of a batch names a scheduler if it is not the default one.
-    typed = source is click.core.ParameterSource.COMMANDLINE or scheduler != context.params.get("scheduler")
-    given = typed and scheduler is not None
-    if given and not str(scheduler).strip():
-        raise UsageError("--scheduler is empty", "tcp://host:8786", "is a variable unset?")
-    if scheduler_file is not None and not scheduler_file.strip():
-        raise UsageError(
-            "--scheduler-file is empty", "the file that dask's scheduler has written", "is a variable unset?"
-        )
-    if given and scheduler_file:
+    engine, cores, memory = parameters.pop("engine"), parameters.pop("cores") or 0, parameters.pop("memory")
+    scheduler, file = parameters.pop("scheduler"), parameters.pop("scheduler_file")
+    is_typed = scheduler is not None and not isinstance(scheduler, _Ambient)
+    if is_typed and file:
         raise UsageError("--scheduler and --scheduler-file are one thing said twice", "one of them")
-    if engine == AUTO or not ENGINES[engine].remote:
-        if given or scheduler_file:
-            remote = " or ".join(each.name for each in ENGINES.values() if each.remote)
-            raise UsageError(
-                f"--scheduler and --scheduler-file are about {remote}", f"--engine {remote}", f"add --engine {remote}"
-            )
-        return Resources(engine, cores or 0, memory)
-    address = _address_in(scheduler_file) if scheduler_file else scheduler
-    return Resources(engine, cores or 0, memory, address or "")
+    if engine in ENGINES and ENGINES[engine].remote:
+        return Resources(engine, cores, memory, (_address_in(file) if file else scheduler) or "")
+    if is_typed or file:
+        remote = " or ".join(each.name for each in ENGINES.values() if each.remote)
+        raise UsageError(
+            f"--scheduler and --scheduler-file are about {remote}", f"--engine {remote}", f"add --engine {remote}"
+        )
+    return Resources(engine, cores, memory)
 
 
 def _address_in(path: str) -> str:
     """The address in the file that dask's scheduler wrote; UsageError if it has none."""
     from revseq_cli.formats.storage import positioned
-    from revseq_cli.ground.errors import FormatError, TensorIOError
-    from revseq_cli.texts import literals
+    from revseq_cli.ground.errors import TensorIOError
 
-    wanted = "what dask scheduler --scheduler-file writes"
+    wanted = "what dask scheduler --scheduler-file writes, with an address as tcp://host:8786"
     try:
         with positioned.opened(path) as fd:
-            size = positioned.identity(fd).size
-            if size > _LARGEST_FILE:
-                raise UsageError(f"has {size} bytes", f"at most {_LARGEST_FILE}: {wanted}", where=path)
-            scheduler = json.loads(positioned.read_some(fd, size, 0, path), object_pairs_hook=literals.unique)
-        address = scheduler["address"]
-    except (TensorIOError, FormatError) as e:
-        raise UsageError(e.found, "a dask scheduler's file", where=path) from None
-    except (ValueError, KeyError, TypeError, RecursionError) as e:
-        if isinstance(e, UsageError):
-            raise
+            address = json.loads(positioned.read_some(fd, _LARGEST_FILE, 0, path))["address"]
+    except TensorIOError as e:
+        raise UsageError(e.found, wanted, where=path) from None
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise UsageError("has no address", wanted, where=path) from None
     if not isinstance(address, str) or not address.strip():
-        raise UsageError(
-            f"its address is {json.dumps(address)[:40] if address and str(address).strip() else 'empty'}",
-            f"as tcp://host:8786: {wanted}",
-            where=path,
-        )
+        raise UsageError(f"its address is {json.dumps(address)[:40]}", wanted, where=path)
     return address
+
+
+def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options for reports, notes and colours; the command gets them as `console`."""
+
+    @functools.wraps(function)
+    def command(
+        as_json: bool, quiet: bool, verbose: int, color: str, progress: str = WAYS[0], **parameters: Any
+    ) -> Any:
+        console = Console(as_json, quiet, verbose, color)
+        try:
+            # Lines of JSON on the same terminal would break the bar.
+            bar = sys.stderr.isatty() and not (as_json and is_terminal())
+            with Progress("none" if quiet else progress, bar=bar):
+                return function(console=console, **parameters)
+        finally:
+            console.library_notes()
+
+    return _adding(*_OUTPUT)(command)
 
 
 def request_of(
@@ -354,3 +329,10 @@ def request_of(
     from revseq_cli.passes.assembly import Request  # it loads NumPy
 
     return Request(values=input, format=format_name, **others)
+
+
+# INPUT, LENGTHS and the options that say how to read them, for `request_of`; the options alone.
+job_options, job_settings = _adding(*_JOB_TENSORS, *_JOB_SETTINGS), _adding(*_JOB_SETTINGS)
+# The options for passes: `resources` has how much of the machine they may use; and those for the storage of the output.
+resource_options = _adding(*_RESOURCES, name="resources", take=take_resources)
+layout_options = _adding(*_LAYOUT, name="layout", take=take_layout)

@@ -6,6 +6,8 @@ import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import UsageError
 
@@ -17,12 +19,24 @@ if TYPE_CHECKING:
     from revseq_cli.formats.storage.positioned import Identity
     from revseq_cli.passes.arrangement import Resources
     from revseq_cli.passes.assembly import Job
-    from revseq_cli.report.excerpts import Limits
     from revseq_cli.report.figures import Figure
     from revseq_cli.report.results import Check
+    from revseq_cli.report.view import Limits
 
 # For each option the suffixes of its file, and what it writes.
 _WRITTEN = {"--picture": ((".svg",), "SVG"), "--html": ((".html", ".htm"), "a web page")}
+
+
+theme_option = click.option(
+    "--theme", type=click.Choice(["auto", "light", "dark"]), default="auto", show_default=True,
+    help="The colours of a picture or page; auto is what the reader's system prefers.",
+)  # fmt: skip
+
+
+def require_drawing(theme: str, *paths: str | None) -> None:
+    """UsageError for a theme of nothing."""
+    if theme != "auto" and not any(paths):
+        raise UsageError("--theme is about a picture", "--picture with it", "add --picture tensors.svg")
 
 
 def new_file(option: str, path: str, inputs: Iterable[Identity], *, overwrite: bool) -> NewFile:
@@ -40,18 +54,22 @@ def new_file(option: str, path: str, inputs: Iterable[Identity], *, overwrite: b
 
 
 class Drawings:
-    """The new files in which `run` draws a job, by their options; a file with another option's name is refused."""
+    """The new files in which `run` draws a job, by their options; none has the name of another option's file."""
 
     def __init__(
-        self, job: Job, paths: dict[str, str], output: str | None, resources: Resources, *, overwrite: bool
-    ) -> None:
-        self._files = {option: new_file(option, path, job.files, overwrite=overwrite) for option, path in paths.items()}
-        named = {"-o": output, **paths} if output is not None else paths
+        self, job: Job, paths: dict[str, str | None], output: str | None, resources: Resources, *, overwrite: bool,
+        theme: str,
+    ) -> None:  # fmt: skip
+        named = {option: path for option, path in {"-o": output, **paths}.items() if path is not None}
+        self._files = {
+            option: new_file(option, path, job.files, overwrite=overwrite)
+            for option, path in named.items() if option in paths
+        }  # fmt: skip
         for (first, path), (second, other) in itertools.combinations(named.items(), 2):
             if system.file_key(path) == system.file_key(other):
                 raise UsageError(f"{first} and {second} are one file", "two names", where=other)
-        self._job = job
-        self._checks = [_checked(job, resources)] if "--html" in paths else []
+        self._job, self._theme = job, theme
+        self._checks = [_checked(job, resources)] if "--html" in named else []
 
     @property
     def files(self) -> list[NewFile]:
@@ -63,14 +81,16 @@ class Drawings:
         from revseq_cli.report import figures, svg, webpage
 
         job = self._job
+        if not self._files:
+            return
         with job.values.at_hand() as values, job.lengths.at_hand() as lengths, result.at_hand() as output:
 
             def figure(limits: Limits) -> Figure:
                 return figures.of_job(values, lengths, job.axis, output, limits)
 
             writers = {
-                "--picture": lambda: svg.drawn(figure),
-                "--html": lambda: webpage.page(figure(webpage.LIMITS), *self._checks),
+                "--picture": lambda: svg.drawn(figure, self._theme),
+                "--html": lambda: webpage.page(figure, self._theme, *self._checks),
             }
             for option, file in self._files.items():
                 file.write(writers[option]().encode())

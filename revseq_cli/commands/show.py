@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from revseq_cli.commands import base, options, streams, values
+from revseq_cli.commands import base, options, values
+from revseq_cli.commands.console import is_terminal
 from revseq_cli.ground.errors import RevseqError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from revseq_cli.commands.console import Console
-    from revseq_cli.formats.contents import Contents
-    from revseq_cli.formats.contract import Source
+    from revseq_cli.formats.contract import Contents, Source
     from revseq_cli.formats.documents import TextTypes
     from revseq_cli.formats.references import Reference
     from revseq_cli.ground.tensors import DataType
@@ -37,7 +37,7 @@ _SOME_FAILED, _ALL_FAILED = 1, 2  # exit statuses
     cut to one screen.
 
     --shape, --dtype and --names print a line for each tensor, for scripts: what is asked for, in this order, with tabs
-    between. The name is what to type for the tensor.
+    between. The name is what to type for the tensor. With several tensors, each line ends with it.
 
     What cannot be read hides nothing else: the exit status is 1 if some of several TENSORs cannot be read, and 2 if
     none can.
@@ -55,10 +55,13 @@ _SOME_FAILED, _ALL_FAILED = 1, 2  # exit statuses
     "untyped bytes, such as |V2 in .npy.  [default: FLOAT32]",
 )  # fmt: skip
 @click.option("--names", is_flag=True, help="Print the name of each tensor alone.")
-@click.option("--stats", is_flag=True, help="Read every element: minimum, maximum, mean, and how many are NaN.")
+@click.option(
+    "--stats",
+    is_flag=True,
+    help="Print what all elements give: minimum, maximum, mean, and how many are NaN or infinite.",
+)
 @click.option("--full", is_flag=True, help="List everything on a terminal, too.")
 @options.format_option
-@options.json_option
 @options.progress_option
 @options.output_options
 def command(
@@ -69,7 +72,6 @@ def command(
     stats: bool,
     full: bool,
     format_name: str | None,
-    as_json: bool,
     console: Console,
 ) -> int:
     """Run the command."""
@@ -79,36 +81,33 @@ def command(
     from revseq_cli.report.words import message
 
     asked = [name for name, given in (("shape", shape), ("dtype", dtype is True), ("names", names)) if given]
-    if asked and (stats or as_json):
+    if asked and (stats or console.as_json):
         found = f"--{asked[0]} prints lines for scripts"
         raise UsageError(found, "neither --stats nor --json with it", f"leave out --{asked[0]}: --json has all")
     types = TextTypes(dtype if isinstance(dtype, DataType) else None, DataType.FLOAT32)
-    told: list[_Told] = []
+    shown: list[_Shown] = []
     errors: dict[str, RevseqError] = {}
-    failures = 0
     for name in tensors:
         try:
-            new = [*_told(name, format_name, types, headers=bool(asked), stats=stats)]
-            lines = [] if as_json else _lines(new, asked, full=full, preview=not console.quiet)
+            new = [*_shown(name, format_name, types, headers=bool(asked), stats=stats)]
+            lines = _lines(new, asked, console, full=full, several=len(tensors) > 1)
         except RevseqError as e:
             if len(tensors) == 1:
                 raise
             errors[name] = e
-            failures += 1
             click.echo(message(e), err=True)
             continue
-        for line in [""] * bool(told and lines and not asked) + lines:
+        for line in [""] * bool(shown and lines and not asked) + lines:
             click.echo(line)
-        told += new
-    if failures == len(tensors):
-        return _ALL_FAILED
-    if as_json:
-        listed = [each.contents for each in told if each.contents]
-        click.echo(objects.show([tensor for each in told for tensor in each.tensors], listed, errors))
-    return _SOME_FAILED if errors else 0
+        shown += new
+    status = _ALL_FAILED if len(errors) == len({*tensors}) else _SOME_FAILED if errors else 0
+    if console.as_json:
+        listed = [each.contents for each in shown if each.contents]
+        click.echo(objects.show([tensor for each in shown for tensor in each.tensors], listed, errors, status))
+    return status
 
 
-class _Told(NamedTuple):
+class _Shown(NamedTuple):
     """What is told of a tensor that is open, or of what a file holds."""
 
     tensors: Sequence[Described]
@@ -122,50 +121,53 @@ class _Told(NamedTuple):
         if self.source:
             return tables.show(self.source, self.tensors[0].statistics, preview=preview)
         size = shutil.get_terminal_size()
-        screen = (size.columns, size.lines) if streams.is_terminal() and not full else None
+        screen = (size.columns, size.lines) if is_terminal() and not full else None
         return listing.listing(self.contents, screen) if self.contents else ""
 
 
-def _lines(told: Sequence[_Told], asked: Sequence[str], *, full: bool, preview: bool) -> list[str]:
-    """The lines for scripts, if any are asked for, or the text for people."""
+def _lines(shown: Sequence[_Shown], asked: Sequence[str], console: Console, *, full: bool, several: bool) -> list[str]:
+    """The lines for scripts, if any are asked for, or the text for people. Of several tensors, lines have the names."""
     from revseq_cli.report import listing
 
     if asked:
-        tensors = (tensor for each in told for tensor in each.tensors)
-        return [*listing.columns(tensors, asked, is_terminal=streams.is_terminal())]
-    return ["\n\n".join(each.text(full=full, preview=preview) for each in told)] if told else []
+        tensors = [tensor for each in shown for tensor in each.tensors]
+        names = ["names"] * (several or len(tensors) > 1)
+        return [*listing.columns(tensors, [*asked, *names], is_terminal=is_terminal())]
+    if console.as_json or not shown:
+        return []
+    return ["\n\n".join(each.text(full=full, preview=not console.quiet) for each in shown)]
 
 
-def _told(name: str, format_name: str | None, types: TextTypes, *, headers: bool, stats: bool) -> Iterator[_Told]:
+def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: bool, stats: bool) -> Iterator[_Shown]:
     """What a name stands for: a tensor, those of an example or a model, or what a file or a group holds.
 
-    With `headers`, a file of one tensor is told as its contents, too; with `stats`, each tensor of a file by itself.
+    With `headers`, a file of one tensor is shown as its contents, too; with `stats`, each tensor of a file by itself.
     """
     from revseq_cli.formats import registry
     from revseq_cli.formats.references import Reference
-    from revseq_cli.passes import folds, jobs
+    from revseq_cli.passes import jobs, summaries
     from revseq_cli.passes.arrangement import Resources
     from revseq_cli.report.results import Described
+    from revseq_cli.texts.examples import number_of
 
-    def opened(source: Source, typed: str) -> _Told:
-        statistics = folds.statistics(source, Resources()) if stats else None
+    def opened(source: Source, typed: str) -> _Shown:
+        statistics = summaries.statistics(source, Resources()) if stats else None
         notes = () if headers else (*source.notes, *source.gaps())
-        return _Told([Described.of(source, typed, notes, statistics)], source)
+        return _Shown([Described.of(source, typed, notes, statistics)], source)
 
-    def one(reference: Reference) -> _Told:
+    def one(reference: Reference) -> _Shown:
         source = registry.open_source(reference, types)
         return opened(source, source.name if source.key else name)
 
     reference = Reference.input(name, format_name, override=True)
     model = registry.model_of(reference)
-    numbered = reference.key is not None and reference.key.isdecimal()
-    several = model or (jobs.example_of(reference) if numbered else None)
+    several = model or (jobs.example_of(reference) if number_of(reference.key) is not None else None)
     contents = None if several else registry.contents(reference, types)
     if several:
-        yield from (opened(several.tensor(role, types), f"{name}::{role}" if model else name) for role in several.roles)
+        yield from (opened(several.tensor(role, types), f"{name}::{role}") for role in several.roles)
     elif contents and stats:
         yield from (one(replace(reference, key=item.key)) for item in contents.tensors)
     elif contents and (headers or contents.only is None):
-        yield _Told(Described.all_of(contents), contents=contents)
+        yield _Shown(Described.all_of(contents), contents=contents)
     else:
         yield one(reference)

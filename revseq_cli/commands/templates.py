@@ -6,10 +6,12 @@ import glob
 import json
 import os
 import string
-from pathlib import Path
+import zlib
 
+from revseq_cli.commands.manifest import SUFFIX
 from revseq_cli.formats.documents import Text
-from revseq_cli.formats.zarr import metadata
+from revseq_cli.formats.recognition import is_store
+from revseq_cli.formats.table import by_suffix, packing_of
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import UsageError, listed
 
@@ -18,7 +20,7 @@ PLACEHOLDERS = {
     "path": "the whole path: data/a/x.npy",
     "parent": "its folder: data/a",
     "name": "the name: x.npy",
-    "stem": "the name without its suffix: x",
+    "stem": "the name without its suffix, which is .npy.gz of x.npy.gz: x",
     "suffix": "the suffix: .npy",
     "sub": "the folders that ** or another wildcard matched: a",
 }
@@ -46,6 +48,34 @@ def jobs(pattern: str, templates: dict[str, str]) -> Text:
     return Text(f"--each {system.quoted(pattern)}", "\n".join(rows))
 
 
+def journal(pattern: str, output: str) -> str:
+    """Where the journal is: beside the outputs, with the name that they have in common, and a digest of the pattern.
+
+    The folder is the one that all outputs are in or below, whichever files match.
+    """
+    first, *rest = _pieces(output.partition("::")[0], "--output")
+    text, placeholder = first
+    if not text and placeholder in ("path", "parent"):
+        text = os.path.join(_fixed(_split(pattern)[0]), "")  # noqa: PTH118 - a string
+    folder, begin = os.path.split(text)
+    names = [begin, f"{{{placeholder}}}" if placeholder else "", *(f"{each}{{{name}}}" for each, name in rest)]
+    name = "".join(names).replace("{}", "").replace("/", "-").replace(os.sep, "-")
+    digest = zlib.crc32(os.fsencode(pattern))  # batches over other patterns have journals of their own
+    return os.path.join(folder, f".{name}-{digest:08x}{SUFFIX}")  # noqa: PTH118 - a string
+
+
+def told(found: str, pattern: str) -> str:
+    """What each placeholder is for a file that matches the pattern, for a hint."""
+    values = _values(found, _split(pattern)[0])
+    return f"for {found}, {listed(f'{{{name}}} is {each}' for name, each in values.items())}"
+
+
+def _fixed(pattern: str) -> str:
+    """The folder before the first wildcard."""
+    first = min((i for i, character in enumerate(pattern) if character in _WILDCARDS), default=len(pattern))
+    return os.path.dirname(pattern[:first])  # noqa: PTH120 - a string
+
+
 def _split(pattern: str) -> tuple[str, str]:
     """The pattern of the files, and what stands behind it from :: on."""
     path, separator, key = pattern.partition("::")
@@ -57,20 +87,19 @@ def _matches(pattern: str) -> list[str]:
     if not pattern:
         raise UsageError("--each is empty", f"a pattern such as {PATTERN}", "is a variable unset?")
     found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 - as it was typed
-    return [each for each in found if not os.path.isdir(each) or _is_store(each)]  # noqa: PTH112
-
-
-def _is_store(path: str) -> bool:
-    return metadata.is_store(Path(path))
+    return [each for each in found if not os.path.isdir(each) or is_store(each)]  # noqa: PTH112
 
 
 def _values(path: str, pattern: str) -> dict[str, str]:
     """What each placeholder becomes for a file that matches the pattern."""
     parent, name = os.path.split(path.rstrip(os.sep))
-    stem, suffix = os.path.splitext(name)  # noqa: PTH122 - a string
-    first = min((i for i, character in enumerate(pattern) if character in _WILDCARDS), default=len(pattern))
-    fixed = os.path.dirname(pattern[:first])  # noqa: PTH120 - a string
-    sub = os.path.relpath(parent or os.curdir, fixed or os.curdir)
+    packing = packing_of(name)
+    packed = name[-len(packing.suffix) :] if packing else ""
+    stem, suffix = os.path.splitext(name.removesuffix(packed))  # noqa: PTH122 - a string
+    if packed and not by_suffix(name, reading=True):  # what stands before .gz says no format
+        stem, suffix = stem + suffix, ""
+    suffix += packed
+    sub = os.path.relpath(parent or os.curdir, _fixed(pattern) or os.curdir)
     values = {"path": path, "parent": parent or os.curdir, "name": name, "stem": stem, "suffix": suffix, "sub": sub}
     return {placeholder: values[placeholder] for placeholder in PLACEHOLDERS}
 

@@ -14,7 +14,7 @@ from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import FeatureLevel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 
 _UNITS = " KMGT"  # powers of 1024
@@ -39,7 +39,19 @@ class Parsed(click.ParamType[Any]):
         try:
             return self._parse(value)
         except UsageError as e:
-            self.fail(f"{e.found}; {e.wanted}", param, ctx)
+            self.fail("; ".join(filter(None, (e.found, e.wanted))), param, ctx)
+
+
+class Known(click.Choice[str]):
+    """One of some words in upper or lower case, or another word for one."""
+
+    def __init__(self, words: Iterable[str], synonyms: Mapping[str, str]) -> None:
+        super().__init__(tuple(words), case_sensitive=False)
+        self._synonyms = synonyms
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The word of the list, or Click's usage error."""
+        return super().convert(self._synonyms.get(value.lower(), value), param, ctx)
 
 
 class Tensor(click.ParamType[Any]):
@@ -75,27 +87,27 @@ class Tensor(click.ParamType[Any]):
         """The names behind :: of a file, or the numbers of its examples."""
         from revseq_cli.formats.references import Reference  # other completions load no NumPy
         from revseq_cli.formats.registry import names_in
-        from revseq_cli.passes import parts
+        from revseq_cli.passes import completions
 
         reference = Reference.file(path)
-        if not parts.is_quick(reference):
+        if not completions.is_quick(reference):
             return ()
         if reference.key is not None:
-            return parts.labels_in(reference) if self._names else ()
-        numbers = map(str, parts.numbers_in(reference)) if self._examples else ()
-        return [*numbers, *(parts.names_in(reference) or names_in(reference) if self._names else ())]
+            return completions.labels_in(reference) if self._names else ()
+        numbers = map(str, completions.numbers_in(reference)) if self._examples else ()
+        return [*numbers, *(completions.names_in(reference) or names_in(reference) if self._names else ())]
 
 
 def complete_dimension(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The dimensions of INPUT that the option may name, with their sizes: of a job, those that its lengths fit."""
     from revseq_cli.ground.errors import RevseqError
-    from revseq_cli.passes import parts  # other completions load no NumPy
+    from revseq_cli.passes import completions  # other completions load no NumPy
 
     given = [ctx.params.get(name) for name in ("input", "lengths")]
     if not given[0]:  # as of a batch, or in A --job INPUT LENGTHS
         given = [*(ctx.params.get("tensors") or ())][1:3]
     try:
-        found = parts.dimensions(*filter(None, given), batch=param.name == "batch_axis") if given and given[0] else {}
+        found = completions.dimensions(*filter(None, given), batch=param.name == "batch_axis") if any(given[:1]) else {}
     except (RevseqError, ValueError):  # the command itself reports it
         return []
     rows = ((str(dimension), f"size {size}") for dimension, size in found.items())
@@ -106,7 +118,7 @@ def parse_dimension(text: str) -> int | str:
     """The number or the name of a dimension; what looks like a number is one. UsageError for an empty text."""
     if not text.strip():
         raise UsageError("the dimension is empty", "a number or a name; is a variable unset?")
-    number = re.fullmatch(r"([+-]?\d+)(\.\d*)?", text.strip())
+    number = re.fullmatch(r"([+-]?\d+)(\.\d*)?", text.strip(), re.ASCII)
     if not number and os.path.splitext(text)[1] and os.path.exists(text):  # noqa: PTH110, PTH122 - it may be any text
         raise UsageError(f"{text!r} is a file", "a number or a name")
     if not number:
@@ -117,13 +129,17 @@ def parse_dimension(text: str) -> int | str:
 
 
 def parse_bytes(text: str) -> int:
-    """A number of bytes from text such as 1GiB, 512M, 10KB or 4096; UsageError for other text, and for 0."""
-    match = re.fullmatch(r"(\d{1,18})\s*(?:([KMGT])(i?B)?|B?)", text.strip(), re.IGNORECASE | re.ASCII)
-    if not match or not int(match[1]):
-        raise UsageError(f"{text[:40]!r} is not a size", "a number of bytes, such as 1GiB, 512M or 100MB")
-    decimal = match[2] and (match[3] or "").upper() == "B"
-    base = 1000 if decimal else 1024
-    return int(match[1]) * int(base ** _UNITS.index((match[2] or " ").upper()))
+    """A number of bytes from text such as 1GiB, 0.5G, 10KB or 4096; UsageError for other text, and for 0."""
+    number = r"(\d{1,18})(?:\.(\d{1,18})(?=\s*[KMGT]))?"
+    match = re.fullmatch(number + r"\s*(?:([KMGT])(i?B)?|B?)", text.strip(), re.IGNORECASE | re.ASCII)
+    size = 0
+    if match:
+        whole, part, unit, suffix = (each or "" for each in match.groups())
+        base = 1000 if unit and suffix.upper() == "B" else 1024
+        size = int(whole + part) * base ** _UNITS.index(unit.upper() or " ") // 10 ** len(part)
+    if not size:
+        raise UsageError(f"{text[:40]!r} is not a size", "a number of bytes, such as 1GiB, 0.5G or 100MB")
+    return int(size)
 
 
 def bytes_text(number: int) -> str:
@@ -147,7 +163,8 @@ def parse_compression(text: str) -> str | int:
         return text
     match = re.fullmatch(r"gzip(?::([0-9]))?", text, re.ASCII)
     if not match:
-        raise UsageError(f"{text[:40]!r} is not a compression", "keep, none, gzip, or gzip:0 to gzip:9")
+        meant = f"did you mean gzip:{text}, or " if re.fullmatch("[0-9]", text) else ""
+        raise UsageError(f"{text[:40]!r} is not a compression", f"{meant}keep, none, gzip, or gzip:0 to gzip:9")
     return int(match[1] or 4)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,18 +11,19 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from revseq_cli.commands import base, options, values
-from revseq_cli.ground import system
+from revseq_cli.ground import stages, system
 from revseq_cli.ground.errors import FormatError, RevseqError, UsageError, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from revseq_cli.commands.console import Console
     from revseq_cli.formats.references import Reference
     from revseq_cli.operator.spec import FeatureLevel
-    from revseq_cli.passes.verification import Examples, Report
+    from revseq_cli.passes.verification import Report
 
 _WRONG, _FAILED = 1, 2  # exit statuses
+_MOST_TRIED = 1000  # pages that are hidden or packed, for a hint
 _FORMATS = ("text", "github", "json", "sarif")
 
 
@@ -29,16 +32,18 @@ _FORMATS = ("text", "github", "json", "sarif")
     """Recompute every example of the operator on docs pages, and compare bit for bit.
 
     PAGE is Markdown, HTML, reStructuredText, plain text or a notebook, in any language, or - for standard input;
-    page.md::2 is its second example alone. Of a folder, every page in it and below is checked, but for hidden ones;
-    pages without an example are skipped and counted. Examples of other operators are skipped, too.
+    page.md::2 is its second example alone. In a folder, all pages are checked, and those in folders below, except
+    hidden ones. Pages without an example are skipped and counted, and so are examples of other operators.
 
     Tables of feature levels, and the sentence that says since which level the operator is there, are held against what
-    DirectML has. A level without a table is only a note.
+    DirectML has. So are the members of the struct, and sizes in prose. A level without a table is only a note.
 
     What is wrong is told as path:line:column. The exit status is 0 if everything is right, 1 if something is wrong or
     one of several pages cannot be read or has no example, and 2 if that is so of all.
 
     PAGE can also be a test of ONNX's ReverseSequence: a folder with model.onnx and test_data_set_0, or that data set.
+    Such tests are found below a folder, too. One that is right, and that DirectML's data types refuse, is not of
+    DirectML: --feature-level none recomputes it.
     """,
     examples=(
         'revseq run "[[1, 2, 3]]" "[[2]]" --axis 1 --example > page.md',
@@ -47,14 +52,13 @@ _FORMATS = ("text", "github", "json", "sarif")
 )
 @click.argument("pages", metavar="PAGE...", nargs=-1, required=True, type=values.Tensor(names=False))
 @click.option("--fix", is_flag=True, help="Rewrite wrong OutputTensors in place: each page as a whole, or not at all.")
-@click.option("--dry-run", is_flag=True, help="With --fix, show what would change, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what --fix would change, and write nothing.")
 @click.option("--allow-empty", is_flag=True, help="Skip and count a PAGE without an example, as in a folder.")
 @options.level_option
 @click.option(
     "--format", "form", type=click.Choice(_FORMATS), default=_FORMATS[0], show_default=True,
     help="How to report: github is for annotations of its actions, sarif for code scanning.",
 )  # fmt: skip
-@options.json_option
 @options.progress_option
 @options.output_options
 def command(
@@ -64,7 +68,6 @@ def command(
     allow_empty: bool,
     level: FeatureLevel,
     form: str,
-    as_json: bool,
     console: Console,
 ) -> int:
     """Run the command."""
@@ -73,55 +76,72 @@ def command(
 
     if dry_run and not fix:
         raise UsageError("--dry-run shows what --fix would change", "--fix with it", "add --fix")
-    reports, skipped = _checked(pages, level, console, _Fixing(fix, dry_run), allow_empty=allow_empty)
+    reports, skipped = _checked(
+        pages, allow_empty, lambda place: _report(place, level, console, fix=fix, dry_run=dry_run)
+    )
     for _, error in reports:
         if isinstance(error, RevseqError):
             click.echo(message(error, color=console.paints_errors), file=sys.stderr, color=console.paints_errors)
-    told = reports_as.Pages(reports, skipped, level)
-    write = reports_as.FOR_PROGRAMS.get("json" if as_json else form)
+    status = _status([report for _, report in reports])
+    told = reports_as.Pages(reports, skipped, level, status)
+    write = reports_as.FOR_PROGRAMS.get("json" if console.as_json else form)
     if write and (text := write(told)):
         click.echo(text)
     elif not write and not console.quiet:
         reports_as.print_text(told, color=console.colored)
-    return _status([report for _, report in reports])
-
-
-class _Fixing(NamedTuple):
-    """Whether wrong pages are to be fixed, and whether that is only to be shown."""
-
-    asked: bool
-    dry_run: bool
+    return status
 
 
 def _checked(
-    pages: Iterable[str], level: FeatureLevel, console: Console, fixing: _Fixing, *, allow_empty: bool
+    pages: Iterable[str], allow_empty: bool, report: Callable[[_Place], Report]
 ) -> tuple[list[tuple[str, Report | RevseqError]], int]:
-    """The name, and the result or the error, of each page or example of one; how many pages have no example."""
-    from revseq_cli.passes.pages import NoExampleError
+    """The name, and the report or the error, of each page or example of one; how many pages have no example."""
+    from revseq_cli.texts.examples import NoExampleError
 
     reports: list[tuple[str, Report | RevseqError]] = []
     reported: set[tuple[str, str | None]] = set()
     empty: set[tuple[str, str | None]] = set()
-    for place in _places(pages):
-        key = path, _ = place.key
-        if key in reported or (path, None) in reported:
-            continue
-        result: Report | RevseqError
-        try:
-            result = place.report(level, console, fixing)
-        except NoExampleError as e:
-            if not place.is_named or allow_empty:
+    places = [*_places(pages)]
+    with contextlib.ExitStack() as stack:
+        advance = stack.enter_context(stages.begun("verify", len(places), "pages")) if len(places) > 1 else None
+        if advance:  # which shows how many pages are done, not how many examples of each
+            stack.enter_context(stages.watched(stages.nothing))
+        for place in places:
+            key = path, _ = place.key
+            result: Report | RevseqError | None = None
+            try:
+                if key not in reported and (path, None) not in reported:
+                    result = report(place)
+            except NoExampleError as e:
                 empty.add(key)
-                continue
-            result = e
-        except RevseqError as e:
-            result = e.about(place.name)
-        reported.add(key)
-        reports.append((place.name, result))
+                result = e if place.is_named and not allow_empty else None
+            except RevseqError as e:
+                result = e.about(place.name)
+            if result:
+                reported.add(key)
+                reports.append((place.name, result))
+            if advance:
+                advance(1)
     if not reports and not allow_empty:
         found = f"no example of this operator in {len(empty)} pages"
-        raise UsageError(found, "pages with examples, or tests of ONNX", "add --allow-empty", listed(pages))
+        left_out = _left_out(pages)
+        hint = f"try revseq verify {system.quoted(left_out)}" if left_out else "add --allow-empty" if empty else ""
+        raise UsageError(found, "pages with examples, or tests of ONNX", hint, listed(pages))
     return reports, len(empty - reported)
+
+
+def _left_out(named: Iterable[str]) -> str:
+    """A page with examples below these folders that is hidden or packed, and verified where it is named; else ""."""
+    from revseq_cli.formats.references import Reference
+    from revseq_cli.formats.table import TEXT
+    from revseq_cli.passes import verification
+
+    below = (each for folder in named for each in verification.places_below(folder, everything=True))
+    for each in itertools.islice(below, _MOST_TRIED):
+        with contextlib.suppress(RevseqError):
+            if isinstance(each, str) and verification.examples_of(Reference.file(each, TEXT.name)):
+                return each
+    return ""
 
 
 def _status(results: Sequence[Report | RevseqError]) -> int:
@@ -133,9 +153,13 @@ def _status(results: Sequence[Report | RevseqError]) -> int:
 
 
 class _Place(NamedTuple):
-    """A page to check: one that the user has named, or one in a folder, which perhaps cannot be read."""
+    """A page to check: one that the user has named, or one in a folder, which perhaps cannot be read.
+
+    `key` is equal for two names of one page, or of one example in it.
+    """
 
     name: str
+    key: tuple[str, str | None]
     reference: Reference | None = None
     error: RevseqError | None = None
 
@@ -144,71 +168,59 @@ class _Place(NamedTuple):
         """Whether the user has named it, and so means it to have examples."""
         return self.reference is not None
 
-    @property
-    def key(self) -> tuple[str, str | None]:
-        """What is equal for two names of one page, or of one example in it."""
-        if not self.reference:
-            return system.file_key(self.name), None
-        path = self.name if self.reference.is_piped else system.file_key(self.reference.path)
-        return path, self.reference.key
-
-    def report(self, level: FeatureLevel, console: Console, fixing: _Fixing) -> Report:
-        """Recompute its examples, and fix them if that is asked for; RevseqError if it cannot be read."""
-        from revseq_cli.passes import pages, verification
-
-        if self.error:
-            raise self.error
-        number = _number(self.reference) if self.reference else None
-        found = verification.examples_of(self.reference) if self.reference else pages.open_below(self.name)
-        report = verification.verify(found, level, number)
-        if not fixing.asked or all(finding.right for finding in report.findings):
-            return report
-        return _fixed(found, report, level, number, console, dry_run=fixing.dry_run)
-
 
 def _places(named: Iterable[str]) -> Iterator[_Place]:
     """Every page that is named, and those below each folder that is no test of ONNX."""
     from revseq_cli.formats import references
     from revseq_cli.formats.onnx import testdata
     from revseq_cli.formats.table import TEXT
-    from revseq_cli.passes import walks
+    from revseq_cli.passes import verification
 
     for name in named:
         reference = references.Reference.file(name, TEXT.name)
-        if reference.is_piped or not os.path.isdir(reference.path) or testdata.is_test(reference.path):  # noqa: PTH112
-            yield _Place(reference.name, reference)
-            continue
-        if reference.key is not None:
-            raise UsageError("is a folder, whose examples have no numbers", "no :: behind it", where=reference.path)
-        for each in walks.pages_below(reference.path):
-            yield _Place(each) if isinstance(each, str) else _Place(each.where, error=each)
+        path = reference.path
+        if reference.is_piped:
+            yield _Place(reference.name, (reference.name, reference.key), reference)
+        elif not os.path.isdir(path) or testdata.is_test(path):  # noqa: PTH112
+            yield _Place(reference.name, (system.file_key(path), reference.key), reference)
+        elif reference.key is not None:
+            raise UsageError("is a folder, whose examples have no numbers", "no :: behind it", where=path)
+        else:
+            for each in verification.places_below(path):
+                error, where = (None, each) if isinstance(each, str) else (each, each.where)
+                yield _Place(where, (system.file_key(where), None), error=error)
 
 
-def _fixed(
-    found: Examples, report: Report, level: FeatureLevel, number: int | None, console: Console, *, dry_run: bool
-) -> Report:
-    """The report on a page after its fix, or with the diff of it; with the reason where it cannot be fixed."""
-    from revseq_cli.passes import fixes, pages
+def _report(place: _Place, level: FeatureLevel, console: Console, *, fix: bool, dry_run: bool) -> Report:
+    """Recompute the examples of a page, and fix them if that is asked for; RevseqError if it cannot be read."""
+    from revseq_cli.passes import fixes, verification
 
-    if not isinstance(found, pages.Page):
-        return report._replace(unfixed="only pages are rewritten")
+    if place.error:
+        raise place.error
+    number = _number(place.reference) if place.reference else None
+    found = verification.examples_of(place.reference) if place.reference else verification.examples_below(place.name)
+    report = verification.verify(found, level, number)
+    if not fix or all(each.right for each in report.verdicts):
+        return report
     try:
-        fix = fixes.fix(found, report, level, number)
+        fixed = fixes.fix(found, report, level, number)
     except FormatError as e:
         return report._replace(unfixed=e.found)
     if dry_run:
-        return report._replace(diff=fixes.diff(found, fix))
-    for note in fixes.write(found, fix):
-        console.note(note)
-    return fix.report
+        return report._replace(diff=fixes.diff(fixed))
+    console.note(*fixes.write(fixed))
+    return fixed.report
 
 
 def _number(reference: Reference) -> int | None:
     """The number behind ::, or None for a whole page; UsageError for other text."""
+    from revseq_cli.texts.examples import number_of  # --help must not load NumPy
+
     if reference.key is None:
         return None
     number, _, label = reference.key.partition("::")
-    if not number.isdecimal() or label:
-        hint = f"try {system.quoted(f'{reference.path}::{number}')}" if number.isdecimal() else ""
+    found = number_of(number)
+    if found is None or label:
+        hint = f"try {system.quoted(f'{reference.path}::{number}')}" if found is not None else ""
         raise UsageError(f"no example {reference.key[:40]}", "a number, as in page.md::2", hint, reference.path)
-    return int(number[:9])
+    return found

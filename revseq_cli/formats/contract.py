@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
+from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from revseq_cli.formats.regions import Region
@@ -11,22 +12,23 @@ from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.together import Together
 from revseq_cli.ground import stages, stopping, system
 from revseq_cli.ground.dtypes import data_type_of
-from revseq_cli.ground.errors import FormatError, Words, listed, nearest
+from revseq_cli.ground.errors import FormatError, SeveralError, UsageError, Words, listed, nearest
 from revseq_cli.ground.tensors import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from types import TracebackType
     from typing import Self
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.documents import Text, TextTypes
     from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.formats.storage.positioned import Identity
+    from revseq_cli.ground.errors import RevseqError
 
+GROUP = "group"  # what an Item is that has others in it
 Parcel = tuple[Region, "NDArray[Any]"]
 
 # Where it takes time to find the other tensors of a file, counting stops here.
@@ -35,30 +37,48 @@ MOST_OTHERS = 100
 _BOMB_BYTES, BOMB_RATIO = 4 << 30, 1000
 
 
-def try_hint(path: str, key: str = "") -> str:
-    """A hint to name the tensor `key` of a file, quoted for a shell."""
-    return f"try {system.quoted(f'{path}::{key}' if key else path)}"
+# The attributes that say how values are packed; which ones stand for no value; and which ones are values at all.
+PACKING = ("scale_factor", "add_offset", "_Unsigned")
+MISSING = ("_FillValue", "missing_value")
+VALID = ("valid_range", "valid_min", "valid_max")
+CONVENTIONS = (*PACKING, *MISSING, *VALID)
+# What stands in place of _FillValue where a file has that value without the attribute.
+DEFAULT_FILL = "NetCDF's default fill value"
 
 
-def chosen(
-    names: Collection[str], key: str | None, path: str, noun: str = "tensor", likely: Callable[[], str] | None = None
-) -> str:
+class TensorNameError(UsageError):
+    """A name that no tensor of a format can have."""
+
+    @classmethod
+    def of(cls, key: str, noun: str, wanted: str, where: str) -> TensorNameError:
+        """The error about a name; `noun` is the format's word for a tensor."""
+        return cls(f"{key[:80]!r} is no {noun}'s name", wanted, where=where)
+
+
+def try_hint(path: str, *keys: str) -> str:
+    """A hint to name the tensor of that key in a file, or one of several, quoted for a shell."""
+    named = [system.quoted(f"{path}::{key}" if key else path) for key in keys]
+    return f"{'one of' if len(named) > 1 else 'try'} {listed(named)}"
+
+
+def chosen(names: Collection[str], key: str | None, path: str, noun: str = "tensor") -> str:
     """`key` if the file has such a tensor, or without a key its only tensor; else FormatError, which lists the names.
 
-    `noun` is the format's word for a tensor. The hint has the name that `likely` returns, or the first one.
+    `noun` is the format's word for a tensor. SeveralError without a key, where there are several.
     """
     if key is None and len(names) == 1:
         return next(iter(names))
     if key is not None and key in names:
         return key
-    hint = try_hint(path, likely() if likely else next(iter(names))) if names else ""
     if key is not None:
-        if near := nearest(key, names):
-            hint = try_hint(path, near)
+        near = nearest(key, names)
+        hint = try_hint(path, near) if near else ""
         raise FormatError(f"no such {noun}", f"one of {listed(names)}" if names else "", hint, f"{path}::{key}")
     if not names:
         raise FormatError(f"has no {noun}", "a tensor", where=path)
-    raise FormatError(f"has {len(names)} {noun}s: {listed(names)}", "the name of one", hint, path)
+    error = SeveralError(f"has {len(names)} {noun}s: {listed(names)}", "the name of one", where=path)
+    error.names = [*names]
+    raise error
 
 
 def left_behind(count: int, noun: str = "tensor", *, or_more: bool = False) -> tuple[Words, ...]:
@@ -98,6 +118,13 @@ class Ticket(Protocol):
         """The values of the region."""
 
 
+class Coordinate(NamedTuple):
+    """A variable that says where each index of a dimension is: its unit, and what reads a part of it."""
+
+    units: str
+    read: Callable[[slice], NDArray[Any]]
+
+
 class Source(ABC):
     """An input tensor whose header has been read, and whose values have not.
 
@@ -123,7 +150,7 @@ class Source(ABC):
     described: Identity | None = None
     path = ""
     siblings = 0
-    notes: tuple[str, ...] = ()
+    notes: tuple[str | Words, ...] = ()
     dimensions: tuple[str, ...] = ()
     attributes: int | None = None
 
@@ -146,14 +173,17 @@ class Source(ABC):
         return self.chunks is None and self.reads_in_parallel
 
     @property
-    def grain(self) -> tuple[int, ...]:
-        """For each dimension, the multiple of indices at which it is cheap to cut: a chunk's sizes, or 1 without."""
-        return self.chunks or (1,) * len(self.sizes)
+    def grains(self) -> list[tuple[int, ...]]:
+        """For each dimension, the multiple of indices at which to cut: a chunk's sizes, or 1 without.
+
+        Where there are several, cuts at the first are cheap, and the last is the smallest, where memory is short.
+        """
+        return [self.chunks or (1,) * len(self.sizes)]
 
     @property
-    def finest_grain(self) -> tuple[int, ...]:
-        """The smallest multiples at which to cut where memory is short."""
-        return self.grain
+    def least_bytes(self) -> int:
+        """The bytes that reading any part of it holds at least: a chunk, as it is stored and as it is decoded."""
+        return 2 * prod(self.chunks) * self.dtype.itemsize if self.chunks else 0
 
     @abstractmethod
     def ticket(self, region: Region) -> Ticket:
@@ -161,7 +191,7 @@ class Source(ABC):
 
     @contextlib.contextmanager
     def at_hand(self, beside: str = "") -> Iterator[Source]:  # noqa: ARG002 - most sources need no file
-        """The tensor, with regions that are cheap to read in any order: unpacked, if need be, next to `beside`."""
+        """The tensor, with regions that are cheap to read in any order: unpacked, if necessary, next to `beside`."""
         yield self
 
     def recheck(self) -> None:
@@ -174,6 +204,14 @@ class Source(ABC):
         """The number of other tensors in its file; from MOST_OTHERS on, there may be more."""
         return self.siblings
 
+    def conventions(self) -> dict[str, list[Any]]:
+        """The values of each attribute among CONVENTIONS that it has, and of DEFAULT_FILL."""
+        return {}
+
+    def coordinate(self, dimension: int) -> Coordinate | None:  # noqa: ARG002 - most formats have none
+        """The coordinate of a dimension that has a name, as far as its values can be compared; None without one."""
+        return None
+
     def gaps(self) -> tuple[str, ...]:
         """Notes on values that are not stored, and read as a fill value."""
         return ()
@@ -181,6 +219,71 @@ class Source(ABC):
     def read(self) -> NDArray[Any]:
         """The whole tensor."""
         return self.ticket(tuple(slice(0, size) for size in self.sizes)).read()
+
+
+class Item(NamedTuple):
+    """One thing in a file.
+
+    `key` is its name behind `::`, and `depth` the number of groups between it and the place that is listed. A tensor
+    has a `desc`, unless it `is_damaged`. `what` says what else it is: a group, a link, or the data type or the fault
+    for which it is no tensor. `dimensions`, `attributes` and `details` are as in a Source; the latter are those of its
+    storage.
+    """
+
+    key: str
+    desc: TensorDesc | None = None
+    what: str = ""
+    depth: int = 0
+    sizes: tuple[int, ...] | None = None
+    dimensions: tuple[str, ...] = ()
+    attributes: int | None = None
+    details: dict[str, str] = {}  # noqa: RUF012 - nobody changes it
+    is_damaged: bool = False
+
+    def refused(self, error: RevseqError) -> Self:
+        """The item with the reason for which it is no tensor: a data type that no tensor has, or else damage."""
+        what = error.found.removeprefix("its data type is ")
+        return self._replace(what=what, is_damaged=what == error.found)
+
+    @property
+    def is_group(self) -> bool:
+        """Whether other items are in it."""
+        return self.what == GROUP
+
+
+def only_of(items: Sequence[Item]) -> str | None:
+    """The key of the only item, which the name of its file means; None for one of a data type that no tensor has."""
+    return items[0].key if len(items) == 1 and (items[0].desc or items[0].is_damaged) else None
+
+
+class Contents(NamedTuple):
+    """What is in a file, or in a group of it: `key` is the group's name, "" for the whole file.
+
+    `only` is the key of the tensor that the name of the file alone means; None where there are several, or none. In a
+    tree, the parts of a key are the groups that the item is in.
+    """
+
+    path: str
+    format: str
+    items: tuple[Item, ...]
+    only: str | None = None
+    key: str = ""
+    attributes: int | None = None
+    is_tree: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the user types for all of it."""
+        return f"{self.path}::{self.key}" if self.key else self.path
+
+    @property
+    def tensors(self) -> list[Item]:
+        """The tensors among the items."""
+        return [item for item in self.items if item.desc]
+
+    def name_of(self, item: Item) -> str:
+        """What to type for an item."""
+        return f"{self.path}::{item.key}" if item.key else self.path
 
 
 class Outlet(Protocol):
@@ -220,7 +323,9 @@ class Sink(ABC):
     `chunks` are the sizes of what is encoded as one, or None; `encoded` says that filters encode it, `held` that its
     outlets hand the values to the parent, and `gathers` that the whole tensor is held in memory. `notes` say what of
     the input's file was not carried over. Temporary files of the pass lie next to the file `beside`. `writers` is how
-    many processes store blocks at once; a pass sets it before it asks for the outlet.
+    many processes store blocks at once; a pass sets it before it asks for the outlet. With `in_order`, it receives
+    parcels in the order of the blocks, so that the same job gives the same bytes. `kept` is the bytes of the input's
+    file that are copied with the tensor.
     """
 
     # Whether several threads can store blocks at once.
@@ -230,9 +335,11 @@ class Sink(ABC):
     encoded = False
     held = False
     gathers = False
+    in_order = False
     notes: tuple[str | Words, ...] = ()
     beside = ""
     writers = 1
+    kept = 0
 
     @abstractmethod
     def outlet(self, region: Region) -> Outlet:
@@ -243,7 +350,7 @@ class Sink(ABC):
         """The complete output, open for reading, before it gets its name."""
 
     def receive(self, parcel: object) -> None:  # noqa: B027 - most sinks have nothing left to do
-        """Do what an outlet left to do; called in the parent, in any order."""
+        """Do what an outlet left to do; called in the parent, in any order unless the sink is `in_order`."""
 
     @abstractmethod
     def __enter__(self) -> Self: ...

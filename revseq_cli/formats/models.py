@@ -13,7 +13,7 @@ from revseq_cli.formats.npy import NpySource
 from revseq_cli.formats.textfiles import choose_type
 from revseq_cli.ground import system
 from revseq_cli.ground.dtypes import dtype_of, is_big_endian
-from revseq_cli.ground.errors import FormatError, UsageError, printable
+from revseq_cli.ground.errors import FormatError, about, printable
 from revseq_cli.texts import dxdispatch
 
 if TYPE_CHECKING:
@@ -30,10 +30,8 @@ class ModelText:
     @classmethod
     def read(cls, text: Text) -> ModelText:
         """Parse the text; FormatError or UsageError if it is not one job of this operator."""
-        try:
+        with about(text.name):
             return cls(text, dxdispatch.parse(text.text))
-        except (FormatError, UsageError) as e:
-            raise e.about(text.name) from None
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -44,13 +42,11 @@ class ModelText:
         """InputTensor or SequenceLengthsTensor; FormatError if its file disagrees with the operator's desc."""
         tensor, name = self.model.tensors[role], f"{self.text.name}: {role}"
         data_type = choose_type(tensor.desc.data_type, types, name)
-        try:
+        with about(name):
             if tensor.path is None:
                 storage = Storage("model", {"resource": tensor.resource})
                 return HeldSource(name, tensor.values(dtype_of(data_type)), storage, self.text.identity)
             source = NpySource(self._beside(tensor.path))
-        except FormatError as e:
-            raise e.about(name) from None
         source.described = self.text.identity
         if source.desc != tensor.desc:
             wanted = f"{tensor.desc}, as {printable(name)} says"

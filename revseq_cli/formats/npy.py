@@ -26,7 +26,7 @@ from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.recognition import NPY_MAGIC, looks_like
 from revseq_cli.formats.storage import positioned
-from revseq_cli.ground import minifloats
+from revseq_cli.ground import minifloats, system
 from revseq_cli.ground.dtypes import data_type_of, dtype_of, is_big_endian, is_nameless, named, require_sizes
 from revseq_cli.ground.errors import FormatError, UsageError
 from revseq_cli.ground.tensors import DataType
@@ -50,6 +50,8 @@ _FIELDS = {"descr", "fortran_order", "shape"}
 _ENCODINGS = {1: "latin1", 2: "latin1", 3: "utf-8"}
 # NumPy writes this for FLOAT8_E5M2 of ml_dtypes, and cannot read it; it writes other such types as nameless bytes.
 _E5M2 = re.compile(r"[<>|=]f1")
+# What editors add behind the last line of what they take for a text.
+_LINE_ENDS = {b"\n": "one newline", b"\r\n": "one newline, CR LF,"}
 
 
 def open_source(address: Address, types: TextTypes) -> Source:
@@ -94,7 +96,11 @@ class Header:
             raise self._wrong(f"has a header of {length} bytes", f"at most {_LONGEST_HEADER}")
         if start + length > total:
             raise self._truncated(total, f"a header of {length} bytes")
-        fields = self._fields(head[start : start + length])
+        raw = head[start : start + length]
+        if raw.endswith(b"\r"):  # in place of the header's last newline, which stands where the elements begin
+            found, wanted = "was changed as a text: each newline in it became CR LF", "the bytes as they were written"
+            raise self._wrong(found, wanted, "fetch it again as a binary file; for git: *.npy binary in .gitattributes")
+        fields = self._fields(raw)
         self.dtype = self._dtype(fields["descr"])
         self.sizes = self._sizes(fields["shape"])
         self.order = "F" if fields["fortran_order"] else "C"
@@ -108,6 +114,11 @@ class Header:
     def tensor(self, path: str, start: int = 0) -> RawTensor:
         """Where the elements lie in a file that has this header at the offset `start`."""
         return RawTensor(path, self._name, start + self.offset, self.dtype, self.sizes, self.order)
+
+    def values(self, data: Any, start: int) -> NDArray[Any]:  # noqa: ANN401 - any buffer
+        """The tensor whose elements begin at the offset `start` of a buffer; nothing is copied."""
+        elements = np.frombuffer(data, self.dtype, prod(self.sizes), start)
+        return elements.reshape(self.sizes, order="F" if self.order == "F" else "C")
 
     @property
     def storage(self) -> Storage:
@@ -160,22 +171,25 @@ class Header:
         """The offset of the first byte behind the elements."""
         return self.offset + self._bytes
 
-    def check_size(self, total: int) -> None:
-        """FormatError unless a file of `total` bytes ends with the last element."""
+    def check_size(self, total: int, behind: bytes = b"", path: str = "") -> None:
+        """FormatError unless a file of `total` bytes ends with the last element.
+
+        `behind` has the first bytes behind that one, and `path` is a file that a command can cut.
+        """
         promised = self.end
         if total < promised:
             raise self._truncated(total, f"{promised} in all")
         if total > promised:
-            raise self._wrong(
-                f"has {total - promised} bytes behind its last element", "one tensor and nothing else",
-                "were two files joined? split them",
-            )  # fmt: skip
+            line_end = _LINE_ENDS.get(behind)
+            found = line_end or f"{total - promised} bytes"
+            hint = (system.cut(path, promised) if path else "") if line_end else "were two files joined? split them"
+            raise self._wrong(f"has {found} behind its last element", "one tensor and nothing else", hint)
 
-    def notes_on_size(self, total: int) -> tuple[str, ...]:
+    def notes_on_size(self, total: int, behind: bytes = b"", path: str = "") -> tuple[str, ...]:
         """A note if a file of `total` bytes ends with DxDispatch's padding; else FormatError as by `check_size`."""
         padding = total - self.end
         if padding < 1 or padding != self._padding:
-            self.check_size(total)
+            self.check_size(total, behind, path)
             return ()
         size = f"{padding} byte{'s' * (padding > 1)}"
         return (f"{self._name}: padding of {size} behind the last element is left out; DxDispatch writes it",)
@@ -216,8 +230,9 @@ class NpySource(RawSource):
         with positioned.opened(path, name=name) as fd:
             identity = positioned.identity(fd)
             head = positioned.read_some(fd, HEAD_BYTES, 0, name)
-        header = Header(head, identity.size, name).named(asked)
-        self.notes = header.notes_on_size(identity.size)
+            header = Header(head, identity.size, name).named(asked)
+            behind = positioned.read_some(fd, MOST_PADDING, min(header.end, identity.size), name)
+        self.notes = header.notes_on_size(identity.size, behind, path)
         super().__init__(header.tensor(path), identity, header.storage)
 
 
@@ -226,18 +241,17 @@ def _byte_order(dtype: np.dtype[Any]) -> dict[str, str]:
 
 
 class Piped(NamedTuple):
-    """A .npy that came through a pipe, with its elements in one dimension; `notes` are those of a source."""
+    """A .npy that came through a pipe: the bytes of its elements, and the notes of a source."""
 
     name: str
     header: Header
-    values: NDArray[Any]
+    elements: NDArray[np.uint8]
     notes: tuple[str, ...]
 
     def source(self, asked: DataType | None) -> Source:
         """The tensor; `asked` is the data type of nameless bytes."""
         header = self.header.named(asked)
-        values = self.values.view(header.dtype).reshape(header.sizes, order="F" if header.order == "F" else "C")
-        source = HeldSource(self.name, values, header.storage)
+        source = HeldSource(self.name, header.values(self.elements, 0), header.storage)
         source.notes = self.notes
         return source
 
@@ -247,18 +261,19 @@ def from_stream(name: str, stream: BinaryIO, head: bytes = b"") -> Piped:
     head += stream.read(HEAD_BYTES - len(head))
     header = Header(head, len(head), name)
     try:
-        values: NDArray[Any] = np.empty(prod(header.sizes), header.dtype)
+        elements = np.empty(prod(header.sizes) * header.dtype.itemsize, np.uint8)
     except (MemoryError, ValueError):
         found = f"declares {prod(header.sizes) * header.dtype.itemsize} bytes, which do not fit into the memory"
         raise FormatError(found, "less, since a pipe is held whole", "save it to a file first", name) from None
-    room = values.view(np.uint8).data
+    room = elements.data
     done = min(len(head) - header.offset, len(room))
     room[:done] = head[header.offset : header.offset + done]
     while done < len(room) and (count := stream.readinto(room[done:])):  # type: ignore[attr-defined]
         done += count
     # One byte more than there may be of padding.
-    notes = header.notes_on_size(max(len(head), header.offset + done) + len(stream.read(MOST_PADDING + 1)))
-    return Piped(name, header, values, notes)
+    behind = head[header.end :] + stream.read(MOST_PADDING + 1)
+    notes = header.notes_on_size(header.offset + done + len(behind), behind)
+    return Piped(name, header, elements, notes)
 
 
 def header_bytes(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> bytes:
@@ -277,14 +292,8 @@ class NpySink(RawSink):
 
     def __init__(self, file: NewFile, like: Source) -> None:
         super().__init__(file)
-        self._header, self._data_type = header_bytes(like.dtype, like.sizes, like.order), like.desc.data_type
-        self.tensor = RawTensor(file.temporary, file.name, len(self._header), like.dtype, like.sizes, like.order)
-
-    def start(self) -> None:
-        """Write the header and reserve the bytes of all elements."""
-        with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
-            positioned.allocate(fd, self.tensor.end, self.file.name)
-            positioned.write_all(fd, self._header, 0, self.file.name)
+        self._data_type = like.desc.data_type
+        self.place(like, header_bytes(like.dtype, like.sizes, like.order))
 
     def reopen(self) -> Source:
         """The complete file, as an input."""

@@ -7,38 +7,35 @@ Source of the format: PKWARE's APPNOTE.TXT 6.3.10, whose sections are named belo
 
 from __future__ import annotations
 
-import zipfile
+import os
 import zlib
 from typing import TYPE_CHECKING, NamedTuple
+from zipfile import ZIP_DEFLATED, ZIP_STORED
 
-import numpy as np
-
-from revseq_cli.formats import npy, zip_directory, zip_headers
-from revseq_cli.formats.contents import Contents, Item, only_of
-from revseq_cli.formats.contract import Storage, chosen, refuse_bomb
-from revseq_cli.formats.held import HeldSource
-from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
+from revseq_cli.formats import archives, npy
+from revseq_cli.formats.contract import Contents, Item, Storage, TensorNameError, chosen, only_of, refuse_bomb
+from revseq_cli.formats.packed import SpooledSource
+from revseq_cli.formats.raw import RawSource
 from revseq_cli.formats.recognition import ZIP_MAGIC, looks_like
-from revseq_cli.formats.spooled import LARGEST_HELD, SpooledSource
 from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.zip_headers import UTF8_FLAG
-from revseq_cli.formats.zip_members import checksum, pieces
+from revseq_cli.formats.zarr import metadata
+from revseq_cli.ground import stopping, system, thresholds
 from revseq_cli.ground.dtypes import data_type_of
-from revseq_cli.ground.errors import FormatError, UsageError
+from revseq_cli.ground.errors import FormatError
 from revseq_cli.ground.tensors import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from zipfile import ZipFile, ZipInfo
 
     from revseq_cli.formats.contract import Address, FileSink, Layout, Source
     from revseq_cli.formats.documents import TextTypes
     from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.ground.tensors import DataType
 
-_DEFLATED_PIECE = 1 << 16  # it inflates to at most 1,032 times as much
 # APPNOTE 4.4.4: encrypted, patched data, strongly encrypted, masked headers.
 _UNREADABLE_FLAGS = 1 << 0 | 1 << 5 | 1 << 6 | 1 << 13
-_METHODS = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
+_METHODS = {ZIP_STORED: "stored", ZIP_DEFLATED: "deflated"}
 _SUFFIX = ".npy"
 
 
@@ -53,63 +50,113 @@ def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSi
 
 
 class _Member(NamedTuple):
-    """A member whose local header agrees with the directory.
+    """A member that can be read; `others` is the number of other tensors in the archive, and `where` is for messages.
 
-    `where` is for messages, `offset` is that of its data, and `others` the number of other tensors in the archive.
+    `offset` is that of its data.
     """
 
     where: str
     key: str
+    info: ZipInfo
     offset: int
-    info: zipfile.ZipInfo
     others: int
+
+    @classmethod
+    def checked(cls, fd: int, archive: ZipFile, info: ZipInfo, where: str, others: int = 0) -> _Member:
+        """The member; FormatError unless its local header agrees with the directory, and its data end before that."""
+        member = cls(where, info.filename.removesuffix(_SUFFIX), info, 0, others)
+        if info.flag_bits & _UNREADABLE_FLAGS:
+            raise member.wrong("is encrypted", "plain members", "unpack the archive")
+        if info.compress_type not in _METHODS:
+            found = f"has the compression method {info.compress_type}"
+            raise member.wrong(found, "stored or deflated", "unpack the archive")
+        with archives.refusing(member.wrong("has a damaged local header", "what the directory says")):
+            archive.open(info).close()
+        member = member._replace(offset=archives.data_offset(fd, info, where))
+        if member.offset + info.compress_size > archive.start_dir:
+            raise member.wrong("its data would lie behind the directory")
+        if member.is_stored and info.compress_size != info.file_size:
+            raise member.wrong(f"is stored in {info.compress_size} bytes, and declares {info.file_size}")
+        return member
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether its bytes lie in the file as they are."""
+        return self.info.compress_type == ZIP_STORED
 
     def wrong(self, found: str, wanted: str = "the whole file", hint: str = "fetch it again") -> FormatError:
         """The error about this member."""
         return FormatError(found, wanted, hint, self.where)
 
-    def header(self, head: bytes, asked: DataType | None) -> npy.Header:
-        """Parse the header in its first bytes; FormatError unless the member ends with the last element."""
+    def damaged(self) -> FormatError:
+        """The error about its data."""
+        return self.wrong(f"is damaged: its CRC-32 is not the {self.info.CRC:08x} that the archive says")
+
+    def pieces(self, archive: ZipFile, size: int) -> Iterator[bytes]:
+        """The bytes of the member, so many at once; FormatError if it is damaged, or declares more than there are."""
+        declared, done = self.info.file_size, 0
+        with archives.refusing(self.damaged()), archive.open(self.info) as file:
+            while piece := file.read(size):
+                stopping.check()
+                done += len(piece)
+                if len(piece) == size or done == declared:
+                    yield piece
+        if done != declared:
+            raise self.wrong(f"inflates to {done} bytes, and declares {declared}")
+
+    def header(self, fd: int, archive: ZipFile, asked: DataType | None) -> npy.Header:
+        """The header of the .npy file; FormatError unless the member ends with the last element."""
+        count = min(npy.HEAD_BYTES, self.info.file_size)
+        if self.is_stored:
+            head = positioned.read_some(fd, count, self.offset, self.where)
+        else:
+            head = next(self.pieces(archive, npy.HEAD_BYTES), b"")
         header = npy.Header(head, self.info.file_size, self.where).named(asked)
         header.check_size(self.info.file_size)
         return header
 
+    def storage(self, header: npy.Header) -> Storage:
+        """The properties that `show` prints."""
+        details = {"member": self.info.filename, "method": _METHODS[self.info.compress_type]}
+        return Storage("npz", {**details, **header.storage.details})
+
 
 def open_member(path: str, key: str | None, name: str = "", asked: DataType | None = None) -> Source:
     """The tensor `key`, or the only one; `name` is for messages, the path without it; `asked` is for nameless bytes."""
+    name = name or path
     with positioned.opened(path) as fd:
         identity = positioned.identity(fd)
         head = positioned.read_some(fd, 64, 0, path)
-        if not head.startswith((ZIP_MAGIC, zip_headers.END_MAGIC)):
+        if not head.startswith((ZIP_MAGIC, archives.END_MAGIC)):
             seems, hint = looks_like(head, path)
             raise FormatError(f"is not a .npz file: it looks like {seems}", "a .npz file by its suffix", hint, path)
-        member = _find(fd, key, path, name or path)
-        if member.info.compress_type == zipfile.ZIP_STORED:
-            head = positioned.read_some(fd, min(npy.HEAD_BYTES, member.info.file_size), member.offset, path)
-            return StoredSource(member.header(head, asked), path, identity, member)
-        hint = "if it is what you want, unzip it"
-        refuse_bomb(member.info.file_size, member.info.compress_size, hint, member.where)
-        if member.info.file_size > LARGEST_HELD:
-            return DeflatedSource(member.header(_inflated_head(fd, member), asked), path, identity, member)
-        data = bytearray().join(_inflated(fd, member))
-    header = member.header(bytes(data[: npy.HEAD_BYTES]), asked)
-    values = np.frombuffer(data, header.dtype, offset=header.offset)
-    values = values.reshape(header.sizes, order="F" if header.order == "F" else "C")
-    source = HeldSource(member.where, values, _storage(header.storage, member), identity)
-    source.path, source.key, source.siblings = path, member.key, member.others
-    return source
+        with archives.opened(fd, name) as archive:
+            infos = _tensors(archive, path)
+            if key is not None and key not in infos:
+                key = key.removesuffix(_SUFFIX)
+            key = chosen(infos, key, name)
+            member = _Member.checked(fd, archive, infos[key], f"{name}::{key}", len(infos) - 1)
+            refuse_bomb(
+                member.info.file_size, member.info.compress_size, "if it is what you want, unzip it", member.where
+            )
+            header = member.header(fd, archive, asked)
+            if member.is_stored:
+                return StoredSource(header, path, identity, member)
+            source = DeflatedSource(header, path, identity, member)
+            return source.at_once(member.pieces(archive, thresholds.UNPACKED_AT_ONCE))
 
 
-def _storage(of_npy: Storage, member: _Member) -> Storage:
-    return Storage(
-        "npz", {"member": member.info.filename, "method": _METHODS[member.info.compress_type], **of_npy.details}
-    )
+def _tensors(archive: ZipFile, path: str) -> dict[str, ZipInfo]:
+    """The members that are tensors, by key, which is the name without .npy."""
+    infos = archive.infolist()
+    _refuse_store(infos, path)
+    return {info.filename.removesuffix(_SUFFIX): info for info in infos if info.filename.endswith(_SUFFIX)}
 
 
 def names_in(path: str) -> list[str]:
     """The name of every tensor, without .npy."""
-    with positioned.opened(path) as fd:
-        return list(_directory(fd, path, path)[0])
+    with positioned.opened(path) as fd, archives.opened(fd, path) as archive:
+        return list(_tensors(archive, path))
 
 
 def contents(address: Address, types: TextTypes) -> Contents | None:
@@ -117,26 +164,21 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
     path = address.path
     if address.key is not None:
         return None
-    with positioned.opened(path) as fd:
-        infos, _, end = zip_directory.read(fd, path, path)
-        items = tuple(_item(fd, info, end, path, types.asked) for info in infos)
+    with positioned.opened(path) as fd, archives.opened(fd, path) as archive:
+        infos = archive.infolist()
+        _refuse_store(infos, path)
+        items = tuple(_item(fd, archive, info, path, types.asked) for info in infos)
     members = [item for item, info in zip(items, infos, strict=True) if info.filename.endswith(_SUFFIX)]
     return Contents(path, "npz", items, only_of(members))
 
 
-def _item(fd: int, info: zipfile.ZipInfo, end: int, path: str, asked: DataType | None) -> Item:
+def _item(fd: int, archive: ZipFile, info: ZipInfo, path: str, asked: DataType | None) -> Item:
     """A member by its header; what is wrong with it is told in its place."""
     if not info.filename.endswith(_SUFFIX):
         return Item(info.filename, what="no .npy file")
     key = info.filename.removesuffix(_SUFFIX)
     try:
-        member = _checked(fd, info, end, path, f"{path}::{key}", 0)
-        head = (
-            positioned.read_some(fd, min(npy.HEAD_BYTES, info.file_size), member.offset, path)
-            if info.compress_type == zipfile.ZIP_STORED
-            else _inflated_head(fd, member)
-        )
-        header = member.header(head, asked)
+        header = _Member.checked(fd, archive, info, f"{path}::{key}").header(fd, archive, asked)
     except FormatError as e:
         return Item(key).refused(e)
     desc = TensorDesc(data_type_of(header.dtype), header.sizes)
@@ -144,184 +186,82 @@ def _item(fd: int, info: zipfile.ZipInfo, end: int, path: str, asked: DataType |
     return Item(key, desc, sizes=header.sizes, details=details)
 
 
-def _find(fd: int, key: str | None, path: str, name: str) -> _Member:
-    """The member `key`, with or without .npy, or the only one."""
-    infos, end = _directory(fd, path, name)
-    if key is not None and key not in infos:
-        key = key.removesuffix(_SUFFIX)
-    key = chosen(infos, key, name)
-    return _checked(fd, infos[key], end, path, f"{name}::{key}", len(infos) - 1)
+def _refuse_store(infos: Sequence[ZipInfo], path: str) -> None:
+    """FormatError for a zipped Zarr store, with what unpacks it."""
+    of_store = [*filter(metadata.is_named_so, (info.filename for info in infos))]
+    if not of_store:
+        return
+    folder = path.removesuffix(".zip")
+    folder += "" if folder.endswith(".zarr") else ".zarr"
+    store = os.path.normpath(os.path.join(folder, os.path.dirname(min(of_store, key=len))))  # noqa: PTH118, PTH120
+    unpack = f"python3 -m zipfile -e {system.quoted(path)} {system.quoted(folder)}"
+    raise FormatError("is a zipped Zarr store", "its folder", f"{unpack}; then name {system.quoted(store)}", path)
 
 
-def _directory(fd: int, path: str, name: str) -> tuple[dict[str, zipfile.ZipInfo], int]:
-    """The members that are tensors, by key, and where the directory begins; FormatError if the archive is not plain."""
-    infos, _, end = zip_directory.read(fd, path, name)
-    return {info.filename.removesuffix(_SUFFIX): info for info in infos if info.filename.endswith(_SUFFIX)}, end
-
-
-def _checked(fd: int, info: zipfile.ZipInfo, end: int, path: str, where: str, others: int) -> _Member:
-    """The member; FormatError unless its local header agrees with the directory, and its data end before that."""
-    damaged = FormatError("has a damaged local header", "what the directory says", "fetch it again", where)
-    local = positioned.read_some(fd, zip_headers.LOCAL.size, info.header_offset, path)
-    if len(local) < zip_headers.LOCAL.size:
-        raise damaged
-    magic, _, flags, method, *_, name_length, extra_length = zip_headers.LOCAL.unpack(local)
-    name = positioned.read_some(fd, name_length, info.header_offset + zip_headers.LOCAL.size, path)
-    expected = info.orig_filename.encode("utf-8" if flags & UTF8_FLAG else "cp437", "replace")
-    if magic != ZIP_MAGIC or method != info.compress_type or name != expected:
-        raise damaged
-    offset = info.header_offset + zip_headers.LOCAL.size + name_length + extra_length
-    member = _Member(where, info.filename.removesuffix(_SUFFIX), offset, info, others)
-    if (flags | info.flag_bits) & _UNREADABLE_FLAGS:
-        raise member.wrong("is encrypted", "plain members", "unpack the archive")
-    if method not in _METHODS:
-        raise member.wrong(f"has the compression method {method}", "stored or deflated", "unpack the archive")
-    if member.offset + info.compress_size > end:
-        raise member.wrong("its data would lie behind the directory")
-    if method == zipfile.ZIP_STORED and info.compress_size != info.file_size:
-        raise member.wrong(f"is stored in {info.compress_size} bytes, and declares {info.file_size}")
-    return member
-
-
-def _inflated(fd: int, member: _Member) -> Iterator[bytes]:
-    """Inflate a member, piece by piece; FormatError unless it has as many bytes as it declares, and its CRC-32."""
-    declared, stored = member.info.file_size, member.info.compress_size
-    engine = zlib.decompressobj(-zlib.MAX_WBITS)
-    done = crc = 0
-    for piece in pieces(fd, member.offset, stored, _DEFLATED_PIECE, member.where):
-        try:
-            data = engine.decompress(piece, declared + 1 - done)
-        except zlib.error:
-            raise member.wrong("is damaged: it cannot be inflated") from None
-        done, crc = done + len(data), zlib.crc32(data, crc)
-        if done > declared:
-            raise member.wrong(f"inflates to more than the {declared} bytes that it declares")
-        if engine.unused_data:  # raised at once, since zlib would keep all that follows in memory
-            raise member.wrong("has bytes behind the end of its deflated data")
-        yield data
-    if not engine.eof or done != declared:
-        raise member.wrong(f"inflates to {done} bytes, and declares {declared}")
-    _require_checksum(member, crc)
-
-
-def _inflated_head(fd: int, member: _Member) -> bytes:
-    """The first bytes of a deflated member, enough for its header; the rest is not checked."""
-    head = b""
-    for piece in _inflated(fd, member):
-        head += piece
-        if len(head) >= npy.HEAD_BYTES:
-            break
-    return head
-
-
-def _require_checksum(member: _Member, crc: int) -> None:
-    if crc != member.info.CRC:
-        raise member.wrong(f"is damaged: its CRC-32 is {crc:08x}, and the archive says {member.info.CRC:08x}")
-
-
-class _MemberSource(RawSource):
-    """A member of an archive that is not in memory."""
+class StoredSource(RawSource):
+    """A stored member, which is read in place."""
 
     def __init__(self, header: npy.Header, path: str, identity: positioned.Identity, member: _Member) -> None:
-        super().__init__(header.tensor(path, member.offset), identity, _storage(header.storage, member))
+        super().__init__(header.tensor(path, member.offset), identity, member.storage(header))
         self.key, self.siblings, self._member = member.key, member.others, member
-
-
-class StoredSource(_MemberSource):
-    """A stored member, which is read in place."""
 
     def recheck(self) -> None:
         """FormatError if the CRC-32 is wrong, for which all is read once more: regions are read in any order."""
+        crc = 0
         with positioned.opened(self.path, self.identity) as fd:
-            crc = checksum(fd, self._member.offset, self._member.info.file_size, self.path)
-        _require_checksum(self._member, crc)
+            for piece in archives.pieces(fd, self._member.offset, self._member.info.file_size, self.path):
+                crc = zlib.crc32(piece, crc)
+        if crc != self._member.info.CRC:
+            raise self._member.damaged()
 
 
-class DeflatedSource(SpooledSource, _MemberSource):
+class DeflatedSource(SpooledSource):
     """A deflated member that is too large for memory."""
 
     def __init__(self, header: npy.Header, path: str, identity: positioned.Identity, member: _Member) -> None:
-        super().__init__(header, path, identity, member)
-        self.unpacked_bytes = member.info.file_size
+        super().__init__(header, path, identity, member.storage(header))
+        self.key, self.siblings, self._member = member.key, member.others, member
 
     def pieces(self, fd: int) -> Iterator[bytes]:
         """Inflate the member; FormatError if it is damaged."""
-        return _inflated(fd, self._member)
+        with archives.opened(fd, self.path) as archive:
+            yield from self._member.pieces(archive, thresholds.UNPACKED_AT_ONCE)
 
 
-class NpzSink(RawSink):
-    """A new archive, with one stored member into which the workers write their regions.
-
-    With `keep_others` it is a copy of the input's archive, and the member takes the place of the input's.
-    """
+class NpzSink(archives.MemberSink):
+    """A new archive with one stored member; with `keep_others` a copy of the input's, whose member it replaces."""
 
     def __init__(self, file: NewFile, like: Source, key: str, *, keep_others: bool = False) -> None:
-        super().__init__(file)
-        self._key, self._like = key.removesuffix(_SUFFIX), like
-        self._header = npy.header_bytes(like.dtype, like.sizes, like.order)
+        kept = archives.Kept.around(like, f"{like.key}{_SUFFIX}") if keep_others else None
+        name = kept.replaced.filename if kept else _member_name(key, file.name)
+        super().__init__(archives.NewArchive(file, kept), name, like)
+        self._like, self._key = like, name.removesuffix(_SUFFIX)
         self._data_type = like.desc.data_type
-        size = len(self._header) + like.desc.total_bytes
-        self._around = _around(like) if keep_others else None
-        old = self._around.entry if self._around else zip_headers.Entry(_member_name(self._key, file.name), UTF8_FLAG)
-        self._entry = old._replace(flags=old.flags & UTF8_FLAG, method=zipfile.ZIP_STORED, stored=size, size=size)
-        self._start = self._entry.offset + len(self._entry.local())
-        offset = self._start + len(self._header)
-        self.tensor = RawTensor(file.temporary, file.name, offset, like.dtype, like.sizes, like.order)
+        self.kept = kept.stored if kept else 0
 
     def start(self) -> None:
-        """Reserve the bytes of the whole archive, and copy the other members."""
-        directory, data = self._directory(self._entry)
-        with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
-            positioned.allocate(fd, directory + len(data), self.file.name)
-        if self._around and self._like.identity:
-            self.file.fill_from(self._like.path, self._like.identity, self._around.parts(self.tensor.end))
+        """Begin the member, and copy the others."""
+        super().start()
+        if self.archive.kept and self._like.identity:
+            self.file.fill_from(self._like.path, self._like.identity, self.archive.kept.parts(self.tensor.end))
 
     def finish(self) -> None:
-        """Write the headers and the directory, with the CRC-32 of the member as it is read back."""
+        """Complete the archive."""
         super().finish()
-        with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
-            positioned.write_all(fd, self._header, self._start, self.file.name)
-            with positioned.opened(self.file.temporary, name=self.file.name) as written:
-                entry = self._entry._replace(crc=checksum(written, self._start, self._entry.size, self.file.name))
-            positioned.write_all(fd, entry.local(), entry.offset, self.file.name)
-            place, data = self._directory(entry)
-            positioned.write_all(fd, data, place, self.file.name)
+        self.archive.finish()
 
     def reopen(self) -> Source:
         """The complete file, as an input."""
         return open_member(self.file.temporary, self._key, self.file.name, self._data_type)
 
-    def _directory(self, entry: zip_headers.Entry) -> tuple[int, bytes]:
-        """The offset of the directory, and its bytes."""
-        if self._around:
-            return self._around.directory(entry, self.tensor.end)
-        return self.tensor.end, zip_headers.directory([entry], self.tensor.end, b"")
 
-
-def _around(like: Source) -> zip_headers.Around:
-    """The input's archive without the input; FormatError if members overlap, since a new one would damage others."""
-    with positioned.opened(like.path, like.identity) as fd:
-        infos, comment, end = zip_directory.read(fd, like.path, like.path)
-        entries = [zip_headers.Entry.of(info) for info in infos]
-        place = 0
-        for entry in sorted(entries, key=lambda each: each.offset):
-            local = positioned.read_some(fd, zip_headers.LOCAL.size, entry.offset, like.path)
-            if entry.offset < place or len(local) < zip_headers.LOCAL.size:
-                raise FormatError("has members that overlap", "each byte in one member", "fetch it again", like.path)
-            place = entry.offset + len(local) + sum(zip_headers.LOCAL.unpack(local)[-2:]) + entry.stored
-        if place > end:
-            raise FormatError("has members behind its directory", "the whole file", "fetch it again", like.path)
-    index = next(i for i, info in enumerate(infos) if info.filename == f"{like.key}{_SUFFIX}")
-    return zip_headers.Around.of(entries, index, end, comment)
-
-
-def _member_name(key: str, where: str) -> bytes:
-    """The file name of a new member; UsageError for one that no tool could unpack under that name."""
+def _member_name(key: str, where: str) -> str:
+    """The file name of a new member; TensorNameError for one that no tool could unpack under that name."""
+    name = f"{key.removesuffix(_SUFFIX)}{_SUFFIX}"
     try:
-        name = f"{key}{_SUFFIX}".encode()
+        size = len(name.encode())
     except UnicodeEncodeError:
-        name = b""
-    if not name or len(name) > 1 << 15 or {"", ".", ".."} & {*key.split("/")} or {*"\0\\:"} & {*key}:
-        wanted = "a name such as x, without .. or a leading /"
-        raise UsageError(f"{key[:80]!r} is no member's name", wanted, where=where)
+        size = 0
+    if not 0 < size <= 1 << 15 or {"", ".", ".."} & {*key.split("/")} or {*"\0\\:"} & {*key}:
+        raise TensorNameError.of(key, "member", "a name such as x, without .. or a leading /", where)
     return name

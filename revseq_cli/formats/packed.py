@@ -1,27 +1,30 @@
-"""Files that are compressed as a whole, .npy and text: x.npy.gz, x.csv.zst."""
+"""Tensors that are unpacked before they are read, and files that are compressed as a whole: x.npy.gz, x.csv.zst."""
 
 from __future__ import annotations
 
 import contextlib
+from abc import abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from revseq_cli.formats import npy, packing
 from revseq_cli.formats.contract import FileSink, Storage
 from revseq_cli.formats.held import HeldSource
-from revseq_cli.formats.spooled import LARGEST_HELD, SpooledSource
+from revseq_cli.formats.raw import RawSource
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.newfile import Scratch
-from revseq_cli.ground import stages
+from revseq_cli.formats.storage.together import Together
+from revseq_cli.ground import stages, thresholds
 from revseq_cli.ground.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import TracebackType
-    from typing import Self
+    from typing import Any, Self
 
-    from revseq_cli.formats.contract import Address, Outlet, Source
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.contract import Address, Outlet, Source, Ticket
     from revseq_cli.formats.regions import Region
     from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.formats.table import Format, Packing
@@ -47,15 +50,61 @@ def _open_npy(path: str, method: Packing, asked: DataType | None) -> Source:
         header = npy.Header(head, len(head), path).named(asked)
         packing.refuse_bomb(header.end, identity.size, method, path)
         source = PackedSource(header, path, identity, method)
-        if header.end > LARGEST_HELD:
-            return source
-        data = bytearray().join(source.pieces(fd))
-    values = np.frombuffer(data, header.dtype, offset=header.offset, count=source.desc.element_count)
-    held = HeldSource(
-        path, values.reshape(header.sizes, order="F" if header.order == "F" else "C"), source.storage, identity
-    )
-    held.path, held.notes = path, header.notes_on_size(len(data))
-    return held
+        return source.at_once(source.pieces(fd))
+
+
+class SpooledSource(RawSource):
+    """A tensor in a .npy of which all is unpacked before any region is read: into memory, or a temporary file."""
+
+    def __init__(self, header: npy.Header, path: str, identity: positioned.Identity, storage: Storage) -> None:
+        super().__init__(header.tensor(path), identity, storage)
+        self.header = header
+
+    @abstractmethod
+    def pieces(self, fd: int) -> Iterator[bytes]:
+        """The bytes of the .npy, from the open file; FormatError unless there are as many as its header says."""
+
+    def at_once(self, pieces: Iterable[bytes]) -> Source:
+        """The tensor in memory, which the pieces are unpacked into; itself where it is too large for that."""
+        if self.header.end > thresholds.LARGEST_HELD:
+            return self
+        values = self.header.values(bytearray().join(pieces), self.header.offset)
+        held = HeldSource(self.name, values, self.storage, self.identity)
+        held.path, held.key, held.siblings, held.notes = self.path, self.key, self.siblings, self.notes
+        return held
+
+    @contextlib.contextmanager
+    def at_hand(self, beside: str = "") -> Iterator[Source]:
+        """The tensor in a temporary file next to `beside`, whose bytes are reserved first."""
+        file = Scratch(beside)
+        with Together(file):
+            with (
+                positioned.opened(self.path, self.identity) as packed,
+                positioned.opened_to_write(file.temporary, file.name) as fd,
+                stages.begun("unpack", self.header.end) as advance,
+            ):
+                positioned.allocate(fd, self.header.end, file.name)
+                place = 0
+                for data in self.pieces(packed):
+                    positioned.write_all(fd, data, place, file.name)
+                    place += len(data)
+                    advance(len(data))
+            yield npy.NpySource(file.temporary, self.name, self.desc.data_type)
+
+    def ticket(self, region: Region) -> Ticket:
+        """A ticket that unpacks all of it for this region; `at_hand` does it once for all regions."""
+        return _SpoolingTicket(self, region)
+
+
+@dataclass(frozen=True)
+class _SpoolingTicket:
+    source: SpooledSource
+    region: Region
+
+    def read(self) -> NDArray[Any]:
+        """The values of the region."""
+        with self.source.at_hand() as ready:
+            return ready.ticket(self.region).read()
 
 
 class PackedSource(SpooledSource):
@@ -63,18 +112,19 @@ class PackedSource(SpooledSource):
 
     def __init__(self, header: npy.Header, path: str, identity: positioned.Identity, method: Packing) -> None:
         storage = Storage(header.storage.format, {"compression": method.name, **header.storage.details})
-        super().__init__(header.tensor(path), identity, storage)
-        self._header, self._method, self.unpacked_bytes = header, method, header.end
+        super().__init__(header, path, identity, storage)
+        self._method = method
 
     def pieces(self, fd: int) -> Iterator[bytes]:
         """Unpack the file; FormatError unless it ends with the last element, or DxDispatch's padding behind it."""
-        done = 0
+        done, behind = 0, b""
         for data in packing.unpacked(packing.file_pieces(fd, self.path), self._method, self.path):
+            behind += data[max(0, self.header.end - done) :]
             done += len(data)
-            if done > self.unpacked_bytes + npy.MOST_PADDING:
-                self._header.check_size(done)
+            if len(behind) > npy.MOST_PADDING:
+                self.header.check_size(done)
             yield data
-        self._header.notes_on_size(done)
+        self.notes = self.header.notes_on_size(done, behind)
 
 
 class PackedSink(FileSink):
@@ -124,7 +174,7 @@ class PackedSink(FileSink):
             self._write(self.file.temporary, packing.packed(_counted(pieces, advance), self._method, name))
 
     def reopen(self) -> Source:
-        """What is in the complete file, unpacked again, in the place of what was packed."""
+        """What is in the complete file, unpacked again, in place of what was packed."""
         self.inner.file.remove()
         self.inner.file.create()
         scratch, name = self.inner.file.temporary, self.file.name

@@ -9,11 +9,11 @@ import io
 import itertools
 import zlib
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from revseq_cli.formats.contract import BOMB_RATIO, is_bomb
 from revseq_cli.formats.storage import positioned
-from revseq_cli.ground import stopping, system
+from revseq_cli.ground import stopping, system, thresholds
 from revseq_cli.ground.errors import FormatError
 
 if TYPE_CHECKING:
@@ -21,27 +21,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.table import Packing
 
-_READ, _MOST = 1 << 16, 1 << 20  # bytes that are read, and unpacked, at once
 _MEMORY = 1 << 28  # bytes for a dictionary of xz; its highest level takes a quarter
-
-
-class _Unpacker(Protocol):
-    """What unpacks one member."""
-
-    @property
-    def eof(self) -> bool:
-        """Whether the member has ended."""
-
-    @property
-    def needs_input(self) -> bool:
-        """Whether there is nothing more to return before the next bytes."""
-
-    @property
-    def unused_data(self) -> bytes:
-        """The bytes behind the member's end."""
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Take more bytes, and return at most `max_length` unpacked ones."""
 
 
 class _Inflater:
@@ -68,33 +48,36 @@ class _Inflater:
         return unpacked
 
 
-class _Codec(NamedTuple):
-    """How a library packs and unpacks a member, and what it raises for damage."""
+class _Library(NamedTuple):
+    """How a library packs and unpacks a member, and what it raises for damage.
 
-    unpacker: Callable[[Any], _Unpacker]
+    An unpacker has what lzma.LZMADecompressor has.
+    """
+
+    unpacker: Callable[[Any], Any]
     packer: Callable[[Any], Any]
     damage: Callable[[Any], type[Exception]]
 
 
 # At the levels that the programs take by default. No file says when it was made, so that equal tensors give equal
 # files. zstd gets a checksum, which the others have anyway.
-_CODECS = {
-    "gzip": _Codec(
+_LIBRARIES = {
+    "gzip": _Library(
         lambda _: _Inflater(),
         lambda zlib: zlib.compressobj(6, zlib.DEFLATED, 16 + zlib.MAX_WBITS),
         lambda zlib: zlib.error,
     ),
-    "zstd": _Codec(
+    "zstd": _Library(
         lambda zstd: zstd.ZstdDecompressor(),
         lambda zstd: zstd.ZstdCompressor(options={zstd.CompressionParameter.checksum_flag: 1}),
         lambda zstd: zstd.ZstdError,
     ),
-    "xz": _Codec(
+    "xz": _Library(
         lambda lzma: lzma.LZMADecompressor(lzma.FORMAT_XZ, _MEMORY),
         lambda lzma: lzma.LZMACompressor(),
         lambda lzma: lzma.LZMAError,
     ),
-    "bzip2": _Codec(lambda bz2: bz2.BZ2Decompressor(), lambda bz2: bz2.BZ2Compressor(), lambda _: OSError),
+    "bzip2": _Library(lambda bz2: bz2.BZ2Decompressor(), lambda bz2: bz2.BZ2Compressor(), lambda _: OSError),
 }  # fmt: skip
 
 
@@ -113,8 +96,8 @@ def library(packing: Packing, where: str) -> Any:  # noqa: ANN401 - one of sever
 
 def unpacked(pieces: Iterable[bytes], packing: Packing, where: str) -> Iterator[bytes]:
     """Unpack what the pieces hold, in pieces; FormatError for damage, a cut end, and a bomb."""
-    codec, module = _CODECS[packing.name], library(packing, where)
-    engine: _Unpacker | None = None
+    means, module = _LIBRARIES[packing.name], library(packing, where)
+    engine: Any = None
     read = done = members = 0
     for piece in pieces:
         stopping.check()
@@ -124,10 +107,10 @@ def unpacked(pieces: Iterable[bytes], packing: Packing, where: str) -> Iterator[
                 data = data.lstrip(b"\0")  # padding, for tapes
                 if not data:
                     break
-            engine = engine or codec.unpacker(module)
+            engine = engine or means.unpacker(module)
             try:
-                part, data = engine.decompress(data, _MOST), b""
-            except codec.damage(module) as e:
+                part, data = engine.decompress(data, thresholds.UNPACKED_AT_ONCE), b""
+            except means.damage(module) as e:
                 raise _damaged(e, members, packing, where) from None
             done += len(part)
             if is_bomb(done, read):
@@ -171,8 +154,8 @@ def unpack_hint(packing: Packing, path: str) -> str:
 
 def file_pieces(fd: int, where: str) -> Iterator[bytes]:
     """The bytes of an open file, in pieces."""
-    for place in range(0, positioned.identity(fd).size, _READ):
-        yield positioned.read_some(fd, _READ, place, where)
+    for place in range(0, positioned.identity(fd).size, thresholds.PACKED_AT_ONCE):
+        yield positioned.read_some(fd, thresholds.PACKED_AT_ONCE, place, where)
 
 
 def head(fd: int, packing: Packing, count: int, where: str) -> bytes:
@@ -187,7 +170,7 @@ def head(fd: int, packing: Packing, count: int, where: str) -> bytes:
 
 def packed(pieces: Iterable[bytes], packing: Packing, where: str) -> Iterator[bytes]:
     """The pieces packed as one member."""
-    engine = _CODECS[packing.name].packer(library(packing, where))
+    engine = _LIBRARIES[packing.name].packer(library(packing, where))
     for piece in pieces:
         stopping.check()
         yield engine.compress(piece)
@@ -198,7 +181,7 @@ class Unpacking(io.RawIOBase):
     """What a pipe holds, unpacked, as a stream; `first` has been read from it already."""
 
     def __init__(self, stream: io.BufferedIOBase, first: bytes, packing: Packing, where: str) -> None:
-        rest = iter(lambda: stream.read1(_READ), b"")
+        rest = iter(lambda: stream.read1(thresholds.PACKED_AT_ONCE), b"")
         self._pieces = unpacked(itertools.chain([first], rest), packing, where)
         self._left = b""
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, cast
 from revseq_cli.formats import npy, textfiles
 from revseq_cli.formats.recognition import HDF5_MAGIC, NPY_MAGIC, ZIP_MAGIC, packing_of
 from revseq_cli.formats.storage import positioned
-from revseq_cli.ground.errors import FormatError, TensorIOError
+from revseq_cli.ground import thresholds
+from revseq_cli.ground.errors import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 STDIN = "standard input"
 _KINDS = {HDF5_MAGIC: "HDF5", ZIP_MAGIC: ".npz"}
-_PIECE = 1 << 20
 
 
 def is_pipe(path: str) -> bool:
@@ -46,24 +46,19 @@ def name_of(path: str) -> str:
 def contents(path: str) -> bytes | npy.Piped:
     """All that comes through a pipe, kept since it can be read only once: a tensor in .npy, or text."""
     name = name_of(path)
-    try:
-        with _opened(path) as stream:
-            head = stream.read(len(HDF5_MAGIC))
-            if method := packing_of(head):
-                from revseq_cli.formats import packing  # most pipes are not packed
+    with positioned.trying_to("read", name), _opened(path) as stream:
+        head = stream.read(len(HDF5_MAGIC))
+        if method := packing_of(head):
+            from revseq_cli.formats import packing  # most pipes are not packed
 
-                stream = io.BufferedReader(packing.Unpacking(stream, head, method, name))
-                head = stream.read(len(HDF5_MAGIC))
-            if head.startswith(NPY_MAGIC):
-                return npy.from_stream(name, stream, head)
-            if kind := next((kind for magic, kind in _KINDS.items() if head.startswith(magic)), None):
-                found, hint = f"{kind} cannot be read from a pipe", "save it to a file first"
-                raise FormatError(found, "a real file", hint, name)
-            return head + textfiles.joined(iter(lambda: stream.read(_PIECE), b""), name)
-    except TensorIOError:
-        raise
-    except OSError as e:
-        raise positioned.failed(name, "read", e) from None
+            stream = io.BufferedReader(packing.Unpacking(stream, head, method, name))
+            head = stream.read(len(HDF5_MAGIC))
+        if head.startswith(NPY_MAGIC):
+            return npy.from_stream(name, stream, head)
+        if kind := next((kind for magic, kind in _KINDS.items() if head.startswith(magic)), None):
+            found, hint = f"{kind} cannot be read from a pipe", "save it to a file first"
+            raise FormatError(found, "a real file", hint, name)
+        return head + textfiles.joined(iter(lambda: stream.read(thresholds.PIPE_PIECE), b""), name)
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ import numpy as np
 
 from revseq_cli.formats.contract import FileSink, Outlet, Source, Storage, Ticket
 from revseq_cli.formats.storage import positioned
+from revseq_cli.ground import thresholds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,21 +22,24 @@ if TYPE_CHECKING:
     from revseq_cli.formats.storage.positioned import Edge
 
 
-# Runs of at least so many bytes are written past the page cache: for smaller ones, a call each costs more than the
-# cache does.
-LARGE = 1 << 20
-_CHEAP_RUN, _CACHE_LINE = 1 << 14, 64  # bytes
-_EDGES = 1 << 10  # edges, each of less than a page, are written when there are so many
-
-
 def grains_of(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str = "C") -> list[tuple[int, ...]]:
     """The multiples of indices at which to cut a tensor that lies uncompressed in a file; the cheap ones come first.
 
-    Along the fastest dimension, the first is a run that is worth a system call, and the second a CPU cache line.
+    A region of the first is at least a run of bytes that is worth a system call, one of the second a CPU cache line.
     """
-    others = (1,) * (len(sizes) - 1)
-    runs = [max(1, run // dtype.itemsize) for run in (_CHEAP_RUN, _CACHE_LINE)]
-    return [((run, *others) if order == "F" else (*others, run))[: len(sizes)] for run in runs]
+    return [grain_of(run // dtype.itemsize, sizes, order) for run in (thresholds.CHEAP_RUN, thresholds.CACHE_LINE)]
+
+
+def grain_of(run: int, sizes: tuple[int, ...], order: str = "C") -> tuple[int, ...]:
+    """The smallest region of at least `run` elements that lie one after another: the fastest dimensions come first.
+
+    For sizes (1000, 128, 128) in C order and a run of 4096, it is (1, 32, 128).
+    """
+    grain, left = [], run
+    for size in sizes if order == "F" else reversed(sizes):
+        grain.append(max(1, min(size, left)))
+        left = -(-left // max(1, size))
+    return tuple(grain if order == "F" else reversed(grain))
 
 
 @dataclass(frozen=True)
@@ -54,16 +58,6 @@ class RawTensor:
         """The offset of the first byte behind the elements."""
         return self.offset + prod(self.sizes) * self.dtype.itemsize
 
-    @property
-    def grain(self) -> tuple[int, ...]:
-        """A run along the fastest dimension that is worth a system call."""
-        return grains_of(self.dtype, self.sizes, self.order)[0]
-
-    @property
-    def finest_grain(self) -> tuple[int, ...]:
-        """A run along the fastest dimension as long as a CPU cache line."""
-        return grains_of(self.dtype, self.sizes, self.order)[1]
-
     def read(self, fd: int, region: Region) -> NDArray[Any]:
         """The values of the region, in the file's memory order."""
         sizes, parts = self._stored(region)
@@ -80,7 +74,7 @@ class RawTensor:
         buffer = stored.reshape(-1).view(np.uint8).data
         edges: list[Edge] = []
         for place, chunk in self._runs(sizes, parts, buffer):
-            if len(chunk) >= LARGE:
+            if len(chunk) >= thresholds.LARGE_RUN:
                 edges += positioned.write_large(self.path, fd, chunk, place, self.name, writers=writers)
             else:
                 positioned.write_all(fd, chunk, place, self.name)
@@ -101,12 +95,22 @@ class RawTensor:
         item = self.dtype.itemsize
         strides = [item * prod(sizes[d + 1 :]) for d in range(len(sizes))]
         length = (parts[cut].stop - parts[cut].start) * strides[cut]
-        places = np.array([self.offset + parts[cut].start * strides[cut]])
-        for part, stride in zip(parts[:cut], strides, strict=False):
-            places = np.add.outer(places, np.arange(part.start, part.stop) * stride)
-        return zip(
-            places.reshape(-1).tolist(), (buffer[i : i + length] for i in range(0, len(buffer), length)), strict=True
-        )
+        return self._placed(parts[:cut], strides, self.offset + parts[cut].start * strides[cut], length, buffer)
+
+    @staticmethod
+    def _placed(
+        parts: Region, strides: list[int], offset: int, length: int, buffer: memoryview
+    ) -> Iterator[tuple[int, memoryview]]:
+        """The runs of `length` bytes at each index of the parts, of which few are held at once: runs may be short."""
+        count = len(buffer) // length
+        for first in range(0, count, thresholds.RUNS_AT_ONCE):
+            numbers = np.arange(first, min(first + thresholds.RUNS_AT_ONCE, count))
+            places = np.full(len(numbers), offset)
+            for part, stride in reversed([*zip(parts, strides, strict=False)]):
+                numbers, index = np.divmod(numbers, part.stop - part.start)
+                places += (part.start + index) * stride
+            for number, place in enumerate(places.tolist(), first):
+                yield place, buffer[number * length : (number + 1) * length]
 
 
 @dataclass(frozen=True)
@@ -132,14 +136,9 @@ class RawSource(Source):
         self.dtype, self.sizes, self.order = tensor.dtype, tensor.sizes, tensor.order
 
     @property
-    def grain(self) -> tuple[int, ...]:
-        """A run along the fastest dimension that is worth a system call."""
-        return self.tensor.grain
-
-    @property
-    def finest_grain(self) -> tuple[int, ...]:
-        """A run along the fastest dimension as long as a CPU cache line."""
-        return self.tensor.finest_grain
+    def grains(self) -> list[tuple[int, ...]]:
+        """Regions whose elements are one run: one that is worth a system call, and one as long as a CPU cache line."""
+        return grains_of(self.dtype, self.sizes, self.order)
 
     def ticket(self, region: Region) -> Ticket:
         """A ticket that opens the file and reads the region."""
@@ -172,7 +171,7 @@ class Edges:
     def add(self, edges: list[Edge]) -> None:
         """Gather edges, and write them if they are many."""
         self._edges += edges
-        if len(self._edges) >= _EDGES:
+        if len(self._edges) >= thresholds.MOST_EDGES:
             self.write()
 
     def write(self) -> None:
@@ -186,14 +185,30 @@ class Edges:
 class RawSink(FileSink):
     """A new file into which the workers write their regions, and the parent the edges between them.
 
-    A subclass sets `tensor`, at the latest in `start`, and reserves the file's bytes in `start`.
+    A subclass calls `place`, at the latest in `start`.
     """
 
     tensor: RawTensor
+    head = b""
 
     def __init__(self, file: NewFile) -> None:
         super().__init__(file)
         self._edges = Edges(file)
+
+    def place(self, like: Source, head: bytes = b"", at: int = 0, dtype: np.dtype[Any] | None = None) -> None:
+        """Place the elements behind `head`, which begins at the offset `at`.
+
+        They have the sizes of `like`. Where no `dtype` is given, they have its dtype and its memory order, too.
+        """
+        order = "C" if dtype else like.order
+        self.head, offset = head, at + len(head)
+        self.tensor = RawTensor(self.file.temporary, self.file.name, offset, dtype or like.dtype, like.sizes, order)
+
+    def start(self) -> None:
+        """Reserve the bytes up to the last element, and write the head."""
+        with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
+            positioned.allocate(fd, self.tensor.end, self.file.name)
+            positioned.write_all(fd, self.head, self.tensor.offset - len(self.head), self.file.name)
 
     def outlet(self, region: Region) -> Outlet:  # noqa: ARG002 - every region has the same one
         """An outlet that writes into the temporary file."""

@@ -1,11 +1,13 @@
-"""The kind of a file by its first bytes."""
+"""The kind of a file by its first bytes, and of a folder by what is in it."""
 
 from __future__ import annotations
 
 import itertools
+import os
+from pathlib import Path
 from typing import NamedTuple
 
-from revseq_cli.formats import encodings
+from revseq_cli.formats.documents import encoding_by_mark
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.table import PACKINGS, Packing, named
 from revseq_cli.ground import system
@@ -27,7 +29,7 @@ class _Kind(NamedTuple):
     packing: Packing | None = None
 
     def hint(self, path: str) -> str | Words:
-        """The advice for a file of this kind, with its path in the place of {}."""
+        """The advice for a file of this kind, with its path in place of {}."""
         return Words.of("add {}", format=self.format) if self.format else self.advice.format(system.quoted(path))
 
 
@@ -41,6 +43,14 @@ _KINDS = (
         for version in (b"\x01", b"\x02", b"\x05")
     ),
     _Kind(b"\x0e\x03\x13\x01", "an HDF4 file, which is not HDF5", "make it HDF5: h4toh5 {} out.h5"),
+    *(
+        _Kind(
+            magic,
+            "a CDF file of NASA, which is not NetCDF",
+            "save a variable in Python: pip install cdflib, numpy.save('new.npy', cdflib.CDF('x.cdf').varget('x'))",
+        )
+        for magic in (b"\xcd\xf3\x00\x01", b"\xcd\xf2\x60\x02", b"\x00\x00\xff\xff\x00\x00\xff\xff")
+    ),
     _Kind(b"MATLAB 5.0 MAT-file", "a MATLAB file of before 7.3", "save it again with save -v7.3, which is HDF5"),
     _Kind(b"version https://git-lfs", "a git-LFS pointer, not the file itself", "git lfs pull"),
     *(_Kind(magic, f"a {each.name} file", packing=each) for each in PACKINGS for magic in each.magic),
@@ -54,7 +64,7 @@ _TEXTS = (_Kind(b"[", "text", format="text"), _Kind(b"{", "JSON text", format="j
 
 
 def _kind_of(head: bytes) -> _Kind | None:
-    encoding = encodings.by_mark(head)
+    encoding = encoding_by_mark(head)
     text = head[len(encoding.mark) :].decode(encoding.name, "replace")
     tables = ((_KINDS, head), (_TEXTS, text.lstrip().encode()), ((_RUINED,), text[1:].encode()))
     return next((kind for table, data in tables for kind in table if data.startswith(kind.magic)), None)
@@ -90,8 +100,15 @@ def packing_of(head: bytes) -> Packing | None:
     return kind.packing if (kind := _kind_of(head)) else None
 
 
+def is_store(folder: str | Path) -> bool:
+    """Whether the folder has metadata of Zarr's, for an array or a group."""
+    return any(Path(folder, name).exists() for name in ("zarr.json", ".zarray", ".zgroup"))
+
+
 def recognised(path: str) -> Recognised:
-    """What a file is by its first bytes; FormatError for a kind that no format reads."""
+    """What a file is by its first bytes, or a folder; FormatError for a kind that no format reads."""
+    if os.path.isdir(path):  # noqa: PTH112 - any text
+        return Recognised("zarr" if is_store(path) else None)
     with positioned.opened(path) as fd:
         size = positioned.identity(fd).size
         head = positioned.read_some(fd, _HEAD, 0, path)

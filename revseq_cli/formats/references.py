@@ -11,23 +11,22 @@ from typing import TYPE_CHECKING
 
 from revseq_cli.formats import pipes, textfiles
 from revseq_cli.formats.documents import Text
-from revseq_cli.formats.recognition import Recognised, recognised
+from revseq_cli.formats.recognition import Recognised, is_store, recognised
 from revseq_cli.formats.table import (
     FORMATS,
     JSON,
     NAMES,
     NPY,
     TEXT,
-    ZARR,
     Format,
     Packing,
     by_suffix,
     inner_suffix,
     named,
 )
-from revseq_cli.formats.zarr import metadata
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, UsageError, Words, listed
+from revseq_cli.texts import notation
 from revseq_cli.texts.examples import part_of
 
 if TYPE_CHECKING:
@@ -54,8 +53,12 @@ class Reference:
 
         `format_name` counts for a file whose bytes and suffix say nothing, or, with `override`, for any file.
         """
-        if text.lstrip().startswith("["):
-            return cls(name, inline=text)
+        try:
+            tensor = notation.as_typed(text)
+        except FormatError as e:
+            raise e.about(name) from None
+        if tensor:
+            return cls(name, inline=tensor)
         reference = cls.file(text)
         counts = format_name and (override or is_about(format_name, reference))
         return replace(reference, format=format_name) if counts else reference
@@ -63,7 +66,7 @@ class Reference:
     @classmethod
     def output(cls, text: str, format_name: str | None, inputs: Iterable[Reference]) -> Reference:
         """An output; `format_name` does not count if the suffix is known and the option may be about an input."""
-        reference, inputs = cls.file(text), [*inputs]
+        reference, inputs = cls.file(text, writing=True), [*inputs]
         by_name = by_suffix(reference.path)
         is_about_input = format_name and by_name and any(is_about(format_name, each) for each in inputs)
         if not is_about_input:
@@ -74,13 +77,14 @@ class Reference:
         return reference
 
     @classmethod
-    def file(cls, text: str, format_name: str | None = None) -> Reference:
+    def file(cls, text: str, format_name: str | None = None, *, writing: bool = False) -> Reference:
         """A file, or `path::key`; a path that exists counts first, since a file's name may have :: in it."""
         if not text:
             raise UsageError("the name of a file is empty", "a name", "is a variable unset?")
-        path, key = _split(text)
-        if fault := system.name_fault(path):
-            raise UsageError(fault, "the name of a file", where=path)
+        path, key = _split(_local(text))
+        fault, hint = system.name_fault(path, writing=writing)
+        if fault:
+            raise UsageError(fault, "the name of a file", hint, path)
         return cls(path, key, format=format_name)
 
     def absolute(self) -> Reference:
@@ -126,8 +130,6 @@ class Reference:
     @functools.cached_property
     def _recognised(self) -> Recognised:
         """What its first bytes say."""
-        if os.path.isdir(self.path):  # noqa: PTH112 - see Reference.file
-            return Recognised(ZARR.name if metadata.is_store(Path(self.path)) else None)
         return recognised(self.path)
 
     @functools.cached_property
@@ -143,6 +145,15 @@ class Reference:
         return textfiles.read_text(self.path, self.packing)
 
 
+def _local(text: str) -> str:
+    """The path of a URL of a file on this machine; any other text stays as it is."""
+    if not text.startswith(("file:///", "file://localhost/")):
+        return text
+    from urllib.request import url2pathname  # few name a file so
+
+    return url2pathname(text.removeprefix("file://").removeprefix("localhost"))
+
+
 def _split(text: str) -> tuple[str, str | None]:
     """The path and the key of a file's name; without a key, None."""
     if "::" not in text:
@@ -151,7 +162,7 @@ def _split(text: str) -> tuple[str, str | None]:
     splits: list[tuple[str, str | None]] = [
         ("::".join(parts[:i]), "::".join(parts[i:])) for i in range(len(parts) - 1, 0, -1)
     ]
-    names = [split for split in ((text, None), *splits) if not system.name_fault(split[0])]
+    names = [split for split in ((text, None), *splits) if not any(system.name_fault(split[0]))]
     # Path.exists raises for a name that is too long.
     if found := next((split for split in names if split[0] == "-" or os.path.exists(split[0])), None):  # noqa: PTH110
         return found
@@ -178,7 +189,7 @@ def _folder_error(reference: Reference, inputs: Sequence[Reference]) -> TensorIO
     fitting = (name for name in names if (row := by_suffix(name)) and row is (asked or row))
     inside = (os.path.join(reference.path, name) for name in fitting)  # noqa: PTH118 - as the user wrote it
     free = next((each for each in inside if not os.path.lexists(each)), "")
-    hint = f"try {system.quoted(free)}" if free and not metadata.is_store(Path(reference.path)) else ""
+    hint = f"try {system.quoted(free)}" if free and not is_store(reference.path) else ""
     return TensorIOError("is a directory", "the name of a file to write", hint, reference.path)
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from revseq_cli.formats import models, npy, pipes
-from revseq_cli.formats.contract import MOST_OTHERS, Layout, left_behind
+from revseq_cli.formats.contract import MOST_OTHERS, Layout, TensorNameError, left_behind
+from revseq_cli.formats.recognition import is_store
 from revseq_cli.formats.references import Reference, format_to_write
 from revseq_cli.formats.storage.newfile import NewFile, NewFolder, Scratch
 from revseq_cli.formats.table import FORMATS, JSON, TEXT, Format, named, packing_of
-from revseq_cli.formats.zarr import metadata
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import FormatError, UsageError, Words, listed
 from revseq_cli.texts import dxdispatch
@@ -19,8 +20,7 @@ from revseq_cli.texts import dxdispatch
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from revseq_cli.formats.contents import Contents
-    from revseq_cli.formats.contract import FileSink, Source
+    from revseq_cli.formats.contract import Contents, FileSink, Source
     from revseq_cli.formats.documents import TextTypes
     from revseq_cli.formats.storage import positioned
 
@@ -78,11 +78,20 @@ def _open_pipe(reference: Reference, types: TextTypes) -> Source:
     return row.load().open_source(reference, types)
 
 
+@functools.cache  # the outputs of a batch lie in few folders
+def _is_in_store(folder: Path) -> bool:
+    """Whether the folder, or one above it, is a Zarr array or group."""
+    return is_store(folder) or (folder != folder.parent and _is_in_store(folder.parent))
+
+
 def new_file(
     path: str, *, overwrite: bool, inputs: Iterable[positioned.Identity] = (), folder: bool = False
 ) -> NewFile:
     """A new file or folder, not yet created; RevseqError where nothing may be written to that path."""
-    metadata.refuse_name(path)
+    if _is_in_store(Path(system.real_path(path)).parent):
+        from revseq_cli.formats.zarr import metadata  # most files lie in none
+
+        metadata.refuse_name(path)
     return (NewFolder if folder else NewFile)(path, overwrite=overwrite, inputs=inputs)
 
 
@@ -111,8 +120,8 @@ def create_sink(
     _require_layout(layout, like, row, key, file.name)
     try:
         sink = _sink(row, file, like, key, layout)
-    except (FormatError, UsageError) as e:
-        if reference.key is None and e.found.startswith(repr(key[:80])):  # the key is the input's, not the user's
+    except TensorNameError as e:
+        if reference.key is None:  # the name is the input's, not the user's
             e.hint = f"give it another name: {system.quoted(f'{reference.path}::tensor')}"
         raise
     if _holds_others(row, like) and not layout.keep_others:

@@ -12,13 +12,12 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from revseq_cli.formats.contents import Contents, Item, only_of
-from revseq_cli.formats.contract import Storage, chosen
+from revseq_cli.formats.contract import Contents, Item, Storage, TensorNameError, chosen, only_of
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.recognition import looks_like
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground.dtypes import dtype_of, require_sizes
-from revseq_cli.ground.errors import FormatError, UsageError, listed
+from revseq_cli.ground.errors import FormatError, listed
 from revseq_cli.ground.tensors import MOST_DIMENSIONS, DataType, TensorDesc
 from revseq_cli.texts import literals
 
@@ -66,26 +65,49 @@ class _Entry(NamedTuple):
     start: int
     stop: int
 
+    @property
+    def data_type(self) -> DataType | None:
+        """The data type; None for one that no tensor has."""
+        return _TYPES.get(self.dtype)
+
+
+class _Header(NamedTuple):
+    """The header of a file in the state `identity`: the free text, the tensors, and the offset of their elements."""
+
+    identity: positioned.Identity
+    offset: int
+    metadata: dict[str, str]
+    entries: dict[str, _Entry]
+
+    @classmethod
+    def read(cls, path: str, name: str) -> _Header:
+        """Read the header; FormatError unless it is right, and its tensors fill the file."""
+        with positioned.opened(path) as fd:
+            identity = positioned.identity(fd)
+            offset, header = _read_header(fd, identity.size, path, name)
+        metadata = header.pop(_METADATA, {})
+        if not isinstance(metadata, dict) or not all(map(_is_text, metadata.values())):
+            raise FormatError(f"has a damaged header: {_METADATA} is not an object of strings", "strings", where=name)
+        entries = {key: _entry(fields, f"{name}::{key}") for key, fields in header.items()}
+        _require_no_gaps(entries, identity.size - offset, name)
+        return cls(identity, offset, metadata, entries)
+
 
 class SafetensorsSource(RawSource):
     """A tensor of a .safetensors file; `name` is for messages, the path without it."""
 
     def __init__(self, path: str, key: str | None, name: str = "") -> None:
         name = name or path
-        identity, offset, header = _opened(path, name)
-        self.metadata = _metadata(header, name)
-        entries = _entries(header, identity.size - offset, name)
-        key = chosen(entries, key, name)
-        where = f"{name}::{key}"
-        entry = entries[key]
-        if entry.dtype not in _TYPES:
-            raise FormatError(
-                f"its data type is {entry.dtype[:80]}", f"one of {listed(_TYPES, len(_TYPES))}", where=where
-            )
+        header = _Header.read(path, name)
+        key = chosen(header.entries, key, name)
+        where, entry = f"{name}::{key}", header.entries[key]
+        if entry.data_type is None:
+            known = listed(_TYPES, len(_TYPES))
+            raise FormatError(f"its data type is {entry.dtype[:80]}", f"one of {known}", where=where)
         require_sizes(entry.sizes, where)
-        tensor = RawTensor(path, where, offset + entry.start, _dtype(_TYPES[entry.dtype]), entry.sizes)
-        super().__init__(tensor, identity, Storage("safetensors", {"tensor": key, "dtype": entry.dtype}))
-        self.key, self.siblings = key, len(entries) - 1
+        tensor = RawTensor(path, where, header.offset + entry.start, _dtype(entry.data_type), entry.sizes)
+        super().__init__(tensor, header.identity, Storage("safetensors", {"tensor": key, "dtype": entry.dtype}))
+        self.key, self.siblings, self.metadata = key, len(header.entries) - 1, header.metadata
 
 
 def _dtype(data_type: DataType) -> np.dtype[Any]:
@@ -94,41 +116,23 @@ def _dtype(data_type: DataType) -> np.dtype[Any]:
 
 def names_in(path: str) -> list[str]:
     """The name of every tensor."""
-    return [key for key in _opened(path, path)[2] if key != _METADATA]
+    return list(_Header.read(path, path).entries)
 
 
 def contents(address: Address, types: TextTypes) -> Contents | None:  # noqa: ARG001 - the file names its types
     """What the file holds; None where the address has the name of a tensor."""
-    path = address.path
     if address.key is not None:
         return None
-    identity, offset, header = _opened(path, path)
-    entries = _entries(header, identity.size - offset, path)
-    items = tuple(
-        Item(
-            key,
-            TensorDesc(_TYPES[entry.dtype], entry.sizes) if entry.dtype in _TYPES else None,
-            "" if entry.dtype in _TYPES else entry.dtype,
-            sizes=entry.sizes,
-            details={"dtype": entry.dtype},
-        )
-        for key, entry in entries.items()
-    )
-    return Contents(path, "safetensors", items, only_of(items), attributes=len(_metadata(header, path)))
+    header = _Header.read(address.path, address.path)
+    items = tuple(_item(key, entry) for key, entry in header.entries.items())
+    return Contents(address.path, "safetensors", items, only_of(items), attributes=len(header.metadata))
 
 
-def _entries(header: dict[str, Any], total: int, where: str) -> dict[str, _Entry]:
-    """Each tensor of the header; FormatError unless they fill all `total` bytes behind it."""
-    entries = {key: _entry(fields, f"{where}::{key}") for key, fields in header.items() if key != _METADATA}
-    _require_no_gaps(entries, total, where)
-    return entries
-
-
-def _opened(path: str, name: str) -> tuple[positioned.Identity, int, dict[str, Any]]:
-    """The state of the file, the offset of its elements, and the header."""
-    with positioned.opened(path) as fd:
-        identity = positioned.identity(fd)
-        return identity, *_read_header(fd, identity.size, path, name)
+def _item(key: str, entry: _Entry) -> Item:
+    item = Item(key, sizes=entry.sizes, details={"dtype": entry.dtype})
+    if entry.data_type is None:
+        return item._replace(what=entry.dtype)
+    return item._replace(desc=TensorDesc(entry.data_type, entry.sizes))
 
 
 def _read_header(fd: int, total: int, path: str, name: str) -> tuple[int, dict[str, Any]]:
@@ -165,14 +169,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-def _metadata(header: dict[str, Any], where: str) -> dict[str, str]:
-    """The file's free text by key; FormatError unless all of it is strings."""
-    metadata = header.get(_METADATA, {})
-    if not isinstance(metadata, dict) or not all(map(_is_text, metadata.values())):
-        raise FormatError(f"has a damaged header: {_METADATA} is not an object of strings", "strings", where=where)
-    return metadata
-
-
 def _is_text(value: object) -> bool:
     """Whether it is a string without half a surrogate pair, which the reference reader refuses."""
     return isinstance(value, str) and not _SURROGATE.search(value)
@@ -188,8 +184,8 @@ def _entry(fields: object, where: str) -> _Entry:
     if len(sizes) > MOST_DIMENSIONS:
         raise FormatError(f"has dimension count {len(sizes)}", f"at most {MOST_DIMENSIONS}", where=where)
     entry = _Entry(fields["dtype"], tuple(sizes), *offsets)
-    if entry.dtype in _TYPES:
-        wanted = prod(entry.sizes) * _TYPES[entry.dtype].size
+    if entry.data_type:
+        wanted = prod(entry.sizes) * entry.data_type.size
         if entry.stop - entry.start != wanted:
             found = f"has {entry.stop - entry.start} bytes by its offsets, and {wanted} by its shape"
             raise FormatError(found, "the same", "fetch it again", where)
@@ -229,9 +225,10 @@ class SafetensorsSink(RawSink):
         self._old = like if keep_others and isinstance(like, SafetensorsSource) else None
         if self._old:
             self.tensor = replace(self._old.tensor, path=file.temporary, name=file.name)
+            self.kept = self._old.unchanged.size - like.desc.total_bytes
             return
         if not self._key or self._key == _METADATA or not _is_text(self._key):
-            raise UsageError(f"{self._key!r} is no tensor's name", "a name such as x", where=file.name)
+            raise TensorNameError.of(self._key, "tensor", "a name such as x", file.name)
         data_type = like.desc.data_type
         if data_type not in _NAMES:
             known = listed(_TYPES, len(_TYPES))
@@ -246,20 +243,14 @@ class SafetensorsSink(RawSink):
         }
         if isinstance(like, SafetensorsSource) and like.metadata:
             header = {_METADATA: like.metadata, **header}
-        self._head = _header_bytes(header)
-        self.tensor = RawTensor(file.temporary, file.name, len(self._head), _dtype(data_type), like.sizes)
+        self.place(like, _header_bytes(header), dtype=_dtype(data_type))
 
     def start(self) -> None:
-        """Reserve the bytes of the file, and write the header, or all of the input's file but the input's elements."""
-        old = self._old
-        size = old.unchanged.size if old else self.tensor.end
-        with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
-            positioned.allocate(fd, size, self.file.name)
-            if not old:
-                positioned.write_all(fd, self._head, 0, self.file.name)
-        if old:
+        """Reserve the bytes of the tensor, and write the header, or all but the elements of the input's file."""
+        super().start()
+        if old := self._old:
             start, stop = self.tensor.offset, self.tensor.end
-            parts = [(0, start, 0), (stop, size - stop, stop)]
+            parts = [(0, start, 0), (stop, old.unchanged.size - stop, stop)]
             self.file.fill_from(old.path, old.unchanged, parts)
 
     def reopen(self) -> Source:

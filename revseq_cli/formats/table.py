@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 class Format(NamedTuple):
     """One format: `name` is its name in options, `suffixes` are those of its files, `module` has its functions.
 
+    Behind a colon, `module` names an object in it that has them instead.
     With `names`, a file holds tensors by name; a new one is called `unnamed` unless the user or the input names it.
     With `lists`, it can hold several, and tell what it holds without reading their values.
     With `is_folder`, a file of this format is a folder. With `has_layout`, chunks and compression can be chosen. With
@@ -42,8 +43,10 @@ class Format(NamedTuple):
     read_only: tuple[str, ...] = ()
 
     def load(self) -> FormatModule:
-        """Its module, which is imported now."""
-        return cast("FormatModule", import_module(f"revseq_cli.formats.{self.module}"))
+        """Its module, which is imported now, or the object in it."""
+        module, _, name = self.module.partition(":")
+        found = import_module(f"revseq_cli.formats.{module}")
+        return cast("FormatModule", getattr(found, name) if name else found)
 
 
 # From .nc on: NetCDF, AnnData, Loom, NeXus, NWB, EMD and HyperSpy, which are HDF5 files. MATLAB's .mat is left out,
@@ -62,13 +65,13 @@ ZARR = Format(
 )
 # A tensor of ONNX can do without a name.
 ONNX = Format("onnx", (".pb",), "onnx.format", names=True, unnamed="", prints=True)
-JSON = Format("json", (".json",), "json", is_text=True, prints=True, is_packed=True)
+JSON = Format("json", (".json",), "text:JSON", is_text=True, prints=True, is_packed=True)
 TEXT = Format(
-    "text", (".txt", ".md"), "text", lists=True, is_text=True, prints=True, is_shown=True, is_packed=True,
+    "text", (".txt", ".md"), "text:TEXT", lists=True, is_text=True, prints=True, is_shown=True, is_packed=True,
     read_only=(".markdown", ".text", ".rst", ".html", ".htm", ".xhtml", ".ipynb"),
 )  # fmt: skip
-CSV = Format("csv", (".csv",), "csv", is_text=True, prints=True, is_packed=True)
-TSV = Format("tsv", (".tsv",), "tsv", is_text=True, prints=True, is_packed=True)
+CSV = Format("csv", (".csv",), "tables:CSV", is_text=True, prints=True, is_packed=True)
+TSV = Format("tsv", (".tsv",), "tables:TSV", is_text=True, prints=True, is_packed=True)
 
 FORMATS = (NPY, HDF5, NPZ, SAFETENSORS, ZARR, ONNX, JSON, TEXT, CSV, TSV)
 NAMES = tuple(each.name for each in FORMATS)

@@ -1,47 +1,30 @@
-"""The bracket notation of Microsoft's reference pages, in files, arguments and pipes."""
+"""The bracket notation of Microsoft's reference pages, and JSON, in files, arguments and pipes."""
 
 from __future__ import annotations
 
 import collections
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
-from revseq_cli.formats.contents import Contents, Item
-from revseq_cli.formats.contract import Storage, try_hint
-from revseq_cli.formats.held import HeldSource
-from revseq_cli.formats.json import open_json
-from revseq_cli.formats.textfiles import TextSink, choose_type, write_text
+from revseq_cli.formats import models
+from revseq_cli.formats.contract import Contents, Item, Storage, chosen, try_hint
+from revseq_cli.formats.textfiles import TextFormat, held
 from revseq_cli.ground.dtypes import describe, dtype_of
-from revseq_cli.ground.errors import FormatError, listed
-from revseq_cli.texts import notation, printing
-from revseq_cli.texts.examples import numbered, part
+from revseq_cli.ground.errors import FormatError, SeveralError, UsageError, about, listed
+from revseq_cli.texts import dxdispatch, json_tensors, notation, printing
+from revseq_cli.texts.examples import number_of, numbered, part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Address, FileSink, Layout, Source
+    from revseq_cli.formats.contract import Address, Source
     from revseq_cli.formats.documents import Text, TextTypes
-    from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.ground.tensors import DataType
     from revseq_cli.texts.tables import Table
 
 
-def open_source(address: Address, types: TextTypes) -> Source:
-    """The tensor named by the key, or the only one; a text that begins with a brace is read as JSON."""
-    return open_notation(address.text, address.key, types)
-
-
-def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:  # noqa: ARG001 - it has neither
-    """The sink of a new text file."""
-    return TextSink(file, like, write_notation, open_notation)
-
-
-def write_to(stream: BinaryIO, source: Source) -> None:
-    """Write the whole tensor into a pipe, with a header of its sizes and data type."""
-    write_text(stream, write_notation(source.read()))
-
-
-def contents(address: Address, types: TextTypes) -> Contents | None:
+def _contents(address: Address, types: TextTypes) -> Contents | None:
     """The tensors of a text, and the examples of a page; None for a text of one tensor, or of none."""
     text = address.text
     if address.key is not None or text.text.lstrip()[:1] == "{":
@@ -75,23 +58,18 @@ def _item(text: Text, item: notation.TensorText, types: TextTypes, *, alone: boo
 def notation_source(text: Text, item: notation.TensorText, types: TextTypes, name: str = "") -> Source:
     """The source of one tensor of a text; FormatError if a value does not fit its data type."""
     name = name or (f"{text.name}: {item.name}" if item.name else text.name)
-    data_type = choose_type(item.desc.data_type if item.desc else None, types, name)
-    try:
-        values = item.values(data_type, dtype_of(data_type))
-    except FormatError as e:
-        raise text.located(e).about(name) from None
-    return HeldSource(name, values, Storage("text", {"line": str(item.line)}), text.identity)
+    stated, storage = item.desc.data_type if item.desc else None, Storage("text", {"line": str(item.line)})
+    with text.located_errors(name):
+        return held(lambda each: item.values(each, dtype_of(each)), stated, types, text, storage, name)
 
 
 def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
     """The tensor `key` of a text, or the only one; FormatError, which lists all, if there is no such one."""
     if text.text.lstrip()[:1] == "{":
         return open_json(text, key, types)
-    try:
+    with about(text.name):
         if key is not None and (item := part(text.text, text.items, key)):
             return notation_source(text, item, types, f"{text.name}::{key}")
-    except FormatError as e:
-        raise e.about(text.name) from None
     items = [item for item in text.items if isinstance(item, notation.TensorText)]
     named = [item for item in items if key is None or item.name == key]
     if len(named) == 1:
@@ -105,34 +83,65 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
         raise FormatError("holds no tensor", wanted, where=text.name)
     known = [f"{item.name} (line {item.line})" for item in items]
     found = f"{len(named)} tensors" if named else f"no tensor named {key}"
-    unique = _unique(text, items, named[0].name if named and key else "", key)
-    hint = try_hint(text.name, unique) if unique else "give each tensor a name of its own"
-    raise FormatError(f"holds {found}: {listed(known)}", "the name of one", hint, text.name)
+    keys = [*_keys(text, items, named[0].name if named and key else "", key)]
+    hint = try_hint(text.name, *keys) if keys else "give each tensor a name of its own"
+    error = SeveralError(f"holds {found}: {listed(known)}", "the name of one", hint, text.name)
+    if key is None and not numbered(text.text, text.items):
+        error.names = keys
+    raise error
 
 
-def _unique(text: Text, items: list[notation.TensorText], label: str, key: str | None) -> str:
-    """What names one tensor of a text: of the example that the key numbers, of one that has the label, or any."""
+def _keys(text: Text, items: list[notation.TensorText], label: str, key: str | None) -> Iterator[str]:
+    """What names one tensor of a text: of the example that the key numbers, of those with the label, or of all."""
+    numbers = {number_of(key)}
     examples = dict(enumerate(numbered(text.text, text.items), 1))
-    of_label = (n for n, each in examples.items() if label in [item.name for item in each.tensors.values()])
-    number = int(key) if key and key.isdecimal() and int(key[:9]) in examples else next(of_label, 0)
-    if number:
-        return f"{number}::{label or next(iter(examples[number].tensors.values())).name}"
-    counts = collections.Counter(item.name for item in items)
-    return next((name for name, count in counts.items() if count == 1), "")
+    for number, example in examples.items():
+        if number in numbers or numbers.isdisjoint(examples):
+            names = [item.name for item in example.tensors.values()]
+            yield from (f"{number}::{name}" for name in names if label in ("", name))
+    if not examples:
+        counts = collections.Counter(item.name for item in items)
+        yield from (name for name, count in counts.items() if name and count == 1)
 
 
 def _open_numbers(text: Text, table_of: Callable[[str], Table], types: TextTypes) -> Source:
     """The source of bare numbers: a number a line, or one line, has rank 1; lines of several numbers have rank 2."""
-    data_type = choose_type(None, types, text.name)
-    try:
+
+    def read(data_type: DataType) -> NDArray[Any]:
         values = table_of(text.text).values(dtype_of(data_type), data_type.name)
-    except FormatError as e:
-        raise e.about(text.name) from None
-    if 1 in values.shape:
-        values = values.reshape(-1)
-    return HeldSource(text.name, values, Storage("text", {"numbers": "alone"}), text.identity)
+        return values.reshape(-1) if 1 in values.shape else values
+
+    with about(text.name):
+        return held(read, None, types, text, Storage("text", {"numbers": "alone"}), text.name)
 
 
 def write_notation(values: NDArray[Any], name: str = "OutputTensor") -> str:
     """A tensor in the bracket notation: a header of `name`, sizes and data type, and the rows in brackets."""
     return printing.tensor_text(name, describe(values), values)
+
+
+def open_json(text: Text, key: str | None, types: TextTypes) -> Source:
+    """A nested list, an object with Values and perhaps DataType and Sizes, or a tensor of a DxDispatch model."""
+    if dxdispatch.is_model(text.text):
+        model = models.ModelText.read(text)
+        return model.tensor(chosen(model.roles, key, text.name), types)
+    if key is not None:
+        raise UsageError("a JSON file holds one tensor", "no name after ::", where=text.name)
+    with text.located_errors(text.name):
+        tensor = json_tensors.parse(text.text)
+        read, storage = (lambda each: tensor.values(each, dtype_of(each))), Storage("json", {})
+        return held(read, tensor.data_type, types, text, storage, text.name)
+
+
+def write_json(values: NDArray[Any]) -> str:
+    """The JSON object of a tensor, a row a line; NaN and infinities are strings."""
+    return json_tensors.tensor_text(describe(values), values)
+
+
+class _Notation(TextFormat):
+    """The bracket notation, whose texts may hold several tensors."""
+
+    contents = staticmethod(_contents)
+
+
+TEXT, JSON = _Notation(open_notation, write_notation), TextFormat(open_json, write_json)

@@ -1,34 +1,39 @@
-"""Text files for the formats `text` and `json`: read and decoded whole, written whole."""
+"""What all formats of text do alike: files are read and decoded whole, and written whole."""
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from revseq_cli.formats import encodings
 from revseq_cli.formats.contract import FileSink, Source
-from revseq_cli.formats.documents import Text, TextTypes
-from revseq_cli.formats.held import Gathered
+from revseq_cli.formats.documents import Encoding, Text, TextTypes, encoding_of
+from revseq_cli.formats.held import Gathered, HeldSource
 from revseq_cli.formats.recognition import looks_like
 from revseq_cli.formats.storage import positioned
-from revseq_cli.ground.errors import FormatError, UsageError
+from revseq_cli.ground import thresholds
+from revseq_cli.ground.errors import FormatError, UsageError, Words, about
+from revseq_cli.ground.tensors import DataType
 from revseq_cli.texts import literals, notebooks
+from revseq_cli.texts.places import error_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
+    from revseq_cli.formats.contract import Address, Layout, Storage
     from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.formats.storage.positioned import Identity
     from revseq_cli.formats.table import Packing
-    from revseq_cli.ground.tensors import DataType, TensorDesc
+    from revseq_cli.ground.tensors import TensorDesc
 
 # The most bytes of a text: it is parsed whole, and each number takes about a hundred bytes of memory.
 LARGEST = 1 << 30
-_PIECE = 1 << 20  # characters
+_TABLES = (".csv", ".tsv")  # which Excel writes
 _MOST_BRACKETS = 1 << 26  # each becomes a list, which takes about a hundred bytes
 
 
@@ -72,10 +77,8 @@ def text_of(data: bytes, name: str, identity: Identity | None = None) -> Text:
     encoding, whole = _decoded(data, name)
     excerpt = None
     if name.lower().endswith(notebooks.SUFFIX):
-        try:
+        with about(name):
             excerpt = notebooks.markdown(whole)
-        except FormatError as e:
-            raise e.about(name) from None
     return Text(name, excerpt.text if excerpt else whole, identity, encoding, excerpt)
 
 
@@ -84,27 +87,28 @@ def decode(data: bytes, name: str) -> str:
     return _decoded(data, name)[1]
 
 
-def _decoded(data: bytes, name: str) -> tuple[encodings.Encoding, str]:
+def _decoded(data: bytes, name: str) -> tuple[Encoding, str]:
     if (count := data.count(b"[") + data.count(b"{")) > _MOST_BRACKETS:
         raise FormatError(
             f"has {count} brackets", f"at most {_MOST_BRACKETS}", "keep large tensors in .npy or .h5", name
         )
-    try:
-        encoding = encodings.of(data)
-    except FormatError as e:
-        raise e.about(name) from None
+    with about(name):
+        encoding = encoding_of(data)
     try:
         return encoding, encoding.decode(data)
     except UnicodeDecodeError as e:
-        seems, hint = looks_like(data[:64], name)
-        if seems == "something else" or "text" in seems:
-            seems = f"byte {e.start + len(encoding.mark)} is not {encoding.shown}"
-            may_be_text = encoding == encodings.Encoding() and b"\0" not in data
-            hint = "save it as UTF-8; in Excel, as CSV UTF-8" if may_be_text else ""
-        else:
-            seems = f"it looks like {seems}"
         wanted = "UTF-8, or UTF-16 with a mark, or the charset that a page's head states"
-        raise FormatError(f"is not text: {seems}", wanted, hint, name) from None
+        seems, hint = looks_like(data[:64], name)
+        if seems != "something else" and "text" not in seems:
+            raise FormatError(f"is not text: it looks like {seems}", wanted, hint, name) from None
+        before = data[len(encoding.mark) :][: e.start].decode(encoding.name)
+        behind = data[len(encoding.mark) :][e.start : e.start + 100].decode(encoding.name, "replace")
+        found = f"not text: byte {e.start + len(encoding.mark)} is not {encoding.shown}"
+        error = error_at(f"{before}{behind}", len(before), found, wanted).about(name)
+        if encoding == Encoding() and b"\0" not in data:
+            is_table = name.lower().endswith(_TABLES)
+            error.hint = "save it as UTF-8; in Excel, as CSV UTF-8" if is_table else "save it as UTF-8"
+        raise error from None
 
 
 def choose_type(stated: DataType | None, types: TextTypes, name: str) -> DataType:
@@ -115,6 +119,42 @@ def choose_type(stated: DataType | None, types: TextTypes, name: str) -> DataTyp
             "leave the option out, or change the header", name,
         )  # fmt: skip
     return stated or types.asked or types.default
+
+
+def held(
+    read: Callable[[DataType], NDArray[Any]], stated: DataType | None, types: TextTypes, text: Text, storage: Storage,
+    name: str,
+) -> HeldSource:  # fmt: skip
+    """The source of what `read` gives for a data type; `name` is for messages.
+
+    A number that the default type does not hold, or rounds to other digits, gets a hint or a note: none was named.
+    """
+    data_type = choose_type(stated, types, name)
+    if stated or types.asked or data_type is not DataType.FLOAT32:
+        return HeldSource(name, read(data_type), storage, text.identity)
+    try:
+        with literals.noticed() as lost:
+            source = HeldSource(name, read(data_type), storage, text.identity)
+    except FormatError as e:
+        e.hint = e.hint or _type_hint(read)
+        raise
+    if lost:
+        why = "have more digits than FLOAT32 keeps" if np.float32(lost[0]) else "are 0 in FLOAT32"
+        found = f"{lost[0]!r} and perhaps others {why}"
+        if types.keep_digits:
+            hint = Words("add {}, or {} to round them", (("dtype", "FLOAT64"), ("dtype", "FLOAT32")))
+            raise FormatError(found, "a data type that is named", hint, name)
+        source.notes = (Words.of(f"{name}: {found}: {{}} keeps them", dtype="FLOAT64"),)
+    return source
+
+
+def _type_hint(read: Callable[[DataType], NDArray[Any]]) -> Words | str:
+    """The first of the larger types that holds all numbers."""
+    for each in (DataType.FLOAT64, DataType.INT64, DataType.UINT64):
+        with contextlib.suppress(FormatError):
+            read(each)
+            return Words.of("add {}", dtype=each.name)
+    return ""
 
 
 def require_text(desc: TensorDesc, where: str) -> None:
@@ -130,31 +170,51 @@ def require_text(desc: TensorDesc, where: str) -> None:
         raise FormatError(found, wanted, "write a binary format, such as out.npy", where)
 
 
-def write_text(stream: BinaryIO, text: str) -> None:
-    """Write a text and a line break into a pipe, piece by piece: its bytes are never in memory as a whole."""
-    stream.writelines(text[start : start + _PIECE].encode() for start in range(0, len(text), _PIECE))
-    stream.write(b"\n")
+@dataclass(frozen=True)
+class TextFormat:
+    """A format of text, as the table calls it: `read` finds a tensor in a text, and `write` makes a text of values.
+
+    `require` raises FormatError for a tensor that no text can hold. With `states_type`, a text says its data type.
+    """
+
+    read: Callable[[Text, str | None, TextTypes], Source]
+    write: Callable[[NDArray[Any]], str]
+    require: Callable[[TensorDesc, str], None] = require_text
+    states_type: bool = True
+
+    def open_source(self, address: Address, types: TextTypes) -> Source:
+        """The tensor that the key names, or the only one."""
+        return self.read(address.text, address.key, types)
+
+    def create_sink(self, file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:  # noqa: ARG002 - it has neither
+        """The sink of a new text file."""
+        return TextSink(file, like, self)
+
+    def write_to(self, stream: BinaryIO, source: Source) -> None:
+        """Write the tensor and a line break into a pipe, piece by piece: its bytes are never all in memory."""
+        self.require(source.desc, source.name)
+        text, piece = self.write(source.read()), thresholds.TEXT_PIECE
+        stream.writelines(text[start : start + piece].encode() for start in range(0, len(text), piece))
+        stream.write(b"\n")
 
 
 class TextSink(Gathered, FileSink):
-    """A new text file; the values are gathered in memory, and written at the end.
+    """A new text file; the values are gathered in memory, and written at the end."""
 
-    `write` makes the text of the values, and `read` parses it to verify it.
-    """
-
-    def __init__(
-        self, file: NewFile, like: Source, write: Callable[[NDArray[Any]], str], read: Callable[..., Source]
-    ) -> None:
-        require_text(like.desc, file.name)
+    def __init__(self, file: NewFile, like: Source, form: TextFormat) -> None:
+        form.require(like.desc, file.name)
         super().__init__(file)
-        self._write, self._read, self._data_type = write, read, like.desc.data_type
+        self._form, self._data_type = form, like.desc.data_type
         self.values: NDArray[Any] = np.empty(like.sizes, like.dtype)
+        if not form.states_type and self._data_type is not DataType.FLOAT32:
+            text = f"{file.name} states no data type: {{}} reads it as it is"
+            self.notes += (Words.of(text, dtype=self._data_type.name),)
 
     def finish(self) -> None:
         """Write the text."""
-        self.file.write(f"{self._write(self.values)}\n".encode())
+        self.file.write(f"{self._form.write(self.values)}\n".encode())
 
     def reopen(self) -> Source:
         """The complete file, as an input."""
         text = read_text(self.file.temporary)
-        return self._read(Text(self.file.name, text.text, text.identity), None, TextTypes(None, self._data_type))
+        return self._form.read(Text(self.file.name, text.text, text.identity), None, TextTypes(None, self._data_type))

@@ -1,4 +1,8 @@
-"""DirectML's data types as NumPy dtypes, and back."""
+"""DirectML's data types as NumPy dtypes, and back; the bits of elements.
+
+Bits are compared and moved as words, which are unsigned integers of an element's size, so that every bit is kept. With
+floats, NumPy may change a signaling NaN to a quiet one.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from revseq_cli.ground import minifloats
-from revseq_cli.ground.errors import FormatError, Words, listed
+from revseq_cli.ground.errors import FormatError, Words, about, listed
 from revseq_cli.ground.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
 
 if TYPE_CHECKING:
@@ -62,28 +66,44 @@ def named(dtype: np.dtype[Any], asked: DataType | None, where: str, *, big: bool
     found = f"its data type is {dtype.str}: bytes without a name"
     if not fitting:
         raise FormatError(found, "numbers of 1, 2, 4, 8 or 16 bytes", where=where)
-    likely = next((each for each in fitting if each.kind == "minifloat"), fitting[0])
+    # Packages save BFLOAT16 so; which type other bytes have, only their writer knows.
+    likely = DataType.BFLOAT16 if DataType.BFLOAT16 in fitting else fitting[0] if len(fitting) == 1 else None
     known = listed((each.name for each in fitting), len(fitting))
-    raise FormatError(
-        found, f"the data type that they have: one of {known}", Words.of("add {}", dtype=likely.name), where
-    )
+    hint = Words.of("add {}", dtype=likely.name) if likely else Words.of("add {} and the type that was saved", dtype="")
+    raise FormatError(found, f"the data type that they have: one of {known}", hint, where)
+
+
+def require_dimensions(count: int, where: str) -> None:
+    """FormatError for more dimensions than a tensor can have."""
+    if count > MOST_DIMENSIONS:
+        raise FormatError(
+            f"has dimension count {count}", f"at most {MOST_DIMENSIONS}, and at most 8 in DirectML", where=where
+        )
 
 
 def require_sizes(sizes: tuple[int, ...], where: str) -> None:
     """FormatError for sizes that no tensor has. The operator refuses more: a scalar, and sizes of 0."""
-    if len(sizes) > MOST_DIMENSIONS:
-        raise FormatError(
-            f"has dimension count {len(sizes)}",
-            f"at most {MOST_DIMENSIONS}, and at most 8 in DirectML",
-            where=where,
-        )
+    require_dimensions(len(sizes), where)
     if sizes and not 0 <= min(sizes) <= max(sizes) < 1 << 63:
         raise FormatError(f"Sizes is {braced(sizes)[:200]}", "sizes from 0 to 2^63 - 1", where=where)
 
 
 def describe(array: NDArray[Any], name: str = "") -> TensorDesc:
     """The data type and the sizes of an array; FormatError, about `name`, for a dtype that a tensor cannot have."""
-    try:
+    with about(name):
         return TensorDesc(data_type_of(array.dtype), array.shape)
-    except FormatError as e:
-        raise e.about(name) from None
+
+
+def word(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of the words for elements of `dtype`: an unsigned integer, or void where there is none of this size."""
+    return np.dtype(f"{'u' if dtype.itemsize in (1, 2, 4, 8) else 'V'}{dtype.itemsize}")
+
+
+def native(values: NDArray[Any]) -> NDArray[Any]:
+    """The elements in this machine's byte order; bytes are swapped, not converted, so every bit is kept."""
+    return values if values.dtype.isnative else values.byteswap().view(values.dtype.newbyteorder("="))
+
+
+def bits(values: NDArray[Any]) -> NDArray[Any]:
+    """The elements as words in this machine's byte order: of the same shape, and contiguous in C order."""
+    return np.ascontiguousarray(native(values)).view(word(values.dtype)).reshape(values.shape)

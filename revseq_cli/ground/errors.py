@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Self
 
-# Names and values of settings, such as the axis, in place of command-line options.
+# Names and values of settings, such as the axis, instead of command-line options.
 Settings = tuple[tuple[str, str], ...]
+ON = "on"  # the value of an option without a value, in a Choice
 
 _MOST_COMPARED = 5000  # names, to find the nearest one: 0.1 s
 _LONGEST = 200  # characters of a name in a list
@@ -29,12 +32,21 @@ def printable(text: str) -> str:
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """The one of the words that was most likely meant, among the first thousands; nothing if none is near."""
+    """The one of the words that was most likely meant, among the first thousands; nothing if none or several are near.
+
+    A word with other digits is another one: v2 is not v1 mistyped.
+    """
     import difflib  # only errors need it
 
-    some = itertools.islice(words, _MOST_COMPARED)
-    folded = {each.strip("/").lower(): each for each in some}
-    return next((folded[each] for each in difflib.get_close_matches(word.strip("/").lower(), folded, 1)), "")
+    typed = word.strip("/").lower()
+    folded = {each.strip("/").lower(): each for each in itertools.islice(words, _MOST_COMPARED)}
+    near = [each for each in difflib.get_close_matches(typed, folded, 2) if _digits(each) == _digits(typed)]
+    ratios = [difflib.SequenceMatcher(None, each, typed).ratio() for each in near]
+    return folded[near[0]] if ratios and ratios.count(ratios[0]) == 1 else ""
+
+
+def _digits(word: str) -> str:
+    return "".join(filter(str.isdigit, word))
 
 
 def listed(names: Iterable[str], most: int = 10) -> str:
@@ -53,9 +65,10 @@ def shown_line(line: str) -> str:
 
 @dataclass(frozen=True)
 class Words:
-    """A text for a user with settings, such as the axis, in place of command-line options.
+    """A text for a user with settings, such as the axis, instead of command-line options.
 
-    `text` has {} for each setting, and `settings` has their names and values in that order; a value may be "".
+    `text` has {} for each setting, and `settings` has their names and values in that order; a value may be "". What the
+    user typed, such as the name of a file, may have {} as well: it stands in front of the first setting.
     `report.words` replaces each setting with its option.
     """
 
@@ -85,11 +98,13 @@ class Choice:
 class Choices:
     """A hint: the choices with which the command works, the best first; at least one.
 
-    `sure` says that the first one can be proposed: else each of them clamps lengths, and one of several is meant.
+    `sure` says that the first one can be proposed: else one of several is meant, and only the user knows which.
+    `typed` is what the user called INPUT, and perhaps LENGTHS, where the choices have other ones.
     """
 
     choices: tuple[Choice, ...]
     sure: bool = True
+    typed: tuple[str, ...] = ()
 
 
 class RevseqError(Exception):
@@ -132,6 +147,15 @@ class RevseqError(Exception):
         return "\n".join(map(shown_line, [*lines, *(self.context.split("\n") if self.context else [])]))
 
 
+@contextlib.contextmanager
+def about(where: str) -> Iterator[None]:
+    """Set `where` of an error that is raised inside, if it names no file yet."""
+    try:
+        yield
+    except RevseqError as e:
+        raise e.about(where) from None
+
+
 class UsageError(RevseqError, ValueError):
     """Options or arguments that are wrong, or do not go together."""
 
@@ -140,12 +164,31 @@ class FormatError(RevseqError, ValueError):
     """Content of a file that is wrong, or that its format or data type cannot hold."""
 
 
+class SeveralError(FormatError):
+    """A file of several tensors, of which the user names none; `names` has the keys."""
+
+    names: Sequence[str] = ()
+
+
 class TensorIOError(RevseqError, OSError):
     """A file that cannot be opened, read or written."""
 
 
+class MissingFileError(TensorIOError):
+    """A file that is not there."""
+
+
+class DiskFullError(TensorIOError):
+    """A file for which there is no room."""
+
+
 class EngineError(RevseqError):
     """Work that does not fit into its memory, or that its workers could not do."""
+
+
+# What Python raises where memory ends: a library may lose its MemoryError, and Python finds a failure without an error.
+MEMORY_ENDED = (MemoryError, SystemError)
+_LESS_MEMORY = Words.of("try a smaller {}; text needs more than a binary format", memory="")
 
 
 def worded(error: Exception, where: str) -> RevseqError:
@@ -153,10 +196,10 @@ def worded(error: Exception, where: str) -> RevseqError:
     match error:
         case RevseqError():
             return error
-        case MemoryError():
-            return RevseqError(
-                "out of memory", hint=Words.of("try a smaller {}; text needs more than a binary format", memory="")
-            )
+        case MemoryError() | OSError(errno=errno.ENOMEM):
+            return RevseqError("out of memory", hint=_LESS_MEMORY)
+        case SystemError() if "exception" in str(error):  # lost by a library
+            return RevseqError("most likely out of memory: a library failed, and did not say why", hint=_LESS_MEMORY)
         case FileNotFoundError(filename=None):  # from os.getcwd(): other calls name a file
             return RevseqError("the current folder is not there any more", "a folder that exists", "cd to one")
         case ImportError() if "failed to map segment" in str(error):  # how the loader says that memory is short

@@ -1,19 +1,26 @@
-"""Functions of Windows' own library, by ctypes: what Python has not, or not so that others may rename an open file.
+"""Windows, by its own library: what Python has not, or not so that others may rename an open file; see `system`.
 
-`windows` loads it for use alone, since it takes a while. Each function raises the OSError of the call that failed.
+Files are opened so that others may rename or remove them, as on POSIX systems: a temporary file goes away even while a
+worker that is being killed has it open. Each function raises the OSError of the call that failed.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import msvcrt
 import os
+import signal
 import sys
+import time
 from ctypes import wintypes
 from typing import TYPE_CHECKING
 
+from revseq_cli.ground import windows
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 assert sys.platform == "win32"  # noqa: S101 - type checkers pass over the rest elsewhere
 
@@ -28,6 +35,8 @@ _DACL = 4  # DACL_SECURITY_INFORMATION
 _REPLACE, _WRITE_THROUGH = 1, 8  # flags of MoveFileExW
 _AT_ONCE, _EXCLUSIVE = 1, 2  # flags of LockFileEx
 _LOCK_VIOLATION = 33
+_LOCKED = 1 << 40  # the offset of the byte that is locked: behind all that a journal has
+_CLOSING = 3.0  # seconds to undo work when the console is closed; after five the system ends the process
 _WORD = 0xFFFFFFFF
 
 
@@ -67,15 +76,24 @@ def _error(path: str | None = None) -> OSError:
     return OSError(error.errno, (error.strerror or "").rstrip(". "), path, number)
 
 
-def open_file(path: str, access: int) -> int:
-    """A descriptor of a file that exists."""
-    return _descriptor(_library.CreateFileW(path, access, _SHARED, None, _OPEN_EXISTING, _NORMAL, None), path)
+def open_file(path: str, flags: int) -> int:
+    """A descriptor of a file that exists, opened as one of the constants says."""
+    path = windows.plain_path(path)
+    try:
+        return _descriptor(_library.CreateFileW(path, flags, _SHARED, None, _OPEN_EXISTING, _NORMAL, None), path)
+    except PermissionError:  # as Windows says of a folder
+        if os.path.isdir(path):  # noqa: PTH112 - any text
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path) from None
+        raise
 
 
-def create_file(path: str, access: int, like: str = "") -> int:
-    """A descriptor of a new file, with the rights of the file `like` if there is one, else those of its folder."""
-    attributes, _kept = _rights_of(like) if like else (None, None)
-    return _descriptor(_library.CreateFileW(path, access, _SHARED, attributes, _CREATE_NEW, _NORMAL, None), path)
+def create_file(path: str, mode: int, like: str = "") -> int:  # noqa: ARG001 - Windows has lists of rights
+    """A descriptor of a new file, with the rights of the file `like`, which it will replace, or those of its folder."""
+    path = windows.plain_path(path)
+    attributes, _kept = _rights_of(windows.plain_path(like)) if like else (None, None)
+    return _descriptor(
+        _library.CreateFileW(path, windows.UPDATE, _SHARED, attributes, _CREATE_NEW, _NORMAL, None), path
+    )
 
 
 def _descriptor(handle: int, path: str) -> int:
@@ -117,24 +135,26 @@ def _moved(function: Callable[..., int], fd: int, data: memoryview, offset: int)
     raise _error()
 
 
-def set_size(fd: int, size: int) -> None:
-    """Give the file its size. Python's ftruncate would write zeros up to it."""
+def reserve(fd: int, size: int) -> None:
+    """Give the file at least that size, and its bytes on the disk. Python's ftruncate would write zeros up to it."""
     handle = msvcrt.get_osfhandle(fd)
+    if os.fstat(fd).st_size >= size:
+        return
     if not _library.SetFilePointerEx(handle, size, None, 0) or not _library.SetEndOfFile(handle):
         raise _error()
 
 
-def change_time(fd: int) -> int:
-    """When the file changed last, in any way, by the system's own clock in units of 100 ns; 0 if it has none."""
+def touched(fd: int, status: os.stat_result) -> int:  # noqa: ARG001 - Python's has when it was made
+    """When the content, rights or names of an open file changed last, by the system's own clock in units of 100 ns."""
     facts = (ctypes.c_int64 * 5)()  # FILE_BASIC_INFO: three other times, this one, and attributes
     if not _library.GetFileInformationByHandleEx(msvcrt.get_osfhandle(fd), 0, facts, ctypes.sizeof(facts)):
         raise _error()
     return facts[3]
 
 
-def lock(fd: int, offset: int) -> bool:
-    """Lock the byte at that offset, where the file may have ended, for this process; False while another has it."""
-    place = _Overlapped(low=offset & _WORD, high=offset >> 32)
+def lock(fd: int) -> bool:
+    """Lock an open file for this process; False while another has it locked."""
+    place = _Overlapped(low=_LOCKED & _WORD, high=_LOCKED >> 32)
     if _library.LockFileEx(msvcrt.get_osfhandle(fd), _EXCLUSIVE | _AT_ONCE, 0, 1, 0, ctypes.byref(place)):
         return True
     if ctypes.get_last_error() == _LOCK_VIOLATION:
@@ -142,26 +162,48 @@ def lock(fd: int, offset: int) -> bool:
     raise _error()
 
 
-def move(old: str, new: str, *, replace: bool) -> None:
+def take_free_name(temporary: str, final: Path) -> None:
+    """Give the file a name that nothing has; FileExistsError if something has it."""
+    _move(temporary, str(final), _WRITE_THROUGH)
+
+
+def take_name(temporary: str, final: Path) -> None:
+    """Give the file a name in one step, whatever has it."""
+    _move(temporary, str(final), _WRITE_THROUGH | _REPLACE)
+
+
+def _move(old: str, new: str, flags: int) -> None:
     """Give a file another name, and return when that is on the disk."""
-    if not _library.MoveFileExW(old, new, _WRITE_THROUGH | (_REPLACE if replace else 0)):
+    if not _library.MoveFileExW(old, new, flags):
         raise _error(new)
 
 
 def cores() -> int:
-    """The number of cores that this process may use, of those of its group; 0 where it has several groups."""
+    """The number of cores that this process may use, of those of its group; all of them where it has several groups."""
     ours, all_of_them = ctypes.c_size_t(), ctypes.c_size_t()
     process = _library.GetCurrentProcess()
     if not _library.GetProcessAffinityMask(process, ctypes.byref(ours), ctypes.byref(all_of_them)):
         raise _error()
-    return ours.value.bit_count()
+    return ours.value.bit_count() or os.cpu_count() or 1
 
 
-_handlers: list[object] = []  # which must stay: the system calls them
+_listening: list[object] = []  # which must stay: the system calls them
 
 
-def listen(handle: Callable[[int], bool]) -> None:
-    """Call `handle`, in a thread of its own, for each event of the console; it says whether that is all to do."""
-    handler = ctypes.WINFUNCTYPE(wintypes.BOOL, wintypes.DWORD)(handle)
-    _handlers.append(handler)
+def listen(handle: Callable[[int], None]) -> None:
+    """Call `handle`, in a thread of its own, for each event of the console, since there is work to undo."""
+    if _listening:
+        return
+
+    def happened(event: int) -> bool:
+        """Tell of Ctrl-C or Ctrl-Break; of a console that closes, too, and keep the system waiting meanwhile."""
+        handle(signal.SIGINT if event == signal.CTRL_C_EVENT else signal.SIGBREAK)
+        if event > signal.CTRL_BREAK_EVENT:
+            time.sleep(_CLOSING)
+            handle(signal.SIGBREAK)
+            time.sleep(_CLOSING)
+        return True
+
+    handler = ctypes.WINFUNCTYPE(wintypes.BOOL, wintypes.DWORD)(happened)
+    _listening.append(handler)
     _library.SetConsoleCtrlHandler(handler, True)  # where it fails, there is no console that could send an event

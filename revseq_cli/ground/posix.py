@@ -239,7 +239,7 @@ def is_read_only(folder: Path) -> bool:
 _IS_MAC = sys.platform == "darwin"
 
 
-def name_fault(path: str) -> str:  # noqa: ARG001 - any text is a name
+def system_fault(path: str) -> str:  # noqa: ARG001 - any text is a name
     """Why the path names no file, though the system would take it; nothing if it does."""
     return ""
 
@@ -274,6 +274,11 @@ def quoted(text: str) -> str:
     return shlex.quote(text)
 
 
+def cut(path: str, size: int) -> str:
+    """The command that keeps the first `size` bytes of a file, for hints."""
+    return f"head -c {size} < {quoted(path)} > new{os.path.splitext(path)[1]}"  # noqa: PTH122 - any text
+
+
 def names(word: str) -> list[str]:
     """What a word of the command line stands for: itself, since shells expand patterns."""
     return [word]
@@ -293,12 +298,12 @@ def watch(handle: Callable[[int], None]) -> None:
             signal.signal(number, lambda number, _: handle(number))
 
 
-def listen() -> None:
+def listen(handle: Callable[[int], None]) -> None:
     """From now on there is work to undo. `watch` has done it all."""
 
 
 def after(seconds: float, function: Callable[[], object]) -> None:
-    """Call the function after so many seconds, in place of an earlier one."""
+    """Call the function after so many seconds, instead of an earlier one."""
     signal.signal(signal.SIGALRM, lambda *_: function())
     signal.setitimer(signal.ITIMER_REAL, seconds)
 

@@ -2,12 +2,18 @@
 
 The pools and queues of multiprocessing can wait without end where no signal interrupts them: for a manager thread that
 has ended, or for a process that is stopped.
+
+A message is any object that pickles. An array travels as its bytes, with data type, sizes and memory order. NumPy's own
+pickles are not used: of an array that is not contiguous they make one of this machine's byte order, with equal values
+and other bytes.
 """
 
 from __future__ import annotations
 
 import _thread
 import contextlib
+import copyreg
+import io
 import os
 import pickle
 import select
@@ -15,19 +21,22 @@ import selectors
 import shutil
 import socket
 import struct
+import sys
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from revseq_cli.ground import allocator, stages, stopping, system
+from revseq_cli.ground import allocator, stages, stopping, system, thresholds
 from revseq_cli.ground.errors import EngineError, Words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from multiprocessing.process import BaseProcess
 
+    import numpy as np
+    from numpy.typing import NDArray
+
 _LENGTH = struct.Struct("<Q")  # before each message: how many bytes it has
-_SMALL = 1 << 14  # bytes; to copy them is cheaper than a second send
 _LONGEST_END = 5.0  # seconds to wait until the system has ended a killed process
 _LOOKS, _QUIET_LOOKS = 30, 5  # at most to see that nothing is left; so many in a row that found nothing say so
 _our_ends: set[socket.socket] = set()  # of all lines to workers
@@ -43,16 +52,68 @@ def starting() -> Iterator[None]:
         raise EngineError(found, wanted, Words.of("add {}", engine="serial")) from None
 
 
-class Line:
-    """The worker's end of its connection to the parent. A message is any object that pickles.
+def packed(message: object) -> bytes:
+    """The bytes of a message; PicklingError, TypeError or AttributeError for an object that does not pickle."""
+    stream = io.BytesIO()
+    pickler = pickle.Pickler(stream, pickle.HIGHEST_PROTOCOL)
+    if numpy := sys.modules.get("numpy"):  # else there is no array
+        pickler.dispatch_table = copyreg.dispatch_table | {numpy.ndarray: _reduced}
+    pickler.dump(message)
+    return stream.getvalue()
 
-    `come` has the messages that have come and that nobody has received yet, as bytes.
+
+def unpacked(data: bytes | bytearray | memoryview) -> Any:  # noqa: ANN401 - any object
+    """The message of bytes that `packed` made in a process of our own."""
+    return pickle.loads(data)  # noqa: S301 - from our own process
+
+
+def _reduced(values: NDArray[Any]) -> tuple[Callable[..., NDArray[Any]], tuple[Any, ...]]:
+    """How an array pickles: a function, and its arguments."""
+    whole = values if values.flags.forc else values.copy("C")
+    order = "C" if whole.flags.c_contiguous else "F"
+    buffer = pickle.PickleBuffer((whole.T if order == "F" else whole).reshape(-1).view("u1").data)
+    return _array, (buffer, values.dtype, values.shape, order)
+
+
+def _array(data: bytearray, dtype: np.dtype[Any], shape: tuple[int, ...], order: Literal["C", "F"]) -> NDArray[Any]:
+    """The array of these bytes, which it does not copy."""
+    import numpy as np  # not every process has arrays
+
+    return np.ndarray(shape, dtype, data, order=order)
+
+
+class Line:
+    """One end of the connection between the parent and a worker. A message is any object that pickles.
+
+    `come` has the messages that have come and that nobody has received yet, as bytes. Only `receive` and `send` wait,
+    which workers call; the parent, whose end is a `Process`, waits for all of them in `exchange`.
     """
 
     def __init__(self, end: socket.socket) -> None:
-        self._end, self._sending, self._reading = end, _thread.allocate_lock(), _thread.allocate_lock()
-        self.come: deque[bytearray] = deque()
+        end.setblocking(False)
+        self._end, self._lock = end, _thread.allocate_lock()
+        self.come, self._unsent = deque[bytearray](), deque[memoryview]()
+        # The part of a message under way, which is its length or its body, and how many bytes of it have come.
+        self._part, self._is_body, self._done = bytearray(_LENGTH.size), False, 0
         self._closed = False
+
+    def fileno(self) -> int:
+        """The descriptor of the socket, for selectors."""
+        return self._end.fileno()
+
+    @property
+    def sends(self) -> bool:
+        """Whether some bytes are still to be sent."""
+        return bool(self._unsent)
+
+    def send(self, message: object) -> None:
+        """Send a message, and wait until it is sent; EOFError when the parent is gone."""
+        self._queue(message)
+        while self.sends:
+            if self.is_closed():
+                raise EOFError
+            if self.sends:
+                select.select([], [self], [], stopping.PATIENCE)
 
     def receive(self) -> Any:  # noqa: ANN401 - any object
         """Wait for the next message; EOFError when the parent is gone, and Stopped after a signal."""
@@ -60,48 +121,57 @@ class Line:
             if self.is_closed() and not self.come:
                 raise EOFError
             self.wait()
-        return pickle.loads(self.come.popleft())  # noqa: S301 - from our own process
+        return unpacked(self.come.popleft())
 
     def wait(self) -> None:
         """Wait until a message may have come, but at most `stopping.PATIENCE`; Stopped after a signal."""
         stopping.check()
         if not self.come:
-            select.select([self._end], [], [], stopping.PATIENCE)
-
-    def send(self, message: object) -> None:
-        """Send a message; OSError when the parent is gone."""
-        parts = _framed(message)
-        with self._sending:  # several threads may send
-            for part in parts:
-                self._end.sendall(part)
+            select.select([self], [], [], stopping.PATIENCE)
 
     def is_closed(self) -> bool:
-        """Whether the parent has closed its end; messages that have come before are in `come` then."""
-        with self._reading:
-            while not self._closed and select.select([self._end], [], [], 0)[0]:
-                try:
-                    (length,) = _LENGTH.unpack(self._bytes(_LENGTH.size))
-                    self.come.append(self._bytes(length))
-                except (EOFError, OSError):
-                    self._closed = True
+        """Whether the other end is closed, after all is sent and received that needs no waiting.
+
+        What was sent before the other end was closed is received, also where nothing can be sent to it any more.
+        """
+        with self._lock:  # several threads may send
+            with contextlib.suppress(OSError):
+                while self._unsent:
+                    part = self._unsent.popleft()
+                    try:
+                        part = part[self._end.send(part) :]
+                    finally:
+                        if part:
+                            self._unsent.appendleft(part)
+            with contextlib.suppress(BlockingIOError):
+                while not self._closed:
+                    self._take_in()
         return self._closed
 
-    def _bytes(self, count: int) -> bytearray:
-        data = bytearray(count)
-        view, done = memoryview(data), 0
-        while done < count:
-            received = self._end.recv_into(view[done:])
-            if not received:
-                raise EOFError
-            done += received
-        return data
+    def _queue(self, message: object) -> None:
+        """Send a message with the next bytes, with its length in front, in one or two parts."""
+        data = packed(message)
+        length = _LENGTH.pack(len(data))
+        parts = [length + data] if len(data) < thresholds.SMALL_MESSAGE else [length, data]
+        with self._lock:
+            self._unsent.extend(map(memoryview, parts))
 
-
-def _framed(message: object) -> list[bytes]:
-    """The bytes to send for a message, with its length in front, in one or two parts."""
-    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-    length = _LENGTH.pack(len(data))
-    return [length + data] if len(data) < _SMALL else [length, data]
+    def _take_in(self) -> None:
+        """Receive bytes of the part under way; BlockingIOError if none have come."""
+        try:
+            count = self._end.recv_into(memoryview(self._part)[self._done :])
+        except BlockingIOError:
+            raise
+        except OSError:
+            count = 0
+        self._closed = not count
+        self._done += count
+        if self._done < len(self._part):
+            return
+        if self._is_body:
+            self.come.append(self._part)
+        self._part = bytearray(_LENGTH.size if self._is_body else _LENGTH.unpack(self._part)[0])
+        self._is_body, self._done = not self._is_body, 0
 
 
 def start_tracker() -> None:
@@ -113,17 +183,7 @@ def start_tracker() -> None:
         system.start_tracker()
 
 
-def fastest_method() -> str:
-    """The fastest safe way to start a worker: fork if no other thread is in the process, else spawn.
-
-    A forked worker has all that is imported, and shares its memory: 16 start in 0.1 s, where spawning takes 0.3 s.
-    It would also inherit locks that other threads hold. HDF5 files that the parent has open do no harm: the worker
-    opens what it reads itself, and it ends by a signal or os._exit, so that HDF5 never writes the parent's file there.
-    """
-    return "fork" if system.can_fork() else "spawn"
-
-
-class Process:
+class Process(Line):
     """A worker that runs `serve` with its Line and `args`. It ignores all signals but SIGTERM, and ends by SIGKILL.
 
     No method here waits, but `end`. The method "forkserver" would start it no faster, and leaves its folder in TMPDIR
@@ -133,7 +193,11 @@ class Process:
     def __init__(self, serve: Callable[..., None], *args: object) -> None:
         import multiprocessing
 
-        method = fastest_method()
+        # The fastest safe way. A forked worker has all that is imported, and shares its memory: 16 start in 0.1 s, and
+        # spawning takes 0.3 s. It would also inherit locks that other threads hold. HDF5 files that the parent has open
+        # do no harm: the worker opens what it reads itself, and it ends by a signal or os._exit, so that HDF5 never
+        # writes the parent's file there.
+        method = "fork" if system.can_fork() else "spawn"
         if method == "spawn":
             start_tracker()
         ours, theirs = socket.socketpair()
@@ -148,55 +212,11 @@ class Process:
             _close(ours)
             raise
         stopping.at_once[self] = self._process.kill
-        ours.setblocking(False)
-        self._end, self._unsent = ours, deque[memoryview]()
-        # The message under way: its length, then its bytes, and how many bytes of either have come.
-        self._header, self._received = bytearray(_LENGTH.size), 0
-        self._body: bytearray | None = None
-
-    @property
-    def sends(self) -> bool:
-        """Whether some bytes are still to be sent."""
-        return bool(self._unsent)
-
-    def fileno(self) -> int:
-        """The descriptor of the socket, for selectors."""
-        return self._end.fileno()
+        super().__init__(ours)
 
     def send(self, message: object) -> None:
         """Queue a message; `exchange` sends it."""
-        self._unsent.extend(map(memoryview, _framed(message)))
-
-    def exchange(self) -> Iterator[Any]:
-        """Send and receive what needs no waiting; yield each message. EOFError when the worker is gone.
-
-        What a worker has sent before it died is received, also where nothing can be sent to it any more.
-        """
-        with contextlib.suppress(OSError):
-            while self._unsent:
-                part = self._unsent[0]
-                count = self._end.send(part)
-                self._unsent[0] = part[count:]
-                if count == len(part):
-                    self._unsent.popleft()
-        yield from self._messages()
-
-    def _messages(self) -> Iterator[Any]:
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                into = self._header if self._body is None else self._body
-                while self._received < len(into):
-                    count = self._end.recv_into(memoryview(into)[self._received :])
-                    if not count:
-                        raise EOFError
-                    self._received += count
-                self._received = 0
-                if self._body is None:
-                    (length,) = _LENGTH.unpack(into)
-                    self._body = bytearray(length)
-                else:
-                    self._body = None
-                    yield pickle.loads(into)  # noqa: S301 - from our own process
+        self._queue(message)
 
     @property
     def ended_by(self) -> str:
@@ -232,10 +252,10 @@ def exchange(processes: Iterable[Process], seconds: float) -> Iterator[tuple[Pro
             selector.register(each, events)
         ready = {key.fileobj for key, _ in selector.select(seconds)}
     for each in [each for each in processes if each in ready]:
-        try:
-            for message in each.exchange():
-                yield each, message
-        except (EOFError, OSError):
+        is_gone = each.is_closed()
+        while each.come:
+            yield each, each.receive()
+        if is_gone:
             yield each, EOFError()
 
 

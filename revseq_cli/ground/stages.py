@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    Advance = Callable[[int], None]
+
+class Advance(Protocol):
+    """Tells how many more are done and, where they are not bytes, how many bytes were written for these."""
+
+    def __call__(self, count: int, written: int = 0, /) -> None:
+        """Add them to what is done."""
+
+
+if TYPE_CHECKING:
     # What shows a stage: it gets the name, the bytes or jobs in all (0 if nobody knows) and what they are, and gives
     # the function to call with how many more are done.
     Watcher = Callable[[str, int, str], AbstractContextManager[Advance]]
@@ -33,10 +41,13 @@ def unwatch() -> None:
 
 
 @contextlib.contextmanager
+def nothing(_name: str, _total: int, _unit: str) -> Iterator[Advance]:
+    """Show nothing of a stage."""
+    yield lambda _count, _written=0: None
+
+
+@contextlib.contextmanager
 def begun(name: str, total: int, unit: str = "bytes") -> Iterator[Advance]:
     """A stage, which ends with the context: the function to call with how many more bytes, or other units, are done."""
-    if not _watchers:
-        yield lambda _: None
-        return
-    with _watchers[-1](name, total, unit) as advance:
+    with (_watchers[-1] if _watchers else nothing)(name, total, unit) as advance:
         yield advance

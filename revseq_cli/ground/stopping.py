@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PATIENCE = 0.1  # seconds between two calls of `check` in all code that waits
 _received: list[int] = []
 _hurried: list[None] = []  # one entry after a second signal
+_watching: list[None] = []  # one entry after `watch`
 _GRACE = 0.5  # seconds from a second signal to the end: to undo work
 _CLEANUP = 0.25  # seconds after that for all functions of `at_once`: a folder may hold very many files
 # Functions to call even after a second signal, the latest first. None may wait: they kill a process or remove a file.
@@ -36,6 +37,7 @@ class Stopped(BaseException):
 
 def watch() -> None:
     """Install the handler for each signal."""
+    _watching.append(None)
     system.watch(_handle)
 
 
@@ -65,7 +67,8 @@ def _end_at_once() -> NoReturn:
 @contextlib.contextmanager
 def deferred() -> Iterator[None]:
     """Only note signals inside, where there is work to undo: `check`, or the end of the block, raises Stopped."""
-    system.listen()
+    if _watching:
+        system.listen(_handle)
     _deferring.append(None)
     try:
         yield

@@ -3,14 +3,40 @@
 No other module asks which system it is. What one POSIX system has and another lacks is looked for when it is asked for.
 """
 
+import os
+import re
 import sys
+from typing import TYPE_CHECKING, Any
 
-if sys.platform == "win32":
-    from revseq_cli.ground.windows import *  # noqa: F403
-else:
+if sys.platform != "win32":
     from revseq_cli.ground.posix import *  # noqa: F403
+else:
+    from revseq_cli.ground.windows import *  # noqa: F403
+
+    if TYPE_CHECKING:
+        from revseq_cli.ground.kernel32 import *  # noqa: F403
+    else:
+
+        def __getattr__(name: str) -> Any:  # noqa: ANN401 - a function
+            """One of the functions in `kernel32`, which is loaded for use alone, since it takes a while."""
+            from revseq_cli.ground import kernel32
+
+            return globals().setdefault(name, getattr(kernel32, name))
 
 
 def file_key(path: str) -> str:
     """What is equal for all names of one file, links among them; it may not be there yet."""
     return name_key(real_path(path))  # noqa: F405
+
+
+def name_fault(path: str, *, writing: bool = False) -> tuple[str, str]:
+    """Why the path names no file of this machine, and what to do; both are empty if it may name one."""
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", path):
+        if writing:
+            return "remote files are not written", "write it here, then upload it"
+        return "remote files are not read", "download it first"
+    home = os.path.expanduser(path)  # noqa: PTH111 - it may be any text
+    if home != path and not os.path.exists(re.split(r"[\\/]", path)[0]):  # noqa: PTH110
+        found = "its ~ is as it was typed, since quotes or a = kept the shell from expanding it"
+        return found, f"type {quoted(home)}"  # noqa: F405
+    return system_fault(path), ""  # noqa: F405

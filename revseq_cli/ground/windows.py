@@ -1,8 +1,4 @@
-"""Windows: what `posix` does, in its own way; see `system`.
-
-Files are opened so that others may rename or remove them, as on POSIX systems: a temporary file goes away even while a
-worker that is being killed has it open.
-"""
+"""Windows: what `posix` does, in its own way; see `system`. What its own library does is in `kernel32`."""
 
 from __future__ import annotations
 
@@ -32,41 +28,7 @@ DIRECT = 0  # no way past the page cache
 one_writer = contextlib.nullcontext()  # writers need not wait for each other
 LISTS_STATUS = False  # a folder that is listed tells no numbers of its files, and perhaps old sizes and times
 MAKE_FOLDER = "mkdir"  # the command, for hints
-_LOCKED = 1 << 40  # the offset of the byte that is locked: behind all that a journal has
 _ACCESS_DENIED, _SHARING_VIOLATION, _LOCK_VIOLATION, _DELETE_PENDING = 5, 32, 33, 303  # numbers of errors
-
-
-def open_file(path: str, flags: int) -> int:
-    """A descriptor of a file that exists, opened as one of the constants says."""
-    from revseq_cli.ground import kernel32
-
-    try:
-        return kernel32.open_file(plain_path(path), flags)
-    except PermissionError:  # as Windows says of a folder
-        if os.path.isdir(path):  # noqa: PTH112 - any text
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path) from None
-        raise
-
-
-def create_file(path: str, mode: int, like: str = "") -> int:  # noqa: ARG001 - Windows has lists of rights
-    """A descriptor of a new file, with the rights of the file `like`, which it will replace, or those of its folder."""
-    from revseq_cli.ground import kernel32
-
-    return kernel32.create_file(plain_path(path), UPDATE, plain_path(like) if like else "")
-
-
-def read_at(fd: int, buffer: memoryview, offset: int) -> int:
-    """Read bytes from that offset into the buffer; how many, and 0 at the end of the file."""
-    from revseq_cli.ground import kernel32
-
-    return kernel32.read_at(fd, buffer, offset)
-
-
-def write_at(fd: int, data: memoryview, offset: int) -> int:
-    """Write bytes at that offset; how many."""
-    from revseq_cli.ground import kernel32
-
-    return kernel32.write_at(fd, data, offset)
 
 
 def copy_range(source: int, target: int, offset: int, to: int, count: int) -> int:  # noqa: ARG001
@@ -74,24 +36,9 @@ def copy_range(source: int, target: int, offset: int, to: int, count: int) -> in
     return 0
 
 
-def reserve(fd: int, size: int) -> None:
-    """Give the file at least that size, and its bytes on the disk."""
-    from revseq_cli.ground import kernel32
-
-    if os.fstat(fd).st_size < size:
-        kernel32.set_size(fd, size)
-
-
 def flush(fd: int) -> None:
     """Return when the file is on the disk."""
     os.fsync(fd)
-
-
-def lock(fd: int) -> bool:
-    """Lock an open file for this process; False while another has it locked."""
-    from revseq_cli.ground import kernel32
-
-    return kernel32.lock(fd, _LOCKED)
 
 
 def flush_folder(path: str) -> None:
@@ -102,30 +49,9 @@ def give_rights(fd: int, like: os.stat_result) -> None:
     """Nothing to give: the file was created with the rights of the one that it replaces."""
 
 
-def touched(fd: int, status: os.stat_result) -> int:  # noqa: ARG001 - Python's has when it was made
-    """When the content, rights or names of an open file changed last, in a unit of the system, by its own clock."""
-    from revseq_cli.ground import kernel32
-
-    return kernel32.change_time(fd)
-
-
 def is_protected(status: os.stat_result) -> bool:
     """Whether the system refuses to replace a file of that status."""
     return bool(status.st_file_attributes & stat.FILE_ATTRIBUTE_READONLY)
-
-
-def take_free_name(temporary: str, final: Path) -> None:
-    """Give the file a name that nothing has; FileExistsError if something has it."""
-    from revseq_cli.ground import kernel32
-
-    kernel32.move(temporary, str(final), replace=False)
-
-
-def take_name(temporary: str, final: Path) -> None:
-    """Give the file a name in one step, whatever has it."""
-    from revseq_cli.ground import kernel32
-
-    kernel32.move(temporary, str(final), replace=True)
 
 
 def is_in_use(error: OSError) -> bool:
@@ -152,7 +78,7 @@ _PLAIN = re.compile(r"[\w./\\:=+~-]+")  # what no shell takes for anything else
 _RESERVED = re.compile(r"(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(COM|LPT)[0-9¹²³]) *(\..*)?", re.IGNORECASE)
 
 
-def name_fault(path: str) -> str:
+def system_fault(path: str) -> str:
     """Why the path names no file, though the system would take it; nothing if it does."""
     drive, rest = os.path.splitdrive(path)
     if drive.replace("/", "\\").startswith(_DEVICE):
@@ -202,6 +128,16 @@ def quoted(text: str) -> str:
     return '"' + re.sub(r'(\\*)("|$)', lambda each: each[1] * 2 + each[2].replace('"', '\\"'), text) + '"'
 
 
+def cut(path: str, size: int) -> str:
+    """The command that keeps the first `size` bytes of a file, for hints; "" where a shell would change the name.
+
+    It runs in cmd and in PowerShell, which would expand $ and backticks.
+    """
+    if set(path) & set("$`%'\u2018\u2019\u201a\u201b"):
+        return ""
+    return f"powershell \"[IO.File]::OpenWrite('{path}').SetLength({size})\""
+
+
 def names(word: str) -> list[str]:
     """What a word of the command line stands for: names of files if it is a pattern, which no shell expands here."""
     is_pattern = set(word) & set("*?") and word[0] not in "-["  # but for an option, or a tensor as text
@@ -213,34 +149,11 @@ def names(word: str) -> list[str]:
 SIGNALS = (signal.SIGINT, signal.SIGBREAK, signal.SIGTERM)
 # Whether a process can be asked to end by a signal that it handles; else by the end of its line to its parent.
 CAN_SIGNAL = False
-_CLOSING = 3.0  # seconds to undo work when the console is closed; after five the system ends the process
 _ENDED = 0xC000013A  # the exit status after Ctrl-C: STATUS_CONTROL_C_EXIT
-_handlers: list[Callable[[int], None]] = []
 
 
 def watch(handle: Callable[[int], None]) -> None:
-    """Call `handle` for each event of the console, after `listen`; before, it ends even a process that waits."""
-    _handlers[:] = [handle]
-
-
-def listen() -> None:
-    """From now on there is work to undo."""
-    if not _handlers:
-        return
-    from revseq_cli.ground import kernel32
-
-    handle = _handlers.pop()
-
-    def happened(event: int) -> bool:
-        """Tell of Ctrl-C or Ctrl-Break; of a console that closes, too, and keep the system waiting meanwhile."""
-        handle(signal.SIGINT if event == signal.CTRL_C_EVENT else signal.SIGBREAK)
-        if event > signal.CTRL_BREAK_EVENT:
-            time.sleep(_CLOSING)
-            handle(signal.SIGBREAK)
-            time.sleep(_CLOSING)
-        return True
-
-    kernel32.listen(happened)
+    """Nothing yet: `listen` calls `handle` for events of the console; before, one ends even a process that waits."""
 
 
 def after(seconds: float, function: Callable[[], object]) -> None:
@@ -295,13 +208,6 @@ def text_encoding(stream: Any) -> str:  # noqa: ANN401 - what Python has opened
 
 
 # Processes
-
-
-def cores() -> int:
-    """The number of cores that this process may use."""
-    from revseq_cli.ground import kernel32
-
-    return kernel32.cores() or os.cpu_count() or 1
 
 
 def start_tracker() -> None:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli.ground.bits import word
+from revseq_cli.ground import thresholds
+from revseq_cli.ground.dtypes import word
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,28 +22,6 @@ if TYPE_CHECKING:
 
     Words = NDArray[Any]
     Lengths = NDArray[np.intp]
-
-# Bytes of a tile and of what is made of it: they stay in a core's second cache, and hide what a call costs.
-_TILE_BYTES = 1 << 18
-# Elements of a tile that is gathered: their indices fit 16 bits.
-_TILE = 1 << 16
-# Of these, elements at one outer index, where indices are computed: a bit must be left, and those below 0 must differ.
-_ROW = 1 << 14
-# Lines of this length are worth a slice each.
-_LONG_LINE = 512
-# Lines of words up to 4 bytes are moved whole in windows, from the first length on, below the second.
-_WINDOWS, _WINDOW_BYTES = (32, 2048), 4
-# Columns of this length are worth a slice each.
-_LONG_COLUMN = 512
-# Lines of so many bytes are worth two slices.
-_LONG_BYTES = 1 << 16
-# Words of so many bytes are gathered from anywhere, since each brings half a line of the cache or more.
-_WIDE = 32
-# Bytes of a row of packed columns, the least and the most: whole lines of the cache, four where all rows stay in it.
-# More bytes lie between two rows, since rows at multiples of 256 would share a few places of the cache.
-_PACKED_ROW, _PACKED, _GAP = (64, 256), 1 << 22, 16
-# The widest word that NumPy has.
-_WIDEST = (1 << 31) - 1
 
 
 def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int) -> NDArray[Any]:
@@ -54,7 +33,7 @@ def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int) -> NDArray[A
     if values.flags.f_contiguous and not values.flags.c_contiguous:
         return reverse(values.T, lengths.T, values.ndim - 1 - axis).T
     outer, size = prod(values.shape[:axis]), values.shape[axis]
-    of_lines, shared = _shared(lengths, axis, _WIDEST // values.itemsize)
+    of_lines, shared = _shared(lengths, axis, thresholds.WIDEST_WORD // values.itemsize)
     clamped = clamp(of_lines, size).reshape(outer, -1)
     of_shared = np.dtype(f"V{values.itemsize * shared}")
     words = np.ascontiguousarray(values).reshape(-1).view(word(of_shared)).reshape(outer, size, -1)
@@ -78,12 +57,14 @@ def _choose(words: Words, lengths: Lengths) -> Callable[[Words, Words, Lengths],
     alone, width = inner == 1, words.itemsize
     suits = {
         _at_once: alone and (lengths == lengths[:1]).all(),
-        _by_pairs_of_slices: alone and size * width >= _LONG_BYTES,
-        _by_windows: alone and width <= _WINDOW_BYTES and size in range(*_WINDOWS),
-        _by_slices: alone and (size >= _LONG_LINE or size > outer),
+        _by_pairs_of_slices: alone and size * width >= thresholds.LONG_BYTES,
+        _by_windows: alone and width <= thresholds.WINDOW_BYTES and size in range(*thresholds.WINDOWS),
+        _by_slices: alone and (size >= thresholds.LONG_LINE or size > outer),
         _by_table: alone,
-        _by_index: size < _LONG_COLUMN if width < _WIDE else size * inner <= _ROW,
-        _by_columns: width < _WIDE,
+        _by_index: size < thresholds.LONG_COLUMN
+        if width < thresholds.WIDE_WORD
+        else size * inner <= thresholds.TILE_ROW,
+        _by_columns: width < thresholds.WIDE_WORD,
         _by_rows: True,
     }
     return next(strategy for strategy, suitable in suits.items() if suitable)
@@ -134,7 +115,7 @@ def _by_slices(out: Words, words: Words, lengths: Lengths) -> None:
     stops = starts + lengths[:, 0]
     total = outer * size
     bounds = zip(starts.tolist(), stops.tolist(), (total - stops).tolist(), (total - starts).tolist(), strict=True)
-    lines = max(1, _TILE_BYTES // (size * words.itemsize))
+    lines = max(1, thresholds.TILE_BYTES // (size * words.itemsize))
     for line, (start, stop, first, last) in enumerate(bounds):
         if line % lines == 0:
             out[line : line + lines] = words[line : line + lines]
@@ -149,7 +130,7 @@ def _by_windows(out: Words, words: Words, lengths: Lengths) -> None:
     """
     outer, size, _ = words.shape
     item = np.dtype((np.void, size * words.itemsize))
-    lines = min(outer, max(1, _TILE_BYTES // item.itemsize))
+    lines = min(outer, max(1, thresholds.TILE_BYTES // item.itemsize))
     backwards = np.empty(lines * size, words.dtype)
     rooms = np.empty((lines, 2 * size), words.dtype)
     copies = rooms[:, size:].view(item)[:, 0]
@@ -169,7 +150,7 @@ def _by_table(out: Words, words: Words, lengths: Lengths) -> None:
     """One length for each outer index, short lines: a table of all permutations gives a tile's index row by row."""
     outer, size, _ = words.shape
     table = _permutations(size)
-    lines = min(outer, max(1, _TILE // size))
+    lines = min(outer, max(1, thresholds.TILE // size))
     firsts = np.repeat(np.arange(lines, dtype=np.uint16) * np.uint16(size), size).reshape(lines, size)
     index = np.empty((lines, size), np.uint16)
     for start in range(0, outer, lines):
@@ -194,9 +175,9 @@ def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
     A few columns at a time: a step along a line of the wide array would leave the cache.
     """
     outer, size, inner = words.shape
-    least, most = _PACKED_ROW
-    columns = min(inner, max(least, min(most, _PACKED // size)) // words.itemsize)
-    packed = np.empty((size if columns < inner else 0, columns + _GAP // words.itemsize), words.dtype)
+    least, most = thresholds.PACKED_ROW
+    columns = min(inner, max(least, min(most, thresholds.PACKED // size)) // words.itemsize)
+    packed = np.empty((size if columns < inner else 0, columns + thresholds.PACKED_GAP // words.itemsize), words.dtype)
     line = np.empty(size, words.dtype)
     for i in range(outer):
         for left in range(0, inner, columns):
@@ -213,7 +194,7 @@ def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
 def _by_rows(out: Words, words: Words, lengths: Lengths) -> None:
     """A length for each (outer, inner), wide words: those of some rows of the output are gathered at once."""
     outer, size, inner = words.shape
-    columns, rows = min(inner, _TILE), max(1, _TILE // inner)
+    columns, rows = min(inner, thresholds.TILE), max(1, thresholds.TILE // inner)
     for i in range(outer):
         source = words[i].reshape(-1)
         for left in range(0, inner, columns):
@@ -229,8 +210,8 @@ def _by_rows(out: Words, words: Words, lengths: Lengths) -> None:
 def _by_index(out: Words, words: Words, lengths: Lengths) -> None:
     """A length for each (outer, inner), short lines: a tile's index is computed from its lengths, and gathered."""
     outer, size, inner = words.shape
-    columns = inner if size * inner <= _ROW else _ROW // size
-    rows = min(outer, max(1, _TILE // (size * columns)))
+    columns = inner if size * inner <= thresholds.TILE_ROW else thresholds.TILE_ROW // size
+    rows = min(outer, max(1, thresholds.TILE // (size * columns)))
     tile = _Tile(rows, size, columns)
     for left in range(0, inner, columns):
         if inner - left < columns:
@@ -249,7 +230,8 @@ def _by_index(out: Words, words: Words, lengths: Lengths) -> None:
 class _Tile:
     """What all tiles of `rows` x `size` x `columns` elements share; flat arrays, since short inner loops are slow.
 
-    Indices have 16 bits, so that little memory moves. Those of a row are below `_ROW`, a quarter of what 16 bits hold.
+    Indices have 16 bits, so that little memory moves. Those of a row are below `TILE_ROW`,
+    a quarter of what 16 bits hold.
     """
 
     _STAYS = np.uint16(1 << 15)
@@ -284,24 +266,12 @@ def turn(window: Words, first: int, lengths: Lengths, start: int, out: Words) ->
     columns = out.shape[1]
     last = (lengths - 1 - first) * columns + np.arange(columns)  # where row 0 of the output comes from
     words = window.reshape(-1)
-    shortest, step = int(lengths.min()), max(1, _TILE // columns)
+    shortest, step = int(lengths.min()), max(1, thresholds.TILE // columns)
     for top in range(start, start + len(out), step):
         rows = np.arange(top, min(top + step, start + len(out)))[:, None]
         part = out[top - start : top - start + len(rows)]
         gathered = words.take(last - rows * columns, mode="clip")
         np.copyto(part, gathered, where=True if rows[-1, 0] < shortest else rows < lengths)
-
-
-def moved(lengths: NDArray[Any], size: int, axis: int, part: slice) -> NDArray[np.bool_]:
-    """A mask of the elements of a region that lie in the first `length` of their line, for lengths above 1.
-
-    `lengths` are the region's own, with 1 along `axis`; `size` is the axis size of the whole tensor, and `part` is the
-    region's slice along the axis.
-    """
-    clamped = clamp(lengths, size)
-    index = np.arange(part.start, part.stop).reshape([-1 if d == axis else 1 for d in range(lengths.ndim)])
-    mask: NDArray[np.bool_] = (index < clamped) & (clamped > 1)
-    return mask
 
 
 class LengthCounts(NamedTuple):
@@ -310,12 +280,6 @@ class LengthCounts(NamedTuple):
     total: int = 0
     clamped: int = 0
     unchanged: int = 0
-
-    def __add__(self, other: object) -> LengthCounts:
-        """The counts of this part and the other part together."""
-        if not isinstance(other, LengthCounts):
-            return NotImplemented
-        return LengthCounts(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 def count_lengths(lengths: NDArray[Any], size: int) -> LengthCounts:

@@ -123,6 +123,11 @@ class Constraint:
         return f"{self.tensor} {'matching ' if self.matching else ''}{self.property}"
 
 
+def lengths_sizes(sizes: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    """The sizes of the lengths of a tensor of these sizes: one length for each line along the axis."""
+    return (*sizes[:axis], 1, *sizes[axis + 1 :])
+
+
 def broken(constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
     """The constraints that do not hold."""
     return tuple(constraint for constraint in constraints if not constraint.ok)
@@ -135,7 +140,9 @@ class SpecError(RevseqError, ValueError):
     type instead, for all violations together, or why nothing can be typed for the lengths.
     """
 
-    def __init__(self, violations: tuple[Constraint, ...], names: dict[str, str], choices: Choices | str = "") -> None:
+    def __init__(
+        self, violations: tuple[Constraint, ...], names: dict[str, str], choices: Choices | Words | str = ""
+    ) -> None:
         super().__init__(f"{len(violations)} violations")
         self.violations, self.names, self.choices = violations, names, choices
 
@@ -251,7 +258,7 @@ def _operator_constraints(tensors: dict[str, TensorDesc], axis: int, output: boo
     wanted = f"0 to {rank - 1}, unsigned and less than the dimension count" if rank else "a tensor with dimensions"
     yield Constraint(INPUT, "Axis", str(axis)[:40], wanted, "Axis", in_range)
     if in_range and lengths.dimension_count == rank:
-        want = (*values.sizes[:axis], 1, *values.sizes[axis + 1 :])
+        want = lengths_sizes(values.sizes, axis)
         wanted = f"{braced(want)}: as {INPUT}, and 1 along axis {axis}"
         yield Constraint(LENGTHS, "Sizes", braced(lengths.sizes), wanted, LENGTHS, lengths.sizes == want, matching=True)
     if output:

@@ -5,21 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.references import Reference, refuse_shared
 from revseq_cli.ground.errors import FormatError, UsageError, Words, listed
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel
-from revseq_cli.passes.casts import CastSource
-from revseq_cli.passes.lengths import WidenedSource
-from revseq_cli.passes.ranks import ranked
+from revseq_cli.passes.alignment import Shape, align
 from revseq_cli.passes.systems import SYSTEMS
+from revseq_cli.passes.views import AlignedSource, CastSource, MaskSource, pieces, with_rank
 
 if TYPE_CHECKING:
     from revseq_cli.formats.contract import Source
-    from revseq_cli.formats.regions import Region
     from revseq_cli.formats.storage.positioned import Identity
-
-_LENGTHS_AT_ONCE = 1 << 20
+    from revseq_cli.passes.alignment import Alignment
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,8 @@ class Job:
     """One reversal: `values` along `axis` by `lengths`, both open, with their headers read.
 
     `batch_axis` is the axis that has one length for each of its indices, if the lengths were given so. `parts` is what
-    the job was made of.
+    the job was made of, and `alignment` where the dimensions of what was given as lengths go, None where they are like
+    the values'.
     """
 
     values: Source
@@ -35,6 +34,7 @@ class Job:
     axis: int
     batch_axis: int | None = None
     parts: Parts | None = None
+    alignment: Alignment | None = None
 
     @property
     def names(self) -> dict[str, str]:
@@ -49,17 +49,7 @@ class Job:
     @property
     def given_lengths(self) -> Source:
         """The lengths as they were given: of rank 1 with a batch axis."""
-        return self.lengths.original if isinstance(self.lengths, WidenedSource) else self.lengths
-
-    def counted_lengths(self, region: Region) -> Region | None:
-        """The part of a block's lengths to count so that each given length counts once; None if another block has it.
-
-        A length is used at every index along the axis, and with a batch axis along all other dimensions.
-        """
-        repeats = [d == self.axis or self.batch_axis not in (None, d) for d in range(len(region))]
-        if any(repeated and part.start for repeated, part in zip(repeats, region, strict=True)):
-            return None
-        return tuple(slice(0, 1) if repeated else slice(None) for repeated in repeats)
+        return self.lengths.original if isinstance(self.lengths, AlignedSource) else self.lengths
 
     def clamping(self, clamped: int) -> tuple[str, ...]:
         """A note that so many of the given lengths are above the axis size; none for 0."""
@@ -76,7 +66,7 @@ class Job:
             source.recheck()
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[str | Words, ...]:
         """What is unusual about the inputs' files."""
         return (*self.values.notes, *self.lengths.notes)
 
@@ -91,10 +81,10 @@ class Request:
 
     `values` and `lengths` name tensors, or are tensors as text. `axis` and `batch_axis` are dimensions of the input as
     it is, by their numbers, or by their names where its file has names, and `rank` is the dimension count that both
-    tensors get, by leading sizes of 1. `like` names one of SYSTEMS, whose axes are the defaults, and whose rules hold.
-    `level` is the feature level. `format` is the format of inputs whose bytes and suffix do not say theirs, or, with
-    `override`, of all inputs. With `absolute`, paths are made absolute, since workers may have another working
-    directory.
+    tensors get, by leading sizes of 1. With `mask`, the lengths are the numbers of ones in the lines of a mask. `like`
+    names one of SYSTEMS, whose axes are the defaults, and whose rules hold. `level` is the feature level. `format` is
+    the format of inputs whose bytes and suffix do not say theirs, or, with `override`, of all inputs. With `absolute`,
+    paths are made absolute, since workers may have another working directory.
     """
 
     values: str
@@ -109,11 +99,22 @@ class Request:
     format: str | None = None
     override: bool = False
     absolute: bool = False
+    mask: bool = False
 
     @property
     def cast(self) -> DataType | None:
         """The data type that the lengths are cast to; None where they stay as they are."""
         return self.lengths_dtype or (DataType.UINT32 if self.like else None)
+
+    @property
+    def types(self) -> TextTypes:
+        """The data type of INPUT where it is a text."""
+        return TextTypes(self.dtype, DataType.FLOAT32)
+
+    @property
+    def types_of_lengths(self) -> TextTypes:
+        """The data type of LENGTHS where they are a text."""
+        return TextTypes(self.lengths_dtype, DataType.UINT32, cast_later=True)
 
     def references(self) -> tuple[Reference, Reference | None]:
         """References to INPUT and LENGTHS; UsageError where both are one pipe."""
@@ -163,7 +164,9 @@ def _number_of(axis: int | str | None, values: Source) -> int | None:
         raise UsageError(found, span, where=values.name)
     names = [*filter(None, values.dimensions)]
     wanted = f"one of {listed(names, len(names))}, or {span}" if names else f"{span}: its dimensions have no names"
-    raise UsageError(f"no dimension is named {axis[:80]}", wanted, where=values.name)
+    is_number = len(axis) < 80 and axis.isdecimal()  # of another script, or of full width
+    hint = f"{axis} is not written in the digits 0 to 9: type {int(axis)}" if is_number else ""
+    raise UsageError(f"no dimension is named {axis[:80]}", wanted, hint, values.name)
 
 
 def _span(values: Source) -> str:
@@ -179,10 +182,6 @@ def assemble(parts: Parts) -> Job:
     """
     values, lengths, request = parts
     axis, batch_axis = _axes(parts)
-    if lengths.desc.data_type.kind == "bool":
-        raise FormatError("DataType is BOOL", "lengths, and not a mask: its sum along the axis", where=lengths.name)
-    if request.cast and lengths.desc.data_type is not request.cast:
-        lengths = CastSource(lengths, request.cast, "lengths_dtype")
     rank = len(values.sizes)
     added = 0 if request.rank is None else request.rank - rank
     for name, each in (("axis", axis), ("batch axis", batch_axis)):
@@ -190,13 +189,26 @@ def assemble(parts: Parts) -> Job:
             found = f"the {name} is {each}, and the dimension count changes from {rank} to {rank + added}"
             stays = f"{max(0, -added)} to {rank - 1}: a dimension that stays, counted as {values.name} has it"
             raise UsageError(found, stays if rank > max(0, -added) else "a tensor with dimensions", where=values.name)
-    if batch_axis is not None and not 0 <= axis < rank:  # widened lengths have the sizes of an axis that is there
+    if (batch_axis is not None or request.mask) and not 0 <= axis < rank:  # there is none for aligned lengths to lack
         raise UsageError(f"Axis is {axis}", f"0 to {rank - 1}" if rank else "a tensor with dimensions", "", values.name)
-    values = ranked(values, request.rank)
-    if batch_axis is None:
-        return Job(values, ranked(lengths, request.rank), axis + added, None, parts)
-    widened = WidenedSource(lengths, values.sizes, axis + added, batch_axis + added)
-    return Job(values, widened, axis + added, batch_axis + added, parts)
+    if lengths.desc.data_type.kind == "bool" and not request.mask:
+        raise FormatError("DataType is BOOL", "lengths, and not a mask: its sum along the axis", where=lengths.name)
+    batch_first = bool(request.like) and SYSTEMS[request.like or ""].masks_batch_first
+    alignment = align(Shape.of(values), Shape.of(lengths), axis, batch_axis, mask=request.mask, batch_first=batch_first)
+    places = alignment.places if alignment else ()
+    if request.mask:
+        along = places.index(axis)
+        lengths, places = MaskSource(lengths, along), places[:along] + places[along + 1 :]
+    if request.cast and lengths.desc.data_type is not request.cast:
+        lengths = CastSource(lengths, request.cast, "lengths_dtype")
+    values = with_rank(values, request.rank)
+    if alignment is None:
+        return Job(values, with_rank(lengths, request.rank), axis + added, None, parts)
+    places = tuple(None if d is None or d + added < 0 else d + added for d in places)
+    aligned_axis = axis + added
+    aligned = AlignedSource(lengths, values.sizes, aligned_axis, places, alignment.note)
+    batch = places[0] if len(places) == 1 and places[0] != aligned_axis else None
+    return Job(values, aligned, aligned_axis, batch, parts, alignment)
 
 
 def _axes(parts: Parts) -> tuple[int, int | None]:
@@ -205,15 +217,16 @@ def _axes(parts: Parts) -> tuple[int, int | None]:
     axis, batch_axis, rank = parts.axis, parts.batch_axis, len(values.sizes)
     if request.like:
         system = SYSTEMS[request.like]
-        if len(lengths.sizes) != 1:
-            raise FormatError(
-                f"dimension count is {len(lengths.sizes)}", f"1: {system.name} has one length for each batch index",
-                Words.of("leave out {}", like=request.like), lengths.name,
-            )  # fmt: skip
-        axis = system.axis if axis is None else from_start(axis, rank)
+        if len(lengths.sizes) != 1 + request.mask:
+            found, wanted = f"dimension count is {len(lengths.sizes)}", f"{1 + request.mask}: {system.name} has"
+            is_mask = lengths.desc.data_type.kind == "bool" and len(lengths.sizes) == 2  # of batch and time
+            hint = Words.of("add {}", mask="") if is_mask else Words.of("leave out {}", like=request.like)
+            raise FormatError(found, f"{wanted} one length for each batch index", hint, lengths.name)
+        named = axis is not None
+        axis = from_start(axis, rank) if axis is not None else system.axis
         if axis is not None:
             batch_axis = system.batch_for(axis) if batch_axis is None else from_start(batch_axis, rank)
-            _require_axes_of(request.like, axis, batch_axis, values.name)
+            _require_axes_of(request.like, axis, batch_axis, values.name, named=named)
     if axis is None:
         names = [*filter(None, values.dimensions)]
         wanted = f"the dimension to reverse along, {_span(values)}{', or ' * bool(names)}{listed(names, len(names))}"
@@ -226,8 +239,8 @@ def from_start(axis: int, rank: int) -> int:
     return axis + rank if -rank <= axis < 0 else axis
 
 
-def _require_axes_of(like: str, axis: int, batch_axis: int, where: str) -> None:
-    """UsageError for axes that the system of that name does not have."""
+def _require_axes_of(like: str, axis: int, batch_axis: int, where: str, *, named: bool) -> None:
+    """UsageError for axes that the system of that name does not have; `named` says that the axis is no default."""
     system = SYSTEMS[like]
     if not system.axes:
         return
@@ -237,6 +250,9 @@ def _require_axes_of(like: str, axis: int, batch_axis: int, where: str) -> None:
         raise UsageError(f"the axis is {axis}", wanted, hint, where)
     if batch_axis != system.batch_for(axis):
         wanted = f"{system.batch_for(axis)}, as {system.name} has it with the axis {axis}"
+        exchanged = system.batch_axis
+        if not named and exchanged in system.axes and batch_axis == system.batch_for(exchanged):
+            hint = Words.of("add {}", axis=exchanged)
         raise UsageError(f"the batch axis is {batch_axis}", wanted, hint, where)
 
 
@@ -246,12 +262,10 @@ def require_system(job: Job) -> None:
     if not (request and request.like and SYSTEMS[request.like].refuses):
         return
     lengths, size = job.given_lengths, job.values.sizes[job.axis]
-    count = lengths.desc.element_count
-    for start in range(0, count, _LENGTHS_AT_ONCE):
-        part = lengths.ticket((slice(start, min(count, start + _LENGTHS_AT_ONCE)),)).read()
-        if (above := part > size).any():
+    for [part], values in pieces(lengths):
+        if (above := values > size).any():
             first = int(above.argmax())
             raise FormatError(
-                f"{part[first]} at [{start + first}] is above the axis size {size}",
+                f"{values[first]} at [{part.start + first}] is above the axis size {size}",
                 f"at most {size}: {SYSTEMS[request.like].refuses} refuses it", where=lengths.name,
             )  # fmt: skip

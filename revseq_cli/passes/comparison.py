@@ -1,65 +1,227 @@
-"""The pass that compares two tensors block by block: for `diff`, and to verify what was written."""
+"""How two tensors differ: in bits or by more than a tolerance, by how much, and where; compared block by block."""
 
 from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from revseq_cli.ground import minifloats
+from revseq_cli.ground.dtypes import bits, native, word
 from revseq_cli.ground.errors import EngineError
+from revseq_cli.operator import kernel
 from revseq_cli.passes.arrangement import arrange_pair
-from revseq_cli.passes.differences import Differences, Where, located
-from revseq_cli.passes.tasks import UNTRUE_HINT, Task, completed, lengths_of
+from revseq_cli.passes.plan import lengths_of
+from revseq_cli.passes.tasks import UNTRUE_HINT, Task, completed, reading_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Sink, Source, Ticket
+    from revseq_cli.formats.contract import Sink, Source
     from revseq_cli.formats.regions import Region
     from revseq_cli.passes.arrangement import Arrangement, Resources
-    from revseq_cli.passes.differences import Tolerance
+    from revseq_cli.passes.assembly import Job
 
 
-@dataclass(frozen=True)
-class Lines:
-    """The lines of a job's output: its axis, the size of that axis, and the lengths, which can be read anywhere."""
+class Tolerance(NamedTuple):
+    """How far a may be from b: |a - b| <= absolute + relative * |b|, as numpy.isclose has it, or at most `ulps` steps.
 
-    axis: int
-    size: int
-    lengths: Source
-
-    def tickets(self, region: Region) -> tuple[Ticket, ...]:
-        """The ticket for the lengths of a region."""
-        return (self.lengths.ticket(lengths_of(region, self.axis)),)
-
-
-@dataclass(frozen=True)
-class Compare:
-    """The step that compares two tensors' blocks at `region`; the result has the `first` differences.
-
-    With the block's lengths, for an `axis` of `size`, the result says where in the lines the differences are.
+    A step leads from a number of the data type to the next one; that after the largest is infinity. -0.0 equals 0.0.
+    A NaN equals nothing, or with `equal_nan` every NaN.
     """
 
-    tolerance: Tolerance | None
-    first: int
-    region: Region
-    axis: int = 0
-    size: int = 0
+    absolute: float = 0
+    relative: float = 0
+    equal_nan: bool = False
+    ulps: int = 0
 
-    def __call__(self, a: Ticket, b: Ticket, lengths: Ticket | None = None) -> Differences:
-        """The differences of the block, with indices of the whole tensor."""
-        values = a.read()
-        part, places = located(values, b.read(), self.tolerance, self.first)
-        part = replace(part, indices=part.indices + np.array([each.start for each in self.region], np.intp))
-        if not lengths:
-            return part
-        axis = self.axis
-        where = Where.of(places, values.shape, lengths.read(), axis, self.region[axis], self.size)
-        return replace(part, where=where)
+
+class Where(NamedTuple):
+    """Where elements differ in a job's output: in how many lines, and how many inside and behind the reversed parts.
+
+    The reversed part of a line is its first `length` elements. In a block of parts of lines, `cut` says for each line
+    whether its part differs, and `lines` is 0: another block may have the rest of the line.
+    """
+
+    lines: int = 0
+    inside: int = 0
+    behind: int = 0
+    cut: NDArray[np.bool_] | None = None
+
+    @classmethod
+    def of(
+        cls, places: NDArray[np.intp], sizes: tuple[int, ...], lengths: NDArray[Any], axis: int, part: slice, size: int
+    ) -> Where:
+        """Where the elements at `places`, flat indices of a block of those sizes, are.
+
+        `lengths` are the block's own, `part` is its slice along the axis, and `size` the axis size of the tensor.
+        """
+        inner = prod(sizes[axis + 1 :])
+        line = places // (inner * sizes[axis]) * inner + places % inner
+        inside = np.count_nonzero(
+            places // inner % sizes[axis] + part.start < kernel.clamp(lengths, size).reshape(-1)[line]
+        )
+        differs = np.zeros(lengths.shape, np.bool_)
+        differs.reshape(-1)[line] = True
+        counts = int(inside), len(places) - int(inside)
+        return cls(0, *counts, differs) if sizes[axis] < size else cls(int(np.count_nonzero(differs)), *counts)
+
+    def __add__(self, other: object) -> Where:
+        """Both together; the caller adds up `cut`."""
+        if not isinstance(other, Where):
+            return NotImplemented
+        return Where(self.lines + other.lines, self.inside + other.inside, self.behind + other.behind)
+
+
+_NOWHERE = Where()
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """How two arrays a and b differ: `count` of their `total` elements do.
+
+    The first k of these in C order have their indices in `indices`, of shape (k, rank), and their values in `a` and
+    `b`, of shape (k,). `largest_absolute` is the largest |a - b|, and `largest_relative` the largest |a - b| / |b|:
+    over all elements that differ in bits, or None where that is a number for none of them. `nans` of the elements are
+    a NaN in both. `where` is known if a and b are the output of a job.
+    """
+
+    total: int
+    count: int
+    indices: NDArray[np.intp]
+    a: NDArray[Any]
+    b: NDArray[Any]
+    largest_absolute: float | None = None
+    largest_relative: float | None = None
+    nans: int = 0
+    where: Where = _NOWHERE
+
+    @classmethod
+    def none(cls, dtype: np.dtype[Any], rank: int) -> Differences:
+        """The differences of no elements."""
+        values = np.empty(0, dtype.newbyteorder("="))
+        return cls(0, 0, np.empty((0, rank), np.intp), values, values)
+
+    def limited(self, first: int) -> Differences:
+        """The same with the values of at most `first` elements."""
+        return replace(self, indices=self.indices[:first], a=self.a[:first], b=self.b[:first])
+
+    def merged(self, other: Differences, first: int) -> Differences:
+        """The differences of this part and another part of the same arrays, with the `first` of both in C order."""
+        indices, a, b = self.indices, self.a, self.b
+        if not len(indices):
+            indices, a, b = other.indices, other.a, other.b
+        # Parts mostly come in C order, so that `self` already has the first ones.
+        elif len(other.indices) and (len(indices) < first or tuple(other.indices[0]) < tuple(indices[-1])):
+            indices = np.concatenate([indices, other.indices])
+            order = np.lexsort(indices.T[::-1])[:first]
+            indices, a, b = indices[order], np.concatenate([a, other.a])[order], np.concatenate([b, other.b])[order]
+        return Differences(
+            self.total + other.total,
+            self.count + other.count,
+            indices,
+            a,
+            b,
+            _larger(self.largest_absolute, other.largest_absolute),
+            _larger(self.largest_relative, other.largest_relative),
+            self.nans + other.nans,
+            self.where + other.where,
+        )
+
+
+def _larger(*numbers: float | None) -> float | None:
+    return max((number for number in numbers if number is not None), default=None)
+
+
+def differences(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None = None, first: int = 1) -> Differences:
+    """How two arrays differ, with the values of the `first` elements that do.
+
+    The arrays have one shape and one data type, each in either byte order. Without a tolerance, elements differ in
+    bits. With one, floats are compared in FLOAT64, and integers exactly, with a bound in FLOAT64.
+    """
+    return located(a, b, tolerance, first)[0]
+
+
+def located(
+    a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None, first: int
+) -> tuple[Differences, NDArray[np.intp]]:
+    """The same, with the flat indices of all elements that differ."""
+    unequal = bits(a) != bits(b)
+    if tolerance and (numbers := minifloats.numbers(a)).dtype.kind in "fc":
+        unequal |= np.isnan(numbers)  # a NaN equals nothing, not even a NaN of the same bits
+    places = np.flatnonzero(unequal)
+    a, b = (native(values).reshape(-1)[places] for values in (a, b))
+    x, y = minifloats.numbers(a), minifloats.numbers(b)
+    with np.errstate(all="ignore"):
+        far, size = _distance(x, y), np.abs(_wide(y))
+        largest = _largest(far), _largest(np.where(far == 0, 0, far / size))
+        if tolerance:
+            apart = ~_close(x, y, far, size, tolerance)
+            if tolerance.ulps:
+                apart &= ~(_steps(a, b) <= tolerance.ulps) | np.isnan(x) | np.isnan(y)
+            places, a, b, x, y = (values[apart] for values in (places, a, b, x, y))
+        nans = np.count_nonzero(np.isnan(x) & np.isnan(y)) if x.dtype.kind in "fc" else 0
+    indices = np.stack(np.unravel_index(places[:first], unequal.shape or (1,)), axis=1)[:, : unequal.ndim]
+    return Differences(unequal.size, len(places), indices, a[:first], b[:first], *largest, int(nans)), places
+
+
+def _wide(values: NDArray[Any]) -> NDArray[Any]:
+    """As FLOAT64, or COMPLEX128."""
+    return values.astype(np.result_type(values.dtype, np.float64))
+
+
+def _distance(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """|a - b|: of floats in FLOAT64, of integers exactly, as unsigned ones."""
+    if a.dtype.kind in "fc":
+        distance: NDArray[Any] = np.abs(_wide(a) - _wide(b))
+    else:
+        unsigned = word(a.dtype)
+        distance = np.maximum(a, b).view(unsigned) - np.minimum(a, b).view(unsigned)
+    return distance
+
+
+def _close(
+    a: NDArray[Any], b: NDArray[Any], far: NDArray[Any], size: NDArray[Any], tolerance: Tolerance
+) -> NDArray[np.bool_]:
+    """Which are within the tolerance: infinities only where they are the same."""
+    bound = tolerance.absolute + tolerance.relative * size
+    close: NDArray[np.bool_] = _at_most(far, bound) & np.isfinite(size) | (a == b)
+    return close | (np.isnan(a) & np.isnan(b)) if tolerance.equal_nan else close
+
+
+def _at_most(far: NDArray[Any], bound: NDArray[Any]) -> NDArray[np.bool_]:
+    """Far <= bound, where integers must not be rounded to FLOAT64."""
+    if far.dtype.kind != "u":
+        return far <= bound
+    beyond = bound >= 2.0 ** (8 * far.dtype.itemsize)
+    return beyond | (far <= np.floor(np.where(beyond, 0, bound)).astype(far.dtype))
+
+
+def _steps(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """How many numbers of the data type lie between a and b, and 1; of complex ones, the larger of both parts."""
+    dtype = a.dtype
+    if dtype.kind == "c":
+        real, imaginary = (_steps(getattr(a, part), getattr(b, part)) for part in ("real", "imag"))
+        return np.maximum(real, imaginary)  # type: ignore[no-any-return]
+    if not (dtype.kind == "f" or minifloats.is_signed(dtype)):
+        return _distance(*((bits(each) if minifloats.is_minifloat(dtype) else each) for each in (a, b)))
+    # The words of floats are a sign and a magnitude, in the order of the numbers; 0.0 and -0.0 are no step apart.
+    x, y = bits(a), bits(b)
+    sign = x.dtype.type(1 << (8 * x.dtype.itemsize - 1))
+    opposite = ((x ^ y) & sign).astype(np.bool_)
+    x, y = x & ~sign, y & ~sign
+    return np.where(opposite, x + y, np.maximum(x, y) - np.minimum(x, y))  # type: ignore[no-any-return]
+
+
+def _largest(numbers: NDArray[Any]) -> float | None:
+    numbers = numbers[~np.isnan(numbers)]
+    return numbers.max().item() if numbers.size else None
 
 
 @dataclass(frozen=True)
@@ -106,7 +268,7 @@ def verify_copy(source: Source, sink: Sink, arrangement: Arrangement) -> None:
     written = sink.written()
     place = "in DataType or Sizes"
     if written.desc == source.desc:
-        with source.at_hand(sink.beside) as ready:
+        with source.at_hand(sink.beside) as ready, reading_back(written):
             result = compared("verify", ready, written, None, 1, arrangement)
         if not result.count:
             return
@@ -124,25 +286,45 @@ def compared(
     tolerance: Tolerance | None,
     first: int,
     arrangement: Arrangement,
-    lines: Lines | None = None,
+    job: Job | None = None,
 ) -> Differences:
-    """How two tensors of one desc differ, in blocks; with `lines`, the result says where in them they differ."""
-    place = (lines.axis, lines.size) if lines else ()
-    tasks = (
-        Task(
-            Compare(tolerance, first, region, *place),
-            (a.ticket(region), b.ticket(region), *(lines.tickets(region) if lines else ())), region, None,
-        )
-        for region in arrangement.plan
-    )  # fmt: skip
+    """How two tensors of one desc differ, in blocks; with the `job` of `b`, the result says where in its lines."""
+
+    def task(region: Region) -> Task:
+        tickets = a.ticket(region), b.ticket(region)
+        if job is None:
+            return Task(partial(_compare, tolerance, first, region), tickets, region)
+        step = partial(_compare, tolerance, first, region, axis=job.axis, size=job.values.sizes[job.axis])
+        return Task(step, (*tickets, job.lengths.ticket(lengths_of(region, job.axis))), region)
+
     found = Differences.none(a.dtype, len(a.sizes))
-    cut: NDArray[Any] | None = None
-    for region, part in completed(stage, tasks, arrangement, a):
-        if lines and part.where.cut is not None:
-            if cut is None:
-                cut = np.zeros(lines.lengths.sizes, np.bool_)
-            cut[lengths_of(region, lines.axis)] |= part.where.cut
+    cut = np.zeros(job.lengths.sizes, np.bool_) if job and arrangement.plan.cuts_lines else None
+    for region, part in completed(stage, map(task, arrangement.plan), arrangement, a):
+        if job and cut is not None:
+            cut[lengths_of(region, job.axis)] |= part.where.cut
         found = found.merged(part, first)
     if cut is not None:
         found = replace(found, where=found.where._replace(lines=int(np.count_nonzero(cut))))
     return found
+
+
+def _compare(
+    tolerance: Tolerance | None,
+    first: int,
+    region: Region,
+    a: NDArray[Any],
+    b: NDArray[Any],
+    lengths: NDArray[Any] | None = None,
+    *,
+    axis: int = 0,
+    size: int = 0,
+) -> Differences:
+    """The differences of two tensors' blocks at `region`, with the indices of the `first` in the whole tensor.
+
+    With the block's lengths, for an `axis` of `size`, the result says where in the lines the differences are.
+    """
+    part, places = located(a, b, tolerance, first)
+    part = replace(part, indices=part.indices + np.array([each.start for each in region], np.intp))
+    if lengths is None:
+        return part
+    return replace(part, where=Where.of(places, a.shape, lengths, axis, region[axis], size))

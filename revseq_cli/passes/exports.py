@@ -10,21 +10,21 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from revseq_cli.formats import registry
+from revseq_cli.formats.archives import MemberSink, NewArchive
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.models import beside, is_plain
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.storage.together import Together
-from revseq_cli.formats.zip_members import NewArchive
 from revseq_cli.ground.errors import FormatError, UsageError, Words, listed
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
-from revseq_cli.passes import folds
+from revseq_cli.passes import summaries
 from revseq_cli.passes.arrangement import Resources, arrange_copy
-from revseq_cli.passes.copying import copy
+from revseq_cli.passes.tasks import copy
 from revseq_cli.texts import dxdispatch
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import FileSink, Source
-    from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.passes.assembly import Job
 
 # Elements of a tensor whose values the model holds, if the user does not choose, and of a result that it prints.
@@ -63,34 +62,18 @@ class Exported:
     members: Sequence[str]
     model: Path
     target: Path
-    notes: Sequence[str]
-
-
-class _Store(Protocol):
-    """Where the files of a model are written: `file` has the model, and `members` are names inside it."""
-
-    file: NewFile
-    model: Path
-
-    def place(self, name: str, source: Source) -> tuple[str, FileSink | None]:
-        """The name of the .npy file of a tensor, `name` for a new one, and its sink; no sink if it exists already."""
-
-    def require(self, names: Sequence[str], target: str) -> list[str]:
-        """UsageError for names of inputs and result that do not go together in the folder; notes for the user."""
-
-    def finish(self, text: bytes) -> None:
-        """Write the model, when the sinks are complete."""
+    notes: Sequence[str | Words]
 
 
 class _Folder:
-    """The model's own folder."""
+    """Where the files of a model are written: its own folder; `file` has the model."""
 
     def __init__(self, model: Path, job: Job, *, overwrite: bool) -> None:
         self.model, self._inputs, self._overwrite = model, job.files, overwrite
         self.file = registry.new_file(str(model), overwrite=overwrite, inputs=job.files)
 
     def place(self, name: str, source: Source) -> tuple[str, FileSink | None]:
-        """The tensor's own file, if it is a plain one beside the model; else a new file."""
+        """The name and the sink of a tensor's .npy file; its own name and no sink for a plain one beside the model."""
         own = Path(source.path).name
         if is_plain(source, self.model.parent) and not _is_odd(own):
             return own, None
@@ -98,7 +81,7 @@ class _Folder:
         return name, registry.create_sink(reference, _plain(source), overwrite=self._overwrite, inputs=self._inputs)
 
     def require(self, names: Sequence[str], target: str) -> list[str]:
-        """UsageError for what the reader of a model refuses, and for two names that are one file on Windows."""
+        """Notes on the names of inputs and result; UsageError for those that do not go together in the folder."""
         for name in names:
             if beside(self.model.parent, name) is None:
                 found = f"the model would name {name[:80]!r}, a link to another folder"
@@ -121,8 +104,8 @@ class _Folder:
         self.file.write(text)
 
 
-class _Archive:
-    """One zip archive, to be unpacked into a folder of its own."""
+class _Archive(_Folder):
+    """One zip archive, to be unpacked into a folder of its own; `model` is the name of its last member."""
 
     def __init__(self, model: Path, job: Job, *, overwrite: bool) -> None:
         self.model = Path(model.name)
@@ -131,7 +114,7 @@ class _Archive:
 
     def place(self, name: str, source: Source) -> tuple[str, FileSink | None]:
         """A member of that name."""
-        return name, self._new.sink(name, _plain(source))
+        return name, MemberSink(self._new, name, _plain(source))
 
     def require(self, names: Sequence[str], target: str) -> list[str]:  # noqa: ARG002 - all names are made here
         """Nothing is in the way: all names differ, and the folder is empty."""
@@ -139,7 +122,7 @@ class _Archive:
 
     def finish(self, text: bytes) -> None:
         """Add the model as the last member."""
-        self._new.finish(self.model.name, text)
+        self._new.finish({self.model.name: text})
 
 
 class _Place(NamedTuple):
@@ -162,10 +145,10 @@ def write(job: Job, model: Path, inline: bool | None, *, zipped: bool, overwrite
         raise UsageError(
             f"the model would name {target[:80]!r}", wanted, Words.of("add {}", output="model.json"), str(model)
         )
-    store: _Store = (_Archive if zipped else _Folder)(model, job, overwrite=overwrite)
+    store = (_Archive if zipped else _Folder)(model, job, overwrite=overwrite)
     places = dict(_places(job, store, inline))
     names = [place.content for place in places.values() if isinstance(place.content, str)]
-    clamped = folds.count_lengths(job, Resources()).clamped
+    clamped = summaries.count_lengths(job, Resources()).clamped
     notes = [*job.notes, *job.clamping(clamped), *store.require(names, target), *_notes_on([*names, target])]
     contents = {role: (place.source.desc, place.content) for role, place in places.items()}
     text = dxdispatch.model_text(contents, job.axis, target, printed=job.values.desc.element_count <= _SMALL)
@@ -194,7 +177,7 @@ def _own_files(model: Path, places: Iterable[_Place]) -> Iterable[Traveller]:
     )
 
 
-def _places(job: Job, store: _Store, inline: bool | None) -> Iterator[tuple[str, _Place]]:
+def _places(job: Job, store: _Folder, inline: bool | None) -> Iterator[tuple[str, _Place]]:
     """The places of InputTensor and SequenceLengthsTensor; new files are not created yet."""
     for role, source in ((INPUT, job.values), (LENGTHS, job.lengths)):
         if inline or (inline is None and source.desc.element_count <= _SMALL):

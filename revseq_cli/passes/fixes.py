@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import replace
+import itertools
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,13 +12,13 @@ import numpy as np
 from revseq_cli.formats import registry, textfiles
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.together import Together
-from revseq_cli.ground.bits import bits
-from revseq_cli.ground.dtypes import dtype_of
+from revseq_cli.ground.dtypes import bits, dtype_of
 from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, UsageError
 from revseq_cli.operator import kernel, spec
 from revseq_cli.operator.spec import INPUT, OUTPUT
-from revseq_cli.passes import pages, verification
-from revseq_cli.texts import literals
+from revseq_cli.passes import verification
+from revseq_cli.passes.verification import PageExample
+from revseq_cli.texts import literals, notation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
     from revseq_cli.formats.documents import Text
     from revseq_cli.ground.tensors import DataType
     from revseq_cli.operator.spec import FeatureLevel
-    from revseq_cli.passes.pages import Page, PageExample
-    from revseq_cli.passes.verification import Report
+    from revseq_cli.passes.verification import Examples, Report
+
+
+_AROUND = 3  # lines before and behind a change in a diff
 
 
 class Edit(NamedTuple):
@@ -40,53 +43,101 @@ class Edit(NamedTuple):
 
 
 class Fix(NamedTuple):
-    """A page put right: the bytes of its file, and the report on it then."""
+    """A page put right: the text of its file as it was, the bytes as they are then, and the report on it then."""
 
+    text: Text
     data: bytes
     report: Report
 
 
-def fix(page: Page, report: Report, level: FeatureLevel, number: int | None) -> Fix:
+def fix(page: Examples, report: Report, level: FeatureLevel, number: int | None) -> Fix:
     """Put every wrong OutputTensor right, or only that of example `number`; FormatError if one stays wrong.
 
     A page is put right as a whole or not at all, so that nobody takes a half for done.
     """
-    _require_exact(page.text)
-    counts: dict[int, int] = {}
+    if not (text := page.text):
+        raise FormatError("only pages are rewritten")
+    _require_exact(text)
+    page, report, counts = _mended(page, text, report, level, number)
     edits: list[Edit] = []
-    for finding in report.findings:
-        if finding.right:
+    for verdict, example in zip(report.verdicts, _of_page(page, report), strict=True):
+        if verdict.right:
             continue
         try:
-            new = [*_edits(page.examples[finding.number - 1], level)]
+            new = [*_edits(example, level)]
         except TensorIOError:
             raise
         except RevseqError as e:
-            raise FormatError(f"example {finding.number} cannot be fixed: {e.found}") from None
+            raise FormatError(f"example {verdict.number} cannot be fixed: {e.found}") from None
         edits += new
-        counts[finding.number] = len(new)
-    data = page.text.encoding.encode(_applied(page.text, edits))
-    again = verification.verify(pages.page_of(textfiles.text_of(data, page.name)), level, number)
-    for finding in again.findings:
-        if not finding.right:
-            reason = finding.problems[0].message if finding.problems else "its OutputTensor stays wrong"
-            raise FormatError(f"example {finding.number} cannot be fixed: {reason}")
-    findings = [replace(finding, fixed=counts.get(finding.number, 0)) for finding in again.findings]
-    return Fix(data, again._replace(findings=findings))
+        counts[verdict.number] = counts.get(verdict.number, 0) + len(new)
+    data = text.encoding.encode(_applied(page.text or text, edits))
+    again = verification.verify(verification.page_of(textfiles.text_of(data, text.name)), level, number)
+    for verdict in again.verdicts:
+        if not verdict.right:
+            reason = verdict.findings[0].message if verdict.findings else "its OutputTensor stays wrong"
+            raise FormatError(f"example {verdict.number} cannot be fixed: {reason}")
+    verdicts = [verdict._replace(fixed=counts.get(verdict.number, 0)) for verdict in again.verdicts]
+    return Fix(text, data, again._replace(verdicts=verdicts))
 
 
-def diff(page: Page, done: Fix) -> list[str]:
+def _of_page(page: Examples, report: Report) -> list[PageExample]:
+    """The example of each verdict."""
+    return [e for v in report.verdicts if isinstance(e := page.examples[v.number - 1], PageExample)]
+
+
+def _mended(
+    page: Examples, text: Text, report: Report, level: FeatureLevel, number: int | None
+) -> tuple[Examples, Report, dict[int, int]]:
+    """The page with the characters that a tensor is written with, for those that look like them; their counts."""
+    slips = {v.number: [*_slips(e)] for v, e in zip(report.verdicts, _of_page(page, report), strict=True) if v.findings}
+    if any(slips.values()):
+        mended = _applied(text, [edit for edits in slips.values() for edit in edits])
+        page = verification.page_of(textfiles.text_of(text.encoding.encode(mended), text.name))
+        report = verification.verify(page, level, number)
+    return page, report, {number: len(edits) for number, edits in slips.items()}
+
+
+def _slips(example: PageExample) -> Iterator[Edit]:
+    """What to change where a character looks like one that a tensor is written with, but in comments and markup."""
+    for tensor in example.example.tensors.values():
+        for i, character in enumerate(tensor.text[tensor.start : tensor.stop], tensor.start):
+            if not character.isascii() and example.text.text[i] == character and (right := notation.plain(character)):
+                yield Edit(i, i + 1, right)
+
+
+def diff(done: Fix) -> list[str]:
     """The unified diff of a page and its fix, line by line, without the ends of lines."""
-    old, new = (_lines(text) for text in (page.text.whole, page.text.encoding.decode(done.data)))
-    return list(difflib.unified_diff(old, new, page.name, page.name, lineterm=""))
+    name = done.text.name
+    old, new = (_lines(text) for text in (done.text.whole, done.text.encoding.decode(done.data)))
+    if len(old) != len(new):  # a header with line breaks in it
+        return list(difflib.unified_diff(old, new, name, name, lineterm=""))
+    changed = [i for i, each in enumerate(old) if each != new[i]]
+    starts = [i for i, line in enumerate(changed) if not i or line - changed[i - 1] > 2 * _AROUND + 1]
+    lines = [f"--- {name}", f"+++ {name}"]
+    for first, behind in zip(starts, [*starts[1:], len(changed)], strict=False):
+        lines += _hunk(old, new, changed[first], changed[behind - 1])
+    return lines
 
 
-def write(page: Page, done: Fix) -> Sequence[str]:
+def _hunk(old: list[str], new: list[str], first: int, last: int) -> Iterator[str]:
+    """The part of a unified diff for the changes from line `first` to line `last`; both texts have as many lines."""
+    start, stop = max(0, first - _AROUND), min(len(old), last + _AROUND + 1)
+    span = f"{start + 1},{stop - start}" if stop - start > 1 else f"{stop}"
+    yield f"@@ -{span} +{span} @@"
+    for is_same, group in itertools.groupby(range(start, stop), lambda i: old[i] == new[i]):
+        places = [*group]
+        yield from (f"{' ' if is_same else '-'}{old[i]}" for i in places)
+        yield from () if is_same else (f"+{new[i]}" for i in places)
+
+
+def write(done: Fix) -> Sequence[str]:
     """Replace the page by its fix: the name has the old content or the complete new one; notes of what went wrong."""
-    file = registry.new_file(page.name, overwrite=True)
+    name = done.text.name
+    file = registry.new_file(name, overwrite=True)
     with Together(file) as together:
         file.write(done.data)
-        with positioned.opened(page.name, page.text.identity):  # it is as it was when it was read
+        with positioned.opened(name, done.text.identity):  # it is as it was when it was read
             pass
     return together.notes
 
@@ -123,9 +174,9 @@ def _edits(example: PageExample, level: FeatureLevel) -> Iterator[Edit]:
     indices = kernel.reverse(np.arange(count).reshape(work.values.sizes), work.lengths.read(), work.axis).ravel()
     right = bits(work.values.read()).ravel()[indices]
     tokens = [output.text[slice(*span)] for span in spans]
-    grid = _Grid(example.text.text, output.text, spans, work.values.sizes[-1])
+    edit = partial(_aligned_edit, example.text.text) if _is_aligned(output.text, spans, work.values.sizes[-1]) else Edit
     for i in _wrong(tokens, work.values.desc.data_type, right):
-        yield grid.edit(i, values.text[slice(*given[indices[i]])])
+        yield edit(*spans[i], values.text[slice(*given[indices[i]])])
 
 
 def _wrong(tokens: list[str], data_type: DataType, right: NDArray[Any]) -> list[int]:
@@ -139,24 +190,19 @@ def _wrong(tokens: list[str], data_type: DataType, right: NDArray[Any]) -> list[
         return [0]
 
 
-class _Grid:
-    """The numbers of a body as they stand in rows; as on the reference pages, they may be right-aligned in columns."""
+def _is_aligned(text: str, spans: list[tuple[int, int]], width: int) -> bool:
+    """Whether the numbers of a body, in rows of `width`, are right-aligned in columns, as on the reference pages."""
+    ends = [stop - text.rfind("\n", 0, start) for start, stop in spans]
+    rows = [tuple(ends[i : i + width]) for i in range(0, len(ends), width)]
+    return len(rows) > 1 and len({*rows}) == 1
 
-    def __init__(self, text: str, plain: str, spans: list[tuple[int, int]], width: int) -> None:
-        self._text, self._spans = text, spans
-        ends = [stop - plain.rfind("\n", 0, start) for start, stop in spans]
-        rows = [tuple(ends[i : i + width]) for i in range(0, len(ends), width)]
-        self._aligned = len(rows) > 1 and len({*rows}) == 1
 
-    def edit(self, i: int, new: str) -> Edit:
-        """The change of a number: in an aligned body it ends where the old one ends, as far as blanks allow it."""
-        start, stop = self._spans[i]
-        if not self._aligned:
-            return Edit(start, stop, new)
-        blanks = start - len(self._text[:start].rstrip(" "))
-        least = 0 if self._text[start - blanks - 1] == "[" else min(blanks, 1)
-        eaten = min(max(0, len(new) - (stop - start)), blanks - least)
-        return Edit(start - eaten, stop, new.rjust(stop - start))
+def _aligned_edit(text: str, start: int, stop: int, new: str) -> Edit:
+    """The change of a number in an aligned body: it ends where the old one ends, as far as blanks allow it."""
+    blanks = start - 1 - next(i for i in range(start - 1, -1, -1) if text[i] != " ")
+    least = 0 if text[start - blanks - 1] == "[" else min(blanks, 1)
+    eaten = min(max(0, len(new) - (stop - start)), blanks - least)
+    return Edit(start - eaten, stop, new.rjust(stop - start))
 
 
 def _applied(text: Text, edits: list[Edit]) -> str:

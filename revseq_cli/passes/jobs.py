@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from revseq_cli.formats import registry
+from revseq_cli.formats.contract import try_hint
 from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.text import notation_source
 from revseq_cli.ground import system
-from revseq_cli.ground.errors import Choice, Choices, FormatError, RevseqError, UsageError, Words
+from revseq_cli.ground.errors import Choice, Choices, FormatError, RevseqError, SeveralError, UsageError, Words
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel, SpecError, violations
+from revseq_cli.passes import conventions, proposals
+from revseq_cli.passes.alignment import Shape
 from revseq_cli.passes.assembly import Job, Parts, Request, assemble, require_system
-from revseq_cli.passes.ranks import ranked
-from revseq_cli.texts.examples import numbered
+from revseq_cli.passes.views import pieces, with_rank
+from revseq_cli.texts.examples import number_of, numbered
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from revseq_cli.formats.contract import Source
     from revseq_cli.formats.documents import Text
@@ -68,30 +72,40 @@ class ExampleText:
 
 def load(request: Request) -> Job:
     """Open the job: headers of files are read, and texts are read whole, each once."""
+    try:
+        return _made(*_opened(request))
+    except (FormatError, UsageError) as e:
+        if isinstance(e, SeveralError) or request.lengths is None:
+            e.hint = _paired(request) or e.hint
+        e.hint = e.hint if isinstance(e.hint, Choices) else exchanged(request) or e.hint
+        raise
+
+
+def _opened(request: Request) -> tuple[Parts, WholeJob | None]:
+    """The open tensors of a request, and what has all parts of the job if it names such a thing."""
     reference, lengths_reference = request.references()
     whole: WholeJob | None = registry.model_of(reference)
     if not whole and (in_text := example_of(reference)):
         if in_text.example.problem:
             raise in_text.text.located(in_text.example.problem).about(in_text.text.name)
         whole = in_text
-    return _load(request, reference, lengths_reference, whole)
-
-
-def load_example(text: Text, example: Example) -> Job:
-    """The job of an example in that text, with nothing else given."""
-    return load_whole(Request(text.name), ExampleText(text, example))
+    return _parts(request, reference, lengths_reference, whole), whole
 
 
 def load_whole(request: Request, whole: WholeJob) -> Job:
     """The job whose parts are all in `whole`, with the casts and axes of the request, which names it."""
-    return _load(request, Reference(request.values), None, whole)
+    return _made(_parts(request, Reference(request.values), None, whole), whole)
 
 
-def _load(request: Request, reference: Reference, lengths: Reference | None, whole: WholeJob | None) -> Job:
-    types = TextTypes(request.dtype, DataType.FLOAT32)
-    values = whole.tensor(INPUT, types) if whole else registry.open_source(reference, types)
+def _parts(request: Request, reference: Reference, lengths: Reference | None, whole: WholeJob | None) -> Parts:
+    types = request.types
+    values = whole.tensor(INPUT, types) if whole else _open_values(request, reference, lengths, types)
     _require_type(values, request.dtype)
-    parts = Parts(values, _open_lengths(request, lengths, whole, values.name), request)
+    return Parts(values, _open_lengths(request, lengths, whole, values), request)
+
+
+def _made(parts: Parts, whole: WholeJob | None) -> Job:
+    request = parts.request
     try:
         if whole and request.axis is None:
             parts = parts._replace(request=replace(request, axis=whole.axis()))
@@ -99,6 +113,10 @@ def _load(request: Request, reference: Reference, lengths: Reference | None, who
     except RevseqError as e:
         e.hint = e.hint or _choices(parts)
         raise
+    notes = conventions.compared(parts.values, parts.lengths, job.alignment)
+    job.lengths.notes = (*job.lengths.notes, *notes)
+    for _ in pieces(job.given_lengths) if request.mask else ():
+        pass  # the first line that is wrong is told now, whichever block would come to it first
     try:
         require_system(job)
     except RevseqError as e:
@@ -107,7 +125,48 @@ def _load(request: Request, reference: Reference, lengths: Reference | None, who
     return job
 
 
-def _choices(parts: Parts) -> Choices | str:
+def exchanged(request: Request) -> Choices | None:
+    """What to type where INPUT and LENGTHS are exchanged: only the other way round they make a job. Else None."""
+    if request.lengths is None:
+        return None
+    from revseq_cli.passes import remedies  # only jobs that are refused need it
+
+    def fit_as_typed(parts: Parts) -> bool:
+        return bool(remedies.fits(Shape.of(parts.lengths), Shape.of(parts.values), mask=request.mask))
+
+    return _with_others(request, request.lengths, request.values, fit_as_typed)
+
+
+def _paired(request: Request) -> Choices | None:
+    """What to type where only one pair of tensors fits, in files of several of which one is not named. Else None."""
+    pairs = proposals.pairs(request)
+    return _with_others(request, *pairs[0]) if len(pairs) == 1 else None
+
+
+def _with_others(
+    request: Request, values: str, lengths: str, doubt: Callable[[Parts], bool] = lambda _: False
+) -> Choices | None:
+    """What to type to make a job of other tensors; None where nothing does, or in `doubt`."""
+    try:
+        if any(each and each.is_piped for each in request.references()):
+            return None
+        parts, whole = _opened(replace(request, values=values, lengths=lengths))
+        if whole or doubt(parts):
+            return None
+        job = _made(parts, whole)
+        broken = violations(job.values.desc, job.lengths.desc, job.axis, request.level)
+        found = _choices(job.parts) if broken and job.parts else Choices((Choice(()),))
+    except RevseqError as e:
+        found = e.hint if isinstance(e.hint, Choices) else ""
+    if not isinstance(found, Choices):
+        return None
+    words = (("input", values), ("lengths", lengths))
+    made = (replace(each, settings=words + each.settings) for each in found.choices)
+    typed = (request.values,) if request.lengths is None else (request.values, request.lengths)
+    return replace(found, choices=tuple(made), typed=typed)
+
+
+def _choices(parts: Parts) -> Choices | Words | str:
     """What to type for these tensors, or why nothing can be typed."""
     from revseq_cli.passes import remedies  # only jobs that are refused need it
 
@@ -118,15 +177,17 @@ def _choices(parts: Parts) -> Choices | str:
     return remedies.choices(parts)
 
 
-def _without_system(job: Job, parts: Parts) -> Choices:
+def _without_system(job: Job, parts: Parts) -> Choices | str:
     """What to type where another system refuses a length: axes that it takes, or the options without that system."""
     others = _choices(parts)
+    if others and isinstance(others, str):  # no system takes these lengths
+        return others
     added = len(job.values.sizes) - len(parts.values.sizes)
     axes = {"axis": job.axis - added, "batch_axis": (job.batch_axis or 0) - added}
     settings = tuple((name, str(axis)) for name, axis in axes.items())
     settings += (("lengths_dtype", job.lengths.desc.data_type.name),)
     clamping = Choice((*settings, ("like", "")), "DirectML clamps such lengths", settings)
-    return Choices((*(others.choices if isinstance(others, Choices) else ()), clamping))
+    return Choices((*(others.choices if isinstance(others, Choices) else ()), clamping), sure=not others)
 
 
 def require(job: Job) -> None:
@@ -136,12 +197,14 @@ def require(job: Job) -> None:
         raise SpecError(broken, job.names, choices_for(job, broken))
 
 
-def choices_for(job: Job, broken: Sequence[Constraint]) -> Choices | str:
+def choices_for(job: Job, broken: Sequence[Constraint]) -> Choices | Words | str:
     """What to type for the tensors of a job that breaks constraints, or why there is nothing; "" if they say it."""
     if not job.parts:
         return ""
     found = _choices(job.parts)
-    if isinstance(found, Choices) and len({each.hint for each in broken}) == 1:
+    if not isinstance(found, Choices):
+        return exchanged(job.parts.request) or found
+    if len({each.hint for each in broken}) == 1:
         of_level = all({name for name, _ in each.settings} <= {"rank", "feature_level"} for each in found.choices)
         return "" if of_level else found
     return found
@@ -155,17 +218,19 @@ def load_tensor(
     *,
     rank: int | None = None,
     absolute: bool = False,
+    keep_digits: bool = False,
 ) -> Source:
     """Open one tensor: `text` names it, or is the tensor itself, which messages then call `name`.
 
     `dtype` is the data type of a text that does not state one, and `format_name` the format of a file whose bytes and
-    suffix do not say theirs. `rank` and `absolute` are as in a Request. UsageError for a tensor that has another data
-    type.
+    suffix do not say theirs. `rank` and `absolute` are as in a Request, and `keep_digits` as in TextTypes. UsageError
+    for a tensor that has another data type.
     """
     reference = Reference.input(text, format_name, name)
-    source = registry.open_source(reference.absolute() if absolute else reference, TextTypes(dtype, DataType.FLOAT32))
+    types = TextTypes(dtype, DataType.FLOAT32, keep_digits=keep_digits)
+    source = proposals.opened(reference.absolute() if absolute else reference, types)
     _require_type(source, dtype)
-    return ranked(source, rank)
+    return with_rank(source, rank)
 
 
 def _require_type(source: Source, dtype: DataType | None) -> None:
@@ -182,7 +247,7 @@ def example_of(reference: Reference) -> ExampleText | None:
 
     UsageError for a page of several examples without a number, and for a number that the page does not have.
     """
-    number = int(reference.key) if reference.key and reference.key.isdecimal() else None
+    number = number_of(reference.key)
     if (reference.key and number is None) or not registry.holds_text(reference):
         return None
     text = reference.text
@@ -190,7 +255,7 @@ def example_of(reference: Reference) -> ExampleText | None:
     if not examples and number is None:
         return None
     if number is None and len(examples) > 1:
-        hint = f"try {system.quoted(f'{text.name}::1')}"
+        hint = try_hint(text.name, *(str(i + 1) for i in range(len(examples))))
         if reference.is_piped:  # it cannot be read again
             hint = "put ::1 behind its name, as in revseq run -- -::1"
         raise UsageError(f"holds {len(examples)} examples", "the number of one", hint, reference.name)
@@ -199,14 +264,43 @@ def example_of(reference: Reference) -> ExampleText | None:
     return ExampleText(text, examples[(number or 1) - 1])
 
 
-def _open_lengths(request: Request, reference: Reference | None, whole: WholeJob | None, values: str) -> Source:
-    """The lengths as they are: given, or of the whole job; `values` is the name of the input."""
-    types = TextTypes(request.lengths_dtype, DataType.UINT32, cast_later=True)
+def _open_values(request: Request, reference: Reference, lengths: Reference | None, types: TextTypes) -> Source:
+    """The values; where several are in the file and none is named, the error proposes what fits axis and lengths."""
+
+    def fits(values: Source) -> bool:
+        from revseq_cli.passes import remedies  # only files of several tensors need it
+
+        of_lengths = None
+        with contextlib.suppress(RevseqError):  # it is told when there are values
+            of_lengths = registry.open_source(lengths, request.types_of_lengths) if lengths else None
+        axis = Parts(values, of_lengths or values, request).axis or 0
+        if not of_lengths:
+            return 0 <= axis < len(values.sizes)
+        return remedies.go_together(Parts(values, of_lengths, request))
+
+    return proposals.opened(reference, types, fits)
+
+
+def _open_lengths(request: Request, reference: Reference | None, whole: WholeJob | None, values: Source) -> Source:
+    """The lengths, unpacked: given, or of the whole job."""
+    types = request.types_of_lengths
+
+    def fits(lengths: Source) -> bool:
+        from revseq_cli.passes import remedies  # only files of several tensors need it
+
+        own = (lengths.path, lengths.key) != (values.path, values.key)
+        return own and remedies.go_together(Parts(values, lengths, request))
+
     if reference:
-        return registry.open_source(reference, types)
-    if whole:
-        return whole.tensor(LENGTHS, types)
-    raise UsageError(
-        "no lengths are given", "a tensor of lengths, or an INPUT that is a whole docs-style job or a model",
-        "add LENGTHS after INPUT; in a batch, give each job its lengths", values,
-    )  # fmt: skip
+        lengths = proposals.opened(reference, types, fits, lengths=True)
+    elif whole:
+        lengths = whole.tensor(LENGTHS, types)
+    else:
+        raise UsageError(
+            "no lengths are given", "a tensor of lengths, or an INPUT that is a whole docs-style job or a model",
+            "add LENGTHS after INPUT; in a batch, give each job its lengths", values.name,
+        )  # fmt: skip
+    if request.mask:
+        return lengths
+    conventions.refuse_missing(lengths)
+    return conventions.unpacked(lengths, request.cast or types.default)

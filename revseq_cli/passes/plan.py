@@ -7,10 +7,22 @@ from dataclasses import dataclass, replace
 from math import isqrt, prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from revseq_cli.ground import thresholds
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from revseq_cli.formats.regions import Region
+
+
+def sizes_of(region: Region) -> tuple[int, ...]:
+    """The sizes of a region."""
+    return tuple(part.stop - part.start for part in region)
+
+
+def lengths_of(region: Region, axis: int) -> Region:
+    """The region of the lengths that belongs to a region of the values."""
+    return (*region[:axis], slice(0, 1), *region[axis + 1 :])
 
 
 @dataclass(frozen=True)
@@ -33,22 +45,13 @@ class Plan:
 
     def __iter__(self) -> Iterator[Region]:
         """The blocks in C order; none for a tensor without elements."""
-        starts = self._cuts()
-        if not all(starts):
-            return
-        index = [0] * len(starts)
-        while True:  # itertools.product would first list every cut of every dimension
-            yield tuple(
-                slice(cuts[i], min(cuts[i] + cuts.step, size))
-                for cuts, i, size in zip(starts, index, self.sizes, strict=True)
-            )
-            for d in reversed(range(len(index))):
-                index[d] += 1
-                if index[d] < len(starts[d]):
-                    break
-                index[d] = 0
-            else:
-                return
+        cuts = self._cuts()
+        for number in range(self.block_count):  # itertools.product would first list every cut of every dimension
+            block = []
+            for starts, size in zip(reversed(cuts), reversed(self.sizes), strict=True):
+                number, i = divmod(number, len(starts))
+                block.append(slice(starts[i], min(starts[i] + starts.step, size)))
+            yield tuple(reversed(block))
 
     def _cuts(self) -> list[range]:
         return [range(0, size, extent) for size, extent in zip(self.sizes, self.extents, strict=True)]
@@ -96,11 +99,12 @@ def _slowest_first(sizes: tuple[int, ...], order: str) -> Sequence[int]:
     return range(len(sizes)) if order == "C" else range(len(sizes))[::-1]
 
 
-# Bytes for a column of a tiling: its length, and indices that sort it. A block has about so many rows, and at least
-# two thirds of them, since each sorts its columns anew; and a stripe of whole lines has at most such a part of a
-# block's elements.
-COLUMN_BYTES, _USUAL_ROWS, _STRIPE_PART = 64, 16, 4
-FEWEST_ROWS = 2 * _USUAL_ROWS // 3
+COLUMN_BYTES = 64  # for a column of a tiling: its length, and indices that sort it
+
+
+def fewest_rows() -> int:
+    """The fewest rows that a block of a tiling has, where it is not one column."""
+    return max(1, 2 * thresholds.USUAL_ROWS // 3)
 
 
 class Tiling(NamedTuple):
@@ -148,8 +152,8 @@ def make_tiling(sizes: tuple[int, ...], axis: int, *, most_elements: int, order:
 
     A tile has `rows * width` elements, a row of a block has `most_elements / rows`, and `width` is a constant.
     """
-    width = max(1, most_elements // _STRIPE_PART // max(1, sizes[axis]))
-    columns = max(1, min(isqrt(most_elements * width), most_elements // _USUAL_ROWS))
+    width = max(1, most_elements // thresholds.STRIPE_PART // max(1, sizes[axis]))
+    columns = max(1, min(isqrt(most_elements * width), most_elements // thresholds.USUAL_ROWS))
     plan = make_plan(sizes, axis, most_elements=columns * sizes[axis], grain=(1,) * len(sizes), order=order)
     panels = replace(plan, extents=tuple(map(_even, sizes, plan.extents)))
     columns = panels.block_elements // panels.extents[axis]

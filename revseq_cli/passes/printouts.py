@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +11,8 @@ from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.references import Reference
 from revseq_cli.ground.dtypes import dtype_of
 from revseq_cli.ground.errors import FormatError, UsageError, Words
-from revseq_cli.passes.lengths import View
-from revseq_cli.passes.reversal import Computed
-from revseq_cli.texts import printouts
+from revseq_cli.passes.views import Computed, Derived
+from revseq_cli.texts import dxdispatch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +36,7 @@ def load(text: str, desc: TensorDesc) -> Source:
     if data_type.size == 1:
         raise UsageError(
             f"DxDispatch prints {data_type.name} as characters, and nothing after the first 0",
-            "the .npy file that its command writeFile makes", "revseq export makes a model that writes one",
+            "the .npy file that its command writeFile makes", "a model that revseq export makes writes one",
         )  # fmt: skip
     reference = Reference.input(text, "text", "A")
     try:
@@ -46,40 +44,31 @@ def load(text: str, desc: TensorDesc) -> Source:
     except FormatError as e:
         e.hint = Words.of("leave out {} for a tensor that is not printed", as_printed="")
         raise
-    tokens = printouts.elements(reference.text.text, reference.key, reference.path, where)
+    tokens = dxdispatch.elements(reference.text.text, reference.key, reference.path, where)
     extra = len(tokens) - desc.element_count
     if not 0 <= extra * data_type.size <= _PADDING:
         raise FormatError(f"has {len(tokens)} elements", f"{desc.element_count} of {desc}", where=where)
     tokens = tokens[: desc.element_count]
     if data_type.kind == "float":
-        values = np.array(printouts.floats(tokens, where), np.float64)
+        values = np.array(dxdispatch.floats(tokens, where), np.float64)
     else:
         bounds = np.iinfo(dtype_of(data_type))
-        numbers = printouts.integers(tokens, int(bounds.min), int(bounds.max), where)
+        numbers = dxdispatch.integers(tokens, int(bounds.min), int(bounds.max), where)
         values = np.array(numbers, dtype_of(data_type))
     return HeldSource(where, values.reshape(desc.sizes), Storage("text", {}), reference.text.identity)
 
 
 def seen(source: Source, printed: Source) -> Source:
     """A source in the digits in which it would be printed, as FLOAT64; integers have all of theirs."""
-    return _Rounded(source, printed) if source.desc.data_type.kind == "float" else source
+    if source.desc.data_type.kind != "float":
+        return source
+
+    def ticket(region: Region) -> Ticket:
+        return Computed(_rounded, (source.ticket(region), printed.ticket(region)))
+
+    return Derived(source, np.dtype(np.float64), ticket)
 
 
-class _Rounded(View):
-    """Floats in the digits in which they would be printed."""
-
-    def __init__(self, source: Source, printed: Source) -> None:
-        super().__init__(source)
-        self.dtype, self._printed = np.dtype(np.float64), printed
-
-    def ticket(self, region: Region) -> Ticket:
-        """A ticket that reads the region, and rounds."""
-        return Computed(_Round(), (self.source.ticket(region), self._printed.ticket(region)))
-
-
-@dataclass(frozen=True)
-class _Round:
-    def __call__(self, values: Ticket, printed: Ticket) -> NDArray[Any]:
-        numbers = values.read()
-        pairs = zip(numbers.ravel().tolist(), printed.read().ravel().tolist(), strict=True)
-        return np.array([printouts.rounded(*pair) for pair in pairs], np.float64).reshape(numbers.shape)
+def _rounded(numbers: NDArray[Any], printed: NDArray[Any]) -> NDArray[Any]:
+    pairs = zip(numbers.ravel().tolist(), printed.ravel().tolist(), strict=True)
+    return np.array([dxdispatch.rounded(*pair) for pair in pairs], np.float64).reshape(numbers.shape)

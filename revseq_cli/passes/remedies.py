@@ -11,18 +11,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli.formats.held import HeldSource
-from revseq_cli.ground.errors import Choice, Choices, FormatError, RevseqError, Settings
+from revseq_cli.ground.errors import ON, Choice, Choices, FormatError, RevseqError, Settings, Words
 from revseq_cli.ground.tensors import DataType, braced
-from revseq_cli.operator.spec import FeatureLevel, support, violations
-from revseq_cli.passes import folds
+from revseq_cli.operator.spec import FeatureLevel, lengths_sizes, support, violations
+from revseq_cli.passes import summaries
+from revseq_cli.passes.alignment import Shape, align
 from revseq_cli.passes.assembly import assemble, from_start, require_system
-from revseq_cli.passes.casts import CastSource
+from revseq_cli.passes.systems import SYSTEMS
+from revseq_cli.passes.views import CastSource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from revseq_cli.passes.assembly import Parts
-    from revseq_cli.passes.folds import Span
+    from revseq_cli.passes.summaries import Span
 
 
 class Fit(NamedTuple):
@@ -32,33 +34,61 @@ class Fit(NamedTuple):
     batch_axis: int | None
 
 
-def fits(values: tuple[int, ...], lengths: tuple[int, ...]) -> list[Fit]:
-    """Every axis for which lengths of these sizes fit values of these sizes, and the batch axis where they need one."""
-    rank = len(values)
-    if len(lengths) == rank:
-        return [Fit(axis, None) for axis in range(rank) if lengths == (*values[:axis], 1, *values[axis + 1 :])]
-    if len(lengths) != 1:
-        return []
-    batches = [axis for axis in range(rank) if values[axis] == lengths[0]]
-    return [Fit(axis, batch) for axis in range(rank) for batch in batches if batch != axis]
+def fits(values: Shape, lengths: Shape, *, mask: bool = False) -> list[Fit]:
+    """Every axis for which such lengths, or such a `mask`, fit the values, and the batch axis where they need one."""
+    rank = len(values.sizes)
+    batches: list[int | None] = [*range(rank)] if mask or len(lengths.sizes) == 1 < rank else []
+    batches += [None] if mask or not batches else []
+    found = (Fit(axis, batch) for axis in range(rank) for batch in batches if axis != batch)
+    return [fit for fit in found if _fits(values, lengths, fit, mask=mask)]
 
 
-def choices(parts: Parts) -> Choices | str:
+def _fits(values: Shape, lengths: Shape, fit: Fit, *, mask: bool) -> bool:
+    """Whether the sizes and names allow it."""
+    try:
+        found = align(values, lengths, *fit, mask=mask)
+    except FormatError:
+        return False
+    return bool(found) or lengths.sizes == lengths_sizes(values.sizes, fit.axis)
+
+
+def go_together(parts: Parts) -> bool:
+    """Whether the tensors make a job by sizes and names, with the axes that are asked for."""
+    return bool(_as_asked(parts, mask=parts.request.mask))
+
+
+def _as_asked(parts: Parts, *, mask: bool) -> list[Fit]:
+    """Where such lengths, or such a mask, fit the values with the axes that are asked for."""
+    return [
+        fit
+        for fit in fits(Shape.of(parts.values), Shape.of(parts.lengths), mask=mask)
+        if all(wanted in (None, own) for wanted, own in zip(_asked(parts), fit, strict=True))
+    ]
+
+
+def choices(parts: Parts) -> Choices | Words | str:
     """What to type for these tensors; or why nothing can be typed, as far as that can be said.
 
-    The axes that the request names are kept, unless others clamp fewer lengths. The choices that clamp least come
-    first, and of these the ones that change least of what the request names.
+    The exchange of the two axes that the request names comes first. Else the axes that it names are kept, unless others
+    clamp fewer lengths; the choices that clamp least come first, and of these the ones that change least. The first is
+    sure if it clamps nothing, gives up no axes that fit, does not go by size against a name, and no other is as near to
+    the request. Lengths that may be a mask have that among the choices, and none is sure.
     """
-    values, lengths, _ = parts
-    found = fits(values.sizes, lengths.sizes)
+    values, lengths, request = parts
+    is_bool = lengths.desc.data_type.kind == "bool"
+    found = [] if is_bool or request.mask else fits(Shape.of(values), Shape.of(lengths))
     if not found:
-        return _other_sizes(values.sizes, lengths.sizes)
+        return _why_none_fits(parts)
     if len(lengths.sizes) == 1 and not lengths.reads_anywhere:  # or each job that is tried would decode its chunks
         parts = parts._replace(lengths=HeldSource.of(lengths))
     span = _span(parts, sorted({values.sizes[fit.axis] for fit in found}))
     if isinstance(span, str):
         return span
-    asked = [each and from_start(each, len(values.sizes)) for each in (parts.axis, parts.batch_axis)]
+    asked = _asked(parts)
+    if parts.request.like and asked[1] is None:  # the default stays where it fits
+        system = SYSTEMS[parts.request.like]
+        usual = system.batch_axis if asked[0] is None else system.batch_for(asked[0])
+        found = [fit for fit in found if fit.batch_axis == usual != asked[0]] or found
 
     def changed(fit: Fit) -> int:
         return sum(each not in (None, own) for each, own in zip(asked, fit, strict=True))
@@ -66,35 +96,87 @@ def choices(parts: Parts) -> Choices | str:
     def clamped(fit: Fit) -> int:
         return span.above[values.sizes[fit.axis]]
 
+    def order(fit: Fit) -> tuple[bool, int, int]:
+        return asked != (fit.batch_axis, fit.axis), clamped(fit), changed(fit)
+
     # Along an axis of size 1 nothing is reversed.
     found = [fit for fit in found if values.sizes[fit.axis] > 1] or found
     kept = [fit for fit in found if not changed(fit)]
     if kept and (None not in asked or not all(map(clamped, kept))):
         found = kept
-    found.sort(key=lambda fit: (clamped(fit), changed(fit)))
+    found.sort(key=order)
     options = [(fit, _settings(parts, fit, span.greatest)) for fit in found]
     options = [(fit, settings) for fit, settings in options if settings]
     if not options:
         return ""
-    doubtful = len(options) > 1 or clamped(options[0][0]) or (parts.axis, parts.batch_axis) != options[0][0]
+    first, rivals = options[0][0], [fit for fit, _ in options[1:] if order(fit) == order(options[0][0])]
+    any_axis = parts._replace(request=replace(parts.request, axis=None, batch_axis=None))
+    masks = (_masks(parts) or _masks(any_axis)) if span.greatest <= 1 else ()
+    is_doubted = bool(masks) or _is_strange(parts)
+    # A padded batch is as long as its longest sequence: else another axis may be meant, along which some are cropped.
+    is_doubted = is_doubted or (len(options) > 1 and None in asked and span.greatest != values.sizes[first.axis])
+    doubtful = len(options) > 1 or is_doubted or clamped(first) or (parts.axis, parts.batch_axis) != first
     return Choices(
         tuple(
             Choice(settings, _meaning(parts, fit, span), _axes(fit)) if doubtful else Choice(settings)
             for fit, settings in options
-        ),
-        sure=len(options) == 1 or not clamped(options[0][0]),
+        )
+        + masks,
+        sure=not is_doubted and (len(options) == 1 or not (clamped(first) or rivals or (kept and changed(first)))),
     )
+
+
+def _masks(parts: Parts) -> tuple[Choice, ...]:
+    """The choices that take ones and zeros for a mask, with the axes that are asked for."""
+    found = [fit for fit in _as_asked(parts, mask=True) if parts.values.sizes[fit.axis] > 1]
+    found = [fit for fit in found if fit.batch_axis is None or fit._replace(batch_axis=None) not in found]
+    meaning = "a mask, of ones followed by zeros in each line"
+    made = (Choice((*_axes(fit), ("mask", ON)), meaning, (*_axes(fit), ("mask", ON))) for fit in found)
+    return tuple(
+        choice
+        for choice, fit in zip(made, found, strict=True)
+        if _works(parts._replace(request=replace(parts.request, axis=fit.axis, batch_axis=fit.batch_axis, mask=True)))
+    )
+
+
+def _is_strange(parts: Parts) -> bool:
+    """Whether only a size says where a dimension of the lengths goes: it has a name, and the values have others."""
+    known = [*filter(None, Shape.of(parts.values).names)]
+    named = zip(Shape.of(parts.lengths).names, parts.lengths.sizes, strict=True)
+    lacking = [name for name, size in named if name and size != 1 and name not in known]
+    return bool(known and lacking) and parts.batch_axis is None
+
+
+def _asked(parts: Parts) -> tuple[int | None, int | None]:
+    """The axes that the request names, counted from the start."""
+    rank = len(parts.values.sizes)
+    axis, batch_axis = (each if each is None else from_start(each, rank) for each in (parts.axis, parts.batch_axis))
+    return axis, batch_axis
+
+
+def _why_none_fits(parts: Parts) -> Choices | Words | str:
+    """What to type or to do for lengths that fit along no axis; "" where nothing is known."""
+    lengths, request = parts.lengths, parts.request
+    if request.mask:
+        return ""
+    span = _span(parts, ())
+    if lengths.desc.data_type.kind == "bool" or not (isinstance(span, str) or span.greatest > 1):
+        if _works(parts._replace(request=replace(request, mask=True))):
+            return Words.of("if it is a mask, of ones followed by zeros in each line: add {}", mask="")
+        if masks := _masks(parts):  # a square one may also be of time and batch
+            return Choices(masks, sure=len(masks) == 1 and len({*lengths.sizes}) == len(lengths.sizes))
+        if lengths.desc.data_type.kind == "bool":
+            return Words.of("it is a mask: {} takes one of ones followed by zeros in each line of its axis", mask="")
+    return "" if any(Shape.of(lengths).names) else _other_sizes(parts.values.sizes, lengths.sizes)
 
 
 def _span(parts: Parts, sizes: Sequence[int]) -> Span | str:
     """The span of the lengths, held against these axis sizes; or why they cannot be lengths."""
     lengths = parts.lengths
-    if lengths.desc.data_type.kind == "bool":
-        return f"{lengths.name} is a mask: the sum along its axis gives lengths"
-    if not parts.values.desc.element_count:
+    if not parts.values.desc.element_count or not lengths.desc.element_count:
         return ""
     try:
-        return folds.span_of_lengths(CastSource(lengths, DataType.UINT64), sizes)
+        return summaries.span_of_lengths(CastSource(lengths, DataType.UINT64), sizes)
     except FormatError as e:  # negative, or no integer
         return f"no setting turns {lengths.name} into lengths: {e.found}"
     except RevseqError:  # it is told when the job runs
@@ -102,12 +184,13 @@ def _span(parts: Parts, sizes: Sequence[int]) -> Span | str:
 
 
 def _other_sizes(values: tuple[int, ...], lengths: tuple[int, ...]) -> str:
-    """How to reshape lengths that would fit but for their sizes of 1; "" where nothing would."""
+    """How to reshape lengths that would fit in one way but for their sizes of 1; "" where none or several would."""
     without = tuple(size for size in lengths if size != 1)
-    for axis in range(len(values)):
-        full = (*values[:axis], 1, *values[axis + 1 :])
-        if without == tuple(size for size in full if size != 1):
-            return f"lengths of these sizes would fit as {braced(full)}: numpy's lengths.reshape{full}"
+    ways = {lengths_sizes(values, axis) for axis in range(len(values))}
+    ways = {full for full in ways if without == tuple(size for size in full if size != 1)}
+    if len(ways) == 1:
+        [full] = ways
+        return f"lengths of these sizes would fit as {braced(full)}: numpy's lengths.reshape{full}"
     if len(without) == 1 and without[0] in values and len(values) > 1:
         return f"lengths of these sizes would fit as {braced(without)}: numpy's lengths.reshape({without[0]})"
     return ""
@@ -124,10 +207,12 @@ def _meaning(parts: Parts, fit: Fit, span: Span) -> str:
     above, noun = span.above[size], f"length{'s' * (total != 1)}"
     lengths = f"{above:,} of {total:,} {noun} above {size:,}" if above else f"{noun} {span}"
     left = [
-        f", in place of {name.replace('_', ' ')} {asked}"
-        for name, own in fit._asdict().items()
-        if (asked := getattr(parts, name)) is not None and own != from_start(asked, len(parts.values.sizes))
+        f", in place of {name.replace('_', ' ')} {getattr(parts, name)}"
+        for (name, own), asked in zip(fit._asdict().items(), _asked(parts), strict=True)
+        if asked not in (None, own)
     ]
+    if len(left) > 1 and _asked(parts) == (fit.batch_axis, fit.axis):
+        left = [", the two axes exchanged"]
     return f"{total:,} {what} of {'' if fit.batch_axis is None else 'up to '}{size:,}, {lengths}{''.join(left)}"
 
 

@@ -3,140 +3,90 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from revseq_cli.formats.contract import Source, Ticket
-from revseq_cli.formats.held import HeldSink, HeldSource, HeldTicket
+from revseq_cli.formats.held import HeldSink, HeldSource
 from revseq_cli.formats.registry import create_scratch
 from revseq_cli.ground.errors import EngineError
 from revseq_cli.operator import kernel
 from revseq_cli.passes.arrangement import Arrangement, Resources, arrange
-from revseq_cli.passes.copying import move, spooled
-from revseq_cli.passes.tasks import UNTRUE_HINT, Block, Task, deliver_all, lengths_of
+from revseq_cli.passes.plan import lengths_of
+from revseq_cli.passes.tasks import UNTRUE_HINT, Task, deliver_all, move, reading_back, spooled
 from revseq_cli.passes.tiling import tiled
+from revseq_cli.passes.views import Computed, Derived
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Sink
+    from revseq_cli.formats.contract import Sink, Source
     from revseq_cli.formats.regions import Region
     from revseq_cli.passes.assembly import Job
     from revseq_cli.passes.plan import Plan
 
-    # What reverses a block, and the tickets that it reads, of which the lengths are the last; and these for any block.
-    Step = tuple[Callable[..., NDArray[Any]], tuple[Ticket, ...]]
-    Steps = Callable[[Region], Step]
+    # The reversal of any region, as tickets of which the lengths are the last.
+    TicketOf = Callable[[Region], Computed]
 
 
-@dataclass(frozen=True)
-class Reverse:
-    """The step that reverses a block of whole lines."""
-
-    axis: int
-
-    def __call__(self, values: Ticket, lengths: Ticket) -> NDArray[Any]:
-        """The reversed block."""
-        return kernel.reverse(values.read(), lengths.read(), self.axis)
+def reversed_output(job: Job, ticket_of: TicketOf | None = None) -> Source:
+    """The output of a job, which is computed where it is read, by tickets that read the job's files unless given."""
+    return Derived(job.values, job.values.dtype, ticket_of or tickets_of(job))
 
 
-@dataclass(frozen=True)
-class ReverseCut:
-    """The step that reverses a block of parts of lines; it reads what it needs of the other parts from `source`."""
+def tickets_of(job: Job) -> TicketOf:
+    """The tickets that read what a region needs of the job's own files, and reverse it."""
 
-    source: Source
-    axis: int
-    region: Region
+    def ticket(region: Region) -> Computed:
+        lengths, part = job.lengths.ticket(lengths_of(region, job.axis)), region[job.axis]
+        if part.stop - part.start < job.values.sizes[job.axis]:
+            return Computed(partial(_reverse_cut, job.values, job.axis, region), (lengths,))
+        return Computed(partial(kernel.reverse, axis=job.axis), (job.values.ticket(region), lengths))
 
-    def __call__(self, lengths: Ticket) -> NDArray[Any]:
-        """The reversed block: a copy of the input, then for each different length one read of what is reversed."""
-        part = self.region[self.axis]
-        clamped = kernel.clamp(lengths.read(), self.source.sizes[self.axis])
-        out = self._read(self.region).copy()  # a source in memory returns a view of itself
-        for length in np.unique(clamped[clamped > part.start]).tolist():
-            backwards, _ = kernel.mirrored(part.start, part.stop, length)
-            lines = clamped == length
-            box = [slice(int(i.min()), int(i.max()) + 1) for i in lines.nonzero()]
-            box[self.axis] = slice(0, 1)
-            of_file = [slice(r.start + b.start, r.start + b.stop) for r, b in zip(self.region, box, strict=True)]
-            of_file[self.axis] = backwards
-            reversed_part = np.flip(self._read(tuple(of_file)), self.axis)
-            chosen = lines[tuple(box)]
-            box[self.axis] = slice(0, reversed_part.shape[self.axis])
-            np.copyto(out[tuple(box)], reversed_part, where=chosen)
-        return out
-
-    def _read(self, region: Region) -> NDArray[Any]:
-        return self.source.ticket(region).read()
+    return ticket
 
 
-class Reversed(Source):
-    """The output of a job, computed where it is read: of a region of whole lines at once, of parts of lines as cut."""
-
-    def __init__(self, job: Job, steps: Steps | None = None) -> None:
-        self.job, self._steps = job, steps or steps_of(job)
-        values = job.values
-        self.name, self.dtype, self.sizes, self.order = values.name, values.dtype, values.sizes, values.order
-        self.storage, self.chunks, self.encoded = values.storage, values.chunks, values.encoded
-        self.reads_in_parallel, self.held = values.reads_in_parallel, values.held
-
-    def ticket(self, region: Region) -> Ticket:
-        """A ticket that reads what the region needs, and reverses."""
-        return Computed(*self._steps(region))
-
-    def recheck(self) -> None:
-        """TensorIOError if a file of the job is not as it was."""
-        self.job.recheck()
-
-
-@dataclass(frozen=True)
-class Computed:
-    """A ticket whose values a step makes of other tickets."""
-
-    step: Callable[..., NDArray[Any]]
-    tickets: tuple[Ticket, ...]
-
-    def read(self) -> NDArray[Any]:
-        """The result of the step."""
-        return self.step(*self.tickets)
-
-
-@dataclass(frozen=True)
-class Counting:
-    """The step that reverses a block by another step, and counts the lengths above `size`.
-
-    `counted` is the part of the block's lengths to count, or None; the lengths are the last ticket, and read once.
-    """
-
-    step: Callable[..., NDArray[Any]]
-    counted: Region | None
-    size: int
-
-    def __call__(self, *tickets: Ticket) -> Block:
-        """The reversed block, and the count."""
-        *others, last = tickets
-        lengths = last.read()
-        clamped = 0 if self.counted is None else kernel.count_clamped(lengths[self.counted], self.size)
-        return Block(self.step(*others, HeldTicket(lengths)), clamped)
+def _reverse_cut(source: Source, axis: int, region: Region, lengths: NDArray[Any]) -> NDArray[Any]:
+    """A reversed block of parts of lines: a copy of the input, then for each length one read of what is reversed."""
+    part = region[axis]
+    clamped = kernel.clamp(lengths, source.sizes[axis])
+    out = source.ticket(region).read().copy()  # a source in memory returns a view of itself
+    for length in np.unique(clamped[clamped > part.start]).tolist():
+        backwards, _ = kernel.mirrored(part.start, part.stop, length)
+        lines = clamped == length
+        box = [slice(int(i.min()), int(i.max()) + 1) for i in lines.nonzero()]
+        box[axis] = slice(0, 1)
+        of_file = [slice(r.start + b.start, r.start + b.stop) for r, b in zip(region, box, strict=True)]
+        of_file[axis] = backwards
+        reversed_part = np.flip(source.ticket(tuple(of_file)).read(), axis)
+        chosen = lines[tuple(box)]
+        box[axis] = slice(0, reversed_part.shape[axis])
+        np.copyto(out[tuple(box)], reversed_part, where=chosen)
+    return out
 
 
 def reverse(job: Job, sink: Sink, arrangement: Arrangement) -> int:
     """Reverse into the sink, which the caller has entered; the number of lengths that are above the axis size."""
+    count = partial(kernel.count_clamped, size=job.values.sizes[job.axis])
+
+    def task(into: Sink, region: Region) -> Task:
+        ticket = ticket_of(region)
+        return Task(ticket.step, ticket.tickets, region, into.outlet(region), count)
 
     def delivered(into: Sink) -> int:
-        tasks = _reversals(job, steps, arrangement.plan, into)
-        return deliver_all("reverse", tasks, into, arrangement, ready.values)
+        counted = deliver_all("reverse", map(partial(task, into), arrangement.plan), into, arrangement, ready.values)
+        return counted // _readings(job, arrangement.plan) if counted else 0
 
     if arrangement.lacks_room:
         runs = arrangement.plan.run(job.values.order) * job.values.dtype.itemsize
         sink.notes += (f"there was no room for a temporary file beside it: it was made in runs of {runs} bytes",)
     with (
         at_hand(job, sink.beside, arrangement, holds_lengths=not sink.beside) as ready,
-        _prepared(ready, sink.beside, arrangement) as steps,
+        _prepared(ready, sink.beside, arrangement) as ticket_of,
     ):
         if not (arrangement.spooled and sink.chunks):
             return delivered(sink)
@@ -144,6 +94,12 @@ def reverse(job: Job, sink: Sink, arrangement: Arrangement) -> int:
             clamped = delivered(turned)
             move(turned.written(), sink, arrangement)
         return clamped
+
+
+def _readings(job: Job, plan: Plan) -> int:
+    """How often each given length is read: for each line that it is repeated for, and each part of a line."""
+    parts = -(-job.values.sizes[job.axis] // plan.extents[job.axis])
+    return parts * job.lengths.desc.element_count // job.given_lengths.desc.element_count
 
 
 def reversed_in_memory(job: Job, resources: Resources) -> tuple[Source, int]:
@@ -160,11 +116,12 @@ def verify(job: Job, sink: Sink, arrangement: Arrangement) -> None:
 
     written = sink.written()
     with (
+        reading_back(written),
         at_hand(job, sink.beside, arrangement) as ready,
         spooled(written, sink.beside, arrangement) as turned,
-        _prepared(replace(ready, values=turned), sink.beside, arrangement) as steps,
+        _prepared(replace(ready, values=turned), sink.beside, arrangement) as ticket_of,
     ):
-        again = Reversed(replace(ready, values=turned), steps)
+        again = reversed_output(replace(ready, values=turned), ticket_of)
         found = compared("verify", again, ready.values, None, 1, arrangement)
     if found.count:
         raise EngineError(
@@ -196,31 +153,10 @@ def at_hand(job: Job, beside: str, arrangement: Arrangement, *, holds_lengths: b
 
 
 @contextlib.contextmanager
-def _prepared(job: Job, beside: str, arrangement: Arrangement) -> Iterator[Steps]:
-    """The steps of a job, which is now written in tiles next to the file `beside` if the arrangement has a tiling."""
-    if not arrangement.tiling:
-        yield steps_of(job)
-        return
-    with tiled(job, beside, arrangement, arrangement.tiling) as step:
-        yield lambda region: (step(region), (job.lengths.ticket(lengths_of(region, job.axis)),))
-
-
-def steps_of(job: Job) -> Steps:
-    """The steps that read the files of the job itself."""
-
-    def step(region: Region) -> Step:
-        lengths = job.lengths.ticket(lengths_of(region, job.axis))
-        part = region[job.axis]
-        if part.stop - part.start < job.values.sizes[job.axis]:
-            return ReverseCut(job.values, job.axis, region), (lengths,)
-        return Reverse(job.axis), (job.values.ticket(region), lengths)
-
-    return step
-
-
-def _reversals(job: Job, steps: Steps, plan: Plan, sink: Sink) -> Iterator[Task]:
-    """The tasks that reverse by the lengths into the sink, one for each block."""
-    for region in plan:
-        step, tickets = steps(region)
-        counting = Counting(step, job.counted_lengths(region), job.values.sizes[job.axis])
-        yield Task(counting, tickets, region, sink.outlet(region))
+def _prepared(job: Job, beside: str, arrangement: Arrangement) -> Iterator[TicketOf]:
+    """The tickets of a job, which is now written in tiles next to the file `beside` if the arrangement has a tiling."""
+    if arrangement.tiling:
+        with tiled(job, beside, arrangement, arrangement.tiling) as ticket_of:
+            yield ticket_of
+    else:
+        yield tickets_of(job)

@@ -2,7 +2,8 @@
 
 Sources: the operator ReverseSequence of ONNX (time_axis 0 and batch_axis 1, in either order) and its implementation in
 ONNX Runtime; TensorFlow's tf.reverse_sequence (batch_axis 0, no default for seq_axis); PyTorch's
-torch.nn.utils.rnn.pad_sequence (T x B x *, or B x T x * with batch_first); MXNet's SequenceReverse (T x B x *).
+torch.nn.utils.rnn.pad_sequence (T x B x *, or B x T x * with batch_first), and torch.nn.Transformer, whose
+src_key_padding_mask is N x S in any case, as what tf.sequence_mask gives; MXNet's SequenceReverse (T x B x *).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ class System(NamedTuple):
 
     `axis` and `batch_axis` are its defaults; `axis` is None where it has none. `axes` are the only ones that it can
     reverse, or None for any. `refuses` names who refuses a length above the axis size, or is "" where nobody does.
+    `masks_batch_first` says that a mask of two dimensions is one of batch and time, whatever the order in the values.
     """
 
     name: str
@@ -22,6 +24,7 @@ class System(NamedTuple):
     batch_axis: int
     axes: tuple[int, ...] | None = None
     refuses: str = ""
+    masks_batch_first: bool = False
 
     def batch_for(self, axis: int) -> int:
         """The default of the batch axis where `axis` is reversed: reversing the default one exchanges the two."""
@@ -30,7 +33,9 @@ class System(NamedTuple):
 
 SYSTEMS = {
     "onnx": System("ONNX", 0, 1, (0, 1), "ONNX Runtime"),
-    "tensorflow": System("TensorFlow", None, 0, None, "TensorFlow"),
-    "pytorch": System("PyTorch", 0, 1, (0, 1)),
+    "tensorflow": System("TensorFlow", None, 0, None, "TensorFlow", masks_batch_first=True),
+    "pytorch": System("PyTorch", 0, 1, (0, 1), masks_batch_first=True),
     "mxnet": System("MXNet", 0, 1, (0,)),
 }
+# What their users call them, too.
+SYNONYMS = {"torch": "pytorch", "tf": "tensorflow"}

@@ -1,13 +1,18 @@
-"""The task for one block of a pass, and how the results of tasks reach the output."""
+"""The task for one block of a pass, how the results of tasks reach the output, and the pass that copies."""
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from revseq_cli.formats.registry import create_scratch
 from revseq_cli.ground import stages
+from revseq_cli.ground.errors import EngineError, FormatError
+from revseq_cli.passes.arrangement import Arrangement, arrange_move
 from revseq_cli.passes.engines.crew import results
+from revseq_cli.passes.plan import sizes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +21,6 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.contract import Outlet, Sink, Source, Ticket
     from revseq_cli.formats.regions import Region
-    from revseq_cli.passes.arrangement import Arrangement
 
 # A hint where a file does not hold what was written to it; an error at the same place twice is a bug.
 UNTRUE_HINT = (
@@ -25,63 +29,89 @@ UNTRUE_HINT = (
 )
 
 
-class Block(NamedTuple):
-    """What a step makes for an outlet: the values of the block, and how many of its lengths are above the axis size."""
-
-    values: NDArray[Any]
-    clamped: int = 0
-
-
-class Delivered(NamedTuple):
-    """What the parent gets of a block that an outlet has stored: what is left to do, and the block's `clamped`."""
-
-    parcel: object
-    clamped: int
+@contextlib.contextmanager
+def reading_back(written: Source) -> Iterator[None]:
+    """EngineError for what is damaged of an output: the hints of other errors are about files that others wrote."""
+    try:
+        yield
+    except FormatError as e:
+        if not e.where.startswith(written.name):
+            raise
+        raise EngineError(
+            f"what was written cannot be read: {e.found}", "the same bits", UNTRUE_HINT, e.where
+        ) from None
 
 
 @dataclass(frozen=True)
 class Task:
-    """The work on one block, which pickles: `step` reads the tickets, and the outlet stores the Block that it makes."""
+    """The work on one block, which pickles: `step` gets what the tickets read, and the outlet stores what it makes.
+
+    `count` counts something in what the last ticket reads.
+    """
 
     step: Callable[..., Any]
     tickets: tuple[Ticket, ...]
     region: Region
-    outlet: Outlet | None
+    outlet: Outlet | None = None
+    count: Callable[[NDArray[Any]], int] | None = None
 
     def __call__(self) -> tuple[Region, Any]:
-        """The region, and what the parent gets: a Delivered, or without an outlet the step's result."""
-        result = self.step(*self.tickets)
+        """The region, and the step's result; or, with an outlet, what the parent has left to do, and the count."""
+        arrays = [ticket.read() for ticket in self.tickets]
+        counted = self.count(arrays[-1]) if self.count else 0
+        result = self.step(*arrays)
+        del arrays  # the outlet may take a while, and memory
         if self.outlet is None:
             return self.region, result
-        return self.region, Delivered(self.outlet.deliver(self.region, result.values), result.clamped)
+        return self.region, (self.outlet.deliver(self.region, result), counted)
 
 
 def completed(
-    stage: str, tasks: Iterable[Task], arrangement: Arrangement, source: Source
+    stage: str, tasks: Iterable[Task], arrangement: Arrangement, source: Source, *, in_order: bool = False
 ) -> Iterator[tuple[Region, Any]]:
-    """Run a stage of tasks, which together read all of the source: region and result, in the order of their ends."""
+    """Run a stage of tasks, which together read all of the source: region and result.
+
+    They come in the order of their ends, or, with `in_order`, in that of the tasks.
+    """
     with stages.begun(stage, source.desc.total_bytes) as advance:
-        for region, result in results(tasks, arrangement):
+        for region, result in results(tasks, arrangement, in_order=in_order):
             yield region, result
-            advance(elements(region) * source.dtype.itemsize)
+            advance(prod(sizes_of(region)) * source.dtype.itemsize)
 
 
 def deliver_all(stage: str, tasks: Iterable[Task], sink: Sink, arrangement: Arrangement, source: Source) -> int:
-    """Run a stage of tasks, and let the sink finish each; the number of lengths that are above the axis size."""
+    """Run a stage of tasks, and let the sink finish each; the sum of their counts."""
     sink.writers = arrangement.workers if arrangement.engine.travels else 1
-    clamped = 0
-    for _, delivered in completed(stage, tasks, arrangement, source):
-        if delivered.parcel is not None:
-            sink.receive(delivered.parcel)
-        clamped += delivered.clamped
-    return clamped
+    total = 0
+    for _, (parcel, count) in completed(stage, tasks, arrangement, source, in_order=sink.in_order):
+        if parcel is not None:
+            sink.receive(parcel)
+        total += count
+    return total
 
 
-def lengths_of(region: Region, axis: int) -> Region:
-    """The region of the lengths that belongs to a region of the values."""
-    return (*region[:axis], slice(0, 1), *region[axis + 1 :])
+def copy(source: Source, sink: Sink, arrangement: Arrangement) -> None:
+    """Copy into the sink, which the caller has entered."""
+    with source.at_hand(sink.beside) as ready:
+        tasks = (Task(_as_is, (ready.ticket(region),), region, sink.outlet(region)) for region in arrangement.plan)
+        deliver_all("copy", tasks, sink, arrangement, ready)
 
 
-def elements(region: Region) -> int:
-    """The number of elements in a region."""
-    return prod(part.stop - part.start for part in region)
+def _as_is(values: NDArray[Any]) -> NDArray[Any]:
+    return values
+
+
+def move(source: Source, sink: Sink, arrangement: Arrangement) -> None:
+    """Copy a tensor inside another pass, with that pass's engine and within its memory."""
+    copy(source, sink, arrange_move(source, sink, arrangement))
+
+
+@contextlib.contextmanager
+def spooled(source: Source, beside: str, arrangement: Arrangement) -> Iterator[Source]:
+    """The source; or, if the arrangement is spooled and the source has chunks, its copy next to the file `beside`."""
+    if not (arrangement.spooled and source.chunks):
+        yield source
+        return
+    with create_scratch(beside, source) as spool:
+        move(source, spool, arrangement)
+        yield spool.written()

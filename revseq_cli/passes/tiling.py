@@ -4,7 +4,7 @@ Along the first axis of a large tensor, a line has one element in each row. A bl
 of every row, and reading that takes as long as reading a long one. Instead, the tensor is read and written twice, in
 long runs:
 
-1. Blocks of rows are read; their columns are sorted by length, and written as stripes of columns (`formats/stripes`).
+1. Blocks of rows are read; their columns are sorted by length, and written as stripes of columns.
 2. For each block of the output, the rows that move into it are read from each stripe. Where the lengths of a stripe
    are n to m, output rows [a, b) come from input rows [n - b, m - a). Since columns are sorted, m - n is small.
 
@@ -23,31 +23,92 @@ What else was weighed, in bytes read and written of a tensor of 1:
 from __future__ import annotations
 
 import contextlib
+import shutil
 from dataclasses import dataclass
+from functools import partial
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from revseq_cli.formats import stripes
-from revseq_cli.ground.bits import word
-from revseq_cli.ground.errors import Words
+from revseq_cli.formats.storage import positioned
+from revseq_cli.formats.storage.newfile import Scratch
+from revseq_cli.formats.storage.together import Together
+from revseq_cli.ground import thresholds
+from revseq_cli.ground.dtypes import word
+from revseq_cli.ground.errors import TensorIOError, Words
 from revseq_cli.operator import kernel
-from revseq_cli.passes.tasks import Task, completed, lengths_of
+from revseq_cli.passes.plan import lengths_of, sizes_of
+from revseq_cli.passes.tasks import Task, completed
+from revseq_cli.passes.views import Computed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import Ticket
     from revseq_cli.formats.regions import Region
-    from revseq_cli.formats.stripes import Stripes
     from revseq_cli.passes.arrangement import Arrangement
     from revseq_cli.passes.assembly import Job
     from revseq_cli.passes.plan import Tiling
 
-_KEYS = 1 << 16  # different keys by which columns are sorted: NumPy sorts integers of 16 bits fastest
+
+@dataclass(frozen=True)
+class ColumnFile:
+    """Columns of `rows` elements in a file, as stripes one after another; the elements of a stripe lie row by row.
+
+    So a part of a stripe with all its columns, a tile, is one run of bytes. `name` is for messages.
+    """
+
+    path: str
+    name: str
+    dtype: np.dtype[Any]
+    rows: int
+
+    def opened(self) -> AbstractContextManager[int]:
+        """A descriptor to read tiles."""
+        return positioned.opened(self.path, name=self.name)
+
+    def opened_to_write(self) -> AbstractContextManager[int]:
+        """A descriptor to write tiles."""
+        return positioned.opened_to_write(self.path, self.name)
+
+    def write(self, fd: int, first: int, row: int, tile: NDArray[Any]) -> None:
+        """Write a tile of the stripe that begins with column `first`, from row `row` on."""
+        data = np.ascontiguousarray(tile).reshape(-1).view(np.uint8).data
+        positioned.write_all(fd, data, self._place(first, tile.shape[1], row), self.name)
+
+    def read(self, fd: int, first: int, columns: int, rows: slice) -> NDArray[Any]:
+        """The tile of these rows in the stripe of so many columns that begins with column `first`."""
+        tile = np.empty((rows.stop - rows.start, columns), self.dtype)
+        place = self._place(first, columns, rows.start)
+        positioned.read_into(fd, tile.reshape(-1).view(np.uint8).data, place, self.name)
+        return tile
+
+    def _place(self, first: int, columns: int, row: int) -> int:
+        return (first * self.rows + row * columns) * self.dtype.itemsize
+
+
+@contextlib.contextmanager
+def _column_file(beside: str, dtype: np.dtype[Any], rows: int, columns: int, otherwise: Words) -> Iterator[ColumnFile]:
+    """A new file of so many columns next to the file `beside`, which is removed in the end.
+
+    TensorIOError if its disk has no room for it, with the hint `otherwise`.
+    """
+    file, size = Scratch(beside), rows * columns * dtype.itemsize
+    free = shutil.disk_usage(Path(file.temporary).parent).free
+    if free < size:
+        raise TensorIOError(
+            f"takes a temporary file of {size} bytes beside it, and {free} are free there", f"{size} bytes",
+            otherwise, file.name,
+        )  # fmt: skip
+    with Together(file):
+        with positioned.opened_to_write(file.temporary, file.name) as fd:
+            positioned.allocate(fd, size, file.name)
+        yield ColumnFile(file.temporary, file.name, dtype, rows)
 
 
 @dataclass(frozen=True)
@@ -57,7 +118,7 @@ class Tiles:
     `lengths` are those by which they are sorted, and any region of them is cheap to read.
     """
 
-    file: Stripes
+    file: ColumnFile
     tiling: Tiling
     axis: int
     order: str
@@ -67,7 +128,7 @@ class Tiles:
         count = 0
         for d, part in enumerate(region):
             if d != self.axis:
-                before = prod(p.stop - p.start for i, p in enumerate(region[:d]) if i != self.axis)
+                before = prod(size for i, size in enumerate(sizes_of(region[:d])) if i != self.axis)
                 behind = prod(size for i, size in enumerate(self.tiling.panels.sizes) if i > d and i != self.axis)
                 count += before * part.start * behind
         return count
@@ -81,18 +142,17 @@ class Tiles:
 
     def block(self, rows: NDArray[Any], region: Region) -> NDArray[Any]:
         """What `rows` made a matrix of."""
-        sizes = [part.stop - part.start for part in region]
-        axis = self.axis
+        sizes, axis = [*sizes_of(region)], self.axis
         if self.order == "F":
             sizes, axis = sizes[::-1], len(sizes) - 1 - axis
         across = sizes[:axis] + sizes[axis + 1 :]
         values = np.moveaxis(rows.reshape(-1, *across), 0, axis)
         return values.T if self.order == "F" else values
 
-    def lengths(self, ticket: Ticket) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def lengths(self, lengths: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The clamped length of each column of a panel, and the columns in the order in which they are stored."""
-        clamped = self.rows(kernel.clamp(ticket.read(), self.file.rows))[0]
-        keys = clamped >> max(0, self.file.rows.bit_length() - _KEYS.bit_length() + 1)
+        clamped = self.rows(kernel.clamp(lengths, self.file.rows))[0]
+        keys = clamped >> max(0, self.file.rows.bit_length() - thresholds.SORT_KEYS.bit_length() + 1)
         return clamped, np.argsort(keys.astype(np.uint16), kind="stable")
 
     def stripes(self, columns: int) -> Iterator[slice]:
@@ -100,75 +160,58 @@ class Tiles:
         width = self.tiling.width
         return (slice(left, min(left + width, columns)) for left in range(0, columns, width))
 
+    def sort(self, region: Region, values: Ticket, lengths: NDArray[Any]) -> None:
+        """Sort the columns of a block, which is not held as it is read, and write a tile for each stripe."""
+        _, order = self.lengths(lengths)
+        rows = self.rows(values.read()).view(self.file.dtype).take(order, axis=1)
+        first, top = self.first(region), region[self.axis].start
+        with self.file.opened_to_write() as fd:
+            for part in self.stripes(len(order)):
+                self.file.write(fd, first + part.start, top, rows[:, part])
 
-@dataclass(frozen=True)
-class Sort:
-    """The step that writes a block into the temporary file."""
-
-    tiles: Tiles
-    region: Region
-
-    def __call__(self, values: Ticket, lengths: Ticket) -> None:
-        """Sort the columns, and write a tile for each stripe."""
-        tiles, file = self.tiles, self.tiles.file
-        _, order = tiles.lengths(lengths)
-        rows = tiles.rows(values.read()).view(file.dtype).take(order, axis=1)
-        first, top = tiles.first(self.region), self.region[tiles.axis].start
-        with file.opened_to_write() as fd:
-            for part in tiles.stripes(len(order)):
-                file.write(fd, first + part.start, top, rows[:, part])
-
-
-@dataclass(frozen=True)
-class ReverseTiles:
-    """The step that reads a block from the temporary file, reversed."""
-
-    tiles: Tiles
-    dtype: np.dtype[Any]
-    region: Region
-
-    def __call__(self, lengths: Ticket) -> NDArray[Any]:
-        """The reversed block."""
-        tiles, file, part = self.tiles, self.tiles.file, self.region[self.tiles.axis]
-        clamped, order = tiles.lengths(lengths)
+    def reverse(self, dtype: np.dtype[Any], region: Region, lengths: NDArray[Any]) -> NDArray[Any]:
+        """A block of that data type, read from the temporary file, and reversed."""
+        part = region[self.axis]
+        clamped, order = self.lengths(lengths)
         clamped = clamped[order]
-        first = tiles.first(self.region)
-        rows = np.empty((part.stop - part.start, len(order)), file.dtype)
-        with file.opened() as fd:
-            for columns in tiles.stripes(len(order)):
+        first = self.first(region)
+        rows = np.empty((part.stop - part.start, len(order)), self.file.dtype)
+        with self.file.opened() as fd:
+            for columns in self.stripes(len(order)):
                 rows[:, columns] = self._stripe(fd, first + columns.start, clamped[columns], part)
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
-        return tiles.block(rows.take(back, axis=1).view(self.dtype), self.region)
+        return self.block(rows.take(back, axis=1).view(dtype), region)
 
     def _stripe(self, fd: int, first: int, lengths: NDArray[np.intp], part: slice) -> NDArray[Any]:
         """The part of a stripe, reversed: the rows that stay, and of all others those that move into it."""
-        file, columns = self.tiles.file, len(lengths)
-        shortest, longest = int(lengths.min()), int(lengths.max())
+        columns, shortest, longest = len(lengths), int(lengths.min()), int(lengths.max())
         if shortest < part.stop:
-            rows = file.read(fd, first, columns, part)
+            rows = self.file.read(fd, first, columns, part)
         else:
-            rows = np.empty((part.stop - part.start, columns), file.dtype)
+            rows = np.empty((part.stop - part.start, columns), self.file.dtype)
         if longest > part.start:
             window = slice(max(0, shortest - part.stop), longest - part.start)
-            kernel.turn(file.read(fd, first, columns, window), window.start, lengths, part.start, rows)
+            kernel.turn(self.file.read(fd, first, columns, window), window.start, lengths, part.start, rows)
         return rows
 
 
 @contextlib.contextmanager
-def tiled(
-    job: Job, beside: str, arrangement: Arrangement, tiling: Tiling
-) -> Iterator[Callable[[Region], ReverseTiles]]:
-    """The steps that reverse the job's blocks from a temporary file, which is written now, next to `beside`."""
+def tiled(job: Job, beside: str, arrangement: Arrangement, tiling: Tiling) -> Iterator[Callable[[Region], Computed]]:
+    """The tickets that reverse the job's blocks from a temporary file, which is written now, next to `beside`."""
     values, lengths, axis = job.values, job.lengths, job.axis
     columns = prod(size for d, size in enumerate(values.sizes) if d != axis)
     otherwise = Words.of("add {}, or write to another disk", memory=arrangement.direct)
-    with stripes.created(beside, word(values.dtype), values.sizes[axis], columns, otherwise) as file:
+    with _column_file(beside, word(values.dtype), values.sizes[axis], columns, otherwise) as file:
         tiles = Tiles(file, tiling, axis, values.order)
         tasks = (
-            Task(Sort(tiles, region), (values.ticket(region), lengths.ticket(lengths_of(region, axis))), region, None)
+            Task(
+                partial(tiles.sort, region, values.ticket(region)), (lengths.ticket(lengths_of(region, axis)),), region
+            )
             for region in tiling.blocks
         )
         for _ in completed("sort", tasks, arrangement, values):
             pass
-        yield lambda region: ReverseTiles(tiles, values.dtype, region)
+        yield lambda region: Computed(
+            partial(tiles.reverse, values.dtype, region), (lengths.ticket(lengths_of(region, axis)),)
+        )

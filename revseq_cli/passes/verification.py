@@ -1,209 +1,306 @@
-"""Written examples as tests of the operator: each is computed again, and compared bit for bit."""
+"""Written examples as tests of the operator: those on docs pages and ONNX's tests, computed again, bit for bit."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from revseq_cli.ground import stages
+from revseq_cli.formats import textfiles
+from revseq_cli.formats.documents import TextTypes
+from revseq_cli.formats.onnx import testdata
+from revseq_cli.formats.storage import positioned
+from revseq_cli.formats.table import TEXT, by_suffix, packing_of
+from revseq_cli.formats.text import notation_source
+from revseq_cli.ground import stages, stopping
 from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, Words
+from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator import spec
-from revseq_cli.passes import datasets, folds, oracle, pages
+from revseq_cli.operator.spec import DIRECTML, INPUT, OUTPUT, FeatureLevel
+from revseq_cli.passes import jobs, oracle, summaries
 from revseq_cli.passes.arrangement import Resources
-from revseq_cli.texts.places import PlacedError
-from revseq_cli.texts.support_checks import Checked
+from revseq_cli.passes.assembly import Request
+from revseq_cli.texts import support_checks
+from revseq_cli.texts.examples import NoExampleError, find_examples
+from revseq_cli.texts.places import Finding, PlacedError, Spot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator, Sequence
 
     from revseq_cli.formats.contract import Source
+    from revseq_cli.formats.documents import Text
     from revseq_cli.formats.references import Reference
-    from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.passes.assembly import Job
-    from revseq_cli.passes.differences import Differences
-    from revseq_cli.passes.pages import Spot
-    from revseq_cli.texts.support_checks import Remark
+    from revseq_cli.passes.comparison import Differences
+
+_LENGTHS = DataType.UINT32  # what lengths of ONNX's tests are cast to: every feature level takes it
+# Every tensor of an example has this in its label. A page without it need not be text in a known encoding.
+_TENSOR = b"Tensor"
 
 
-class Example(Protocol):
-    """A job with the output that somebody wrote down for it: on a page, or in a folder of tensors."""
+class PageExample(jobs.ExampleText):
+    """An example on a page."""
 
-    @property
-    def data_set(self) -> str | None:
-        """The name of its folder, if it has one."""
+    data_set = None
 
     def job(self) -> Job:
-        """The job, opened; FormatError if it is not whole."""
+        """Its job; FormatError where the example does not have all of its parts."""
+        if self.example.problem:
+            raise self.text.located(self.example.problem)
+        self.example.tensor(OUTPUT)  # without it, nothing else matters
+        return jobs.load_whole(Request(self.text.name), self)
 
     def output(self, work: Job) -> Source:
-        """The output that is written down."""
+        """The OutputTensor that the page has."""
+        types = TextTypes(None, work.values.desc.data_type)
+        return notation_source(self.text, self.example.tensor(OUTPUT), types)
 
-    def spot(self, about: str | RevseqError = "") -> Spot | None:
-        """Where in a text that part of it begins, or what an error is about; else where it begins."""
+    def spot(self, about: str | RevseqError = "") -> Spot:
+        """Where that part of the example begins, or what an error is about; else where the example begins."""
+        if isinstance(about, str):
+            return _spot(self.text, self.example.start(about))
+        if isinstance(about, PlacedError):
+            return Spot(about.place, about.context)
+        return self.spot()
 
-    def spot_of_element(self, first: int) -> Spot | None:
-        """Where in a text the output has the element of that number."""
-
-
-class Examples(Protocol):
-    """The examples of this operator in one place, of which `skipped` is the number of other operators' ones.
-
-    `support` counts what is said there of feature levels, and `remarks` has what is wrong with that, and where.
-    """
-
-    @property
-    def name(self) -> str:
-        """The name of the place, for messages."""
-
-    @property
-    def examples(self) -> Sequence[Example]:
-        """The examples."""
-
-    @property
-    def skipped(self) -> int:
-        """How many examples of other operators are there."""
-
-    @property
-    def support(self) -> Checked:
-        """What is said of feature levels."""
-
-    @property
-    def remarks(self) -> Sequence[tuple[Spot, Remark]]:
-        """What is wrong with that."""
-
-
-# Each opens the examples behind a reference, or gives None where they are of another kind; the last one takes the rest.
-_KINDS: tuple[Callable[[Reference], Examples | None], ...] = (datasets.open_folder, pages.open_page)
-
-
-class Problem(NamedTuple):
-    """A reason why the operator cannot be applied, and where it stands in a text."""
-
-    message: str
-    spot: Spot | None
-
-    def __str__(self) -> str:
-        """The message behind its line and column, and the line with a caret."""
-        if not self.spot:
-            return self.message
-        line, column = self.spot.place
-        return f"line {line}, column {column}: {self.message}\n{self.spot.shown}"
+    def spot_of_element(self, first: int) -> Spot:
+        """Where the OutputTensor has the element of that number."""
+        return _spot(self.text, self.example.tensor(OUTPUT).spans()[first][0])
 
 
 @dataclass(frozen=True)
-class Finding:
-    """The result for one example: the `number`-th of its page or folder, from 1; its `spot`, or its `data_set`.
+class DataSetExample:
+    """One of ONNX's tests: its lengths are cast and widened, as ONNX has them. It stands in no text."""
 
-    `problems` has each reason why the operator cannot be applied, and `hints` has feature levels that lift some.
-    `differences` compares the written OutputTensor (a) with the operator's (b), and is None where they are equal;
-    `wrong` is the spot of the first wrong element. `clamped` counts the lengths above the axis size, and `fixed` the
-    elements that were wrong before the page was fixed.
+    tensors: testdata.DataSet
+
+    @property
+    def data_set(self) -> str:
+        """The name of its folder."""
+        return self.tensors.name
+
+    def job(self) -> Job:
+        """Its job; FormatError where its tensors do not fit together.
+
+        ONNX's reference clamps a length above the axis size, as the operator does; only ONNX Runtime refuses it.
+        """
+        request = Request(self.tensors.values.name, lengths_dtype=_LENGTHS, batch_axis=self.tensors.batch_axis)
+        return jobs.load_whole(request, self)
+
+    def output(self, _: Job) -> Source:
+        """The result in the folder."""
+        return self.tensors.output
+
+    def spot(self, _: str | RevseqError = "") -> None:
+        """No place: the tensors are no texts."""
+
+    def spot_of_element(self, _: int) -> None:
+        """No place either."""
+
+    def tensor(self, role: str, _: TextTypes) -> Source:
+        """The tensor of that name in the operator."""
+        return self.tensors.values if role == INPUT else self.tensors.lengths
+
+    def axis(self) -> int:
+        """The time axis."""
+        return self.tensors.time_axis
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The examples of this operator in one place, of which `skipped` is the number of other operators' ones.
+
+    `text` is that of a page; a folder of tests has none. `support` is what a page says of feature levels.
+    """
+
+    name: str
+    examples: Sequence[PageExample | DataSetExample]
+    skipped: int = 0
+    support: support_checks.Checked = support_checks.NOTHING
+    text: Text | None = None
+
+
+class Verdict(NamedTuple):
+    """What is said of one example: the `number`-th of its page or folder, from 1; its `spot`, or its `data_set`.
+
+    `findings` has each reason why the operator cannot be applied. With `is_foreign`, DirectML alone cannot, and the
+    output is right. `differences` compares the written OutputTensor (a) with the operator's (b), and is None where they
+    are equal; `wrong` is the spot of the first wrong element. `clamped` counts the lengths above the axis size, and
+    `fixed` the elements that were wrong before the page was fixed.
     """
 
     number: int
     spot: Spot | None
     data_set: str | None
-    problems: tuple[Problem, ...] = ()
-    hints: tuple[Words, ...] = ()
+    findings: tuple[Finding, ...] = ()
     differences: Differences | None = None
     wrong: Spot | None = None
     clamped: int = 0
     fixed: int = 0
+    is_foreign: bool = False
 
     @property
     def right(self) -> bool:
         """Whether the operator can be applied, and gives every element as it is written."""
-        return not self.problems and self.differences is None
-
-    @property
-    def line(self) -> int | None:
-        """The line on which it begins, if it is in a text."""
-        return self.spot.place.line if self.spot else None
+        return not self.findings and self.differences is None
 
 
 class Report(NamedTuple):
-    """The findings for the examples of a page or a folder, and how many examples of other operators were skipped.
+    """The verdicts on the examples of a page or a folder, and how many examples of other operators were skipped.
 
-    `support` counts what a page says of feature levels, and `remarks` has what is wrong with that, and where. `unfixed`
-    says why a page was not fixed that was to be, and `diff` has the lines of what would be.
+    `support` is what a page says of feature levels. `unfixed` says why a page was not fixed that was to be, and `diff`
+    has the lines of what would be.
     """
 
-    findings: list[Finding]
+    verdicts: list[Verdict]
     skipped: int
-    support: Checked
-    remarks: Sequence[tuple[Spot, Remark]]
+    support: support_checks.Checked
     unfixed: str = ""
     diff: Sequence[str] = ()
 
     @property
     def right(self) -> bool:
         """Whether nothing is wrong; notes are only worth a look."""
-        return all(finding.right for finding in self.findings) and all(remark.is_note for _, remark in self.remarks)
+        return all(each.right for each in self.verdicts) and all(each.is_note for each in self.support.findings)
 
 
 def examples_of(reference: Reference) -> Examples:
-    """The examples behind a reference; RevseqError if there is none, or if it cannot be read."""
-    return next(found for open_ in _KINDS if (found := open_(reference)))
+    """The examples behind a reference; NoExampleError if there is none, RevseqError if it cannot be read."""
+    if not reference.is_piped and testdata.is_test(reference.path):
+        return _tests(reference.name, reference.path)
+    try:
+        return page_of(reference.text)
+    except RevseqError as e:
+        e.drop_settings()  # they are about tensors, and verify does not have them
+        raise
+
+
+def examples_below(path: str) -> Examples:
+    """The examples of a page or a test below a folder; NoExampleError for what cannot have any, whatever it is."""
+    if os.path.isdir(path):  # noqa: PTH112
+        if not testdata.may_be_ours(path):
+            raise NoExampleError("is a test of another operator", where=path)
+        return _tests(path, path)
+    data, identity = textfiles.read_bytes(path)
+    if _TENSOR not in data and _TENSOR not in data.replace(b"\0", b""):  # in any encoding that is read
+        raise NoExampleError("holds no example of this operator", where=path)
+    return page_of(textfiles.text_of(data, path, identity))
+
+
+def _tests(name: str, path: str) -> Examples:
+    return Examples(name, [*map(DataSetExample, testdata.data_sets(path))])
+
+
+def page_of(text: Text) -> Examples:
+    """The examples and tables in a text; NoExampleError if it has none of this operator."""
+    if other := support_checks.other_operator(text.text):
+        raise NoExampleError(f"is the page of {other}", where=text.name)
+    examples = find_examples(text.text, text.items)
+    ours = [PageExample(text, example) for example in examples if example.is_ours]
+    skipped = len(examples) - len(ours)
+    support = support_checks.check(text.text, has_examples=bool(ours))
+    if not ours and not support.tables:
+        others = f"; {skipped} of other operators" if skipped else ""
+        raise NoExampleError(
+            f"holds no example of this operator{others}", "InputTensor, SequenceTensor, Axis and OutputTensor",
+            where=text.name,
+        )  # fmt: skip
+    placed = tuple(each._replace(spot=_spot(text, each.start)) for each in support.findings)
+    return Examples(text.name, ours, skipped, support._replace(findings=placed), text)
+
+
+def _spot(text: Text, start: int) -> Spot:
+    """Where that character of a text stands in its file."""
+    offset = text.offset(start)
+    return Spot(text.lines.place(offset), text.lines.shown(offset))
+
+
+def places_below(folder: str, *, everything: bool = False) -> Iterator[str | TensorIOError]:
+    """The paths of all pages and tests below a folder, sorted, or the error for a folder that cannot be read.
+
+    Hidden files and folders are left out, and packed pages; with `everything` they are not. So are links to folders,
+    which may lead anywhere, and in circles.
+    """
+    errors: list[TensorIOError] = []
+
+    def note(error: OSError) -> None:
+        errors.append(positioned.failed(str(error.filename or folder), "read", error))
+
+    def is_seen(name: str) -> bool:
+        return everything or not name.startswith(".")
+
+    for walked, folders, names in os.walk(folder, onerror=note):
+        yield from errors
+        errors.clear()
+        folders[:] = sorted(filter(is_seen, folders))
+        path = walked.removeprefix(os.curdir).lstrip(os.sep) if folder == os.curdir else walked
+        if testdata.has_tests(folders, names):
+            yield path or folder
+        for name in sorted(filter(is_seen, names)):
+            if by_suffix(name, reading=True) is TEXT and (everything or not packing_of(name)):
+                stopping.check()
+                yield os.path.join(path, name)  # noqa: PTH118
+    yield from errors
 
 
 def verify(found: Examples, level: FeatureLevel, number: int | None = None) -> Report:
     """Recompute every example, or only example `number`, counted from 1; FormatError if there is none of that number.
 
-    An example that is wrong is a finding, not an error. With a number, nothing else of the page is checked.
+    An example that is wrong has a verdict, and raises nothing. With a number, nothing else of the page is checked.
     """
     count = len(found.examples)
     if number is not None and not 1 <= number <= count:
         wanted = f"1 to {count}" if count else "a page with examples"
         raise FormatError(f"no example {number}", wanted, where=found.name)
     chosen = [(i, example) for i, example in enumerate(found.examples, 1) if number in (None, i)]
-    findings = []
+    verdicts = []
     with stages.begun("verify", len(chosen), "examples") as advance:
         for i, example in chosen:
-            findings.append(_examine(i, example, level))
+            verdicts.append(_examine(i, example, level))
             advance(1)
-    if number is not None:
-        return Report(findings, found.skipped, Checked(0, 0, ()), ())
-    return Report(findings, found.skipped, found.support, found.remarks)
+    return Report(verdicts, found.skipped, found.support if number is None else support_checks.NOTHING)
 
 
-def _examine(number: int, example: Example, level: FeatureLevel) -> Finding:
-    finding = Finding(number, example.spot(), example.data_set)
+def _examine(number: int, example: PageExample | DataSetExample, level: FeatureLevel) -> Verdict:
+    verdict = Verdict(number, example.spot(), example.data_set)
     try:
         work = example.job()
         output = example.output(work)
         if broken := spec.violations(work.values.desc, work.lengths.desc, work.axis, level, output.desc):
             parts = spec.SpecError(broken, {}).parts()
-            hints = dict.fromkeys(
-                each.hint for each in parts if isinstance(each.hint, Words) and _is_our_own(each.hint)
-            )
             about = ("Axis" if each.property == "Axis" else each.tensor for each in broken)
-            messages = (f"{each.where} {_message(each)}".strip() for each in parts)
-            problems = map(Problem, messages, map(example.spot, about))
-            return replace(finding, problems=tuple(problems), hints=tuple(hints))
+            spots = map(example.spot, about)
+            findings = tuple(
+                Finding(
+                    0, f"{each.where} {each.found}".strip(), each.wanted, rule="example", spot=spot, hints=_hints(each)
+                )
+                for each, spot in zip(parts, spots, strict=True)
+            )
+            # A docs page is about DirectML. ONNX's tests may have what DirectML lacks, and be right.
+            foreign = example.data_set is not None and level in DIRECTML
+            if foreign and _examine(number, example, FeatureLevel.NONE).right:
+                return verdict._replace(findings=findings, is_foreign=True)
+            return verdict._replace(findings=findings)
         with oracle.opened(output, work, Resources()) as pair:
             wrong = pair.compare(None, 1)
-        clamped = folds.count_lengths(work, Resources()).clamped
+        clamped = summaries.count_lengths(work, Resources()).clamped
     except TensorIOError:  # it says nothing about the example
         raise
     except RevseqError as e:
-        return replace(finding, problems=(Problem(_message(e), example.spot(e)),))
+        found = e.problem if isinstance(e, PlacedError) else e.found  # without hints, which are about other commands
+        return verdict._replace(findings=(Finding(0, found, e.wanted, rule="example", spot=example.spot(e)),))
     work.recheck()
     output.recheck()
-    finding = replace(finding, clamped=clamped)
+    verdict = verdict._replace(clamped=clamped)
     if not wrong.count:
-        return finding
+        return verdict
     first = int(np.ravel_multi_index(tuple(wrong.indices[0]), output.sizes))
-    return replace(finding, differences=wrong, wrong=example.spot_of_element(first))
+    return verdict._replace(differences=wrong, wrong=example.spot_of_element(first))
 
 
-def _is_our_own(hint: Words) -> bool:
-    """Whether a hint names no setting but the feature level; others are of other commands."""
-    return {name for name, _ in hint.settings} == {"feature_level"}
-
-
-def _message(error: RevseqError) -> str:
-    """What an error says, without the name of the page and without hints, which are about other commands."""
-    found = error.problem if isinstance(error, PlacedError) else error.found
-    return f"{found}; wanted: {error.wanted}" if error.wanted else found
+def _hints(error: RevseqError) -> tuple[Words, ...]:
+    """The hint of a violated constraint, if it names no setting but the feature level; others are of other commands."""
+    hint = error.hint
+    return (hint,) if isinstance(hint, Words) and {name for name, _ in hint.settings} == {"feature_level"} else ()

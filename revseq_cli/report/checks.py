@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from revseq_cli.ground.errors import Choices, printable
 from revseq_cli.operator.spec import DIRECTML, INPUT, LENGTHS, OUTPUT, FeatureLevel, broken, span, support
-from revseq_cli.report import colors, layout
+from revseq_cli.report import terminal
 from revseq_cli.report.tables import axis_text
-from revseq_cli.report.words import hint_lines, spelled
+from revseq_cli.report.words import hints, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from revseq_cli.ground.errors import Words
     from revseq_cli.operator.spec import Constraint
     from revseq_cli.report.results import Check
 
 PASS, FAIL, MISSING = "pass", "FAIL", "-"
 LEGEND = f"{MISSING}  the level has no such constraint"
 _COLUMN = 23  # where the text begins behind the names of tensors and the like
-_GOOD, _BAD = colors.style(colors.GREEN), colors.style(colors.RED)
+_GOOD, _BAD = terminal.bold(terminal.GREEN), terminal.bold(terminal.RED)
 
 
 def print_check(check: Check, typed: Sequence[str], *, every: bool, color: bool) -> None:
@@ -28,7 +29,7 @@ def print_check(check: Check, typed: Sequence[str], *, every: bool, color: bool)
 
     `typed` has the arguments of the command line, which a hint repeats with what is missing.
     """
-    console = layout.console(color=color)
+    console = terminal.console(color=color)
     width = console.width
     if check.level is None:
         newest = broken(check.constraints[DIRECTML[-1]])
@@ -53,7 +54,7 @@ def print_check(check: Check, typed: Sequence[str], *, every: bool, color: bool)
 
 def print_levels(levels: Sequence[FeatureLevel], *, color: bool) -> None:
     """Print what each level accepts; those that accept the same are told together."""
-    console = layout.console(color=color)
+    console = terminal.console(color=color)
     for row, group in itertools.groupby(levels, support):
         _print(console, [" ".join(level.short for level in group)], "bold")
         if row is None:
@@ -66,10 +67,10 @@ def print_levels(levels: Sequence[FeatureLevel], *, color: bool) -> None:
                 LENGTHS: ", ".join(t.name for t in row.lengths),
             }
             for name, text in accepted.items():
-                _print(console, layout.hanging(f"  {name:<27}", text, console.width))
+                _print(console, terminal.hanging(f"  {name:<27}", text, console.width))
     if len(levels) > 1:
         none = "none is not a level of DirectML: it lifts DirectML's limits and keeps the operator's own rules."
-        _print(console, ["", *layout.hanging("", none, console.width)])
+        _print(console, ["", *terminal.hanging("", none, console.width)])
 
 
 def _print(console: Any, lines: Iterable[str], style: str = "", *, marked: bool = False) -> None:  # noqa: ANN401 - rich's
@@ -102,36 +103,30 @@ def _verdict_of_all(constraints: dict[FeatureLevel, list[Constraint]]) -> str:
 def _headline(constraint: Constraint, width: int) -> list[str]:
     """The line of a constraint: whether it holds, what it is about, and what was found."""
     mark = PASS if constraint.ok else FAIL
-    return layout.hanging(f"{mark}  ", f"{constraint.label()}: {constraint.found}", width)
+    return terminal.hanging(f"{mark}  ", f"{constraint.label()}: {constraint.found}", width)
 
 
-def _failing(violations: Iterable[Constraint], choices: Choices | str, typed: Sequence[str], width: int) -> list[str]:
+def _failing(
+    violations: Iterable[Constraint], choices: Choices | Words | str, typed: Sequence[str], width: int
+) -> list[str]:
     """The lines of what fails: as an error says it, and in the same words; the choices stand for all hints."""
     lines: list[str] = []
     for each in violations:
         lines += _headline(each, width)
-        lines += layout.hanging("      wanted: ", f"{each.wanted} ({each.rule})", width)
+        lines += terminal.hanging("      wanted: ", f"{each.wanted} ({each.rule})", width)
         if each.hint and not isinstance(choices, Choices):
-            lines += layout.hanging("      Hint: ", printable(spelled(each.hint)), width)
-    hints = hint_lines(choices, typed) if isinstance(choices, Choices) else [f"Hint: {choices}"] * bool(choices)
-    for line in hints:
+            lines += terminal.hanging("      Hint: ", printable(spelled(each.hint)), width)
+    for line in hints(choices, typed, "Hint: "):
         indent = " " * (6 + len(line) - len(line.lstrip()))
-        lines += layout.hanging(indent, printable(line.lstrip()), width)
+        lines += terminal.hanging(indent, printable(line.lstrip()), width)
     return lines
 
 
-class Matrix(NamedTuple):
-    """Constraints by levels: `groups` of levels that accept the same, and for each constraint a word for each group."""
-
-    groups: list[list[FeatureLevel]]
-    rows: dict[str, list[str]]
-
-
-def matrix(constraints: dict[FeatureLevel, list[Constraint]]) -> Matrix:
-    """What each group of levels says of each constraint."""
+def matrix(constraints: dict[FeatureLevel, list[Constraint]]) -> tuple[list[list[FeatureLevel]], dict[str, list[str]]]:
+    """The groups of levels that accept the same, and for each constraint a word for each group."""
     groups = [list(group) for _, group in itertools.groupby(constraints, support)]
     columns = [{c.label(): PASS if c.ok else FAIL for c in constraints[group[0]]} for group in groups]
-    return Matrix(groups, {label: [c.get(label, MISSING) for c in columns] for label in max(columns, key=len)})
+    return groups, ({label: [c.get(label, MISSING) for c in columns] for label in max(columns, key=len)})
 
 
 def _matrix(constraints: dict[FeatureLevel, list[Constraint]]) -> list[str]:
@@ -153,14 +148,14 @@ def _cells(texts: Iterable[str]) -> str:
 def _job(check: Check, width: int) -> Iterator[str]:
     """The tensors, the axes, what the lengths do, the lowest level, and notes."""
     for tensor, desc in ((INPUT, check.values), (LENGTHS, check.lengths)):
-        *lines, last = layout.hanging(f"{tensor:<{_COLUMN}}", str(desc), width)
+        *lines, last = terminal.hanging(f"{tensor:<{_COLUMN}}", str(desc), width)
         yield from lines
-        yield from layout.beside(last, printable(check.names[tensor]), _COLUMN, width)
+        yield from terminal.beside(last, printable(check.names[tensor]), _COLUMN, width)
     for name, text in about_lines(check).items():
-        yield from layout.hanging(f"{name:<{_COLUMN}}", text, width)
+        yield from terminal.hanging(f"{name:<{_COLUMN}}", text, width)
     for note in check.notes:
-        yield from layout.hanging("Note: ", printable(spelled(note)), width)
-    yield from layout.hanging(f"{'lowest level':<{_COLUMN}}", lowest(check.lowest), width)
+        yield from terminal.hanging("Note: ", printable(spelled(note)), width)
+    yield from terminal.hanging(f"{'lowest level':<{_COLUMN}}", lowest(check.lowest), width)
 
 
 def about_lines(check: Check) -> dict[str, str]:

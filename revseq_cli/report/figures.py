@@ -1,120 +1,129 @@
-"""What a picture or a web page shows of tensors, as data: tables of cells, marks, and where elements come from."""
+"""What a picture or a web page shows of tensors, as data: tables of cells, the lengths of lines, and origins."""
 
 from __future__ import annotations
 
 import itertools
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from revseq_cli.report import excerpts
+import numpy as np
+
+from revseq_cli.report import view
 from revseq_cli.texts import printing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import Source
     from revseq_cli.formats.regions import Region
     from revseq_cli.ground.tensors import TensorDesc
-    from revseq_cli.report.excerpts import Ends, Limits
+    from revseq_cli.report.view import Ends, Limits
 
-# The marks of cells: they are the names of classes in SVG and HTML, too.
-REVERSED, CLAMPED, DIFFERENT = "reversed", "clamped", "different"
+# The marks of cells and lengths: they are the names of classes in SVG and HTML, too.
+COPIED, REVERSED, CLAMPED, DIFFERENT = "copied", "reversed", "clamped", "different"
 
 Index = tuple[int, ...]
 
 
 class Cell(NamedTuple):
-    """An element at an index: `acts_as` is what a clamped length acts as, `origin` where one that moved comes from."""
+    """An element at an index: `origin` is where one that moved comes from."""
 
     at: Index
     text: str
-    mark: str = ""
-    acts_as: str = ""
+    mark: str
     origin: Index | None = None
 
 
-class Row(NamedTuple):
-    """A row of a table; None among the cells stands for what is left out. A tensor of one dimension has no label."""
+class Length(NamedTuple):
+    """The length of a line: its text, its mark, and how many elements of the line it covers."""
 
-    label: str
-    cells: list[Cell | None]
+    text: str
+    mark: str
+    covers: int
 
 
-class Block(NamedTuple):
-    """The table of the last two dimensions at one index of the others, which the caption tells if there are several.
+class Slice(NamedTuple):
+    """The tables of all tensors at one index of the dimensions that a table does not have.
 
-    None among the columns and the rows stands for what is left out.
+    `caption` tells that index where there are several. Each table is an array of cells, in rows and columns; each line
+    along the axis has one of the lengths.
     """
 
     caption: str
-    columns: list[str | None]
-    rows: list[Row | None]
+    lengths: list[Length]
+    tables: list[NDArray[Any]]
 
 
-class Panel(NamedTuple):
-    """A tensor: None among the blocks stands for those left out, and `told` says how many elements are shown.
+class Side(NamedTuple):
+    """The indices that a dimension of a table shows; after the first `gap` of them others are left out, if it is not 0.
 
-    `text` is the tensor in the bracket notation, for those who cannot see the tables.
+    A tensor without such a dimension has one index, which is "".
     """
 
-    name: str
-    desc: TensorDesc
-    blocks: list[Block | None]
-    told: str
-    text: str
-
-    def cells(self) -> Iterable[Cell]:
-        """All cells."""
-        rows = (row for block in self.blocks if block for row in block.rows if row)
-        return (cell for row in rows for cell in row.cells if cell)
+    labels: list[str]
+    gap: int
 
 
 class Figure(NamedTuple):
-    """Tensors side by side; `legend` says what each mark means that occurs, and `heading` stands above."""
+    """Tensors beside each other: `sentence` says what the tables show, and `legend` what each mark means.
+
+    None among the slices stands for those that are left out. The lines along the axis are columns of the tables if
+    `down`, or else rows. `told` says how many elements are shown, if not all. `text` has the tensors in the bracket
+    notation, for those who cannot see the tables.
+    """
 
     title: str
-    heading: str
-    panels: list[Panel]
+    sentence: str
+    tensors: list[tuple[str, TensorDesc]]
+    slices: list[Slice | None]
+    rows: Side
+    columns: Side
     legend: dict[str, str]
+    told: str
+    text: str
     axis: int | None = None
+    down: bool = False
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether every element is shown."""
-        return not any(panel.told for panel in self.panels)
+    def cells(self, number: int) -> Iterator[Cell]:
+        """The cells of the tensor with that number."""
+        return (cell for part in self.slices if part for cell in part.tables[number].flat)
 
-    def swaps(self) -> list[tuple[Index, Index]]:
-        """The pairs of indices whose elements change places; the lower index comes first."""
-        moved = ((cell.at, cell.origin) for cell in self.panels[-1].cells() if cell.origin)
-        return [(index, origin) for index, origin in moved if index < origin]
+
+def sentence(axis: int) -> str:
+    """What the operator does, in one sentence."""
+    return f"The first length elements of each line along axis {axis} are reversed; the rest are copied."
 
 
 def of_job(values: Source, lengths: Source, axis: int, result: Source, limits: Limits) -> Figure:
-    """Input, lengths and output of a job."""
-    ends, size = excerpts.ends_of(values.sizes, limits), values.sizes[axis]
-    reversal = excerpts.Reversal(lengths, axis, values.sizes)
-    of_lengths = reversal.ends_of_lengths(ends)
-    moved, origins = (each.ravel().tolist() for each in (reversal.moved(ends), reversal.origins(ends)))
-    clamped = reversal.clamped(of_lengths).ravel().tolist()
-    marks = [REVERSED if each else "" for each in moved]
-    panels = [
-        _panel("InputTensor", values, ends, lambda i, index, text: Cell(index, text, marks[i])),
-        _panel(
-            "SequenceTensor", lengths, of_lengths,
-            lambda i, index, text: Cell(index, text, CLAMPED, str(size)) if clamped[i] else Cell(index, text),
-        ),
-        _panel(
-            "OutputTensor", result, ends,
-            lambda i, index, text: Cell(index, text, marks[i], origin=_origin(index, axis, origins[i])),
-        ),
-    ]  # fmt: skip
-    legend = {REVERSED: "in the reversed start of its line"} if any(moved) else {}
-    legend |= {CLAMPED: f"above the axis size {size:,}: acts as {size:,}"} if any(clamped) else {}
-    title = f"DML_REVERSE_SUBSEQUENCES along axis {axis}"
-    return Figure(title, f"Axis: {axis}", panels, legend, axis)
+    """Input, with a length for each line, and output. A table has the axis, and the last other dimension."""
+    rank, size = len(values.sizes), values.sizes[axis]
+    down = axis < rank - 1
+    order = [d for d in range(rank) if d != axis]
+    order.insert(rank - 2 if down else rank - 1, axis)
+    layout = _Layout.of(values.sizes, order, limits)
+    reversal = view.Reversal.of(lengths, axis, size, layout.ends)
+    first = _Shown.of("InputTensor", values, layout.ends)
+    second = _Shown.of("SequenceTensor", lengths, reversal.ends)
+    third = _Shown.of("OutputTensor", result, layout.ends)
+    marks = np.where(reversal.moved, REVERSED, COPIED)
+    clamped = reversal.clamped
+    each = zip(*(each.ravel().tolist() for each in (second.texts, clamped, reversal.covers)), strict=True)
+    of_lines = [Length(f"{text} \u2192 {size}" if over else text, CLAMPED if over else "", n) for text, over, n in each]
+    lines = [[*part.flat] for part in layout.tables(_objects(of_lines, clamped.shape))]
+    tables = first.cells(marks), third.cells(marks, axis, reversal.origins)
+    legend = {each: each for each in (REVERSED, COPIED) if (marks == each).any()}
+    legend |= {CLAMPED: f"a length above the axis size {size:,} acts as {size:,}"} if clamped.any() else {}
+    return Figure(
+        f"DML_REVERSE_SUBSEQUENCES along axis {axis}",
+        sentence(axis),
+        [(each.name, each.source.desc) for each in (first, second, third)],
+        layout.slices(tables, lines),
+        layout.side(-2), layout.side(-1), legend, first.told,
+        "\n".join([first.text, second.text, f"Axis: {axis}", third.text]),
+        axis, down,
+    )  # fmt: skip
 
 
 def of_differences(
@@ -125,66 +134,93 @@ def of_differences(
 ) -> Figure:
     """Tensors of one size, each with its name; those elements are marked that `mask` selects."""
     sizes = tensors[0][1].sizes
-    ends = excerpts.ends_of(sizes, limits)
-    differs = excerpts.gathered(mask, ends).ravel().tolist() if prod(sizes) else []
-    panels = [
-        _panel(name, source, ends, lambda i, index, text: Cell(index, text, DIFFERENT if differs[i] else ""))
-        for name, source in tensors
-    ]
-    return Figure(title, title, panels, {DIFFERENT: "differs"} if any(differs) else {})
+    layout = _Layout.of(sizes, range(len(sizes)), limits)
+    shown = [_Shown.of(name, source, layout.ends) for name, source in tensors]
+    differs = view.gathered(mask, layout.ends) if prod(sizes) else np.zeros(sizes, bool)
+    marks = np.where(differs, DIFFERENT, COPIED)
+    slices = layout.slices([each.cells(marks) for each in shown], itertools.repeat([]))
+    return Figure(
+        title, title, [(name, source.desc) for name, source in tensors], slices, layout.side(-2), layout.side(-1),
+        {DIFFERENT: "differs"} if differs.any() else {}, shown[0].told, "\n".join(each.text for each in shown),
+    )  # fmt: skip
 
 
-def cell_text(cell: Cell | None) -> str:
-    """The text of a cell: the element, and of a clamped length also what it acts as."""
-    if cell is None:
-        return "..."
-    return f"{cell.text} \u2192 {cell.acts_as}" if cell.acts_as else cell.text
+class _Shown(NamedTuple):
+    """The part of a tensor that is shown, with the text of each element."""
+
+    name: str
+    source: Source
+    ends: Ends
+    texts: NDArray[Any]
+
+    @classmethod
+    def of(cls, name: str, source: Source, ends: Ends) -> _Shown:
+        """The tensor, of which only what is shown is read."""
+        values = view.elements(source, ends)
+        return cls(name, source, ends, _objects(view.rendered(values), values.shape))
+
+    @property
+    def told(self) -> str:
+        """How many elements are shown, or "" if all are."""
+        return view.left_out(self.texts.size, self.source.sizes, self.ends) if self.texts.size else "no elements"
+
+    @property
+    def text(self) -> str:
+        """The tensor in the bracket notation."""
+        return f"{printing.header(self.name, self.source.desc)}\n{view.shown(self.source, self.ends)}\n"
+
+    def cells(self, marks: NDArray[np.str_], axis: int = 0, origins: NDArray[np.intp] | None = None) -> NDArray[Any]:
+        """The cells, with their marks, and with origins where elements have moved along the axis."""
+        places = itertools.product(*map(view.indices, self.ends))
+        made = [*map(Cell, places, self.texts.ravel().tolist(), marks.ravel().tolist())]
+        for n, origin in enumerate([] if origins is None else origins.ravel().tolist()):
+            at = made[n].at
+            if origin != at[axis]:
+                made[n] = made[n]._replace(origin=(*at[:axis], origin, *at[axis + 1 :]))
+        return _objects(made, self.texts.shape)
 
 
-def _origin(index: Index, axis: int, origin: int) -> Index | None:
-    """Where the element at an index of the output comes from; None if it stays."""
-    return None if origin == index[axis] else (*index[:axis], origin, *index[axis + 1 :])
+class _Layout(NamedTuple):
+    """Which indices of tensors of these sizes are shown: tables have the last two dimensions of `order`."""
+
+    sizes: Index
+    order: Sequence[int]
+    ends: Ends
+
+    @classmethod
+    def of(cls, sizes: Index, order: Sequence[int], limits: Limits) -> _Layout:
+        """The layout within the limits."""
+        ends = view.ends_of(tuple(sizes[d] for d in order), limits)
+        return cls(sizes, order, [ends[order.index(d)] for d in range(len(sizes))])
+
+    def tables(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The shown elements of a tensor as an array of slices, rows and columns."""
+        turned = values.transpose(self.order)
+        count: int = prod(turned.shape[:-2])
+        return turned.reshape(count, *(1, 1, *turned.shape)[-2:])
+
+    def side(self, place: int) -> Side:
+        """The indices of rows or columns, which have that place in the order."""
+        if len(self.order) < -place:
+            return Side([""], 0)
+        parts, size = self.ends[self.order[place]], self.sizes[self.order[place]]
+        labels = [*map(str, view.indices(parts))]
+        return Side(labels, view.gap(parts) or len(labels) % max(size, 1))
+
+    def slices(self, tensors: Sequence[NDArray[Any]], lengths: Iterable[list[Length]]) -> list[Slice | None]:
+        """The slices of all tensors, whose cells are arranged as their elements; each slice has its lengths."""
+        made: list[Slice | None] = []
+        leading, place = [self.sizes[d] for d in self.order[:-2]], 0
+        leads = itertools.product(*(view.indices(self.ends[d]) for d in self.order[:-2]))
+        for lead, of_lines, *tables in zip(leads, lengths, *map(self.tables, tensors), strict=False):
+            here = sum(i * prod(leading[d + 1 :]) for d, i in enumerate(lead))
+            index = dict(zip(self.order, map(str, lead), strict=False))
+            caption = f"[{', '.join(index.get(d, ':') for d in range(len(self.order)))}]" if prod(leading) > 1 else ""
+            made += [*([None] if here > place else []), Slice(caption, of_lines, tables)]
+            place = here + 1
+        return [*made, *([None] if place < prod(leading) else [])]
 
 
-def _panel(name: str, source: Source, ends: Ends, cell: Callable[[int, Index, str], Cell]) -> Panel:
-    """The panel of a tensor; `cell` makes each cell from its place in C order, its index and its text."""
-    values = excerpts.elements(source, ends)
-    texts, gaps = excerpts.rendered(values), [*map(excerpts.gap, ends)]
-    places = itertools.product(*map(excerpts.indices, ends))
-    cells = {index: cell(i, index, text) for i, (index, text) in enumerate(zip(places, texts, strict=True))}
-    rows = printing.aligned(texts, values.shape[-1], gaps[-1]) if texts and ends else texts
-    told = excerpts.left_out(len(texts), source.sizes, ends)
-    text = f"{printing.header(name, source.desc)}\n{printing.body(rows, values.shape, gaps)}"
-    return Panel(
-        name, source.desc, _blocks(cells, ends, source.sizes) if cells else [], told, text + f"\n{told}" * bool(told)
-    )
-
-
-def _blocks(cells: dict[Index, Cell], ends: Ends, sizes: Index) -> list[Block | None]:
-    """The tables of the shown cells; a tensor of fewer than two dimensions has one row."""
-    *leading, rows, columns = [[()]] * (2 - len(ends)) + [*map(_with_gap, ends)]
-    blocks: list[Block | None] = []
-    for parts in itertools.product(*leading):
-        if None in parts:  # of neighbours that are left out, one is told
-            blocks += [None] if blocks[-1] else []
-            continue
-        lead = sum(filter(None, parts), ())
-        caption = f"[{', '.join([*map(str, lead), ':', ':'])}]" if prod(sizes[:-2]) > 1 else ""
-        table = [
-            row if row is None else Row(_label(row), [c if c is None else cells[lead + row + c] for c in columns])
-            for row in rows
-        ]
-        blocks.append(Block(caption, [c if c is None else _label(c) for c in columns], table))
-    return blocks
-
-
-def _with_gap(parts: list[slice]) -> list[Index | None]:
-    """The indices of a dimension that are shown, with None where others are left out."""
-    shown: list[Index | None] = [(i,) for i in excerpts.indices(parts)]
-    gap = excerpts.gap(parts)
-    return [*shown[:gap], None, *shown[gap:]] if gap else shown
-
-
-def _label(index: Index) -> str:
-    """The number of a row or column; "" where the tensor has no such dimension."""
-    return "".join(map(str, index))
+def _objects(values: Sequence[Any], shape: Index) -> NDArray[Any]:
+    """An array of these objects, which may be tuples."""
+    return np.fromiter(values, object, len(values)).reshape(shape)

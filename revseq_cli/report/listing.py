@@ -11,12 +11,12 @@ from revseq_cli.ground.tensors import braced
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from revseq_cli.formats.contents import Contents, Item
+    from revseq_cli.formats.contract import Contents, Item
     from revseq_cli.report.results import Described
 
 _HEADS = ("name", "DataType", "Sizes", "dimensions", "attributes", "storage")
 _NUMBER = _HEADS.index("attributes")  # the column that ends at the right
-_WIDEST = 36  # columns of a cell; what is longer moves the rest of its line
+_WIDEST = 36  # columns of a cell; a longer name has a line of its own, and what else is longer moves its line's rest
 _AROUND = 4  # lines of a screen that are no items: two above them, one below, and the prompt
 _BREAKS = ("\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
 
@@ -115,16 +115,19 @@ def _table(rows: list[list[str]]) -> Iterator[str]:
     if len(used) > 1:
         rows = [list(_HEADS), *rows]
         whole.append(rows[0])
-    names = [cell_len(row[0]) for row in rows if cell_len(row[0]) <= _WIDEST]
     widths = [min(_WIDEST, max((cell_len(row[i]) for row in whole), default=0)) for i in range(len(_HEADS))]
-    widths[0] = max(names, default=0)
-    for row in rows:
-        if len(row) < len(_HEADS):
-            yield f"{row[0]}{' ' * (widths[0] - cell_len(row[0]))}  {row[1]}"
+    widths[0] = max((width for row in rows if (width := cell_len(row[0])) <= _WIDEST), default=0)
+    for name, *cells in rows:
+        if cell_len(name) > widths[0] and any(cells):  # the rest stands below it, in its columns
+            yield name
+            name = ""
+        name += " " * (widths[0] - cell_len(name))
+        if len(cells) == 1:
+            yield f"{name}  {cells[0]}"
             continue
-        blanks = {i: " " * (widths[i] - cell_len(row[i])) for i in used}
-        cells = (blanks[i] + row[i] if i == _NUMBER else row[i] + blanks[i] for i in used)
-        yield "  ".join(cells).rstrip()
+        blanks = {i: " " * (widths[i] - cell_len(cells[i - 1])) for i in used[1:]}
+        padded = (blanks[i] + cells[i - 1] if i == _NUMBER else cells[i - 1] + blanks[i] for i in used[1:])
+        yield "  ".join([name, *padded]).rstrip()
 
 
 def _cut(line: str, width: int) -> str:

@@ -1,246 +1,318 @@
-"""Results as JSON for programs: each function gives one object as text. The man pages list its members."""
+"""Results as JSON for programs, and the JSON Schema of them all. The man pages say what each member means.
+
+One table has the members of each object: their names and types, and where their values are. The objects and the schema
+are made from it, so neither can have a member that the other lacks.
+"""
 
 from __future__ import annotations
 
+import functools
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from revseq_cli.ground.errors import Choices, RevseqError
-from revseq_cli.operator.spec import broken, support
-from revseq_cli.report.results import (
-    Check,
-    Comparison,
-    Described,
-    FileSystem,
-    Outcome,
-    comparison_of,
-    first_differences,
-    statistics_of,
-    traffic,
-)
-from revseq_cli.report.words import message, options_json, spelled
+from revseq_cli.ground.errors import Choices, RevseqError, Words
+from revseq_cli.operator.spec import INPUT, LENGTHS, broken, support
+from revseq_cli.report.results import Check, Comparison, Described, Outcome, Traffic, comparison_of, first_differences
+from revseq_cli.report.words import hints, message, options_json, spelled
 from revseq_cli.texts import dxdispatch
 
-SCHEMA = 1
-
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
-    from revseq_cli.formats.contents import Contents
-    from revseq_cli.formats.contract import Source
-    from revseq_cli.ground.errors import Words
+    from revseq_cli.formats.contract import Contents
     from revseq_cli.ground.tensors import TensorDesc
     from revseq_cli.operator.spec import Constraint, FeatureLevel
     from revseq_cli.passes.arrangement import Arrangement
     from revseq_cli.passes.exports import Exported
 
+_NUMBER = 1  # of the schema
+# What errors are about that is no file: arguments, and standard streams.
+_NO_FILES = ("INPUT", "LENGTHS", "A", "B", "SRC", "standard input", "standard output", "the argument", "-")
 
-def run(
-    values: TensorDesc,
-    lengths: TensorDesc,
-    axis: int,
-    output: str,
-    notes: Sequence[str | Words],
-    *,
-    verified: bool,
-    clamped: int,
-    sha256: str | None,
-) -> str:
-    """The report of `run`; with a digest only if it was asked for. `clamped` lengths are above the axis size."""
-    done = {"output": output, "bytes": values.total_bytes, "verified": verified, "clamped": clamped}
-    done |= {"notes": [*map(spelled, notes)]}
-    digest = {"sha256": sha256} if sha256 else {}
-    return as_json({**_job_json(values, lengths, axis), **done, **digest})
+# A member is "name:type=value", where the value is that of the name unless it is stated: a.b is the attribute b of a,
+# and None if a is. A member with ? is left out where its value is None. Of types, [x] is a list of x, {x} an object of
+# any names whose values are x, and x|null is null for None and for an empty text.
+_JOB = "InputTensor:desc=values SequenceLengthsTensor:desc=lengths Axis:int=axis"
+_WRITTEN = "output:str bytes:int verified:bool notes:[str] sha256?:str"
+_CHECK = (
+    f"level:str valid:bool {_JOB} BatchAxis:int|null=batch_axis choices:[choice] lowest_level:str|null=lowest.short "
+    "lengths:counts|null=counts notes:[str]"
+)
+_DESC = "DataType:str=desc.data_type.name Sizes:[int]=desc.sizes"
+_ERROR = "file:str|null key:str|null found:str wanted:str hint:str where:str context:str"
+_REPORTS = {
+    "run": f"{_JOB} {_WRITTEN} clamped:int",
+    "run --dry-run": f"{_JOB} plan:plan",
+    "check": f"{_CHECK} constraints:[constraint]",
+    "check --feature-level all": f"{_CHECK} levels:[level]",
+    "batch": (
+        "line:int output:str|null ok:bool error:str|null errors:[error] skipped:bool bytes:int|null verified:bool "
+        "clamped:int|null notes:[str] sha256?:str plan?:traffic"
+    ),
+    "batch --dry-run": "file_systems:[file_system]",
+    "verify": "exit_status:int level:str pages:[page] skipped:int",
+    "show": "exit_status:int tensors:[described] groups:[group] others:[other] files:[listed] errors:[unread]",
+    "convert": f"input:tensor {_WRITTEN}",
+    "diff": (
+        "equal:bool A:tensor=a B:tensor=b Axis:int|null=axis different:int|null=differences.count "
+        "both_nan:int|null=differences.nans lines:int|null=where.lines inside:int|null=where.inside "
+        "behind:int|null=where.behind largest_absolute:any=differences.largest_absolute "
+        "largest_relative:any=differences.largest_relative first:[difference] mistakes:[str] hint:str notes:[str]"
+    ),
+    "levels": "levels:[support]",
+    "export": f"{_JOB} output:str files:[traveller] members:[str] result:str command:str comparison:str notes:[str]",
+    "an error of any command": "exit_status:int errors:[error]",
+}
+_PARTS = {
+    "desc": "DataType:str=data_type.name Sizes:[int]=sizes",
+    "tensor": f"name:str {_DESC}",
+    "plan": (
+        "blocks:int block_bytes:int read_bytes:int write_bytes:int engine:str workers:int|null memory:int spooled:bool "
+        "run_bytes?:int direct_memory?:int scheduler?:str"
+    ),
+    "choice": "options:{str|null} meaning:str",
+    "counts": "total:int clamped:int unchanged:int",
+    "constraint": "label:str tensor:str property:str found:str wanted:str rule:str ok:bool hint:str",
+    "level": "level:str valid:bool constraints:[constraint]",
+    "traffic": "read_bytes:int=read write_bytes:int=written",
+    "file_system": "path:str needed_bytes:int=needed free_bytes:int=free",
+    "page": (
+        "page:str error:str|null errors:[error] examples:[example] skipped:int findings:[finding] tables?:int "
+        "sentences?:int unfixed?:str|null diff?:[str]"
+    ),
+    "example": (
+        "number:int line:int|null=spot.place.line data_set:str|null right:bool problems:[str]=findings hints:[str] "
+        "difference:wrong|null clamped:int fixed:int"
+    ),
+    "wrong": "index:any line:int|null found:any expected:any count:int total:int",
+    "finding": "line:int|null=spot.place.line column:int|null=spot.place.column rule:str level:str message:str",
+    "described": (
+        f"name:str {_DESC} dimensions:[str|null] attributes:int|null bytes:int=desc.total_bytes format:str "
+        "storage:{any}=details notes:[str] statistics?:statistics"
+    ),
+    "statistics": "min:any=least max:any=greatest mean:any NaN:int=nans infinite:int",
+    "group": "name:str attributes:int|null",
+    "other": "name:str what:str Sizes:[int]|null=sizes attributes:int|null",
+    "listed": "name:str format:str attributes:int|null",
+    "error": _ERROR,
+    "unread": f"name:str error:str {_ERROR}",
+    "difference": "index:[int] A:any B:any",
+    "support": (
+        "level:str dimension_counts:[int]|null InputTensor:[str]|null SequenceLengthsTensor:[str]|null "
+        "most_elements:int|null"
+    ),
+    "traveller": "path:str bytes:int written:bool",
+}
+_TYPES = {"str": "string", "int": "integer", "bool": "boolean", "null": "null"}
+
+
+class _Member(NamedTuple):
+    """A member of an object: its name, its type, and the attributes that lead to its value."""
+
+    name: str
+    kind: str
+    path: tuple[str, ...]
+    optional: bool
+
+
+@functools.cache
+def _members(text: str) -> tuple[_Member, ...]:
+    made = []
+    for each in text.split():
+        name, _, kind = each.partition(":")
+        kind, _, path = kind.partition("=")
+        plain = name.removesuffix("?")
+        made.append(_Member(plain, kind, tuple((path or plain).split(".")), plain != name))
+    return tuple(made)
+
+
+def report(name: str, it: object = None, **more: object) -> str:
+    """The report of that name as JSON, from the attributes or items of `it`; `more` has members that it lacks."""
+    return text_of({"schema": _NUMBER, **_object(_REPORTS[name], {} if it is None else it, more)})
+
+
+def _object(members: str, it: object, more: Mapping[str, object]) -> dict[str, Any]:
+    made = {}
+    for member in _members(members):
+        value = more[member.name] if member.name in more else functools.reduce(_attribute, member.path, it)
+        if value is not None or not member.optional:
+            made[member.name] = _value(member.kind, value)
+    return made
+
+
+def _attribute(it: Any, name: str) -> Any:  # noqa: ANN401 - results have values of any type
+    return None if it is None else it.get(name) if isinstance(it, Mapping) else getattr(it, name)
+
+
+def _value(kind: str, value: Any) -> object:  # noqa: ANN401 - as above
+    if kind.endswith("|null"):
+        return None if value is None or value == "" else _value(kind.removesuffix("|null"), value)
+    if kind[0] == "[":
+        return [_value(kind[1:-1], each) for each in value]
+    if kind[0] == "{":
+        return {key: _value(kind[1:-1], each) for key, each in value.items()}
+    if kind in _PARTS:
+        return _object(_PARTS[kind], value, {})
+    return spelled(value) if isinstance(value, Words) else str(value) if kind == "str" else value
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of everything that --json prints."""
+    reports = {name: _object_schema(f"schema:int {members}") for name, members in _REPORTS.items()}
+    for each in reports.values():
+        each["properties"]["schema"] = {"const": _NUMBER}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "What revseq prints with --json",
+        "anyOf": [{"title": name, **each} for name, each in reports.items()],
+        "$defs": {name: _object_schema(members) for name, members in _PARTS.items()},
+    }
+
+
+def _object_schema(members: str) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {each.name: _type_schema(each.kind) for each in _members(members)},
+        "required": [each.name for each in _members(members) if not each.optional],
+        "additionalProperties": False,
+    }
+
+
+def _type_schema(kind: str) -> dict[str, Any]:
+    if kind.endswith("|null"):
+        return {"anyOf": [_type_schema(kind.removesuffix("|null")), {"type": "null"}]}
+    if kind[0] in "[{":
+        of, items = ("array", "items") if kind[0] == "[" else ("object", "additionalProperties")
+        return {"type": of, items: _type_schema(kind[1:-1])}
+    if kind in _TYPES:
+        return {"type": _TYPES[kind]}
+    return {} if kind == "any" else {"$ref": f"#/$defs/{kind}"}
 
 
 def export(done: Exported) -> str:
     """The report of `export`."""
-    job, files = done.job, [file._asdict() for file in done.files]
-    names = {"output": done.files[0].path, "files": files, "members": list(done.members), "result": str(done.target)}
+    job = {"values": done.job.values.desc, "lengths": done.job.lengths.desc, "axis": done.job.axis}
     typed = {"command": dxdispatch.command_line(done.model.name), "comparison": comparison_of(done)}
-    notes = [*map(spelled, done.notes)]
-    return as_json({**_job_json(job.values.desc, job.lengths.desc, job.axis), **names, **typed, "notes": notes})
+    return report("export", {**vars(done), **job, **typed, "output": done.files[0].path, "result": done.target})
 
 
-def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrangement) -> str:
+def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrangement, kept: int) -> str:
     """The report of `run --dry-run`; memory and block sizes are in bytes."""
-    read, written = traffic(values, lengths, arrangement)
-    tiling = arrangement.tiling
+    traffic, tiling = Traffic.of(values, lengths, arrangement, kept), arrangement.tiling
     plan = {
         "blocks": arrangement.plan.block_count,
         "block_bytes": arrangement.plan.block_elements * values.data_type.size,
-        "read_bytes": read,
-        "write_bytes": written,
+        "read_bytes": traffic.read,
+        "write_bytes": traffic.written,
         "engine": arrangement.engine.name,
         "workers": None if arrangement.scheduler else arrangement.workers,
         "memory": arrangement.need,
         "spooled": arrangement.spooled or tiling is not None,
-        **({"run_bytes": tiling.run * values.data_type.size, "direct_memory": arrangement.direct} if tiling else {}),
-        **({"scheduler": arrangement.scheduler} if arrangement.scheduler else {}),
+        "run_bytes": tiling.run * values.data_type.size if tiling else None,
+        "direct_memory": arrangement.direct if tiling else None,
+        "scheduler": arrangement.scheduler or None,
     }
-    return as_json({**_job_json(values, lengths, axis), "plan": plan})
-
-
-def convert(source: Source, output: str, notes: Sequence[str | Words], *, verified: bool, sha256: str | None) -> str:
-    """The report of `convert`; with a digest only if it was asked for."""
-    done = {"output": output, "bytes": source.desc.total_bytes, "verified": verified, "notes": [*map(spelled, notes)]}
-    return as_json({"input": _tensor_json(source), **done, **({"sha256": sha256} if sha256 else {})})
+    return report("run --dry-run", {"values": values, "lengths": lengths, "axis": axis, "plan": plan})
 
 
 def diff(comparison: Comparison) -> str:
     """The report of `diff`; its members are null for tensors of different data types or sizes."""
-    a, b, found, axis, mistakes, hint, _ = comparison
-    names = ("different", "both_nan", "lines", "inside", "behind", "largest_absolute", "largest_relative")
-    values: dict[str, Any] = dict.fromkeys(names)
-    if found:
-        counts = (found.count, found.nans)
-        where = found.where[:3] if axis is not None else (None,) * 3
-        largest = (found.largest_absolute, found.largest_relative)
-        values = _finite(dict(zip(names, (*counts, *where, *largest), strict=True)))
-    first = [{"index": i, "A": in_a, "B": in_b} for i, in_a, in_b in first_differences(found)] if found else []
-    tensors = {"A": _tensor_json(a), "B": _tensor_json(b), "Axis": axis}
-    told = {"first": first, "mistakes": list(mistakes), "hint": spelled(hint), "notes": [*comparison.notes]}
-    return as_json({"equal": comparison.equal, **tensors, **values, **told})
+    found = first_differences(comparison.differences) if comparison.differences else []
+    return report("diff", comparison, first=[dict(zip(("index", "A", "B"), each, strict=True)) for each in found])
 
 
-def show(tensors: Iterable[Described], listed: Collection[Contents], errors: Mapping[str, RevseqError]) -> str:
+def show(
+    tensors: Iterable[Described], listed: Collection[Contents], errors: Mapping[str, RevseqError], status: int
+) -> str:
     """The report of `show`: tensors, what is listed beside them, and the errors of what cannot be read, by name."""
-    others = [(contents, item) for contents in listed for item in contents.items if not item.desc]
-    report = {
-        "tensors": [_described(tensor) for tensor in tensors],
-        "groups": [
-            {"name": contents.name_of(item), "attributes": item.attributes}
-            for contents, item in others
-            if item.is_group
+    others = [(item, {**item._asdict(), "name": each.name_of(item)}) for each in listed for item in each.items]
+    return report(
+        "show",
+        exit_status=status,
+        tensors=tensors,
+        groups=[members for item, members in others if item.is_group],
+        others=[members for item, members in others if not item.is_group and not item.desc],
+        files=listed,
+        errors=[
+            {"name": name, "error": message(error), **errors_of(error)[0]} for name, error in errors.items()
         ],
-        "others": [
-            {"name": contents.name_of(item), "what": item.what, "Sizes": item.sizes, "attributes": item.attributes}
-            for contents, item in others
-            if not item.is_group
-        ],
-        "files": [
-            {"name": contents.name, "format": contents.format, "attributes": contents.attributes} for contents in listed
-        ],
-        "errors": [{"name": name, "error": message(error)} for name, error in errors.items()],
-    }
-    return as_json(report)
-
-
-def _described(tensor: Described) -> dict[str, Any]:
-    statistics = {"statistics": _finite(statistics_of(tensor.statistics))} if tensor.statistics else {}
-    return {
-        "name": tensor.name,
-        **_desc_json(tensor.desc),
-        "dimensions": [name or None for name in tensor.dimensions],
-        "attributes": tensor.attributes,
-        "bytes": tensor.desc.total_bytes,
-        "format": tensor.format,
-        "storage": tensor.details,
-        "notes": [*tensor.notes],
-        **statistics,
-    }
+    )  # fmt: skip
 
 
 def check(check: Check) -> str:
     """The report of `check`."""
-    return as_json(
-        {
-            "level": check.level.short if check.level is not None else "all",
-            "valid": check.valid,
-            **_job_json(check.values, check.lengths, check.axis),
-            "BatchAxis": check.batch_axis,
-            **_constraints_json(check),
-            "choices": [
-                {"options": options_json(each.settings), "meaning": each.meaning}
-                for each in (check.choices.choices if isinstance(check.choices, Choices) else ())
-            ],
-            "lowest_level": check.lowest.short if check.lowest is not None else None,
-            "lengths": check.counts._asdict() if check.counts is not None else None,
-            "notes": [*map(spelled, check.notes)],
-        }
+    levels = [
+        {"level": level.short, "valid": not broken(constraints), "constraints": [*map(_constraint, constraints)]}
+        for level, constraints in check.constraints.items()
+    ]
+    choices = check.choices.choices if isinstance(check.choices, Choices) else ()
+    return report(
+        "check" if check.level is not None else "check --feature-level all",
+        check,
+        level=check.level.short if check.level is not None else "all",
+        choices=[{"options": options_json(each.settings), "meaning": each.meaning} for each in choices],
+        constraints=levels[0]["constraints"],
+        levels=levels,
     )
+
+
+def _constraint(constraint: Constraint) -> dict[str, Any]:
+    return {**vars(constraint), "label": constraint.label()}
 
 
 def outcome(outcome: Outcome) -> str:
     """The report of `batch` on one job; with a digest only if it was asked for, and with a plan for `--dry-run`."""
-    line, output, error, size, verified, notes, clamped, sha256, skipped, plan = outcome
-    result = {"line": line, "output": output, "ok": error is None, "error": message(error) if error else None}
-    more: dict[str, Any] = {"sha256": sha256} if sha256 else {}
-    more |= {"plan": {"read_bytes": plan.read, "write_bytes": plan.written}} if plan else {}
-    done = {
-        "skipped": skipped,
-        "bytes": size,
-        "verified": verified,
-        "clamped": clamped,
-        "notes": [*map(spelled, notes)],
-    }
-    return as_json({**result, **done, **more})
+    error = outcome.error
+    return report("batch", outcome, ok=not error, error=message(error) if error else None, errors=errors_of(error))
 
 
-def file_systems(found: Sequence[FileSystem]) -> str:
-    """The last line of `batch --dry-run`."""
-    names = ("path", "needed_bytes", "free_bytes")
-    return as_json({"file_systems": [dict(zip(names, each, strict=True)) for each in found]})
+def failure(error: RevseqError, status: int, typed: Sequence[str]) -> str:
+    """An error that ends the command, with its exit status; `typed` has the arguments, which hints repeat."""
+    return report("an error of any command", exit_status=status, errors=errors_of(error, typed))
+
+
+def errors_of(error: RevseqError | None, typed: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """The parts of an error as objects; none where there is no error."""
+    return [_error(part, typed) for part in error.parts()] if error else []
+
+
+def _error(part: RevseqError, typed: Sequence[str]) -> dict[str, Any]:
+    file, _, key = part.where.partition("::")
+    text, colon, name = part.where.rpartition(": ")
+    if colon and not key and name.isidentifier():  # a tensor of a text
+        file, key = text, name
+    hint = "\n".join(hints(part.hint, typed))
+    return _object(_ERROR, part, {"file": "" if file in _NO_FILES else file, "key": key, "hint": hint})
 
 
 def levels(levels: Sequence[FeatureLevel]) -> str:
     """The report of `levels`: one row for each level, with null where it lacks the operator."""
     rows = []
     for level in levels:
-        row = support(level)
-        rows.append(
-            {
-                "level": level.short,
-                "dimension_counts": [row.dimension_counts[0], row.dimension_counts[-1]] if row else None,
-                "InputTensor": [t.name for t in row.values] if row else None,
-                "SequenceLengthsTensor": [t.name for t in row.lengths] if row else None,
-                "most_elements": row.most_elements if row else None,
-            }
-        )
-    return as_json({"levels": rows})
+        row: dict[str, object] = {"level": level.short}
+        if found := support(level):
+            counts = found.dimension_counts
+            row |= {"dimension_counts": [counts[0], counts[-1]], "most_elements": found.most_elements}
+            row |= {name: [each.name for each in found.data_types(name)] for name in (INPUT, LENGTHS)}
+        rows.append(row)
+    return report("levels", levels=rows)
 
 
-def _constraints_json(check: Check) -> dict[str, Any]:
-    """The constraints of one level, or the levels with theirs."""
-    levels = [
-        {
-            "level": level.short,
-            "valid": not broken(constraints),
-            "constraints": [*map(_constraint_json, constraints)],
-        }
-        for level, constraints in check.constraints.items()
-    ]
-    return {"constraints": levels[0]["constraints"]} if check.level is not None else {"levels": levels}
+def text_of(value: object) -> str:
+    """Any value as JSON: a string stands for each NaN, infinity or complex number, and for any other thing."""
+    return json.dumps(_plain(value), allow_nan=False)
 
 
-def _constraint_json(constraint: Constraint) -> dict[str, Any]:
-    members = {name: getattr(constraint, name) for name in ("tensor", "property", "found", "wanted", "rule", "ok")}
-    return {"label": constraint.label(), **members, "hint": spelled(constraint.hint)}
-
-
-def _finite(numbers: dict[str, Any]) -> dict[str, Any]:
-    """The numbers with a string for each NaN, infinity or complex number, which JSON lacks."""
-
-    def plain(number: object) -> object:
-        finite = not isinstance(number, float) or math.isfinite(number)
-        return number if finite and not isinstance(number, complex) else str(number)
-
-    return {key: plain(number) for key, number in numbers.items()}
-
-
-def _tensor_json(source: Source) -> dict[str, Any]:
-    return {"name": source.name, **_desc_json(source.desc)}
-
-
-def as_json(report: dict[str, Any]) -> str:
-    """The report as one object, with the number of its schema."""
-    return json.dumps({"schema": SCHEMA, **report})
-
-
-def _desc_json(desc: TensorDesc) -> dict[str, Any]:
-    return {"DataType": desc.data_type.name, "Sizes": list(desc.sizes)}
-
-
-def _job_json(values: TensorDesc, lengths: TensorDesc, axis: int) -> dict[str, Any]:
-    return {"InputTensor": _desc_json(values), "SequenceLengthsTensor": _desc_json(lengths), "Axis": axis}
+def _plain(value: object) -> object:
+    """The value made of Python's own types; NumPy's are not JSON's, though many equal them."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, str) or value is None:
+        return value
+    if hasattr(value, "tolist"):  # an array or a number of NumPy's
+        value = value.tolist()
+    if isinstance(value, Iterable):
+        return [*map(_plain, value)]
+    return value if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)) else str(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from itertools import starmap
 from pathlib import Path
@@ -11,9 +10,10 @@ from urllib.parse import quote
 
 from revseq_cli import __version__
 from revseq_cli.ground.errors import RevseqError, printable
-from revseq_cli.report import colors, layout, objects
+from revseq_cli.report import objects, terminal
 from revseq_cli.report.results import difference_of
 from revseq_cli.report.words import message, spelled
+from revseq_cli.texts.places import Finding, PlacedError, Spot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,72 +21,56 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from revseq_cli.operator.spec import FeatureLevel
-    from revseq_cli.passes.pages import Spot
-    from revseq_cli.passes.verification import Finding, Report
+    from revseq_cli.passes.verification import Report, Verdict
 
 
 class Pages(NamedTuple):
-    """The result or the error of each page by its name, and how many pages have nothing to check."""
+    """The result or the error of each page by its name, how many pages have nothing to check, and the exit status."""
 
     reports: Sequence[tuple[str, Report | RevseqError]]
     skipped: int
     level: FeatureLevel
-
-
-class Told(NamedTuple):
-    """One thing to tell of a page, by the rule of that name; where it stands, if that is known."""
-
-    page: str
-    rule: str
-    message: str
-    spot: Spot | None = None
-    is_note: bool = False
-    hints: Sequence[str] = ()
-
-    @property
-    def line(self) -> str:
-        """As editors and compilers have it: path, line, column and message."""
-        place = f"{self.page}:{self.spot.place.line}:{self.spot.place.column}" if self.spot else self.page
-        return f"{place}: {'note: ' * self.is_note}{self.message}"
-
-    @property
-    def whole(self) -> str:
-        """The message, and what it hints at."""
-        return " ".join([self.message, *(f"({hint})" for hint in self.hints)])
+    exit_status: int
 
 
 # The rules, and what each says.
 _RULES = {
     "example": "The OutputTensor of an example is what the operator gives.",
     "feature-levels": "Tables and sentences about feature levels say what DirectML has.",
+    "statement": "Sizes, axes and members that a page states are those of the operator.",
     "page": "A page can be read.",
 }
 
 
-def told(name: str, report: Report | RevseqError) -> Iterator[Told]:
+def findings_of(report: Report | RevseqError) -> Iterator[Finding]:
     """Everything to tell of a page."""
+    if isinstance(report, PlacedError):
+        spot = Spot(report.place, report.context)
+        yield Finding(report.offset, report.problem, report.wanted, rule="page", spot=spot)
+        return
     if isinstance(report, RevseqError):
-        found = "; wanted: ".join(filter(None, (report.found, report.wanted)))
-        yield Told(name, "page", found)
+        yield Finding(0, report.found, report.wanted, rule="page")
         return
-    for finding in report.findings:
-        yield from _of_finding(name, finding)
-    for spot, (_, found, wanted, is_note) in report.remarks:
-        yield Told(name, "feature-levels", f"{found}; wanted: {wanted}" if wanted else found, spot, is_note)
+    for verdict in report.verdicts:
+        number = verdict.data_set or f"example {verdict.number}"
+        for each in verdict.findings:
+            yield each._replace(found=f"{number}: {each.found}", spot=each.spot or verdict.spot)
+        if wrong := difference_of(verdict):
+            text = "OutputTensor at {index} is {found}, and the operator gives {expected}"
+            text += "; {count} of {total} elements differ"
+            yield Finding(0, f"{number}: {text.format(**wrong)}", rule="example", spot=verdict.wrong)
+    yield from report.support.findings
 
 
-def _of_finding(name: str, finding: Finding) -> Iterator[Told]:
-    if finding.right:
-        return
-    number = finding.data_set or f"example {finding.number}"
-    hints = [*map(spelled, finding.hints)]
-    for problem in finding.problems:
-        yield Told(name, "example", f"{number}: {problem.message}", problem.spot or finding.spot, hints=hints)
-    if wrong := difference_of(finding):
-        text = (
-            "OutputTensor at {index} is {found}, and the operator gives {expected}; {count} of {total} elements differ"
-        )
-        yield Told(name, "example", f"{number}: {text.format(**wrong)}", finding.wrong)
+def _line(page: str, finding: Finding) -> str:
+    """As editors and compilers have it: path, line, column and message."""
+    place = f"{page}:{finding.spot.place.line}:{finding.spot.place.column}" if finding.spot else page
+    return f"{place}: {'note: ' * finding.is_note}{finding.message}"
+
+
+def _whole(finding: Finding) -> str:
+    """The message, and what it hints at."""
+    return " ".join([finding.message, *(f"({spelled(hint)})" for hint in finding.hints)])
 
 
 def _text(pages: Pages) -> Iterator[Text]:
@@ -96,50 +80,66 @@ def _text(pages: Pages) -> Iterator[Text]:
     reports = [(name, page) for name, page in pages.reports if not isinstance(page, RevseqError)]
     for name, page in reports:
         yield Text(printable(name), "bold")
-        for finding in page.findings:
-            clamped = f", lengths that are clamped: {finding.clamped}" if finding.clamped else ""
-            place = finding.data_set or f"line {finding.line}"
-            line = Text(printable(f"  example {finding.number}, {place}: ")).append(_mark(finding)).append(clamped)
+        for verdict in page.verdicts:
+            clamped = f", lengths that are clamped: {verdict.clamped}" if verdict.clamped else ""
+            place = verdict.data_set or f"line {_line_of(verdict)}"
+            line = Text(printable(f"  example {verdict.number}, {place}: ")).append(_mark(verdict)).append(clamped)
             yield line
         if page.support.tables or page.support.sentences:
-            is_right = all(remark.is_note for _, remark in page.remarks)
+            is_right = not any(map(_is_wrong_level, page.support.findings))
             counted = _counted(page.support.tables, "table")
             yield Text(f"  feature levels, {counted}: ").append(_verdict(right=is_right))
         hints: dict[str, None] = {}
-        for each in told(name, page):
-            yield Text(printable(each.line))
+        for each in findings_of(page):
+            yield Text(printable(_line(name, each)))
             yield from (Text(f"  {line}") for line in (each.spot.shown.split("\n") if each.spot else ()))
-            hints |= dict.fromkeys(each.hints)
+            hints |= dict.fromkeys(map(spelled, each.hints))
         yield from (Text(printable(f"Hint: {hint}")) for hint in hints)
         if page.unfixed:
             yield Text(printable(f"  not rewritten: {page.unfixed}"))
         yield from (Text(_diff_line(line)) for line in page.diff)
     if reports:
-        findings = [finding for _, page in reports for finding in page.findings]
-        wrong, skipped = sum(not f.right for f in findings), sum(page.skipped for _, page in reports)
-        others = f", {skipped} of other operators skipped" if skipped else ""
-        yield Text(f"{_counted(len(findings), 'example')}, {wrong} wrong{others}")
+        verdicts = [verdict for _, page in reports for verdict in page.verdicts]
+        foreign, skipped = sum(each.is_foreign for each in verdicts), sum(page.skipped for _, page in reports)
+        wrong = sum(not each.right for each in verdicts) - foreign
+        others = f", {foreign} not of DirectML" if foreign else ""
+        others += f", {skipped} of other operators skipped" if skipped else ""
+        yield Text(f"{_counted(len(verdicts), 'example')}, {wrong} wrong{others}")
         if tables := sum(page.support.tables for _, page in reports):
-            remarks = [remark for _, page in reports for _, remark in page.remarks]
-            notes = sum(remark.is_note for remark in remarks)
+            found = [each for _, page in reports for each in page.support.findings]
+            notes = sum(each.is_note for each in found)
             noted = f", {_counted(notes, 'note')}" if notes else ""
-            yield Text(f"{_counted(tables, 'table')} of feature levels, {len(remarks) - notes} wrong{noted}")
+            wrong = sum(map(_is_wrong_level, found))
+            yield Text(f"{_counted(tables, 'table')} of feature levels, {wrong} wrong{noted}")
+        if stated := sum(each.rule == "statement" for _, page in reports for each in page.support.findings):
+            yield Text(f"{_counted(stated, 'other statement')} wrong")
     if pages.skipped:
         yield Text(f"{_counted(pages.skipped, 'page')} without an example skipped")
 
 
-def _mark(finding: Finding) -> Text:
+def _is_wrong_level(finding: Finding) -> bool:
+    return finding.rule == "feature-levels" and not finding.is_note
+
+
+def _mark(verdict: Verdict) -> Text:
     from rich.text import Text
 
-    if finding.fixed:
-        return Text(f"fixed, {_counted(finding.fixed, 'element')}", colors.style(colors.GREEN))
-    return _verdict(right=finding.right)
+    if verdict.is_foreign:
+        return Text("not of DirectML: --feature-level none")
+    if verdict.fixed:
+        return Text(f"fixed, {_counted(verdict.fixed, 'element')}", terminal.bold(terminal.GREEN))
+    return _verdict(right=verdict.right)
+
+
+def _line_of(verdict: Verdict) -> int | None:
+    """The line on which an example begins, if it is in a text."""
+    return verdict.spot.place.line if verdict.spot else None
 
 
 def _verdict(*, right: bool) -> Text:
     from rich.text import Text
 
-    return Text("right", colors.style(colors.GREEN)) if right else Text("WRONG", colors.style(colors.RED))
+    return Text("right", terminal.bold(terminal.GREEN)) if right else Text("WRONG", terminal.bold(terminal.RED))
 
 
 def _counted(count: int, what: str) -> str:
@@ -153,7 +153,7 @@ def _diff_line(line: str) -> str:
 
 def print_text(pages: Pages, *, color: bool) -> None:
     """Print the results for people; errors are left out."""
-    console = layout.console(color=color)
+    console = terminal.console(color=color)
     for line in _text(pages):
         console.print(line, soft_wrap=True)
 
@@ -161,18 +161,22 @@ def print_text(pages: Pages, *, color: bool) -> None:
 def _github(pages: Pages) -> str:
     """Commands to GitHub's runner, which shows each beside its line."""
     lines = []
-    for each in _all(pages):
-        properties = {"file": os.path.normpath(each.page)}
+    for page, each in _all(pages):
+        properties = {"file": os.path.normpath(page)}
         if each.spot:
             properties |= {"line": str(each.spot.place.line), "col": str(each.spot.place.column)}
         properties["title"] = f"revseq: {each.rule}"
         shown = ",".join(f"{key}={_escaped(value, ':,')}" for key, value in properties.items())
-        lines.append(f"::{'notice' if each.is_note else 'error'} {shown}::{_escaped(each.whole)}")
+        lines.append(f"::{_level(each, 'notice')} {shown}::{_escaped(_whole(each))}")
     return "\n".join(lines)
 
 
-def _all(pages: Pages) -> Iterator[Told]:
-    return (each for name, report in pages.reports for each in told(name, report))
+def _all(pages: Pages) -> Iterator[tuple[str, Finding]]:
+    return ((name, each) for name, report in pages.reports for each in findings_of(report))
+
+
+def _level(finding: Finding, note: str = "note") -> str:
+    return note if finding.is_note else "error"
 
 
 def _escaped(text: str, others: str = "") -> str:
@@ -189,21 +193,21 @@ def _sarif(pages: Pages) -> str:
         "tool": {"driver": {"name": "revseq", "version": __version__, "rules": rules}},
         "columnKind": "unicodeCodePoints",
         "invocations": [{"executionSuccessful": not failed}],
-        "results": [*map(_result, _all(pages))],
+        "results": [*starmap(_result, _all(pages))],
     }
     schema = "https://json.schemastore.org/sarif-2.1.0.json"
-    return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]})
+    return objects.text_of({"$schema": schema, "version": "2.1.0", "runs": [run]})
 
 
-def _result(each: Told) -> dict[str, object]:
-    location: dict[str, object] = {"artifactLocation": {"uri": _uri(each.page)}}
+def _result(page: str, each: Finding) -> dict[str, object]:
+    location: dict[str, object] = {"artifactLocation": {"uri": _uri(page)}}
     if each.spot:
         location["region"] = {"startLine": each.spot.place.line, "startColumn": each.spot.place.column}
     return {
         "ruleId": each.rule,
         "ruleIndex": list(_RULES).index(each.rule),
-        "level": "note" if each.is_note else "error",
-        "message": {"text": printable(each.whole).replace("](", "] (")},  # which would be a link
+        "level": _level(each),
+        "message": {"text": printable(_whole(each)).replace("](", "] (")},  # which would be a link
         "locations": [{"physicalLocation": location}],
     }
 
@@ -216,41 +220,28 @@ def _uri(path: str) -> str:
 
 def _json(pages: Pages) -> str:
     """The report as JSON."""
-    return objects.as_json(
-        {"level": pages.level.short, "pages": [*starmap(_page, pages.reports)], "skipped": pages.skipped}
-    )
+    return objects.report("verify", pages, level=pages.level.short, pages=[*starmap(_page, pages.reports)])
 
 
 def _page(name: str, report: Report | RevseqError) -> dict[str, Any]:
+    """The members of a page; that of an error has none of its content."""
     findings = [
-        {
-            "line": each.spot.place.line if each.spot else None,
-            "column": each.spot.place.column if each.spot else None,
-            "rule": each.rule,
-            "level": "note" if each.is_note else "error",
-            "message": each.whole,
-        }
-        for each in told(name, report)
-    ]
+        {**each._asdict(), "level": _level(each), "message": _whole(each)} for each in findings_of(report)
+    ]  # fmt: skip
     if isinstance(report, RevseqError):
-        return {"page": name, "error": message(report), "examples": [], "skipped": 0, "findings": findings}
+        told = {"error": message(report), "errors": objects.errors_of(report), "examples": [], "skipped": 0}
+        return {"page": name, **told, "findings": findings}
     examples = [
         {
-            "number": f.number,
-            "line": f.line,
-            "data_set": f.data_set,
-            "right": f.right,
-            "problems": [*map(str, f.problems)],
-            "hints": [*map(spelled, f.hints)],
-            "difference": difference_of(f) or None,
-            "clamped": f.clamped,
-            "fixed": f.fixed,
+            **verdict._asdict(),
+            "right": verdict.right,
+            "hints": [*dict.fromkeys(spelled(hint) for each in verdict.findings for hint in each.hints)],
+            "difference": difference_of(verdict) or None,
         }
-        for f in report.findings
+        for verdict in report.verdicts
     ]
-    counts = {"skipped": report.skipped, "tables": report.support.tables, "sentences": report.support.sentences}
-    written = {"unfixed": report.unfixed or None, "diff": list(report.diff)}
-    return {"page": name, "error": None, "examples": examples, **counts, **written, "findings": findings}
+    more = {"errors": [], "tables": report.support.tables, "sentences": report.support.sentences}
+    return {**report._asdict(), **more, "page": name, "examples": examples, "findings": findings}
 
 
 # The forms for programs.

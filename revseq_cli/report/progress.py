@@ -40,29 +40,35 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def line(stage: str, done: int, total: int, unit: str, seconds: float) -> str:
-    """How far a stage is after so many seconds: "reverse 30 %, 1.2 of 4.0 GB, 512.0 MB/s, left 0:06"."""
+def line(stage: str, done: int, total: int, unit: str, seconds: float, written: int = 0) -> str:
+    """How far a stage is after so many seconds: "reverse 30 %, 1.2 of 4.0 GB, 512.0 MB/s, left 0:06".
+
+    `written` are the bytes that were written, where the unit is another one.
+    """
     parts = [stage, amount(done, total, unit)]
     if total:
         parts[0] += f" {100 * done // total} %"
-    if seconds > 0 and unit == "bytes":
-        parts.append(f"{amount(int(done / seconds), 0, unit)}/s")
+    if written:
+        parts.append(amount(written, 0, "bytes"))
+    moved = done if unit == "bytes" else written
+    if seconds > 0 and (moved or unit == "bytes"):
+        parts.append(f"{amount(int(moved / seconds), 0, 'bytes')}/s")
     if total and done:
         parts.append(f"left {clock(seconds * max(0, total - done) / done)}")
     return ", ".join(parts)
 
 
 class Stage:
-    """How far one stage is: its name, how many of `total` bytes or jobs are done, and since when."""
+    """How far one stage is: its name, how many of `total` bytes or jobs are done, their bytes, and since when."""
 
     def __init__(self, name: str, total: int, unit: str, done: int = 0) -> None:
-        self.name, self.total, self.unit, self.done = name, total, unit, done
+        self.name, self.total, self.unit, self.done, self.written = name, total, unit, done, 0
         self.began = time.monotonic()
 
     @property
     def text(self) -> str:
         """The stage for people."""
-        return line(self.name, self.done, self.total, self.unit, time.monotonic() - self.began)
+        return line(self.name, self.done, self.total, self.unit, time.monotonic() - self.began, self.written)
 
 
 class Progress:
@@ -91,8 +97,9 @@ class Progress:
         stage = Stage(name, total, unit)
         self._stages.append(stage)
 
-        def advance(count: int) -> None:
+        def advance(count: int, written: int = 0, /) -> None:
             stage.done += count
+            stage.written += written
             if time.monotonic() >= self._due:
                 self._show(self._stages[-1])
 

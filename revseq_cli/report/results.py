@@ -12,17 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
-    from revseq_cli.formats.contents import Contents
-    from revseq_cli.formats.contract import Source
+    from revseq_cli.formats.contract import Contents, Source
     from revseq_cli.ground.errors import Choices, RevseqError, Words
     from revseq_cli.ground.tensors import TensorDesc
     from revseq_cli.operator.kernel import LengthCounts
     from revseq_cli.operator.spec import Constraint, FeatureLevel
     from revseq_cli.passes.arrangement import Arrangement
-    from revseq_cli.passes.differences import Differences
+    from revseq_cli.passes.comparison import Differences, Where
     from revseq_cli.passes.exports import Exported
-    from revseq_cli.passes.statistics import Statistics
-    from revseq_cli.passes.verification import Finding
+    from revseq_cli.passes.summaries import Statistics
+    from revseq_cli.passes.verification import Verdict
 
 
 class Check(NamedTuple):
@@ -41,7 +40,7 @@ class Check(NamedTuple):
     counts: LengthCounts | None
     batch_axis: int | None = None
     notes: Sequence[str | Words] = ()
-    choices: Choices | str = ""
+    choices: Choices | Words | str = ""
 
     @property
     def level(self) -> FeatureLevel | None:
@@ -65,11 +64,13 @@ class Described(NamedTuple):
     attributes: int | None
     format: str
     details: dict[str, str]
-    notes: Sequence[str] = ()
+    notes: Sequence[str | Words] = ()
     statistics: Statistics | None = None
 
     @classmethod
-    def of(cls, source: Source, typed: str, notes: Sequence[str] = (), statistics: Statistics | None = None) -> Self:
+    def of(
+        cls, source: Source, typed: str, notes: Sequence[str | Words] = (), statistics: Statistics | None = None
+    ) -> Self:
         """A tensor that is open."""
         storage, about = source.storage, (source.dimensions, source.attributes)
         return cls(typed, source.name, source.desc, *about, *storage, notes, statistics)
@@ -85,12 +86,25 @@ class Described(NamedTuple):
         ]
 
 
-class Planned(NamedTuple):
-    """What a job of a batch would read and write at most, temporary files too, and the size of its output, in bytes."""
+class Traffic(NamedTuple):
+    """The bytes that a job reads and writes at most, temporary files too, and the `size` of its output.
+
+    Sizes are those of tensors: compression takes less, and text more.
+    """
 
     read: int
     written: int
     size: int
+
+    @classmethod
+    def of(cls, values: TensorDesc, lengths: TensorDesc, arrangement: Arrangement, kept: int) -> Self:
+        """The traffic of a job; `kept` bytes of the input's file are copied with the tensor."""
+        size = values.total_bytes + kept
+        read, written = size + lengths.total_bytes, size
+        if arrangement.tiling:
+            read += arrangement.tiling.most_read * values.data_type.size
+            written += values.total_bytes
+        return cls(read, written, size)
 
 
 class Outcome(NamedTuple):
@@ -108,7 +122,7 @@ class Outcome(NamedTuple):
     clamped: int = 0
     sha256: str | None = None
     skipped: bool = False
-    plan: Planned | None = None
+    plan: Traffic | None = None
 
 
 class FileSystem(NamedTuple):
@@ -132,23 +146,23 @@ class Comparison(NamedTuple):
     axis: int | None = None
     mistakes: Sequence[str] = ()
     hint: str | Words = ""
-    notes: Sequence[str] = ()
+    notes: Sequence[str | Words] = ()
 
     @property
     def equal(self) -> bool:
         """Whether no element differs."""
         return self.differences is not None and not self.differences.count
 
+    @property
+    def where(self) -> Where | None:
+        """Where the elements differ, in the output of a job."""
+        return self.differences.where if self.differences and self.axis is not None else None
+
 
 def first_differences(differences: Differences) -> list[tuple[list[int], str, str]]:
     """The first elements that differ: the index, and the values in a and in b as text."""
     texts = map(literals.render, (differences.a, differences.b))
     return list(zip(differences.indices.tolist(), *texts, strict=True))
-
-
-def statistics_of(statistics: Statistics) -> dict[str, Any]:
-    """The statistics by the names that users see; None for a minimum, maximum or mean that does not exist."""
-    return {"min": statistics.least, "max": statistics.greatest, "mean": statistics.mean, "NaN": statistics.nans}
 
 
 def comparison_of(done: Exported) -> str:
@@ -159,20 +173,11 @@ def comparison_of(done: Exported) -> str:
     return f"revseq diff {result} --job {model}"
 
 
-def difference_of(finding: Finding) -> dict[str, Any]:
+def difference_of(verdict: Verdict) -> dict[str, Any]:
     """The first wrong element of an example, and how many there are; empty if every element is right."""
-    if not (differences := finding.differences):
+    if not (differences := verdict.differences):
         return {}
     index, found, expected = first_differences(differences)[0]
-    line = finding.wrong.place.line if finding.wrong else None
+    line = verdict.wrong.place.line if verdict.wrong else None
     element = {"index": index, "line": line, "found": found, "expected": expected}
     return {**element, "count": differences.count, "total": differences.total}
-
-
-def traffic(values: TensorDesc, lengths: TensorDesc, arrangement: Arrangement) -> tuple[int, int]:
-    """The bytes that are read and written, at most: more than once where the tensor passes through a temporary file."""
-    read, written = values.total_bytes + lengths.total_bytes, values.total_bytes
-    if arrangement.tiling:
-        read += arrangement.tiling.most_read * values.data_type.size
-        written += values.total_bytes
-    return read, written

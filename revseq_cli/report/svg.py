@@ -1,310 +1,386 @@
-"""Figures as SVG, for pages: light and dark in one file, text as text, and nothing that a page would have to load."""
+"""Figures as SVG, for pages: text as text, and nothing that a page would have to load."""
 
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
+import re
 from math import ceil
+from string import Template
 from typing import TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
+from revseq_cli.ground.errors import printable
 from revseq_cli.ground.tensors import braced
-from revseq_cli.report import layout, palette
-from revseq_cli.report.excerpts import Limits
-from revseq_cli.report.figures import cell_text
-from revseq_cli.report.markup import element
+from revseq_cli.report import terminal
+from revseq_cli.report.figures import CLAMPED, COPIED, DIFFERENT, REVERSED
+from revseq_cli.report.view import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from xml.etree.ElementTree import Element
+    from collections.abc import Callable, Container, Iterator, Sequence
 
-    from revseq_cli.report.figures import Block, Figure, Index, Panel
+    from revseq_cli.report.figures import Cell, Figure, Index, Length, Side, Slice
 
-_MOST_ELEMENTS = 200  # of a tensor; larger ones are shortened
 WIDEST = 880  # pixels: a column of text on documentation pages
-_LONGEST, _MOST_TABLES = 16, 12  # indices of a dimension; tables below each other
+_MOST_ELEMENTS, _LONGEST, _MOST_SLICES = 200, 16, 12  # of a tensor; indices of a dimension; larger ones are shortened
 _MOST_COLUMNS = (16, 6, 2, 1)  # the first of these with which the drawing is narrow enough
-# Arrows are drawn for tensors with at most so many elements, if at most so many arrows lie one beside another.
-_MOST_WITH_ARROWS, _MOST_LANES = 64, 4
+_MOST_WITH_ARROWS, _MOST_LANES = 64, 4  # elements of a tensor; arrows around the middle of a line
 
-_MARGIN, _BETWEEN, _BELOW = 16, 32, 24  # around all; between tables side by side; between those below each other
-_CHARACTER, _SMALL, _NAME = 8.5, 7.9, 10.0  # the widths of characters, with room for wide fonts
-_PAD, _ROW, _LINE, _CAPTION, _DOTS = 11, 27, 18, 22, 30  # of a cell; the heights of rows and lines; what is left out
-_LANE, _HEAD = 7, 4.5  # between two arrows that lie side by side; the length of an arrow's head
-_LAYERS = ["rect", "path", "text"]  # in which a panel with arrows is drawn
-_LINE_LENGTH = 36  # characters of a line of text where it is long
+_WHOLE = re.compile(r"-?\d+")  # a number before its point or exponent
+_MARGIN, _BETWEEN, _BELOW = 16, 24, 24  # around all; between pieces side by side; between those below each other
+_CHARACTER, _SMALL, _WORDS = 8.5, 7.4, 7.2  # the widths of characters, with room for wide fonts
+_NARROWEST, _CAPTION, _LEGEND = 460, 28, 44  # the sentence's least width; characters of a caption's and a legend's line
+_TILE, _PAD, _LINE, _GAP = 30, 6, 18, 26  # of a cell; the height of a line of text; what stands for what is left out
+_BRACKET, _LANE, _HEAD, _ARROW = 8, 6, 5, 40  # what brackets take; between arrows; their heads; from input to output
 
-_SANS = '"Segoe UI", system-ui, -apple-system, "Helvetica Neue", Arial, sans-serif'
-_STYLE = {
-    "text": 'font: 14px Consolas, "SF Mono", Menlo, "DejaVu Sans Mono", monospace; white-space: pre',
-    ".name": f"font: 600 15px {_SANS}",
-    ".legend": f"font: 13px {_SANS}",
-    ".small": "font-size: 13px",
-    ".cell": "text-anchor: end",
-    ".middle": "text-anchor: middle",
-    ".mark": "font-weight: 700",
-    ".caption": "stroke-width: 5; paint-order: stroke",
-    ".line": "fill: none; stroke-width: 1",
-    ".arrow": "fill: none; stroke-width: 1.4",
-}
+# For each name the light colour and the dark one. The grounds of marks have the names of the marks.
+_PALETTE = {
+    "ground": ("#ffffff", "#1f1f1f"), "text": ("#161616", "#e6e6e6"), "quiet": ("#595959", "#a8a8a8"),
+    "faint": ("#8a8a8a", "#7d7d7d"), "line": ("#d2d2d2", "#505050"), "accent": ("#0067b8", "#6cb8f6"),
+    COPIED: ("#f3f3f3", "#2d2d2d"), f"{COPIED}_text": ("#3d3d3d", "#cfcfcf"),
+    REVERSED: ("#cfe6fa", "#10426a"), f"{REVERSED}_text": ("#003f73", "#c3e3ff"),
+    CLAMPED: ("#fff0bf", "#4a3a08"), f"{CLAMPED}_text": ("#6b4900", "#ffdc84"),
+    DIFFERENT: ("#fde0e3", "#4e2126"), f"{DIFFERENT}_text": ("#a4262c", "#ffb3b8"),
+}  # fmt: skip
+LIGHT, DARK = ({name: pair[n] for name, pair in _PALETTE.items()} for n in (0, 1))
+
+SANS = '"Segoe UI", system-ui, -apple-system, "Helvetica Neue", Arial, sans-serif'
+_SHAPES = f"""
+.revseq text {{ font: 14px Consolas, "SF Mono", Menlo, "DejaVu Sans Mono", monospace; white-space: pre }}
+.revseq .words {{ font: 14px {SANS}; white-space: normal }}
+.revseq .name {{ font: 600 15px {SANS} }}
+.revseq .small {{ font-size: 12px }}
+.revseq .cell {{ text-anchor: middle }}
+.revseq .end {{ text-anchor: end }}
+.revseq .length, .revseq .clamped, .revseq .reversed, .revseq .different {{ font-weight: 700 }}
+.revseq tspan {{ font-style: italic }}
+.revseq path {{ fill: none; stroke-width: 1.5 }}
+"""
+_COLORS = Template(
+    """
+.revseq .ground { fill: $ground }
+.revseq text { fill: $text }
+.revseq .quiet { fill: $quiet }
+.revseq .length { fill: $accent }
+.revseq path { stroke: $accent }
+.revseq .faint { fill: $faint }
+.revseq .head { fill: $accent; stroke: none }
+"""
+    + "".join(
+        f".revseq rect.{mark} {{ fill: ${mark} }} .revseq text.{mark} {{ fill: ${mark}_text }}\n"
+        for mark in (COPIED, REVERSED, CLAMPED, DIFFERENT)
+    )
+)
 
 
-def drawn(figure_of: Callable[[Limits], Figure]) -> str:
-    """The SVG of a figure, at most WIDEST wide; `figure_of` makes the figure with these limits."""
-    for columns in _MOST_COLUMNS:
-        figure = figure_of(Limits(_MOST_ELEMENTS, _LONGEST, columns, _MOST_TABLES))
-        boxes = _boxes(figure)
-        if max(box.width for box in boxes) + 2 * _MARGIN <= WIDEST:
-            break
-    root = _root(figure, boxes)
-    ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode") + "\n"
+def element(tag: str, *children: str | Element, **attributes: str | float) -> Element:
+    """An element of SVG or HTML with these children: elements, and texts, which are made printable.
+
+    In the names of attributes, `_` stands for `-`, and one at the end is left out; a number has no more digits than it
+    needs, so that a drawing is the same on every machine.
+    """
+    made = Element(tag)
+    for name, value in attributes.items():
+        text = printable(value) if isinstance(value, str) else f"{value:.1f}".removesuffix(".0")
+        made.set(name.rstrip("_").replace("_", "-"), text)
+    for child in children:
+        if isinstance(child, Element):
+            made.append(child)
+            continue
+        text = "\n".join(map(printable, child.split("\n")))  # XML could not have other control characters
+        if len(made):
+            made[-1].tail = (made[-1].tail or "") + text
+        else:
+            made.text = (made.text or "") + text
+    return made
 
 
-class _Box(NamedTuple):
-    """Elements that are drawn from (0, 0) on, and the room that they take."""
+def style(theme: str, shapes: str = _SHAPES, colors: Template = _COLORS) -> str:
+    """Rules with the colours of the theme: light, dark, or auto, which is what the reader's system prefers."""
+    light, dark = colors.substitute(LIGHT), colors.substitute(DARK)
+    both = f"{light}@media (prefers-color-scheme: dark) {{{dark}}}\n"
+    return shapes + {"light": light, "dark": dark, "auto": both}[theme]
+
+
+class Piece(NamedTuple):
+    """A part of a drawing with a size of its own; `label` says which table it is, if it is one."""
 
     elements: list[Element]
     width: float
     height: float
+    label: str = ""
 
 
-class _Place(NamedTuple):
-    """The right edge and the top of a cell's text, below and left of the room for arrows, and its width."""
+def pieces(figure_of: Callable[[Limits], Figure], *, linked: bool = False) -> tuple[Figure, list[list[Piece]]]:
+    """The parts of a drawing: in each list those that stand side by side if there is room; the last has the legend.
 
-    right: float
-    top: float
-    width: float
-
-
-class _Room(NamedTuple):
-    """What arrows take: above the texts of rows, by the index without its last number, and on the right of columns.
-
-    Rows of the other tensors are as high, so that they lie beside each other; `below` is the part that is below texts.
+    `figure_of` makes the figure with these limits: as much of it as lies in WIDEST side by side or, if a part alone is
+    too wide for that, below each other. With `linked`, elements that have moved are links to where they come from.
     """
+    room = WIDEST - 2 * _MARGIN
+    for columns in _MOST_COLUMNS:
+        figure = figure_of(Limits(_MOST_ELEMENTS, _LONGEST, columns, _MOST_SLICES))
+        for lanes in (_lanes(figure), 0):
+            lines = _Drawing(figure, lanes, linked=linked).pieces()
+            if all(sum(piece.width + _BETWEEN for piece in line) <= room + _BETWEEN for line in lines[:-1]):
+                return figure, lines
+        if all(piece.width <= room for line in lines for piece in line):
+            break
+    return figure, lines
 
-    above: dict[Index, float]
-    right: dict[Index, float]
-    below: float = 0
 
-
-def _root(figure: Figure, boxes: list[_Box]) -> Element:
-    """The whole drawing."""
-    boxes = [_Box([_text(figure.heading, 0, 15, "name")], len(figure.heading) * _NAME, _LINE), *boxes]
-    groups, x, y, below, width = [], 0.0, float(_MARGIN), 0.0, 0.0
-    for n, box in enumerate(boxes):
-        is_panel = 0 < n <= len(figure.panels)
-        if x and (not is_panel or n == 1 or x + box.width + 2 * _MARGIN > WIDEST):
-            x, y = 0, y + below + _BELOW
-            below = 0
-        groups.append(element("g", *box.elements, transform=f"translate({_MARGIN + x:g} {y:g})"))
-        width, below = max(width, x + box.width + 2 * _MARGIN), max(below, box.height)
-        x += box.width + _BETWEEN
-    height = y + below + _MARGIN
-    width, height = ceil(width), ceil(height)
-    attributes = {"xmlns": "http://www.w3.org/2000/svg", "class": "revseq", "viewBox": f"0 0 {width} {height}"}
-    return element(
+def drawn(figure_of: Callable[[Limits], Figure], theme: str = "auto") -> str:
+    """The SVG of a figure, at most WIDEST wide; `figure_of` makes the figure with these limits."""
+    figure, lines = pieces(figure_of)
+    placed: list[tuple[Piece, float, float]] = []
+    width, y = float(_NARROWEST), 0.0
+    for n, line in enumerate(lines):
+        room, x, below = width if n == len(lines) - 1 else WIDEST - 2 * _MARGIN, 0.0, 0.0
+        for piece in line:
+            if x and x + piece.width > room:
+                x, y, below = 0, y + below + (_BELOW if piece.label else 8), 0
+            placed.append((piece, x, y))
+            width, below, x = max(width, x + piece.width), max(below, piece.height), x + piece.width + _BETWEEN
+        y += below + _BELOW
+    words = [figure.sentence] if len(figure.sentence) * _WORDS <= width else re.split("(?<=;) ", figure.sentence)
+    top = _MARGIN + 20 * len(words) + _BELOW / 2
+    size = {"width": ceil(width) + 2 * _MARGIN, "height": ceil(y) - _BELOW + top + _MARGIN}
+    root = element(
         "svg",
         element("title", figure.title),
-        element("desc", "\n".join([figure.heading, *(panel.text for panel in figure.panels)])),
-        element("style", _style()),
-        element("rect", class_="ground", width=width, height=height),
-        *groups,
-        **attributes,
-        role="img",
-        width=width,
-        height=height,
-    )
+        element("desc", f"{figure.sentence}\n{figure.text}"),
+        element("style", style(theme)),
+        element("rect", class_="ground", **size),
+        *(element("text", *emphasized(each, "tspan"), class_="words", x=_MARGIN, y=_MARGIN + 14 + 20 * n)
+          for n, each in enumerate(words)),
+        *(element("g", *piece.elements, transform=f"translate({_MARGIN + x:g} {top + y:g})") for piece, x, y in placed),
+        xmlns="http://www.w3.org/2000/svg", class_="revseq", viewBox=f"0 0 {size['width']:g} {size['height']:g}",
+        role="img", **size,
+    )  # fmt: skip
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _style() -> str:
-    """The rules, with the light colours, and the dark ones for who prefers them."""
-    light, dark = _rules(_colors(palette.LIGHT)), _rules(_colors(palette.DARK))
-    return f"\n{_rules(_STYLE)}{light}@media (prefers-color-scheme: dark) {{\n{dark}}}\n"
+def emphasized(sentence: str, tag: str) -> Iterator[str | Element]:
+    """A sentence, in which the word for the numbers in the drawing is an element of its own."""
+    for part in re.split(r"\b(length)\b", sentence):
+        yield element(tag, part) if part == "length" else part
 
 
-def _rules(rules: Mapping[str, str]) -> str:
-    """Rules for this drawing alone, since a page may hold it as a part of its own text."""
-    return "".join(f".revseq {selector} {{ {rule} }}\n" for selector, rule in rules.items())
+def names(figure: Figure) -> dict[Index, str]:
+    """For the index of each shown element what names it on a page."""
+    return {cell.at: str(n) for n, cell in enumerate(figure.cells(0))}
 
 
-def _colors(colors: palette.Palette) -> dict[str, str]:
-    """The rules that have colours."""
-    rules = {
-        ".ground": f"fill: {colors.ground}",
-        "text": f"fill: {colors.text}",
-        ".quiet": f"fill: {colors.quiet}",
-        ".caption": f"stroke: {colors.ground}",
-        ".line": f"stroke: {colors.line}",
-        ".arrow": f"stroke: {colors.arrow}",
-        ".head": f"fill: {colors.arrow}",
-    }
-    for mark, (ground, text) in colors.marks.items():
-        rules |= {f"rect.{mark}": f"fill: {ground}", f"text.{mark}": f"fill: {text}"}
-    return rules
+def told(cell: Cell, shown: Container[Index]) -> str:
+    """Where an element that has moved is, and where it comes from."""
+    origin = cell.origin or cell.at
+    return f"{cell.text} at {[*cell.at]} comes from {[*origin]}{'' if origin in shown else ', which is not shown'}"
 
 
-def _boxes(figure: Figure) -> list[_Box]:
-    """The panels, and the legend if there is one."""
-    lanes, room = _lanes(figure), _Room({}, {})
-    for (a, b), lane in lanes.items():
-        taken, strip = (room.above, a[:-1]) if _along_row(a, b) else (room.right, a[-1:])
-        taken[strip] = max(taken.get(strip, 0), (lane + 1) * _LANE + _HEAD + 1)
-    places: dict[Index, _Place] = {}
-    boxes = [_panel(figure.panels[0], room, places)]
-    for (a, b), lane in lanes.items():
-        boxes[0].elements.extend(_arrow(places[a], places[b], lane, along_row=_along_row(a, b)))
-    boxes[0].elements.sort(key=lambda each: _LAYERS.index(each.tag))
-    boxes += [_panel(panel, room._replace(right={}, below=0.5), {}) for panel in figure.panels[1:]]
-    legend = _legend(figure, arrows=bool(lanes))
-    return [*boxes, legend] if legend.elements else boxes
+def _lanes(figure: Figure) -> int:
+    """How many arrows lie around each other at most; 0 where arrows would fill the drawing."""
+    lanes = max((length.covers // 2 for part in figure.slices if part for length in part.lengths), default=0)
+    few = figure.tensors[0][1].element_count <= _MOST_WITH_ARROWS and lanes <= _MOST_LANES
+    return lanes if few and not figure.told else 0
 
 
-def _lanes(figure: Figure) -> dict[tuple[Index, Index], int]:
-    """For each pair of elements that change places its lane: how far the arrow lies from the cells.
+def _text(text: str, x: float, y: float, classes: str, role: str = "") -> Element:
+    return element("text", text, class_=classes, x=x, y=y, **({"role": role} if role else {}))
 
-    Arrows that would overlap, since they lie along one row or one column, have different lanes. A figure that is not
-    whole or would be full of arrows has none.
+
+class _Tiles(NamedTuple):
+    """The rows or the columns of a table, what stands for those that are left out, and how far all of them reach."""
+
+    spans: list[tuple[float, float]]
+    left_out: tuple[float, float] | None
+    size: float
+
+    @classmethod
+    def of(cls, sizes: Sequence[float], side: Side, before: float, after: float) -> _Tiles:
+        """Tiles of these sizes with room before and after each."""
+        spans, left_out, place = [], None, 0.0
+        for n, size in enumerate([*sizes, 0]):
+            if n and n == side.gap:
+                left_out = (place, place + _GAP)
+                place += _GAP
+            spans.append((place + before, place + before + size))
+            place += before + size + (after or 2)
+        return cls(spans[:-1], left_out, spans[-1][0] - before)
+
+
+def _middle(span: tuple[float, float]) -> float:
+    return sum(span) / 2
+
+
+def _filled(texts: Sequence[str]) -> dict[str, str]:
+    """Each text of a column with blanks around it: points are below each other, and all texts are as long.
+
+    One that is no number ends where numbers do.
     """
-    if not figure.is_whole or figure.panels[0].desc.element_count > _MOST_WITH_ARROWS:
-        return {}
-    lanes = {}
-    taken: defaultdict[Index, list[tuple[Index, Index, int]]] = defaultdict(list)
-    for a, b in sorted(figure.swaps(), key=lambda swap: swap[1]):  # an inner one before those around it
-        strip, first, last = (a[:-1], a[-1:], b[-1:]) if _along_row(a, b) else (a[-1:], a[:-1], b[:-1])
-        beside = {lane for start, stop, lane in taken[strip] if start <= last and first <= stop}
-        lanes[a, b] = next(lane for lane in itertools.count() if lane not in beside)
-        taken[strip].append((first, last, lanes[a, b]))
-    return lanes if max(lanes.values(), default=0) < _MOST_LANES else {}
+    points = {text: number.end() for text in texts if (number := _WHOLE.match(text))}
+    behind = max((len(text) - point for text, point in points.items()), default=0)
+    shifted = {text: text + " " * (behind - len(text) + points.get(text, len(text) - behind)) for text in texts}
+    longest = max(map(len, shifted.values()), default=0)
+    return {text: each.rjust(longest) for text, each in shifted.items()}
 
 
-def _along_row(a: Index, b: Index) -> bool:
-    return a[:-1] == b[:-1]
+class _Drawing:
+    """A figure and the places of its tiles: rows are the same in all tables, so that they lie beside each other."""
 
+    def __init__(self, figure: Figure, lanes: int, *, linked: bool) -> None:
+        self.figure, self.lanes, self.names = figure, lanes, names(figure) if linked else {}
+        slices = [part for part in figure.slices if part]
+        columns, brackets = range(len(figure.columns.labels)), _BRACKET if figure.axis is not None else 0
+        arrows = lanes * _LANE + _HEAD if lanes else 0
+        tables = [table for part in slices for table in part.tables]
+        self.texts = [_filled([cell.text for table in tables for cell in table[:, n]]) for n in columns]
+        widths = [max([_TILE, *(len(text) * _CHARACTER + 2 * _PAD for text in each.values())]) for each in self.texts]
+        first = widths
+        if figure.down:
+            over = ([len(part.lengths[n].text) * _CHARACTER + _PAD for part in slices] for n in columns)
+            first = [max(width, *lengths) for width, lengths in zip(widths, over, strict=True)]
+        room = (brackets, arrows, 0, 0) if figure.down else (0, 0, brackets, arrows)
+        self.columns = [_Tiles.of(first, figure.columns, *room[:2]), _Tiles.of(widths, figure.columns, 0, 0)]
+        self.rows = _Tiles.of([_TILE] * len(figure.rows.labels), figure.rows, *room[2:])
 
-def _arrow(a: _Place, b: _Place, lane: int, *, along_row: bool) -> list[Element]:
-    """An arrow with two heads between two cells: above a row, or on the right of a column."""
-    far = (lane + 1) * _LANE
-    if along_row:
-        (x, stop), y = (each.right - each.width / 2 for each in (a, b)), a.top
-        path = f"M{x:g} {y - 1:g} V{y - far:g} H{stop:g} V{y - 1:g}"
-        heads = [f"M{each - 3:g} {y - _HEAD:g} h6 L{each:g} {y + 1:g} z" for each in (x, stop)]
-    else:
-        (y, stop), x = (each.top + _ROW / 2 for each in (a, b)), a.right - _PAD / 2
-        path = f"M{x + 1:g} {y:g} H{x + _HEAD + far:g} V{stop:g} H{x + 1:g}"
-        heads = [f"M{x + _HEAD + 1:g} {each - 3:g} v6 L{x - 1:g} {each:g} z" for each in (y, stop)]
-    return [element("path", class_="arrow", d=path), *(element("path", class_="head", d=each) for each in heads)]
+    def pieces(self) -> list[list[Piece]]:
+        """The tables of each slice side by side, and the legend."""
+        dots = [Piece([_text("\u22ee", 20, 14, "cell faint")], 40, 18)]
+        lines = [[self._table(part, number) for number in (0, 1)] if part else dots for part in self.figure.slices]
+        return [*lines, [*self._legend()]]
 
+    def _table(self, part: Slice, number: int) -> Piece:
+        """A table below its heading; that of the input has the axis and the lengths of lines, too."""
+        figure, columns = self.figure, self.columns[number]
+        name, desc = figure.tensors[-number]  # the first and the last
+        about = filter(None, [f"{braced(desc.sizes)} {desc.data_type.name}", part.caption])
+        room = max(_CAPTION, int(columns.size / _SMALL))
+        lines = [line for text in about for line in terminal.hanging("", text, room)]
+        left = float(_ARROW if number and part.lengths else 0)
+        heading = [_text(name, left, 14, "name")]
+        heading += [_text(line, left, 32 + 16 * n, "small quiet") for n, line in enumerate(lines)]
+        width = left + max(len(name) * 9.5, *(len(line) * _SMALL for line in lines))
+        rows, beside = self._rows(part, number)
+        top = 26 + 16 * len(lines) + _LINE * (1 if figure.axis is None else 2)
+        if left:
+            heading.append(element("path", d=f"M4 {top + self.rows.size / 2:g} h24 m-6 -5 l6 5 l-6 5"))
+        marks = [*self._left_out(columns), *(self._lines(part) if part.lengths and not number else [])]
+        left, label = left + beside, " ".join([name, *lines])
+        table = element("g", *rows, role="table", aria_label=label)
+        tiles = element("g", table, *marks, transform=f"translate({left:g} {top:g})")
+        return Piece([*heading, tiles], max(width, left + columns.size), top + self.rows.size, label)
 
-def _panel(panel: Panel, room: _Room, places: dict[Index, _Place]) -> _Box:
-    """A tensor: its name, sizes and data type, and its tables below each other; notes the places of its cells."""
-    elements = [_text(panel.name, 0, 15, "name")]
-    y, width = 20.0, len(panel.name) * _NAME
-    for line in layout.hanging("", f"{braced(panel.desc.sizes)} {panel.desc.data_type.name}", _LINE_LENGTH):
-        elements.append(_text(line, 0, y + 13, "small quiet"))
-        y, width = y + _LINE, max(width, len(line) * _SMALL)
-    y += 8
-    columns = _columns(panel, room)
-    for block in panel.blocks:
-        if block is None:
-            elements.append(_text("...", 0, y + 10, "quiet"))
-            y += _ROW
-            continue
-        for line in layout.hanging("", block.caption, _LINE_LENGTH) if block.caption else []:
-            elements.append(_text(line, 0, y + 13, "caption small quiet"))
-            y, width = y + _CAPTION, max(width, len(line) * _SMALL)
-        drawn, height = _table(block, columns, y, room, places)
-        elements += drawn
-        y, width = y + height + 12, max(width, columns[-1].end)
-    told = panel.told if panel.blocks else "no elements"
-    for line in layout.hanging("", told, _LINE_LENGTH) if told else []:
-        elements.append(_text(line, 0, y + 10, "small quiet"))
-        y, width = y + _LINE, max(width, len(line) * _SMALL)
-    return _Box(elements, width, y - 12)
+    def _left_out(self, columns: _Tiles) -> list[Element]:
+        """What stands for columns and rows that are left out."""
+        across = ((columns.left_out, row, "\u2026") for row in self.rows.spans)
+        down = ((column, self.rows.left_out, "\u22ee") for column in columns.spans)
+        places = itertools.chain(across, down)
+        return [_text(dots, _middle(x), _middle(y) + 5, "cell faint") for x, y, dots in places if x and y]
 
+    def _rows(self, part: Slice, number: int) -> tuple[list[Element], float]:
+        """The rows of a table, and the room on their left for indices and lengths."""
+        figure, columns, lengths = self.figure, self.columns[number].spans, [] if number else part.lengths
+        across = [] if figure.down else lengths
+        beside = max([6 * _SMALL, *(len(each.text) * _CHARACTER for each in across)]) + 14 if across else 0
+        above = [_text(label, _middle(column), -6, "cell small quiet", "columnheader")
+                 for label, column in zip(figure.columns.labels, columns, strict=True)]  # fmt: skip
+        above[:0] = [_text("length", -10, -6, "small length end", "columnheader")] if across else []
+        rows = [above]
+        if lengths and figure.down:
+            over = [_length(each, _middle(at), -24, "cell") for each, at in zip(lengths, columns, strict=True)]
+            rows.insert(0, [_text("length", -10, -24, "small length end", "rowheader"), *over])
+        for n, (label, row) in enumerate(zip(figure.rows.labels, self.rows.spans, strict=True)):
+            y = _middle(row) + 5
+            rows.append([_text(label, -beside - 8, y, "end small quiet", "rowheader")] if label else [])
+            rows[-1] += [_length(each, -10, y, "end") for each in across[n : n + 1]]
+            rows[-1] += [self._cell(cell, k, row, number) for k, cell in enumerate(part.tables[number][n])]
+        longest = max(map(len, figure.rows.labels), default=0)
+        room = max(beside + longest * _SMALL + 8 * bool(longest), 8 * _SMALL + 10 if lengths and figure.down else 0)
+        return [element("g", *row, role="row") for row in rows], room
 
-class _Column(NamedTuple):
-    """A column of a panel's tables: where it ends, its width, and what arrows take of it, on the right."""
+    def _cell(self, cell: Cell, column: int, row: tuple[float, float], number: int) -> Element:
+        """An element on its tile, as a link if it has moved and links are wanted."""
+        start, stop = span = self.columns[number].spans[column]
+        tile = element("rect", class_=cell.mark, x=start, y=row[0], width=stop - start, height=_TILE, rx=4)
+        text = _text(self.texts[column][cell.text], _middle(span), _middle(row) + 5, f"cell {cell.mark}")
+        name = self.names.get(cell.at, "")
+        if not number or not cell.origin or not name:
+            return element("g", tile, text, role="cell", **({"id": f"i{name}"} if name and not number else {}))
+        target = f"#i{self.names[cell.origin]}" if cell.origin in self.names else "#t0-0"
+        link = element("a", tile, text, href=target, id=f"o{name}", aria_label=told(cell, self.names))
+        return element("g", link, role="cell")
 
-    end: float
-    width: float
-    room: float = 0
+    def _lines(self, part: Slice) -> Iterator[Element]:
+        """What tells of the lines: the axis; a bracket over what each length covers; arrows between digits.
 
-
-def _columns(panel: Panel, room: _Room) -> list[_Column]:
-    """The columns, first that of the rows' numbers; each is as wide as its longest text in any of the tables."""
-    blocks = [block for block in panel.blocks if block]
-    rows = [row for block in blocks for row in block.rows if row]
-    longest = max((len(row.label) for row in rows), default=0)
-    width = ceil(longest * _CHARACTER) + 2 * _PAD if longest else 0
-    columns = [_Column(width, width)]
-    for n, label in enumerate(blocks[0].columns if blocks else ()):
-        cells = [row.cells[n] for row in rows]
-        taken = max((room.right.get(cell.at[-1:], 0) for cell in cells if cell), default=0)
-        longest = max(map(len, [*map(cell_text, cells), label or ""]))
-        width = _DOTS if label is None else ceil(longest * _CHARACTER + taken) + 2 * _PAD
-        columns.append(_Column(columns[-1].end + width, width, taken))
-    return columns
-
-
-def _table(
-    block: Block, columns: list[_Column], top: float, room: _Room, places: dict[Index, _Place]
-) -> tuple[list[Element], float]:
-    """A table and its height: a line with the numbers of columns, and rows with lines between them."""
-    grounds, lines, texts = [], [], []
-    (first, *others), y, width = columns, top, columns[-1].end
-    if any(block.columns):
-        texts += [_number(label, column, y) for label, column in zip(block.columns, others, strict=True)]
-        y += _ROW
-    for row in block.rows:
-        if y > top:
-            lines.append(f"M0 {y:g} H{width:g}")
-        if row is None:
-            texts.append(_number(None, first if first.width else others[0], y - 2))
-            y += _ROW
-            continue
-        more = max(room.above.get(cell.at[:-1], 0) for cell in row.cells if cell)
-        text_top = y + more * (1 - room.below)
-        texts += [_number(row.label, first, text_top)] if row.label else []
-        for cell, column in zip(row.cells, others, strict=True):
-            if cell is None:
-                texts.append(_number(None, column, text_top))
+        An arrow has two heads, for two elements that change places. A bracket has no end where it goes on in what is
+        left out.
+        """
+        figure, columns = self.figure, self.columns[0]
+        if figure.down:
+            side, along, across = figure.rows, self.rows, columns
+            yield _text(f"axis {figure.axis} \u2193", -10, -6, "small length end")
+        else:
+            side, along, across = figure.columns, columns, self.rows
+            yield _text(f"axis {figure.axis} \u2192", 0, -24, "small length")
+        for n, length in enumerate(part.lengths):
+            covered = [i for i, label in enumerate(side.labels) if int(label) < length.covers]
+            if not covered:
                 continue
-            if cell.mark:
-                ground = {"x": column.end - column.width, "y": y, "width": column.width, "height": more + _ROW}
-                grounds.append(element("rect", class_=cell.mark, **ground))
-            place = _Place(column.end - column.room, text_top, column.width - column.room)
-            classes = f"cell mark {cell.mark}" if cell.mark else "cell"
-            texts.append(_text(cell_text(cell), place.right - _PAD, place.top + 18, classes))
-            places[cell.at] = place
-        y += more + _ROW
-    frame = f"M0 {top:g} H{width:g} V{y:g} H0 z"
-    return [*grounds, element("path", class_="line", d=" ".join([frame, *lines])), *texts], y - top
+            (start, stop), (near, far) = (along.spans[0][0] + 1, along.spans[covered[-1]][1] - 1), across.spans[n]
+            corners = [(start, near - 2), (start, near - 6.5), (stop, near - 6.5), (stop, near - 2)]
+            if along.left_out and len(covered) == side.gap and length.covers > int(side.labels[covered[-1]]) + 1:
+                corners[2:] = [(_middle(along.left_out), near - 6.5)]
+            yield self._path("bracket", corners)
+            line = part.tables[0][:, n] if figure.down else part.tables[0][n]
+            for a in range(length.covers // 2 if self.lanes else 0):
+                deep = far + (_LANE * (length.covers // 2 - a) + _HEAD) / 0.75 - 6
+                ends = [self._end(line[i], i, n) for i in (a, length.covers - 1 - a)]
+                (x, y), (to, back) = ends
+                yield self._path("arrow", [(x, y + 3), (x, deep), (to, deep), (to, back + 3)], " C")
+                for x, y in ends:
+                    yield self._path("head", [(x - 3, y + _HEAD), (x + 3, y + _HEAD), (x, y)])
+
+    def _end(self, cell: Cell, place: int, line: int) -> tuple[float, float]:
+        """Where an arrow touches the digits of an element, along the axis and across it."""
+        column = line if self.figure.down else place
+        text, middle = self.texts[column][cell.text], _middle(self.columns[0].spans[column])
+        stop = middle + (len(text.rstrip()) - len(text) / 2) * _CHARACTER
+        if self.figure.down:
+            return _middle(self.rows.spans[place]), stop + 2
+        return stop - len(cell.text) * _CHARACTER / 2, _middle(self.rows.spans[line]) + 8
+
+    def _path(self, kind: str, points: list[tuple[float, float]], way: str = "") -> Element:
+        """A path through points, of which each has a place along the axis and one across it."""
+        first, *others = (f"{y:.1f} {x:.1f}" if self.figure.down else f"{x:.1f} {y:.1f}" for x, y in points)
+        return element("path", d=f"M{first}{way} {' '.join(others)}", class_=kind)
+
+    def _legend(self) -> Iterator[Piece]:
+        """What marks, arrows and brackets mean, and how much is shown."""
+        tile = {"width": 24, "height": 18, "rx": 4}
+        items = [
+            (meaning, [element("rect", class_=mark, **tile), _text("1", 12, 13.5, f"cell small {mark}")])
+            for mark, meaning in self.figure.legend.items()
+        ]
+        if self.lanes:
+            heads = element("path", d="M0 8 h6 L3 3 z M18 8 h6 L21 3 z", class_="head")
+            items.append(("these two change places", [element("path", d="M3 6 C3 16 21 16 21 6"), heads]))
+        if self.figure.axis is not None:
+            name, desc = self.figure.tensors[1]
+            meaning = f"length, from {name} {braced(desc.sizes)} {desc.data_type.name}"
+            items.append((meaning, [element("path", d="M1 12 v-5 h22 v5")]))
+        items += [(f"shown: {self.figure.told}", [])] if self.figure.told else []
+        for meaning, swatch in items:
+            left, lines = 32 if swatch else 0, terminal.hanging("", meaning, _LEGEND)
+            texts = [_text(line, left, 14 + 18 * n, "words quiet") for n, line in enumerate(lines)]
+            yield Piece([*swatch, *texts], left + max(map(len, lines)) * 8 + 4, 18 * len(lines) + 2)
 
 
-def _number(label: str | None, column: _Column, top: float) -> Element:
-    """The number of a row or a column, or dots in the middle of what is left out."""
-    if label is None:
-        return _text("...", column.end - column.width / 2, top + 16, "middle quiet")
-    return _text(label, column.end - column.room - _PAD, top + 18, "cell small quiet")
-
-
-def _legend(figure: Figure, *, arrows: bool) -> _Box:
-    """What the marks and the arrows mean, one below the other."""
-    elements: list[Element] = []
-    width = y = 0.0
-    for mark, meaning in figure.legend.items():
-        elements.append(element("rect", class_=mark, x=0, y=y, width=26, height=16))
-        elements.append(_text("1", 13, y + 12, f"small middle mark {mark}"))
-        elements.append(_text(meaning, 36, y + 12.5, "legend quiet"))
-        y, width = y + _CAPTION, max(width, 36 + len(meaning) * _SMALL)
-    if arrows:
-        meaning = "these two elements change places"
-        ends = [_Place(each, y + 14, 4) for each in (6, 24)]
-        elements += [*_arrow(ends[0], ends[1], 0, along_row=True), _text(meaning, 36, y + 12.5, "legend quiet")]
-        y, width = y + _CAPTION, max(width, 36 + len(meaning) * _SMALL)
-    return _Box(elements, width, y - 6)
-
-
-def _text(text: str, x: float, y: float, classes: str) -> Element:
-    return element("text", text, class_=classes, x=x, y=y)
+def _length(length: Length, x: float, y: float, anchor: str) -> Element:
+    """The length of a line, on a ground of its own if it is clamped."""
+    text = _text(length.text, x, y, f"{anchor} {length.mark or 'length'}", "cell")
+    width = len(length.text) * _CHARACTER + 8
+    left = x - width / 2 if anchor == "cell" else x - width + 4
+    ground = element("rect", class_=length.mark, x=left, y=y - 15, width=width, height=20, rx=4)
+    return element("g", ground, text) if length.mark else text

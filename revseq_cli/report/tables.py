@@ -10,15 +10,14 @@ import numpy as np
 from revseq_cli.ground import minifloats
 from revseq_cli.ground.errors import Words, listed, printable
 from revseq_cli.ground.tensors import braced
-from revseq_cli.report import colors, layout, listing, view
+from revseq_cli.report import listing, terminal, view
 from revseq_cli.report.results import (
     Comparison,
     FileSystem,
     Outcome,
+    Traffic,
     comparison_of,
     first_differences,
-    statistics_of,
-    traffic,
 )
 from revseq_cli.report.words import spelled
 from revseq_cli.texts import dxdispatch, literals
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Source
     from revseq_cli.ground.tensors import TensorDesc
     from revseq_cli.passes.arrangement import Arrangement
-    from revseq_cli.passes.differences import Differences
+    from revseq_cli.passes.comparison import Differences
     from revseq_cli.passes.exports import Exported
-    from revseq_cli.passes.statistics import Statistics
+    from revseq_cli.passes.summaries import Statistics
 
 
 def show(source: Source, statistics: Statistics | None = None, *, preview: bool) -> str:
@@ -50,9 +49,12 @@ def show(source: Source, statistics: Statistics | None = None, *, preview: bool)
         f"  bytes            {desc.total_bytes:,}",
         f"  storage          {storage.format}{', ' if details else ''}{details}",
     ]
-    lines += [f"  note             {printable(note)}" for note in (*source.notes, *source.gaps())]
+    lines += [f"  note             {printable(spelled(note))}" for note in (*source.notes, *source.gaps())]
     if statistics:
-        lines += [f"  {key:<15}  {_statistic(key, value, source)}" for key, value in statistics_of(statistics).items()]
+        ends = {"min": statistics.least, "max": statistics.greatest}
+        others = {"mean": statistics.mean, "NaN": statistics.nans, "infinite": statistics.infinite}
+        lines += [f"  {key:<15}  {_element(value, source)}" for key, value in ends.items()]
+        lines += [f"  {key:<15}  {'-' if value is None else value}" for key, value in others.items()]
     if preview:
         chunk = prod(source.chunks or ()) * source.dtype.itemsize
         rows = (
@@ -110,7 +112,7 @@ def _places(found: Differences, total: int) -> str:
     return f"in {lines:,} of {total:,} lines\n{where}"
 
 
-def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrangement) -> str:
+def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrangement, kept: int) -> str:
     """The text of `run --dry-run`; -v prints it, too."""
     plan, tiling = arrangement.plan, arrangement.tiling
     cut = ", lines are cut" if plan.cuts_lines else ""
@@ -130,10 +132,10 @@ def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrang
         ]
     if arrangement.lacks_room:
         lines.append(f"temporary file         none: {2 * values.total_bytes:,} bytes are not free, so runs are short")
-    read, written = traffic(values, lengths, arrangement)
+    traffic = Traffic.of(values, lengths, arrangement, kept)
     most = "at most " if tiling else ""
     lines += [
-        f"bytes                  {most}{read:,} read, {written:,} written",
+        f"bytes                  {most}{traffic.read:,} read, {traffic.written:,} written",
         f"engine                 {printable(arrangement.means)}",
     ]
     return "\n".join(lines)
@@ -183,7 +185,7 @@ def print_plans(outcomes: Sequence[Outcome], file_systems: Sequence[FileSystem],
     cells["bytes to write"] = sum(plan.written for plan in plans)
     _print_counts({key: f"{count:,}" for key, count in cells.items()}, failed, color=color)
     for each in file_systems:
-        layout.console(color=color).print(
+        terminal.console(color=color).print(
             printable(f"{each.path}: {each.needed:,} bytes needed, {each.free:,} bytes free"), soft_wrap=True
         )
 
@@ -194,18 +196,17 @@ def _print_counts(cells: dict[str, str], failed: int, *, color: bool) -> None:
 
     table = Table(*(Column(title, justify="right") for title in cells))
     for column in table.columns:
-        column.style = colors.style(colors.RED) if failed and column.header in ("failed", "wrong") else ""
+        column.style = terminal.bold(terminal.RED) if failed and column.header in ("failed", "wrong") else ""
     table.add_row(*cells.values())
-    layout.console(color=color).print(table)
+    terminal.console(color=color).print(table)
 
 
-def _statistic(key: str, value: complex | None, source: Source) -> str:
-    """A statistic as text, "-" for None; minimum and maximum of floats as elements of the tensor are printed."""
+def _element(value: float | None, source: Source) -> str:
+    """A number as an element of the tensor is printed, and "-" for None."""
     if value is None:
         return "-"
     dtype = minifloats.numbers(np.empty(0, source.dtype)).dtype
-    ends = key in ("min", "max") and dtype.kind == "f"
-    return literals.render(np.array([value], dtype))[0] if ends else str(value)
+    return literals.render(np.array([value], dtype))[0] if dtype.kind == "f" else str(value)
 
 
 def axis_text(values: TensorDesc, axis: int) -> str:

@@ -1,23 +1,30 @@
-"""Tensors for a person, in the bracket notation: shortened and highlighted."""
+"""Tensors for a person: the part that is shown, what lengths do to it, and its text, shortened and highlighted."""
 
 from __future__ import annotations
 
-from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+import itertools
+import operator
+from math import inf, prod
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from revseq_cli.report import colors, excerpts
-from revseq_cli.texts import printing
+import numpy as np
+
+from revseq_cli.operator import kernel
+from revseq_cli.report import terminal
+from revseq_cli.texts import literals, printing
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import Source
-    from revseq_cli.report.excerpts import Ends
+    from revseq_cli.formats.regions import Region
 
 # Tensors with more elements are shortened: on a terminal, and in a preview.
 MOST_ON_TERMINAL = 1000
 PREVIEW = 200
+_EDGE = 3  # indices shown at either end of a dimension that is shortened
 
 
 class Marks(NamedTuple):
@@ -27,8 +34,131 @@ class Marks(NamedTuple):
     clamped: str
 
 
-COLORED = Marks(colors.code(colors.BLUE), colors.code(colors.MAGENTA))
+COLORED = Marks(terminal.code(terminal.BLUE), terminal.code(terminal.MAGENTA))
 UNCOLORED = Marks("1;4", "1;4")  # bold and underlined
+
+
+# For each dimension the slices of indices that are shown: the whole dimension, its two ends, or its first index.
+Ends = list[list[slice]]
+
+
+class Limits(NamedTuple):
+    """What is shown of a tensor at most: elements, indices of each dimension and of the last one, and tables.
+
+    A table has the last two dimensions.
+    """
+
+    elements: float = inf
+    indices: float = inf
+    columns: float = inf
+    tables: float = inf
+
+
+def ends_of(sizes: tuple[int, ...], limits: Limits) -> Ends:
+    """The indices that are shown of a tensor."""
+    longest = [limits.indices] * len(sizes)
+    longest[-1:] = [min(limits.indices, limits.columns)] * bool(sizes)
+    fits = prod(sizes) <= limits.elements and prod(sizes[:-2]) <= limits.tables
+    if fits and all(map(operator.le, sizes, longest)):
+        return [[slice(0, size)] for size in sizes]
+    ends: Ends = []
+    kept = tables = 1
+    for size, most in zip(reversed(sizes), reversed(longest), strict=True):  # the innermost are whole if there is room
+        if len(ends) >= 2:  # the dimensions of the tables are done
+            most = min(most, limits.tables / tables)
+        choices = [] if size > 2 * _EDGE + 1 else [[slice(0, size)]]
+        choices += [[slice(0, edge), slice(size - edge, size)] for edge in (_EDGE, 1) if 2 * edge < size]
+        fitting = (parts for parts in choices if count(parts) <= most and kept * count(parts) <= limits.elements)
+        ends.append(next(fitting, [slice(0, 1)]))
+        kept *= count(ends[-1])
+        tables = prod(map(count, ends[2:]))
+    return ends[::-1]
+
+
+def count(parts: list[slice]) -> int:
+    """The indices in the slices of a dimension."""
+    return sum(part.stop - part.start for part in parts)
+
+
+def indices(parts: list[slice]) -> list[int]:
+    """The indices in the slices of a dimension, one by one."""
+    return [i for part in parts for i in range(part.start, part.stop)]
+
+
+def gap(parts: list[slice]) -> int:
+    """Behind how many shown indices of a dimension others are left out; 0 if none are, or only the first is shown."""
+    return parts[0].stop if len(parts) > 1 else 0
+
+
+def elements(source: Source, ends: Ends) -> NDArray[Any]:
+    """The elements of a tensor at the indices in `ends`, as one array; only these are read."""
+    with source.at_hand() as ready:
+        if not prod(source.sizes) or not source.sizes:
+            return ready.read()
+        return gathered(lambda region: ready.ticket(region).read(), ends, ready.chunks)
+
+
+def gathered(read: Callable[[Region], NDArray[Any]], ends: Ends, chunks: tuple[int, ...] | None = None) -> NDArray[Any]:
+    """What `read` gives for the indices in `ends`, as one array; a chunk is read once, since it is decoded whole."""
+    groups = [[[part] for part in parts] for parts in ends]
+    if chunks:
+        groups = [_by_chunk(parts, size) for parts, size in zip(ends, chunks, strict=True)]
+    pieces = np.empty([len(parts) for parts in groups], dtype=object)
+    for place, parts in zip(np.ndindex(pieces.shape), itertools.product(*groups), strict=True):
+        region = read(tuple(slice(part[0].start, part[-1].stop) for part in parts))
+        for d, part in enumerate(parts):  # one dimension after another: NumPy takes no 64 arrays of indices at once
+            region = region.take(np.array(indices(part)) - part[0].start, axis=d)
+        pieces[place] = region
+    return np.block(pieces.tolist())
+
+
+def _by_chunk(parts: list[slice], size: int) -> list[list[slice]]:
+    """Slices of a dimension, cut where chunks of that size begin; those in one chunk make one list."""
+    cuts = [
+        slice(max(part.start, start), min(part.stop, start + size))
+        for part in parts
+        for start in range(part.start // size * size, part.stop, size)
+    ]
+    return [list(group) for _, group in itertools.groupby(cuts, lambda cut: cut.start // size)]
+
+
+def rendered(values: NDArray[Any]) -> list[str]:
+    """Elements as text; BOOL and complex ones, which the notation lacks, as Python prints them."""
+    return list(map(str, values.ravel().tolist())) if values.dtype.kind in "bc" else literals.render(values)
+
+
+def left_out(shown: int, sizes: tuple[int, ...], ends: Ends) -> str:
+    """A phrase that says how many elements are shown, or "" if all are."""
+    total = prod(sizes)
+    if shown == total:
+        return ""
+    first = [d for d, (parts, size) in enumerate(zip(ends, sizes, strict=True)) if parts == [slice(0, 1)] and size > 1]
+    alone = f"; only the first index of the dimensions {', '.join(map(str, first))}" if first else ""
+    return f"{shown:,} of {total:,} elements{alone}"
+
+
+class Reversal(NamedTuple):
+    """What lengths do along an axis to the part of a tensor that is shown.
+
+    `ends` are those of the lengths, and `clamped` says which of them are above the axis size. A length covers the first
+    elements of its line, which are `moved` if they are more than one. `origins` are their indices in the input.
+    """
+
+    ends: Ends
+    clamped: NDArray[np.bool_]
+    covers: NDArray[np.intp]
+    moved: NDArray[np.bool_]
+    origins: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, lengths: Source, axis: int, size: int, ends: Ends) -> Reversal:
+        """What these lengths do to a tensor of this axis size, of which `ends` are shown."""
+        of_lengths = [*ends[:axis], [slice(0, 1)], *ends[axis + 1 :]]
+        given = elements(lengths, of_lengths)
+        covers = kernel.clamp(given, size)
+        index = np.array(indices(ends[axis])).reshape([-1 if d == axis else 1 for d in range(len(ends))])
+        moved = (index < covers) & (covers > 1)
+        return cls(of_lengths, given > size, covers, moved, np.where(moved, covers - 1 - index, index))
 
 
 def example_text(
@@ -36,58 +166,34 @@ def example_text(
 ) -> str:
     """A whole docs-style example, which reads back as the same job, unless it is shortened.
 
-    A tensor of more than `most` elements is shortened. With `marks`, elements are highlighted.
+    A tensor of more than `most` elements is shortened. With `marks`, elements are highlighted, and a line says how many
+    lengths are clamped, if they are all shown.
     """
-    view = _View(lengths, axis, values.sizes, most, marks)
-    parts = [
-        view.tensor("InputTensor", values),
-        view.lengths_tensor("SequenceTensor"),
-        f"Axis: {axis}",
-        view.tensor("OutputTensor", result),
-    ]
-    return "\n\n".join(parts)
+    size, ends = values.sizes[axis], _ends(values.sizes, most)
+    reversal = Reversal.of(lengths, axis, size, ends)
+    moved = marks and _Highlight(reversal.moved, marks.moved)
+    of_lengths = _tensor(
+        "SequenceTensor", lengths, reversal.ends, marks and _Highlight(reversal.clamped, marks.clamped)
+    )
+    if marks and reversal.clamped.any() and reversal.clamped.size == lengths.desc.element_count:
+        of_lengths += f"\n// lengths clamped to {size}: {np.count_nonzero(reversal.clamped)}"
+    first, last = _tensor("InputTensor", values, ends, moved), _tensor("OutputTensor", result, ends, moved)
+    return "\n\n".join([first, of_lengths, f"Axis: {axis}", last])
 
 
 def result_text(lengths: Source, axis: int, result: Source, most: int | None, marks: Marks | None) -> str:
     """The OutputTensor, shortened if it has more than `most` elements; with `marks`, reversed ones are highlighted."""
-    return _View(lengths, axis, result.sizes, most, marks).tensor("OutputTensor", result)
+    ends = _ends(result.sizes, most)
+    highlight = marks and _Highlight(Reversal.of(lengths, axis, result.sizes[axis], ends).moved, marks.moved)
+    return _tensor("OutputTensor", result, ends, highlight)
 
 
-class _View(NamedTuple):
-    """How the tensors of a job are shown: the same indices of each, with or without highlights."""
+def _ends(sizes: tuple[int, ...], most: int | None) -> Ends:
+    return ends_of(sizes, Limits() if most is None else Limits(most))
 
-    lengths: Source
-    axis: int
-    sizes: tuple[int, ...]
-    most: int | None
-    marks: Marks | None
 
-    def tensor(self, name: str, source: Source) -> str:
-        """Input or output, with the reversed start of each line highlighted."""
-        ends = self._ends()
-        return self._text(name, source, ends, self.marks and _Highlight(self._reversal().moved(ends), self.marks.moved))
-
-    def lengths_tensor(self, name: str) -> str:
-        """The lengths, with those that are clamped highlighted."""
-        ends = self._reversal().ends_of_lengths(self._ends())
-        highlight = self.marks and _Highlight(self._reversal().clamped(ends), self.marks.clamped)
-        return self._text(name, self.lengths, ends, highlight) + self._remark()
-
-    def _remark(self) -> str:
-        """With marks, a line that says how many lengths are clamped, if any; "" if the lengths are shortened."""
-        if not self.marks or (self.most is not None and self.lengths.desc.element_count > self.most):
-            return ""
-        count = int((self.lengths.read() > self.sizes[self.axis]).sum())
-        return f"\n// lengths clamped to {self.sizes[self.axis]}: {count}" if count else ""
-
-    def _ends(self) -> Ends:
-        return excerpts.ends_of(self.sizes, excerpts.Limits() if self.most is None else excerpts.Limits(self.most))
-
-    def _reversal(self) -> excerpts.Reversal:
-        return excerpts.Reversal(self.lengths, self.axis, self.sizes)
-
-    def _text(self, name: str, source: Source, ends: Ends, highlight: _Highlight | None) -> str:
-        return f"{printing.header(name, source.desc)}\n{_rows(source, ends, '; --full prints all', highlight)}"
+def _tensor(name: str, source: Source, ends: Ends, highlight: _Highlight | None) -> str:
+    return f"{printing.header(name, source.desc)}\n{shown(source, ends, '; --full prints all', highlight)}"
 
 
 class _Highlight(NamedTuple):
@@ -96,33 +202,31 @@ class _Highlight(NamedTuple):
     mask: NDArray[np.bool_]
     code: str
 
+    def mark(self, i: int, text: str) -> str:
+        """The text of the i-th shown element, in C order, with the code if it is selected."""
+        return f"\x1b[{self.code}m{text}\x1b[0m" if self.mask.flat[i] else text
+
 
 def shortened(source: Source, most: int) -> str:
     """A tensor's rows; above `most` elements, only the ends of long dimensions, and a line that says so.
 
     Only what is shown is read.
     """
-    return _rows(source, excerpts.ends_of(source.sizes, excerpts.Limits(most)))
+    return shown(source, ends_of(source.sizes, Limits(most)))
 
 
-def _rows(source: Source, ends: Ends, more: str = "", highlight: _Highlight | None = None) -> str:
+def shown(source: Source, ends: Ends, more: str = "", highlight: _Highlight | None = None) -> str:
     """The rows of the indices in `ends`; if these are not all, a line below says how many elements, and `more`."""
     sizes = source.sizes
-    values = excerpts.elements(source, ends)
+    values = elements(source, ends)
     if not prod(sizes) or not sizes:
-        return printing.body(printing.rows_of(values, excerpts.rendered), sizes)
-    gaps = [*map(excerpts.gap, ends)]
-    if highlight:
-        highlighted = highlight.mask.ravel()
-
-        def mark(i: int, text: str) -> str:
-            return f"\x1b[{highlight.code}m{text}\x1b[0m" if highlighted[i] else text
-
-        rows = printing.aligned(excerpts.rendered(values), values.shape[-1], gaps[-1], mark)
-    elif gaps[-1]:
-        rows = printing.aligned(excerpts.rendered(values), values.shape[-1], gaps[-1])
+        return printing.body(printing.rows_of(values, rendered), sizes)
+    gaps = [*map(gap, ends)]
+    if highlight or gaps[-1]:
+        mark = highlight.mark if highlight else None
+        rows = printing.aligned(rendered(values), values.shape[-1], gaps[-1], mark)
     else:
-        rows = printing.rows_of(values, excerpts.rendered)
+        rows = printing.rows_of(values, rendered)
     text = printing.body(rows, values.shape, gaps)
-    told = excerpts.left_out(values.size, sizes, ends)
+    told = left_out(values.size, sizes, ends)
     return f"{text}\n// {told}{more}" if told else text

@@ -1,4 +1,4 @@
-"""A job as a web page in one file, without scripts: its tensors as tables, then constraints and levels.
+"""A job as a web page in one file, without scripts: the picture of its tensors, then constraints and levels.
 
 An element that has moved is a link to the element of the input that it comes from. While it is pointed at or has the
 focus, the page marks that element, and says where it is.
@@ -8,72 +8,78 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from math import ceil
+from string import Template
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import revseq_cli
-from revseq_cli.ground.tensors import braced
 from revseq_cli.operator.spec import DIRECTML, INPUT, LENGTHS
-from revseq_cli.report import checks, palette
-from revseq_cli.report.excerpts import Limits
-from revseq_cli.report.figures import DIFFERENT, cell_text
-from revseq_cli.report.markup import element
+from revseq_cli.report import checks, svg
+from revseq_cli.report.svg import element
 from revseq_cli.report.words import spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from xml.etree.ElementTree import Element
 
     from revseq_cli.operator.spec import FeatureLevel
-    from revseq_cli.report.figures import Block, Cell, Figure, Index, Panel
+    from revseq_cli.report.figures import Figure
     from revseq_cli.report.results import Check
+    from revseq_cli.report.svg import Piece
+    from revseq_cli.report.view import Limits
 
-LIMITS = Limits(1000, tables=100)  # so that the page stays small
-_LONGEST_NAME = 200  # characters of a file's name, of which the last ones are shown
 _LONGEST_TEXT, _MOST_NOTES = 2000, 20
 
-_STYLE = """
-:root { color-scheme: light dark }
-* { box-sizing: border-box }
-body { margin: 0; font: 16px/1.5 "Segoe UI", system-ui, -apple-system, "Helvetica Neue", Arial, sans-serif }
-main { max-width: 1280px; margin: 0 auto; padding: 16px 24px 72px; overflow-wrap: anywhere }
-h1 { font-size: 26px; line-height: 1.25; margin: 16px 0 8px }
-h2 { font-size: 20px; margin: 32px 0 8px }
-h3 { font-size: 16px; margin: 0 }
-p { margin: 4px 0 }
-code, .tensor table, caption { font-family: Consolas, "SF Mono", Menlo, "DejaVu Sans Mono", monospace; font-size: 14px }
-.tensors { display: flex; gap: 24px 32px; align-items: flex-start }
-.tensor { max-width: 100%; min-width: min(100%, 190px) }
-.scroll { overflow: auto; max-height: 70vh; max-width: 100%; position: relative }
-@media (max-width: 900px) { .tensors { flex-direction: column } }
-table { border-collapse: collapse; margin: 8px 0; overflow-wrap: normal }
-caption { text-align: left; padding: 2px 0 }
-th, td { border: solid; border-width: 1px 0; padding: 4px 11px; text-align: left; vertical-align: top }
-table { border: 1px solid }
-th { font-weight: 600 }
-.tensor th { font-weight: 400 }
-.tensor th[scope=row] { position: sticky; left: 0 }
-.tensor th, .tensor td { text-align: right; white-space: pre }
-.reversed, .clamped, .different, .fail { font-weight: 700 }
-td a { color: inherit; text-decoration: underline dotted; text-underline-offset: 3px }
-a:focus-visible, .scroll:focus-visible { outline: 2px solid; outline-offset: 2px }
-.from { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) }
-a:hover > .from, a:focus > .from { position: fixed; z-index: 1; left: 0; bottom: 0; width: 100%; height: auto;
-  clip-path: none; padding: 10px 24px; border-top: 1px solid; font-weight: 400; text-align: left;
-  white-space: normal; overflow-wrap: anywhere; pointer-events: none }
-a:hover > .from { z-index: 2 }
-ul { list-style: none; margin: 8px 0; padding: 0 }
-li span { display: inline-block; padding: 0 8px; margin-right: 8px; border: 1px solid transparent }
-td { outline-offset: -3px }
-td:target { outline: 3px solid }
+_SHAPES = f"""
+* {{ box-sizing: border-box; print-color-adjust: exact; -webkit-print-color-adjust: exact }}
+body {{ margin: 0; font: 16px/1.5 {svg.SANS} }}
+main {{ max-width: 960px; margin: 0 auto; padding: 16px 16px 72px; overflow-wrap: break-word }}
+h1 {{ font-size: clamp(18px, 5vw, 26px); line-height: 1.25; margin: 16px 0 8px }}
+h2 {{ font-size: 20px; margin: 32px 0 8px; break-after: avoid }}
+p {{ margin: 4px 0 }}
+.line {{ display: flex; flex-wrap: wrap; gap: 12px 28px; margin: 12px 0 }}
+.scroll {{ overflow-x: auto; max-width: 100% }}
+.revseq {{ display: block; break-inside: avoid }}
+a:focus-visible, .scroll:focus-visible {{ outline: 2px solid; outline-offset: 2px }}
+.from {{ display: none; position: fixed; z-index: 1; left: 0; bottom: 0; width: 100%; margin: 0; padding: 10px 24px;
+  border-top: 1px solid; pointer-events: none }}
+table {{ width: 100%; border-collapse: collapse; margin: 8px 0; border: 1px solid }}
+th, td {{ border: solid; border-width: 1px 0; padding: 4px 11px; text-align: left; vertical-align: top }}
+th, .fail {{ font-weight: 600 }}
+tr {{ break-inside: avoid }}
+@media (max-width: 700px) {{
+  thead {{ display: none }}
+  tr, tbody th, td {{ display: block; border-width: 0 }}
+  tr {{ padding: 6px 0; border-top: 1px solid }}
+  tbody th, td {{ padding: 1px 11px }}
+  td[data-head]::before {{ content: attr(data-head) ": " }}
+  td[data-head*="_"] {{ display: inline-block }}
+}}
+@media print {{
+  main {{ max-width: none; padding: 0 }}
+  .screen {{ display: none }}
+  .scroll {{ overflow: visible }}
+  .revseq {{ max-width: 100%; max-height: 95vh; height: auto }}
+}}
 """
+_COLORS = Template("""
+body, .from { background: $ground; color: $text }
+.quiet, td::before { color: $quiet }
+table, tr, th, td, .from { border-color: $line }
+.fail { color: $different_text }
+a:focus-visible, .scroll:focus-visible { outline-color: $accent }
+.revseq a:hover rect, .revseq :target rect { stroke: $accent; stroke-width: 3px }
+""")
 
 
-def page(figure: Figure, check: Check) -> str:
-    """The whole page."""
+def page(figure_of: Callable[[Limits], Figure], theme: str, check: Check) -> str:
+    """The whole page; `figure_of` makes the figure with these limits."""
+    figure, lines = svg.pieces(figure_of, linked=True)
     level = next(iter(check.constraints))
-    style = "".join([_STYLE, *_colors(palette.LIGHT), "@media (prefers-color-scheme: dark) {\n"])
-    style += "".join([*_colors(palette.DARK), "}\n", *_pointing(figure)])
+    scheme = f":root {{ color-scheme: {'light dark' if theme == 'auto' else theme} }}"
+    rules, origins = [*zip(*_pointing(figure), strict=True)] or ((), ())
+    style = "".join([scheme, svg.style(theme), svg.style(theme, _SHAPES, _COLORS), *rules])
     html = element(
         "html", element("head", *_head(figure, style)),
         element(
@@ -82,10 +88,18 @@ def page(figure: Figure, check: Check) -> str:
                 "main",
                 element("h1", figure.title),
                 element("p", f"{checks.verdict_of(level, check.constraints[level])}."),
-                *_tensors(figure),
+                element("h2", "Tensors"),
+                element("p", *svg.emphasized(figure.sentence, "em")),
+                *(
+                    element("div", *(_piece(piece, f"t{n}-{k}") for k, piece in enumerate(line)), class_="line")
+                    for n, line in enumerate(lines)
+                ),
+                *(element("p", "Point at an element of the output to see where it comes from.", class_="quiet screen")
+                  for _ in origins[:1]),
                 *_about(check),
                 *_constraints(check, level),
                 element("p", f"Written by revseq {revseq_cli.__version__}.", class_="quiet"),
+                *origins,
             ),
         ),
         lang="en",
@@ -93,29 +107,28 @@ def page(figure: Figure, check: Check) -> str:
     return "<!DOCTYPE html>\n" + ElementTree.tostring(html, encoding="unicode", method="html") + "\n"
 
 
-def _colors(colors: palette.Palette) -> Iterator[str]:
-    """The rules that have colours."""
-    yield f"body, .from, .tensor th {{ background: {colors.ground}; color: {colors.text} }}\n"
-    yield f".quiet, .tensor th, caption {{ color: {colors.quiet} }}\n"
-    yield f"table, th, td, .from {{ border-color: {colors.line} }}\n"
-    yield f".fail {{ color: {colors.marks[DIFFERENT][1]} }}\n"
-    yield f"td, a:focus-visible, .scroll:focus-visible {{ outline-color: {colors.arrow} }}\n"
-    for mark, (ground, text) in colors.marks.items():
-        yield f".{mark} {{ background: {ground}; color: {text} }}\n"
+def _piece(piece: Piece, name: str) -> Element:
+    """A part of the picture; a table that is wider than a small screen scrolls."""
+    width, height = ceil(piece.width), ceil(piece.height)
+    box = f"0 0 {width} {height}"
+    drawing = element("svg", *piece.elements, class_="revseq", viewBox=box, width=width, height=height)
+    if not piece.label:
+        return drawing
+    return element("div", drawing, id=name, class_="scroll", role="region", tabindex="0", aria_label=piece.label)
 
 
-def _pointing(figure: Figure) -> Iterator[str]:
-    """For each element that has moved: while its link is pointed at, the element that it comes from is outlined."""
-    numbers = _numbers(figure.panels[0])
-    for cell in figure.panels[-1].cells():
-        if cell.origin in numbers:
-            name = f"i{numbers[cell.origin]}"
-            yield f'main:has([href="#{name}"]:is(:hover,:focus)) #{name} {{ outline: 3px solid }}\n'
+def _pointing(figure: Figure) -> Iterator[tuple[str, Element]]:
+    """For each element that has moved, the rules for its link, and a line that says where it comes from.
 
-
-def _numbers(panel: Panel) -> dict[Index | None, int]:
-    """The number of each shown element, for its name on the page."""
-    return {cell.at: n for n, cell in enumerate(panel.cells())}
+    While the link is pointed at, the line shows, and the element that it comes from is outlined.
+    """
+    names = svg.names(figure)
+    for cell in figure.cells(-1):
+        if cell.origin:
+            name = names[cell.at]
+            link, shown = f"main:has(#o{name}:is(:hover, :focus))", f"#f{name}, #i{names.get(cell.origin, '')} rect"
+            rules = f"{link} :is({shown}) {{ display: block; stroke: currentColor; stroke-width: 3px }}\n"
+            yield rules, element("p", svg.told(cell, names), id=f"f{name}", class_="from")
 
 
 def _head(figure: Figure, style: str) -> Iterator[Element]:
@@ -129,76 +142,11 @@ def _head(figure: Figure, style: str) -> Iterator[Element]:
     yield element("style", style)
 
 
-def _tensors(figure: Figure) -> Iterator[Element]:
-    """The tensors side by side, and what their marks mean."""
-    yield element("h2", "Tensors")
-    numbers = _numbers(figure.panels[0])
-    tensors = (_tensor(panel, n, numbers) for n, panel in enumerate(figure.panels))
-    yield element("div", *tensors, class_="tensors")
-    if figure.legend:
-        yield element(
-            "ul",
-            *(element("li", element("span", "1", class_=mark), text) for mark, text in figure.legend.items()),
-        )
-
-
-def _tensor(panel: Panel, number: int, numbers: Mapping[Index | None, int]) -> Element:
-    """A tensor: its desc and its tables, in a part of the page that scrolls."""
-    tables = [element("p", "...") if block is None else _table(block, number, numbers) for block in panel.blocks]
-    told = panel.told if panel.blocks else "no elements"
-    return element(
-        "div",
-        element("h3", panel.name),
-        element("p", element("code", f"{braced(panel.desc.sizes)} {panel.desc.data_type.name}"), class_="quiet"),
-        element(
-            "div", *tables, class_="scroll", id=f"tensor{number}", role="region", tabindex="0", aria_label=panel.name
-        ),
-        *(element("p", each, class_="quiet") for each in [told] if each),
-        class_="tensor",
-    )
-
-
-def _table(block: Block, number: int, numbers: Mapping[Index | None, int]) -> Element:
-    """A table of the tensor with that number, with the numbers of rows and columns."""
-    has_labels = any(row and row.label for row in block.rows)
-    head = [element("td") if label is None else element("th", label, scope="col") for label in block.columns]
-    rows = []
-    for row in block.rows:
-        cells = row.cells if row else [None] * len(block.columns)
-        made = [_cell(cell, number, numbers) for cell in cells]
-        if has_labels:
-            made.insert(0, element("th", row.label, scope="row") if row else element("td", "..."))
-        rows.append(element("tr", *made))
-    return element(
-        "table",
-        *(element("caption", each) for each in [block.caption] if each),
-        *(element("thead", element("tr", *([element("td")] * has_labels), *head)) for _ in [0] if any(block.columns)),
-        element("tbody", *rows),
-    )
-
-
-def _cell(cell: Cell | None, number: int, numbers: Mapping[Index | None, int]) -> Element:
-    """A cell: one of the input has a name; one that has moved is a link, of which a part is hidden at first."""
-    if cell is None:
-        return element("td", "...")
-    attributes = {"class_": cell.mark} if cell.mark else {}
-    if number == 0:
-        attributes["id"] = f"i{numbers[cell.at]}"
-    if not cell.origin:
-        return element("td", cell_text(cell), **attributes)
-    target = f"i{numbers[cell.origin]}" if cell.origin in numbers else "tensor0"
-    hidden = "" if cell.origin in numbers else ", which is not shown"
-    told = f" at {[*cell.at]} comes from {[*cell.origin]}{hidden}"
-    whole = element("span", element("b", cell.text, aria_hidden="true"), told, class_="from")
-    link = element("a", cell.text, whole, href=f"#{target}")
-    return element("td", link, **attributes)
-
-
 def _about(check: Check) -> Iterator[Element]:
     """What is said of axes, lengths and levels, and notes."""
     yield element("h2", "Job")
     descs = {INPUT: check.values, LENGTHS: check.lengths}
-    rows = {tensor: f"{desc} {_tail(check.names[tensor])}" for tensor, desc in descs.items()}
+    rows = {tensor: f"{desc} {check.names[tensor]}" for tensor, desc in descs.items()}
     rows |= {**checks.about_lines(check), "lowest level": checks.lowest(check.lowest)}
     rows |= {f"note {n}" if n > 1 else "note": spelled(note) for n, note in enumerate(check.notes[:_MOST_NOTES], 1)}
     if (more := len(check.notes) - _MOST_NOTES) > 0:
@@ -223,27 +171,20 @@ def _constraints(check: Check, level: FeatureLevel) -> Iterator[Element]:
 
 
 def _plain_table(heads: list[str], rows: list[list[str]], name: str) -> Element:
-    """A table whose rows begin with what they are about."""
+    """A table whose rows begin with what they are about; on a small screen each text has its head before it."""
     head = [element("thead", element("tr", *(element("th", each, scope="col") for each in heads)))] if heads else []
-    body = element(
-        "tbody",
-        *(
-            element("tr", element("th", label, scope="row"), *(_word(_cut(each)) for each in texts))
-            for label, *texts in rows
-        ),
-    )
-    return element("div", element("table", *head, body), class_="scroll", role="region", tabindex="0", aria_label=name)
+    body = [
+        element("tr", element("th", label, scope="row"), *map(_word, texts, heads[1:] or [""] * len(texts)))
+        for label, *texts in rows
+    ]
+    return element("table", *head, element("tbody", *body), aria_label=name)
 
 
-def _word(text: str) -> Element:
-    return element("td", text, class_="fail") if text == checks.FAIL else element("td", text)
+def _word(text: str, head: str) -> Element:
+    marks = {"class_": "fail"} if text == checks.FAIL else {}
+    return element("td", _cut(text), **marks, **({"data_head": head} if head else {}))
 
 
 def _cut(text: str) -> str:
     """The text, without the end of a very long one, so that the page stays small."""
     return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
-
-
-def _tail(name: str) -> str:
-    """The name of a file, without the start of a very long one."""
-    return name if len(name) <= _LONGEST_NAME else f"...{name[-_LONGEST_NAME:]}"

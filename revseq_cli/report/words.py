@@ -2,59 +2,83 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING
 
 from revseq_cli.ground import system
-from revseq_cli.ground.errors import Choices, Words, shown_line
-from revseq_cli.report import colors
+from revseq_cli.ground.errors import ON, Choices, Words, shown_line
+from revseq_cli.report import terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from revseq_cli.ground.errors import RevseqError, Settings
 
 _LONGEST_COMMAND = 1000  # characters of a command line in a hint; tensors may be typed as text
 _MOST_CHOICES = 6
 # The words that stand out at the starts of lines.
-_COLORS = {"Error:": colors.RED, "Hint:": colors.BLUE}
+_COLORS = {"Error:": terminal.RED, "Hint:": terminal.BLUE}
 _WORDS = re.compile(f"^(?:{'|'.join(_COLORS)})", re.MULTILINE)
 
-# The option of each setting that the hints and notes of other wings name.
-_OPTIONS = {
-    "as_printed": "--as-printed",
-    "axis": "--axis",
-    "batch_axis": "--batch-axis",
-    "cast": "--as",
-    "chunks": "--chunks",
-    "compression": "--compression",
-    "dtype": "--dtype",
-    "engine": "--engine",
-    "equal_nan": "--equal-nan",
-    "feature_level": "--feature-level",
-    "files": "--files",
-    "format": "-f",
-    "inline": "--inline",
-    "job": "--job",
-    "keep_others": "--keep-others",
-    "lengths_dtype": "--lengths-dtype",
-    "like": "--like",
-    "memory": "--memory",
-    "output": "-o",
-    "overwrite": "--overwrite",
-    "rank": "--rank",
-    "scheduler": "--scheduler",
-    "traceback": "-vv",
-}
+# The settings whose options have other names.
+_OTHER_NAMES = {
+    "cast": "--as", "format": "-f", "input": "INPUT", "lengths": "LENGTHS", "output": "-o", "traceback": "-vv",
+}  # fmt: skip
+# What other tools call an option; an underscore is a hyphen.
+_SYNONYMS = {
+    "--batch-dim": "--batch-axis", "--dim": "--axis", "--seq-axis": "--axis", "--seq-dim": "--axis",
+    "--out": "--output", "--time-axis": "--axis",
+}  # fmt: skip
+_LENGTHS = ("--lengths", "-l")
+# The settings that are no options.
+_ARGUMENTS = ("input", "lengths")
+# The options of jobs whose value is the next word, which is then no INPUT and no LENGTHS.
+VALUED = (
+    "--as", "--atol", "--axis", "--batch-axis", "--chunks", "--color", "--compression", "--dtype", "--engine", "-f",
+    "--feature-level", "--first", "--format", "--html", "--jobs", "--lengths-dtype", "--like", "--memory", "-o",
+    "--output", "--picture", "--progress", "--rank", "--rtol", "--scheduler", "--scheduler-file", "--theme", "--ulp",
+)  # fmt: skip
+
+
+def with_own_names(typed: Sequence[str], *, lengths: bool = True) -> list[str]:
+    """The arguments of a command line with the name of ours for each option that other tools call otherwise.
+
+    With `lengths`, LENGTHS that are typed as an option stand behind the other arguments.
+    """
+    end = typed.index("--") if "--" in typed else len(typed)
+    words, behind = [], []
+    parts = (_parted(word) for word in typed[:end])
+    for name, sign, value in parts:
+        if name not in _LENGTHS or not lengths:
+            words.append(f"{name}{sign}{value}")
+        elif sign:
+            behind.append(value)
+        else:
+            behind += ["".join(each) for each in itertools.islice(parts, 1)] or [name]
+    return [*words, *behind, *typed[end:]]
+
+
+def _parted(word: str) -> tuple[str, str, str]:
+    """The name of an option, the sign and the value behind it; any other word is all name."""
+    name, sign, value = word.partition("=") if word.startswith("-") else (word, "", "")
+    name = name.replace("_", "-") if name.startswith("--") else name
+    return _SYNONYMS.get(name, name), sign, value
+
+
+def option(setting: str) -> str:
+    """The option of a setting, or the argument that it is."""
+    return _OTHER_NAMES.get(setting) or f"--{setting.replace('_', '-')}"
 
 
 def spelled(words: str | Words) -> str:
     """The text with each setting as the user types it: "try {}" with the axis 1 becomes "try --axis 1"."""
     if isinstance(words, str):
         return words
-    before, *parts = words.text.split("{}")  # not str.format: sizes in the text have braces, too
-    typed = (f"{_OPTIONS[name]} {value}".rstrip() for name, value in words.settings)
-    return before + "".join(option + part for option, part in zip(typed, parts, strict=True))
+    # Not str.format, and from the right: sizes have braces, too, and a name in front of the settings may have any.
+    before, *parts = words.text.rsplit("{}", len(words.settings))
+    typed = (f"{option(name)} {value}".rstrip() for name, value in words.settings)
+    return before + "".join(each + part for each, part in zip(typed, parts, strict=True))
 
 
 def message(error: RevseqError, typed: Sequence[str] = (), *, color: bool = False) -> str:
@@ -69,71 +93,107 @@ def message(error: RevseqError, typed: Sequence[str] = (), *, color: bool = Fals
 
 def painted(text: str) -> str:
     """A message with colours for a terminal."""
-    return _WORDS.sub(lambda word: colors.painted(word[0], _COLORS[word[0]]), text)
+    return _WORDS.sub(lambda word: terminal.painted(word[0], _COLORS[word[0]]), text)
 
 
 def _message(error: RevseqError, typed: Sequence[str]) -> str:
     lines = [f"Error: {error.where}: {error.found}" if error.where else f"Error: {error.found}"]
     lines += [f"  {line}" for line in error.context.split("\n") if error.context]
     lines += [f"  wanted: {error.wanted}"] * bool(error.wanted)
-    if isinstance(error.hint, Choices):
-        lines += hint_lines(error.hint, typed)
-    elif error.hint:
-        lines.append(f"Hint: {spelled(error.hint)}")
+    lines += hints(error.hint, typed, "Hint: ")
     return "\n".join(map(shown_line, lines))
 
 
-def hint_lines(hint: Choices, typed: Sequence[str]) -> Iterator[str]:
+def hints(hint: str | Words | Choices, typed: Sequence[str], mark: str = "") -> Iterator[str]:
+    """The lines of a hint; `mark` stands before the line that says what to type."""
+    if isinstance(hint, Choices):
+        yield from _of_choices(hint, typed, mark)
+    elif hint:
+        yield f"{mark}{spelled(hint)}"
+
+
+def _of_choices(hint: Choices, typed: Sequence[str], mark: str) -> Iterator[str]:
     """A line for each choice, unless one leaves no doubt; then the command line with the first."""
+    is_exchange = _arguments(hint.choices[0].settings) == [*reversed(hint.typed)] != []
+    shared = [each for each in hint.choices[0].settings if all(each in choice.settings for choice in hint.choices)]
     for choice in hint.choices[:_MOST_CHOICES]:
+        own = () if hint.sure else [each for each in choice.settings if each not in (*shared, *choice.label)]
         if choice.meaning:
-            yield f"  {_label(choice.label)}: {choice.meaning}"
+            yield f"  {_label((*choice.label, *own))}: {choice.meaning}"
     if more := len(hint.choices) - _MOST_CHOICES:
         yield from [f"  and {more} more"] * (more > 0)
     if not hint.sure:
-        yield f"Hint: each of them clamps lengths; if one is meant, type it{_others(hint)}"
+        others = tuple(each for each in shared if each not in hint.choices[0].label)
+        yield f"{mark}type the one that is meant{f', and {options_of(others, hint.typed)}' if others else ''}"
         return
     settings = hint.choices[0].settings
-    command = f"revseq {' '.join(map(system.quoted, _retyped(typed, settings)))}"
     first = "if the first is meant: " * (len(hint.choices) > 1)
-    if typed and len(command) <= _LONGEST_COMMAND:
-        yield f"Hint: {first}{command}"
+    command = f"revseq {' '.join(map(system.quoted, _retyped(typed, settings, hint.typed)))}" if typed else ""
+    if command and len(command) <= _LONGEST_COMMAND:
+        yield f"{mark}{'INPUT and LENGTHS are exchanged: ' * is_exchange}{first}{command}"
     else:
-        yield f"Hint: {first}{options_of(settings)}"
+        yield f"{mark}{first}{options_of(settings, hint.typed)}"
 
 
-def options_of(settings: Settings) -> str:
-    """The settings as words: the options to set, and those to leave out."""
-    added = " ".join(f"{_OPTIONS[name]} {value}" for name, value in settings if value)
-    removed = " and ".join(_OPTIONS[name] for name, value in settings if not value)
-    return " and ".join([f"use {added}"] * bool(added) + [f"leave out {removed}"] * bool(removed))
+def options_of(settings: Settings, arguments: Sequence[str] = ()) -> str:
+    """The settings as words: the arguments and options to set, in place of those `arguments`, and what to leave out."""
+    is_exchange = _arguments(settings) == [*reversed(arguments)] != []
+    settings = tuple(each for each in settings if not (is_exchange and each[0] in _ARGUMENTS))
+    added = [word for each in settings for word in _words_of(*each)]
+    removed = " and ".join(option(name) for name, value in settings if not value)
+    parts = ["exchange INPUT and LENGTHS"] * is_exchange + [f"use {' '.join(added)}"] * bool(added)
+    return " and ".join(parts + [f"leave out {removed}"] * bool(removed))
+
+
+def _arguments(settings: Settings) -> list[str]:
+    """The new INPUT and LENGTHS among the settings."""
+    return [value for name, value in settings if name in _ARGUMENTS]
 
 
 def options_json(settings: Settings) -> dict[str, str | None]:
     """The settings by their options; null for one to leave out."""
-    return {_OPTIONS[name]: value or None for name, value in settings}
+    return {option(name): value or None for name, value in settings}
 
 
-def _others(hint: Choices) -> str:
-    """What all choices need beside their labels."""
-    first = hint.choices[0]
-    others = tuple(each for each in first.settings if each not in first.label)
-    return f", and {options_of(others)}" if others else ""
+def _label(settings: Iterable[tuple[str, str]]) -> str:
+    """The settings as they are typed, also those to leave out."""
+    return " ".join(word for each in settings for word in (_words_of(*each) or ["without", option(each[0])]))
 
 
-def _label(settings: Settings) -> str:
-    return " ".join(f"{_OPTIONS[name]} {value}" for name, value in settings)
+def _words_of(name: str, value: str) -> list[str]:
+    """A setting as it is typed; nothing for one to leave out."""
+    return {"": [], ON: [option(name)]}.get(value, [option(name), value])
 
 
-def _retyped(typed: Sequence[str], settings: Settings) -> list[str]:
-    """The arguments of a command line with these settings, in place of those that stand there; "" removes one."""
+def _places(arguments: Sequence[str], typed: Sequence[str]) -> list[int]:
+    """Where the arguments are that were typed: the last such words, and no options' values if there are others."""
+    before = ["", *(word if word.startswith("--") else word[:1] + word[-1:] for word in typed)]  # -vo ends with -o
+    places: list[int] = []
+    for argument in reversed(arguments):
+        found = (i for i, word in enumerate(typed) if word == argument and i not in places)
+        places.insert(0, max(found, key=lambda i: (before[i] not in VALUED, i)))
+    return places
+
+
+def _retyped(typed: Sequence[str], settings: Settings, arguments: Sequence[str]) -> list[str]:
+    """The arguments of a command line with these settings, in place of those that stand there; "" removes one.
+
+    New INPUT and LENGTHS stand in the places of those `arguments`, and new LENGTHS alone behind INPUT.
+    """
+    typed = with_own_names(typed)
+    if new := _arguments(settings):
+        places = _places(arguments, typed)
+        for place, word in zip(places, new, strict=False):
+            typed[place] = word
+        typed[places[0] + 1 : places[0] + 1] = new[len(places) :]
     end = typed.index("--") if "--" in typed else len(typed)
-    options = {_OPTIONS[name]: value for name, value in settings}
+    options = {option(name) for name, _ in settings if name not in _ARGUMENTS}
     kept: list[str] = []
     words = iter(typed[:end])
     for word in words:
         if word in options:
-            next(words, None)
+            next(words if word in VALUED else iter(()), None)
         elif word.partition("=")[0] not in options:
             kept.append(word)
-    return [*kept, *(part for each in options.items() if each[1] for part in each), *typed[end:]]
+    added = (word for each in settings if each[0] not in _ARGUMENTS for word in _words_of(*each))
+    return [*kept, *added, *typed[end:]]

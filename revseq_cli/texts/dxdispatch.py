@@ -1,4 +1,4 @@
-"""DxDispatch's JSON models: parse the text of a model to a job, and print a job as a model.
+"""DxDispatch's JSON models, parsed to a job and printed from one, and what it prints of tensors.
 
 Source of the format: DxDispatch/ in Microsoft's repository DirectML. doc/Guide.md and models/_schema.json describe it,
 but for the command `writeFile`, which the schema lacks. src/model/JsonParsers.cpp is the reader: it accepts comments,
@@ -11,18 +11,19 @@ import json
 import math
 import re
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from revseq_cli.ground.errors import FormatError, listed
+from revseq_cli.ground import system
+from revseq_cli.ground.errors import FormatError, Words, listed, printable
 from revseq_cli.ground.tensors import MOST_DIMENSIONS, DataType, TensorDesc
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
 from revseq_cli.texts import json_tensors, literals
-from revseq_cli.texts.json_tensors import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -38,6 +39,16 @@ _STRING = r'("(?:[^"\\]++|\\.)*+"?)'
 _COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[\]}}])", re.DOTALL)
 _KINDS = {dict: "an object", list: "a list", str: "a string", int: "an integer"}
+
+
+# What is printed of a buffer, all elements in one line of the log: Resource 'y': 1, 2.5, inf. Each is written with
+# C++'s `<<` into a stream of its own (DxDispatch/src/dxdispatch/Executor.cpp, `ToString`): floats have six significant
+# digits, and integers all of theirs. Windows has its own words for NaNs: -nan(ind).
+_RESOURCE = re.compile(r"^Resource '([^\n]*?)': ?(.*)$", re.MULTILINE)
+_FLOAT = re.compile(r"-?(?:\d+(?:\.\d+)?(?:e[+-]\d+)?|inf)", re.ASCII)
+_NAN = re.compile(r"-?nan(?:\(\w+\))?", re.ASCII)
+_INTEGER = re.compile(r"-?\d+", re.ASCII)
+_DIGITS = 6
 
 
 @dataclass(frozen=True)
@@ -77,7 +88,7 @@ class Tensor:
         key = next((key for key in _GENERATORS if isinstance(self.initial, dict) and key in self.initial), None)
         if key is None:
             wanted = f"a list, or an object with sourcePath, {' or '.join(_GENERATORS)}"
-            raise FormatError(f"initialValues of {place} is {shown(self.initial)}", wanted)
+            raise FormatError(f"initialValues of {place} is {_shown(self.initial)}", wanted)
         count = _entry(self.initial, place, "valueCount", int)
         self._require(count, place)
         if self.desc.total_bytes > _MOST_GENERATED:
@@ -157,13 +168,7 @@ def _loaded(text: str) -> object:
         return match[1] or re.sub(r"[^\n]", " ", match[0])
 
     plain = _LAST_COMMA.sub(blank, _COMMENT.sub(blank, text))
-    return json_tensors.load(text, plain, "a model of DxDispatch", _integer, _float, _constant)
-
-
-def _integer(word: str) -> int:
-    if len(word) > literals.LONGEST:  # Python's int() refuses thousands of digits in its own words
-        raise FormatError(f"has a number of {len(word)} digits", f"at most {literals.LONGEST}")
-    return int(word)
+    return json_tensors.load(text, plain, "a model of DxDispatch", _float, _constant)
 
 
 def _float(word: str) -> float:
@@ -177,12 +182,17 @@ def _constant(word: str) -> object:
     raise FormatError(f"has the bare word {word}", 'the strings "nan", "inf" and "-inf"')
 
 
+def _shown(entry: object) -> str:
+    """An entry of JSON, cut to 40 characters."""
+    return json.dumps(entry)[:40]
+
+
 def _entry(holder: dict[str, Any], place: str, key: str, kind: type) -> Any:  # noqa: ANN401 - it is of that kind
     """The value of a key, of that kind; FormatError where there is none, or one of another kind."""
     if key not in holder:
         raise FormatError(f"{place} has no {key}", f"{key}, {_KINDS[kind]}; names are case sensitive")
     if type(holder[key]) is not kind:
-        raise FormatError(f"{key} of {place} is {shown(holder[key])}", _KINDS[kind])
+        raise FormatError(f"{key} of {place} is {_shown(holder[key])}", _KINDS[kind])
     return holder[key]
 
 
@@ -203,17 +213,17 @@ def _tensor_desc(written: dict[str, Any], tensor: str) -> TensorDesc:
     if len(sizes) > MOST_DIMENSIONS:
         raise FormatError(f"{tensor} has {len(sizes)} Sizes", f"at most {MOST_DIMENSIONS}, and 8 in DirectML")
     if not sizes or count != len(sizes):
-        raise FormatError(f"{tensor} has {len(sizes)} Sizes, and DimensionCount {shown(count)}", "as many of both")
+        raise FormatError(f"{tensor} has {len(sizes)} Sizes, and DimensionCount {_shown(count)}", "as many of both")
     packed = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
     if written.get("Strides") not in (None, packed):
-        raise FormatError(f"Strides of {tensor} is {shown(written['Strides'])}", f"packed tensors: {packed}, or none")
+        raise FormatError(f"Strides of {tensor} is {_shown(written['Strides'])}", f"packed tensors: {packed}, or none")
     name = _entry(written, tensor, "DataType", str)
     return TensorDesc(DataType.parse(name.removeprefix("DML_TENSOR_DATA_TYPE_")), sizes)
 
 
 def _uint32(number: Any, place: str, least: int) -> int:  # noqa: ANN401 - anything that JSON has
     if type(number) is not int or not least <= number < _SIZE_LIMIT:
-        raise FormatError(f"{place} is {shown(number)}", f"{least} to {_SIZE_LIMIT - 1}, a UINT")
+        raise FormatError(f"{place} is {_shown(number)}", f"{least} to {_SIZE_LIMIT - 1}, a UINT")
     return number
 
 
@@ -232,7 +242,7 @@ def _bound(bindings: dict[str, Any], tensor: str) -> str:
     if isinstance(bound, dict) and set(bound) == {"name"}:
         bound = bound["name"]
     if not isinstance(bound, str):
-        raise FormatError(f"{tensor} is bound to {shown(bound)}", "the name of a resource, whole")
+        raise FormatError(f"{tensor} is bound to {_shown(bound)}", "the name of a resource, whole")
     return bound
 
 
@@ -249,7 +259,7 @@ def _tensor(resources: dict[str, Any], bindings: dict[str, Any], tensor: str, de
     stated = resource.get("initialValuesDataType", desc.data_type.name if bound_tensor.path is not None else None)
     if str(stated).removeprefix("DML_TENSOR_DATA_TYPE_") != desc.data_type.name:
         raise FormatError(
-            f"initialValuesDataType of {place} is {shown(stated)}",
+            f"initialValuesDataType of {place} is {_shown(stated)}",
             f"{desc.data_type.name}, as {tensor}: bytes are not taken for another data type",
         )
     return bound_tensor
@@ -264,7 +274,7 @@ def _numbers(entries: list[Any], data_type: DataType, dtype: np.dtype[Any], plac
         return flat
     for i, each in enumerate(entries):
         if type(each) not in (int, float) and not (isinstance(each, str) and literals.is_special(each)):
-            raise FormatError(f"{shown(each)} at [{i}] of {place} is not a number")
+            raise FormatError(f"{_shown(each)} at [{i}] of {place} is not a number")
     try:
         return literals.parse(list(map(str, entries)), dtype, data_type.name)
     except literals.LiteralError as e:
@@ -297,14 +307,13 @@ def model_text(
     name of the file that holds them. The model writes the result to the file `target`, and prints it with `printed`.
     It writes first: in src/dxdispatch/Executor.cpp a `print` that fails ends the run, and a `writeFile` does not.
     """
-    descs = {name: desc for name, (desc, _) in contents.items()}
-    descs[OUTPUT] = descs[INPUT]
-    resources = {name: _resource(*content) for name, content in contents.items()}
-    blank = {"valueCount": descs[OUTPUT].element_count, "value": 0}
-    resources[OUTPUT] = _resource_of(descs[OUTPUT], blank)
+    desc, _ = contents[INPUT]
+    blank = {"valueCount": desc.element_count, "value": 0}
+    resources = {name: _resource(*each) for name, each in (*contents.items(), (OUTPUT, (desc, blank)))}
+    descs = {name: {"DataType": each.data_type.name, "Sizes": list(each.sizes)} for name, (each, _) in contents.items()}
     bindings = {name: name for name in TENSORS}
     # Without `dimensions` the .npy would be flat.
-    sizes = {"dimensions": list(descs[OUTPUT].sizes)}
+    sizes = {"dimensions": list(desc.sizes)}
     commands = [
         {"type": "dispatch", "dispatchable": _DISPATCHABLE, "bindings": bindings},
         {"type": "writeFile", "resource": OUTPUT, "targetPath": target, **sizes},
@@ -316,7 +325,7 @@ def model_text(
         "dispatchables": {
             _DISPATCHABLE: {
                 "type": OPERATOR,
-                "desc": {name: _written_desc(descs[name]) for name in TENSORS} | {"Axis": axis},
+                "desc": {**descs, OUTPUT: descs[INPUT], "Axis": axis},
             }
         },
         "commands": commands,
@@ -324,19 +333,16 @@ def model_text(
     return _spread(model, 4) + "\n"
 
 
-def _written_desc(desc: TensorDesc) -> dict[str, Any]:
-    return {"DataType": desc.data_type.name, "Sizes": list(desc.sizes)}
+def _resource(desc: TensorDesc, values: NDArray[Any] | dict[str, Any] | str) -> dict[str, Any]:
+    """A resource of that desc: values, what makes them, or the name of their file.
 
-
-def _resource(desc: TensorDesc, values: NDArray[Any] | str) -> dict[str, Any]:
-    return _resource_of(desc, {"sourcePath": values} if isinstance(values, str) else _written(values))
-
-
-def _resource_of(desc: TensorDesc, initial: object) -> dict[str, Any]:
-    """A resource of that desc. The data type of files is stated, since some versions of DxDispatch do not read it."""
+    The data type of files is stated, since some versions of DxDispatch do not read it.
+    """
+    initial = {"sourcePath": values} if isinstance(values, str) else values
     # DirectML wants buffers of whole 4 bytes, and DxDispatch rounds up only what it computes itself.
     size = -(-desc.total_bytes // 4) * 4
-    return {"initialValuesDataType": desc.data_type.name, "initialValues": initial, "sizeInBytes": size}
+    written = initial if isinstance(initial, dict) else _written(initial)
+    return {"initialValuesDataType": desc.data_type.name, "initialValues": written, "sizeInBytes": size}
 
 
 def _written(values: NDArray[Any]) -> list[int | float | str]:
@@ -349,14 +355,69 @@ def _written(values: NDArray[Any]) -> list[int | float | str]:
 
 def _spread(value: object, levels: int, indent: str = "") -> str:
     """JSON with a line for each entry of the `levels` outer levels, and one line for each value below."""
-    if not levels or not isinstance(value, dict | list) or not any(isinstance(v, dict | list) for v in _of(value)):
+    entries: list[tuple[str, object]] = []
+    if levels and isinstance(value, dict):
+        entries = [(f"{json.dumps(key)}: ", each) for key, each in value.items()]
+    elif levels and isinstance(value, list):
+        entries = [("", each) for each in value]
+    if not any(isinstance(each, dict | list) for _, each in entries):
         return json.dumps(value)
     inner = f"{indent}  "
-    keys = [f"{json.dumps(key)}: " for key in value] if isinstance(value, dict) else [""] * len(value)
-    rows = [f"{inner}{key}{_spread(each, levels - 1, inner)}" for key, each in zip(keys, _of(value), strict=True)]
+    rows = ",\n".join(f"{inner}{key}{_spread(each, levels - 1, inner)}" for key, each in entries)
     opening, closing = "{}" if isinstance(value, dict) else "[]"
-    return f"{opening}\n" + ",\n".join(rows) + f"\n{indent}{closing}"
+    return f"{opening}\n{rows}\n{indent}{closing}"
 
 
-def _of(value: dict[str, Any] | list[Any]) -> list[Any]:
-    return list(value.values()) if isinstance(value, dict) else value
+def elements(text: str, key: str | None, path: str, where: str) -> list[str]:
+    """The elements of the buffer `key`, or of the only one in the log; FormatError if it is not there exactly once.
+
+    `path` is what a user types for the text, and `where` its name in messages.
+    """
+    buffers = _RESOURCE.findall(text.replace("\r\n", "\n"))
+    if not buffers:
+        raise FormatError(
+            "has no line that DxDispatch prints for a buffer", "a line such as: Resource 'OutputTensor': 1, 2, 3",
+            Words.of("leave out {} if A is a tensor in a format of its own", as_printed=""), where,
+        )  # fmt: skip
+    names = [name for name, _ in buffers]
+    chosen = [values for name, values in buffers if key in (None, name)]
+    if len(chosen) != 1:
+        found = f"has {len(chosen)} buffers{'' if key is None else f' with the name {printable(key)}'}: {listed(names)}"
+        typed = f"{'-- ' if path.startswith('-') else ''}{system.quoted(f'{path}::{names[-1]}')}"
+        hint = f"try {typed}" if names.count(names[-1]) == 1 else "keep the last run alone"
+        raise FormatError(found, "one buffer, by its name behind ::", hint, where)
+    return [each.strip() for each in chosen[0].split(",")]
+
+
+def floats(tokens: Sequence[str], where: str) -> list[float]:
+    """The numbers that were printed; FormatError with the first that is none."""
+    for i, each in enumerate(tokens):
+        if not (_FLOAT.fullmatch(each) or _NAN.fullmatch(each)):
+            raise _no_number(tokens, i, where)
+    return [float("nan" if _NAN.fullmatch(each) else each) for each in tokens]
+
+
+def integers(tokens: Sequence[str], least: int, most: int, where: str) -> list[int]:
+    """The integers that were printed; FormatError with the first that is none, or that is out of the range."""
+    for i, each in enumerate(tokens):
+        if len(each) > 20 or not _INTEGER.fullmatch(each) or not least <= int(each) <= most:
+            raise _no_number(tokens, i, where, f"an integer from {least} to {most}")
+    return list(map(int, tokens))
+
+
+def _no_number(
+    tokens: Sequence[str], i: int, where: str, wanted: str = "a number as DxDispatch prints it"
+) -> FormatError:
+    return FormatError(f"its element {i} is '{printable(tokens[i][:40])}'", wanted, where=where)
+
+
+def rounded(number: float, printed: float) -> float:
+    """The number in the six digits that are printed; between two such numbers, the one that was printed.
+
+    Windows rounded a number halfway between two away from zero until 2020, and since then to an even digit.
+    """
+    even = float(f"{number:.{_DIGITS}g}")
+    if even == printed or number != number or number in (float("inf"), float("-inf")):
+        return even
+    away = float(Context(prec=_DIGITS, rounding=ROUND_HALF_UP).plus(Decimal(number)))
+    return away if away == printed else even

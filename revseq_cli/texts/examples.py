@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 
 # The page's examples call the lengths SequenceTensor; the struct has SequenceLengthsTensor.
-_LENGTHS_LABELS = ("SequenceTensor", LENGTHS)
 LABELS = {INPUT: INPUT, "SequenceTensor": LENGTHS, LENGTHS: LENGTHS, OUTPUT: OUTPUT}
 # What to say of an example that lacks a tensor.
 _MISSING = {
@@ -26,11 +26,22 @@ _MISSING = {
 }
 
 
+@functools.lru_cache(maxsize=1024)
+def label_meant(label: str) -> str | None:
+    """The label that is meant by one, which may be misspelled, or None; OutputTensors[0] is another operator's."""
+    small = {each.lower(): each for each in LABELS}
+    near = difflib.get_close_matches(label.lower(), small, 1, 0.85) if label.isidentifier() else []
+    return label if label in LABELS else small[near[0]] if near else None
+
+
 def role_of(label: str) -> tuple[str | None, bool]:
-    """The tensor's name in the operator, or None, by a label; and whether it is no misspelled name of the lengths."""
-    if label in LABELS or not difflib.get_close_matches(label, _LENGTHS_LABELS, 1, 0.85):
-        return LABELS.get(label), True
-    return LENGTHS, False
+    """The tensor's name in the operator, or None, by a label; and whether the label is none that is misspelled."""
+    meant = label_meant(label)
+    return (LABELS[meant], meant == label) if meant else (None, True)
+
+
+class NoExampleError(FormatError):
+    """A page, or a test, that has no example of this operator."""
 
 
 @dataclass
@@ -83,14 +94,15 @@ class Example:
         written = self.axes[0].value
         if _is_integer(written):
             return int(written.rstrip(",. "))
-        raise places.error_at(self.text, self.axes[0].start, f"Axis is {written[:40]}", "an integer")
+        wanted = "a colon : before the integer" if written.startswith("\uff1a") else "an integer"
+        raise places.error_at(self.text, self.axes[0].start, f"Axis is {written[:40]}", wanted)
 
     def add(self, item: notation.TensorText) -> None:
         """Add a tensor; one with a misspelled name, or a second one of a name, makes the example's `problem`."""
-        role, is_exact = role_of(item.name)
-        if not is_exact:
-            near = difflib.get_close_matches(item.name, _LENGTHS_LABELS, 1, 0)
-            self._note_problem(item, f"the label {item.name}", near[0])
+        meant = label_meant(item.name)
+        role = LABELS.get(meant or "")
+        if meant and meant != item.name:
+            self._note_problem(item, f"the label {item.name}", meant)
         if role is None:
             self.others.append(item)
         elif role in self.tensors:
@@ -113,7 +125,7 @@ class Example:
         complete = OUTPUT in self.tensors
         if isinstance(item, notation.Attribute):
             return complete and bool(self.axes)
-        role = LABELS.get(item.name)
+        role, _ = role_of(item.name)
         if role == INPUT:
             return bool(self.tensors or self.others)
         if role is None and LENGTHS in self.tensors and self.axes:
@@ -152,6 +164,11 @@ def numbered(text: str, items: Iterable[notation.TensorText | notation.Attribute
 
 def _is_integer(value: str) -> bool:
     return re.fullmatch(r"[+-]?\d{1,18}[,. ]*", value, re.ASCII) is not None
+
+
+def number_of(key: str | None) -> int | None:
+    """The number of an example, which the key is, as in page.md::2; None for another key."""
+    return int(key[:9]) if key and re.fullmatch("[0-9]+", key) else None
 
 
 def part_of(key: str | None) -> tuple[int, str] | None:

@@ -7,24 +7,27 @@ real part can hold; the imaginary part, which text cannot say, is 0.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+from contextvars import ContextVar
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from revseq_cli.ground import minifloats
-from revseq_cli.ground.bits import bits, word
+from revseq_cli.ground.dtypes import bits, word
 from revseq_cli.ground.errors import FormatError, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
 # Characters of a number: the longest exact decimal of a FLOAT64 has 1,077.
 LONGEST = 1100
+_JSON_BLANKS = " \t\r\n"
 _PLAIN = b"0123456789eE.,+-"
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?=f?$)", re.ASCII)
 _INTEGRAL = re.compile(r"([+-]?\d+)(?:\.0*)?f?", re.ASCII)
@@ -32,8 +35,6 @@ _INTEGRAL = re.compile(r"([+-]?\d+)(?:\.0*)?f?", re.ASCII)
 _MINUS_ZERO = re.compile(r"-0(?![\d.eE])")
 _SPECIAL = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE)
 _NAN_BITS = re.compile(r"nan\(0x([0-9a-f]{1,16})\)", re.IGNORECASE)
-# The floats at and above which not every integral number is exact, by item size.
-_EXACT_BELOW = {2: 2.0**11, 4: 2.0**24, 8: 2.0**53}
 # The data types whose values can be written as text, as NumPy calls them. Then the others that can be read from text,
 # with the type that holds each number. Data types in neither table have no text.
 WRITTEN = {
@@ -42,7 +43,13 @@ WRITTEN = {
 }  # fmt: skip
 _PARTS = {"BOOL": "?", "COMPLEX64": "f4", "COMPLEX128": "f8"}
 _READ = {name: np.dtype(code) for name, code in (WRITTEN | _PARTS).items()}
-_USUAL_NAN = {2: 0x7E00, 4: 0x7FC00000, 8: 0x7FF8000000000000}
+
+
+# Where the first number that FLOAT32 rounds to fewer digits is noted, while `noticed` is open.
+_NOTICED: ContextVar[list[float] | None] = ContextVar("noticed", default=None)
+_POWERS = np.array([float(f"1e{power}") for power in range(340)])
+_EXACT_POWER = 22  # up to this one, a power of 10 is exact in FLOAT64
+_AT_ONCE = 1 << 15  # numbers, so that they stay in a cache
 
 
 class LiteralError(ValueError):
@@ -51,6 +58,53 @@ class LiteralError(ValueError):
     def __init__(self, index: int, problem: str) -> None:
         super().__init__(index, problem)
         self.index, self.problem = index, problem
+
+
+@contextlib.contextmanager
+def noticed() -> Iterator[list[float]]:
+    """A list that gets the first number that is read meanwhile, and whose digits FLOAT32 does not keep."""
+    found: list[float] = []
+    token = _NOTICED.set(found)
+    try:
+        yield found
+    finally:
+        _NOTICED.reset(token)
+
+
+def _notice(wide: NDArray[Any], values: NDArray[Any]) -> None:
+    """Note the first of the numbers that has other digits in FLOAT32, if somebody wants to know."""
+    found = _NOTICED.get()
+    if found is None or found or values.dtype.itemsize != 4:
+        return
+    for start in range(0, len(wide), _AT_ONCE):
+        part = wide[start : start + _AT_ONCE]
+        with np.errstate(all="ignore"):  # numbers that are 0 in FLOAT32
+            lost = _lost(part, values[start : start + _AT_ONCE].astype(np.float64))
+        if lost.size:
+            found.append(float(part[lost[0]]))
+            return
+
+
+def _lost(wide: NDArray[Any], values: NDArray[Any]) -> NDArray[np.intp]:
+    """The indices of the numbers that cannot be had back from their values by rounding to as many digits.
+
+    Numbers of 6 digits can, those of 9 mostly cannot, and those of more cannot but for the value itself.
+    """
+    left = np.flatnonzero((wide != values) & np.isfinite(wide) & np.isfinite(values))
+    for digits in (6, 7, 8, 9, 5, 4, 3, 2, 1):  # the usual ones first; fewer matter for subnormal numbers
+        number, value = np.abs(wide[left]), np.abs(values[left])
+        powers = digits - 1 - np.floor(np.log10(number)).astype(np.int16)
+        back = _scaled(np.rint(_scaled(value, powers)), -powers)
+        slack = np.where(np.abs(powers) > _EXACT_POWER, 4 * np.spacing(number), 0)
+        left = left[~(np.abs(back - number) <= slack)]
+    return left
+
+
+def _scaled(numbers: NDArray[Any], powers: NDArray[Any]) -> NDArray[Any]:
+    """The numbers times these powers of 10, each rounded once where the power is exact."""
+    scales = _POWERS[np.abs(powers)]
+    scaled: NDArray[Any] = np.where(powers < 0, numbers / scales, numbers * scales)
+    return scaled
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -110,6 +164,15 @@ def parse_plain(text: str, dtype: np.dtype[Any], name: str) -> NDArray[Any] | No
         return None
 
 
+def json_problem(error: json.JSONDecodeError) -> tuple[str, int]:
+    """What is wrong with a JSON text, and the offset of that. A comma before an end is told as since Python 3.13."""
+    before, behind = error.doc[: error.pos].rstrip(_JSON_BLANKS), error.doc[error.pos :].lstrip(_JSON_BLANKS)
+    for message, end, of_what in (("Expecting value", "]", "array"), ("Expecting property name", "}", "object")):
+        if error.msg.startswith(message) and before.endswith(",") and behind.startswith(end):
+            return f"Illegal trailing comma before end of {of_what}", len(before) - 1
+    return error.msg, error.pos
+
+
 def needs_care(text: str) -> bool:
     """Whether a text has numbers that Python's reader of JSON reads wrong or refuses: -0, and very long ones."""
     commas = np.flatnonzero(np.frombuffer(text.encode("ascii", "replace"), np.uint8) == ord(","))
@@ -147,9 +210,19 @@ def _floats_of(numbers: list[Any], dtype: np.dtype[Any], has_words: bool) -> NDA
     with np.errstate(over="ignore"):
         values = wide.astype(dtype)
     wide[words] = values[words] = 0
-    certain = (np.abs(wide) < _EXACT_BELOW[8]) & ((values == wide) | (wide != np.trunc(wide))) & np.isfinite(values)
+    certain = (
+        (np.abs(wide) < _exact_below(wide.dtype)) & ((values == wide) | (wide != np.trunc(wide))) & np.isfinite(values)
+    )
     values[words] = [float(numbers[i]) for i in words]
-    return values if certain.all() and not _halfway(wide, values)[0].any() else None
+    if not certain.all() or _halfway(wide, values)[0].any():
+        return None
+    _notice(wide, values)
+    return values
+
+
+def _exact_below(dtype: np.dtype[Any]) -> float:
+    """The float at and above which not every integral number is exact."""
+    return 2.0 ** (np.finfo(dtype).nmant + 1)
 
 
 def _halfway(wide: NDArray[Any], values: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
@@ -167,18 +240,13 @@ def _halfway(wide: NDArray[Any], values: NDArray[Any]) -> tuple[NDArray[np.bool_
 
 
 def _is_plain(tokens: Sequence[str]) -> bool:
-    """Whether int() and float() read the tokens as this module does: no names, no underscores, no blanks."""
+    """Whether float() reads the tokens as this module does: no names, no underscores, no blanks."""
     joined = ",".join(tokens)
     return joined.isascii() and not joined.encode().translate(None, _PLAIN)
 
 
 def _parse_integers(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
-    try:
-        numbers = list(map(int, tokens)) if _is_plain(tokens) else None
-    except ValueError:
-        numbers = None
-    if numbers is None:
-        numbers = [_integer(i, token, name) for i, token in enumerate(tokens)]
+    numbers = [_integer(i, token, name) for i, token in enumerate(tokens)]
     least, most = bounds(dtype)
     if numbers and not least <= min(numbers) <= max(numbers) <= most:  # NumPy would take 2 for True
         i = next(i for i, n in enumerate(numbers) if not least <= n <= most)
@@ -222,11 +290,12 @@ def _parse_floats(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDA
     for i in map(int, np.flatnonzero(np.isinf(values))):
         if i not in special:
             raise LiteralError(i, f"{tokens[i][:40]} is too large for {name}")
-    for i in map(int, np.flatnonzero(np.abs(wide) >= _EXACT_BELOW[dtype.itemsize])):
+    for i in map(int, np.flatnonzero(np.abs(wide) >= _exact_below(dtype))):
         integral = _INTEGRAL.fullmatch(tokens[i])
         # int() on both sides: NumPy would compare 2^53+1 with 2^53 as floats, and find them equal.
         if integral and int(integral[1]) != int(values[i]):
             raise LiteralError(i, f"{tokens[i][:40]} is not exact in {name}, which would hold {int(values[i])}")
+    _notice(wide, values)
     words = values.view(word(dtype))
     for i, pattern in patterns.items():
         words[i] = pattern
@@ -249,23 +318,12 @@ def _float(i: int, token: str, dtype: np.dtype[Any], name: str, patterns: dict[i
         return float(number[0])
     if written := _NAN_BITS.fullmatch(token):
         patterns[i] = int(written[1], 16)
-        usual = _USUAL_NAN[dtype.itemsize]
-        quiet = 1 << (_MANTISSA[dtype.itemsize] - 1)
-        exponent = usual & ~quiet
-        # All exponent bits, at least one mantissa bit, nothing above the sign.
-        if (
-            patterns[i] & exponent != exponent
-            or not patterns[i] & (2 * quiet - 1)
-            or patterns[i] >> (8 * dtype.itemsize)
-        ):
+        if patterns[i] >> 8 * dtype.itemsize or not np.isnan(np.array(patterns[i], word(dtype)).view(dtype)):
             raise LiteralError(i, f"{token[:40]} is not the bits of a NaN in {name}")
         return float("nan")
     if _SPECIAL.fullmatch(token):
         return float(token)
     raise LiteralError(i, f"{token[:40]!r} is not a number")
-
-
-_MANTISSA = {2: 10, 4: 23, 8: 52}
 
 
 def is_number(token: str) -> bool:
@@ -302,7 +360,7 @@ def _render_floats(flat: NDArray[Any]) -> list[str]:
     """The texts of floats that are not written as integers."""
     # repr of a Python float is FLOAT64's shortest text; the narrower types have theirs in NumPy's str.
     texts = list(map(repr, flat.tolist())) if flat.dtype.itemsize == 8 else list(map(str, flat))
-    words = bits(flat)
-    for i in np.flatnonzero(np.isnan(flat) & (words != _USUAL_NAN[flat.dtype.itemsize])):
+    words, usual = bits(flat), bits(np.array([np.nan], flat.dtype))
+    for i in np.flatnonzero(np.isnan(flat) & (words != usual)):
         texts[i] = f"nan({int(words[i]):#x})"
     return texts

@@ -19,21 +19,31 @@ _BLOCK_TAG = re.compile(
 _ALONE = re.compile(r"([-+])((?:</?(?:span|b|i|em|strong|code|font)\b[^<>\n]{0,1000}>){1,9})(?=[\d.])", re.IGNORECASE)
 _REFERENCE = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]\w{1,30});", re.ASCII)
 _QUOTE = re.compile(r"^[ \t]*>[> \t]*", re.MULTILINE)
-_MARKUP = {"\r": "\n", "\xa0": " ", "\u3000": " ", "`": " ", "**": "  ", BREAK: " "}
+_FENCE = re.compile(r"^[ \t>]*(`{3,}|~{3,}).*?(?:^[ \t>]*\1|\Z)", re.MULTILINE | re.DOTALL)
+_MARKUP = {"\xa0": " ", "\u3000": " ", "`": " ", "**": "  ", BREAK: " "}
 
 
 def without_markup(text: str) -> str:
     """The text with blanks for markup and comments; a quick search tells that a long text has none."""
     if "\r" in text:
-        text = text.replace("\r\n", " \n")
+        text = text.replace("\r\n", " \n").replace("\r", "\n")
+    if "&" in text:
+        text = _decoded(text)
     for markup, plain in _MARKUP.items():
         if markup[0] in text:
             text = text.replace(markup, plain)
-    if "&" in text:
-        text = _REFERENCE.sub(_character, text)
     if "<" in text or ">" in text:
         text = _QUOTE.sub(_blanks, _TAG.sub(_tag, _ALONE.sub(_sign, text)))
     return _COMMENT.sub(_blanks, text) if "/" in text else text
+
+
+def _decoded(text: str) -> str:
+    """The text with characters for references of HTML, but in fences of Markdown: there they stand for nothing."""
+    parts, end = [], 0
+    for fence in _FENCE.finditer(text):
+        parts += [_REFERENCE.sub(_character, text[end : fence.start()]), fence[0]]
+        end = fence.end()
+    return "".join([*parts, _REFERENCE.sub(_character, text[end:])])
 
 
 def _blanks(match: re.Match[str]) -> str:

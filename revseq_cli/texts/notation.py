@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+import unicodedata
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -35,25 +36,42 @@ if TYPE_CHECKING:
     from revseq_cli.texts.places import PlacedError
 
 # Possessive: two runs of blanks side by side would take time that is quadratic in them.
-_NAME = rf"(?:^|{BREAK})[ \t]*+(?:[-*+][ \t]++)?(?P<name>[A-Za-z_]\w*+(?:\[\d++\])?)[ \t]*+[:=][ \t]*+"
-# The start of a header; where the rest is no header, reading that tensor is an error.
-_HEADER_START = re.compile(_NAME + r"\(?\s*+Sizes\s*+[:=]", re.MULTILINE)
+_LABEL = rf"(?:^|{BREAK})[ \t]*+(?:[-*+][ \t]++)?(?P<name>[A-Za-z_]\w*+(?:\[\d++\])?)[ \t]*+"
+_NAME = _LABEL + r"[:=][ \t]*+"
+# The start of a header; where the rest is no header, reading that tensor is an error. A colon may be missing.
+_HEADER_START = re.compile(_LABEL + r"(?:[:=][ \t]*+\(?|\()\s*+Sizes\s*+[:={]", re.MULTILINE)
 _HEADER = re.compile(
     _NAME + r"\(\s*+Sizes\s*+[:=]\s*+\{(?P<sizes>[^{}]*+)\}[\s,]*+DataType\s*+[:=]\s*+(?P<type>\w++)\s*+\)",
     re.MULTILINE,
 )
 _HEADER_FORM = "Name: (Sizes:{1,3}, DataType:FLOAT32)"
-_ATTRIBUTE = re.compile(_NAME + rf"(?P<value>\S[^\n{BREAK}]*)", re.MULTILINE)
+_ALONE = f"one tensor, or several with a header each, such as {_HEADER_FORM}"
+# A colon of full width is part of the value, and makes it one that nothing accepts.
+_ATTRIBUTE = re.compile(_LABEL + rf"(?:[:=][ \t]*+|(?=\uff1a))(?P<value>\S[^\n{BREAK}]*)", re.MULTILINE)
 # The start of a text that is one tensor; a text that begins with [Home](index.md) is a page.
 _BARE = re.compile(r"\s*\[[\s\[]*(?:[-+.\d\"]|(?:nan|inf|infinity)\b)", re.IGNORECASE)
 # A line with more than blanks, and one that may be a row of a tensor.
 _LINE = re.compile(r"[^\s][^\n]*")
 _ROW = re.compile(r"[\[\],\"]|[+-]?(?:[\d.]|nan|inf)", re.IGNORECASE)
+_FOREIGN = re.compile(r"(?![0-9])\d")  # a digit of another script, or of full width
+_WORD = re.compile(r"[^\s,}]+")
+_DASHES = "\u2010\u2011\u2012\u2013\u2212"
+_CODED = re.compile(r"\s*(&#0*91;|&#x0*5b;|&lbrack;|&lsqb;)", re.IGNORECASE)
 _STRAY = re.compile(r"[\s,]*\]")
 _CONTROL = re.compile(rf"[^\S \t\n{BREAK}]|[\x00-\x08\x0e-\x1d\x1f\x7f]")
 _QUOTED_SPECIAL = re.compile(r'"([+-]?(?:nan|inf|infinity)|nan\(0x[0-9a-f]+\))"', re.IGNORECASE)
 
-MOST_TENSORS = 10_000  # of a text; a page of examples has some dozens
+# A tensor as NumPy and PyTorch print it.
+# What stands behind the list; of PyTorch's, only the data type counts.
+_STATED_TYPE = r"dtype=(?:\w+\.)?['\"]?(\w+)['\"]?"
+_ARGUMENT = rf"\s*,\s*(?:{_STATED_TYPE}|device=['\"][\w:]+['\"]|grad_fn=<[^<>]*>|requires_grad=(?:True|False))"
+_START_OF_CALL = re.compile(r"\s*(?:(?:np|numpy|torch)\.)?(?:array|tensor)\(\s*(?=\[)")
+_CALL = re.compile(rf"{_START_OF_CALL.pattern}(\[.*\])(?:{_ARGUMENT})*\s*,?\s*\)\s*", re.DOTALL)
+# Blanks between two numbers, or two rows; NumPy's print() has no commas.
+_BLANKS = re.compile(r"(?<=[^\s\[])\s+(?=[^\s\]])")
+_POINT = re.compile(r"(?<=\d)\.(?=\D|$)")  # JSON has no 1. but 1.0
+
+MOST_TENSORS = 500_000  # of a text, so that a list of headers alone takes less than a gigabyte; pages have some dozens
 
 _OPEN, _CLOSE, _COMMA, _NUMBER, _BLANK, _BAD = range(6)
 _KINDS = bytearray([_BAD] * 256)
@@ -118,6 +136,8 @@ class TensorText:
         """
         desc = self.desc
         if self.opened == self.stop:
+            if coded := _CODED.match(self.text, self.stop):
+                raise error_at(self.text, coded.start(1), f"{coded[1]} is not read in a block of code", "write [")
             raise error_at(self.text, self.start, f"{self.name} has no values", "rows in brackets below the header")
         if desc and 0 in desc.sizes and not re.search(r"[^\[\],\s]", self.text[self.opened : self.stop]):
             return np.empty(desc.sizes, dtype)
@@ -153,10 +173,9 @@ class TensorText:
         sizes, rank = desc.sizes, len(shape)
         if sizes[-rank:] == shape and prod(sizes[:-rank]) == 1:
             return sizes
-        raise error_at(
-            self.text, self.opened, f"{self.name} has Sizes {braced(sizes)}, and its body {braced(shape)}",
-            "the sizes in the header are those of the body",
-        )  # fmt: skip
+        (start, _), _ = self.header_spans()
+        found = f"the header of {self.name} says {braced(sizes)}; the values have {braced(shape)}"
+        raise error_at(self.text, start, found)
 
 
 def parse(text: str) -> Iterator[TensorText | Attribute]:
@@ -171,7 +190,7 @@ def parse(text: str) -> Iterator[TensorText | Attribute]:
         return
     if len(headers) > MOST_TENSORS:
         raise FormatError(f"holds more than {MOST_TENSORS} tensors", "a page with some examples")
-    lines = _Lines(text)
+    lines = Lines(text)
     end = 0
     for i, match in enumerate(headers):
         yield from _attributes(text, end, match.start(), lines)
@@ -185,7 +204,7 @@ def parse(text: str) -> Iterator[TensorText | Attribute]:
             stop = _body_end(text, opened, limit) or _last_row_end(text, opened, limit)
         elif header and bracket and not header["sizes"].strip() and bracket[0][0] in "+-.0123456789ni":
             opened, stop = bracket.span()
-        yield TensorText(match["name"], lines.of(match.start("name")), text, match.start(), opened, stop)
+        yield TensorText(match["name"], lines.line(match.start("name")), text, match.start(), opened, stop)
         end = max(stop, end)
     yield from _attributes(text, end, len(text), lines)
 
@@ -207,32 +226,28 @@ def _headers(text: str) -> Iterator[re.Match[str]]:
         line, behind = begins, end
 
 
-class _Lines:
-    """Line numbers of places that are asked for in order, so that each line break is counted once."""
-
-    def __init__(self, text: str) -> None:
-        self._text, self._place, self._line = text, 0, 1
-
-    def of(self, place: int) -> int:
-        """The number of the line at that place, counted from 1."""
-        self._line += self._text.count("\n", self._place, place)
-        self._place = place
-        return self._line
-
-
 def _bare(text: str) -> TensorText:
     """The tensor of a text that is one tensor."""
-    start = len(text) - len(text.lstrip())
-    stop = _body_end(text, start, len(text)) or len(text)
-    if rest := re.search(r"\S", text[stop:]):
-        raise error_at(text, stop + rest.start(), "something stands behind the last bracket")
+    tensor = body_at(text, len(text) - len(text.lstrip()))
+    if rest := re.search(r"\S", text[tensor.stop :]):
+        raise error_at(text, tensor.stop + rest.start(), "something stands behind the last bracket", _ALONE)
+    return tensor
+
+
+def body_at(text: str, start: int) -> TensorText:
+    """The tensor without a header whose body begins there: in brackets, or a number or a word alone."""
+    if text.startswith("[", start):
+        stop = _body_end(text, start, len(text)) or len(text)
+    else:
+        word = _WORD.match(text, start)
+        stop = word.end() if word else len(text)
     return TensorText("", 1, text, start, start, stop)
 
 
-def _attributes(text: str, start: int, stop: int, lines: _Lines) -> Iterator[Attribute]:
+def _attributes(text: str, start: int, stop: int, lines: Lines) -> Iterator[Attribute]:
     for line in _ATTRIBUTE.finditer(text, start, stop):
         start = line.start("name")
-        yield Attribute(line["name"], line["value"].rstrip(), lines.of(start), start)
+        yield Attribute(line["name"], line["value"].rstrip(), lines.line(start), start)
 
 
 def _desc(text: str, start: int) -> TensorDesc:
@@ -241,6 +256,8 @@ def _desc(text: str, start: int) -> TensorDesc:
     if not header:
         raise error_at(text, start, "no header of a tensor", _HEADER_FORM)
     name = header["name"]
+    if foreign := _FOREIGN.search(header["sizes"]):
+        raise error_at(text, header.start("sizes") + foreign.start(), *_about(foreign[0]))
     try:
         sizes = tuple(int(size) for size in header["sizes"].split(",")) if header["sizes"].strip() else ()
     except ValueError:
@@ -292,7 +309,7 @@ def _read_body(tensor: TensorText) -> tuple[tuple[int, ...], str, NDArray[np.int
     kinds = np.frombuffer(body.encode("ascii", "replace").translate(_KINDS), np.uint8)
     bad = np.flatnonzero(kinds == _BAD)
     if bad.size:
-        raise error_at(tensor.text, tensor.opened + int(bad[0]), f"{body[bad[0]]!r} has no place in a tensor")
+        raise error_at(tensor.text, tensor.opened + int(bad[0]), *_about(body[bad[0]]))
     keep = kinds != _BLANK
     keep[1:] &= ~((kinds[1:] == _NUMBER) & (kinds[:-1] == _NUMBER))  # a number counts where it starts
     places = np.flatnonzero(keep)
@@ -303,6 +320,23 @@ def _read_body(tensor: TensorText) -> tuple[tuple[int, ...], str, NDArray[np.int
         raise error_at(tensor.text, tensor.opened + int(places[i + 1]), _OUT_OF_PLACE[int(kinds[i]), int(kinds[i + 1])])
     shape = _shape(tensor, kinds, places)
     return shape, body.replace("[", " ").replace("]", " "), places[kinds == _NUMBER]
+
+
+def plain(character: str) -> str:
+    """The character of a tensor that this one was meant to be: it is of full width, a dash, or a blank; else ""."""
+    if character in _DASHES:
+        return "-"
+    is_wide = unicodedata.east_asian_width(character) == "F"
+    return unicodedata.normalize("NFKC", character) if is_wide else " " if character.isspace() else ""
+
+
+def _about(character: str) -> tuple[str, str]:
+    """What is wrong with a character in a tensor, and what is right."""
+    if _FOREIGN.match(character):
+        kind = "a full-width digit" if unicodedata.east_asian_width(character) == "F" else "none of the digits 0 to 9"
+        return f"{character!r} is {kind}; write {int(character)}", ""
+    right = plain(character).strip()
+    return f"{character!r} has no place in a tensor", f"write {right}" if right else ""
 
 
 def _never_closed(tensor: TensorText, body: str) -> PlacedError:
@@ -347,3 +381,23 @@ def _shape(tensor: TensorText, kinds: NDArray[np.uint8], places: NDArray[np.intp
             )  # fmt: skip
         shape.append(int(counts[0]))
     return tuple(shape)
+
+
+def as_typed(text: str) -> str:
+    """What NumPy or PyTorch prints, without the call around it, and with commas; "" for what is no tensor.
+
+    Where the call states the data type, it is an object of JSON. FormatError for a call that goes on otherwise.
+    """
+    call = _CALL.fullmatch(text)
+    if not call and _START_OF_CALL.match(text):
+        wanted = "array([...]) or tensor([...]), perhaps with dtype, device and the like behind the list"
+        raise FormatError(f"is no tensor as NumPy and PyTorch print it: {text[:40]}", wanted)
+    rows = call[1] if call else text
+    if not rows.lstrip().startswith("["):
+        return ""
+    if "," not in rows:
+        rows = _BLANKS.sub(", ", rows.strip())
+    if not (call and call[2]):
+        return rows
+    values = _POINT.sub(".0", rows).replace("nan", "NaN").replace("inf", "Infinity")
+    return f'{{"DataType": "{call[2].upper()}", "Values": {values}}}'

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import bisect
 import re
 import unicodedata
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli.ground.errors import FormatError, printable
 
+if TYPE_CHECKING:
+    from revseq_cli.ground.errors import Words
+
 _BEFORE, _WIDTH = 40, 75  # columns of a line that are shown before a place, and in all: it fits 80, indented
-_LINE_END = re.compile("\r\n?|\n")
+_LONE_RETURN = re.compile("\r(?!\n)")
 
 
 class Place(NamedTuple):
@@ -20,24 +22,65 @@ class Place(NamedTuple):
     column: int
 
 
+class Spot(NamedTuple):
+    """A place in a file, and its line with a caret below it."""
+
+    place: Place
+    shown: str
+
+
+class Finding(NamedTuple):
+    """One thing that is wrong with an example or a page, or only worth a note, by the rule of that name.
+
+    It is about the character at `start` of the text that was read, and stands at `spot` in its file; a test that is no
+    text has neither. `hints` say what would lift it.
+    """
+
+    start: int
+    found: str
+    wanted: str = ""
+    is_note: bool = False
+    rule: str = "feature-levels"
+    spot: Spot | None = None
+    hints: tuple[Words, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """What is found, and what is wanted."""
+        return f"{self.found}; wanted: {self.wanted}" if self.wanted else self.found
+
+    def __str__(self) -> str:
+        """The message behind its line and column, and the line with a caret."""
+        if not self.spot:
+            return self.message
+        line, column = self.spot.place
+        return f"line {line}, column {column}: {self.message}\n{self.spot.shown}"
+
+
 class Lines:
-    """The lines of a text, which may end as on any system."""
+    """The lines of a text, which may end as on any system; places that are asked for in order take the least time."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
-        self._starts = [0, *(end.end() for end in _LINE_END.finditer(text))]
+        self._text = _LONE_RETURN.sub("\n", text) if "\r" in text else text
+        self._offset, self._line = 0, 1  # of the last place
+
+    def line(self, offset: int) -> int:
+        """The line of that character."""
+        if offset < self._offset:
+            self._offset, self._line = 0, 1
+        self._line += self._text.count("\n", self._offset, offset)
+        self._offset = offset
+        return self._line
 
     def place(self, offset: int) -> Place:
         """The line and column of that character."""
-        line = bisect.bisect_right(self._starts, offset)
-        return Place(line, offset - self._starts[line - 1] + 1)
+        return Place(self.line(offset), offset - self._text.rfind("\n", 0, offset))
 
-    def shown(self, place: Place) -> str:
-        """The line around that place, printable, and a caret below it."""
-        line, column = place
-        start = self._starts[line - 1]
-        stop = self._starts[line] if line < len(self._starts) else len(self._text)
-        return shown_at(self._text[start:stop].rstrip("\r\n"), column - 1)
+    def shown(self, offset: int) -> str:
+        """The line around that character, printable, and a caret below it."""
+        start, stop = self._text.rfind("\n", 0, offset) + 1, self._text.find("\n", offset)
+        line = self._text[start : stop if stop >= 0 else len(self._text)]
+        return shown_at(line.rstrip("\r"), offset - start)
 
 
 class PlacedError(FormatError):
@@ -49,21 +92,20 @@ class PlacedError(FormatError):
 
     def __reduce__(self) -> tuple[object, ...]:
         """How a worker sends it."""
-        return type(self), (self.problem, self.wanted, self.offset, self.place, self.context, self.where)
+        args = (self.problem, self.wanted, self.offset, self.place, self.context, self.where)
+        return type(self), args, {"hint": self.hint}
 
     def moved(self, lines: Lines, offset: int) -> PlacedError:
         """The same error, about that place of another text."""
-        place = lines.place(offset)
-        return PlacedError(self.problem, self.wanted, offset, place, lines.shown(place), self.where)
+        moved = PlacedError(self.problem, self.wanted, offset, lines.place(offset), lines.shown(offset), self.where)
+        moved.hint = self.hint
+        return moved
 
 
 def error_at(text: str, offset: int, found: str, wanted: str = "") -> PlacedError:
     """A FormatError about that place of the text: with line and column, the line itself, and a caret below it."""
-    start = text.rfind("\n", 0, offset) + 1
-    stop = text.find("\n", offset)
-    line, column = text[start : stop if stop >= 0 else len(text)].rstrip("\r"), offset - start
-    place = Place(text.count("\n", 0, offset) + 1, column + 1)
-    return PlacedError(found, wanted, offset, place, shown_at(line, column))
+    lines = Lines(text)
+    return PlacedError(found, wanted, offset, lines.place(offset), lines.shown(offset))
 
 
 def shown_at(line: str, column: int) -> str:

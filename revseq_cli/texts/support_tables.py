@@ -8,16 +8,26 @@ A cell of a translated page may have the translation and the original side by si
 from __future__ import annotations
 
 import html
+import itertools
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-# Markdown may have a backslash before each underscore.
-LEVEL = re.compile(r"DML\\?_FEATURE\\?_LEVEL(?:\\?_[0-9A-Za-z]{1,9}){1,3}", re.IGNORECASE | re.ASCII)
+# Markdown may have a backslash before each underscore. A name that lacks an underscore, or has other letters, is wrong.
+LEVEL = re.compile(
+    r"DML(?:\\?_| )?FEA[A-Z]{2,6}(?:\\?_| )?L[A-Z]{1,5}"
+    r"(?:\\?_[0-9A-Za-z]{1,9}|[0-9]{1,9})(?:\\?_[0-9A-Za-z]{1,9}){0,2}",
+    re.IGNORECASE | re.ASCII,
+)
 _OPERATOR = re.compile(r"DML_[A-Z0-9_]{1,80}_OPERATOR_DESC")
+
+_BRACED = re.compile(r"\{\s*(\d{1,9}(?:\s*,\s*\d{1,9}){1,63})\s*\}", re.ASCII)  # sizes, as {2,3,4,5}
+_AXIS = re.compile(r"(?<![\w.{,-])\d{1,2}(?![\w}])", re.ASCII)
+_STRUCT = re.compile(r"struct\s+(DML_[A-Z0-9_]{1,80}_OPERATOR_DESC)\s*\{([^{}]{0,2000})\}", re.ASCII)
+_MEMBER = re.compile(r"\w+(?=\s*;)", re.ASCII)
 
 # Marks in place of markup, each as long as what it stands for: a new block, a cell, a translation's end, a heading.
 _BLOCK, _CELL, _BESIDE, _HEADING = "\x1e", "\x1f", "\x1d", "\x1c"
@@ -25,19 +35,32 @@ _MARKUP = re.compile(r"<(?P<close>/?)(?P<name>[a-zA-Z][a-zA-Z0-9]*)\b[^<>]{0,100
 _ENDS_ROW = {"tr", "table", "tbody", "thead", "h1", "h2", "h3", "h4", "h5", "h6"}
 _BLOCKS = _ENDS_ROW | {"p", "div", "li", "ul", "ol", "dl", "dt", "dd", "pre", "section", "article", "br", "body"}
 _HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
+# Where a sentence ends: a full stop, another block, another language, an empty line.
+_SENTENCE_END = re.compile(rf"[.。](?=\s)|[{_BLOCK}{_CELL}{_BESIDE}]|\n[ \t]*\n")
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_LINE = re.compile(f"{_BLOCK}[^\n{_BLOCK}]*|[^\n{_BLOCK}]+")
 _LINK_TARGET = re.compile(r"\]\([^()\n]{0,500}\)")
 
-_LABEL = re.compile(r"[A-Za-z]\w*Tensors?\b", re.ASCII)
-# A row without bars begins with its label, and ends with its data types.
-_BARE_ROW = re.compile(r"[\s>*\"-]*(?P<label>[A-Za-z]\w*Tensors?)\b[\"*]*(?=[\s,])(?![^\S\n]*[:=])", re.ASCII)
+_ORNAMENT = " \t\n>#*_`=-+|:" + _BLOCK + _CELL + _BESIDE + _HEADING
 _DATA_TYPE = re.compile(r"(?<![A-Za-z0-9_])(?:[A-Za-z]{3,}[0-9]\w*|[A-Z]{4,}\w*)", re.ASCII)
-_NUMBER = re.compile(r"\d{1,9}")
 _ONLY_TYPES = re.compile(rf"(?:{_DATA_TYPE.pattern}|[\s,\u3001\uff0c;/\"*`.])+", re.ASCII)
+_CELLS = re.compile(rf"{_CELL}|(?<!\\)\|")
 _LIST_ROW = re.compile(r"\s*\*\s+-\s")  # of a list-table of reStructuredText
-_LIST_CELL = re.compile(r"\s+-\s")
-_BAR = re.compile(r"(?<!\\)\|")
+# What stands before the first cell of a row, and where that ends; a row without cells has no : or = behind its label,
+# and ends with its data types.
+_BEFORE = re.compile(rf"[\s>*\"`{_BLOCK}-]*(?:{_CELLS.pattern})?[^\S\n]*")
+_CELL_END = re.compile(rf"{_CELLS.pattern}|\n\s+-\s")
+_LABEL = re.compile(r"\b[A-Za-z]\w*Tensors?\b", re.ASCII)
+_PHRASE = re.compile(rf"[^{re.escape(_ORNAMENT)}](?:.*[^{re.escape(_ORNAMENT)}])?", re.DOTALL)
+_BARE = re.compile(r"[\"*`]*(?=[\s,])(?![^\S\n]*[:=])")
+_GOES_ON = re.compile(r"[\s>]*\|[^\S\n]*\|.*\w")  # with an empty first cell
+# The words of a row, and what stands between them: the first cell again, the next cell, a translation's end.
+_IN_ROW = re.compile(
+    rf"(?P<first>\n[\s>]*\|)|(?P<next>{_CELL_END.pattern})|(?P<beside>{_BESIDE})"
+    rf"|(?P<kind>\b(?i:in|out)(?i:put)\b)|(?P<type>{_DATA_TYPE.pattern})|\d{{1,9}}",
+    re.ASCII,
+)
 _MARKED_HEADING = re.compile(r"[\s>]*#{1,6}\s")
-_ORNAMENT = " \t>#*_`=-+|:" + _BLOCK + _CELL + _BESIDE + _HEADING
 
 
 class Word(NamedTuple):
@@ -49,12 +72,15 @@ class Word(NamedTuple):
 
 @dataclass
 class Row:
-    """A row of a table: its tensor, and its dimension counts and data types as they stand there.
+    """A row of a table: its tensor, its kinds in English, and its dimension counts and data types as they stand there.
 
-    A page with translations beside the original says each of the two once for every language.
+    A page with translations beside the original says each of the latter two once for every language. So it does with
+    the tensor's name: `names` has each, and `label` is the first that looks like a name.
     """
 
     label: Word
+    names: list[Word]
+    kinds: list[Word]
     dimensions: list[list[Word]]
     types: list[list[Word]]
 
@@ -78,25 +104,37 @@ class Sentence:
     operator: str
 
 
-class _Piece(NamedTuple):
-    """A part of the marked text, text[start:stop]."""
+class Sizes(NamedTuple):
+    """A sentence with two lists of sizes and one other number, and what of each it says."""
 
     text: str
-    start: int
-
-    def part(self, start: int, stop: int) -> _Piece:
-        return _Piece(self.text[start:stop], self.start + start)
-
-    def split(self, mark: re.Pattern[str]) -> list[_Piece]:
-        ends = [0, *(end for match in mark.finditer(self.text) for end in match.span()), len(self.text)]
-        return [self.part(a, b) for a, b in zip(ends[::2], ends[1::2], strict=True)]
-
-    def words(self, pattern: re.Pattern[str]) -> list[Word]:
-        return [Word(match[0], self.start + match.start()) for match in pattern.finditer(self.text)]
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+    axis: int
+    start: int  # of the second list
 
 
-_Cell = list[_Piece]  # of several lines, in tables whose cells have them
-_BARE_CELLS = 3  # of a row without bars: label, dimension counts, data types
+def sizes(text: str) -> Iterator[Sizes]:
+    """Every sentence, in any language, that may give an example of sizes and an axis."""
+    ends = _SENTENCE_END.finditer(text) if _BRACED.search(text) else ()
+    start = 0
+    for stop in (*(end.start() for end in ends), len(text)):
+        sentence = text[start:stop]
+        if len(lists := [*_BRACED.finditer(sentence)]) == 2:
+            first, second = (tuple(map(int, each[1].split(","))) for each in lists)
+            if len(numbers := _AXIS.findall(_BRACED.sub("", sentence))) == 1:
+                yield Sizes(sentence, first, second, int(numbers[0]), start + lists[1].start())
+        start = stop + 1
+
+
+def members(text: str, operator: str) -> tuple[int, list[Word]]:
+    """Where the struct of an operator begins, and the names of its members; none where the text has no struct of C."""
+    found = next((each for each in _STRUCT.finditer(text) if each[1] == operator), None)
+    return (found.start(), _words(_MEMBER, text, *found.span(2))) if found else (0, [])
+
+
+def _words(pattern: re.Pattern[str], text: str, start: int, stop: int) -> list[Word]:
+    return [Word(match[0], match.start()) for match in pattern.finditer(text, start, stop)]
 
 
 def read(text: str) -> tuple[list[Table], list[Sentence]]:
@@ -104,20 +142,24 @@ def read(text: str) -> tuple[list[Table], list[Sentence]]:
     tables: list[Table] = []
     sentences: list[Sentence] = []
     table, operator, above = Table([], ""), "", ""
-    for piece, cells in _rows(_marked(text)):
-        shown = piece.text.strip(_ORNAMENT + "\n")
-        if row := _row(cells):
+    plain = marked(text)
+    for start, stop in _blocks(plain):
+        block = plain[start:stop]
+        shown = block.strip(_ORNAMENT)
+        if row := _row(plain, start, stop):
             if not table.levels and sentences and sentences[-1].text == above:  # it stands right above the table
                 table = Table(sentences[-1].levels, operator)
             if not table.rows:
                 tables.append(table)
             table.rows.append(row)
-        if cells or not shown:
+        elif table.rows and not shown and _CELLS.search(block):  # the line below the titles of another table
+            table, above = Table([], operator), ""
+        if row or not shown or _CELLS.search(block):
             continue
-        is_heading = bool(_MARKED_HEADING.match(piece.text)) or _HEADING in piece.text
+        is_heading = bool(_MARKED_HEADING.match(block)) or _HEADING in block
         if is_heading and (named := _OPERATOR.findall(shown)):
             operator = named[-1]
-        levels = piece.words(LEVEL)
+        levels = _words(LEVEL, plain, start, stop)
         if levels:
             sentences.append(Sentence(levels, shown, above, operator))
         if levels or is_heading:
@@ -126,15 +168,20 @@ def read(text: str) -> tuple[list[Table], list[Sentence]]:
     return tables, sentences
 
 
-def _marked(text: str) -> str:
+def _blanks(match: re.Match[str]) -> str:
+    return re.sub(r"[^\r\n]", " ", match[0])
+
+
+def marked(text: str) -> str:
     """The text with marks and blanks for markup: every place is as it was."""
-    text = _LINK_TARGET.sub(lambda match: "]" + " " * (len(match[0]) - 1), _without_comments(text))
+    text = _LINK_TARGET.sub(lambda match: "]" + " " * (len(match[0]) - 1), _COMMENT.sub(_blanks, text))
     text = text.replace("\r\n", " \n").replace("\r", "\n")
     for mark in (_BLOCK, _CELL, _BESIDE, _HEADING):
         text = text.replace(mark, " ")
     parts, end, in_row, last = [], 0, False, ""
     for match in _MARKUP.finditer(text):
         between = text[end : match.start()]
+        between = between.replace("|", " ") if in_row else between
         name = (match["name"] or "").lower()
         tag = f"/{name}" if match["close"] else name
         mark = ""
@@ -153,99 +200,94 @@ def _marked(text: str) -> str:
     return "".join([*parts, text[end:]])
 
 
-def _without_comments(text: str) -> str:
-    """The text with blanks for comments of HTML."""
-    parts, end = [], 0
-    while (start := text.find("<!--", end)) >= 0 and (stop := text.find("-->", start)) >= 0:
-        parts += [text[end:start], re.sub(r"[^\r\n]", " ", text[start : stop + 3])]
-        end = stop + 3
-    return "".join([*parts, text[end:]])
-
-
-def _rows(text: str) -> Iterator[tuple[_Piece, list[_Cell]]]:
-    """Every block of the marked text: a line, or a row of a table with its cells."""
-    held: tuple[_Piece, list[_Cell]] | None = None  # a row that may go on in the next line
-    is_list = False
-    for piece in _Piece(text, 0).split(re.compile(f"\n|(?={_BLOCK})")):
-        cells = _cells(piece)
-        begins = _LIST_ROW.match(piece.text)
-        if held and not begins and (_in_list(piece, held[1]) if is_list else _goes_on(piece, cells, held[1])):
+def _blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Where each block of the marked text begins and ends: a line, or a row of a table with all of its lines."""
+    held = (0, 0)
+    for start, stop in (match.span() for match in _LINE.finditer(text)):
+        if text.count("\n", held[1], start) < 2 and _goes_on(text[slice(*held)], text[start:stop]):
+            held = (held[0], stop)
             continue
-        if held:
-            yield held
-        is_list = bool(begins)
-        if begins:
-            cells = [[piece.part(begins.end(), len(piece.text))]]
-        held = (piece, cells) if cells else None
-        if not held:
-            yield piece, []
-    if held:
         yield held
+        held = (start, stop)
+    yield held
 
 
-def _in_list(piece: _Piece, row: list[_Cell]) -> bool:
-    """Add a line to the row of a list-table, as a new cell or to the last one; False for a line behind the row."""
-    if begins := _LIST_CELL.match(piece.text):
-        row.append([piece.part(begins.end(), len(piece.text))])
-        return True
-    if piece.text[:1].isspace() and piece.text.strip():
-        row[-1].append(piece)
-        return True
-    return False
+def _goes_on(row: str, line: str) -> bool:
+    """Whether a line belongs to the row above it."""
+    if _LIST_ROW.match(row):
+        return line[:1].isspace() and bool(line.strip()) and not _LIST_ROW.match(line)
+    if _CELLS.search(row):
+        return bool(_GOES_ON.match(line) and _row(row, 0, len(row)))
+    is_types = line[:2].isspace() and _DATA_TYPE.search(line) and _ONLY_TYPES.fullmatch(line)
+    return bool(is_types and _row(row, 0, len(row)))
 
 
-def _goes_on(piece: _Piece, cells: list[_Cell], row: list[_Cell]) -> bool:
-    """Add a line to the cells of the row above it, if it continues them; False for any other line."""
-    if not cells and len(row) == _BARE_CELLS and piece.text[:2].isspace() and _DATA_TYPE.search(piece.text):
-        if not _ONLY_TYPES.fullmatch(piece.text):
-            return False
-        row[-1].append(piece)
-        return True
-    if len(cells) != len(row) or cells[0][0].text.strip() or not any(cell[0].text.strip() for cell in cells):
-        return False
-    for cell, more in zip(row, cells, strict=True):
-        cell += more
-    return True
-
-
-def _cells(piece: _Piece) -> list[_Cell]:
-    """The cells of a line or of a row of HTML; none for other text."""
-    for mark in (re.compile(_CELL), _BAR):
-        if mark.search(piece.text):
-            cells = piece.split(mark)
-            cells = cells[not cells[0].text.strip(_ORNAMENT) :] if len(cells) > 1 else cells
-            if cells and not cells[-1].text.strip() and len(cells) > 1:
-                cells.pop()
-            return [[cell] for cell in cells]
-    row = _BARE_ROW.match(piece.text)
-    types = _DATA_TYPE.search(piece.text, row.end()) if row else None
-    if not row or not types or not _ONLY_TYPES.fullmatch(piece.text, types.start()):
-        return []
-    ends = row.end("label"), types.start(), len(piece.text)
-    return [[piece.part(a, b)] for a, b in zip((0, *ends), ends, strict=False)]
-
-
-def _row(cells: list[_Cell]) -> Row | None:
-    """The row of a tensor; None for the line of titles and for tables of other things."""
-    label = next((word for piece in cells[0] for word in piece.words(_LABEL)), None) if len(cells) > 1 else None
+def _row(text: str, start: int, stop: int) -> Row | None:
+    """The row of a tensor; None for any other block, such as the line of titles."""
+    before = _BEFORE.match(text, start, stop)
+    begins = before.end() if before else start
+    cell = _CELL_END.search(text, begins, stop)
+    label = _LABEL.search(text, begins, cell.start() if cell else stop)
     if not label:
         return None
-    others = cells[1:]
-    typed = [i for i, cell in enumerate(others) if any(_DATA_TYPE.search(piece.text) for piece in cell)]
-    counted = others[: typed[-1]] if typed else others
-    dimensions = next((found for cell in reversed(counted) if (found := _said(cell, _NUMBER))), [])
-    return Row(label, dimensions, _said(others[typed[-1]], _DATA_TYPE) if typed else [])
+    if not cell:
+        types = _DATA_TYPE.search(text, label.end(), stop)
+        is_bare = label.start() == begins and _BARE.match(text, label.end())
+        if not is_bare or not types or not _ONLY_TYPES.fullmatch(text, types.start(), stop):
+            return None
+    end = cell.start() if cell else label.end()
+    cells: dict[int, dict[int, list[Word]]] = {}
+    kinds: list[Word] = []
+    column = language = 0
+    for match in _IN_ROW.finditer(text, end, stop):
+        word = Word(match[0], match.start())
+        match match.lastgroup:
+            case "first" | "next":
+                column, language = column + 1 if match["next"] else 0, 0
+            case "beside":
+                language += 1
+            case "kind":
+                kinds.append(word)
+                continue
+        said = cells.setdefault(column, {}).setdefault(language, [])
+        if match.lastgroup in (None, "type"):
+            said.append(word)
+    ordered = [[*cells[each].values()] for each in sorted(cells)]
+    return _row_of(Word(label[0], label.start()), _names(text, begins, end), kinds, ordered)
 
 
-def _said(cell: _Cell, pattern: re.Pattern[str]) -> list[list[Word]]:
-    """The words of a cell that the pattern finds, for each language."""
-    languages = [piece.split(re.compile(_BESIDE)) for piece in cell]
-    most = max(map(len, languages))
-    pieces = [[each[i] for each in languages if i < len(each)] for i in range(most)]
-    found = [[word for piece in each for word in piece.words(pattern)] for each in pieces]
-    if all(
-        words or any(_NUMBER.search(piece.text) for piece in each) for words, each in zip(found, pieces, strict=True)
-    ):
+def _names(text: str, start: int, stop: int) -> list[Word]:
+    """The name in each language: what looks like one, or all that stands there."""
+    names = []
+    for half in text[start:stop].split(_BESIDE):
+        found = _words(_LABEL, text, start, start + len(half)) or _words(_PHRASE, text, start, start + len(half))
+        names += found[:1]
+        start += len(half) + 1
+    return names
+
+
+def _row_of(label: Word, names: list[Word], kinds: list[Word], cells: list[list[list[Word]]]) -> Row:
+    """The row of these cells, each of which has the numbers and data types of each language.
+
+    The last data types count, and before them the last numbers.
+    """
+    typed = [i for i, cell in enumerate(cells) for words in cell if not all(map(_is_number, words))]
+    last = typed[-1] if typed else 0
+    types = _said(cells[last], lambda word: not _is_number(word)) if typed else []
+    before = [[*itertools.takewhile(_is_number, words)] for words in cells[last]] if cells else []
+    counted = cells[: last if typed else None] or [before]  # a row without cells has all words in one
+    dimensions = next((found for cell in reversed(counted) if (found := _said(cell, _is_number))), [])
+    return Row(label, names, kinds, dimensions, types)
+
+
+def _is_number(word: Word) -> bool:
+    return word.text.isdecimal()
+
+
+def _said(languages: list[list[Word]], is_wanted: Callable[[Word], bool]) -> list[list[Word]]:
+    """The words that are wanted, for each language; where one stands in several spans, there is one list."""
+    found = [[*filter(is_wanted, words)] for words in languages]
+    if all(each or any(map(_is_number, words)) for each, words in zip(found, languages, strict=True)):
         return found
-    whole = [word for words in found for word in words]  # one language in several spans
+    whole = [word for words in found for word in words]
     return [whole] if whole else []

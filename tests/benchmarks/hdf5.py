@@ -17,7 +17,6 @@ the first round, what takes longer than 5 s is left out; the best of all rounds 
 import argparse
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -222,15 +221,9 @@ def main():
     )
     print("| case | command | seconds | ours to it | MiB |\n|---|---|---|---|---|")
     for name, commands, out in cases(options.folder, options.gib, options.jobs):
-        found = {peer: [] for peer in commands}
-        for _ in range(options.runs):
-            for peer, command in commands.items():
-                found[peer].append(throughput.timed(command, out))
-        seconds = {peer: statistics.median(run[0] for run in runs) for peer, runs in found.items()}
-        for peer, runs in found.items():
-            peak = max(run[1] for run in runs)
-            print(f"| {name} | {peer} | {seconds[peer]:.2f} | {seconds['revseq'] / seconds[peer]:.2f} | {peak:.0f} |")
-        out.unlink(missing_ok=True)
+        figures = throughput.in_turn(commands, out, options.runs)
+        for peer, (seconds, peak) in figures.items():
+            print(f"| {name} | {peer} | {seconds:.2f} | {figures['revseq'][0] / seconds:.2f} | {peak:.0f} |")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import numpy as np
 
 from revseq_cli.formats import text
 from revseq_cli.formats.documents import Text, TextTypes
-from revseq_cli.formats.json import open_json, write_json
+from revseq_cli.formats.text import open_json, write_json
 from revseq_cli.ground.tensors import DataType
 
 

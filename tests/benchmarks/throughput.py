@@ -31,6 +31,7 @@ CASES = {
     "uint8-128": ("u1", (1 << 23, 128), 1, False),
     "batch": ("f4", (2048, 128, 1024), 1, True),
     "first": ("f4", (4096, 1 << 16), 0, False),
+    "float64-128": ("f8", (1 << 20, 128), 1, False),
 }
 
 NUMPY = """
@@ -78,7 +79,8 @@ def make(folder, name, gib):
             np.lib.format.write_array_header_1_0(
                 f, {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
             )
-            f.writelines(piece for _ in range(int(np.prod(shape)) * np.dtype(dtype).itemsize // piece.size))
+            left = int(np.prod(shape)) * np.dtype(dtype).itemsize
+            f.writelines(piece[: left - done] for done in range(0, left, piece.size))
         lengths_shape = [1 if d == axis or (constant and d > axis) else size for d, size in enumerate(shape)]
         lengths = rng.integers(1, shape[axis] + 1, lengths_shape).astype(np.uint32)
         full = [1 if d == axis else size for d, size in enumerate(shape)]
@@ -132,16 +134,28 @@ def timed(command, out):
 
 
 def anonymous(session):
-    """KiB of anonymous memory of all processes of a session."""
+    """KiB of anonymous memory of all processes of a session; what they share counts in parts."""
     total = 0
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if int((folder / "stat").read_text().rsplit(")", 1)[1].split()[3]) == session:
-                status = (folder / "status").read_text()
-                total += int(status.split("RssAnon:")[1].split()[0])
+                total += int((folder / "smaps_rollup").read_text().split("Pss_Anon:")[1].split()[0])
         except (OSError, IndexError):
             continue
     return total
+
+
+def in_turn(commands, out, runs):
+    """Name -> the median seconds, and the most MiB; all in turn, and once before that to warm the page cache."""
+    figures = {name: [] for name in commands}
+    for run in range(runs + 1):
+        for name, command in commands.items():
+            figure = timed(command, out)
+            if run:
+                figures[name].append(figure)
+    out.unlink(missing_ok=True)
+    columns = {name: [*zip(*each, strict=True)] for name, each in figures.items()}
+    return {name: (statistics.median(seconds), max(mib)) for name, (seconds, mib) in columns.items()}
 
 
 def checked(x, n, axis, out):
@@ -178,23 +192,14 @@ def main():
         found = commands(x, n, axis, out, name, options.jobs)
         if options.peer:
             found = {peer: command for peer, command in found.items() if peer in options.peer}
-        figures = {peer: [] for peer in found}
-        for run in range(options.runs + 1):  # the first warms the page cache
-            for peer, command in found.items():
-                figure = timed(command, out)
-                if run:
-                    figures[peer].append(figure)
-                elif peer == "revseq":
-                    checked(x, n, axis, out)
-        seconds = {peer: statistics.median(s for s, _ in each) for peer, each in figures.items()}
-        for peer, each in figures.items():
-            to_cp = f"{seconds[peer] / seconds['cp+sync']:.2f}" if "cp+sync" in seconds else ""
-            ours = f"{seconds['revseq'] / seconds[peer]:.2f}" if "revseq" in seconds else ""
-            print(
-                f"| {name} | {peer} | {seconds[peer]:.2f} | {to_cp} | {ours} | {max(m for _, m in each):.0f} |",
-                flush=True,
-            )
-        out.unlink(missing_ok=True)
+        if "revseq" in found:
+            timed(found["revseq"], out)
+            checked(x, n, axis, out)
+        figures = in_turn(found, out, options.runs)
+        for peer, (seconds, mib) in figures.items():
+            to_cp = f"{seconds / figures['cp+sync'][0]:.2f}" if "cp+sync" in figures else ""
+            ours = f"{figures['revseq'][0] / seconds:.2f}" if "revseq" in figures else ""
+            print(f"| {name} | {peer} | {seconds:.2f} | {to_cp} | {ours} | {mib:.0f} |", flush=True)
 
 
 if __name__ == "__main__":

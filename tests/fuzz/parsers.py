@@ -49,7 +49,7 @@ def notation(data):
 @reader
 def json(data):
     """A tensor in JSON."""
-    from revseq_cli.formats.json import open_json, write_json
+    from revseq_cli.formats.text import open_json, write_json
 
     _text(data, open_json, write_json)
 
@@ -60,10 +60,9 @@ def pages(data):
     from revseq_cli.formats.documents import Text
     from revseq_cli.formats.textfiles import decode
     from revseq_cli.operator.spec import FeatureLevel
-    from revseq_cli.passes import pages as pages_
     from revseq_cli.passes import verification
 
-    verification.verify(pages_.page_of(Text("fuzz", decode(data, "fuzz"))), FeatureLevel.parse("5_0"))
+    verification.verify(verification.page_of(Text("fuzz", decode(data, "fuzz"))), FeatureLevel.parse("5_0"))
 
 
 @reader

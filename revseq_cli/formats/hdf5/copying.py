@@ -15,6 +15,7 @@ from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.hdf5.scales import attach, scales_of
 from revseq_cli.formats.hdf5.source import Hdf5Source, refuse_other_files
 from revseq_cli.ground.errors import FormatError, UsageError, Words, printable
+from revseq_cli.ground.tensors import braced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,18 +45,21 @@ def create_dataset(
     if not isinstance(like, Hdf5Source):
         space = h5py.h5s.create_simple(like.sizes)
         kind = types.kind_of(like.dtype)
-        parent, _, own_name = name.rpartition("/")
-        return _create(file.require_group(parent or "/"), own_name, (kind, space, properties), where), []
+        group = file["/"]
+        *parents, own_name = name.strip("/").split("/")
+        for parent in parents:
+            group = _group_like(group, group, parent)
+        return _create(group, own_name, (kind, space, properties), where), []
     with opened(like.path, like.name) as old:
-        return _Copy(old[like.key], file, name).carried_out(properties, where)
+        return _Copy(old[like.key], file, name, like).carried_out(properties, where)
 
 
-def keeps_order(like: Source) -> bool:
-    """Whether the root group of the new file must remember the order in which its links are made, as in the old file.
+def keeps_order(like: Source, where: str) -> bool:
+    """Whether the groups of the new file must remember the order in which their links are made.
 
-    NetCDF's library opens a file for writing only where all groups do.
+    They do as in the old file, and in one with a suffix of NetCDF, whose library opens no other for writing.
     """
-    return isinstance(like, Hdf5Source) and bool(like.origin.link_order)
+    return where.lower().endswith((".nc", ".nc4")) or (isinstance(like, Hdf5Source) and bool(like.origin.link_order))
 
 
 def refuse_clashes(like: Source, name: str, where: str) -> None:
@@ -76,8 +80,8 @@ class _Copy:
     Groups, datasets and attributes are created in the order in which they were created in the old file.
     """
 
-    def __init__(self, source: h5py.Dataset, file: h5py.File, name: str) -> None:
-        self._source, self._file, self._name = source, file, name
+    def __init__(self, source: h5py.Dataset, file: h5py.File, name: str, like: Hdf5Source) -> None:
+        self._source, self._file, self._name, self._like = source, file, name, like
         self._notes: list[str | Words] = []
 
     def carried_out(self, properties: h5py.h5p.PropDCID, where: str) -> tuple[h5py.Dataset, list[str | Words]]:
@@ -94,7 +98,9 @@ class _Copy:
                 self._source.file.copy(source, group, own_name, without_attrs=True)
             self._copy_attributes(source, group[own_name], ids)
         for d, scale in self._attached():
-            if scale.name and scale.name in self._file:
+            if scale == self._source:
+                attach(made, d, made)
+            elif scale.name and scale.name in self._file:
                 attach(made, d, self._file[scale.name])
         if (above := self._source.name.count("/") - self._name.count("/")) > 0:
             groups = "group" if above == 1 else "groups"
@@ -112,11 +118,16 @@ class _Copy:
         return names
 
     def _make_dataset(self, group: h5py.Group, name: str, properties: h5py.h5p.PropDCID, where: str) -> h5py.Dataset:
-        kind, space = self._source.id.get_type().copy(), self._source.id.get_space()
-        limits = space.get_simple_extent_dims(maxdims=True)
+        like, space = self._like, self._source.id.get_space()
+        kind = self._source.id.get_type().copy() if like.is_plain else types.kind_of(like.dtype)
+        inner = like.sizes[self._source.ndim :]
+        limits = (*space.get_simple_extent_dims(maxdims=True), *inner)
         if properties.get_layout() != h5py.h5d.CHUNKED:  # only chunks can grow
-            limits = self._source.shape
-        return _create(group, name, (kind, h5py.h5s.create_simple(self._source.shape, limits), properties), where)
+            limits = like.sizes
+        if not like.is_plain:
+            stored = f"plain numbers of sizes {braced(like.sizes)}" if inner else f"plain {like.desc.data_type.name}"
+            self._notes.append(f"{like.name} has {types.meaning(self._source.id.get_type())}; the output has {stored}")
+        return _create(group, name, (kind, h5py.h5s.create_simple(like.sizes, limits), properties), where)
 
     def _group(self, path: str, like: str) -> h5py.Group:
         """The group of that path in the new file; created like the old file's group `like`, if it is missing."""
@@ -125,12 +136,11 @@ class _Copy:
         if path in self._file:
             return self._file[path]
         parent = self._group(path.rpartition("/")[0], like.rpartition("/")[0])
-        name = path.rpartition("/")[2].encode()
-        if not like:
-            return h5py.Group(h5py.h5g.create(parent.id, name, gcpl=_group_properties(parent)))
-        source = self._source.file[like]
-        group = h5py.Group(h5py.h5g.create(parent.id, name, gcpl=_group_properties(source)))
-        self._copy_attributes(source, group)
+        name = path.rpartition("/")[2]
+        source = self._source.file[like] if like else parent
+        group = _group_like(parent, source, name)
+        if like:
+            self._copy_attributes(source, group)
         return group
 
     def _scales(self) -> Iterator[h5py.Dataset]:
@@ -140,7 +150,7 @@ class _Copy:
             try:
                 if scale.name is None:
                     raise FormatError("has no name")
-                refuse_other_files(scale, scale.name)
+                refuse_other_files(scale.id.get_create_plist(), scale.name)
             except FormatError as e:
                 self._notes.append(f"a scale of dimension {d} {e.found}, and is not carried over")
             else:
@@ -213,19 +223,19 @@ def _creation_orders(dataset: h5py.Dataset) -> list[int]:
     return [link.corder if link.corder_valid else 0 for link in links]
 
 
-def _group_properties(group: h5py.Group) -> h5py.h5p.PropGCID:
-    """The properties to make a new group like this one; without times, so that the same job gives the same bytes.
+def _group_like(parent: h5py.Group, source: h5py.Group, name: str) -> h5py.Group:
+    """A new group with the properties of another one; without times, so that the same job gives the same bytes.
 
-    The group's own ones cannot serve: those of a large group hold the address of its links in the old file (HDF5 2.0),
-    and a group that is made with them is broken.
+    The other one's own ones cannot serve: those of a large group hold the address of its links in its file (HDF5 2.0),
+    and a group that is made with them is broken. In a file with a suffix of NetCDF, it has the order of its parent.
     """
-    old = group.id.get_create_plist()
+    old = (source if source.id.get_create_plist().get_link_creation_order() else parent).id.get_create_plist()
     properties = h5py.h5p.create(h5py.h5p.GROUP_CREATE)
     properties.set_link_creation_order(old.get_link_creation_order())
     properties.set_attr_creation_order(old.get_attr_creation_order())
     properties.set_attr_phase_change(*old.get_attr_phase_change())
     properties.set_obj_track_times(False)
-    return properties
+    return h5py.Group(h5py.h5g.create(parent.id, name.encode(), gcpl=properties))
 
 
 def _attributes(item: h5py.HLObject) -> Iterator[h5py.h5a.AttrID]:

@@ -1,13 +1,16 @@
-"""HDF5 files opened for reading; what HDF5 and h5py raise is turned into a RevseqError."""
+"""HDF5 files, opened for reading and for writing; what HDF5 and h5py raise is turned into a RevseqError."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import itertools
 import os
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.storage import positioned
@@ -15,12 +18,19 @@ from revseq_cli.ground import system
 from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, worded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.storage.newfile import NewFile
 
 # What h5py raises, for HDF5 or of its own. HDF5's messages end with the innermost of its reasons in brackets.
 RAISED = (OSError, RuntimeError, KeyError, ValueError, TypeError)
 _INNERMOST = re.compile(r"^[A-Z][^(]* \((.+)\)$", re.DOTALL)
 _numbers = itertools.count()  # HDF5 wants another name for each file that is open
+# The marks of HDF5's drivers family and multi, which store one file as several, behind a small user block at most.
+_PARTS = (b"NCSAfami", b"NCSAmult")
+_HEAD = 4096
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
@@ -71,9 +81,23 @@ def _worded(error: Exception, path: str, where: str) -> RevseqError:
         return positioned.failed(where, "read", OSError(number, os.strerror(number)))
     if not (innermost := _INNERMOST.search(words)):  # a message of h5py's own, about what it does not support
         return FormatError(f"h5py cannot read it: {words[:200]}", "what h5py knows", where=where)
+    if refusal := _part_refusal(path):
+        return refusal
     reason = innermost[1][:200]
     newer = f", or of a newer version than HDF5 {h5py.version.hdf5_version}" if "version" in reason else ""
     return TensorIOError(f"HDF5 cannot read it: truncated or damaged{newer} ({reason})", "a whole file", where=where)
+
+
+def _part_refusal(path: str) -> FormatError | None:
+    """The error for the first of several files that hold one HDF5 file; None for any other file."""
+    with positioned.opened(path) as fd:
+        head = positioned.read_some(fd, _HEAD, 0, path)
+    if not any(mark in head for mark in _PARTS):
+        return None
+    hint = (
+        "make one file of them: h5repack 'x%d.h5' new.h5 of x0.h5 and x1.h5, or h5repack x new.h5 of x-m.h5 and x-r.h5"
+    )
+    return FormatError("is one of several files that hold one HDF5 file", "one file", hint, path)
 
 
 def _open(path: str) -> h5py.File:
@@ -90,3 +114,77 @@ def error_number(error: Exception) -> int:
     """The system's error number, which HDF5 has in its message; 0 where there is none."""
     match = re.search(r"errno = (\d+)", str(error))
     return getattr(error, "errno", None) or (int(match[1]) if match else 0)
+
+
+class Recorder(io.FileIO):
+    """A file that keeps the first error of a write in `error`, and reports success to HDF5.
+
+    HDF5 does not survive a failed write: it reports it late, and may crash when the process ends. `writing` raises the
+    error instead.
+    """
+
+    error: OSError | None = None
+    _blank: NDArray[np.uint8] | None = None
+    _offset = 0
+
+    def __init__(self, file: NewFile) -> None:
+        try:
+            self._name = file.name
+            super().__init__(file.temporary, "r+", opener=lambda path, _: system.open_file(path, system.UPDATE))
+        except OSError as e:
+            raise positioned.failed(file.name, "write", e) from None
+
+    def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
+        """Write all of the data, or keep the error; of a blank, only remember the offset."""
+        view = memoryview(data).cast("B")
+        if self._blank is not None and _address(view) == _address(self._blank.data):
+            self._offset = self.tell()
+            return len(view)
+        done = 0
+        while done < len(view) and not self.error:
+            try:
+                done += super().write(view[done:])
+            except OSError as e:
+                self.error = e
+        return len(view)
+
+    def offset_of(self, blank: NDArray[np.uint8], write: Callable[[], None]) -> int:
+        """Where HDF5 would write the blank, which `write` gives it: the bytes themselves are somebody else's work."""
+        self._blank, self._offset = blank, 0
+        try:
+            write()
+        finally:
+            self._blank = None
+        if not self._offset and not self.error:  # the file's first bytes are never a chunk's
+            found, wanted = "cannot write: HDF5 does not tell where a chunk lies", "another version of HDF5"
+            raise TensorIOError(found, wanted, "write a .npy file", self._name)
+        return self._offset
+
+    def truncate(self, size: int | None = None) -> int:
+        """Change the file's size, or keep the error."""
+        try:
+            return super().truncate(size)
+        except OSError as e:
+            self.error = self.error or e
+            return size or 0
+
+
+@contextlib.contextmanager
+def writing(name: str, recorder: Recorder | None = None) -> Iterator[None]:
+    """Turn what h5py raises into a RevseqError about `name`, and raise the error that the recorder has kept."""
+    try:
+        yield
+    except RevseqError:
+        raise
+    except (OSError, RuntimeError, ValueError) as e:
+        if not (recorder and recorder.error):
+            if number := error_number(e):
+                raise positioned.failed(name, "write", OSError(number, os.strerror(number))) from None
+            raise TensorIOError(f"HDF5 cannot write it: {str(e)[:200]}", where=name) from None
+    if recorder and recorder.error:
+        raise positioned.failed(name, "write", recorder.error) from None
+
+
+def _address(view: memoryview) -> int:
+    """Where the bytes are in memory."""
+    return int(np.frombuffer(view, np.uint8).__array_interface__["data"][0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from revseq_cli.formats.hdf5 import types
 from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.ground.errors import FormatError, Words
 
@@ -38,20 +39,18 @@ _Filter = tuple[int, int, tuple[int, ...]]
 UNCOMPRESSED = Words.of("add {}", compression="none")
 
 
-def filters_of(dataset: h5py.Dataset) -> dict[int, str]:
-    """The names of the filters that a chunk passes through, by HDF5's registered number."""
-    return filters_in(dataset.id.get_create_plist())
+def filters_of(properties: h5py.h5p.PropDCID) -> dict[int, str]:
+    """The names of the filters that a chunk passes through, by HDF5's registered number.
 
-
-def filters_in(properties: h5py.h5p.PropDCID) -> dict[int, str]:
-    """The same by the properties with which a dataset was created."""
+    These are the properties with which the dataset was created.
+    """
     filters = (properties.get_filter(i) for i in range(properties.get_nfilters()))
     return {code: _NAMES.get(code) or name.decode("utf-8", "replace")[:40] for code, _, _, name in filters}
 
 
 def require_filters(dataset: h5py.Dataset, where: str) -> None:
     """FormatError for a filter that neither HDF5 nor the package hdf5plugin brings."""
-    for code, name in filters_of(dataset).items():
+    for code, name in filters_of(dataset.id.get_create_plist()).items():
         if h5py.h5z.filter_avail(code):
             continue
         hint = "write it anew without that filter, where it is known"
@@ -64,10 +63,19 @@ def require_filters(dataset: h5py.Dataset, where: str) -> None:
 
 
 def properties_of(dataset: h5py.Dataset) -> h5py.h5p.PropDCID:
-    """The creation properties to ask for, to get a dataset with the storage of this one."""
-    properties = dataset.id.get_create_plist().copy()
-    filters = pipeline(properties)
-    if filters:
+    """The creation properties to ask for, to get a dataset with the storage of this one.
+
+    Elements that become plain numbers get the chunks and the filters that any numbers can have.
+    """
+    old, kind = dataset.id.get_create_plist(), dataset.id.get_type()
+    properties, filters = old.copy(), pipeline(old)
+    if not types.is_plain(kind):
+        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        properties.set_attr_creation_order(old.get_attr_creation_order())
+        filters = [each for each in filters if each[0] != h5py.h5z.FILTER_NBIT]
+        if dataset.chunks:
+            properties.set_chunk((*dataset.chunks, *types.inner_sizes(kind)))
+    elif filters:
         properties.remove_filter(h5py.h5z.FILTER_ALL)
     for code, flags, stored in filters:
         properties.set_filter(code, flags, _ASKED_FOR.get(code, tuple)(stored))
@@ -85,7 +93,7 @@ def changed_filters(made: h5py.Dataset, like: h5py.Dataset, asked: h5py.h5p.Prop
     got = {code: stored for code, _, stored in pipeline(made.id.get_create_plist())}
     return [
         f"the filter {name} had the parameters {wanted[code]}, and has {got[code]} here"
-        for code, name in filters_of(like).items()
+        for code, name in filters_of(like.id.get_create_plist()).items()
         if code in wanted and got[code] != wanted[code]
     ]
 

@@ -6,13 +6,18 @@ user-defined links lead to other files or run code, and are never followed.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.formats.contract import chosen, try_hint
+from revseq_cli.formats.contract import TensorNameError, chosen, try_hint
 from revseq_cli.formats.hdf5 import scales, types
+from revseq_cli.formats.hdf5.files import RAISED
 from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.ground.errors import FormatError, listed, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _MOST_SOFT_LINKS = 16  # on the path of one dataset, as in HDF5
 _MOST_LOOKED_AT = 100  # datasets whose data types are read for a hint
@@ -27,11 +32,31 @@ class Located(NamedTuple):
     place: str
 
 
-class _Listing(NamedTuple):
+class Entry(NamedTuple):
+    """What stands at a path: a link, an object, the path of an object that has been there, or why it cannot be read."""
+
+    path: str
+    depth: int
+    found: Link | h5py.h5o.ObjectID | str | Exception
+
+
+class Listing(NamedTuple):
     """The content of a file: each dataset by its first path of hard links, with whether it is a scale; other links."""
 
     datasets: dict[str, bool]
     links: dict[str, Link]
+
+    def add(self, entry: Entry) -> None:
+        """Note what stands at a path; what cannot be read counts as a dataset, and naming it raises the reason."""
+        match entry.found:
+            case Link():
+                self.links[entry.path] = entry.found
+            case h5py.h5d.DatasetID():
+                self.datasets[entry.path] = False
+                with contextlib.suppress(*RAISED):
+                    self.datasets[entry.path] = scales.is_scale(entry.found)
+            case Exception():
+                self.datasets[entry.path] = False
 
     @property
     def only(self) -> list[str]:
@@ -47,9 +72,9 @@ class Link(NamedTuple):
     file: str = ""
 
     @classmethod
-    def read(cls, group: h5py.h5g.GroupID, part: bytes) -> Link | None:
-        """The link of that name; None for a hard link."""
-        kind = group.links.get_info(part).type
+    def read(cls, group: h5py.h5g.GroupID, part: bytes, kind: int | None = None) -> Link | None:
+        """The link of that name; None for a hard link. `kind` is HDF5's number for it, where it is known."""
+        kind = group.links.get_info(part).type if kind is None else kind
         if kind == h5py.h5l.TYPE_HARD:
             return None
         if kind == h5py.h5l.TYPE_SOFT:
@@ -75,10 +100,10 @@ class Link(NamedTuple):
 
 
 def parts_of(key: str, path: str) -> list[str]:
-    """The parts of a dataset's path; FormatError for one that is empty, . or .., which mean more to HDF5."""
+    """The parts of a dataset's path; TensorNameError for one that is empty, . or .., which mean more to HDF5."""
     parts = key.strip("/").split("/")
     if any(part in ("", ".", "..") for part in parts):
-        raise FormatError(f"{key!r} is no dataset's name", "a path such as /group/name", where=path)
+        raise TensorNameError.of(key, "dataset", "a path such as /group/name", path)
     return parts
 
 
@@ -160,7 +185,7 @@ def _nothing(file: h5py.File, followed: list[str], path: str, where: str) -> For
     """The error for a path that leads nowhere; `followed` are the soft links on it."""
     names = names_in(file)
     near = nearest(where.rpartition("::")[2], names)
-    hint = try_hint(path, near) if near else _hint(file, path, names)
+    hint = try_hint(path, near) if near else ""
     found = f"{', and '.join(followed)}, where nothing is" if followed else "no such dataset"
     return FormatError(found, f"one of {listed(names)}" if names else "", hint, where)
 
@@ -173,17 +198,13 @@ def _only(file: h5py.File, path: str) -> str:
         found = f"has no dataset, only links: {listed(f'{name} is {link}' for name, link in listing.links.items())}"
         hints = (link.hint(path, []) for link in listing.links.values())
         raise FormatError(found, _WANTED, next(filter(None, hints), ""), path)
-    return chosen(names, None, path, "dataset", lambda: _likely(file, names))
+    return chosen(names, None, path, "dataset")
 
 
 def _hint(file: h5py.File, path: str, names: list[str]) -> str:
-    """A hint to name one of these datasets, if there are any."""
-    return try_hint(path, _likely(file, names)) if names else ""
-
-
-def _likely(file: h5py.File, names: list[str]) -> str:
-    """The first dataset of a type that a tensor may have, or else the first; only some are looked at."""
-    return next((name for name in names[:_MOST_LOOKED_AT] if _may_be_tensor(file, name)), names[0])
+    """A hint to name one of these datasets, if there are any: one of a type that a tensor may have, if some have."""
+    likely = [name for name in names[:_MOST_LOOKED_AT] if _may_be_tensor(file, name)]
+    return try_hint(path, *(likely or names)) if names else ""
 
 
 def _may_be_tensor(file: h5py.File, name: str) -> bool:
@@ -194,31 +215,52 @@ def _may_be_tensor(file: h5py.File, name: str) -> bool:
     return True
 
 
-def _listing(file: h5py.File) -> _Listing:
-    """All that hard links lead to; what cannot be opened counts as a dataset, and naming it raises the reason."""
-    datasets: dict[str, bool] = {}
-    links: dict[str, Link] = {}
-    root = h5py.h5g.open(file.id, b"/")
-    pending, seen = [("", root)], {h5py.h5o.get_info(root).addr}
+def _listing(file: h5py.File) -> Listing:
+    listing = Listing({}, {})
+    for entry in entries(h5py.h5g.open(file.id, b"/")):
+        listing.add(entry)
+    return Listing(dict(sorted(listing.datasets.items())), dict(sorted(listing.links.items())))
+
+
+def entries(group: h5py.h5g.GroupID, path: str = "") -> Iterator[Entry]:
+    """Everything in the group at that path, depth first; in the order of creation where a group remembers it.
+
+    An object may have several names, and a group may be a member of itself. HDF5 is asked once for all links of a
+    group, and once for each object.
+    """
+    seen = {h5py.h5o.get_info(group).addr: path or "/"}
+    pending = [(group, path, _links(group))]
     while pending:
-        prefix, group = pending.pop()
-        for part in group:
-            name = f"{prefix}/{text(part)}"
-            if link := Link.read(group, part):
-                links[name] = link
-                continue
+        group, path, links = pending[-1]
+        if not links:
+            pending.pop()
+            continue
+        part, kind, address = links.pop()
+        name, depth = f"{path}/{text(part)}", len(pending) - 1
+        if link := Link.read(group, part, kind):
+            yield Entry(name, depth, link)
+        elif address in seen:
+            yield Entry(name, depth, seen[address])
+        else:
+            seen[address] = name
             try:
-                info = h5py.h5o.get_info(group, part)
-                if info.addr in seen:  # an object may have several names, and a group may be a member of itself
-                    continue
-                seen.add(info.addr)
-                if info.type == h5py.h5o.TYPE_GROUP:
-                    pending.append((name, h5py.h5g.open(group, part)))
-                elif info.type == h5py.h5o.TYPE_DATASET:
-                    datasets[name] = scales.is_scale(h5py.Dataset(h5py.h5d.open(group, part)))
-            except (OSError, RuntimeError, KeyError, ValueError, TypeError):
-                datasets[name] = False
-    return _Listing(dict(sorted(datasets.items())), dict(sorted(links.items())))
+                item = h5py.h5o.open(group, part)
+                inside = _links(item) if isinstance(item, h5py.h5g.GroupID) else None
+            except RAISED as e:
+                yield Entry(name, depth, e)
+                continue
+            yield Entry(name, depth, item)
+            if inside:
+                pending.append((item, name, inside))
+
+
+def _links(group: h5py.h5g.GroupID) -> list[tuple[bytes, int, int]]:
+    """Each link of a group, the last one first: its name, HDF5's number of its kind, the address of its object."""
+    found: list[tuple[bytes, int, int]] = []
+    tracked = group.get_create_plist().get_link_creation_order() & h5py.h5p.CRT_ORDER_INDEXED
+    order = h5py.h5.INDEX_CRT_ORDER if tracked else h5py.h5.INDEX_NAME
+    group.links.iterate(lambda name, link: found.append((name, link.type, link.u)), idx_type=order, info=True)
+    return found[::-1]
 
 
 def _bytes(part: str) -> bytes:

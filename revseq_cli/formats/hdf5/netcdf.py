@@ -1,11 +1,14 @@
-"""Attributes of an HDF5 dataset that name others by number or by word, as NetCDF-4 and the CF conventions have them."""
+"""Attributes of NetCDF-4 and the CF conventions: those that name other datasets by number or word, and the history."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from revseq_cli.formats.contract import DEFAULT_FILL
+from revseq_cli.formats.hdf5.files import RAISED
 from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.hdf5.scales import is_scale, text_of
 from revseq_cli.ground.errors import listed, printable
@@ -32,9 +35,13 @@ _NAMING = (
 )  # fmt: skip
 
 
+_HISTORY = b"history"
+_MOST_HISTORY = 60_000  # bytes; older versions of the file format have no room for an attribute of 64 KiB
+
+
 def new_dimension_ids(datasets: Iterable[h5py.Dataset]) -> dict[int, int]:
     """The new number for the old one of each dimension whose scale is among the datasets: from 0 on, without gaps."""
-    numbers = sorted({number for each in datasets if is_scale(each) for number in _numbers(each, _OWN_ID)})
+    numbers = sorted({number for each in datasets if is_scale(each.id) for number in _numbers(each, _OWN_ID)})
     return {old: new for new, old in enumerate(numbers)}
 
 
@@ -43,16 +50,33 @@ def has_number(scale: h5py.Dataset) -> bool:
     return bool(_numbers(scale, _OWN_ID))
 
 
-def is_bare_dimension(dataset: h5py.Dataset) -> bool:
+def is_bare_dimension(dataset: h5py.h5d.DatasetID) -> bool:
     """Whether a scale is a dimension that has no variable, and so no values."""
-    if not h5py.h5a.exists(dataset.id, b"NAME"):
+    if not h5py.h5a.exists(dataset, b"NAME"):
         return False
-    return text_of(h5py.h5a.open(dataset.id, b"NAME")).startswith(_BARE)
+    return text_of(h5py.h5a.open(dataset, b"NAME")).startswith(_BARE)
 
 
 def is_netcdf(file: h5py.File, scales: Iterable[h5py.Dataset]) -> bool:
     """Whether NetCDF wrote the file: by a mark that it has since 2016, or by the number of a dimension."""
     return "_NCProperties" in file.attrs or is_classic(file) or any(map(has_number, scales))
+
+
+def conventions_of(dataset: h5py.Dataset, names: Iterable[str]) -> dict[str, list[Any]]:
+    """The values of those attributes that it has, and the fill value that NetCDF's library sets without _FillValue."""
+    found: dict[str, list[Any]] = {}
+    for name in names:
+        with contextlib.suppress(*RAISED):
+            if name in dataset.attrs:
+                values = np.asarray(dataset.attrs[name])
+                texts = (
+                    each.decode("utf-8", "replace") if isinstance(each, bytes) else each for each in values.reshape(-1)
+                )
+                found[name] = [*texts]
+    is_filled = dataset.id.get_create_plist().fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED
+    if is_filled and "_FillValue" not in found and dataset.dtype.itemsize > 1 and is_netcdf(dataset.file, ()):
+        found[DEFAULT_FILL] = [dataset.fillvalue]
+    return found
 
 
 def is_classic(file: h5py.File) -> bool:
@@ -92,7 +116,7 @@ def scales_by_number(file: h5py.File, names: Iterable[bytes], wanted: set[int]) 
     for name in names:
         if h5py.h5a.exists(file.id, _OWN_ID.encode(), obj_name=name):
             item = file[name]
-            if isinstance(item, h5py.Dataset) and is_scale(item) and wanted & {*_numbers(item, _OWN_ID)}:
+            if isinstance(item, h5py.Dataset) and is_scale(item.id) and wanted & {*_numbers(item, _OWN_ID)}:
                 yield item
 
 
@@ -155,3 +179,42 @@ def _by_hard_links(group: h5py.Group, word: str) -> h5py.Dataset | None:
 def _address(item: h5py.HLObject) -> int:
     address: int = h5py.h5o.get_info(item.id).addr
     return address
+
+
+def record_history(file: h5py.File, line: str) -> list[str]:
+    """Put a line for a command before those of the global attribute `history`; a note where it is no text, or full.
+
+    Source: the NetCDF Users' Guide, appendix on attribute conventions; and what NCO and CDO write.
+    """
+    root = file["/"].id
+    old = h5py.h5a.open(root, _HISTORY) if h5py.h5a.exists(root, _HISTORY) else None
+    if old is not None and not _is_one_text(old):
+        return ["the attribute history is not one text, and gets no line"]
+    text = b"\n".join(filter(None, [line.encode(), text_of(old) if old is not None else b""]))
+    if len(text) > _MOST_HISTORY:
+        return [f"the attribute history would have {len(text):,} bytes, and gets no line"]
+    kind = _kind(text, old)
+    space = h5py.h5s.create(h5py.h5s.SCALAR) if old is None else old.get_space()
+    if old is not None:
+        h5py.h5a.delete(root, _HISTORY)
+    new, sizes = h5py.h5a.create(root, _HISTORY, kind, space), space.get_simple_extent_dims()
+    if kind.is_variable_str():  # h5py makes the pointers that HDF5 wants
+        new.write(np.array([text], h5py.string_dtype()).reshape(sizes))
+    else:
+        new.write(np.frombuffer(text, f"V{len(text)}").reshape(sizes), mtype=kind)
+    return []
+
+
+def _is_one_text(attribute: h5py.h5a.AttrID) -> bool:
+    one = attribute.get_space().get_simple_extent_npoints() == 1
+    return one and isinstance(attribute.get_type(), h5py.h5t.TypeStringID)
+
+
+def _kind(text: bytes, old: h5py.h5a.AttrID | None) -> h5py.h5t.TypeStringID:
+    """HDF5's type for the text: of any length where the old one is, else as NetCDF writes text."""
+    kind = h5py.h5t.C_S1.copy() if old is None else old.get_type().copy()
+    if not text.isascii():
+        kind.set_cset(h5py.h5t.CSET_UTF8)
+    if not kind.is_variable_str():
+        kind.set_size(len(text))
+    return kind

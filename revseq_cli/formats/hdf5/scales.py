@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from revseq_cli.formats.hdf5 import types
 from revseq_cli.formats.hdf5.files import RAISED
 from revseq_cli.formats.hdf5.library import h5py
 
@@ -20,17 +21,23 @@ if TYPE_CHECKING:
 # On a dataset, the scales of each dimension; on a scale, the datasets and dimensions that use it.
 _SCALES, _USES = b"DIMENSION_LIST", b"REFERENCE_LIST"
 _LABELS = b"DIMENSION_LABELS"
+_CLASS = b"CLASS"  # of a scale
 _REFERENCES = h5py.vlen_dtype(h5py.ref_dtype)
 _USE = np.dtype(
     {"names": ["dataset", "dimension"], "formats": [h5py.ref_dtype, "u4"], "offsets": [0, 8], "itemsize": 16}
 )
 
 
-def is_scale(dataset: h5py.Dataset) -> bool:
+def is_scale(dataset: h5py.h5d.DatasetID) -> bool:
     """Whether the dataset has the attribute that marks a dimension's scale."""
-    if not h5py.h5a.exists(dataset.id, b"CLASS"):
+    if not h5py.h5a.exists(dataset, _CLASS):
         return False
-    return text_of(h5py.h5a.open(dataset.id, b"CLASS")) == b"DIMENSION_SCALE"
+    return text_of(h5py.h5a.open(dataset, _CLASS)) == b"DIMENSION_SCALE"
+
+
+def may_be_named(item: h5py.h5d.DatasetID) -> bool:
+    """Whether it may be a scale, or have names of dimensions; most datasets have no such attribute."""
+    return any(h5py.h5a.exists(item, name) for name in (_CLASS, _SCALES, _LABELS))
 
 
 def text_of(attribute: h5py.h5a.AttrID) -> bytes:
@@ -45,9 +52,12 @@ def text_of(attribute: h5py.h5a.AttrID) -> bytes:
 
 
 def scales_of(dataset: h5py.Dataset, dimension: int) -> list[h5py.Dataset]:
-    """The scales of that dimension, in their order; references to no other dataset of the file are skipped."""
+    """The scales of that dimension, in their order; references to anything but a dataset of the file are skipped.
+
+    A scale may be one of its own dimensions'. Other datasets that refer to themselves are damaged, and have none there.
+    """
     scales = (_dataset(reference, dataset) for reference in _references(dataset)[dimension])
-    return [scale for scale in scales if scale is not None and scale != dataset]
+    return [scale for scale in scales if scale is not None and (scale != dataset or is_scale(dataset.id))]
 
 
 def names_of(dataset: h5py.Dataset) -> tuple[str, ...]:
@@ -56,17 +66,18 @@ def names_of(dataset: h5py.Dataset) -> tuple[str, ...]:
     It is the dimension's label, which h5py sets, or else the last part of the path of its first scale, which is how
     NetCDF names dimensions. A scale itself is the scale of its first dimension.
     """
-    if not h5py.h5a.get_num_attrs(dataset.id):
+    if not may_be_named(dataset.id):
         return ()
     names = [""] * dataset.id.rank
     with contextlib.suppress(*RAISED):  # damage there matters only where the scales are copied
         names = _labels(dataset)
-        if is_scale(dataset) and names and not names[0]:
+        if is_scale(dataset.id) and names and not names[0]:
             names[0] = _last_part(dataset)
         for d, references in enumerate(_references(dataset)):
             if not names[d] and len(references):
                 names[d] = next((_last_part(scale) for scale in scales_of(dataset, d)), "")
-    return tuple(names) if any(names) else ()
+    inner = types.inner_sizes(dataset.id.get_type())
+    return (*names, *("",) * len(inner)) if any(names) else ()
 
 
 def _labels(dataset: h5py.Dataset) -> list[str]:

@@ -5,24 +5,23 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from revseq_cli.formats.contract import Source, Storage, Ticket, refuse_bomb
-from revseq_cli.formats.hdf5 import links, scales, types
+import numpy as np
+
+from revseq_cli.formats.contract import CONVENTIONS, Coordinate, Source, Storage, Ticket, refuse_bomb
+from revseq_cli.formats.hdf5 import links, netcdf, scales, types
+from revseq_cli.formats.hdf5.chunks import ChunkTicket, damaged, own_filters_of, places_of
 from revseq_cli.formats.hdf5.files import RAISED, opened
-from revseq_cli.formats.hdf5.filters import filters_in, filters_of, require_filters
-from revseq_cli.formats.hdf5.index import coding_of, places_of
+from revseq_cli.formats.hdf5.filters import filters_of, properties_of, require_filters
 from revseq_cli.formats.hdf5.library import h5py
-from revseq_cli.formats.hdf5.origin import Origin
-from revseq_cli.formats.hdf5.places import ChunkTicket, damaged
-from revseq_cli.formats.raw import RawTensor, RawTicket
+from revseq_cli.formats.raw import RawTensor, RawTicket, grains_of
 from revseq_cli.formats.recognition import is_hdf5, looks_like
 from revseq_cli.formats.regions import chunk_boxes
 from revseq_cli.formats.storage import positioned
-from revseq_cli.ground.errors import FormatError, TensorIOError
+from revseq_cli.ground.errors import FormatError, TensorIOError, about
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from revseq_cli.formats.regions import Region
@@ -39,7 +38,7 @@ def names_in(path: str) -> list[str]:
 
 def _check(dataset: h5py.Dataset, dtype: np.dtype[Any], where: str) -> None:
     """FormatError for a dataset that cannot be read as a tensor of that dtype."""
-    refuse_other_files(dataset, where)
+    refuse_other_files(dataset.id.get_create_plist(), where)
     if dataset.shape is None:
         raise FormatError("has a null dataspace: neither sizes nor elements", "a tensor", where=where)
     if types.lacks_values(dataset):
@@ -49,64 +48,105 @@ def _check(dataset: h5py.Dataset, dtype: np.dtype[Any], where: str) -> None:
     refuse_bomb(declared, stored, "if it is what you want, write it anew without compression: h5repack -f NONE", where)
 
 
-def _dtype_of(dataset: h5py.Dataset, asked: DataType | None, where: str) -> np.dtype[Any]:
-    try:
-        return types.dtype_of(dataset.id.get_type(), asked)
-    except FormatError as e:
-        raise e.about(where) from None
-
-
-def refuse_other_files(dataset: h5py.Dataset, where: str) -> None:
-    """FormatError for a dataset whose values stand in other files."""
-    properties = dataset.id.get_create_plist()
+def refuse_other_files(properties: h5py.h5p.PropDCID, where: str) -> None:
+    """FormatError for a dataset whose values stand in other files; these are the properties of its creation."""
     if properties.get_layout() == h5py.h5d.VIRTUAL:
         raise FormatError("is a virtual dataset, made of other files", "values in the file itself", where=where)
     if properties.get_external_count():
         raise FormatError("keeps its values in another file", "values in the file itself", where=where)
 
 
-def details_of(dataset: h5py.Dataset) -> dict[str, str]:
+def details_of(properties: h5py.h5p.PropDCID, meaning: str) -> dict[str, str]:
     """How a dataset is stored: what its type says beyond its data type, chunks or layout, and filters."""
-    properties = dataset.id.get_create_plist()
-    meaning, layout = types.meaning(dataset.id.get_type()), properties.get_layout()
+    layout = properties.get_layout()
     details = {"stored as": meaning} if meaning else {}
     details |= {"chunks": str(properties.get_chunk())} if layout == h5py.h5d.CHUNKED else {"layout": _LAYOUTS[layout]}
     if properties.get_nfilters():
-        details["filters"] = ", ".join(filters_in(properties).values())
+        details["filters"] = ", ".join(filters_of(properties).values())
     return details
+
+
+def offset_of(dataset: h5py.Dataset) -> int | None:
+    """Where the elements of a contiguous dataset begin in the file; None for others, and where none was ever written.
+
+    HDF5 is not asked about those: in a file with a user block it would name a place in the middle of that block.
+    """
+    is_contiguous = dataset.id.get_create_plist().get_layout() == h5py.h5d.CONTIGUOUS
+    return dataset.id.get_offset() if is_contiguous and dataset.id.get_storage_size() else None
+
+
+class Origin(NamedTuple):
+    """What a new HDF5 file takes over from the file of its input, beside attributes and scales.
+
+    The facts are collected while the file is open for its header.
+
+    `properties` ask for a dataset with the same storage. `link_order` says how the root group remembers the order in
+    which its links were made, 0 for not at all. `scales` are the names of the scales of the dataset's dimensions;
+    `numbers_dimensions` says whether NetCDF has numbered one of them, `is_classic` whether the file is of NetCDF's
+    classic model, and `is_netcdf` whether it is NetCDF's at all.
+    """
+
+    properties: h5py.h5p.PropDCID
+    link_order: int
+    scales: tuple[str, ...]
+    numbers_dimensions: bool
+    is_classic: bool
+    is_netcdf: bool
+
+    @classmethod
+    def of(cls, dataset: h5py.Dataset) -> Origin:
+        """The facts about a dataset of an open file."""
+        link_order = dataset.file["/"].id.get_create_plist().get_link_creation_order()
+        try:
+            attached = [scale for d in range(dataset.ndim) for scale in scales.scales_of(dataset, d) if scale.name]
+            attached = [scale for scale in attached if scale != dataset]
+            numbered, is_classic = any(map(netcdf.has_number, attached)), netcdf.is_classic(dataset.file)
+            is_netcdf = netcdf.is_netcdf(dataset.file, [dataset, *attached])
+        except RAISED:  # a damaged scale matters only where it is copied, which raises the same error
+            attached, numbered, is_classic, is_netcdf = [], False, False, False
+        names = tuple(scale.name for scale in attached)
+        return cls(properties_of(dataset), link_order, names, numbered, is_classic, is_netcdf)
 
 
 class Hdf5Source(Source):
     """A dataset of an HDF5 file.
 
     `name` is what to call the file, where that is not its path; `asked` is the data type of opaque elements, whose type
-    has no name in the file. `origin` has the facts that a new HDF5 file takes over.
+    has no name in the file. `origin` has the facts that a new HDF5 file takes over. `is_plain` is False for elements
+    that a new file stores otherwise: arrays, which are further dimensions here, and integers of fewer bits than their
+    bytes.
     """
 
     def __init__(self, path: str, key: str | None, name: str = "", asked: DataType | None = None) -> None:
-        with positioned.opened(path) as fd:
+        name = name or path
+        with positioned.opened(path, name=name) as fd:
             self.identity = positioned.identity(fd)
-            head = positioned.read_some(fd, 64, 0, path)
-            holds_hdf5 = is_hdf5(fd, path)
+            head = positioned.read_some(fd, 64, 0, name)
+            holds_hdf5 = is_hdf5(fd, name)
         if not holds_hdf5:
-            seems, hint = looks_like(head, path)
-            raise FormatError(f"is not an HDF5 file: it looks like {seems}", "an HDF5 file by its suffix", hint, path)
-        with opened(path) as file:
-            dataset, own_name, self._place = links.find(file, key, path)
+            seems, hint = looks_like(head, name)
+            raise FormatError(f"is not an HDF5 file: it looks like {seems}", "an HDF5 file by its suffix", hint, name)
+        with opened(path, name) as file:
+            dataset, own_name, self._place = links.find(file, key, name)
             self.key = own_name.lstrip("/")
-            self.name = f"{name or path}::{own_name}"
-            self.dtype = _dtype_of(dataset, asked, self.name)
+            self.name = f"{name}::{own_name}"
+            with about(self.name):
+                self.dtype = types.dtype_of(dataset.id.get_type(), asked)
             _check(dataset, self.dtype, self.name)
-            self.sizes, self.chunks = dataset.shape, dataset.chunks
-            self.encoded = bool(filters_of(dataset))
+            kind = dataset.id.get_type()
+            self.is_plain = types.is_plain(kind)
+            inner = types.inner_sizes(kind)
+            self.sizes = (*dataset.shape, *inner)
+            self.chunks = (*dataset.chunks, *inner) if dataset.chunks else None
+            self.encoded = bool(filters_of(dataset.id.get_create_plist()))
             self._raw = self._as_raw(dataset, path)
-            self._coding = coding_of(dataset, self.dtype)
+            self._own_filters = own_filters_of(dataset, self.dtype) if self.is_plain else None
             self.storage = self._describe(dataset)
             self.origin = Origin.of(dataset)
             self.dimensions, self.attributes = scales.names_of(dataset), h5py.h5a.get_num_attrs(dataset.id)
         self.path, self._unchanged = path, self.identity
         # HDF5 itself has one lock for all threads.
-        self.reads_in_parallel = self._raw is not None or self._coding is not None
+        self.reads_in_parallel = self._raw is not None or self._own_filters is not None
 
     def __getstate__(self) -> dict[str, Any]:
         """What workers get: all but the origin, which is about new files, and holds objects that do not pickle.
@@ -116,9 +156,9 @@ class Hdf5Source(Source):
         return {name: value for name, value in self.__dict__.items() if name != "origin"} | {"_places": None}
 
     def _as_raw(self, dataset: h5py.Dataset, path: str) -> RawTensor | None:
-        """Where a contiguous dataset's elements lie in the file; None for a chunked one, or one without elements."""
-        offset = None if self.chunks else dataset.id.get_offset()
-        if offset is None:
+        """Where a contiguous dataset's elements lie in the file; None for others, or where HDF5 converts them."""
+        offset = offset_of(dataset)
+        if offset is None or types.is_converted(dataset.id.get_type()):
             return None
         end = offset + prod(self.sizes) * self.dtype.itemsize
         if self.identity and end > self.identity.size:
@@ -130,30 +170,51 @@ class Hdf5Source(Source):
         place = {"dataset": f"/{self.key}"}
         if self._place != place["dataset"]:
             place["link to"] = self._place
-        return Storage("h5", place | details_of(dataset))
+        return Storage("h5", place | details_of(dataset.id.get_create_plist(), types.meaning(dataset.id.get_type())))
+
+    @functools.cached_property
+    def _conventions(self) -> dict[str, list[Any]]:
+        with opened(self.path, self.name) as file:
+            return netcdf.conventions_of(file[self._place], CONVENTIONS)
+
+    def conventions(self) -> dict[str, list[Any]]:
+        """The values of each attribute among CONVENTIONS that it has."""
+        return self._conventions
+
+    def coordinate(self, dimension: int) -> Coordinate | None:
+        """The first scale of a dimension, if it has one value for each index."""
+        with opened(self.path, self.name) as file:
+            scale = next(iter(scales.scales_of(file[self._place], dimension)), None)
+            if scale is None or not scale.name or scale.shape != (self.sizes[dimension],):
+                return None
+            if netcdf.is_bare_dimension(scale.id):
+                return None
+            refuse_other_files(scale.id.get_create_plist(), self.name)
+            has_units = h5py.h5a.exists(scale.id, b"units")
+            units = scales.text_of(h5py.h5a.open(scale.id, b"units")) if has_units else b""
+            name = scale.name
+        return Coordinate(units.decode("utf-8", "replace"), functools.partial(self._read_scale, name))
+
+    def _read_scale(self, name: str, part: slice) -> NDArray[Any]:
+        with opened(self.path, self.name) as file:
+            return np.asarray(file[name][part])
 
     @property
-    def grain(self) -> tuple[int, ...]:
-        """The chunk's sizes, so that no chunk is decoded twice; else a run that is worth a system call of its own."""
-        return self.chunks or (self._raw.grain if self._raw else super().grain)
-
-    @property
-    def finest_grain(self) -> tuple[int, ...]:
-        """The chunk's sizes, or a line of the processor's cache."""
-        return self.chunks or (self._raw.finest_grain if self._raw else super().finest_grain)
+    def grains(self) -> list[tuple[int, ...]]:
+        """The chunk's sizes, so that no chunk is decoded twice; without chunks, those of elements as they are."""
+        return grains_of(self.dtype, self.sizes) if self._raw else super().grains
 
     def ticket(self, region: Region) -> Ticket:
         """A ticket that opens the file and reads the region."""
         if self._raw:
             return RawTicket(self._raw, self._unchanged, region)
-        if self.chunks and self._coding is not None and self._places is not None:
+        if self.chunks and self._own_filters is not None and self._places is not None:
             grid = tuple(slice(r.start // c, -(-r.stop // c)) for r, c in zip(region, self.chunks, strict=True))
             found = self._places[grid]
             if found["offset"].all():
-                where = f"{self.path}::{self._place}"
-                means = self.dtype, self.chunks, self._coding, self._unchanged
-                return ChunkTicket(self.path, where, *means, region, found)
-        return Hdf5Ticket(self.path, self._place, self.dtype, self._unchanged, region)
+                means = self.dtype, self.chunks, self._own_filters, self._unchanged
+                return ChunkTicket(self.path, self.name, *means, region, found)
+        return Hdf5Ticket(self.path, self.name, self._place, self.dtype, self._unchanged, region)
 
     @functools.cached_property
     def _places(self) -> NDArray[Any] | None:
@@ -167,9 +228,10 @@ class Hdf5Source(Source):
 
 @dataclass(frozen=True)
 class Hdf5Ticket:
-    """One region of a dataset of a file that must be as it was when its header was read."""
+    """One region of a dataset of a file that must be as it was when its header was read; `name` is for messages."""
 
     path: str
+    name: str
     dataset: str
     dtype: np.dtype[Any]
     unchanged: positioned.Identity
@@ -177,21 +239,20 @@ class Hdf5Ticket:
 
     def read(self) -> NDArray[Any]:
         """The values of the region."""
-        where = f"{self.path}::{self.dataset}"
-        with positioned.opened(self.path, self.unchanged), opened(self.path, where) as file:
+        with positioned.opened(self.path, self.unchanged, self.name), opened(self.path, self.name) as file:
             dataset = file[self.dataset]
-            require_filters(dataset, where)
+            require_filters(dataset, self.name)
             try:
                 return types.read(dataset, self.region, self.dtype)
             except RAISED:
-                self._blame_chunk(dataset, where)
+                self._blame_chunk(dataset)
                 raise
 
-    def _blame_chunk(self, dataset: h5py.Dataset, where: str) -> None:
+    def _blame_chunk(self, dataset: h5py.Dataset) -> None:
         """FormatError with the first chunk of the region that cannot be read."""
         if dataset.chunks:
-            for box in chunk_boxes(self.region, dataset.chunks):
+            for box in chunk_boxes(self.region[: dataset.ndim], dataset.chunks):
                 try:
                     types.read(dataset, box, self.dtype)
                 except RAISED:
-                    raise damaged(box, where) from None
+                    raise damaged(box, self.name) from None

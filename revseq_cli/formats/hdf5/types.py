@@ -1,7 +1,8 @@
 """HDF5's data types: which dtype a tensor gets for each, and how elements are read and written without a conversion.
 
 HDF5 gets the file's own type as the type in memory. So no bit changes, and bitfields, enumerations and complex numbers
-are read and written as words of their size, whatever else their types say.
+are read and written as words of their size, whatever else their types say. An exception are integers that have fewer
+bits than their bytes: HDF5 makes plain ones of them. Elements that are arrays are read as further dimensions.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from revseq_cli.ground import minifloats
 from revseq_cli.ground.dtypes import data_type_of, is_big_endian, named
 from revseq_cli.ground.dtypes import dtype_of as dtype_of_name
 from revseq_cli.ground.errors import FormatError, listed
-from revseq_cli.ground.tensors import DataType
+from revseq_cli.ground.tensors import DataType, braced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,21 +64,40 @@ _OTHERS = {
     h5py.h5t.REFERENCE: "a reference",
     h5py.h5t.ENUM: "an enumeration of {size} bytes",
     h5py.h5t.VLEN: "a list of any length",
-    h5py.h5t.ARRAY: "an array",
 }
 
 
 def dtype_of(kind: h5py.h5t.TypeID, asked: DataType | None = None) -> np.dtype[Any]:
     """The dtype that has such elements, bit for bit; FormatError for what no tensor has.
 
-    `asked` is the data type of opaque elements, which have no name.
+    `asked` is the data type of opaque elements, which have no name. Of elements that are arrays it is their elements'.
     """
+    if isinstance(kind, h5py.h5t.TypeArrayID):
+        return dtype_of(kind.get_super(), asked)
     if isinstance(kind, h5py.h5t.TypeOpaqueID):
         return named(np.dtype(f"V{kind.get_size()}"), asked, "")
-    dtype = _number(kind) or _minifloat(kind) or _enumeration(kind) or _complex(kind)
+    dtype = _number(kind) or _minifloat(kind) or _enumeration(kind) or _complex(kind) or _narrow(kind)
     if dtype is None:
         raise FormatError(f"its data type is {description(kind)}", "numbers in whole bytes, as NumPy has them")
     return dtype
+
+
+def inner_sizes(kind: h5py.h5t.TypeID) -> tuple[int, ...]:
+    """The sizes of elements that are arrays, or arrays of arrays; none for others."""
+    if not isinstance(kind, h5py.h5t.TypeArrayID):
+        return ()
+    return (*kind.get_array_dims(), *inner_sizes(kind.get_super()))
+
+
+def is_converted(kind: h5py.h5t.TypeID) -> bool:
+    """Whether HDF5 converts the elements as it reads them: integers of fewer bits than their bytes."""
+    inside = kind.get_super() if isinstance(kind, h5py.h5t.TypeArrayID) else None
+    return is_converted(inside) if inside else _narrow(kind) is not None
+
+
+def is_plain(kind: h5py.h5t.TypeID) -> bool:
+    """Whether a new dataset can have the type itself: its elements are single numbers, and nothing converts them."""
+    return not isinstance(kind, h5py.h5t.TypeArrayID) and not is_converted(kind)
 
 
 def kind_of(dtype: np.dtype[Any]) -> h5py.h5t.TypeID:
@@ -107,14 +127,19 @@ def meaning(kind: h5py.h5t.TypeID) -> str:
             return f"enumeration of {listed(names, 5)}"
         case h5py.h5t.TypeCompoundID():
             return f"compound of {_members(kind)}"
-    return ""
+        case h5py.h5t.TypeArrayID():
+            return f"arrays of sizes {braced(inner_sizes(kind))}"
+    return f"integers of {kind.get_precision()} bits" if _narrow(kind) else ""
 
 
 def read(dataset: h5py.Dataset, region: Region, dtype: np.dtype[Any]) -> NDArray[Any]:
     """The values of the region; 0 for chunks that were never written, where there is no fill value."""
-    values: NDArray[Any] = np.zeros([part.stop - part.start for part in region], dtype)
-    dataset.id.read(*_spaces(dataset, region), values, dataset.id.get_type())
-    return values
+    kind = dataset.id.get_type()
+    inner, rank = inner_sizes(kind), dataset.ndim
+    values: NDArray[Any] = np.zeros([*(part.stop - part.start for part in region[:rank]), *inner], dtype)
+    dataset.id.read(*_spaces(dataset, region[:rank]), values, _in_memory(kind, dtype))
+    inside: NDArray[Any] = values[(slice(None),) * rank + region[rank:]]
+    return inside
 
 
 def write(dataset: h5py.Dataset, region: Region, values: NDArray[Any]) -> None:
@@ -138,6 +163,21 @@ def _spaces(dataset: h5py.Dataset, region: Region) -> tuple[h5py.h5s.SpaceID, h5
     sizes = tuple(part.stop - part.start for part in region)
     space.select_hyperslab(tuple(part.start for part in region), sizes)
     return h5py.h5s.create_simple(sizes), space
+
+
+def _in_memory(kind: h5py.h5t.TypeID, dtype: np.dtype[Any]) -> h5py.h5t.TypeID:
+    """The type in memory for elements in a file: their own, but for integers that HDF5 makes plain ones of."""
+    if isinstance(kind, h5py.h5t.TypeArrayID):
+        return h5py.h5t.array_create(_in_memory(kind.get_super(), dtype), kind.get_array_dims())
+    return h5py.h5t.py_create(dtype) if _narrow(kind) else kind
+
+
+def _narrow(kind: h5py.h5t.TypeID) -> np.dtype[Any] | None:
+    """The dtype of integers that have fewer bits than their bytes; None for any other type."""
+    if not isinstance(kind, h5py.h5t.TypeIntegerID) or kind.get_size() not in (1, 2, 4, 8) or _number(kind):
+        return None
+    order = ">" if kind.get_order() == h5py.h5t.ORDER_BE else "<"
+    return np.dtype(f"{order}{'i' if kind.get_sign() == h5py.h5t.SGN_2 else 'u'}{kind.get_size()}")
 
 
 def _number(kind: h5py.h5t.TypeID) -> np.dtype[Any] | None:

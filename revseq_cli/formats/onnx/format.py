@@ -1,4 +1,4 @@
-"""ONNX's tensors as the table of formats calls them."""
+"""ONNX's tensors as the table of formats calls them, and new files: the fields before the elements, and raw_data."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from revseq_cli.formats.onnx.sink import OnnxSink, head_bytes
-from revseq_cli.formats.onnx.source import open_tensor
+from revseq_cli.formats.contract import TensorNameError
+from revseq_cli.formats.onnx import wire
+from revseq_cli.formats.onnx.source import MOST_BYTES, NUMBERS, RAW, OnnxTensor, open_tensor
+from revseq_cli.formats.onnx.wire import package
+from revseq_cli.formats.raw import RawSink
 from revseq_cli.ground.dtypes import dtype_of
+from revseq_cli.ground.errors import FormatError
 
 if TYPE_CHECKING:
     from revseq_cli.formats.contract import Address, FileSink, Layout, Source
@@ -34,6 +38,40 @@ def names_in(path: str) -> list[str]:
 
 def write_to(stream: BinaryIO, source: Source) -> None:
     """Write the whole tensor into a pipe."""
-    stream.write(head_bytes(source, source.key, "the output"))
+    stream.write(_head_bytes(source, source.key, "the output"))
     values = np.ascontiguousarray(source.read(), dtype_of(source.desc.data_type).newbyteorder("<"))
     stream.write(values.reshape(-1).view(np.uint8).data)
+
+
+def _head_bytes(like: Source, key: str, where: str) -> bytes:
+    """What stands before the elements of a tensor of that name; FormatError if the file would be too large."""
+    desc, kept = like.desc, like if isinstance(like, OnnxTensor) else None
+    try:
+        proto = package(where).TensorProto(
+            dims=desc.sizes, data_type=NUMBERS[desc.data_type], name=key or None,
+            doc_string=(kept and kept.doc_string) or None,
+        )  # fmt: skip
+    except UnicodeEncodeError:
+        raise TensorNameError.of(key, "tensor", "a name such as x", where) from None
+    for name, value in kept.metadata if kept else ():
+        proto.metadata_props.add(key=name, value=value)
+    head: bytes = proto.SerializeToString(deterministic=True) + wire.head(RAW, desc.total_bytes)
+    if len(head) + desc.total_bytes > MOST_BYTES:
+        raise FormatError(
+            f"would be a protobuf message of {len(head) + desc.total_bytes} bytes", f"at most {MOST_BYTES}",
+            "write a format without that limit, such as out.npy", where,
+        )  # fmt: skip
+    return head
+
+
+class OnnxSink(RawSink):
+    """A new file, into which the workers write their regions."""
+
+    def __init__(self, file: NewFile, like: Source, key: str) -> None:
+        super().__init__(file)
+        dtype = dtype_of(like.desc.data_type).newbyteorder("<")
+        self.place(like, _head_bytes(like, key, file.name), dtype=dtype)
+
+    def reopen(self) -> Source:
+        """The complete file, as an input."""
+        return open_tensor(self.file.temporary, name=self.file.name)

@@ -5,24 +5,29 @@ Source of the format: onnx/onnx.proto, and docs/ExternalData.md for elements in 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
+import re
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from revseq_cli.formats.contract import Source, Storage, try_hint
 from revseq_cli.formats.held import HeldSource
-from revseq_cli.formats.onnx import external, wire
-from revseq_cli.formats.onnx.package import package, parsed, text
+from revseq_cli.formats.onnx import wire
+from revseq_cli.formats.onnx.wire import package, parsed, text
 from revseq_cli.formats.raw import RawSource, RawTensor
 from revseq_cli.formats.recognition import looks_like
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground import stopping
-from revseq_cli.ground.dtypes import dtype_of, require_sizes
-from revseq_cli.ground.errors import FormatError, listed
+from revseq_cli.ground.dtypes import dtype_of, require_dimensions, require_sizes
+from revseq_cli.ground.errors import FormatError, listed, printable
 from revseq_cli.ground.tensors import DataType, TensorDesc
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import ModuleType
 
     from numpy.typing import NDArray
@@ -38,8 +43,9 @@ TYPES = {
 NUMBERS = {data_type: number for number, data_type in TYPES.items()}
 MOST_BYTES = (1 << 31) - 1  # of a protobuf message
 RAW = 9  # the number of the field raw_data
+_LONGEST_NUMBER = 20  # digits
 _EXTERNAL = 1  # the number of that data_location
-_MOST_OF_A_MODEL = 1 << 26  # bytes of a file that is parsed to see whether it is a model
+_IR_VERSION, GRAPH, NODE = 1, 7, 1  # fields of a ModelProto, and one of its GraphProto
 
 
 class _Kind(NamedTuple):
@@ -71,7 +77,7 @@ _FIELDS = {
     14: _Kind("data_location", (wire.VARINT,)),
     16: _Kind("metadata_props", (wire.LENGTH,)),
 }
-_SEGMENT, _STRINGS = 3, 6
+_DIMS, _SEGMENT, _STRINGS = 1, 3, 6
 # The field of each data type beside raw_data; for the others it is int32_data.
 _INT32 = 5
 _TYPED = {
@@ -81,7 +87,7 @@ _TYPED = {
 
 
 class _Message(NamedTuple):
-    """A TensorProto without the elements that its file has as they are stored, and where all elements lie."""
+    """A TensorProto without its elements, and where these lie."""
 
     proto: Any
     elements: dict[int, list[wire.Field]]
@@ -146,7 +152,7 @@ def open_tensor(path: str, key: str | None = None, name: str = "") -> OnnxTensor
         if proto.data_location == _EXTERNAL:
             source = _beside(message, desc, path, name)
         else:
-            source = _inside(fd, message, desc, path, name)
+            source = _inside(onnx, fd, message, desc, path, name)
     source.describe(proto, name)
     if key is not None and key != source.key:
         hint = try_hint(path, source.key)
@@ -160,8 +166,7 @@ def _scanned(onnx: ModuleType, fd: int, name: str) -> _Message:
     if identity.size > MOST_BYTES:
         found = f"has {identity.size} bytes"
         raise FormatError(found, f"at most {MOST_BYTES}, protobuf's limit", "keep large tensors in .npy or .h5", name)
-    elements: dict[int, list[wire.Field]] = {}
-    rest = bytearray()
+    places: dict[int, list[wire.Field]] = {}
     try:
         for field in wire.fields(fd, identity.size, name):
             kind = _FIELDS.get(field.number)
@@ -169,15 +174,16 @@ def _scanned(onnx: ModuleType, fd: int, name: str) -> _Message:
                 raise FormatError(f"its field {field.number} is no {kind.name}", "a TensorProto", where=name)
             if field.number in (_SEGMENT, _STRINGS):
                 _refuse(field.number, name)
-            if kind and kind.holds_elements and field.end > field.value:
-                elements.setdefault(field.number, []).append(field)
-            if not (kind and kind.as_stored):
-                rest += positioned.read_some(fd, field.end - field.start, field.start, name)
-        proto = parsed(onnx.TensorProto, rest)
+            if kind and (field.end > field.value or not kind.holds_elements):
+                places.setdefault(field.number, []).append(field)
+        require_dimensions(wire.count(fd, places.get(_DIMS, ()), name), name)
+        elements = {number: found for number, found in places.items() if _FIELDS[number].holds_elements}
+        rest = (each for number, found in places.items() if number not in elements for each in found)
+        proto = parsed(onnx.TensorProto, wire.read(fd, rest, name))
         if proto is None or not proto.data_type:
             raise FormatError("has no data type" if proto else "is damaged", "a TensorProto", where=name)
     except FormatError as e:
-        raise _another(onnx, fd, identity.size, e) from None
+        raise _another(fd, identity.size, e) from None
     return _Message(proto, elements, identity)
 
 
@@ -189,17 +195,27 @@ def _refuse(number: int, name: str) -> None:
     )
 
 
-def _another(onnx: ModuleType, fd: int, total: int, error: FormatError) -> FormatError:
+def _another(fd: int, total: int, error: FormatError) -> FormatError:
     """The error of a file that is no tensor, or a better one where it is clear what else it is."""
     seems, hint = looks_like(positioned.read_some(fd, 64, 0, error.where), error.where)
     if hint or not total:
         return FormatError(f"is not a TensorProto: it looks like {seems}", "a tensor of ONNX", hint, error.where)
-    if total <= _MOST_OF_A_MODEL:
-        model = parsed(onnx.ModelProto, positioned.read_some(fd, total, 0, error.where))
-        if model is not None and model.ir_version and model.graph.node:
+    with contextlib.suppress(FormatError):  # it is no message at all
+        if _has_nodes(fd, total, error.where):
             hint = "revseq verify runs a model on its test_data_set_0"
             return FormatError("is a model, not a tensor", "a TensorProto", hint, error.where)
     return error
+
+
+def _has_nodes(fd: int, total: int, name: str) -> bool:
+    """Whether a message is a model, whose graph has nodes; nothing of it is parsed."""
+    found = {field.number: field for field in wire.fields(fd, total, name)}
+    version, graph = (found.get(number) for number in (_IR_VERSION, GRAPH))
+    if not version or not graph or (version.wire_type, graph.wire_type) != (wire.VARINT, wire.LENGTH):
+        return False
+    inner = (each for each in wire.fields(fd, graph.end, name, graph.value) if each.number == NODE)
+    node = next(inner, None)
+    return node is not None and node.wire_type == wire.LENGTH
 
 
 def _desc(onnx: ModuleType, proto: Any, name: str) -> TensorDesc:  # noqa: ANN401 - a TensorProto
@@ -220,7 +236,7 @@ def _known() -> str:
     return listed((each.name for each in TYPES.values()), len(TYPES))
 
 
-def _inside(fd: int, message: _Message, desc: TensorDesc, path: str, name: str) -> OnnxTensor:
+def _inside(onnx: ModuleType, fd: int, message: _Message, desc: TensorDesc, path: str, name: str) -> OnnxTensor:
     """The tensor whose elements are in the message itself."""
     number, found = _only_place(message, desc, name)
     kind, identity = _FIELDS[number], message.identity
@@ -235,7 +251,15 @@ def _inside(fd: int, message: _Message, desc: TensorDesc, path: str, name: str) 
         data = b"".join(positioned.read_some(fd, field.end - field.value, field.value, name) for field in found)
         values = np.frombuffer(data, dtype)
     else:
-        values = _decoded(getattr(message.proto, kind.name), desc, name)
+        found_count = wire.count(fd, found, name)
+        if found_count != desc.element_count:
+            raise FormatError(
+                f"has {found_count} elements, and {desc} has {desc.element_count}", "the same", where=name
+            )
+        proto = parsed(onnx.TensorProto, wire.read(fd, found, name))
+        if proto is None:
+            raise FormatError("is damaged", "a TensorProto", where=name)
+        values = _decoded(getattr(proto, kind.name), desc, name)
     held = HeldTensor(name, values.reshape(desc.sizes), storage, identity)
     held.path = path
     return held
@@ -264,9 +288,6 @@ def _require_bytes(stored: int, desc: TensorDesc, name: str) -> None:
 
 def _decoded(numbers: Any, desc: TensorDesc, name: str) -> NDArray[Any]:  # noqa: ANN401 - of a message
     """The elements from integers, each in as many bytes as it needs; floats of 16 and 8 bits are words there."""
-    if len(numbers) != desc.element_count:
-        found = f"has {len(numbers)} elements, and {desc} has {desc.element_count}"
-        raise FormatError(found, "the same", where=name)
     data_type, dtype = desc.data_type, dtype_of(desc.data_type)
     word = dtype if data_type.kind in ("int", "uint") else np.dtype(f"u{data_type.size}")
     least, most = int(np.iinfo(word).min), 1 if data_type is DataType.BOOL else int(np.iinfo(word).max)
@@ -284,7 +305,7 @@ def _beside(message: _Message, desc: TensorDesc, path: str, name: str) -> OnnxTe
     """The tensor whose elements are in a file of their own, in the same folder or below it."""
     if message.elements:
         raise FormatError("has elements, and says that they are in another file", "one of the two", where=name)
-    place = external.find(message.proto.external_data, path, name)
+    place = _place(message.proto.external_data, path, name)
     with positioned.opened(place.path) as fd:
         identity = positioned.identity(fd)
     place.require(identity.size, desc, name)
@@ -292,3 +313,60 @@ def _beside(message: _Message, desc: TensorDesc, path: str, name: str) -> OnnxTe
     source = StoredTensor(tensor, identity, Storage("onnx", {"elements": place.location, "offset": str(place.offset)}))
     source.by, source.described, source.checksum = path, message.identity, place.checksum
     return source
+
+
+class _Place(NamedTuple):
+    """The file `location`, as the tensor names it, with its whole path; `length` and `checksum` may be missing."""
+
+    location: str
+    path: str
+    offset: int
+    length: int | None
+    checksum: str
+
+    def require(self, size: int, desc: TensorDesc, name: str) -> None:
+        """FormatError unless the elements of `desc` lie inside of the file, which has `size` bytes."""
+        length = max(0, size - self.offset) if self.length is None else self.length
+        found = f"has {length} bytes at {self.offset} of {printable(self.location)}"
+        if self.offset + length > size:
+            raise FormatError(f"{found}, which has {size}", "bytes of the file", "fetch it again", name)
+        if length != desc.total_bytes:
+            raise FormatError(found, f"{desc.total_bytes}, as {desc} has", where=name)
+
+
+def _place(entries: Iterable[Any], path: str, name: str) -> _Place:
+    """The other file in which a tensor of the file `path` has its elements; FormatError for one that is not allowed.
+
+    It is in the folder of the tensor's file or below it: no other is read through a tensor.
+    """
+    fields: dict[str, str] = {}
+    for entry in entries:
+        key = text(entry.key, name)
+        if key in fields:
+            raise FormatError(f"its external_data has {key[:80]} twice", "once", where=name)
+        fields[key] = text(entry.value, name)
+    location, checksum = fields.get("location", ""), fields.get("checksum", "").lower()
+    if checksum and not re.fullmatch("[0-9a-f]{40}", checksum):
+        raise FormatError(f"its checksum is {checksum[:80]}", "a SHA-1, of 40 hexadecimal digits", where=name)
+    offset, length = _number(fields.get("offset", "0"), name), fields.get("length")
+    return _Place(location, _within(location, path, name), offset, _number(length, name) if length else None, checksum)
+
+
+def _number(digits: str, name: str) -> int:
+    if not re.fullmatch(f"[0-9]{{1,{_LONGEST_NUMBER}}}", digits):
+        raise FormatError(f"its external_data has the number {digits[:80]}", "decimal digits", where=name)
+    return int(digits)
+
+
+def _within(location: str, path: str, name: str) -> str:
+    """The path of the file; FormatError for one outside the folder, or behind a link out of it."""
+    folder = Path(path).parent
+    plain = location and not set(location) & set("\\:\0") and ".." not in PurePosixPath(location).parts
+    if plain and not location.startswith("/"):
+        found, allowed = os.path.realpath(folder / location), os.path.realpath(folder)
+        if Path(found).is_relative_to(allowed):
+            return found
+    raise FormatError(
+        f"its elements are in the file {location[:80]!r}", "a relative path in the folder of the tensor's file",
+        "nothing else is read through a tensor; with the package onnx, load and save it where its file is", name,
+    )  # fmt: skip

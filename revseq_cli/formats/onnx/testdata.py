@@ -11,13 +11,15 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from revseq_cli.formats.onnx.package import package, parsed, text
-from revseq_cli.formats.onnx.source import MOST_BYTES, open_tensor
+from revseq_cli.formats.onnx import wire
+from revseq_cli.formats.onnx.source import GRAPH, MOST_BYTES, NODE, open_tensor
+from revseq_cli.formats.onnx.wire import package, parsed, text
 from revseq_cli.formats.storage import positioned
-from revseq_cli.ground.errors import FormatError, TensorIOError, listed
+from revseq_cli.ground.errors import FormatError, TensorIOError, about, listed
+from revseq_cli.texts.examples import NoExampleError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from revseq_cli.formats.contract import Source
 
@@ -25,6 +27,8 @@ SUFFIX, _TENSOR_SUFFIX = ".onnx", ".pb"
 _MODEL, _DATA_SET = f"model{SUFFIX}", "test_data_set_"
 _OPERATOR, _DOMAINS = "ReverseSequence", ("", "ai.onnx")
 AXES = {"time_axis": 0, "batch_axis": 1}  # the operator's attributes, and their defaults
+_DESCRIBED = {NODE, 11, 12}  # the fields of a graph for nodes, inputs and outputs
+_MOST_DESCRIBED = 1 << 20  # bytes of these; a model of one node has some hundred
 _INT = 2  # the number of that type of an attribute
 
 
@@ -54,18 +58,28 @@ def is_test(path: str) -> bool:
     folder = Path(path)
     if not os.path.isdir(path):  # noqa: PTH112 - it raises for no name
         return folder.suffix == SUFFIX
-    try:
+    with positioned.trying_to("read", path):
         names = os.listdir(path)  # noqa: PTH208
-    except OSError as e:
-        raise positioned.failed(path, "read", e) from None
     tensors = any(name.endswith(_TENSOR_SUFFIX) for name in names)
     return tensors or any(name == _MODEL or name.startswith(_DATA_SET) for name in names)
+
+
+def has_tests(folders: Iterable[str], names: Iterable[str]) -> bool:
+    """Whether a folder of these folders and files is one of ONNX's tests."""
+    return _MODEL in names and any(name.startswith(_DATA_SET) for name in folders)
+
+
+def may_be_ours(folder: str) -> bool:
+    """Whether the model in a folder may have the operator; the package onnx is not needed."""
+    path = str(Path(folder) / _MODEL)
+    with positioned.opened(path) as fd:
+        return _OPERATOR.encode() in positioned.read_some(fd, min(positioned.identity(fd).size, MOST_BYTES), 0, path)
 
 
 def data_sets(path: str) -> list[DataSet]:
     """Every test in a folder, the one test of a folder below a model's, or those beside a model.
 
-    FormatError for a folder without a model or without tests, and for a model of anything but this operator.
+    FormatError for a folder without a model or without tests; NoExampleError for a model of anything but this operator.
     """
     folder, model = _of_a_model(Path(path)) if os.path.isdir(path) else (None, Path(path))  # noqa: PTH112
     node = _node(str(model))
@@ -110,20 +124,37 @@ def _node(path: str) -> _Node:
         size = positioned.identity(fd).size
         if size > MOST_BYTES:
             raise FormatError(f"has {size} bytes", f"at most {MOST_BYTES}, protobuf's limit", where=path)
-        model = parsed(onnx.ModelProto, positioned.read_some(fd, size, 0, path))
-    if model is None or not model.HasField("graph"):
+        graph = parsed(onnx.GraphProto, _described(fd, size, path))
+    if graph is None:
         raise FormatError("is no model of ONNX", "a ModelProto", where=path)
+    with about(path):
+        return _only_node(graph)
+
+
+def _described(fd: int, size: int, path: str) -> bytes:
+    """The nodes, inputs and outputs of a model's graph, as a message; FormatError where there is none, or too much.
+
+    The rest is not parsed: numbers take many times their bytes then.
+    """
     try:
-        return _only_node(model.graph)
-    except FormatError as e:
-        raise e.about(path) from None
+        graphs = [each for each in wire.fields(fd, size, path) if (each.number, each.wire_type) == (GRAPH, wire.LENGTH)]
+        inside = (each for graph in graphs for each in wire.fields(fd, graph.end, path, graph.value))
+        parts = [each for each in inside if each.number in _DESCRIBED]
+    except FormatError:
+        graphs = []
+    if not graphs:
+        raise FormatError("is no model of ONNX", "a ModelProto", where=path)
+    total = sum(each.end - each.start for each in parts)
+    if total > _MOST_DESCRIBED:
+        raise FormatError(f"has {total} bytes of nodes, inputs and outputs", f"one node, {_OPERATOR}", where=path)
+    return wire.read(fd, parts, path)
 
 
 def _only_node(graph: Any) -> _Node:  # noqa: ANN401 - a GraphProto
     nodes = [(text(node.op_type, ""), text(node.domain, "")) for node in graph.node]
     if len(nodes) != 1 or nodes[0][0] != _OPERATOR or nodes[0][1] not in _DOMAINS:
         names = listed(f"{domain}::{name}" if domain else name for name, domain in nodes)
-        raise FormatError(f"has {names or 'no node'}", f"one node, {_OPERATOR}")
+        raise NoExampleError(f"has {names or 'no node'}", f"one node, {_OPERATOR}")
     (node,) = graph.node
     axes = AXES | dict(_attributes(node))
     if set(axes.values()) != {0, 1}:

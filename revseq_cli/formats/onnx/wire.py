@@ -1,25 +1,27 @@
-"""Where the fields of a protobuf message lie in a file: long ones need not be read.
+"""Protobuf messages of ONNX: where fields lie in a file, so that long ones are not read; the package parses the rest.
 
 Source: protobuf.dev/programming-guides/encoding.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from revseq_cli.formats.storage import positioned
+from revseq_cli.ground import thresholds
 from revseq_cli.ground.errors import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+    from types import ModuleType
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 _FIXED = {FIXED64: 8, FIXED32: 4}  # bytes
 _LONGEST_VARINT = 10
 _LONGEST_HEAD = 2 * _LONGEST_VARINT  # of a field: its key, and its length or its value
-_PIECE = 1 << 12
 # The most fields of a message. A tensor has one for each dimension, and some more; its elements together are one.
 _MOST_FIELDS = 1 << 16
+_GO_ON = bytes(range(0x80, 0x100))  # the bytes of a number behind which there are more
 
 
 class Field(NamedTuple):
@@ -32,13 +34,13 @@ class Field(NamedTuple):
     end: int
 
 
-def fields(fd: int, total: int, name: str) -> Iterator[Field]:
-    """Every field of the message in a file of `total` bytes; FormatError for what is no message, or a part of one."""
-    place = base = count = 0
+def fields(fd: int, total: int, name: str, start: int = 0) -> Iterator[Field]:
+    """Every field of the message from `start` to `total` of a file; FormatError for none, or a part of one."""
+    place, base, count = start, 0, 0
     piece = b""
     while place < total:
         if place + _LONGEST_HEAD > base + len(piece):
-            base, piece = place, positioned.read_some(fd, _PIECE, place, name)
+            base, piece = place, positioned.read_some(fd, thresholds.MESSAGE_PIECE, place, name)
         try:
             field = _field(piece, place - base, base)
         except ValueError as e:
@@ -52,6 +54,26 @@ def fields(fd: int, total: int, name: str) -> Iterator[Field]:
             )
         yield field
         place = field.end
+
+
+def read(fd: int, places: Iterable[Field], name: str) -> bytes:
+    """These fields, as a message."""
+    return b"".join(positioned.read_some(fd, each.end - each.start, each.start, name) for each in places)
+
+
+def count(fd: int, places: Iterable[Field], name: str) -> int:
+    """How many numbers these fields hold, where a field of bytes is packed varints; none of them is parsed.
+
+    In a packed field, each byte without its highest bit ends a number. Parsed numbers take many times their bytes.
+    """
+    found = 0
+    for field in places:
+        found += field.wire_type == VARINT
+        packed = range(field.value, field.end, thresholds.MESSAGE_PIECE) if field.wire_type == LENGTH else ()
+        for place in packed:
+            piece = positioned.read_some(fd, min(thresholds.MESSAGE_PIECE, field.end - place), place, name)
+            found += len(piece.translate(None, _GO_ON))
+    return found
 
 
 def varint(value: int) -> bytes:
@@ -94,3 +116,30 @@ def _read_varint(piece: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at + i + 1
     raise ValueError("a number without an end")
+
+
+def package(where: str) -> ModuleType:
+    """The package; FormatError about the file `where` if it is not installed."""
+    try:
+        import onnx  # an extra, which takes a quarter of a second
+    except ModuleNotFoundError:
+        hint = "pip install 'revseq-cli[onnx]'"
+        raise FormatError("is a protobuf message of ONNX", "the package onnx", hint, where) from None
+    return onnx
+
+
+def parsed(kind: Any, data: bytes | bytearray) -> Any:  # noqa: ANN401 - classes of a package that is an extra
+    """A message of that class, such as TensorProto, in the bytes; None if they are something else."""
+    from google.protobuf.message import DecodeError  # onnx depends on it
+
+    try:
+        return kind.FromString(data)
+    except DecodeError:
+        return None
+
+
+def text(value: object, where: str) -> str:
+    """A text of a message, which protobuf gives as bytes where it is not UTF-8; FormatError for those."""
+    if not isinstance(value, str):
+        raise FormatError(f"has a text that is not UTF-8: {str(value)[:80]}", "UTF-8", where=where)
+    return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from revseq_cli.formats.storage import positioned
-from revseq_cli.ground import stopping, system
+from revseq_cli.ground import stopping, system, thresholds
 from revseq_cli.ground.errors import TensorIOError, Words
 
 if TYPE_CHECKING:
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 
 # A killed run may leave files whose names begin so. Later runs ignore them, and they can be deleted.
 TEMPORARY_PREFIX = ".revseq-"
-_COPIED_AT_ONCE = 1 << 26  # bytes of a file that is copied whole
-_REPLACE = Words.of("add {} to replace it", overwrite="")
+REPLACE = Words.of("add {} to replace it", overwrite="")
 # What the temporary names of this process go on with, so that the process that cleans up after it can tell them apart.
 tag = ""
 
@@ -39,8 +39,9 @@ class NewFile:
         self.name = path
         self.is_created = False
         self._overwrite = overwrite
-        if fault := system.name_fault(path):
-            raise TensorIOError(fault, "the name of a file to write", where=path)
+        fault, hint = system.name_fault(path, writing=True)
+        if fault:
+            raise TensorIOError(fault, "the name of a file to write", hint, path)
         self._final = Path(system.real_path(path))  # a link stays a link; what it names is replaced
         self._old: os.stat_result | None = None  # of the file that is to be replaced
         self._check(inputs)
@@ -67,7 +68,7 @@ class NewFile:
         if stream := positioned.stream_to(status):
             raise TensorIOError(f"is what {stream} goes to", "another file", "redirect to another name", self.name)
         if not self._overwrite:
-            raise TensorIOError("already exists", "a new file", _REPLACE, self.name)
+            raise TensorIOError("already exists", "a new file", REPLACE, self.name)
         if system.is_protected(status):
             hint = f"attrib -r {system.quoted(self.name)}"
             raise TensorIOError("is read-only", "a file that may be replaced", hint, self.name)
@@ -76,12 +77,9 @@ class NewFile:
 
     def _status(self) -> os.stat_result | None:
         """The status of what has the name now; None where nothing has it."""
-        try:
+        with positioned.trying_to("write", self.name), contextlib.suppress(FileNotFoundError):
             return self._final.stat()
-        except FileNotFoundError:
-            return None
-        except OSError as e:
-            raise positioned.failed(self.name, "write", e) from None
+        return None
 
     def _check_folder(self) -> None:
         folder = self._final.parent
@@ -130,7 +128,7 @@ class NewFile:
         try:
             positioned.patiently(lambda: take(self.temporary, self._final), system.keeps_name)
         except FileExistsError:
-            raise TensorIOError("was made by somebody else meanwhile", "a new file", _REPLACE, self.name) from None
+            raise TensorIOError("was made by somebody else meanwhile", "a new file", REPLACE, self.name) from None
         except OSError as e:
             if not self._old or not system.keeps_name(e):
                 raise
@@ -209,13 +207,16 @@ class Scratch(NewFile):
         """Nothing to flush: the folder has no new name."""
 
 
+def have_room(beside: str, size: int) -> bool:
+    """Whether the disk of the file `beside`, which need not be there yet, has so many free bytes."""
+    return shutil.disk_usage(Path(system.real_path(beside)).parent).free >= size
+
+
 def copy_file(path: str, new: str, name: str) -> None:
     """Copy a regular file to the new path `new`, inside the temporary folder of a NewFolder that is called `name`."""
     with positioned.opened(path) as source:
-        try:
+        with positioned.trying_to("write", name):
             os.close(system.create_file(new, 0o666))
-        except OSError as e:
-            raise positioned.failed(name, "write", e) from None
         with positioned.opened_to_write(new, name) as target:
             _copy((source, path), (target, name), 0, positioned.identity(source).size, 0)
 
@@ -223,9 +224,9 @@ def copy_file(path: str, new: str, name: str) -> None:
 def _copy(source: tuple[int, str], target: tuple[int, str], start: int, size: int, to: int) -> None:
     """Copy a part of one open file into another, from the offset `start` to the offset `to`; Stopped at a signal."""
     stopping.check()
-    for done in range(0, size, _COPIED_AT_ONCE):
+    for done in range(0, size, thresholds.COPIED_AT_ONCE):
         stopping.check()
-        positioned.copy(source, target, start + done, min(_COPIED_AT_ONCE, size - done), to + done)
+        positioned.copy(source, target, start + done, min(thresholds.COPIED_AT_ONCE, size - done), to + done)
 
 
 def _hint_to_make(folder: Path) -> str:

@@ -9,32 +9,29 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import itertools
 import os
 import stat
 import threading
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from revseq_cli.ground import stopping, system
-from revseq_cli.ground.errors import TensorIOError
+from revseq_cli.ground import stopping, system, thresholds
+from revseq_cli.ground.errors import DiskFullError, MissingFileError, TensorIOError, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
 _Result = TypeVar("_Result")
-_MOST_AT_ONCE = 1 << 30  # Linux moves at most 2^31 - 4096 bytes in one call
 _PAGE = 1 << 12
-_BOUNCE_BYTES = 1 << 20
+_MOST_LOOKED_AT = 5000  # names of a folder, for one like the name of a file that is not there
 _bounce = threading.local()
-# Up to so many processes write into memory as fast by writes, which wait for each other, as through mappings, whose
-# pages are cleared first: 4 GiB by 4 processes took 2.15 s and 2.35 s; by 8, 2.14 s and 1.57 s.
-_WRITERS_IN_TURN = 4
 _LONGEST_USE = 2.0  # seconds to wait for another program, such as a virus scanner, that has the file open
 
 _STDOUT, _STDERR = 1, 2
@@ -110,23 +107,21 @@ def stream_inodes() -> set[int]:
 def refuse_stream(status: os.stat_result, name: str) -> None:
     """TensorIOError if standard output or standard error goes to the file of that status, which is an input.
 
-    Standard error is then redirected, since not even the error may be written into an input.
+    That stream is then redirected, since not even the error may be written into an input, as text or as JSON.
     """
     if stream := stream_to(status):
-        _redirect_stderr(status)
+        _redirect(status)
         raise TensorIOError(f"is what {stream} goes to", "another file", "redirect to another name", name)
 
 
-def _redirect_stderr(away_from: os.stat_result) -> None:
-    """Send standard error elsewhere, if it goes to that file: to standard output, or nowhere if that goes there too."""
-    if not is_open(_STDERR, away_from):
-        return
-    if not is_open(_STDOUT, away_from):
+def _redirect(away_from: os.stat_result) -> None:
+    """Send the streams that go to that file elsewhere: standard output nowhere, and standard error where that goes."""
+    if is_open(_STDOUT, away_from):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, _STDOUT)
+        os.close(nowhere)
+    if is_open(_STDERR, away_from):
         os.dup2(_STDOUT, _STDERR)
-        return
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, _STDERR)
-    os.close(nowhere)
 
 
 @functools.cache  # what the process was started with; a redirection of standard error does not matter here
@@ -139,17 +134,32 @@ def _file_of(number: int) -> tuple[int, int] | None:
     return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
 
 
+_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}  # what says that there is no room
+
+
 def failed(path: str | Path, doing: str, error: OSError) -> TensorIOError:
     """The TensorIOError for an OSError of the system; `doing` is "read", "write" or another verb."""
     if system.is_in_use(error):
         found, hint = f"cannot {doing}: another program has it open", "close it there, and run the command again"
         return TensorIOError(found, "a file that no program keeps from others", hint, str(path))
     reason = error.strerror or str(error)
+    kind = DiskFullError if error.errno in _FULL else TensorIOError
     hint = {
         errno.ENOSPC: "free some space, or write to another disk",
         errno.EACCES: "check the permissions, or write to another folder",
     }.get(error.errno or 0, "")
-    return TensorIOError(f"cannot {doing}: {reason}", hint=hint if doing == "write" else "", where=str(path))
+    return kind(f"cannot {doing}: {reason}", hint=hint if doing == "write" else "", where=str(path))
+
+
+@contextlib.contextmanager
+def trying_to(do: str, path: str | Path) -> Iterator[None]:
+    """Raise the TensorIOError for an OSError of the system; `do` is "read", "write" or another verb."""
+    try:
+        yield
+    except TensorIOError:
+        raise
+    except OSError as e:
+        raise failed(path, do, e) from None
 
 
 def patiently(
@@ -179,60 +189,51 @@ def opened(path: str, unchanged: Identity | None = None, name: str = "") -> Iter
     `name` is what to call the file, where that is not its path. A pipe or a device is refused, and never waited for.
     """
     name = name or path
-    fd = _open_regular(path, name)
+    fault, hint = system.name_fault(path)
+    if fault:
+        raise TensorIOError(fault, "the name of a file", hint, name)
+    with trying_to("open", name):
+        try:
+            fd = patiently(lambda: system.open_file(path, system.READ))
+        except FileNotFoundError:
+            raise MissingFileError("no such file", hint=_near(Path(path)), where=name) from None
+        except IsADirectoryError:
+            raise TensorIOError("is a directory", "a tensor file", where=name) from None
     try:
-        if unchanged is not None and (differs := unchanged.differs(identity(fd))):
-            raise TensorIOError(f"changed while it was read: {differs}", "a file that stands still", where=name)
-        yield fd
-    except TensorIOError:
-        raise
-    except OSError as e:
-        raise failed(name, "read", e) from None
+        with trying_to("read", name):
+            _require_regular(os.fstat(fd), name)
+            if unchanged is not None and (differs := unchanged.differs(identity(fd))):
+                raise TensorIOError(f"changed while it was read: {differs}", "a file that stands still", where=name)
+            yield fd
     finally:
         with contextlib.suppress(OSError):  # nothing can be lost that was only read
             os.close(fd)
 
 
+def _near(path: Path) -> str:
+    """A hint at the file of that name but for capitals or the suffix, or at several; "" without one."""
+    name = path.name.casefold()
+    try:
+        others = [*itertools.islice(path.parent.iterdir(), _MOST_LOOKED_AT)]
+    except OSError:
+        return ""
+    same = (each for each in others if name in (each.name.casefold(), each.stem.casefold()) and each.name != path.name)
+    near = sorted(system.quoted(str(each)) for each in same)
+    return f"{'one of' if len(near) > 1 else 'try'} {listed(near)}" if near else ""
+
+
 @contextlib.contextmanager
 def opened_to_write(file: str, path: str) -> Iterator[int]:
     """A descriptor for writing the file `file`, which exists."""
-    try:
+    with trying_to("write", path):
         # Not for reading too: NFS would then fill up a page that is written in part, and write it back whole, over
         # what another host has written beside it.
         fd = patiently(lambda: system.open_file(file, system.WRITE))
-    except OSError as e:
-        raise failed(path, "write", e) from None
     try:
         yield fd
     finally:
-        _close(fd, path)
-
-
-def _close(fd: int, path: str) -> None:
-    """Close a file that was written; some file systems report a failed write only now."""
-    try:
-        os.close(fd)
-    except OSError as e:
-        raise failed(path, "write", e) from None
-
-
-def _open_regular(path: str, name: str) -> int:
-    if fault := system.name_fault(path):
-        raise TensorIOError(fault, "the name of a file", where=name)
-    try:
-        fd = patiently(lambda: system.open_file(path, system.READ))
-    except FileNotFoundError:
-        raise TensorIOError("no such file", where=name) from None
-    except IsADirectoryError:
-        raise TensorIOError("is a directory", "a tensor file", where=name) from None
-    except OSError as e:
-        raise failed(name, "open", e) from None
-    try:
-        _require_regular(os.fstat(fd), name)
-    except OSError as e:
-        os.close(fd)
-        raise e if isinstance(e, TensorIOError) else failed(name, "read", e) from None
-    return fd
+        with trying_to("write", path):  # some file systems report a failed write only now
+            os.close(fd)
 
 
 def _require_regular(status: os.stat_result, name: str) -> None:
@@ -247,11 +248,9 @@ def read_into(fd: int, buffer: memoryview, offset: int, path: str) -> None:
     """Fill the buffer from that offset; an error where the file ends before."""
     done = 0
     while done < len(buffer):
-        part = buffer[done : done + _MOST_AT_ONCE]
-        try:
+        part = buffer[done : done + thresholds.MOST_AT_ONCE]
+        with trying_to("read", path):
             count = system.read_at(fd, part, offset + done)
-        except OSError as e:
-            raise failed(path, "read", e) from None
         if count == 0:
             raise TensorIOError("ended while it was read", "a file that stands still", where=path)
         done += count
@@ -270,12 +269,9 @@ def write_all(fd: int, buffer: memoryview | bytes, offset: int, path: str) -> No
     view = memoryview(buffer)
     done = 0
     while done < len(view):
-        part = view[done : done + _MOST_AT_ONCE]
-        try:
-            with system.one_writer:
-                done += system.write_at(fd, part, offset + done)
-        except OSError as e:
-            raise failed(path, "write", e) from None
+        part = view[done : done + thresholds.MOST_AT_ONCE]
+        with trying_to("write", path), system.one_writer:
+            done += system.write_at(fd, part, offset + done)
 
 
 def copy(source: tuple[int, str], target: tuple[int, str], offset: int, count: int, to: int) -> None:
@@ -287,7 +283,7 @@ def copy(source: tuple[int, str], target: tuple[int, str], offset: int, count: i
     while done < count:
         moved = system.copy_range(source[0], target[0], offset + done, to + done, count - done)
         if not moved:  # also where the file ends before: reading there raises the error
-            buffer = memoryview(bytearray(min(_BOUNCE_BYTES, count - done)))
+            buffer = memoryview(bytearray(min(thresholds.BOUNCE_BYTES, count - done)))
             read_into(source[0], buffer, offset + done, source[1])
             write_all(target[0], buffer, to + done, target[1])
             moved = len(buffer)
@@ -304,13 +300,13 @@ def write_large(file: str, fd: int, buffer: memoryview, offset: int, path: str, 
     The caller gathers the edges and writes them later: a write through the cache waits for every direct one under way.
     """
     if not system.DIRECT or system.lies_in_memory(fd):
-        if writers <= _WRITERS_IN_TURN or not system.write_mapped(file, buffer, offset):
+        if writers <= thresholds.WRITERS_IN_TURN or not system.write_mapped(file, buffer, offset):
             write_all(fd, buffer, offset, path)
         return []
     begin = -(-offset // _PAGE) * _PAGE - offset
     end = (offset + len(buffer)) // _PAGE * _PAGE - offset
-    for done in range(begin, end, _BOUNCE_BYTES):
-        part = buffer[done : min(done + _BOUNCE_BYTES, end)]
+    for done in range(begin, end, thresholds.BOUNCE_BYTES):
+        part = buffer[done : min(done + thresholds.BOUNCE_BYTES, end)]
         if not _written_directly(file, part, offset + done, path):
             write_all(fd, part, offset + done, path)
     edges = (offset, bytes(buffer[:begin])), (offset + end, bytes(buffer[end:]))
@@ -340,9 +336,9 @@ def _pages() -> NDArray[np.uint8]:
 
     It is no mapping of `mmap.mmap(-1, n)`: those are shared with the workers that are forks of this process.
     """
-    memory = np.empty(_BOUNCE_BYTES + _PAGE, np.uint8)
+    memory = np.empty(thresholds.BOUNCE_BYTES + _PAGE, np.uint8)
     begin = -memory.__array_interface__["data"][0] % _PAGE
-    return memory[begin : begin + _BOUNCE_BYTES]
+    return memory[begin : begin + thresholds.BOUNCE_BYTES]
 
 
 def allocate(fd: int, size: int, path: str) -> None:
@@ -350,10 +346,8 @@ def allocate(fd: int, size: int, path: str) -> None:
 
     In a file system without a disk only the free space is looked at, and nothing is reserved.
     """
-    try:
+    with trying_to("write", path):
         system.reserve(fd, size)
-    except OSError as e:
-        raise failed(path, "write", e) from None
 
 
 def flush(path: str, like: os.stat_result | None = None) -> None:

@@ -59,47 +59,26 @@ def places(metadata: Metadata) -> Callable[[str], tuple[int, ...] | None]:
     return place_of
 
 
-def _folders(metadata: Metadata) -> Callable[[str], bool]:
-    """A function that says of a path in the array's folder whether chunks lie below it, so that it must be a folder."""
-    start = [metadata.key_start.rstrip("/")] if metadata.key_start.endswith("/") else []
-    counts = [-(-size // shard) for size, shard in zip(metadata.sizes, metadata.shards, strict=True)]
-    counts = counts[:-1] if metadata.separator == "/" else []
-
-    def is_folder(key: str) -> bool:
-        parts = key.split("/")
-        numbers = parts[len(start) :]
-        return (
-            parts[: len(start)] == start
-            and len(numbers) <= len(counts)
-            and all(each.isdecimal() and int(each) < most for each, most in zip(numbers, counts, strict=False))
-        )
-
-    return is_folder
-
-
 def _files(folder: str, metadata: Metadata) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Each file of a chunk or shard, with its index in each dimension."""
-    place_of, is_folder = places(metadata), _folders(metadata)
+    place_of = places(metadata)
+    firsts = [metadata.separator.join("0" * count) for count in range(1, len(metadata.sizes) + 1)]
     pending = [""]
     while pending:
         below = pending.pop()
-        try:
+        with positioned.trying_to("read", Path(folder, below)):
             entries = list(os.scandir(Path(folder, below)))
-        except OSError as e:
-            raise positioned.failed(Path(folder, below), "read", e) from None
         for entry in entries:
             key = f"{below}/{entry.name}" if below else entry.name
             place = place_of(key)
             if entry.is_dir(follow_symlinks=False):
                 if place is not None:
-                    raise FormatError("is a folder in the place of a chunk", "a chunk", "fetch it again", entry.path)
+                    raise FormatError("is a folder in place of a chunk", "a chunk", "fetch it again", entry.path)
                 pending.append(key)
             elif place is not None:
                 yield entry.path, place
-            elif is_folder(key):
-                raise FormatError(
-                    "is a file in the place of a folder of chunks", "a folder", "fetch it again", entry.path
-                )
+            elif any(place_of(f"{key}/{first}") is not None for first in firsts):  # chunks lie below it
+                raise FormatError("is a file in place of a folder of chunks", "a folder", "fetch it again", entry.path)
 
 
 def _held(path: str, index: ShardIndex, per_shard: tuple[int, ...], counts: tuple[int, ...]) -> int:

@@ -69,7 +69,7 @@ _RULES: dict[int, dict[str, Rule]] = {
 # The other codecs of numcodecs and zarr, and why each is refused.
 _OBJECTS, _ROUNDED = "is about texts and objects, not numbers", "rounds"
 REFUSED = {
-    **dict.fromkeys(("bitround", "quantize", "fixedscaleoffset"), _ROUNDED),
+    **dict.fromkeys(("bitround", "quantize", "fixedscaleoffset", "cast_value", "scale_offset"), _ROUNDED),
     **dict.fromkeys(("categorize", "json2", "msgpack2", "vlen-array", "vlen-bytes", "vlen-utf8"), _OBJECTS),
     "pickle": "runs code when it is read",
     "zfpy": "rounds, but in one of its modes, and needs a package of its own",
@@ -100,7 +100,8 @@ def require_lossless(version: int, codecs: list[dict[str, Any]], dtype: np.dtype
         known = f"codecs that lose nothing: {listed(rules, len(rules))}"
         if name not in rules:
             why = REFUSED.get(name.removeprefix(PREFIX), "")
-            raise FormatError(f"has the codec {name[:80]}{why and f', which {why}'}", known, where=where)
+            hint = "write the array anew with one of these"
+            raise FormatError(f"has the codec {name[:80]}{why and f', which {why}'}", known, hint, where)
         try:
             made = rules[name](fields, dtype)
         except (KeyError, ValueError, TypeError, SyntaxError):

@@ -1,18 +1,28 @@
-"""Zarr as the table of formats calls it."""
+"""Zarr as the table of formats calls it, and what a store holds, as a tree: its metadata, without the package zarr."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from revseq_cli.formats.zarr.contents import contents
+from revseq_cli.formats.contract import GROUP, Contents, Item, only_of
+from revseq_cli.formats.storage import positioned
+from revseq_cli.formats.zarr import metadata
 from revseq_cli.formats.zarr.metadata import arrays_in as names_in
 from revseq_cli.formats.zarr.sink import ZarrSink
-from revseq_cli.formats.zarr.source import ZarrSource
+from revseq_cli.formats.zarr.source import ZarrSource, details_of
+from revseq_cli.ground.dtypes import data_type_of
+from revseq_cli.ground.errors import FormatError, RevseqError
+from revseq_cli.ground.tensors import TensorDesc
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from revseq_cli.formats.contract import Address, FileSink, Layout, Source
     from revseq_cli.formats.documents import TextTypes
     from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.ground.tensors import DataType
 
 __all__ = ["contents", "create_sink", "names_in", "open_source"]
 
@@ -25,3 +35,53 @@ def open_source(address: Address, types: TextTypes) -> Source:
 def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:
     """A new store of one array, or the input's store with one array replaced."""
     return ZarrSink(file, like, key, keep_others=layout.keep_others)
+
+
+def contents(address: Address, types: TextTypes) -> Contents | None:
+    """What the store or the group holds; None where the address is that of an array, or of nothing."""
+    store, key = address.path, (address.key or "").strip("/")
+    found = metadata.attributes_of_group(store, key)
+    if found is None:
+        return None
+    items = tuple(_items(store, key, types.asked))
+    arrays = [item for item in items if not item.is_group]
+    return Contents(
+        store, "zarr", items, None if address.key is not None else only_of(arrays), key, len(found), is_tree=True
+    )
+
+
+def _items(store: str, key: str, asked: DataType | None) -> Iterator[Item]:
+    """Everything in a group, depth first and by name."""
+    pending = [(each, 0) for each in _folders(store, key)]
+    while pending:
+        below, depth = pending.pop()
+        item = _item(store, below, depth, asked)
+        yield item
+        if item.is_group:
+            pending += [(each, depth + 1) for each in _folders(store, below)]
+
+
+def _folders(store: str, key: str) -> list[str]:
+    """The path inside the store of each folder in a group, the first one last."""
+    folder = Path(store, key)
+    with positioned.trying_to("read", folder):
+        names = [entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
+    return [f"{key}/{name}".lstrip("/") for name in sorted(names, reverse=True)]
+
+
+def _item(store: str, key: str, depth: int, asked: DataType | None) -> Item:
+    """The array or the group in a folder; what is wrong with its metadata is told in its place."""
+    item = Item(key, depth=depth)
+    try:
+        if (attributes := metadata.attributes_of_group(store, key)) is not None:
+            return item._replace(what=GROUP, attributes=len(attributes))
+        found = metadata.read(str(Path(store, key)), key, asked)
+    except RevseqError as e:
+        return item.refused(e)
+    item = item._replace(
+        sizes=found.sizes, dimensions=found.dimensions, attributes=found.attributes, details=details_of(found)
+    )
+    try:
+        return item._replace(desc=TensorDesc(data_type_of(found.dtype), found.sizes))
+    except FormatError as e:
+        return item.refused(e)

@@ -6,15 +6,19 @@ nothing. No link is followed. Source of the format: the specifications of versio
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import functools
 import itertools
 import json
 import os
+import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from revseq_cli.formats.contract import MISSING, VALID
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.zarr.codecs import SHARDING, codec_names, require_lossless
 from revseq_cli.ground import system
@@ -24,11 +28,17 @@ from revseq_cli.ground.tensors import DataType, braced
 from revseq_cli.texts import literals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 # The files of metadata and of attributes in the folder of an array and of a group, by the format's version.
 ARRAY_FILES = {2: (".zarray", ".zattrs"), 3: ("zarr.json",)}
 GROUP_FILES = {2: (".zgroup", ".zattrs"), 3: ("zarr.json",)}
+# What the package zarr knows of version 3: the fields of an array's metadata, and the names of chunks' files.
+_FIELDS = {
+    "zarr_format", "node_type", "shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs",
+    "attributes", "dimension_names", "storage_transformers",
+}  # fmt: skip
+_KEY_ENCODINGS = {"default", "v2"}
 _LARGEST = 1 << 24
 _LONGEST_TYPE = 16
 _TYPES = {str(dtype_of(each)): dtype_of(each) for each in DataType if each.kind != "minifloat"}
@@ -91,12 +101,10 @@ def _walk(store: str) -> Iterator[str]:
         if _array_in(folder):
             yield key
             continue
-        try:
+        with positioned.trying_to("read", folder):
             pending += [
                 f"{key}/{each.name}".lstrip("/") for each in os.scandir(folder) if each.is_dir(follow_symlinks=False)
             ]
-        except OSError as e:
-            raise positioned.failed(folder, "read", e) from None
 
 
 @functools.cache  # the outputs of a batch lie in few folders
@@ -108,10 +116,9 @@ def is_array(folder: Path) -> bool:
         return False
 
 
-def is_store(folder: Path) -> bool:
-    """Whether the folder has metadata of an array or a group."""
-    names = {files[0] for files in (*ARRAY_FILES.values(), *GROUP_FILES.values())}
-    return any((folder / name).exists() for name in names)
+def is_named_so(name: str) -> bool:
+    """Whether a file of that name has the metadata of an array or a group."""
+    return name.rpartition("/")[2] in {files[0] for files in (*ARRAY_FILES.values(), *GROUP_FILES.values())}
 
 
 def is_metadata(path: Path) -> bool:
@@ -126,7 +133,7 @@ def is_metadata(path: Path) -> bool:
 def refuse_name(path: str) -> None:
     """TensorIOError for the name of a new file that would damage a store.
 
-    Inside an array it would count as a part of the array, and in the place of a group's metadata it would end that.
+    Inside an array it would count as a part of the array, and in place of a group's metadata it would end that.
     """
     final = Path(system.real_path(path))
     inside = next((folder for folder in final.parents if is_array(folder)), None)
@@ -229,10 +236,39 @@ def attributes_of(version: Version, fields: dict[str, Any], folder: str) -> dict
     return attributes if isinstance(attributes, dict) else {}
 
 
+def conventions_in(folder: str, names: Iterable[str]) -> dict[str, list[Any]]:
+    """The values of those attributes that an array has.
+
+    xarray's _FillValue is the array's own fill value in version 2, where a 0 is nobody's choice; in version 3 one of
+    floats is eight bytes, in base 64.
+    """
+    version, fields = _array_in(Path(folder)) or (NEWEST, {})
+    attributes = attributes_of(version, fields, folder)
+    if version == 2 and fields.get("fill_value") and "_ARRAY_DIMENSIONS" in attributes:
+        attributes = {"_FillValue": fields["fill_value"]} | attributes
+    found = {name: attributes[name] for name in names if name in attributes}
+    numbers = {*MISSING, *VALID}
+    return {
+        name: [*map(_decoded, values if isinstance(values, list) else [values])] if name in numbers else [values]
+        for name, values in found.items()
+    }
+
+
+def _decoded(value: object) -> object:
+    """A number that xarray or Zarr wrote as text; anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    with contextlib.suppress(ValueError):
+        return float(value)
+    with contextlib.suppress(ValueError, struct.error):
+        return struct.unpack("<d", base64.b64decode(value))[0]
+    return value
+
+
 def _codecs(version: Version, fields: dict[str, Any]) -> list[dict[str, Any]]:
     """The codecs of an array, in the order in which they encode."""
     if version == 3:
-        return list(fields["codecs"])
+        return [_whole(each) for each in fields["codecs"]]
     return [*(fields["filters"] or []), *filter(None, [fields["compressor"]])]
 
 
@@ -244,7 +280,31 @@ def _version_2(fields: dict[str, Any], where: str) -> Metadata:
     )  # fmt: skip
 
 
+def _whole(part: Any) -> Any:  # noqa: ANN401 - of JSON
+    """A part of metadata that has a name, and may be a name alone."""
+    return {"name": part} if isinstance(part, str) else part
+
+
+def _require_known(fields: dict[str, Any], where: str) -> None:
+    """FormatError for a feature of version 3 that the package zarr lacks; `_version_3` looks at the others."""
+    keys = _whole(fields["chunk_key_encoding"])["name"]
+    others = {name: fields[name] for name in sorted({*fields} - _FIELDS)}
+    lacking = [
+        *(f"chunk key encoding {each}" for each in {keys} - _KEY_ENCODINGS),
+        *(f"storage transformer {_whole(each)['name']}" for each in fields.get("storage_transformers", [])),
+        *(f"extension {name}" for name, each in others.items() if not _may_be_ignored(each)),
+    ]
+    if lacking:
+        found = f"has the {lacking[0][:100]}, which the package zarr does not read"
+        raise FormatError(found, "features that it reads", "write the array anew without this one", where)
+
+
+def _may_be_ignored(extension: object) -> bool:
+    return isinstance(extension, dict) and extension.get("must_understand") is False
+
+
 def _version_3(fields: dict[str, Any], where: str) -> Metadata:
+    _require_known(fields, where)
     kind, grid, codecs = fields["data_type"], fields["chunk_grid"], _codecs(3, fields)
     if grid["name"] != "regular":
         raise FormatError(f"has the chunk grid {str(grid['name'])[:80]}", "regular", where=where)
@@ -254,7 +314,7 @@ def _version_3(fields: dict[str, Any], where: str) -> Metadata:
         raise FormatError(f"its data type is {str(kind)[:80]}", f"one of {listed(_TYPES, len(_TYPES))}", where=where)
     shards = grid["configuration"]["chunk_shape"]
     sharding = [each["configuration"] for each in codecs if each["name"] == SHARDING]
-    keys = fields["chunk_key_encoding"]
+    keys = _whole(fields["chunk_key_encoding"])
     start, separator = ("", ".") if keys["name"] == "v2" else ("c", "/")
     separator = str(keys.get("configuration", {}).get("separator", separator))
     return Metadata(

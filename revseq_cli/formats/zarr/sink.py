@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from revseq_cli.formats.contract import FileSink, Outlet, Source
+from revseq_cli.formats.contract import FileSink, Outlet, Source, TensorNameError
 from revseq_cli.formats.regions import chunk_boxes
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.newfile import copy_file
-from revseq_cli.formats.zarr import chunks, metadata, source, threadless
+from revseq_cli.formats.zarr import chunks, metadata, source
 from revseq_cli.ground import minifloats, stopping, system
 from revseq_cli.ground.dtypes import is_nameless
 from revseq_cli.ground.errors import TensorIOError, UsageError
@@ -59,6 +59,8 @@ class ZarrSink(FileSink):
         self._files |= _groups(like, self._inner, self._version)
         self._old = like if keep_others and isinstance(like, source.ZarrSource) else None
         self._old_state = source.state(self._old.store, self._old.name) if self._old else None
+        if self._old and self._old_state:
+            self.kept = self._old_state.stored - self._old.stored
 
     @property
     def _folder(self) -> Path:
@@ -150,7 +152,7 @@ def _raise(error: OSError) -> None:
 
 
 def _checked(key: str, where: str, old: str) -> str:
-    """The path of a new array; UsageError for a part that no folder may have, or that the format reserves.
+    """The path of a new array; TensorNameError for a part that no folder may have, or that the format reserves.
 
     The format also reserves parts that begin with two underscores; they pass where the input's path `old` has them.
     """
@@ -159,9 +161,10 @@ def _checked(key: str, where: str, old: str) -> str:
     for part in parts:
         is_reserved = part in reserved or (part.startswith("__") and part not in old.split("/"))
         if not part.strip(".") or is_reserved or {"\0", "\\"}.intersection(part):
-            raise UsageError(f"{key[:80]!r} is no array's name", "a path such as group/name", where=where)
-        if fault := system.name_fault(part):  # each part is the name of a folder
-            raise UsageError(fault, "a path such as group/name", where=f"{where}::{key}")
+            raise TensorNameError.of(key, "array", "a path such as group/name", where)
+        fault, hint = system.name_fault(part, writing=True)  # each part is the name of a folder
+        if fault:
+            raise UsageError(fault, "a path such as group/name", hint, f"{where}::{key}")
     return "/".join(parts)
 
 
@@ -175,15 +178,15 @@ def _made(like: Source, where: str) -> tuple[tuple[int, ...], dict[str, bytes]]:
     """The sizes of chunks and the metadata file of a new array, as the package zarr chooses them."""
     from zarr.api import asynchronous
 
+    from revseq_cli.formats.zarr import store  # the package takes a while to load
+
     files: dict[str, Any] = {}
     with source.errors_worded(where, "write"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # zarr warns that the specification has no data type for bytes
         dtype = like.dtype.newbyteorder("=")  # in the format, codecs have a byte order and data types have none
         if minifloats.is_minifloat(dtype):  # zarr lacks them, but has a type of bytes
             dtype = np.dtype(f"V{dtype.itemsize}")
-        array = threadless.done(
-            asynchronous.create_array(files, shape=like.sizes, dtype=dtype, zarr_format=metadata.NEWEST)
-        )
+        array = store.done(asynchronous.create_array(files, shape=like.sizes, dtype=dtype, zarr_format=metadata.NEWEST))
         return array.chunks, {name: data.to_bytes() for name, data in files.items()}
 
 

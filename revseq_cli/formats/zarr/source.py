@@ -16,13 +16,22 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from revseq_cli.formats.contract import MOST_OTHERS, Source, Storage, Ticket, chosen, refuse_bomb
+from revseq_cli.formats.contract import (
+    CONVENTIONS,
+    MOST_OTHERS,
+    Coordinate,
+    Source,
+    Storage,
+    Ticket,
+    chosen,
+    refuse_bomb,
+)
 from revseq_cli.formats.recognition import looks_like
 from revseq_cli.formats.regions import chunk_boxes
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.zarr import chunks, metadata
 from revseq_cli.ground.dtypes import is_nameless
-from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError
+from revseq_cli.ground.errors import MEMORY_ENDED, FormatError, RevseqError, TensorIOError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +43,8 @@ if TYPE_CHECKING:
     from revseq_cli.formats.zarr.metadata import Metadata, Version
     from revseq_cli.ground.tensors import DataType
 
+# What is wanted where zarr cannot do this with an array.
+_WANTED = {"open": "metadata that the package zarr reads", "read": "a whole store", "write": ""}
 _LINKS = "files in the store itself; links are not followed"
 
 
@@ -66,6 +77,7 @@ class ZarrSource(Source):
         self.name = f"{name}::{self.key}" if self.key else name
         self.store, self.folder = path, str(Path(path, self.key))
         self._state = state(self.folder, self.name)
+        self.stored = self._state.stored  # bytes of the array's own files
         self.metadata = metadata.read(self.folder, self.name, asked)
         version, self.dtype, self.sizes, self.chunks = self.metadata[:4]
         self.dimensions, self.attributes = self.metadata.dimensions, self.metadata.attributes
@@ -74,7 +86,7 @@ class ZarrSource(Source):
         self.path = str(Path(self.folder, metadata.ARRAY_FILES[version][0]))
         with positioned.opened(self.path) as fd:
             self.identity = self._unchanged = positioned.identity(fd)
-        with errors_worded(self.name, "read"):
+        with errors_worded(self.name, "open"):
             opened(self.folder, version, self._unchanged)
         about, details = {"version": str(version), "array": f"/{self.key}"}, details_of(self.metadata)
         self.storage = Storage("zarr", about | details)
@@ -93,6 +105,24 @@ class ZarrSource(Source):
         absent, total = chunks.absent(self.folder, self.metadata)
         note = f"{absent:,} of {total:,} chunks of {self.name} are absent, and read as the fill value"
         return (note,) if absent else ()
+
+    def conventions(self) -> dict[str, list[Any]]:
+        """The values of each attribute among CONVENTIONS that it has."""
+        return metadata.conventions_in(self.folder, CONVENTIONS)
+
+    def coordinate(self, dimension: int) -> Coordinate | None:
+        """The array of the dimension's name in the same group, if it has one number for each index."""
+        name = self.dimensions[dimension]
+        key = f"{self.key.rpartition('/')[0]}/{name}".lstrip("/")
+        if not self.key or "/" in name or key == self.key or not metadata.holds(self.store, key):
+            return None
+        try:
+            found = ZarrSource(self.store, key)
+        except RevseqError:
+            return None
+        units = metadata.conventions_in(found.folder, ("units",)).get("units", [""])
+        coordinate = Coordinate(str(units[0]), lambda part: found.ticket((part,)).read())
+        return coordinate if found.sizes == (self.sizes[dimension],) else None
 
     def ticket(self, region: Region) -> Ticket:
         """A ticket that reads the region from the chunks."""
@@ -119,7 +149,7 @@ class ZarrTicket:
         with positioned.opened(self.path, self.unchanged):
             try:
                 return self._values(self.region)
-            except (FormatError, MemoryError):
+            except (FormatError, *MEMORY_ENDED):
                 self._blame_chunk()
                 raise
 
@@ -135,12 +165,12 @@ class ZarrTicket:
         for box in chunk_boxes(self.region, self.metadata.chunks):
             try:
                 self._values(box)
-            except (FormatError, MemoryError) as e:
+            except (FormatError, *MEMORY_ENDED) as e:
                 place = f"the chunk at {[part.start for part in box]}"
-                if isinstance(e, MemoryError):  # the index of a damaged shard asks for any number of bytes
-                    found = f"{place} is damaged, or takes more memory than there is"
-                else:
+                if isinstance(e, FormatError):
                     found = f"{place} is damaged: {e.found}"
+                else:  # the index of a damaged shard asks for any number of bytes
+                    found = f"{place} is damaged, or takes more memory than there is"
                 raise FormatError(found, "the whole store", "fetch it again", self.name) from None
 
 
@@ -159,17 +189,17 @@ def opened(folder: str, version: Version, _: Identity, mode: Literal["r", "r+"] 
 
 @contextlib.contextmanager
 def errors_worded(where: str, doing: str) -> Iterator[None]:
-    """Turn any error of zarr and of its codecs into a RevseqError about `where`; `doing` is "read" or "write"."""
+    """Turn any error of zarr and of its codecs into a RevseqError about `where`; `doing` is a key of `_WANTED`."""
     try:
         yield
-    except (RevseqError, MemoryError):
+    except (RevseqError, *MEMORY_ENDED):
         raise
     except Exception as e:  # noqa: BLE001 - codecs raise errors of any class
         # EINVAL comes from an offset in the index of a damaged shard.
         if isinstance(e, OSError) and e.errno not in (None, errno.EINVAL):
             raise positioned.failed(where, doing, e) from None
         found = f"zarr cannot {doing} it: {str(e)[:200] or type(e).__name__}"
-        raise FormatError(found, "a whole store" if doing == "read" else "", where=where) from None
+        raise FormatError(found, _WANTED[doing], where=where) from None
 
 
 def require_package(where: str) -> None:
@@ -194,10 +224,8 @@ def refuse_streams(store: str) -> None:
     inodes = positioned.stream_inodes()
     pending = [store] if inodes else []
     while pending:
-        try:
+        with positioned.trying_to("read", store):
             entries = list(os.scandir(pending.pop()))
-        except OSError as e:
-            raise positioned.failed(store, "read", e) from None
         pending += [each.path for each in entries if each.is_dir(follow_symlinks=False)]
         for entry in entries:
             if entry.inode() in inodes:  # known without a system call, unlike the status

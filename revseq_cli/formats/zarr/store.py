@@ -1,30 +1,83 @@
-"""Arrays of the package zarr that are strict: every chunk is stored, and only an absent one is read as fill value."""
+"""The package zarr, strict and without threads of its own.
+
+Every chunk is stored, and only an absent one is read as fill value. All work is done in the calling thread.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import zarr
 from zarr.abc.store import RangeByteRequest, SuffixByteRequest
 from zarr.api import asynchronous
 from zarr.storage import LocalStore
 
-from revseq_cli.formats.zarr import threadless
 from revseq_cli.ground.errors import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Coroutine, Iterator
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from revseq_cli.formats.zarr.metadata import Version
+
+_Result = TypeVar("_Result")
+
+
+class _Here(asyncio.SelectorEventLoop):
+    """An event loop without threads: work for another thread is done at once, in this one.
+
+    By itself zarr starts a thread for its event loop, and more for files and codecs. Where one cannot be started, or
+    ends because memory is out, its caller waits forever. And a process with threads cannot be forked: two workers were
+    ready after 0.05 s, and after 2.3 s where they had to load zarr again. This program's workers do blocks in parallel.
+    """
+
+    def run_in_executor(self, _: object, function: Callable[..., Any], *arguments: object) -> asyncio.Future[Any]:
+        """Call the function; the future has its result already."""
+        future = self.create_future()
+        try:
+            future.set_result(function(*arguments))
+        except Exception as e:  # noqa: BLE001 - it is raised where the result is asked for
+            future.set_exception(e)
+        return future
+
+
+def done(work: Coroutine[Any, Any, _Result]) -> _Result:
+    """Run a coroutine to its end and return its result; its other tasks are cancelled if it fails.
+
+    Of errors in a group, as tasks raise them, the first one is raised: it says what is wrong.
+    """
+    with contextlib.closing(work), asyncio.Runner(loop_factory=_Here) as runner:
+        try:
+            return runner.run(work)
+        except ExceptionGroup as group:
+            error: Exception = group
+            while isinstance(error, ExceptionGroup):
+                error = error.exceptions[0]
+            raise error from None
+
+
+class _Array:
+    """An array of the package zarr, read and written by region in the calling thread."""
+
+    def __init__(self, array: Any) -> None:  # noqa: ANN401 - zarr's AsyncArray
+        self._array, self.dtype = array, array.dtype
+
+    def __getitem__(self, region: tuple[slice, ...]) -> Any:  # noqa: ANN401 - zarr's kinds of arrays
+        return done(self._array.getitem(region))
+
+    def __setitem__(self, region: tuple[slice, ...], values: NDArray[Any]) -> None:
+        done(self._array.setitem(region, values))
 
 
 class StrictStore(LocalStore):
     """The files of an array's folder; what cannot be a chunk is an error.
 
-    Zarr's own store takes other things for absent chunks, too: a folder in the place of a file, a file in the place of
+    Zarr's own store takes other things for absent chunks, too: a folder in place of a file, a file in place of
     a folder, an empty shard, and a chunk that lies beyond the end of its shard.
     """
 
@@ -48,8 +101,8 @@ class StrictStore(LocalStore):
 def open_array(folder: str, version: Version, mode: Literal["r", "r+"]) -> Any:  # noqa: ANN401 - zarr's Array
     """The array, which stores every chunk; asked to do so for an array that exists, zarr's own function does not."""
     store = StrictStore(folder, read_only=mode == "r")
-    array: Any = threadless.done(asynchronous.open_array(store=store, mode=mode, zarr_format=version))
-    return threadless.Array(zarr.AsyncArray(array.metadata, array.store_path, {"write_empty_chunks": True}))
+    array: Any = done(asynchronous.open_array(store=store, mode=mode, zarr_format=version))
+    return _Array(zarr.AsyncArray(array.metadata, array.store_path, {"write_empty_chunks": True}))
 
 
 @contextlib.contextmanager
@@ -69,7 +122,7 @@ def _require_sound(path: Path, key: str, data: Any, byte_range: Any) -> None:  #
         if above == path:
             raise FormatError(f"{key} is not a regular file")
         if not above.is_dir():
-            raise FormatError(f"{key}: a file stands in the place of one of its folders")
+            raise FormatError(f"{key}: a file stands in place of one of its folders")
         return
     wanted = 1
     match byte_range:

@@ -1,4 +1,4 @@
-"""The engines, which run the tasks of a pass. Each is one row of `table` and one module with `crew`.
+"""The engines, which run the tasks of a pass. Each is one row of `table` and one class of workers: a `Crew`.
 
-`crew(arrangement)` is a context that gives the workers. A module is loaded only for use: it may need sockets or dask.
+`crew` has those of this machine, and `cluster` has dask's. Both are loaded only for use: dask may be missing.
 """

@@ -8,21 +8,20 @@ import contextlib
 import functools
 import itertools
 import logging
+import math
 import os
-import pickle
 import secrets
 import tempfile
 import time
 import warnings
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidStateError, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from revseq_cli.ground import allocator, stopping, system
-from revseq_cli.ground.errors import EngineError, RevseqError, UsageError, Words
-from revseq_cli.ground.processes import end_children, start_tracker, starting
-from revseq_cli.passes.engines.crew import Crew, batch_size
-from revseq_cli.passes.engines.threads import settle
+from revseq_cli.ground import allocator, stopping, system, thresholds
+from revseq_cli.ground.errors import MEMORY_ENDED, EngineError, RevseqError, UsageError, Words
+from revseq_cli.ground.processes import end_children, packed, start_tracker, starting, unpacked
+from revseq_cli.passes.engines.crew import Crew, bundle_size
 
 try:
     with allocator.uncollected():
@@ -37,7 +36,8 @@ except ImportError:
     ) from None
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
+    from typing import Self
 
     from revseq_cli.passes.arrangement import Arrangement
     from revseq_cli.passes.plan import Plan
@@ -49,21 +49,9 @@ _LONGEST_ALONE = 20.0  # without a worker; dask restarts one that died in less
 _LONGEST_CALL = 10.0  # to connect
 _LONGEST_START = 60.0  # for an answer, or for workers here to start
 _LONGEST_FAREWELL = 5.0  # to close; afterwards processes are killed
-_MOST_UNDER_WAY = 4096  # tasks that the scheduler knows at once, however many workers it has
+_MOST_COMING = 8  # results of tasks that are here and not received, or on their way: they may be large
 # The versions that must be the same on every worker, as attributes that a worker can look up even without revseq.
 _PACKAGES = {"revseq": "revseq_cli:__version__", "NumPy": "numpy:__version__"}
-
-
-@contextlib.contextmanager
-def crew(arrangement: Arrangement) -> Iterator[Crew]:
-    """The workers of the scheduler, or of a cluster here, for one pass; the connection stays for the next one."""
-    workers = Pass(arrangement.scheduler, arrangement.workers)
-    yield Crew(workers.submit, workers.window, workers.attend, functools.partial(workers.size, arrangement.plan))
-
-
-def watched(arrangement: Arrangement) -> str:
-    """The address of dask's dashboard, or "none"."""
-    return connected(arrangement.scheduler, arrangement.workers).dashboard
 
 
 def _versions() -> dict[str, str]:
@@ -71,7 +59,7 @@ def _versions() -> dict[str, str]:
 
 
 def _do(task: bytes, versions: dict[str, str], address: str = "") -> Any:  # noqa: ANN401 - the task's own
-    """Run one pickled task on a worker, and return its result, or an error.
+    """Run one packed task on a worker, and return its result, packed, or an error.
 
     The versions are compared here too, since a worker may have joined after `Pass` asked all of them. An error is
     returned and not raised: dask would log it there, and fails on tracebacks that it cannot pickle.
@@ -81,7 +69,7 @@ def _do(task: bytes, versions: dict[str, str], address: str = "") -> Any:  # noq
         if (here := _versions()) != versions:
             return _other_versions(address, here, versions)
         with allocator.keeping_freed():
-            return pickle.loads(task)()  # noqa: S301 - dask unpickles what it receives, too
+            return packed(unpacked(task)())
     except RevseqError as e:
         e.context = e.context or f"on the worker {address}"
         return e
@@ -112,7 +100,7 @@ def _other_versions(address: str, versions: dict[str, str], wanted: dict[str, st
 
 
 @functools.cache
-def connected(scheduler: str, workers: int) -> Cluster:
+def connected(scheduler: str, workers: int) -> Connection:
     """The connection to a scheduler, or without one to a cluster of so many workers on this machine.
 
     It takes long to make, and so stays for all passes. It is closed when the process ends, and leaves nothing behind.
@@ -125,27 +113,64 @@ def connected(scheduler: str, workers: int) -> Cluster:
         where = scheduler or stack.enter_context(_local(workers))
         client = stack.enter_context(_client(where))
         stopping.ending.push(stack.pop_all())
-    return Cluster(client, scheduler)
+    return Connection(client, scheduler)
 
 
-def _in_thread(function: Callable[[], _Result]) -> Future[_Result]:
-    """Call the function in a new thread, since no signal interrupts dask while it waits; EngineError without a thread.
+@functools.cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """An event loop for all that dask does, in a thread of its own, where no signal interrupts it; it stops at the end.
 
     Signals are blocked in the thread and in processes that it starts: this process alone acts on them.
     """
-    future: Future[_Result] = Future()
+    runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+    loop = runner.get_loop()
+
+    def run() -> None:
+        with runner:
+            loop.run_forever()
+
     start_tracker()
     with starting(), system.masked():
-        _thread.start_new_thread(settle, (future, function))
-    return future
+        _thread.start_new_thread(run, ())
+    stopping.ending.callback(_loop.cache_clear)
+    stopping.ending.callback(loop.call_soon_threadsafe, loop.stop)
+    return loop
+
+
+def _begun(make: Callable[[], Awaitable[_Result]]) -> Future[_Result]:
+    """What the function makes, which happens in the loop, and what becomes of that; EngineError without a thread."""
+
+    async def made() -> _Result:
+        return await make()
+
+    return asyncio.run_coroutine_threadsafe(made(), _loop())
+
+
+def _waited(future: Future[_Result], longest: float = math.inf, look: Callable[[], object] = stopping.check) -> _Result:
+    """The future's result; `look` is called meanwhile, Stopped is raised after a signal, and TimeoutError at last.
+
+    That is one second after `longest`, since dask may wait as long itself.
+    """
+    deadline = time.monotonic() + longest + 1
+    while not wait([future], stopping.PATIENCE).done:
+        stopping.check()
+        look()
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"silent for {longest:.0f} s")
+    return future.result()
+
+
+def _closed(close: Callable[[], Awaitable[object]]) -> None:
+    """Wait for a while until something is closed; else the end of the process has to do."""
+    wait([_begun(close)], _LONGEST_FAREWELL)
 
 
 @contextlib.contextmanager
 def _client(where: str | distributed.LocalCluster) -> Iterator[distributed.Client]:
     """A connection to the scheduler; EngineError if none answers in time, or something else than dask does."""
-    made = _in_thread(lambda: distributed.Client(where, timeout=_LONGEST_CALL, set_as_default=False))
+    make = functools.partial(distributed.Client, where, timeout=_LONGEST_CALL, set_as_default=False, asynchronous=True)
     try:
-        client = _wait_for(made, _within(_LONGEST_CALL))
+        client = _waited(_begun(make), _LONGEST_CALL)
     except RevseqError:
         raise
     except Exception as e:  # noqa: BLE001 - of any kind, if dask tries to read what another program answers
@@ -156,13 +181,7 @@ def _client(where: str | distributed.LocalCluster) -> Iterator[distributed.Clien
     try:
         yield client
     finally:
-        _close(lambda: client.close(_LONGEST_FAREWELL))
-
-
-def _close(function: Callable[[], object]) -> None:
-    """Call the function in a new thread and wait for a while; without a thread, the end of the process has to do."""
-    with contextlib.suppress(EngineError):
-        wait([_in_thread(function)], _LONGEST_FAREWELL)
+        _closed(lambda: client.close(_LONGEST_FAREWELL))
 
 
 def _require_address(where: str) -> None:
@@ -177,30 +196,6 @@ def _require_address(where: str) -> None:
         raise UsageError(found, "as tcp://host:8786", hint, where) from None
 
 
-def _within(seconds: float) -> Callable[[], None]:
-    """A function that raises TimeoutError after so many seconds, and one more, since dask may wait as long itself."""
-    deadline = time.monotonic() + seconds + 1
-
-    def look() -> None:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"silent for {seconds:.0f} s")
-
-    return look
-
-
-def _wait_for(future: Future[_Result], look: Callable[[], object]) -> _Result:
-    """The future's result; every `stopping.PATIENCE`, Stopped is raised if a signal came, and `look` is called."""
-    while not wait([future], stopping.PATIENCE).done:
-        stopping.check()
-        look()
-    return future.result()
-
-
-def _call(function: Callable[[], _Result]) -> _Result:
-    """Call the function in a new thread, and return its result; Stopped after a signal, TimeoutError after a while."""
-    return _wait_for(_in_thread(function), _within(_LONGEST_START))
-
-
 @contextlib.contextmanager
 def _local(workers: int) -> Iterator[distributed.LocalCluster]:
     """A scheduler and worker processes of one thread each on this machine, which no other machine can reach."""
@@ -209,32 +204,32 @@ def _local(workers: int) -> Iterator[distributed.LocalCluster]:
     os.environ["PYTHONWARNINGS"] = ",".join(filter(None, filters))
     folder = tempfile.mkdtemp(prefix="revseq-")
     stopping.at_once[folder] = lambda: end_children(folder)
+    make = functools.partial(
+        distributed.LocalCluster,
+        n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1", asynchronous=True,
+        dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL + 1,
+        memory_limit=0,  # the plan sets the limit
+    )  # fmt: skip
     made: Future[distributed.LocalCluster] | None = None
     try:
-        # Not undone: after a signal, the thread that makes the cluster may still read it.
+        # Not undone: after a signal, the loop that makes the cluster may still read it.
         dask.config.set({"temporary-directory": folder})
-        made = _in_thread(
-            lambda: distributed.LocalCluster(
-                n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1",
-                dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL + 1,
-                memory_limit=0,  # the plan sets the limit
-            )
-        )  # fmt: skip
+        made = _begun(make)
         try:
-            local = _wait_for(made, _within(_LONGEST_START))
+            local = _waited(made, _LONGEST_START)
         except (OSError, RuntimeError) as e:
             found = f"the workers of dask do not start: {str(e)[:100]}"
             raise EngineError(found, "processes that start", Words.of("add {}", engine="processes")) from None
         try:
             yield local
         finally:
-            _close(local.close)
+            _closed(local.close)
     finally:
         stopping.at_once.pop(folder, None)
         end_children(folder, lambda: made is None or made.done())
 
 
-class Cluster:
+class Connection:
     """A connection to a scheduler, whose address is `scheduler`, or "" for a cluster on this machine."""
 
     def __init__(self, client: distributed.Client, scheduler: str) -> None:
@@ -244,19 +239,13 @@ class Cluster:
         self._threads = 0
         self._looked, self._seen = 0.0, time.monotonic()
 
-    @property
-    def dashboard(self) -> str:
-        """The address of dask's dashboard, or "none"."""
-        services = _call(self.client.scheduler_info)["services"]
-        return str(self.client.dashboard_link) if "dashboard" in services else "none"
-
     def threads(self) -> int:
         """The number of worker threads, counted anew after `_LOOK`; EngineError after `_LONGEST_ALONE` without any."""
         now = time.monotonic()
         if now - self._looked >= _LOOK:
             self._looked = now
             with self._worded():
-                self._threads = sum(_call(self.client.nthreads).values())
+                self._threads = sum(_waited(_begun(self.client.nthreads), _LONGEST_START).values())
             if self._threads:
                 self._seen = now
             elif now - self._seen > _LONGEST_ALONE:
@@ -265,21 +254,17 @@ class Cluster:
                 )
         return self._threads
 
-    def ask(self, question: Coroutine[Any, Any, Any]) -> Future[Any]:
-        """Begin a coroutine of dask's."""
-        return asyncio.run_coroutine_threadsafe(question, self.client.loop.asyncio_loop)
-
     def answer(self, asked: Future[Any]) -> Any:  # noqa: ANN401 - whatever dask answers
         """The result of what was asked; Stopped after a signal, EngineError without scheduler or workers."""
         with self._worded():
-            return _wait_for(asked, self.threads)
+            return _waited(asked, look=self.threads)
 
     @contextlib.contextmanager
     def _worded(self) -> Iterator[None]:
-        """Raise EngineError for what dask raises; a RevseqError or MemoryError passes through."""
+        """Raise EngineError for what dask raises; a RevseqError, or the end of memory, passes through."""
         try:
             yield
-        except (RevseqError, MemoryError):
+        except (RevseqError, *MEMORY_ENDED):
             raise
         except KilledWorker as e:
             raise EngineError(
@@ -298,45 +283,71 @@ class Cluster:
             ) from e  # fmt: skip
 
 
-class Pass:
+class Cluster(Crew):
     """The workers of one pass; before its first task, each of them has to show that it can do it.
 
-    Tasks are pickled here, so that the scheduler passes them on as bytes, and neither unpickles nor pickles them.
+    Tasks and their results are packed here and there, so that dask passes them on as bytes, and pickles no array.
     `_travels` is the size of the first.
     """
 
-    def __init__(self, scheduler: str, workers: int) -> None:
-        self._cluster, self._versions, self._travels = connected(scheduler, workers), _versions(), 0
+    def __init__(self, connection: Connection, plan: Plan) -> None:
+        self._connection, self._plan = connection, plan
+        self._versions, self._travels = _versions(), 0
+        self._few = asyncio.Semaphore(_MOST_COMING)
+
+    @classmethod
+    def of(cls, arrangement: Arrangement) -> Self:
+        """The workers of the scheduler, or of a cluster here, for one pass; the connection stays for the next one."""
+        return cls(connected(arrangement.scheduler, arrangement.workers), arrangement.plan)
+
+    @property
+    def dashboard(self) -> str:
+        """The address of dask's dashboard, or "none"."""
+        client = self._connection.client
+        return str(client.dashboard_link) if "dashboard" in client.scheduler_info()["services"] else "none"
 
     def window(self) -> int:
         """How many tasks may be under way: two for every thread, so that its next one is there in time."""
-        return min(max(2, 2 * self._cluster.threads()), _MOST_UNDER_WAY)
+        return min(max(2, 2 * self._connection.threads()), thresholds.MOST_UNDER_WAY)
 
-    def size(self, plan: Plan, given: int) -> int:
+    def size(self, given: int) -> int:
         """How many blocks make the next task, after so many; the first has one, which every worker tries."""
         if not given:
             return 1
-        return batch_size(plan.block_count - given, self._cluster.threads(), plan.block_elements, self._travels)
+        left = self._plan.block_count - given
+        return bundle_size(left, self._connection.threads(), self._plan.block_elements, self._travels)
 
     def submit(self, task: Callable[[], Any]) -> Future[Any]:
         """Give a task to any worker; if it dies, dask gives the task to another, which writes the same bytes."""
-        pickled = pickle.dumps(task)
+        message = packed(task)
         if not self._travels:
-            self._check_workers(pickled)
-            self._travels = len(pickled)
-        key = f"revseq-block-{next(self._cluster.numbers):06}-{self._cluster.run}"
-        future = self._cluster.client.submit(_do, pickled, self._versions, key=key, pure=False)
-        return _RemoteResult(self._cluster, future)
+            self._check_workers(message)
+            self._travels = len(message)
+        key = f"revseq-block-{next(self._connection.numbers):06}-{self._connection.run}"
+        done = self._connection.client.submit(_do, message, self._versions, key=key, pure=False)
+        return _begun(lambda: self._come(done))
 
-    def attend(self, pending: set[Future[_Result]]) -> None:
-        """Wait a moment for one of the pending tasks, and let results of some that ended come at once."""
-        ended = wait(pending, stopping.PATIENCE, FIRST_COMPLETED).done
-        for future in itertools.islice(ended, self._cluster.threads()):  # no more, since they may be large
-            cast("_RemoteResult", future).fetch()
+    async def _come(self, done: distributed.Future) -> Any:  # noqa: ANN401 - whatever the task gives
+        """The result of a task, or its error, which stays on the worker until it is one of few that come at once."""
+        await done.exception()
+        await self._few.acquire()
+        return await self._connection.client.gather(done)
+
+    def wait_for(self, pending: set[Future[Any]]) -> None:
+        """Wait until the result of a pending task has come, but at most `stopping.PATIENCE`."""
+        wait(pending, stopping.PATIENCE, FIRST_COMPLETED)
+
+    def taken(self, future: Future[Any]) -> Any:  # noqa: ANN401 - whatever the task gives
+        """The result of a task, unpacked; its error is raised."""
+        done = self._connection.answer(future)
+        _loop().call_soon_threadsafe(self._few.release)
+        if isinstance(done, RevseqError):
+            raise done
+        return unpacked(done)
 
     def _check_workers(self, task: bytes) -> None:
         """EngineError for a worker with other versions, or one that cannot do the first task, as without the files."""
-        while not self._cluster.threads():
+        while not self._connection.threads():
             stopping.check()
             time.sleep(stopping.PATIENCE)
         of_workers: dict[str, dict[str, str]] = {}
@@ -354,33 +365,6 @@ class Pass:
 
     def _ask(self, function: Callable[..., Any], *arguments: object) -> dict[str, Any]:
         """The result of a function on each worker, or its error; workers that are gone are left out."""
-        question = self._cluster.client.run(function, *arguments, on_error="return", asynchronous=True)
-        answers = self._cluster.answer(self._cluster.ask(question))
+        question = functools.partial(self._connection.client.run, function, *arguments, on_error="return")
+        answers = self._connection.answer(_begun(question))
         return {address: answer for address, answer in answers.items() if not _is_loss(answer)}
-
-
-class _RemoteResult(Future[Any]):
-    """A task under way; its result stays on the worker until `fetch` or `result` is called: few come at once."""
-
-    def __init__(self, cluster: Cluster, future: distributed.Future) -> None:
-        super().__init__()
-        self._cluster, self._future = cluster, future
-        self._coming: Future[Any] | None = None
-        future.add_done_callback(self._end)
-
-    def _end(self, _: distributed.Future) -> None:
-        with contextlib.suppress(InvalidStateError):  # it was cancelled here
-            self.set_result(None)
-
-    def fetch(self) -> Future[Any]:
-        """Ask for the result of the task, which has ended; dask makes one request of many."""
-        self._coming = self._coming or self._cluster.ask(self._cluster.client.gather(self._future, asynchronous=True))
-        return self._coming
-
-    def result(self, timeout: float | None = None) -> Any:  # noqa: ANN401 - whatever the task gives
-        """The result of the task; its error is raised."""
-        super().result(timeout)
-        done = self._cluster.answer(self.fetch())
-        if isinstance(done, RevseqError):
-            raise done
-        return done

@@ -1,0 +1,246 @@
+"""Which dimension of the lengths goes along which of the values: by their names, as xarray aligns, or by sizes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from revseq_cli.ground.errors import FormatError, Words, listed
+from revseq_cli.ground.tensors import braced
+from revseq_cli.operator.spec import lengths_sizes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from revseq_cli.formats.contract import Source
+
+    # For each dimension of the lengths that of the values, or None for a size of 1 that goes along none of them.
+    Places = tuple[int | None, ...]
+
+_MADE_UP = re.compile(r"(phony_)?dim_\d+")  # how xarray and h5netcdf name dimensions that have no names
+
+
+class Shape(NamedTuple):
+    """The sizes of a tensor, and the name of each dimension; "" for one without, or whose name says nothing."""
+
+    name: str
+    sizes: tuple[int, ...]
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, source: Source) -> Shape:
+        """The shape of a tensor; names that libraries make up, or that two dimensions have, say nothing."""
+        given = source.dimensions or ("",) * len(source.sizes)
+        names = ("" if _MADE_UP.fullmatch(each) or given.count(each) > 1 else each for each in given)
+        return cls(source.name, source.sizes, tuple(names))
+
+    def called(self, d: int) -> str:
+        """The dimension for people: by its name, or else by its number."""
+        return self.names[d] or f"axis {d}"
+
+    def all_called(self) -> str:
+        """All dimensions for people."""
+        return listed(map(self.called, range(len(self.sizes))), len(self.sizes))
+
+
+class Alignment(NamedTuple):
+    """Where each dimension of the lengths goes, and a note if that is more than the user has typed."""
+
+    places: Places
+    note: str = ""
+
+
+def align(
+    values: Shape,
+    lengths: Shape,
+    axis: int,
+    batch_axis: int | None = None,
+    *,
+    mask: bool = False,
+    batch_first: bool = False,
+) -> Alignment | None:
+    """Where the dimensions of the lengths go; None where they are like those of the values, or fit nowhere.
+
+    Names decide where both tensors have them; a dimension of size 1 whose name the values lack goes nowhere. A
+    `batch_axis` was asked for. A `mask` has the reversed axis, too; with `batch_first`, a square one is of batch and
+    time. FormatError for what contradicts names or the batch axis. What fits nowhere is left to the constraints of the
+    operator.
+    """
+    rank = len(values.sizes)
+    if not 0 <= axis < rank:
+        return None
+    if batch_axis is not None and (not 0 <= batch_axis < rank or batch_axis == axis):
+        wanted = f"0 to {rank - 1}, and not the reversed axis {axis}"
+        raise FormatError(f"the batch axis is {batch_axis}", wanted, where=lengths.name)
+    if _is_named(values, lengths):
+        return _by_names(values, lengths, axis, batch_axis, mask=mask)
+    if mask:
+        found: Alignment | None = _mask_by_sizes(values, lengths, axis, batch_axis, batch_first=batch_first)
+    else:
+        found = _by_sizes(values, lengths, axis, batch_axis)
+    if found:
+        _require_batch(values, lengths, found.places, axis, batch_axis)
+    if found or len(lengths.sizes) == rank:
+        _refuse_contradiction(values, lengths, found.places if found else tuple(range(rank)))
+    return found
+
+
+def _is_named(values: Shape, lengths: Shape) -> bool:
+    """Whether names say where each dimension of the lengths goes."""
+    if not any(values.names) or not any(lengths.names):
+        return False
+    if any(size != 1 and not name for size, name in zip(lengths.sizes, lengths.names, strict=True)):
+        return False
+    return any(
+        size != 1 or name in values.names for size, name in zip(lengths.sizes, lengths.names, strict=True) if name
+    )
+
+
+def _by_names(values: Shape, lengths: Shape, axis: int, batch_axis: int | None, *, mask: bool) -> Alignment | None:
+    places: list[int | None] = []
+    long = [i for i, size in enumerate(lengths.sizes) if size != 1]
+    for i, (name, size) in enumerate(zip(lengths.names, lengths.sizes, strict=True)):
+        if name and name in values.names:
+            place = values.names.index(name)
+            _require_size(values, lengths, i, place, 1 if place == axis and not mask else values.sizes[place])
+        elif size == 1:
+            place = None
+        elif batch_axis is not None and long == [i] and not mask:  # only the user says where it goes
+            place = batch_axis
+            _require_size(values, lengths, i, place, values.sizes[place])
+        else:
+            raise _lacking(values, lengths, i, axis)
+        places.append(place)
+    _require_batch(values, lengths, places, axis, batch_axis)
+    if mask and axis not in places:
+        found = f"no dimension of it is {values.called(axis)}, along which {values.name} is reversed"
+        raise FormatError(found, "a mask along that dimension", where=lengths.name)
+    if places == [*range(len(values.sizes))] and not mask:
+        return None
+    return Alignment(tuple(places), _note(values, lengths, places, axis, batch_axis))
+
+
+def _note(values: Shape, lengths: Shape, places: Sequence[int | None], axis: int, batch_axis: int | None) -> str:
+    """What names have decided; nothing where the user has typed the one dimension that matters."""
+    if places == [batch_axis] or [*filter(None, lengths.names)] == [*values.names]:
+        return ""
+    others = [values.called(d) for d in range(len(values.sizes)) if d != axis and d not in places]
+    told = f"the dimensions ({lengths.all_called()}) go by their names along ({values.all_called()}) of {values.name}"
+    repeated = f", and are repeated along {listed(others)}" if others else ""
+    return f"{lengths.name}: {told}{repeated}"
+
+
+def _require_size(values: Shape, lengths: Shape, i: int, place: int, wanted: int) -> None:
+    """FormatError unless a dimension of the lengths has that size."""
+    size, named = lengths.sizes[i], f"{values.called(place)} of {values.name}"
+    if size == wanted:
+        return
+    found = f"its dimension {lengths.called(i)} has size {size}, and {named} has {values.sizes[place]}"
+    if wanted == values.sizes[place]:
+        raise FormatError(found, f"size {wanted}", where=lengths.name)
+    others = [name for name in values.names if name and name not in lengths.names]
+    text, settings = "if it is a mask of ones and zeros, add {}", [("mask", "")]
+    if len(others) == 1:  # the lengths have all other dimensions
+        text, settings = f"if it has lengths, try {{}}; {text}", [("axis", others[0]), *settings]
+    hint = Words(text, tuple(settings)) if size == values.sizes[place] else ""
+    raise FormatError(f"{found}, which is reversed", "one length for each line: size 1", hint, lengths.name)
+
+
+def _lacking(values: Shape, lengths: Shape, i: int, axis: int) -> FormatError:
+    """The error for a name that the values lack."""
+    found = f"its dimension {lengths.called(i)}, of size {lengths.sizes[i]}, is none of {values.name}"
+    known = [name for d, name in enumerate(values.names) if name and d != axis]
+    return FormatError(found, f"dimensions among {listed(known, len(known))}", where=lengths.name)
+
+
+def _require_batch(
+    values: Shape, lengths: Shape, places: Sequence[int | None], axis: int, batch_axis: int | None
+) -> None:
+    """FormatError where the lengths go along another dimension than the batch axis that was asked for."""
+    if batch_axis is None:
+        return
+    for i, place in enumerate(places):
+        if place not in (None, axis, batch_axis):
+            own = f"its {'dimension ' * bool(lengths.names[i])}{lengths.called(i)} is axis {place} of {values.name}"
+            named = f" ({values.names[batch_axis]})" if values.names[batch_axis] else ""
+            raise FormatError(
+                f"{own}, and the batch axis is {batch_axis}{named}", "one and the same dimension", where=lengths.name
+            )
+
+
+def _refuse_contradiction(values: Shape, lengths: Shape, places: Places) -> None:
+    """FormatError where sizes put a dimension elsewhere than the name that it has."""
+    for i, place in enumerate(places):
+        name = lengths.names[i]
+        if (
+            place is not None
+            and lengths.sizes[i] != 1
+            and name in values.names
+            and name not in ("", values.names[place])
+        ):
+            found = f"its dimension {name} would go along {values.called(place)} of {values.name}"
+            raise FormatError(found, f"along {name}", where=lengths.name)
+
+
+def _by_sizes(values: Shape, lengths: Shape, axis: int, batch_axis: int | None) -> Alignment | None:
+    rank = len(values.sizes)
+    others = tuple(d for d in range(rank) if d != axis)
+    if batch_axis is not None:
+        size = values.sizes[batch_axis]
+        if lengths.sizes != (size,):
+            wanted = f"{braced((size,))}: one length for each index of axis {batch_axis}"
+            raise FormatError(f"Sizes is {braced(lengths.sizes)}", wanted, where=lengths.name)
+        return Alignment((batch_axis,))
+    if lengths.sizes != tuple(values.sizes[d] for d in others):
+        return None
+    full = braced(lengths_sizes(values.sizes, axis))
+    note = f"{lengths.name}: its sizes are those of {values.name} without axis {axis}: they are taken for {full}"
+    return Alignment(others, note)
+
+
+def _mask_by_sizes(values: Shape, mask: Shape, axis: int, batch_axis: int | None, *, batch_first: bool) -> Alignment:
+    """Where a mask goes that has the sizes of the values, or those of a batch axis and of the reversed axis."""
+    rank, size = len(values.sizes), values.sizes[axis]
+    fits = (own == size if d == axis else own in (1, values.sizes[d]) for d, own in enumerate(mask.sizes[:rank]))
+    # Where all sizes are the same, a batch axis that was asked for says that the mask is one of batch and time.
+    of_batch = batch_axis is not None and axis < batch_axis and len({*values.sizes, *mask.sizes}) == 1 < values.sizes[0]
+    if len(mask.sizes) == rank and all(fits) and not (rank == 2 and of_batch):
+        return Alignment(tuple(d if own != 1 or d == axis else None for d, own in enumerate(mask.sizes)))
+    batches = [d for d in range(rank) if d != axis and batch_axis in (None, d)]
+    orders = [places for d in batches for places in ((d, axis), (axis, d))]
+    found = [places for places in orders if mask.sizes == tuple(values.sizes[d] for d in places)]
+    is_first = batch_axis is not None and (batch_axis < axis or batch_first)  # as in the values, or always
+    if len(found) == 1 or (found and is_first):
+        batch = next(d for d in found[0] if d != axis)
+        line = "row" if found[0][1] == axis else "column"
+        told = f"{mask.name}: a {line} of it goes along axis {axis} for each index of axis {batch} of {values.name}"
+        is_typed = batch_axis is not None and (len(found) == 1 or batch_axis < axis)
+        return Alignment(found[0], "" if is_typed else told)
+    problem = f"Sizes of the mask is {braced(mask.sizes)}"
+    if found:
+        raise FormatError(
+            f"{problem}, which fits in {len(found)} ways",
+            "the one that is meant",
+            _ways(values, found, axis),
+            mask.name,
+        )
+    batch_sizes = " or ".join(braced((values.sizes[d], size)) for d in batches)
+    wanted = f"{braced(values.sizes)}, as {values.name} has" + f", or {batch_sizes}: batch and time" * bool(batches)
+    raise FormatError(problem, wanted, where=mask.name)
+
+
+def _ways(values: Shape, found: Sequence[tuple[int, int]], axis: int) -> Words:
+    """What to do for each way in which a mask fits: the batch axis decides, or a mask with all dimensions in order."""
+    texts, settings = [], []
+    for rows, columns in found:
+        if len(values.sizes) == 2:
+            how = "numpy's mask.T, and without {}" if columns == axis else "the mask as it is, and without {}"
+            settings.append(("batch_axis", ""))
+        elif (columns, rows) not in found or rows < columns == axis:
+            how = "{}"
+            settings.append(("batch_axis", str(rows if columns == axis else columns)))
+        else:
+            sizes = (size if d in (rows, columns) else 1 for d, size in enumerate(values.sizes))
+            how = f"numpy's {'mask' if rows < columns else 'mask.T'}.reshape({', '.join(map(str, sizes))})"
+        texts.append(f"with {how}: a row for each index of axis {rows}")
+    return Words("; ".join(texts), tuple(settings))

@@ -1,0 +1,157 @@
+"""Breaks the package on purpose, one place at a time, and says which breakages the generated jobs do not notice.
+
+    python tests/breakages.py [--jobs 600] [--seed 29] [--only tiling]
+
+Each breakage makes some outputs wrong, too late, too large or not at all. It is put into a copy of the package, and
+`tests/sweep.py` runs against that until a job fails. Where a line has changed, change it here, too.
+
+What only these change is not broken here: `Arrangement.direct` and `_least_of_long_runs` reach no more than a number in
+the hint for a full disk. `Plan.cuts_lines` alone chooses between two ways to the same output, of which one decodes
+chunks again. Which places of chunks are `unclear` matters for damaged files. The memory that counts for workers of other
+processes is not measured, but only that of threads.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+_LONGEST = 1800  # seconds
+# Module, what stands there once, and what takes its place.
+BREAKAGES = {
+    "planner": [
+        ("passes/plan.py", "min(starts[i] + starts.step, size)", "min(starts[i] + starts.step - (i > 3), size)"),
+        ("passes/plan.py", "number, i = divmod(number, len(starts))", "number, i = divmod(number, max(1, len(starts) - (len(starts) > 5)))"),
+        ("passes/plan.py", "for number in range(self.block_count)", "for number in range(self.block_count - (self.block_count > 7))"),
+        ("passes/arrangement.py", "(plan.cuts_lines or plan.block_elements > most)", "(plan.cuts_lines or plan.block_elements > 2 * most)"),
+        ("passes/plan.py", "extents[d] = min(extents[d], max(1, steps) * grain[d])", "extents[d] = min(extents[d], max(1, steps + 1) * grain[d])"),
+        ("passes/plan.py", "extents = [max(1, size) for size in sizes]", "extents = [max(2, size) for size in sizes]"),
+        ("formats/raw.py", "cut = max(cut - 1, 0)", "cut = max(cut - 2, 0)"),
+        ("formats/raw.py", "while cut > 0 and parts[cut - 1] == slice(0, sizes[cut - 1])", "while cut > 0 and parts[cut - 1].start == 0"),
+        ("formats/raw.py", "self.offset + parts[cut].start * strides[cut], length", "self.offset + parts[0].start * strides[cut], length"),
+        ("formats/raw.py", "places += (part.start + index) * stride", "places += index * stride"),
+        ("formats/raw.py", "return values.T if self.order == \"F\" else values\n\n    def write", "return values\n\n    def write"),
+        ("formats/raw.py", "for place, data in sorted(self._edges)", "for place, data in sorted(self._edges)[1:]"),
+        ("passes/arrangement.py", "return 5 if waits else 4", "return 2"),
+        ("passes/arrangement.py", "need = max(int(plan.block_elements * cost) + 1, of_chunks, job.lengths.least_bytes)", "need = int(plan.block_elements * cost) + 1"),
+        ("passes/arrangement.py", "most = max(1, int((share - 1) / cost))", "most = max(1, int(2 * share / cost))"),
+        ("passes/arrangement.py", "need = plan.block_elements * cost + max(0, largest - plan.block_elements) * item_size", "need = plan.block_elements"),
+        ("passes/arrangement.py", "return tuple(map(lcm, grain, other.chunks)) if source.chunks else _rounded_up(grain, other.chunks)", "return grain"),
+        ("passes/arrangement.py", "[tuple(map(lcm, *chunks)), chunks[-1]] if chunks", "[chunks[0], chunks[0]] if chunks"),
+        ("passes/reversal.py", "part.stop - part.start < job.values.sizes[job.axis]", "part.stop < job.values.sizes[job.axis]"),
+        ("passes/reversal.py", "np.unique(clamped[clamped > part.start])", "np.unique(clamped[clamped > part.start + 1])"),
+        ("passes/reversal.py", "lines = clamped == length", "lines = clamped <= length"),
+        ("passes/reversal.py", "not (arrangement.spooled and sink.chunks)", "arrangement.spooled and sink.chunks"),
+    ],
+    "tiling": [
+        ("passes/plan.py", "rows = min(max(1, most_elements // columns), panels.extents[axis])", "rows = min(max(1, 2 * most_elements // columns), panels.extents[axis])"),
+        ("passes/plan.py", "rows if d == axis else extent for d", "rows if d == axis else extent + 1 for d"),
+        ("passes/tiling.py", "count += before * part.start * behind", "count += part.start * behind"),
+        ("passes/tiling.py", "values, axis = values.T, values.ndim - 1 - axis", "values, axis = values.T, axis"),
+        ("passes/tiling.py", "return values.T if self.order == \"F\" else values", "return values"),
+        ("passes/tiling.py", "clamped = clamped[order]", "pass"),
+        ("passes/tiling.py", "for left in range(0, columns, width))", "for left in range(0, max(1, columns - 1), width))"),
+        ("passes/tiling.py", "first, top = self.first(region), region[self.axis].start", "first, top = self.first(region), 0"),
+        ("passes/tiling.py", "rows[:, columns] = self._stripe(fd, first + columns.start", "rows[:, columns] = self._stripe(fd, first"),
+        ("passes/tiling.py", "back[order] = np.arange(len(order))", "back = np.arange(len(order))"),
+        ("passes/tiling.py", "if shortest < part.stop:", "if shortest < part.stop - 1:"),
+        ("passes/tiling.py", "if longest > part.start:", "if longest > part.stop:"),
+        ("passes/tiling.py", "window = slice(max(0, shortest - part.stop), longest - part.start)", "window = slice(max(0, shortest - part.stop + 1), longest - part.start)"),
+        ("passes/tiling.py", "(first * self.rows + row * columns)", "(first * self.rows + row * (columns - (columns > 30)))"),
+        ("operator/kernel.py", "last = (lengths - 1 - first) * columns + np.arange(columns)", "last = (lengths - first) * columns + np.arange(columns)"),
+        ("operator/kernel.py", "where=True if rows[-1, 0] < shortest else rows < lengths", "where=rows <= lengths"),
+    ],
+    "placed chunks": [
+        ("formats/hdf5/chunks.py", "into[...] = self._decoded(fd, place, box)[_inside(shared, box)]", "into[...] = self._decoded(fd, place, box)[_inside(shared, shared)]"),
+        ("formats/hdf5/chunks.py", "places[index] = chunk.byte_offset, chunk.size, chunk.filter_mask", "places[index] = chunk.byte_offset, chunk.size, 0"),
+        ("formats/hdf5/chunks.py", "whole[tuple(slice(0, size) for size in part.shape)] = part", "whole.reshape(-1)[: part.size] = part.reshape(-1)"),
+        ("formats/hdf5/chunks.py", "for i, (code, parameter) in reversed([*enumerate(self.filters)])", "for i, (code, parameter) in enumerate(self.filters)"),
+        ("formats/hdf5/chunks.py", "shuffled[count * itemsize :] = items[count * itemsize :]", "pass"),
+        ("formats/hdf5/chunks.py", "slice(max(b.start, r.start), b.stop)", "slice(b.start, b.stop)"),
+        ("formats/hdf5/chunks.py", "if into.shape == self.chunks and into.flags.c_contiguous", "if into.shape == self.chunks"),
+        ("formats/hdf5/chunks.py", "if self.own_filters is not None and part.shape == self.chunks", "if self.own_filters is not None"),
+        ("formats/hdf5/source.py", "-(-r.stop // c)) for r, c", "r.stop // c) for r, c"),
+        ("formats/hdf5/source.py", "if found[\"offset\"].all():", "if found[\"offset\"].any():"),
+        ("formats/hdf5/sink.py", "return data[-dtype.itemsize :]", "return bytes(dtype.itemsize)[1:] + b\"\\1\""),
+        ("formats/regions.py", "part.start // chunk * chunk", "part.start"),
+        ("formats/regions.py", "min(start + chunk, part.stop)", "start + chunk"),
+    ],
+    "keep-others": [
+        ("formats/hdf5/sink.py", "file.fill_from(self.like.path, self.like.identity)", "pass"),
+        ("formats/hdf5/sink.py", "            _clear_chunks(dataset)\n", "            pass\n"),
+        ("formats/archives.py", "start = self._end + len(info.FileHeader(zip64=True))", "start = self._end + len(info.FileHeader())"),
+        ("formats/archives.py", "info.header_offset += (new_end - self.after)", "info.header_offset += (new_end - self.after - 1)"),
+        ("formats/npz.py", "self.archive.kept.parts(self.tensor.end)", "self.archive.kept.parts(self.tensor.end)[:1]"),
+        ("formats/npz.py", "self.kept = kept.stored if kept else 0", "self.kept = 0"),
+        ("formats/safetensors.py", "parts = [(0, start, 0), (stop, old.unchanged.size - stop, stop)]", "parts = [(0, start, 0)]"),
+        ("formats/safetensors.py", "self.tensor = replace(self._old.tensor, path=file.temporary, name=file.name)", "self.tensor = replace(self._old.tensor, path=file.temporary, name=file.name, offset=self._old.tensor.offset + 8)"),
+        ("formats/zarr/sink.py", "is None:\n                    copy_file", "is not None:\n                    copy_file"),
+        ("formats/zarr/sink.py", "self._folder.mkdir(parents=True, exist_ok=True)", "self._folder.mkdir(exist_ok=True)"),
+    ],
+    "lengths": [
+        ("operator/kernel.py", "np.minimum(once, most).astype(np.intp)", "np.minimum(once.astype(np.intp), int(most))"),
+        ("operator/kernel.py", "int(np.iinfo(once.dtype).max)))", "127))"),
+        ("operator/kernel.py", "lengths = lengths[..., 0]", "lengths = lengths[..., -1][..., ::-1] if lengths.ndim > 3 else lengths[..., 0]"),
+        ("operator/kernel.py", "(lengths == lengths[:1]).all()", "(lengths == lengths[:1]).any()"),
+        ("operator/kernel.py", "turn = min(max(length, start), stop)", "turn = min(max(length, start), stop - 1)"),
+        ("operator/kernel.py", "int(np.count_nonzero(once > np.uint64(size)))", "int(np.count_nonzero(once >= np.uint64(size)))"),
+        ("passes/plan.py", "(*region[:axis], slice(0, 1), *region[axis + 1 :])", "(*region[:axis], slice(0, 1), *region[axis + 1 :])[: axis + 2] + region[axis + 2 :][::-1]"),
+        ("passes/views.py", "slice(0, 1) if d is None else region[d] for d in self._places", "slice(0, 1) if d is None else slice(0, region[d].stop - region[d].start) for d in self._places"),
+        ("passes/views.py", "narrow[d] = values.shape[i]", "narrow[-1 if sizes[-1] == sizes[d] else d] = values.shape[i]"),
+        ("passes/views.py", "lengths[lines] += counts", "lengths[lines] = counts"),
+        ("passes/views.py", "within &= (integers == wide) & ~((wide == 0) & np.signbit(wide))", "pass"),
+        ("passes/reversal.py", "return counted // _readings(job, arrangement.plan) if counted else 0", "return counted"),
+        ("passes/reversal.py", "lengths = HeldSource(lengths.name, lengths.read(), lengths.storage)", "lengths = HeldSource(lengths.name, lengths.read()[::-1], lengths.storage)"),
+    ],
+}  # fmt: skip
+
+
+def broken(folder, module, before, after):
+    """Put the breakage into the copy; the text as it was."""
+    path = Path(folder, "revseq_cli", module)
+    text = path.read_text()
+    assert text.count(before) == 1, f"{module} has {before!r} {text.count(before)} times"
+    path.write_text(text.replace(before, after))
+    return text
+
+
+def is_noticed(folder, jobs, seed):
+    """Whether one of so many generated jobs fails; a sweep that ends late is one that hangs."""
+    command = [sys.executable, "tests/sweep.py", "--as-found", "--workers", "1", "--seed", seed, "--jobs", jobs]
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": folder}
+    try:
+        done = subprocess.run(
+            [*map(str, command)], cwd=folder, env=environment, capture_output=True, timeout=_LONGEST, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return True
+    assert done.returncode in (0, 1), done.stderr.decode()
+    return done.returncode == 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=600, help="which take about a minute of a core")
+    parser.add_argument("--seed", type=int, default=29)
+    parser.add_argument("--only", choices=BREAKAGES)
+    wanted = parser.parse_args()
+    chosen = [each for area in ([wanted.only] if wanted.only else BREAKAGES) for each in BREAKAGES[area]]
+    survivors = 0
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(ROOT, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*", "__pycache__", "build"))
+        assert not is_noticed(folder, wanted.jobs, wanted.seed), "a job fails as things stand"
+        for module, before, after in chosen:
+            text = broken(folder, module, before, after)
+            if not is_noticed(folder, wanted.jobs, wanted.seed):
+                survivors += 1
+                print(f"{module}: {before!r} -> {after!r}", flush=True)
+            Path(folder, "revseq_cli", module).write_text(text)
+    print(f"{len(chosen) - survivors} of {len(chosen)} are noticed")
+
+
+if __name__ == "__main__":
+    main()

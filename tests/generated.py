@@ -1,0 +1,600 @@
+"""Jobs that are generated: tensors and lengths in files that other libraries wrote, options, and what must come out.
+
+`jobs(seed)` gives one job after another, the same for the same seed. A `Job` is a frozen value of plain fields, so that
+it prints as what makes it again, and so that `simpler(job)` gives jobs with one field made simpler. Its files are made
+and read in `libraries.py`.
+"""
+
+import dataclasses
+import itertools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+# Data types, as NumPy has them; minifloats are their words.
+NUMBERS = {
+    "FLOAT64": "f8", "FLOAT32": "f4", "FLOAT16": "f2", "INT64": "i8", "INT32": "i4", "INT16": "i2", "INT8": "i1",
+    "UINT64": "u8", "UINT32": "u4", "UINT16": "u2", "UINT8": "u1",
+}  # fmt: skip
+OTHERS = {"BOOL": "?", "COMPLEX64": "c8", "COMPLEX128": "c16"}
+WORDS = {
+    "BFLOAT16": "u2", "FLOAT8_E4M3FN": "u1", "FLOAT8_E5M2": "u1", "FLOAT8_E4M3FNUZ": "u1", "FLOAT8_E5M2FNUZ": "u1",
+    "FLOAT8_E8M0FNU": "u1",
+}  # fmt: skip
+DTYPES = NUMBERS | OTHERS | WORDS
+LENGTHS_DTYPES = ("UINT32", "UINT64", "UINT8", "UINT16", "INT64", "INT32", "FLOAT64", "FLOAT32")
+
+
+@dataclass(frozen=True)
+class Place:
+    """How a tensor is stored: `format` is that of MAKERS, and `options` are its own, as pairs of name and value."""
+
+    format: str
+    options: tuple = ()
+
+    def __getitem__(self, name):
+        return dict(self.options).get(name)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command over generated files.
+
+    `scene` is a name of SCENES. `values` and `lengths` say how their numbers are made, and `batch_axis` is None for
+    lengths of the values' rank. `mask` is "" for lengths, or says what sizes the mask has: "whole" or "batch". `memory`
+    is None, or how many times the least memory. `divisor` makes every threshold smaller by so much.
+    """
+
+    seed: int
+    command: str
+    sizes: tuple
+    axis: int
+    data_type: str
+    big: bool
+    order: str
+    lengths: str
+    lengths_type: str
+    batch_axis: int | None
+    source: Place
+    lengths_source: Place
+    target: Place
+    scene: str = "any"
+    values: str = "random"
+    level: str = "none"
+    mask: str = ""
+    like: str | None = None
+    engine: str = "auto"
+    cores: int = 1
+    memory: float | None = None
+    divisor: int = 1
+    verify: bool = False
+    rank: int | None = None
+    keep_others: bool = False
+    by_name: bool = False
+
+    @property
+    def dtype(self):
+        dtype = np.dtype(DTYPES[self.data_type])
+        return dtype.newbyteorder(">" if self.big else "<")
+
+    @property
+    def bytes(self):
+        return prod(self.sizes) * self.dtype.itemsize
+
+    @property
+    def ranked_sizes(self):
+        """The sizes of the output: with `rank`, 1s come first."""
+        return (1,) * ((self.rank or 0) - len(self.sizes)) + self.sizes
+
+
+# What formats can hold
+
+RAW = {*DTYPES}
+CAN_HOLD = {
+    "npy": RAW, "npz": RAW, "h5": RAW, "nc": {*NUMBERS} - {"FLOAT16"}, "zarr": {*NUMBERS, *OTHERS},
+    "safetensors": RAW - {"COMPLEX128"}, "pb": RAW, "json": {*NUMBERS}, "txt": {*NUMBERS}, "csv": {*NUMBERS},
+    "tsv": {*NUMBERS}, "stdin": {*NUMBERS, *OTHERS}, "typed": {*NUMBERS},
+}  # fmt: skip
+IS_TEXT = {"json", "txt", "csv", "tsv", "typed"}
+KEEPS_OTHERS = ("h5", "nc", "npz", "safetensors", "zarr")
+KEEPS_BIG = {"npy", "npz", "h5", "nc", "zarr", "stdin"}
+KEEPS_ORDER = {"npy", "npz", "stdin"}
+IN_CHUNKS = ("h5", "nc", "zarr")
+IN_PLACE = ("npy", "npz", "h5", "safetensors", "pb")
+# A mask says its data type, and has no names of dimensions.
+OF_MASKS = {"npy", "npz", "h5", "zarr", "safetensors", "pb"}
+# What feature levels take: data types, those of lengths, and dimension counts.
+_OLD = {*NUMBERS} - {"FLOAT64", "INT64", "UINT64"}
+LEVELS = {
+    "2_1": (_OLD, {"UINT32"}, range(4, 5)), "3_0": (_OLD, {"UINT32"}, range(4, 6)),
+    "4_0": (_OLD, {"UINT32"}, range(1, 9)), "5_0": ({*NUMBERS}, {"UINT32", "UINT64"}, range(1, 9)),
+    "6_4": ({*NUMBERS}, {"UINT32", "UINT64"}, range(1, 9)),
+    "none": (RAW, {"UINT8", "UINT16", "UINT32", "UINT64"}, range(1, 65)),
+}  # fmt: skip
+# What other systems can reverse: the axes with their batch axes, or None for all; and whether lengths may be beyond.
+SYSTEMS = {
+    "onnx": ({(0, 1), (1, 0)}, False), "tensorflow": (None, False), "pytorch": ({(0, 1), (1, 0)}, True),
+    "mxnet": ({(0, 1)}, True),
+}  # fmt: skip
+
+
+def keeps_big(name, data_type):
+    """Whether big-endian elements can stand in such a file; HDF5's opaque bytes have no order."""
+    return name in KEEPS_BIG and not (name == "h5" and data_type in WORDS)
+
+
+def holds(name, data_type, sizes):
+    """Whether a format can hold such a tensor."""
+    if data_type not in CAN_HOLD[name]:
+        return False
+    if name in ("csv", "tsv"):
+        return len(sizes) == 2
+    if name == "nc":
+        return len(sizes) <= 32
+    return not (name in IS_TEXT and prod(sizes) > (20 if name == "typed" else 3000))
+
+
+def is_cast(job):
+    """Whether its lengths are of a type that lengths cannot have, so that they are cast."""
+    return not job.mask and not job.lengths_type.startswith("UINT")
+
+
+def is_clear(job):
+    """Whether a mask of batch and time fits in one way: a square one is refused where the batch axis is behind the axis."""
+    return job.mask != "batch" or job.batch_axis < job.axis or job.sizes[job.batch_axis] != job.sizes[job.axis]
+
+
+def takes(level, job):
+    """Whether a feature level takes a job's tensors."""
+    values, lengths, ranks = LEVELS[level]
+    given = "UINT32" if job.mask or job.like or is_cast(job) else job.lengths_type
+    return job.data_type in values and given in lengths and len(job.ranked_sizes) in ranks
+
+
+# Generation
+
+
+def any_sizes(rng, rank, axis, most):
+    """Sizes of at most so many elements: small ones, 1s, primes, powers of 2 and their neighbours, and a large one."""
+    if rng.random() < 0.1:
+        return (rng.randint(1, max(1, int(most ** (1 / rank)))),) * rank
+    sizes = [1] * rank
+    room = most
+    order = list(range(rank))
+    rng.shuffle(order)
+    if rng.random() < 0.5:  # the axis is the large one
+        order.remove(axis)
+        order.insert(0, axis)
+    for d in order:
+        kind = rng.random()
+        if kind < 0.2:
+            size = 1
+        elif kind < 0.6:
+            size = rng.choice((2, 3, 4, 5, 7, 8, 9, 11, 13, 16, 17))
+        elif kind < 0.8:
+            size = rng.choice((31, 32, 33, 61, 64, 97, 127, 128, 129, 257))
+        else:
+            size = rng.randint(1, max(1, room))
+        sizes[d] = max(1, min(size, room))
+        room //= sizes[d]
+    return tuple(sizes)
+
+
+def sizes_across(rng, rank, axis, most):
+    """Sizes of lines that lie across the file, and so are read in short runs: other dimensions are not 1."""
+    sizes = [rng.choice((2, 3, 5, 8, 13, 31)) for _ in range(rank)]
+    sizes[axis] = rng.choice((2, 3, 7, 16, 29, 40, 100, 257))
+    while prod(sizes) > most:
+        largest = max(range(rank), key=sizes.__getitem__)
+        sizes[largest] = -(-sizes[largest] // 2)
+    return tuple(sizes)
+
+
+def sizes_of_few_lines(rng, rank, axis, most):
+    """Sizes of a few long lines, so that little memory holds none of them whole."""
+    sizes, room = [1] * rank, rng.choice((1, 2, 4, 12))
+    for d in range(rank):
+        if d != axis:
+            sizes[d] = rng.randint(1, room)
+            room //= sizes[d]
+    sizes[axis] = max(2, rng.randint(most // 4, most) // prod(sizes))
+    return tuple(sizes)
+
+
+def large_sizes(rng, rank, axis, most):
+    """Sizes of about so many elements."""
+    sizes = [rng.choice((1, 2, 3, 5, 8)) for _ in range(rank)]
+    largest = rng.randrange(rank)
+    sizes[largest] = 1
+    sizes[largest] = most // prod(sizes)
+    return tuple(sizes)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What jobs of one kind are made of, so that they take paths that others rarely take.
+
+    `share` is how many of all jobs are of this kind. `sizes` makes them of a random generator, the rank, the axis, and
+    the most elements, which are one of `most`. `sources` and `targets` are formats.
+    """
+
+    share: float
+    sizes: Callable = any_sizes
+    most: tuple = (8, 200, 2000, 2000, 20_000, 100_000)
+    ranks: tuple = (1, 2, 2, 3, 3, 3, 4, 4, 5, 6, 7, 8)
+    commands: tuple = ("run",) * 16 + ("convert", "convert", "diff", "diff", "print", "refused")
+    sources: tuple = tuple(CAN_HOLD)
+    targets: tuple = tuple(each for each in CAN_HOLD if each not in ("stdin", "typed", "nc"))
+    data_types: tuple = (*NUMBERS, *NUMBERS, *OTHERS, *WORDS)
+    values: tuple = ("random", "random", "few", "nearly random")
+    lengths: tuple = ("random", "random", "random", "beyond", "huge", "zero", "one", "full", "constant", "runs")
+    memory: tuple = (None, 1, 1, 1.01, 1.5, 3, 10, 100)
+    divisors: tuple = (1, 64, 256, 1 << 10, 1 << 12, 1 << 14, 1 << 15)
+    engines: tuple = ("auto", "auto", "serial", "threads", "processes")
+    keeps_others: float = 0.15
+
+
+SCENES = {
+    "any": Scene(11),
+    # Lines in short runs go through a temporary file.
+    "tiles": Scene(
+        4, sizes_across, (600, 3000, 20_000), (2, 2, 3, 3, 4), ("run",), IN_PLACE,
+        divisors=(64, 1 << 10, 1 << 15), memory=(None, 1, 1, 1.5, 10), keeps_others=0.1,
+    ),
+    # Lines are cut, since the memory holds no whole one.
+    "cut": Scene(
+        2, sizes_of_few_lines, (300, 2000, 20_000), (1, 1, 2, 3), ("run",), memory=(1, 1, 1.01, 1.5),
+        divisors=(256, 1 << 12, 1 << 15),
+    ),
+    # What is beside the tensor is kept.
+    "others": Scene(
+        4, most=(200, 2000, 20_000), sources=("h5", "h5", *KEEPS_OTHERS), keeps_others=1,
+        commands=("run", "run", "run", "convert"), values=("random", "few", "nearly random", "nearly random"),
+    ),
+    # Chunks are made into others.
+    "recoded": Scene(
+        2, most=(200, 2000, 20_000), ranks=(1, 2, 2, 3), sources=("h5", "h5", *IN_CHUNKS), targets=("h5", "h5", "zarr"),
+        commands=("convert", "convert", "diff", "run"), memory=(1, 1, 1.5, 10), divisors=(256, 1 << 12, 1 << 15), keeps_others=0,
+    ),
+    # The memory is measured, of which text and pipes are not a part: they are held whole, as is what unpacks.
+    "measured": Scene(
+        0.8, large_sizes, (1 << 18, 1 << 19), (1, 2, 3, 4), ("run", "run", "convert", "diff"),
+        ("npy", "h5", "nc", "zarr", "safetensors"), ("npy", "h5", "zarr", "npz"), ("FLOAT32", "FLOAT64", "COMPLEX128"),
+        memory=(1, 1.5), divisors=(1,), engines=("serial", "threads"),
+    ),
+}  # fmt: skip
+
+
+def jobs(seed, count=None):
+    """So many jobs, or without end."""
+    number = 0
+    while count is None or number < count:
+        yield job(random.Random(f"{seed}-{number}"))
+        number += 1
+
+
+def job(rng):
+    """One job; what is rare in files is frequent here."""
+    name = rng.choices([*SCENES], [each.share for each in SCENES.values()])[0]
+    scene = SCENES[name]
+    rank = rng.choice(scene.ranks)
+    axis = rng.randrange(rank)
+    sizes = scene.sizes(rng, rank, axis, rng.choice(scene.most))
+    data_type = rng.choice(scene.data_types)
+    fitting = [each for each in CAN_HOLD if holds(each, data_type, sizes)]
+    source = place(rng, rng.choice([each for each in scene.sources if each in fitting]), sizes)
+    targets = [each for each in scene.targets if each in (*fitting, source.format)]
+    keep_others = source.format in KEEPS_OTHERS and rng.random() < scene.keeps_others
+    made = Job(
+        seed=rng.randrange(1 << 30), command=rng.choice(scene.commands), sizes=sizes, axis=axis, data_type=data_type,
+        big=keeps_big(source.format, data_type) and rng.random() < 0.35, order="F" if source.format in KEEPS_ORDER and rng.random() < 0.35 else "C",
+        lengths=rng.choice(scene.lengths), lengths_type="UINT32", batch_axis=None, source=source, lengths_source=source,
+        target=Place(source.format) if keep_others else place(rng, rng.choice(targets), sizes, new=True), scene=name,
+        values=rng.choice(scene.values), engine="dask" if rng.random() < 0.004 and name == "any" else rng.choice(scene.engines),
+        cores=rng.choice((1, 2, 2, 3)), memory=rng.choice(scene.memory), divisor=rng.choice(scene.divisors),
+        verify=rng.random() < 0.3, keep_others=keep_others, by_name=rng.random() < 0.3,
+    )  # fmt: skip
+    if rank < 8 and not keep_others and made.target.format not in ("csv", "tsv"):
+        made = replace(made, rank=rng.choice((None,) * 12 + (rank + 1, 8)))
+    made = with_lengths(rng, made)
+    levels = [each for each in LEVELS if takes(each, made)]
+    return replace(made, level=rng.choice(("none", *levels)))
+
+
+def with_lengths(rng, job):
+    """The job with lengths of some type, in some file, or a mask."""
+    rank, axis = len(job.sizes), job.axis
+    lengths_type = rng.choice(LENGTHS_DTYPES[: rng.choice((2, 2, 4, 8))])
+    batch_axis = like = None
+    if rank > 1 and rng.random() < 0.25:
+        batch_axis = rng.choice([d for d in range(rank) if d != axis])
+        like = rng.choice(
+            (None, None, *(each for each, (axes, _) in SYSTEMS.items() if not axes or (axis, batch_axis) in axes))
+        )
+    mask = "" if rng.random() > 0.06 else "whole" if batch_axis is None else "batch"
+    if mask:
+        lengths_type, like = rng.choice(("BOOL", "UINT8", "INT64", "FLOAT32")), None
+    if job.command == "refused":
+        lengths_type, like, mask = rng.choice(("INT64", "INT32", "FLOAT64", "FLOAT32")), None, ""
+    job = replace(job, lengths_type=lengths_type, batch_axis=batch_axis, like=like, mask=mask)
+    sizes = lengths_sizes(job)
+    if not is_clear(job):
+        return with_lengths(rng, job)
+    fitting = [
+        each
+        for each in CAN_HOLD
+        if each != "stdin" and holds(each, lengths_type, sizes) and (not mask or each in OF_MASKS)
+    ]
+    made = place(rng, rng.choice(("npy", "npy", *fitting)), sizes)
+    if mask:  # whose first half cannot be left out
+        made = Place(made.format, tuple((name, value) for name, value in made.options if name != "sparse"))
+    return replace(job, lengths_source=made)
+
+
+def chunks_for(rng, sizes, *, beyond=False):
+    """Sizes of chunks; with `beyond`, some larger than the tensor."""
+    return tuple(
+        rng.choice((size, rng.randint(1, size), min(size, rng.choice((1, 2, 3, 8, 64))), size + 3 if beyond else size))
+        for size in sizes
+    )
+
+
+def few_chunks(rng, sizes, most=1000, *, beyond=False):
+    """Sizes of chunks, of which there are not too many: each takes time."""
+    chunks = chunks_for(rng, sizes, beyond=beyond)
+    return chunks if prod(-(-size // chunk) for size, chunk in zip(sizes, chunks, strict=True)) <= most else sizes
+
+
+def place(rng, name, sizes, *, new=False):
+    """How a tensor of these sizes is stored in a format; with `new`, as an output that the command makes."""
+    return Place(name, tuple(sorted(OPTIONS[name](rng, sizes, new).items()))) if name in OPTIONS else Place(name)
+
+
+def _packed(rng, sizes, new):
+    return {"packing": rng.choice(("", "", "", ".gz", ".xz", ".bz2"))}
+
+
+def _npy(rng, sizes, new):
+    return _packed(rng, sizes, new) | ({} if new else {"version": rng.choice((1, 1, 2, 3))})
+
+
+def _npz(rng, sizes, new):
+    return {} if new else {"deflated": rng.random() < 0.5, "others": rng.randrange(5)}
+
+
+def _h5(rng, sizes, new):
+    if new:
+        chunks = rng.choice((None, "auto", *[few_chunks(rng, sizes)] * 3))
+        return {"chunks": chunks, "compression": rng.choice((None, None, "none", "gzip", "gzip:1"))}
+    chunked = rng.random() < 0.7
+    chunks = few_chunks(rng, sizes, beyond=True)
+    options = {
+        "others": rng.randrange(5), "group": rng.random() < 0.3, "latest": rng.random() < 0.3,
+        "chunks": chunks if chunked else None, "sparse": rng.random() < 0.15,
+        "userblock": rng.random() < 0.05,
+    }  # fmt: skip
+    if chunked:
+        filters = rng.choice(((), (), ("gzip",), ("gzip", "shuffle"), ("shuffle",), ("shuffle",), ("lzf",), ("lzf", "shuffle"),
+                              ("deflate", "shuffle"), ("fletcher32",), ("gzip", "shuffle", "fletcher32"), ("blosc",), ("zstd",), ("bitshuffle",), ("lz4",)))  # fmt: skip
+        options |= {"filters": filters, "skips": bool(filters) and rng.random() < 0.2}
+    return options
+
+
+def _nc(rng, sizes, new):
+    if new:
+        return {}
+    return {"others": rng.randrange(5), "zlib": rng.random() < 0.5, "unlimited": rng.random() < 0.3,
+            "chunks": few_chunks(rng, sizes) if rng.random() < 0.6 else None}  # fmt: skip
+
+
+def _zarr(rng, sizes, new):
+    if new:
+        return {}
+    version = rng.choice((2, 3, 3))
+    chunks = few_chunks(rng, sizes, 300)
+    shards = tuple(c * rng.choice((1, 2, 3)) for c in chunks) if version == 3 and rng.random() < 0.3 else None
+    if shards and prod(-(-s // c) for s, c in zip(sizes, shards, strict=True)) > 300:
+        shards = None
+    return {"version": version, "chunks": chunks, "shards": shards, "group": rng.random() < 0.3,
+            "codec": rng.choice(("default", "none", "gzip", "zstd", "blosc")), "others": rng.randrange(3),
+            "fortran": version == 2 and rng.random() < 0.3, "sparse": rng.random() < 0.15}  # fmt: skip
+
+
+def _safetensors(rng, sizes, new):
+    return {} if new else {"others": rng.randrange(5)}
+
+
+def _pb(rng, sizes, new):
+    return {} if new else {"how": rng.choice(("raw", "raw", "typed", "external"))}
+
+
+def _json(rng, sizes, new):
+    return _packed(rng, sizes, new) | ({} if new else {"bare": rng.random() < 0.5, "flat": rng.random() < 0.5})
+
+
+def _txt(rng, sizes, new):
+    return _packed(rng, sizes, new) | ({} if new else {"bare": rng.random() < 0.3})
+
+
+def _stdin(rng, sizes, new):
+    return {"how": "npy"}
+
+
+OPTIONS = {"npy": _npy, "npz": _npz, "h5": _h5, "nc": _nc, "zarr": _zarr, "safetensors": _safetensors, "pb": _pb,
+           "json": _json, "txt": _txt, "csv": _packed, "tsv": _packed, "stdin": _stdin}  # fmt: skip
+
+
+# Values
+
+
+def values_of(job):
+    """The values, of which those of BOOL are 0 and 1; what is written as text has no NaN but the usual one.
+
+    "random" are random bits. "few" are mostly zeros, and chunks of them get sizes of all kinds where they are encoded;
+    "nearly random" ones hardly get smaller, and now and then one that does has just its old size.
+    """
+    rng = np.random.default_rng(job.seed)
+    dtype = job.dtype
+    data = rng.integers(0, 256, (*job.sizes, dtype.itemsize), np.uint8)
+    if job.values == "few":
+        data[rng.random(job.sizes) < rng.choice((0.5, 0.9, 0.99))] = 0
+    if job.values == "nearly random":
+        chunks = job.source["chunks"] or job.sizes
+        for box in boxes(job.sizes, chunks):
+            part = data[box].reshape(-1)
+            overhead = len(part) // 32
+            part[rng.integers(len(part) + 1) :][: overhead + rng.integers(9)] = rng.integers(256)
+            data[box] = part.reshape(data[box].shape)
+    if job.data_type == "BOOL":
+        data %= 2
+    values = np.ascontiguousarray(data).view(dtype)[..., 0]
+    if ({job.source.format, job.target.format} & IS_TEXT or job.source["how"] == "typed") and dtype.kind == "f":
+        values = np.where(np.isnan(values), np.array(np.nan, dtype), values).astype(dtype)
+    if job.source["sparse"]:
+        values = values.copy()
+        values[: max(1, len(values) // 2)] = 0
+    return values.copy(job.order)
+
+
+def boxes(sizes, chunks):
+    """The slices of each chunk."""
+    cuts = ([slice(i, i + chunk) for i in range(0, size, chunk)] for size, chunk in zip(sizes, chunks, strict=True))
+    return itertools.product(*cuts)
+
+
+def lengths_sizes(job):
+    """The sizes of the lengths, or of the mask."""
+    if job.mask == "whole":
+        return job.sizes
+    if job.batch_axis is not None:
+        batch = job.sizes[job.batch_axis]
+        return (batch, job.sizes[job.axis]) if job.mask else (batch,)
+    return (*job.sizes[: job.axis], 1, *job.sizes[job.axis + 1 :])
+
+
+def lengths_of(job):
+    """The lengths as they are given, or the mask."""
+    rng = np.random.default_rng(job.seed + 1)
+    dtype, size, sizes = np.dtype(DTYPES[job.lengths_type]), job.sizes[job.axis], lengths_sizes(job)
+    along = job.axis if job.mask == "whole" else 1
+    if job.mask:
+        sizes = (*sizes[:along], 1, *sizes[along + 1 :])
+    most = (1 << 24) if dtype.kind == "f" else 1 if dtype.kind == "b" else int(np.iinfo(dtype).max)
+    if job.like or is_cast(job):  # they are cast to UINT32
+        most = min(most, (1 << 32) - 1)
+    if job.mask or (job.like and not SYSTEMS[job.like][1]):
+        most = size
+    made = {
+        "random": lambda: rng.integers(0, min(most, size) + 1, sizes),
+        "beyond": lambda: rng.integers(0, min(most, 2 * size + 2) + 1, sizes),
+        "huge": lambda: rng.choice(np.array([0, 1, size, most, most // 2 + 1, most // 256 + 1], np.uint64), sizes),
+        "zero": lambda: np.zeros(sizes),
+        "one": lambda: np.ones(sizes),
+        "full": lambda: np.full(sizes, size),
+        "constant": lambda: np.full(sizes, rng.integers(0, size + 1)),
+        "runs": lambda: np.sort(rng.integers(0, size + 1, prod(sizes))).reshape(sizes),
+    }[job.lengths]()
+    lengths = np.minimum(made.astype(np.uint64), most)
+    if job.mask:
+        return (np.arange(size).reshape([-1 if d == along else 1 for d in range(lengths.ndim)]) < lengths).astype(dtype)
+    lengths = lengths.astype(dtype)
+    if job.lengths_source["sparse"]:  # the rest is not stored
+        lengths[: max(1, len(lengths) // 2)] = 0
+    return lengths
+
+
+def right(job, values, lengths):
+    """What must come out: each line with its first `length` elements reversed, as bits."""
+    size, axis = job.sizes[job.axis], job.axis
+    if job.mask:
+        lengths = lengths.astype(np.uint64).sum(axis if job.mask == "whole" else 1, keepdims=True)
+    if job.batch_axis is not None:
+        shape = [1] * len(job.sizes)
+        shape[job.batch_axis] = -1
+        lengths = lengths.reshape(shape)
+    clamped = np.minimum(lengths.astype(np.uint64), size).astype(np.int64)
+    index = np.arange(size).reshape([-1 if d == axis else 1 for d in range(values.ndim)])
+    index = np.where(index < clamped, clamped - 1 - index, index)
+    words = values.view(f"V{values.itemsize}")
+    made = np.take_along_axis(words, np.broadcast_to(index, values.shape), axis)
+    return made.view(values.dtype)
+
+
+# Simpler jobs
+
+
+# What is simplest for each field of a job.
+PLAIN = {
+    "command": "run", "engine": "serial", "cores": 1, "memory": None, "divisor": 1, "verify": False, "rank": None,
+    "keep_others": False, "by_name": False, "big": False, "order": "C", "lengths_type": "UINT32",
+    "lengths": "full", "data_type": "FLOAT32", "source": Place("npy"), "lengths_source": Place("npy"), "target": Place("npy"),
+    "batch_axis": None, "mask": "", "like": None, "level": "none", "values": "random", "scene": "any",
+}  # fmt: skip
+
+
+def simpler(job):
+    """Jobs with one field made simpler, the greatest steps first."""
+    yield from (replace(job, **{name: value}) for name, value in PLAIN.items() if getattr(job, name) != value)
+    for name in ("source", "lengths_source", "target"):
+        place = getattr(job, name)
+        for option, value in place.options:
+            if value and option not in ("version", "codec", "chunks", "how"):
+                yield replace(
+                    job, **{name: Place(place.format, tuple(each for each in place.options if each[0] != option))}
+                )
+    yield from _smaller(job)
+    for name, values in (("divisor", (1, 64, 1 << 10)), ("memory", (100, 10, 3, 1)), ("cores", (2,))):
+        if getattr(job, name) is not None:
+            yield from (replace(job, **{name: value}) for value in values if value != getattr(job, name))
+
+
+def _smaller(job):
+    """Jobs with a dimension less, if nothing is stored by dimensions, or with a smaller one."""
+    for d in range(len(job.sizes)):
+        if len(job.sizes) > 1 and d not in (job.axis, job.batch_axis) and not _has_chunks(job):
+            sizes = job.sizes[:d] + job.sizes[d + 1 :]
+            batch = job.batch_axis if job.batch_axis is None else job.batch_axis - (d < job.batch_axis)
+            yield replace(job, sizes=sizes, axis=job.axis - (d < job.axis), batch_axis=batch, rank=None)
+    for d, size in enumerate(job.sizes):
+        for less in {1, 2, size // 2, size - 1} & set(range(1, size)):
+            yield replace(job, sizes=(*job.sizes[:d], less, *job.sizes[d + 1 :]))
+
+
+def _has_chunks(job):
+    return any(each["chunks"] or each["shards"] for each in (job.source, job.lengths_source, job.target))
+
+
+def is_possible(job):
+    """Whether a simpler job is one that could have been generated."""
+    batch = job.batch_axis
+    return (
+        holds(job.source.format, job.data_type, job.sizes)
+        and (job.target.format == "npy" or holds(job.target.format, job.data_type, job.sizes))
+        and holds(job.lengths_source.format, job.lengths_type, lengths_sizes(job))
+        and not (job.rank and job.target.format in ("csv", "tsv"))
+        and (not job.keep_others or job.source.format == job.target.format)
+        and (batch is None or batch != job.axis)
+        and (job.mask in ("", "whole") if batch is None else job.mask in ("", "batch"))
+        and (not job.mask or job.lengths_source.format in OF_MASKS)
+        and (job.lengths_type != "BOOL" or bool(job.mask))
+        and (not job.like or (batch is not None and (job.axis, batch) in (SYSTEMS[job.like][0] or [(job.axis, batch)])))
+        and takes(job.level, job)
+        and is_clear(job)
+        and (job.command != "refused" or is_cast(job))
+        and (not job.big or keeps_big(job.source.format, job.data_type))
+        and (job.order == "C" or job.source.format in KEEPS_ORDER)
+    )
+
+
+def fields(job):
+    """The job as what makes it again: only what is not usual."""
+    usual = {each.name: each.default for each in dataclasses.fields(Job)}
+    return {name: value for name, value in vars(job).items() if value != usual[name]}
+
+
+def from_text(text):
+    """The job that `repr` printed."""
+    return eval(text, {"Job": Job, "Place": Place})

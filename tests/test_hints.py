@@ -1,0 +1,521 @@
+"""What hints say to type makes what was meant, bit for bit; and where that is not known, nothing is proposed."""
+
+import ast
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+import click
+import hints
+import manpages
+import numpy as np
+import oracle
+import pytest
+import schemas
+
+from revseq_cli.commands.cli import COMMANDS, cli
+from revseq_cli.report import words
+
+RNG = np.random.default_rng(30)
+X = oracle.random_values(RNG, (4, 10, 6), oracle.DATA_TYPES[1])
+CUBE = oracle.random_values(RNG, (4, 4, 4), oracle.DATA_TYPES[1])
+UP_TO_10, UP_TO_6 = np.array([2, 5, 10, 7]), np.array([2, 5, 6, 1])
+FULL = np.array([[[3]], [[0]], [[10]], [[2]]], "u4").repeat(6, 2)
+Z = np.zeros((6, 2))
+SQUARE, SQUARE_LENGTHS = X[:, :4, :3], [4, 1, 3, 2]
+
+
+def batched(values, lengths, axis, batch_axis):
+    """The meaning of one length for each index of the batch axis."""
+    shape = [size if d == batch_axis else 1 for d, size in enumerate(values.shape)]
+    full = [1 if d == axis else size for d, size in enumerate(values.shape)]
+    return oracle.expected(values, np.broadcast_to(np.reshape(lengths, shape), full), axis)
+
+
+@pytest.fixture
+def made(revseq, tmp_path):
+    """What the hint of a refused command makes, as y.npy."""
+
+    def run(values, lengths, *args):
+        np.save(tmp_path / "x.npy", values)
+        np.save(tmp_path / "n.npy", lengths)
+        words = ["run", *map(str, args), "-o", "y.npy"]
+        done = revseq(*words).refused()
+        again = hints.typed(words, done.err)
+        assert again, done.err
+        revseq(*again).ok()
+        return np.load(tmp_path / "y.npy")
+
+    return run
+
+
+# The tensors, what is typed, and the axis and the batch axis that are meant.
+MEANT = {
+    "exchanged axes": (X, UP_TO_10, ("x.npy", "n.npy", "--axis", 0, "--batch-axis", 1), 1, 0),
+    "exchanged from the end": (X, UP_TO_10, ("x.npy", "n.npy", "--axis", "0", "--batch-axis", "1", "--like", "tf"), 1, 0),
+    "exchanged, though others fit": (X, UP_TO_6, ("x.npy", "n.npy", "--axis", 0, "--batch-axis", 2), 2, 0),
+    "the only one that clamps nothing": (X, UP_TO_10, ("x.npy", "n.npy"), 1, 0),
+    "the default of a system": (X, UP_TO_10, ("x.npy", "n.npy", "--like", "tensorflow"), 1, 0),
+    "the axes that a system has": (X, UP_TO_6, ("x.npy", "n.npy", "--like", "onnx"), 1, 0),
+    "the batch axis of a system": (CUBE, [1, 2, 3, 4], ("x.npy", "n.npy", "--like", "onnx", "--batch-axis", 0), 1, 0),
+    "batch first": (X, UP_TO_10, ("x.npy", "n.npy", "--batch-first"), 1, 0),
+    "batch first, square": (SQUARE, SQUARE_LENGTHS, ("x.npy", "n.npy", "--like", "pytorch", "--batch-first"), 1, 0),
+    "batch first, a word behind": (SQUARE, SQUARE_LENGTHS, ("x.npy", "n.npy", "--batch-first", "True"), 1, 0),
+    "not batch first": (SQUARE, SQUARE_LENGTHS, ("x.npy", "n.npy", "--batch-first=False"), 0, 1),
+    "not batch first, a word behind": (SQUARE, SQUARE_LENGTHS, ("x.npy", "n.npy", "--batch-first", "false"), 0, 1),
+    "no batch first": (SQUARE, SQUARE_LENGTHS, ("x.npy", "n.npy", "--no-batch-first", "--axis=0"), 0, 1),
+    "an axis of another name": (X, UP_TO_10, ("x.npy", "n.npy", "--dim", 0, "--batch-dim=1"), 1, 0),
+    "exchanged tensors": (X, UP_TO_10, ("n.npy", "x.npy", "--axis", 1, "--batch-axis", 0), 1, 0),
+    "exchanged tensors without an axis": (X, UP_TO_10, ("n.npy", "x.npy"), 1, 0),
+    "exchanged tensors of a system": (X, UP_TO_10, ("n.npy", "x.npy", "--like", "pytorch", "--axis", 1), 1, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--batch-first", "--axis", 0), "does not go together with --axis 0"),
+        (("--axis=time", "--batch-first"), "does not go together with --axis time"),
+        (("--batch-first=False", "--batch-axis", 0), "does not go together with --batch-axis 0"),
+        (("--batch-first", "--like", "onnx"), "does not go together with --like onnx"),
+        (("--batch-first=maybe",), "--batch-first is maybe"),
+    ],
+)
+def test_batch_first_beside_what_contradicts_it(revseq, files, options, words):
+    assert "Hint" not in revseq("run", "x.npy", "n.npy", *options).refused(words).err
+
+
+@pytest.mark.parametrize("name", MEANT)
+def test_a_hint_makes_what_was_meant(made, name):
+    values, lengths, args, axis, batch_axis = MEANT[name]
+    assert oracle.same_bits(made(values, lengths, *args), batched(values, lengths, axis, batch_axis))
+
+
+def test_exchanged_tensors_of_one_rank(made):
+    assert oracle.same_bits(made(X, FULL, "n.npy", "x.npy", "--axis", 1), oracle.expected(X, FULL, 1))
+
+
+SMALL = np.array(UP_TO_10, "u4")
+SMALL_6 = np.array(UP_TO_6, "u4")
+# The tensors, what is typed with names, options or memory that do not fit, the hint's words, and the axes.
+RETYPED = {
+    "a key": (X, SMALL, ("x.npz::tmp1", "n.npy", "--axis", 1, "--batch-axis", 0), "try x.npz::temp1", 1),
+    "a key of lengths": (X, SMALL, ("x.npy", "n.npz::lenghts", "--axis", 1, "--batch-axis", 0), "try n.npz::lengths", 1),
+    "memory": (X, SMALL, ("x.npy", "n.npy", "--memory", 1, "--axis", 1, "--batch-axis", 0), "try --memory ", 1),
+    "a system's axes": (X, SMALL_6, ("x.npy", "n.npy", "--axis", 2, "--like", "onnx", "--batch-axis", 0), "leave out --like onnx", 2),
+    "others of a lone tensor": (X, SMALL, ("x.npy", "n.npy", "--keep-others", "--axis", 1, "--batch-axis", 0), "leave out --keep-others", 1),
+    "another data type": (X, SMALL, ("x.npy", "n.npy", "--dtype=FLOAT16", "--axis", 1, "--batch-axis", 0), "leave out --dtype", 1),
+    "a larger type of lengths": (X, SMALL.astype("i8") << 40, ("x.npy", "n.npy", "--lengths-dtype", "UINT32", "--axis", 1, "--batch-axis", 0), "try --lengths-dtype UINT64", 1),
+    "a feature level": (X, SMALL, ("x.npy", "n.npy", "--feature-level", "3_0", "--axis", 1, "--batch-axis", 0), "try --feature-level 4_0", 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RETYPED)
+def test_what_is_to_be_typed_instead_makes_what_was_meant(revseq, tmp_path, name):
+    values, lengths, args, words, axis = RETYPED[name]
+    for each, array, key in (("x", values, "temp1"), ("n", lengths, "lengths")):
+        np.save(tmp_path / f"{each}.npy", array)
+        np.savez(tmp_path / f"{each}.npz", **{key: array, "unlike": Z})
+    typed = ["run", *map(str, args), "-o", "y.npy"]
+    told = revseq(*typed).refused(words).err
+    revseq(*hints.typed(typed, told)).ok()
+    assert oracle.same_bits(np.load(tmp_path / "y.npy"), batched(values, lengths, axis, 0))
+
+
+# What is typed, the words of its hint, and the exit status of both commands.
+ANSWERS = {
+    "a level": (("check", "[[1, 2]]", "[[2]]", "--axis", 1, "--feature-level", "3_0"), "try --feature-level 4_0"),
+    "an exchange": (("check", "n.npy", "x.npy", "--axis", 1), "INPUT and LENGTHS are exchanged: revseq check x.npy n.npy"),
+    "a dimension count": (("diff", "[[1, 2]]", "[[[1, 2]]]"), "add --rank 3"),
+    "equal NaN": (("diff", "[nan]", "[nan(0x7fc00001)]"), "add --equal-nan to take every NaN for the same"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_what_an_answer_of_no_hints_at(revseq, tmp_path, name):
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "n.npy", FULL)
+    args, words = ANSWERS[name]
+    done = revseq(*args)
+    assert done.status == 1
+    assert words in hints.last_hint(done.out + done.err)
+    revseq(*hints.typed([*map(str, args)], done.out)).ok()
+
+
+@pytest.mark.parametrize(
+    ("args", "hint", "again"),
+    [
+        ("diff a b --job c", "leave out --job if A is a tensor", "diff a b c"),
+        ("run x n --memory=1 -- y", "try --memory 3", "run x n --memory 3 -- y"),
+        (
+            "run x n --keep-others --compression gzip",
+            "leave out --keep-others, and add --compression none",
+            "run x n --compression none",
+        ),
+        ("run x n --like onnx", "use --axis 0 --batch-axis 1 and leave out --like", "run x n --axis 0 --batch-axis 1"),
+        ("show a.npz::t1 a.npz::t2", "try a.npz::temp2", None),
+        ("show --stats x --json", "leave out --stats: --json has all", "show x --json"),
+        ("run x n", "try a smaller --memory, or --engine serial", None),
+        ("run x n", "add --dtype and the type that was saved", None),
+        ("verify a", "try revseq verify 'b c'", "verify b\\ c"),
+    ],
+)
+def test_what_a_hint_says_to_type(args, hint, again):
+    found = hints.typed(args.split(), f"Error: what: wrong\nHint: {hint}\n")
+    assert found == (None if again is None else shlex.split(again))
+
+
+# The tensors and what is typed, where more than one thing may be meant.
+OPEN = {
+    "no axis": (X, UP_TO_6, ()),
+    "no axis of a cube": (CUBE, [1, 2, 3, 4], ()),
+    "only the axis": (CUBE, [1, 2, 3, 4], ("--axis", 0)),
+    "only the default of a system": (CUBE, [1, 2, 3, 4], ("--like", "tensorflow")),
+    "the default is the axis": (CUBE, [1, 2, 3, 4], ("--like", "tensorflow", "--axis", 0)),
+    "an axis that clamps, or another": (X, UP_TO_10, ("--axis", 2)),
+    "exchanged axes that clamp, or others": (X, UP_TO_10, ("--axis", 0, "--batch-axis", 2)),
+    "a system that refuses what DirectML clamps": (X, UP_TO_10, ("--like", "tensorflow", "--axis", 2)),
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_where_several_may_be_meant_none_is_proposed(revseq, tmp_path, name):
+    values, lengths, args = OPEN[name]
+    np.save(tmp_path / "x.npy", values)
+    np.save(tmp_path / "n.npy", np.array(lengths))
+    done = revseq("run", "x.npy", "n.npy", *args).refused("\nHint: type the one that is meant")
+    assert done.err.count("\n  --axis ") > 1
+    assert hints.typed(["run"], done.err) is None
+
+
+def test_a_system_keeps_its_batch_axis_where_none_is_typed(revseq, tmp_path):
+    np.save(tmp_path / "x.npy", CUBE)
+    np.save(tmp_path / "n.npy", np.array([1, 2, 3, 4]))
+    told = revseq("run", "x.npy", "n.npy", "--like", "tensorflow").refused().err
+    assert "--batch-axis 1" not in told
+    assert "--batch-axis 2" not in told
+
+
+@pytest.mark.parametrize("options", [("--axis", 1), ("--axis", 1, "--batch-axis", 0), ()])
+@pytest.mark.parametrize("like", ["onnx", "tensorflow", "pytorch", "mxnet"])
+def test_a_negative_length_is_never_clamped(revseq, tmp_path, like, options):
+    np.save(tmp_path / "x.npy", CUBE)
+    np.save(tmp_path / "n.npy", np.array([1, -2, 3, 4]))
+    told = revseq("run", "x.npy", "n.npy", "--like", like, *options).refused().err
+    assert "clamp" not in told
+    assert "without --like" not in told
+
+
+@pytest.mark.parametrize(
+    ("args", "typed"),
+    [
+        (("check", "n.npy", "x.npy", "--axis", "1"), "check x.npy n.npy --axis 1"),
+        (("export", "n.npy", "x.npy", "--axis", "1", "-o", "m.json"), "export x.npy n.npy --axis 1 -o m.json"),
+        (("diff", "x.npy", "--job", "n.npy", "x.npy", "--axis", "1"), "diff x.npy --job x.npy n.npy --axis 1"),
+        (("check", "1", "x.npy", "--axis", "1"), "check x.npy 1 --axis 1"),
+    ],
+)
+def test_exchanged_tensors_of_other_commands(revseq, tmp_path, args, typed):
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "n.npy", FULL)
+    shutil.copy(tmp_path / "n.npy", tmp_path / "1")
+    done = revseq(*args)
+    told = " ".join((done.out + done.err).split())
+    assert f"Hint: INPUT and LENGTHS are exchanged: revseq {typed}" in told
+    assert revseq(*typed.split()).status in (0, 1)
+
+
+@pytest.mark.parametrize("options", ["-o x.npy --overwrite", "-qo x.npy", "-o n.npy"])
+def test_only_the_arguments_are_exchanged(revseq, tmp_path, options):
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "n.npy", FULL)
+    done = revseq("run", "n.npy", "x.npy", "--axis", "1", *options.split()).refused()
+    assert f"Hint: INPUT and LENGTHS are exchanged: revseq run x.npy n.npy --axis 1 {options}\n" in done.err
+
+
+def test_the_options_whose_values_are_not_exchanged():
+    """Hints have the options with a value of all commands that exchange INPUT and LENGTHS."""
+    commands = [cli.get_command(click.Context(cli), name) for name in ("run", "check", "export", "diff")]
+    options = [each for command in commands for each in command.params if isinstance(each, click.Option)]
+    valued = {
+        name for each in options if not (each.is_flag or each.count or each.name == "example") for name in each.opts
+    }
+    assert {*words.VALUED} == valued
+
+
+def test_each_setting_of_a_hint_is_an_option():
+    """A setting that no option has would be printed as an option that nobody can type."""
+    trees = [ast.parse(path.read_text()) for path in Path(words.__file__).parents[1].rglob("*.py")]
+    calls = [node for tree in trees for node in ast.walk(tree)
+             if isinstance(node, ast.Call) and ast.unparse(node.func) == "Words.of"]  # fmt: skip
+    named = {keyword.arg for call in calls for keyword in call.keywords if keyword.arg}
+    assert len(named) > 15
+    commands = [cli.get_command(click.Context(cli), name) for name in COMMANDS]
+    known = {name for command in commands for each in command.params for name in (*each.opts, *each.secondary_opts)}
+    assert {words.option(name) for name in named} <= known | {"-vv"}
+
+
+def test_exchanged_tensors_of_a_batch(revseq, tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "n.npy", FULL)
+    (tmp_path / "jobs.csv").write_text("input,lengths,axis,output\nn.npy,x.npy,1,y.npy\n")
+    assert "\nHint: exchange INPUT and LENGTHS\n" in revseq("batch", "jobs.csv").err
+
+
+def test_tensors_that_fit_neither_way_are_not_exchanged(revseq, tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "n.npy", np.array([1, 2, 3]))
+    for pair in (("x.npy", "n.npy"), ("n.npy", "x.npy")):
+        assert "exchange" not in revseq("run", *pair, "--axis", 1).refused().err
+
+
+JOB = ("[[1, 2, 3], [4, 5, 6]]", "[[2], [3]]", "--axis", 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "same"),
+    [
+        (("reverse", *JOB), ("run", *JOB)), (("flip", *JOB), ("run", *JOB)), (("ls", JOB[0]), ("show", JOB[0])),
+        (("info", JOB[0]), ("show", JOB[0])), (("head", JOB[0]), ("show", JOB[0])),
+        (("compare", *JOB[:1] * 2), ("diff", *JOB[:1] * 2)), (("help", "reverse"), ("help", "run")),
+        (("run", *JOB[:2], "--dim", 1), ("run", *JOB)), (("run", *JOB[:2], "--seq-axis=1"), ("run", *JOB)),
+        (("run", JOB[0], "--lengths", *JOB[1:]), ("run", *JOB)), (("check", f"--lengths={JOB[1]}", JOB[0], *JOB[2:]), ("check", *JOB)),
+        (("run", "-l", JOB[1], JOB[0], *JOB[2:]), ("run", *JOB)), (("diff", "[[2, 1, 3], [6, 5, 4]]", "--job", JOB[0], "--lengths", *JOB[1:]), ("diff", "[[2, 1, 3], [6, 5, 4]]", "--job", *JOB)),
+        (("run", *JOB[:2], "--time_axis", 1), ("run", *JOB)), (("run", *JOB, "--memory", "0.5G"), ("run", *JOB)),
+        (("run", "[[1, 2]]", "[1]", "--axis", 1, "--like", "torch"), ("run", "[[1, 2]]", "[1]", "--axis", 1, "--like", "pytorch")),
+        (("run", "[[1, 2]]", "[1]", "--axis", 1, "--like", "TF"), ("run", "[[1, 2]]", "[1]", "--axis", 1, "--like", "tensorflow")),
+        (("run", "array([[1, 2, 3],\n       [4, 5, 6]])", "array([[2], [3]])", "--axis", 1), ("run", *JOB)),
+        (("run", "tensor([[1., 2., 3.],\n        [4., 5., 6.]])", "tensor([[2],\n        [3]])", "--axis", 1), ("run", *JOB)),
+        (("run", "[[1 2 3]\n [4 5 6]]", "[[2]\n [3]]", "--axis", 1), ("run", *JOB)),
+        (("run", "[[1. 2. 3.]\n [4. 5. 6.]]", "[2 3]", "--axis", 1, "--batch-axis", 0), ("run", *JOB)),
+        (("run", "torch.tensor([[1., nan, -inf]], dtype=torch.float64)", "[[2]]", "--axis", 1), ("run", "[[1, nan, -inf]]", "[[2]]", "--axis", 1, "--dtype", "FLOAT64")),
+        (("run", "torch.tensor([[1., nan, -inf]], device='cuda:0', dtype=torch.float64, grad_fn=<MulBackward0>)", "[[2]]", "--axis", 1), ("run", "[[1, nan, -inf]]", "[[2]]", "--axis", 1, "--dtype", "FLOAT64")),
+        (("run", "torch.tensor([[1., nan, -inf]], dtype=torch.float64,\n       device='mps', requires_grad=True)", "[[2]]", "--axis", 1), ("run", "[[1, nan, -inf]]", "[[2]]", "--axis", 1, "--dtype", "FLOAT64")),
+        (("run", "np.array([[1, -2]], dtype=int8)", "[[2]]", "--axis", 1), ("run", "[[1, -2]]", "[[2]]", "--axis", 1, "--dtype", "INT8")),
+    ],
+)  # fmt: skip
+def test_words_of_other_tools(revseq, words, same):
+    done = revseq(*words).ok()
+    assert done.out == revseq(*same).ok().out
+    assert "Hint" not in done.err
+
+
+def test_what_numpy_leaves_out_is_not_guessed(revseq):
+    revseq("run", "[0 1 2 ... 7 8 9]", "[2]", "--axis", 0).refused("'...' is not a number")
+
+
+@pytest.mark.parametrize(
+    ("args", "typed"),
+    [(("x.npy", "n.npy", "--axis", "1"), "check x.npy n.npy --axis 1"), (("page.md",), "verify page.md")],
+)
+def test_validate_may_be_two_commands(revseq, files, args, typed):
+    revseq("validate", *args).refused("no such command as validate", f"did you mean: revseq {typed}\n")
+
+
+def test_files_elsewhere(revseq, files):
+    for name in ("s3://bucket/x.npy", "https://host/x.h5::a", "gs://b/x.zarr"):
+        revseq("run", name, "n.npy", "--axis", 1).refused(
+            name.partition("::")[0], "remote files are not read\n", "Hint: download it first\n"
+        )
+        done = revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", name).refused("remote files are not written\n")
+        assert "Hint: write it here, then upload it\n" in done.err
+    right = revseq("run", "x.npy", "n.npy", "--axis", 1).ok().out
+    assert revseq("run", (files / "x.npy").as_uri(), "n.npy", "--axis", 1).ok().out == right
+
+
+def test_a_tilde_that_no_shell_expanded(revseq, files):
+    home = {"HOME": str(files), "USERPROFILE": str(files)}
+    for args in (("~/x.npy", "n.npy", "--axis", 1), ("x.npy", "n.npy", "--axis", 1, "-o", "~/y.npy")):
+        revseq("run", *args, env=home).refused("its ~ is as it was typed", f"Hint: type {files}")
+    (files / "~").mkdir()
+    (files / "x.npy").rename(files / "~" / "x.npy")
+    revseq("run", "~/x.npy", "n.npy", "--axis", 1, env=home).ok()
+
+
+def test_a_zipped_zarr_store(revseq, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    with zarr.storage.ZipStore(tmp_path / "a.zarr.zip", mode="w") as store:
+        zarr.group(store=store).create_array("v", data=np.arange(3.0))
+    for args in (("show", "a.zarr.zip"), ("run", "a.zarr.zip::v", "[2]", "--axis", 0)):
+        revseq(*args).refused("is a zipped Zarr store", "python3 -m zipfile -e a.zarr.zip a.zarr; then name a.zarr\n")
+
+
+@pytest.mark.parametrize(
+    ("typed", "near"),
+    [
+        pytest.param("A.NPY", "a.npy", marks=pytest.mark.needs("cases")),
+        ("a", "a.npy"),
+        ("sub/B", str(Path("sub/b.h5"))),
+        ("c.npy", ""),
+        ("v2.npy", ""),
+        ("d", "d.npy, d.npz"),
+        ("gone/a.npy", ""),
+    ],
+)
+def test_a_file_of_nearly_the_same_name(revseq, tmp_path, typed, near):
+    (tmp_path / "sub").mkdir()
+    for name in ("a.npy", "v1.npy", "d.npy", "d.npz", "sub/b.h5"):
+        (tmp_path / name).touch()
+    done = revseq("show", typed).refused("no such file")
+    assert (
+        done.err
+        == f"Error: {typed}: no such file\n" + f"Hint: {'one of' if ', ' in near else 'try'} {near}\n" * bool(near)
+    )
+
+
+@pytest.mark.parametrize("text", ["array([1, 2])x", "tensor([1, 2]", "np.array([1, 2], order='F')"])
+def test_what_no_library_prints(revseq, text):
+    revseq("show", text).refused("is no tensor as NumPy and PyTorch print it", "wanted: array([...])")
+
+
+def test_hints_of_a_batch_are_told_once(revseq, files):
+    np.save(files / "n.npy", UP_TO_10.astype("u4"))
+    np.save(files / "x.npy", X)
+    rows = "".join(f"x.npy,n.npy,1,y{i}.npy\n" for i in range(3))
+    (files / "jobs.csv").write_text(f"input,lengths,axis,output\n{rows}")
+    done = revseq("batch", "jobs.csv")
+    assert (done.status, done.err.count("dimension count"), done.err.count("Hint: ")) == (1, 3, 1)
+    revseq("batch", "jobs.csv", "--batch-axis", 0).ok()
+    done = revseq("batch", "jobs.csv", "--batch-axis", 0)
+    assert "Hint: add --resume to skip what is done, or --overwrite to do all jobs again\n" in done.err
+    revseq("batch", "jobs.csv", "--batch-axis", 0, "--resume").ok()
+    (files / "jobs.csv.revseq-journal").unlink()
+    assert "Hint: add --overwrite to replace it\n" in revseq("batch", "jobs.csv", "--batch-axis", 0).err
+    revseq("batch", "jobs.csv", "--failed", "-").refused(
+        "--failed is standard output", "Hint: use --failed failed.csv\n"
+    )
+
+
+def test_options_are_not_broken_from_their_values():
+    from revseq_cli.report import terminal
+
+    text = "add --axis 1 --batch-axis 0, or --lengths-dtype UINT32"
+    for width in range(20, 60):
+        lines = terminal.hanging("  Hint: ", text, width)
+        assert " ".join(map(str.strip, lines)) == f"Hint: {text}"
+        assert not any(line.endswith(("--axis", "--batch-axis", "--lengths-dtype")) for line in lines)
+
+
+def test_a_name_that_is_not_there_gets_no_other_tensor(revseq, tmp_path):
+    np.savez(tmp_path / "a.npz", t=np.zeros(3), temp1=np.zeros(3), speed_u=np.zeros(3), speed_v=np.zeros(3))
+    for key in ("v1", "temp2", "speed_w"):
+        assert "Hint" not in revseq("show", f"a.npz::{key}").refused("one of t, temp1").err
+    revseq("show", "a.npz::tmp1").refused("Hint: try a.npz::temp1\n")
+
+
+@pytest.mark.parametrize(
+    ("number", "is_told"),
+    [
+        ("0.1", False), ("1.234567", False), ("3.1415927", False), ("0.10000000149011612", False), ("1e-40", False),
+        ("0.100000001", False), ("2.5", False), ("1.23456789", True), ("0.30000000000000004", True), ("1e-300", True),
+        ("1234567.89", True), ("1e-50", True),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("form", ["x.json", "x.txt", "x.csv"])
+def test_digits_that_are_rounded_are_told(revseq, tmp_path, number, is_told, form):
+    (tmp_path / form).write_text(f"{number},1\n2,3\n" if form == "x.csv" else f"[[{number}, 1], [2, 3]]")
+    args = ("run", form, "[[2], [1]]", "--axis", 1)
+    why = "are 0 in FLOAT32" if float(number) < 1e-46 else "have more digits than FLOAT32 keeps"
+    told = f"Note: {form}: {float(number)!r} and perhaps others {why}: --dtype FLOAT64"
+    assert (told in revseq(*args).ok().err) == is_told
+    assert "perhaps others" not in revseq(*args, "--dtype", "FLOAT32").ok().err
+    done = revseq("convert", form, "y.npy")
+    assert done.status == 2 * is_told
+    if is_told:
+        done.refused(why, "add --dtype FLOAT64, or --dtype FLOAT32 to round them")
+        revseq("convert", form, "y.npy", "--dtype", "FLOAT64").ok()
+        assert np.load(tmp_path / "y.npy").ravel()[0] == float(number)
+
+
+def test_digits_that_are_rounded_as_python_prints_them():
+    """Against the definition: rounding to as many digits as were written gives back what was written."""
+    from revseq_cli.texts.literals import noticed, parse
+
+    for _ in range(4000):
+        digits, exponent = int(RNG.integers(1, 18)), int(RNG.integers(-46, 38))
+        text = f"{RNG.uniform(1, 10):.{digits - 1}f}e{exponent}"
+        wide = float(text)
+        value = float(np.float32(wide))
+        kept = wide == value or any(
+            float(f"{wide:.{n}e}") == wide and f"{wide:.{n}e}" == f"{value:.{n}e}" for n in range(9)
+        )
+        with noticed() as lost:
+            parse([text], np.dtype("f4"), "FLOAT32")
+        assert bool(lost) != kept, text
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype"),
+    [("[[1700000001, 2.5]]", "FLOAT64"), ("[[9007199254740993, 2]]", "INT64"), ("[[18446744073709551615]]", "UINT64")],
+)
+def test_a_number_that_a_larger_type_holds(revseq, text, dtype):
+    revseq("run", text, "[[1]]", "--axis", 1).refused("is not exact in FLOAT32", f"Hint: add --dtype {dtype}\n")
+    revseq("run", text, "[[1]]", "--axis", 1, "--dtype", dtype).ok()
+
+
+ERRORS = {
+    "run": ("run", "none.npy", "n.npy", "--axis", 1, "-o", "y.npy"), "check": ("check", "none.npy", "n.npy", "--axis", 1),
+    "batch": ("batch", "none.csv"), "verify": ("verify", "none.md"), "show": ("show", "none.npy"),
+    "convert": ("convert", "none.npy", "y.npy"), "diff": ("diff", "none.npy", "n.npy"),
+    "export": ("export", "none.npy", "n.npy", "--axis", 1, "-o", "m.json"), "levels": ("levels", "9_9"),
+    "an unknown option": ("run", "x.npy", "--axsi", 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_an_error_is_an_object_too(revseq, files, name):
+    done = revseq(*ERRORS[name], "--json")
+    assert done.status == 2
+    report = json.loads(done.out)
+    assert report["exit_status"] == 2
+    if name != "verify":  # which tells the errors of pages in its report
+        assert all(
+            f"Error: {each['where']}{': ' * bool(each['where'])}{each['found']}" in done.err
+            for each in report["errors"]
+        )
+    assert report.get("errors") or report["pages"][0]["errors"]
+
+
+def test_the_parts_of_an_error(revseq, tmp_path):
+    np.savez(tmp_path / "a.npz", temp=np.zeros((2, 3)))
+    done = revseq("run", "a.npz::temq", "[[1], [2]]", "--axis", 1, "-o", "y.npy", "--json")
+    (error,) = json.loads(done.out)["errors"]
+    assert error == {
+        "file": "a.npz", "key": "temq", "found": "no such tensor", "wanted": "one of temp", "hint": "try a.npz::temp",
+        "where": "a.npz::temq", "context": "",
+    }  # fmt: skip
+
+
+def test_the_schema_of_all_reports(revseq):
+    told = json.loads(revseq("help", "json").ok().out)
+    assert told == schemas.SCHEMA
+    for name, members in told["$defs"].items():
+        assert members["type"] == "object", name
+
+
+@pytest.mark.parametrize("command", manpages.JSON)
+def test_the_manual_has_the_members_of_the_schema(command):
+    reports = [each for each in schemas.SCHEMA["anyOf"] if each["title"].split(" ")[0] == command]
+    assert {name for each in reports for name in each["properties"]} == {*manpages.JSON[command]}
+
+
+def test_what_the_schema_does_not_allow():
+    with pytest.raises(AssertionError, match="is not known"):
+        schemas.require(["levels", "--json"], '{"schema": 1, "levels": [], "more": 1}')
+    with pytest.raises(AssertionError, match="no integer"):
+        schemas.require(["batch", "--json"], '{"schema": 1, "exit_status": "2", "errors": []}')
+
+
+def test_cropped_sequences_are_not_sent_along_another_axis(tmp_path, revseq):
+    """Lengths up to 9 where the first axis that could be meant has 6: no axis is as long as the longest sequence."""
+    np.save(tmp_path / "x.npy", np.zeros((4, 6, 16), "f4"))
+    np.save(tmp_path / "n.npy", np.array([6, 9, 4, 1], "u4"))
+    done = revseq("run", "x.npy", "n.npy", "-o", "y.npy").refused("--axis 2 --batch-axis 0", "--axis 1 --batch-axis 0")
+    assert "revseq run" not in done.err
+
+
+def test_what_is_no_mask_is_not_called_one(tmp_path, revseq):
+    np.save(tmp_path / "x.npy", np.linspace(-99, 99, 24, dtype="f4").reshape(4, 6))
+    done = revseq("run", "x.npy", "x.npy", "--axis", 1).refused()
+    assert "mask" not in done.err

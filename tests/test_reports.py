@@ -1,0 +1,62 @@
+"""What leaves as JSON: any value that a result may have is made of JSON's own types, in one place."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from revseq_cli.ground.tensors import DataType
+from revseq_cli.report import objects
+
+SCALARS = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.complex_numbers() | st.text()
+    | npst.arrays(npst.scalar_dtypes(), npst.array_shapes(min_dims=0, min_side=0, max_side=3))
+    | npst.from_dtype(np.dtype("f2")) | npst.from_dtype(np.dtype("i8")) | npst.from_dtype(np.dtype("?"))
+    | st.sampled_from([DataType.INT8, Path("a"), range(3), (1, 2), {3}])
+)  # fmt: skip
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner), max_leaves=9
+)
+
+
+def refuse(name):
+    raise ValueError(f"{name} is not JSON")
+
+
+@given(VALUES)
+def test_anything_becomes_json(value):
+    text = objects.text_of({"found": value})
+    back = json.loads(text, parse_constant=refuse)["found"]
+    if isinstance(value, np.generic) and value.dtype.kind in "iub":
+        assert back == value.item()
+    if isinstance(value, float):
+        assert back == value or (back == str(value) and not math.isfinite(value))
+
+
+@pytest.mark.parametrize("number", ["-1", "1.5", "300", "x", "1e99", "--2", "0x1", "nan", "1,,2"])
+@pytest.mark.parametrize("where", ["InputTensor", "SequenceTensor", "OutputTensor"])
+def test_pages_whose_numbers_do_not_fit(revseq, tmp_path, number, where):
+    """No such page loses the report of a folder."""
+    texts = {"InputTensor": "1, 2, 3", "SequenceTensor": "2", "OutputTensor": "2, 1, 3"}
+    texts[where] = number + texts[where][1:]
+    types = {"InputTensor": "UINT8", "SequenceTensor": "UINT32", "OutputTensor": "UINT8"}
+    sizes = {"InputTensor": "1,3", "SequenceTensor": "1,1", "OutputTensor": "1,3"}
+    tensors = (
+        f"{name}: (Sizes:{{{sizes[name]}}}, DataType:{types[name]})\n[[{text}]]\n" for name, text in texts.items()
+    )
+    (tmp_path / "page.md").write_text("```\nAxis: 1\n" + "".join(tensors) + "```\n")
+    done = revseq("verify", tmp_path / "page.md", "--json")
+    assert done.status in (1, 2)
+    assert "internal error" not in done.err
+    if done.status == 1:
+        [finding] = json.loads(done.out)["pages"][0]["findings"]
+        assert finding["line"] > 0
+    for form in ("github", "sarif", "json"):
+        again = revseq("verify", tmp_path / "page.md", "--format", form)
+        assert again.status == done.status
+        assert "internal error" not in again.err
