@@ -394,6 +394,7 @@ def needs(planned: Iterable[Outcome], paths: Mapping[int, str]) -> list[FileSyst
     needed is what all outputs have more than the files that they replace, and what the largest of these takes. Sizes
     are those of tensors: compression takes less, and text more.
     """
+    from revseq_cli.commands.worker import size_of
     from revseq_cli.report.results import FileSystem
 
     more: dict[int, int] = defaultdict(int)
@@ -405,7 +406,7 @@ def needs(planned: Iterable[Outcome], paths: Mapping[int, str]) -> list[FileSyst
         path = paths[outcome.line]
         folder = os.path.dirname(path)  # noqa: PTH120 - a string
         device = os.stat(folder).st_dev  # noqa: PTH116
-        old = os.path.getsize(path) if os.path.isfile(path) else 0  # noqa: PTH113, PTH202
+        old = size_of(path)
         folders.setdefault(device, folder)
         size, temporary = outcome.plan.size, outcome.plan.written - outcome.plan.size
         more[device] += max(0, size - old)

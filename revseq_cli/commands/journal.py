@@ -57,9 +57,6 @@ def state_of(path: str) -> State:
             from revseq_cli.formats.zarr import source
 
             return source.state(path, path).digest
-        # `opened` looks for files of a similar name: 10 ms for each missing output in a folder of 5,000 files.
-        if not os.path.exists(path):  # noqa: PTH110 - any text
-            return None
         with positioned.opened(path) as fd:
             return _numbers(positioned.identity(fd))
     except (RevseqError, OSError, ValueError):  # the last for what is no path

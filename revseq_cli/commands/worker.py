@@ -74,7 +74,7 @@ def workers_for(entries: Sequence[Entry], cores: int) -> int:
         return 1
     many = len(entries) // thresholds.WINDOW
     if many < cores:
-        many += sum(_size(path) for entry in entries for path in entry.inputs.values()) // thresholds.WORTH_A_WORKER
+        many += sum(size_of(path) for entry in entries for path in entry.inputs.values()) // thresholds.WORTH_A_WORKER
     return max(1, min(cores, len(entries), many))
 
 
@@ -213,12 +213,12 @@ def _opens_large(entry: Entry) -> bool:
     large = (
         Reference.input(entry.options[name])
         for name, path in entry.inputs.items()
-        if _size(path) > thresholds.SMALL_HELD
+        if size_of(path) > thresholds.SMALL_HELD
     )
     return any(reference.row.is_text or reference.packing for reference in large)
 
 
-def _size(path: str) -> int:
+def size_of(path: str) -> int:
     """The bytes of a file; 0 where there is none."""
     return os.path.getsize(path) if os.path.isfile(path) else 0  # noqa: PTH113, PTH202 - strings
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,12 +26,22 @@ from revseq_cli.formats.table import (
     named,
 )
 from revseq_cli.ground import system
-from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, UsageError, Words, listed
+from revseq_cli.ground.errors import (
+    FormatError,
+    MissingFileError,
+    RevseqError,
+    TensorIOError,
+    UsageError,
+    Words,
+    listed,
+)
 from revseq_cli.texts import notation
 from revseq_cli.texts.examples import part_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+_MOST_LOOKED_AT = 5000  # names of a folder, for one like the name of a file that is not there
 
 
 @dataclass(frozen=True)
@@ -130,7 +141,23 @@ class Reference:
     @functools.cached_property
     def _recognised(self) -> Recognised:
         """What its first bytes say."""
-        return recognised(self.path)
+        try:
+            return recognised(self.path)
+        except MissingFileError as e:
+            e.hint = self._near()
+            raise
+
+    def _near(self) -> str:
+        """A hint at the file of that name but for capitals or the suffix, or at several; "" without one."""
+        path, key = Path(self.path), f"::{self.key}" * bool(self.key)
+        name = path.name.casefold()
+        try:
+            others = [*itertools.islice(path.parent.iterdir(), _MOST_LOOKED_AT)]
+        except OSError:
+            return ""
+        same = (each for each in others if name in (each.name.casefold(), each.stem.casefold()))
+        near = sorted(system.quoted(f"{each}{key}") for each in same if each.name != path.name)
+        return f"{'one of' if len(near) > 1 else 'try'} {listed(near)}" if near else ""
 
     @functools.cached_property
     def text(self) -> Text:

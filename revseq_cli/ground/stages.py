@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
+    from typing import Protocol
 
+    class Advance(Protocol):
+        """Tells how many more are done and, where they are not bytes, how many bytes were written for these."""
 
-class Advance(Protocol):
-    """Tells how many more are done and, where they are not bytes, how many bytes were written for these."""
+        def __call__(self, count: int, written: int = 0, /) -> None:
+            """Add them to what is done."""
 
-    def __call__(self, count: int, written: int = 0, /) -> None:
-        """Add them to what is done."""
-
-
-if TYPE_CHECKING:
     # What shows a stage: it gets the name, the bytes or jobs in all (0 if nobody knows) and what they are, and gives
     # the function to call with how many more are done.
     Watcher = Callable[[str, int, str], AbstractContextManager[Advance]]

@@ -201,16 +201,17 @@ def _by_sizes(values: Shape, lengths: Shape, axis: int, batch_axis: int | None) 
 def _mask_by_sizes(values: Shape, mask: Shape, axis: int, batch_axis: int | None, *, batch_first: bool) -> Alignment:
     """Where a mask goes that has the sizes of the values, or those of a batch axis and of the reversed axis."""
     rank, size = len(values.sizes), values.sizes[axis]
-    fits = (own == size if d == axis else own in (1, values.sizes[d]) for d, own in enumerate(mask.sizes[:rank]))
-    # Where all sizes are the same, a batch axis that was asked for says that the mask is one of batch and time.
-    of_batch = batch_axis is not None and axis < batch_axis and len({*values.sizes, *mask.sizes}) == 1 < values.sizes[0]
-    if len(mask.sizes) == rank and all(fits) and not (rank == 2 and of_batch):
-        return Alignment(tuple(d if own != 1 or d == axis else None for d, own in enumerate(mask.sizes)))
+    of_axes = (own == size if d == axis else own in (1, values.sizes[d]) for d, own in enumerate(mask.sizes[:rank]))
+    has_all = len(mask.sizes) == rank and all(of_axes)
     batches = [d for d in range(rank) if d != axis and batch_axis in (None, d)]
     orders = [places for d in batches for places in ((d, axis), (axis, d))]
     found = [places for places in orders if mask.sizes == tuple(values.sizes[d] for d in places)]
+    # A mask of rank 2 with the sizes of the values may be one of batch and time, too: a batch axis that was asked for
+    # says so where both orders fit and are not the same.
+    if has_all and (batch_axis is None or axis > batch_axis or len(found) < 2 or size == 1):
+        return Alignment(tuple(d if own != 1 or d == axis else None for d, own in enumerate(mask.sizes)))
     is_first = batch_axis is not None and (batch_axis < axis or batch_first)  # as in the values, or always
-    if len(found) == 1 or (found and is_first):
+    if len(found) == 1 or (found and (is_first or size == 1)):  # where the axis has size 1, all ways give the same
         batch = next(d for d in found[0] if d != axis)
         line = "row" if found[0][1] == axis else "column"
         told = f"{mask.name}: a {line} of it goes along axis {axis} for each index of axis {batch} of {values.name}"

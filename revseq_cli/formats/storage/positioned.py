@@ -9,28 +9,26 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import itertools
 import os
 import stat
 import threading
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from revseq_cli.ground import stopping, system, thresholds
-from revseq_cli.ground.errors import DiskFullError, MissingFileError, TensorIOError, listed
+from revseq_cli.ground.errors import DiskFullError, MissingFileError, TensorIOError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
 _Result = TypeVar("_Result")
 _PAGE = 1 << 12
-_MOST_LOOKED_AT = 5000  # names of a folder, for one like the name of a file that is not there
 _bounce = threading.local()
 _LONGEST_USE = 2.0  # seconds to wait for another program, such as a virus scanner, that has the file open
 
@@ -196,7 +194,7 @@ def opened(path: str, unchanged: Identity | None = None, name: str = "") -> Iter
         try:
             fd = patiently(lambda: system.open_file(path, system.READ))
         except FileNotFoundError:
-            raise MissingFileError("no such file", hint=_near(Path(path)), where=name) from None
+            raise MissingFileError("no such file", where=name) from None
         except IsADirectoryError:
             raise TensorIOError("is a directory", "a tensor file", where=name) from None
     try:
@@ -208,18 +206,6 @@ def opened(path: str, unchanged: Identity | None = None, name: str = "") -> Iter
     finally:
         with contextlib.suppress(OSError):  # nothing can be lost that was only read
             os.close(fd)
-
-
-def _near(path: Path) -> str:
-    """A hint at the file of that name but for capitals or the suffix, or at several; "" without one."""
-    name = path.name.casefold()
-    try:
-        others = [*itertools.islice(path.parent.iterdir(), _MOST_LOOKED_AT)]
-    except OSError:
-        return ""
-    same = (each for each in others if name in (each.name.casefold(), each.stem.casefold()) and each.name != path.name)
-    near = sorted(system.quoted(str(each)) for each in same)
-    return f"{'one of' if len(near) > 1 else 'try'} {listed(near)}" if near else ""
 
 
 @contextlib.contextmanager
