@@ -77,8 +77,8 @@ BREAKAGES = {
         ("formats/hdf5/source.py", "-(-r.stop // c)) for r, c", "r.stop // c) for r, c"),
         ("formats/hdf5/source.py", "if found[\"offset\"].all():", "if found[\"offset\"].any():"),
         ("formats/hdf5/sink.py", "return data[-dtype.itemsize :]", "return bytes(dtype.itemsize)[1:] + b\"\\1\""),
-        ("formats/regions.py", "part.start // chunk * chunk", "part.start"),
-        ("formats/regions.py", "min(start + chunk, part.stop)", "start + chunk"),
+        ("formats/contract.py", "part.start // chunk * chunk", "part.start"),
+        ("formats/contract.py", "min(start + chunk, part.stop)", "start + chunk"),
     ],
     "keep-others": [
         ("formats/hdf5/sink.py", "file.fill_from(self.like.path, self.like.identity)", "pass"),

@@ -552,10 +552,11 @@ BESIDE = {"npz": beside_npz, "safetensors": beside_safetensors, "zarr": beside_z
 
 
 def dead_bytes(path, key):
-    """The bytes of an HDF5 file that are not stored elements of its tensor `key`, and those of a chunk of it."""
+    """The bytes of an HDF5 file that are not its tensor `key`, nor the index of its chunks; and those of a chunk."""
     import h5py
 
     with h5py.File(path) as f:
         dataset = f[key]
         chunk = math.prod(dataset.chunks or ()) * dataset.dtype.itemsize
-        return path.stat().st_size - dataset.id.get_storage_size(), chunk
+        index = h5py.h5o.get_info(dataset.id).meta_size.obj.index_size  # which grows where chunks were not stored
+        return path.stat().st_size - dataset.id.get_storage_size() - index, chunk

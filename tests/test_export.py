@@ -19,8 +19,7 @@ from revseq_cli.formats import npy
 from revseq_cli.formats.archives import MemberSink, NewArchive
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.held import HeldSource
-from revseq_cli.formats.storage.newfile import NewFile
-from revseq_cli.formats.storage.together import Together
+from revseq_cli.formats.storage.newfile import NewFile, Together
 from revseq_cli.ground.errors import FormatError
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.passes import exports, jobs

@@ -412,7 +412,7 @@ class TestCast:
 )
 def test_lengths_that_are_cast_or_widened_are_as_sure_as_what_was_given(made):
     class Doubtful(HeldSource):
-        def gaps(self):
+        def absent_notes(self):
             return ("a chunk is missing",)
 
         def recheck(self):
@@ -420,7 +420,7 @@ def test_lengths_that_are_cast_or_widened_are_as_sure_as_what_was_given(made):
 
     given = Doubtful("x", np.array([5, 6, 7], np.uint32), Storage("held", {}))
     given.chunks = (3,)
-    assert made(given).gaps() == ("a chunk is missing",)
+    assert made(given).absent_notes() == ("a chunk is missing",)
     with pytest.raises(TensorIOError, match="changed"):
         made(given).recheck()
 

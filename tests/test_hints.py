@@ -248,7 +248,7 @@ def test_each_setting_of_a_hint_is_an_option():
     """A setting that no option has would be printed as an option that nobody can type."""
     trees = [ast.parse(path.read_text()) for path in Path(words.__file__).parents[1].rglob("*.py")]
     calls = [node for tree in trees for node in ast.walk(tree)
-             if isinstance(node, ast.Call) and ast.unparse(node.func) == "Words.of"]  # fmt: skip
+             if isinstance(node, ast.Call) and ast.unparse(node.func) == "Advice.of"]  # fmt: skip
     named = {keyword.arg for call in calls for keyword in call.keywords if keyword.arg}
     assert len(named) > 15
     commands = [cli.get_command(click.Context(cli), name) for name in COMMANDS]

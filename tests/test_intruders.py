@@ -18,8 +18,7 @@ from tensor_files import open_
 
 from revseq_cli.formats import npy, registry
 from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.storage.newfile import NewFile
-from revseq_cli.formats.storage.together import Together
+from revseq_cli.formats.storage.newfile import NewFile, Together
 from revseq_cli.ground import stopping, system
 from revseq_cli.ground.errors import TensorIOError
 

@@ -12,8 +12,7 @@ from folders import content
 from needs import WINDOWS
 
 from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.storage.newfile import NewFile, NewFolder, Scratch, copy_file
-from revseq_cli.formats.storage.together import Together
+from revseq_cli.formats.storage.newfile import NewFile, NewFolder, Scratch, Together, copy_file
 from revseq_cli.ground import stopping, system, thresholds
 from revseq_cli.ground.errors import TensorIOError
 from revseq_cli.report.words import spelled

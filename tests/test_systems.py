@@ -16,8 +16,7 @@ from revseq_cli.commands import manifest
 from revseq_cli.formats.documents import Text
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.storage.newfile import NewFile, NewFolder
-from revseq_cli.formats.storage.together import Together
+from revseq_cli.formats.storage.newfile import NewFile, NewFolder, Together
 from revseq_cli.formats.zarr import source
 from revseq_cli.ground import stopping, system
 from revseq_cli.ground.errors import TensorIOError, UsageError

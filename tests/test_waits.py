@@ -373,7 +373,7 @@ from revseq_cli.ground import stopping
 from revseq_cli.ground.processes import Process, start_tracker
 from revseq_cli.passes.engines.crew import Threads, _serve
 from revseq_cli.formats.storage.newfile import NewFile
-from revseq_cli.formats.storage.together import Together
+from revseq_cli.formats.storage.newfile import Together
 stopping.watch()
 pool = Threads(1)
 try:
@@ -441,8 +441,7 @@ def test_nothing_is_left_to_be_done_at_once(tmp_path):
     before = dict(stopping.at_once)
     run(Processes(2), int, int)
     with contextlib.suppress(TensorIOError):
-        from revseq_cli.formats.storage.newfile import NewFile, NewFolder
-        from revseq_cli.formats.storage.together import Together
+        from revseq_cli.formats.storage.newfile import NewFile, NewFolder, Together
 
         for kind in (NewFile, NewFolder):
             with Together(kind(str(tmp_path / f"y{kind.__name__}"), overwrite=False)):

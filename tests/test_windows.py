@@ -28,8 +28,7 @@ from ctypes import wintypes
 from revseq_cli.commands.cli import cli
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.storage.newfile import NewFile
-from revseq_cli.formats.storage.together import Together
+from revseq_cli.formats.storage.newfile import NewFile, Together
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import RevseqError
 from revseq_cli.report.words import message

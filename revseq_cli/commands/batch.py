@@ -18,12 +18,12 @@ import click
 from revseq_cli.commands import base, options, run
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import (
+    Advice,
     DiskFullError,
     FormatError,
     MissingFileError,
     TensorIOError,
     UsageError,
-    Words,
     printable,
 )
 
@@ -113,7 +113,7 @@ def command(
     """Run the command."""
     from revseq_cli.commands.journal import chosen_path, opened  # --help must not load NumPy
     from revseq_cli.commands.manifest import refuse_streams, with_defaults
-    from revseq_cli.formats.storage.together import Together
+    from revseq_cli.formats.storage.newfile import Together
     from revseq_cli.ground import stopping
     from revseq_cli.report import tables
 
@@ -316,7 +316,7 @@ class _Report:
         if self._pattern and isinstance(error, MissingFileError):
             error.hint = templates.told(entry.columns["input"], self._pattern)
         if error and error.hint == REPLACE and entry.output in self._done_before:
-            error.hint = Words.of("add --resume to skip what is done, or {} to do all jobs again", overwrite="")
+            error.hint = Advice.of("add --resume to skip what is done, or {} to do all jobs again", overwrite="")
         if self.console.as_json:
             self._print(outcome, where)
         for note in outcome.notes:

@@ -101,5 +101,5 @@ def result_of(job: Job, constraints: dict[FeatureLevel, list[Constraint]], resou
     lowest = spec.lowest_level(values, lengths, job.axis)
     # Lengths that no level accepts have no effects to count.
     counts = summaries.count_lengths(job, resources) if lowest is not None else None
-    notes = (*job.notes, *job.gaps())
+    notes = (*job.notes, *job.absent_notes())
     return Check(job.names, values, lengths, job.axis, constraints, lowest, counts, job.batch_axis, notes)

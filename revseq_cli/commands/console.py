@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.contract import FileSink
     from revseq_cli.formats.table import Format
-    from revseq_cli.ground.errors import Words
+    from revseq_cli.ground.errors import Advice
     from revseq_cli.passes.arrangement import Arrangement
     from revseq_cli.report.view import Marks
 
@@ -39,7 +39,7 @@ class Console:
         if self.verbose and not self.quiet:
             click.echo("\n".join(map(printable, text.split("\n"))), file=sys.stderr)
 
-    def note(self, *texts: str | Words) -> None:
+    def note(self, *texts: str | Advice) -> None:
         """Print notes, for example on what the result lacks, unless -q is given."""
         for text in () if self.quiet else texts:
             click.echo(printable(f"Note: {spelled(text)}"), file=sys.stderr)

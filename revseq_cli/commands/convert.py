@@ -103,7 +103,7 @@ def _write(
         copy(source, sink, arrangement)
         if verify:
             verify_copy(source, sink, arrangement)
-            sink.notes += source.gaps()
+            sink.notes += source.absent_notes()
         sink.notes += source.notes
         source.recheck()
         return sink.digest() if sha256 else None

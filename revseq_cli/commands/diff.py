@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import base, options, pictures, values
-from revseq_cli.ground.errors import UsageError, Words
+from revseq_cli.ground.errors import Advice, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -174,7 +174,7 @@ def _pair(
     return (views.cast(a, cast), views.cast(b, cast)) if cast else (a, b)
 
 
-def _hint(a: TensorDesc, b: TensorDesc) -> str | Words:
+def _hint(a: TensorDesc, b: TensorDesc) -> str | Advice:
     """Options that make these tensors comparable, or "" if none do."""
     from revseq_cli.passes import views
 
@@ -189,7 +189,7 @@ def _hint(a: TensorDesc, b: TensorDesc) -> str | Words:
         if common is None:
             return ""
         settings["cast"] = common.name
-    return Words.of(f"add {' '.join('{}' for _ in settings)}", **settings)
+    return Advice.of(f"add {' '.join('{}' for _ in settings)}", **settings)
 
 
 def _require_tensors(tensors: Sequence[str], settings: Collection[str], *, is_job: bool) -> None:
@@ -240,7 +240,7 @@ def _compare(
     console: Console,
 ) -> Comparison:
     """Compare, look for mistakes, and draw the picture; TensorIOError where one of the `compared` has changed."""
-    from revseq_cli.formats.storage.together import Together
+    from revseq_cli.formats.storage.newfile import Together
     from revseq_cli.ground import stopping
     from revseq_cli.passes.comparison import differing
     from revseq_cli.report import figures, svg
@@ -261,5 +261,5 @@ def _compare(
             with Together(drawing) as together:
                 drawing.write(picture.encode())
             console.note(*together.notes)
-        hint = Words.of("add {} to take every NaN for the same", equal_nan="") if found.nans else ""
+        hint = Advice.of("add {} to take every NaN for the same", equal_nan="") if found.nans else ""
         return Comparison(pair.a, pair.right, found.limited(first), None, mistakes, hint)

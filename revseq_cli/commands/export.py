@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import base, options
-from revseq_cli.ground.errors import UsageError, Words
+from revseq_cli.ground.errors import Advice, UsageError
 
 if TYPE_CHECKING:
     from revseq_cli.commands.console import Console
@@ -78,7 +78,7 @@ def command(
 
 def _within_directml(violation: Constraint) -> Constraint:
     """The violation without a hint to leave DirectML, which a model cannot."""
-    leaves = isinstance(violation.hint, Words) and ("feature_level", "none") in violation.hint.settings
+    leaves = isinstance(violation.hint, Advice) and ("feature_level", "none") in violation.hint.settings
     return replace(violation, hint="DirectML does not have it at any feature level") if leaves else violation
 
 

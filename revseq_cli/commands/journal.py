@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.storage.newfile import NewFile
-from revseq_cli.formats.storage.together import Together
+from revseq_cli.formats.storage.newfile import NewFile, Together
 from revseq_cli.ground import stopping, system
 from revseq_cli.ground.errors import FormatError, MissingFileError, RevseqError, TensorIOError, UsageError
 

@@ -83,7 +83,11 @@ class Drawings:
         job = self._job
         if not self._files:
             return
-        with job.values.at_hand() as values, job.lengths.at_hand() as lengths, result.at_hand() as output:
+        with (
+            job.values.random_access() as values,
+            job.lengths.random_access() as lengths,
+            result.random_access() as output,
+        ):
 
             def figure(limits: Limits) -> Figure:
                 return figures.of_job(values, lengths, job.axis, output, limits)

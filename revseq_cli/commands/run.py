@@ -162,7 +162,7 @@ class Delivery:
 
     def run(self, drawings: Drawings | None = None, complete: Callable[[Written], None] = lambda _: None) -> Written:
         """Reverse into the new file; `complete` gets the result before the file gets its name."""
-        from revseq_cli.formats.storage.together import Together
+        from revseq_cli.formats.storage.newfile import Together
         from revseq_cli.passes import reversal
 
         together = Together(self.sink.file, *(drawings.files if drawings else ()))
@@ -171,7 +171,7 @@ class Delivery:
             self.sink.notes += (*self.job.notes, *self.job.clamping(clamped))
             if self.verify:
                 reversal.verify(self.job, self.sink, self.arrangement)
-                self.sink.notes += self.job.gaps()
+                self.sink.notes += self.job.absent_notes()
             self.job.recheck()
             written = Written(clamped, self.sink.digest() if self.sha256 else None)
             if drawings:
@@ -209,7 +209,7 @@ def _print(
 ) -> None:
     """Reverse in memory, and print the output in the format of `row`."""
     from revseq_cli.formats import textfiles
-    from revseq_cli.formats.storage.together import Together
+    from revseq_cli.formats.storage.newfile import Together
     from revseq_cli.passes import reversal
     from revseq_cli.report import view
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from revseq_cli.commands.console import Console
-    from revseq_cli.formats.contract import Contents, Source
+    from revseq_cli.formats.contents import Contents
+    from revseq_cli.formats.contract import Source
     from revseq_cli.formats.documents import TextTypes
     from revseq_cli.formats.references import Reference
     from revseq_cli.ground.tensors import DataType
@@ -152,7 +153,7 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
 
     def opened(source: Source, typed: str) -> _Shown:
         statistics = summaries.statistics(source, Resources()) if stats else None
-        notes = () if headers else (*source.notes, *source.gaps())
+        notes = () if headers else (*source.notes, *source.absent_notes())
         return _Shown([Described.of(source, typed, notes, statistics)], source)
 
     def one(reference: Reference) -> _Shown:

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from abc import ABC, abstractmethod
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
-from revseq_cli.formats.regions import Region
 from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.storage.together import Together
-from revseq_cli.ground import stages, stopping, system
+from revseq_cli.formats.storage.newfile import Together
+from revseq_cli.ground import stages, stopping
 from revseq_cli.ground.dtypes import data_type_of
-from revseq_cli.ground.errors import FormatError, SeveralError, UsageError, Words, listed, nearest
+from revseq_cli.ground.errors import Advice, FormatError
 from revseq_cli.ground.tensors import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
     from types import TracebackType
     from typing import Self
 
     import numpy as np
     from numpy.typing import NDArray
 
+    from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.documents import Text, TextTypes
     from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.formats.storage.positioned import Identity
-    from revseq_cli.ground.errors import RevseqError
 
-GROUP = "group"  # what an Item is that has others in it
+Region = tuple[slice, ...]  # of a tensor: for each dimension a slice with a start and a stop, without a step
 Parcel = tuple[Region, "NDArray[Any]"]
 
 # Where it takes time to find the other tensors of a file, counting stops here.
@@ -46,50 +46,13 @@ CONVENTIONS = (*PACKING, *MISSING, *VALID)
 DEFAULT_FILL = "NetCDF's default fill value"
 
 
-class TensorNameError(UsageError):
-    """A name that no tensor of a format can have."""
-
-    @classmethod
-    def of(cls, key: str, noun: str, wanted: str, where: str) -> TensorNameError:
-        """The error about a name; `noun` is the format's word for a tensor."""
-        return cls(f"{key[:80]!r} is no {noun}'s name", wanted, where=where)
-
-
-def try_hint(path: str, *keys: str) -> str:
-    """A hint to name the tensor of that key in a file, or one of several, quoted for a shell."""
-    named = [system.quoted(f"{path}::{key}" if key else path) for key in keys]
-    return f"{'one of' if len(named) > 1 else 'try'} {listed(named)}"
-
-
-def chosen(names: Collection[str], key: str | None, path: str, noun: str = "tensor") -> str:
-    """`key` if the file has such a tensor, or without a key its only tensor; else FormatError, which lists the names.
-
-    `noun` is the format's word for a tensor. SeveralError without a key, where there are several.
-    """
-    if key is None and len(names) == 1:
-        return next(iter(names))
-    if key is not None and key in names:
-        return key
-    if key is not None:
-        near = nearest(key, names)
-        hint = try_hint(path, near) if near else ""
-        raise FormatError(f"no such {noun}", f"one of {listed(names)}" if names else "", hint, f"{path}::{key}")
-    if not names:
-        raise FormatError(f"has no {noun}", "a tensor", where=path)
-    error = SeveralError(f"has {len(names)} {noun}s: {listed(names)}", "the name of one", where=path)
-    error.names = [*names]
-    raise error
-
-
-def left_behind(count: int, noun: str = "tensor", *, or_more: bool = False) -> tuple[Words, ...]:
-    """A note that `count` other tensors of the input's file are not in the output; no note for 0."""
-    if not count:
-        return ()
-    nouns = f"{noun} is" if count == 1 else f"{noun}s are"
-    text = (
-        f"{count:,}{' or more' * or_more} other {nouns} not carried over: {{}} keeps {'it' if count == 1 else 'them'}"
+def chunk_boxes(region: Region, chunks: tuple[int, ...]) -> Iterator[Region]:
+    """Each chunk that overlaps the region, cut off at the region's end, but not at its start."""
+    cuts = (
+        [slice(start, min(start + chunk, part.stop)) for start in range(part.start // chunk * chunk, part.stop, chunk)]
+        for part, chunk in zip(region, chunks, strict=True)
     )
-    return (Words.of(text, keep_others=""),)
+    return itertools.product(*cuts)
 
 
 def is_bomb(unpacked_bytes: int, stored: int) -> bool:
@@ -115,7 +78,20 @@ class Ticket(Protocol):
     """Reads one region, in whichever worker computes it: small, frozen, and it pickles."""
 
     def read(self) -> NDArray[Any]:
-        """The values of the region."""
+        """The values of the region.
+
+        Returns
+        -------
+        ndarray
+            Of the region's sizes and of the source's `dtype`, in any memory order.
+
+        Raises
+        ------
+        TensorIOError
+            If the file cannot be read, or is not as it was when its header was read.
+        FormatError
+            If a chunk or a member is damaged.
+        """
 
 
 class Coordinate(NamedTuple):
@@ -135,6 +111,16 @@ class Source(ABC):
     in the file, and `notes` say what is unusual about it, for every command to print. `dimensions` are the names
     of its dimensions, "" for one without a name, or none at all; `attributes` is the number of its attributes, None
     where the format has none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from revseq_cli.formats.held import HeldSource
+    >>> source = HeldSource("x", np.arange(6).reshape(2, 3), Storage("npy", {}))
+    >>> source.sizes, source.desc.data_type.name
+    ((2, 3), 'INT64')
+    >>> source.ticket((slice(0, 1), slice(1, 3))).read().tolist()
+    [[1, 2]]
     """
 
     name: str
@@ -150,7 +136,7 @@ class Source(ABC):
     described: Identity | None = None
     path = ""
     siblings = 0
-    notes: tuple[str | Words, ...] = ()
+    notes: tuple[str | Advice, ...] = ()
     dimensions: tuple[str, ...] = ()
     attributes: int | None = None
 
@@ -187,11 +173,39 @@ class Source(ABC):
 
     @abstractmethod
     def ticket(self, region: Region) -> Ticket:
-        """The ticket that reads the region."""
+        """The ticket that reads a region.
+
+        Parameters
+        ----------
+        region : tuple of slice
+            For each dimension a slice with a start and a stop inside the sizes, without a step.
+
+        Returns
+        -------
+        Ticket
+            What reads it, in this process or in another one.
+
+        Raises
+        ------
+        RevseqError
+            If it shows already that the region cannot be read.
+        """
 
     @contextlib.contextmanager
-    def at_hand(self, beside: str = "") -> Iterator[Source]:  # noqa: ARG002 - most sources need no file
-        """The tensor, with regions that are cheap to read in any order: unpacked, if necessary, next to `beside`."""
+    def random_access(self, beside: str = "") -> Iterator[Source]:  # noqa: ARG002 - most sources need no file
+        """The tensor, with regions that are cheap to read in any order.
+
+        Parameters
+        ----------
+        beside : str
+            The path of a file: what has to be unpacked goes into a temporary file in its folder. By default that is
+            the system's temporary folder.
+
+        Yields
+        ------
+        Source
+            The source itself, or the one that is unpacked, until the context ends.
+        """
         yield self
 
     def recheck(self) -> None:
@@ -205,14 +219,31 @@ class Source(ABC):
         return self.siblings
 
     def conventions(self) -> dict[str, list[Any]]:
-        """The values of each attribute among CONVENTIONS that it has, and of DEFAULT_FILL."""
+        """What its attributes say of its values.
+
+        Returns
+        -------
+        dict
+            The values of each attribute among CONVENTIONS that it has, by its name, and of DEFAULT_FILL.
+        """
         return {}
 
     def coordinate(self, dimension: int) -> Coordinate | None:  # noqa: ARG002 - most formats have none
-        """The coordinate of a dimension that has a name, as far as its values can be compared; None without one."""
+        """The coordinate of a dimension.
+
+        Parameters
+        ----------
+        dimension : int
+            The number of the dimension, from 0 on.
+
+        Returns
+        -------
+        Coordinate or None
+            None where the dimension has no name, or no coordinate whose values can be compared.
+        """
         return None
 
-    def gaps(self) -> tuple[str, ...]:
+    def absent_notes(self) -> tuple[str, ...]:
         """Notes on values that are not stored, and read as a fill value."""
         return ()
 
@@ -221,76 +252,31 @@ class Source(ABC):
         return self.ticket(tuple(slice(0, size) for size in self.sizes)).read()
 
 
-class Item(NamedTuple):
-    """One thing in a file.
-
-    `key` is its name behind `::`, and `depth` the number of groups between it and the place that is listed. A tensor
-    has a `desc`, unless it `is_damaged`. `what` says what else it is: a group, a link, or the data type or the fault
-    for which it is no tensor. `dimensions`, `attributes` and `details` are as in a Source; the latter are those of its
-    storage.
-    """
-
-    key: str
-    desc: TensorDesc | None = None
-    what: str = ""
-    depth: int = 0
-    sizes: tuple[int, ...] | None = None
-    dimensions: tuple[str, ...] = ()
-    attributes: int | None = None
-    details: dict[str, str] = {}  # noqa: RUF012 - nobody changes it
-    is_damaged: bool = False
-
-    def refused(self, error: RevseqError) -> Self:
-        """The item with the reason for which it is no tensor: a data type that no tensor has, or else damage."""
-        what = error.found.removeprefix("its data type is ")
-        return self._replace(what=what, is_damaged=what == error.found)
-
-    @property
-    def is_group(self) -> bool:
-        """Whether other items are in it."""
-        return self.what == GROUP
-
-
-def only_of(items: Sequence[Item]) -> str | None:
-    """The key of the only item, which the name of its file means; None for one of a data type that no tensor has."""
-    return items[0].key if len(items) == 1 and (items[0].desc or items[0].is_damaged) else None
-
-
-class Contents(NamedTuple):
-    """What is in a file, or in a group of it: `key` is the group's name, "" for the whole file.
-
-    `only` is the key of the tensor that the name of the file alone means; None where there are several, or none. In a
-    tree, the parts of a key are the groups that the item is in.
-    """
-
-    path: str
-    format: str
-    items: tuple[Item, ...]
-    only: str | None = None
-    key: str = ""
-    attributes: int | None = None
-    is_tree: bool = False
-
-    @property
-    def name(self) -> str:
-        """What the user types for all of it."""
-        return f"{self.path}::{self.key}" if self.key else self.path
-
-    @property
-    def tensors(self) -> list[Item]:
-        """The tensors among the items."""
-        return [item for item in self.items if item.desc]
-
-    def name_of(self, item: Item) -> str:
-        """What to type for an item."""
-        return f"{self.path}::{item.key}" if item.key else self.path
-
-
 class Outlet(Protocol):
     """The half of a sink that works in the worker that computes one region; small, and it pickles."""
 
     def deliver(self, region: Region, values: NDArray[Any]) -> object:
-        """Store the values of that region; return what the parent has left to do, or None."""
+        """Store the values of a region.
+
+        Parameters
+        ----------
+        region : tuple of slice
+            The region for which the outlet was made.
+        values : ndarray
+            Of the region's sizes, in the byte order and memory order that came out of the work.
+
+        Returns
+        -------
+        object
+            What the parent has left to do, for `Sink.receive`, or None. It is pickled between processes.
+
+        Raises
+        ------
+        TensorIOError
+            If it cannot be written, as on a full disk.
+        FormatError
+            If the format's filters cannot encode it.
+        """
 
 
 class Layout(NamedTuple):
@@ -326,6 +312,25 @@ class Sink(ABC):
     many processes store blocks at once; a pass sets it before it asks for the outlet. With `in_order`, it receives
     parcels in the order of the blocks, so that the same job gives the same bytes. `kept` is the bytes of the input's
     file that are copied with the tensor.
+
+    Examples
+    --------
+    Two blocks of one row each, as a pass writes them:
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from revseq_cli.formats import npy
+    >>> from revseq_cli.formats.held import HeldSource
+    >>> from revseq_cli.formats.storage.newfile import NewFile
+    >>> source = HeldSource("x", np.arange(6).reshape(2, 3), Storage("npy", {}))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = NewFile(f"{folder}/y.npy", overwrite=False)
+    ...     with npy.create_sink(file, source, "", Layout()) as sink:
+    ...         for row in (0, 1):
+    ...             region = (slice(row, row + 1), slice(0, 3))
+    ...             sink.receive(sink.outlet(region).deliver(region, source.ticket(region).read()))
+    ...     print(np.load(f"{folder}/y.npy").tolist())
+    [[0, 1, 2], [3, 4, 5]]
     """
 
     # Whether several threads can store blocks at once.
@@ -336,21 +341,43 @@ class Sink(ABC):
     held = False
     gathers = False
     in_order = False
-    notes: tuple[str | Words, ...] = ()
+    notes: tuple[str | Advice, ...] = ()
     beside = ""
     writers = 1
     kept = 0
 
     @abstractmethod
     def outlet(self, region: Region) -> Outlet:
-        """The half for the worker that computes the region; called in the parent, in the order of the blocks."""
+        """The half for the worker that computes a region; called in the parent, in the order of the blocks.
+
+        Parameters
+        ----------
+        region : tuple of slice
+            A block of the plan. Of a sink with chunks it is made of whole ones, up to the tensor's end.
+
+        Returns
+        -------
+        Outlet
+            What stores the values of that region.
+        """
 
     @abstractmethod
     def written(self) -> Source:
         """The complete output, open for reading, before it gets its name."""
 
     def receive(self, parcel: object) -> None:  # noqa: B027 - most sinks have nothing left to do
-        """Do what an outlet left to do; called in the parent, in any order unless the sink is `in_order`."""
+        """Do what an outlet left to do; called in the parent, in any order unless the sink is `in_order`.
+
+        Parameters
+        ----------
+        parcel : object
+            What `Outlet.deliver` returned.
+
+        Raises
+        ------
+        TensorIOError
+            If it cannot be written.
+        """
 
     @abstractmethod
     def __enter__(self) -> Self: ...
@@ -455,19 +482,103 @@ class FormatModule(Protocol):
     """The functions of a format's module; the flags of its row in the table say which ones it has."""
 
     def open_source(self, address: Address, types: TextTypes) -> Source:
-        """Read the header of the tensor; RevseqError if it is not a tensor that this program can read."""
+        """Read the header of a tensor.
+
+        Parameters
+        ----------
+        address : Address
+            The file, and the tensor's name in it.
+        types : TextTypes
+            The data type of a text that states none.
+
+        Returns
+        -------
+        Source
+            The tensor, of which only the header has been read; a text is read whole.
+
+        Raises
+        ------
+        RevseqError
+            If it is no tensor that this program can read. SeveralError where the file has several and none is named.
+        """
 
     def create_sink(self, file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:
-        """The sink of a tensor `key` of the sizes and data type of `like`; RevseqError if it cannot be stored."""
+        """The sink of a new tensor; nothing is written before it is entered.
+
+        Parameters
+        ----------
+        file : NewFile
+            The file to write, which gets its name when the sink is left without an error.
+        like : Source
+            The input: the output has its sizes and data type, and as much of its storage as the format has.
+        key : str
+            The tensor's name in the file; "" in a format without names.
+        layout : Layout
+            What is asked for beside the defaults.
+
+        Returns
+        -------
+        FileSink
+            What takes the blocks.
+
+        Raises
+        ------
+        RevseqError
+            If the format cannot store such a tensor, or not in that layout.
+        """
 
     def names_in(self, path: str) -> Iterable[str]:
-        """The name of every tensor in the file; only formats with `names` have it."""
+        """The name of every tensor in the file; only formats with `names` have it.
+
+        Parameters
+        ----------
+        path : str
+            The path of the file.
+
+        Returns
+        -------
+        iterable of str
+            The names, in the order in which the file has them.
+
+        Raises
+        ------
+        RevseqError
+            If the file cannot be read.
+        """
 
     def contents(self, address: Address, types: TextTypes) -> Contents | None:
-        """What the file, or a group of it, holds; None where the address is that of one tensor, or of nothing.
+        """What the file, or a group of it, holds; only formats with `lists` have it.
 
-        Only formats with `lists` have it.
+        Parameters
+        ----------
+        address : Address
+            The file, or a group in it.
+        types : TextTypes
+            The data type of a text that states none.
+
+        Returns
+        -------
+        Contents or None
+            None where the address is that of one tensor, or of nothing.
+
+        Raises
+        ------
+        RevseqError
+            If the file cannot be read.
         """
 
     def write_to(self, stream: BinaryIO, source: Source) -> None:
-        """Write the whole tensor into a pipe; only formats with `prints` have it."""
+        """Write the whole tensor into a pipe; only formats with `prints` have it.
+
+        Parameters
+        ----------
+        stream : binary file
+            Where it goes. It is not closed.
+        source : Source
+            The tensor.
+
+        Raises
+        ------
+        RevseqError
+            If the tensor cannot be read, or the format cannot store it.
+        """

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Parcel
-    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.contract import Parcel, Region
     from revseq_cli.formats.storage.positioned import Identity
 
 

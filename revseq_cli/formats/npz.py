@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from zipfile import ZIP_DEFLATED, ZIP_STORED
 
 from revseq_cli.formats import archives, npy
-from revseq_cli.formats.contract import Contents, Item, Storage, TensorNameError, chosen, only_of, refuse_bomb
+from revseq_cli.formats.contents import Contents, Item, TensorNameError, chosen, only_of
+from revseq_cli.formats.contract import Storage, refuse_bomb
 from revseq_cli.formats.packed import SpooledSource
 from revseq_cli.formats.raw import RawSource
 from revseq_cli.formats.recognition import ZIP_MAGIC, looks_like

@@ -12,8 +12,7 @@ from revseq_cli.formats.contract import FileSink, Storage
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.raw import RawSource
 from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.storage.newfile import Scratch
-from revseq_cli.formats.storage.together import Together
+from revseq_cli.formats.storage.newfile import Scratch, Together
 from revseq_cli.ground import stages, thresholds
 from revseq_cli.ground.errors import FormatError, UsageError
 
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Address, Outlet, Source, Ticket
-    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.contract import Address, Outlet, Region, Source, Ticket
     from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.formats.table import Format, Packing
     from revseq_cli.ground.tensors import DataType
@@ -74,7 +72,7 @@ class SpooledSource(RawSource):
         return held
 
     @contextlib.contextmanager
-    def at_hand(self, beside: str = "") -> Iterator[Source]:
+    def random_access(self, beside: str = "") -> Iterator[Source]:
         """The tensor in a temporary file next to `beside`, whose bytes are reserved first."""
         file = Scratch(beside)
         with Together(file):
@@ -92,7 +90,7 @@ class SpooledSource(RawSource):
             yield npy.NpySource(file.temporary, self.name, self.desc.data_type)
 
     def ticket(self, region: Region) -> Ticket:
-        """A ticket that unpacks all of it for this region; `at_hand` does it once for all regions."""
+        """A ticket that unpacks all of it for this region; `random_access` does it once for all regions."""
         return _SpoolingTicket(self, region)
 
 
@@ -103,7 +101,7 @@ class _SpoolingTicket:
 
     def read(self) -> NDArray[Any]:
         """The values of the region."""
-        with self.source.at_hand() as ready:
+        with self.source.random_access() as ready:
             return ready.ticket(self.region).read()
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.contract import Region
     from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.formats.storage.positioned import Edge
 

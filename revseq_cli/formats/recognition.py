@@ -11,7 +11,7 @@ from revseq_cli.formats.documents import encoding_by_mark
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.table import PACKINGS, Packing, named
 from revseq_cli.ground import system
-from revseq_cli.ground.errors import FormatError, Words
+from revseq_cli.ground.errors import Advice, FormatError
 
 _HEAD = 64  # bytes that tell what a file is
 NPY_MAGIC = b"\x93NUMPY"
@@ -28,9 +28,9 @@ class _Kind(NamedTuple):
     format: str = ""
     packing: Packing | None = None
 
-    def hint(self, path: str) -> str | Words:
+    def hint(self, path: str) -> str | Advice:
         """The advice for a file of this kind, with its path in place of {}."""
-        return Words.of("add {}", format=self.format) if self.format else self.advice.format(system.quoted(path))
+        return Advice.of("add {}", format=self.format) if self.format else self.advice.format(system.quoted(path))
 
 
 _NPY = _Kind(NPY_MAGIC, "a .npy file", format="npy")
@@ -70,7 +70,7 @@ def _kind_of(head: bytes) -> _Kind | None:
     return next((kind for table, data in tables for kind in table if data.startswith(kind.magic)), None)
 
 
-def looks_like(head: bytes, path: str) -> tuple[str, str | Words]:
+def looks_like(head: bytes, path: str) -> tuple[str, str | Advice]:
     """What a file with these first bytes seems to be, and a hint; for messages only."""
     if not head:
         return "an empty file", ""

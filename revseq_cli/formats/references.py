@@ -27,12 +27,12 @@ from revseq_cli.formats.table import (
 )
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import (
+    Advice,
     FormatError,
     MissingFileError,
     RevseqError,
     TensorIOError,
     UsageError,
-    Words,
     listed,
 )
 from revseq_cli.texts import notation
@@ -205,7 +205,7 @@ def format_to_write(reference: Reference) -> Format:
     suffix = inner_suffix(reference.path)
     known = listed((s for each in FORMATS for s in each.suffixes), 30)
     fact = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
-    raise FormatError(fact, f"one of {known}", Words.of("add {}", format="|".join(NAMES)), reference.path)
+    raise FormatError(fact, f"one of {known}", Advice.of("add {}", format="|".join(NAMES)), reference.path)
 
 
 def _folder_error(reference: Reference, inputs: Sequence[Reference]) -> TensorIOError:

@@ -8,19 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from revseq_cli.formats import models, npy, pipes
-from revseq_cli.formats.contract import MOST_OTHERS, Layout, TensorNameError, left_behind
+from revseq_cli.formats.contents import TensorNameError, left_behind
+from revseq_cli.formats.contract import MOST_OTHERS, Layout
 from revseq_cli.formats.recognition import is_store
 from revseq_cli.formats.references import Reference, format_to_write
 from revseq_cli.formats.storage.newfile import NewFile, NewFolder, Scratch
 from revseq_cli.formats.table import FORMATS, JSON, TEXT, Format, named, packing_of
 from revseq_cli.ground import system
-from revseq_cli.ground.errors import FormatError, UsageError, Words, listed
+from revseq_cli.ground.errors import Advice, FormatError, UsageError, listed
 from revseq_cli.texts import dxdispatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from revseq_cli.formats.contract import Contents, FileSink, Source
+    from revseq_cli.formats.contents import Contents
+    from revseq_cli.formats.contract import FileSink, Source
     from revseq_cli.formats.documents import TextTypes
     from revseq_cli.formats.storage import positioned
 
@@ -155,19 +157,19 @@ def _require_layout(layout: Layout, like: Source, row: Format, key: str, where: 
         raise UsageError("only HDF5 has chunks and a compression to choose", "an output such as out.h5", where=where)
     if not layout.keep_others:
         return
-    leave_out = Words.of("leave out {}", keep_others="")
+    leave_out = Advice.of("leave out {}", keep_others="")
     if not _holds_others(row, like):
         known = listed(each.name for each in FORMATS if each.keeps_others)
         found = f"the other tensors are kept by a copy of the input's file, and {like.name} is {like.storage.format}"
         fitting = next((each.name for each in FORMATS if _holds_others(each, like)), "")
-        hint = Words.of("leave out {}, or add {}", keep_others="", format=fitting) if fitting else leave_out
+        hint = Advice.of("leave out {}, or add {}", keep_others="", format=fitting) if fitting else leave_out
         raise UsageError(found, f"input and output of one format, which is one of {known}", hint, where)
     if layout.changes_storage:
         found = "to keep the other tensors keeps the storage of every tensor as it is"
         raise UsageError(found, "neither chunks nor a compression with it", leave_out, where)
     if key.strip("/") != like.key.strip("/"):
         found = f"the result takes the place of {like.name} among the others, and the output is named {key}"
-        raise UsageError(found, "no other name after ::", Words.of("add {}", output=where), where)
+        raise UsageError(found, "no other name after ::", Advice.of("add {}", output=where), where)
 
 
 def create_scratch(beside: str, like: Source) -> FileSink:

@@ -12,7 +12,8 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from revseq_cli.formats.contract import Contents, Item, Storage, TensorNameError, chosen, only_of
+from revseq_cli.formats.contents import Contents, Item, TensorNameError, chosen, only_of
+from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.recognition import looks_like
 from revseq_cli.formats.storage import positioned

@@ -9,7 +9,7 @@ from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.textfiles import TextFormat, held, require_text
 from revseq_cli.ground import system
 from revseq_cli.ground.dtypes import dtype_of
-from revseq_cli.ground.errors import FormatError, UsageError, Words, listed
+from revseq_cli.ground.errors import Advice, FormatError, UsageError, listed
 from revseq_cli.texts.places import PlacedError
 from revseq_cli.texts.tables import Table, table_text
 
@@ -49,7 +49,7 @@ def _require_table(desc: TensorDesc, where: str) -> None:
     if len(sizes) == 2 and desc.element_count:
         return
     fits = desc.element_count and prod(sizes[:-2]) == 1
-    hint = Words.of("add {}", rank=2) if fits else "write another format, such as out.npy"
+    hint = Advice.of("add {}", rank=2) if fits else "write another format, such as out.npy"
     raise FormatError(f"holds one table, and the tensor is {desc}", "2 dimensions, and no size of 0", hint, where)
 
 

@@ -6,7 +6,8 @@ import collections
 from typing import TYPE_CHECKING, Any
 
 from revseq_cli.formats import models
-from revseq_cli.formats.contract import Contents, Item, Storage, chosen, try_hint
+from revseq_cli.formats.contents import Contents, Item, chosen, try_hint
+from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.textfiles import TextFormat, held
 from revseq_cli.ground.dtypes import describe, dtype_of
 from revseq_cli.ground.errors import FormatError, SeveralError, UsageError, about, listed

@@ -15,7 +15,7 @@ from revseq_cli.formats.held import Gathered, HeldSource
 from revseq_cli.formats.recognition import looks_like
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground import thresholds
-from revseq_cli.ground.errors import FormatError, UsageError, Words, about
+from revseq_cli.ground.errors import Advice, FormatError, UsageError, about
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.texts import literals, notebooks
 from revseq_cli.texts.places import error_at
@@ -142,18 +142,18 @@ def held(
         why = "have more digits than FLOAT32 keeps" if np.float32(lost[0]) else "are 0 in FLOAT32"
         found = f"{lost[0]!r} and perhaps others {why}"
         if types.keep_digits:
-            hint = Words("add {}, or {} to round them", (("dtype", "FLOAT64"), ("dtype", "FLOAT32")))
+            hint = Advice("add {}, or {} to round them", (("dtype", "FLOAT64"), ("dtype", "FLOAT32")))
             raise FormatError(found, "a data type that is named", hint, name)
-        source.notes = (Words.of(f"{name}: {found}: {{}} keeps them", dtype="FLOAT64"),)
+        source.notes = (Advice.of(f"{name}: {found}: {{}} keeps them", dtype="FLOAT64"),)
     return source
 
 
-def _type_hint(read: Callable[[DataType], NDArray[Any]]) -> Words | str:
+def _type_hint(read: Callable[[DataType], NDArray[Any]]) -> Advice | str:
     """The first of the larger types that holds all numbers."""
     for each in (DataType.FLOAT64, DataType.INT64, DataType.UINT64):
         with contextlib.suppress(FormatError):
             read(each)
-            return Words.of("add {}", dtype=each.name)
+            return Advice.of("add {}", dtype=each.name)
     return ""
 
 
@@ -208,7 +208,7 @@ class TextSink(Gathered, FileSink):
         self.values: NDArray[Any] = np.empty(like.sizes, like.dtype)
         if not form.states_type and self._data_type is not DataType.FLOAT32:
             text = f"{file.name} states no data type: {{}} reads it as it is"
-            self.notes += (Words.of(text, dtype=self._data_type.name),)
+            self.notes += (Advice.of(text, dtype=self._data_type.name),)
 
     def finish(self) -> None:
         """Write the text."""

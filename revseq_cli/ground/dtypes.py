@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from revseq_cli.ground import minifloats
-from revseq_cli.ground.errors import FormatError, Words, about, listed
+from revseq_cli.ground.errors import Advice, FormatError, about, listed
 from revseq_cli.ground.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
 
 if TYPE_CHECKING:
@@ -69,7 +69,9 @@ def named(dtype: np.dtype[Any], asked: DataType | None, where: str, *, big: bool
     # Packages save BFLOAT16 so; which type other bytes have, only their writer knows.
     likely = DataType.BFLOAT16 if DataType.BFLOAT16 in fitting else fitting[0] if len(fitting) == 1 else None
     known = listed((each.name for each in fitting), len(fitting))
-    hint = Words.of("add {}", dtype=likely.name) if likely else Words.of("add {} and the type that was saved", dtype="")
+    hint = (
+        Advice.of("add {}", dtype=likely.name) if likely else Advice.of("add {} and the type that was saved", dtype="")
+    )
     raise FormatError(found, f"the data type that they have: one of {known}", hint, where)
 
 

@@ -64,7 +64,7 @@ def shown_line(line: str) -> str:
 
 
 @dataclass(frozen=True)
-class Words:
+class Advice:
     """A text for a user with settings, such as the axis, instead of command-line options.
 
     `text` has {} for each setting, and `settings` has their names and values in that order; a value may be "". What the
@@ -76,8 +76,8 @@ class Words:
     settings: Settings = ()
 
     @classmethod
-    def of(cls, text: str, **settings: object) -> Words:
-        """A text with its settings as keywords: `Words.of("try {}", axis=1)`."""
+    def of(cls, text: str, **settings: object) -> Advice:
+        """A text with its settings as keywords: `Advice.of("try {}", axis=1)`."""
         return cls(text, tuple((name, str(value)) for name, value in settings.items()))
 
 
@@ -115,7 +115,7 @@ class RevseqError(Exception):
     """
 
     def __init__(
-        self, found: str, wanted: str = "", hint: str | Words | Choices = "", where: str = "", context: str = ""
+        self, found: str, wanted: str = "", hint: str | Advice | Choices = "", where: str = "", context: str = ""
     ) -> None:
         super().__init__(found)
         self.found, self.wanted, self.hint, self.where, self.context = found, wanted, hint, where, context
@@ -131,7 +131,7 @@ class RevseqError(Exception):
 
     def drop_settings(self) -> None:
         """Leave out a hint that names settings, for a command that does not have them."""
-        if isinstance(self.hint, Words):
+        if isinstance(self.hint, Advice):
             self.hint = ""
 
     def parts(self) -> Sequence[RevseqError]:
@@ -188,7 +188,7 @@ class EngineError(RevseqError):
 
 # What Python raises where memory ends: a library may lose its MemoryError, and Python finds a failure without an error.
 MEMORY_ENDED = (MemoryError, SystemError)
-_LESS_MEMORY = Words.of("try a smaller {}; text needs more than a binary format", memory="")
+_LESS_MEMORY = Advice.of("try a smaller {}; text needs more than a binary format", memory="")
 
 
 def worded(error: Exception, where: str) -> RevseqError:
@@ -209,5 +209,5 @@ def worded(error: Exception, where: str) -> RevseqError:
         case _:
             return RevseqError(
                 f"internal error: {type(error).__name__}: {str(error)[:200]}",
-                hint=Words.of("report it, with {}", traceback=""),
+                hint=Advice.of("report it, with {}", traceback=""),
             )

@@ -27,7 +27,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Literal
 
 from revseq_cli.ground import allocator, stages, stopping, system, thresholds
-from revseq_cli.ground.errors import EngineError, Words
+from revseq_cli.ground.errors import Advice, EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -49,7 +49,7 @@ def starting() -> Iterator[None]:
         yield
     except (RuntimeError, OSError) as e:
         found, wanted = f"cannot start a worker: {e}", "threads and processes, as ulimit -u allows them"
-        raise EngineError(found, wanted, Words.of("add {}", engine="serial")) from None
+        raise EngineError(found, wanted, Advice.of("add {}", engine="serial")) from None
 
 
 def packed(message: object) -> bytes:

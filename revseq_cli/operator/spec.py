@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from revseq_cli.ground.errors import Choices, RevseqError, UsageError, Words, listed
+from revseq_cli.ground.errors import Advice, Choices, RevseqError, UsageError, listed
 from revseq_cli.ground.tensors import DataType, TensorDesc, braced
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class FeatureLevel(IntEnum):
                 return level
         known = listed((level.short for level in cls), len(cls))
         raise UsageError(
-            f"{text[:40]!r} is not a feature level", f"one of {known}", Words.of("try {}", feature_level="5_0")
+            f"{text[:40]!r} is not a feature level", f"one of {known}", Advice.of("try {}", feature_level="5_0")
         )
 
 
@@ -115,7 +115,7 @@ class Constraint:
     wanted: str
     rule: str
     ok: bool
-    hint: str | Words = ""
+    hint: str | Advice = ""
     matching: bool = False
 
     def label(self) -> str:
@@ -141,7 +141,7 @@ class SpecError(RevseqError, ValueError):
     """
 
     def __init__(
-        self, violations: tuple[Constraint, ...], names: dict[str, str], choices: Choices | Words | str = ""
+        self, violations: tuple[Constraint, ...], names: dict[str, str], choices: Choices | Advice | str = ""
     ) -> None:
         super().__init__(f"{len(violations)} violations")
         self.violations, self.names, self.choices = violations, names, choices
@@ -221,7 +221,7 @@ def _level_constraints(tensors: dict[str, TensorDesc], level: FeatureLevel) -> I
     introduced = SUPPORT[0].since
     yield Constraint(
         INPUT, "feature level", level.short, f"{introduced.short} or above", f"introduced in {introduced}",
-        row is not None, Words.of("try {}", feature_level=introduced.short),
+        row is not None, Advice.of("try {}", feature_level=introduced.short),
     )  # fmt: skip
     if row is None:
         return
@@ -240,7 +240,7 @@ def _level_constraints(tensors: dict[str, TensorDesc], level: FeatureLevel) -> I
         if row.most_elements is not None:
             yield Constraint(
                 tensor, "element count", str(desc.element_count), f"at most {row.most_elements}", "DirectML tensors",
-                desc.element_count <= row.most_elements, Words.of("try {}", feature_level=FeatureLevel.NONE.short),
+                desc.element_count <= row.most_elements, Advice.of("try {}", feature_level=FeatureLevel.NONE.short),
             )  # fmt: skip
 
 
@@ -276,26 +276,26 @@ def span(counts: range) -> str:
     return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
 
 
-def _dimension_hint(desc: TensorDesc, counts: range) -> str | Words:
+def _dimension_hint(desc: TensorDesc, counts: range) -> str | Advice:
     """The level that has it, or the rank that this level has."""
     level = _first_level(lambda row: desc.dimension_count in row.dimension_counts)
     if desc.dimension_count >= counts[0] or not desc.dimension_count or not level:
         return level or ""
-    return Words(f"{level.text}, or {{}}", (*level.settings, ("rank", str(counts[0]))))
+    return Advice(f"{level.text}, or {{}}", (*level.settings, ("rank", str(counts[0]))))
 
 
-def _data_type_hint(tensor: str, data_type: DataType) -> str | Words:
+def _data_type_hint(tensor: str, data_type: DataType) -> str | Advice:
     """The level that has it; where lengths are of another kind, their values decide whether a cast helps."""
     if tensor == LENGTHS and data_type.kind != "uint":
         return ""
     return _first_level(lambda row: data_type in row.data_types(tensor)) or ""
 
 
-def _first_level(accepts: Callable[[Support], bool]) -> Words | None:
+def _first_level(accepts: Callable[[Support], bool]) -> Advice | None:
     """The lowest level whose row of the table accepts it; None where no level does."""
     row = next((row for row in SUPPORT if accepts(row)), None)
     if row is None:
         return None
     if row.since is FeatureLevel.NONE:
-        return Words.of("DirectML does not have it; try {}", feature_level=row.since.short)
-    return Words.of(f"{row.since} and above has it: try {{}}", feature_level=row.since.short)
+        return Advice.of("DirectML does not have it; try {}", feature_level=row.since.short)
+    return Advice.of(f"{row.since} and above has it: try {{}}", feature_level=row.since.short)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.ground.errors import FormatError, Words, listed
+from revseq_cli.ground.errors import Advice, FormatError, listed
 from revseq_cli.ground.tensors import braced
 from revseq_cli.operator.spec import lengths_sizes
 
@@ -142,7 +142,7 @@ def _require_size(values: Shape, lengths: Shape, i: int, place: int, wanted: int
     text, settings = "if it is a mask of ones and zeros, add {}", [("mask", "")]
     if len(others) == 1:  # the lengths have all other dimensions
         text, settings = f"if it has lengths, try {{}}; {text}", [("axis", others[0]), *settings]
-    hint = Words(text, tuple(settings)) if size == values.sizes[place] else ""
+    hint = Advice(text, tuple(settings)) if size == values.sizes[place] else ""
     raise FormatError(f"{found}, which is reversed", "one length for each line: size 1", hint, lengths.name)
 
 
@@ -230,7 +230,7 @@ def _mask_by_sizes(values: Shape, mask: Shape, axis: int, batch_axis: int | None
     raise FormatError(problem, wanted, where=mask.name)
 
 
-def _ways(values: Shape, found: Sequence[tuple[int, int]], axis: int) -> Words:
+def _ways(values: Shape, found: Sequence[tuple[int, int]], axis: int) -> Advice:
     """What to do for each way in which a mask fits: the batch axis decides, or a mask with all dimensions in order."""
     texts, settings = [], []
     for rows, columns in found:
@@ -244,4 +244,4 @@ def _ways(values: Shape, found: Sequence[tuple[int, int]], axis: int) -> Words:
             sizes = (size if d in (rows, columns) else 1 for d, size in enumerate(values.sizes))
             how = f"numpy's {'mask' if rows < columns else 'mask.T'}.reshape({', '.join(map(str, sizes))})"
         texts.append(f"with {how}: a row for each index of axis {rows}")
-    return Words("; ".join(texts), tuple(settings))
+    return Advice("; ".join(texts), tuple(settings))

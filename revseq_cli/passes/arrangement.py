@@ -10,7 +10,7 @@ from revseq_cli.formats.contract import Sink, Source
 from revseq_cli.formats.raw import grain_of, grains_of
 from revseq_cli.formats.storage import newfile
 from revseq_cli.ground import system, thresholds
-from revseq_cli.ground.errors import EngineError, Words
+from revseq_cli.ground.errors import Advice, EngineError
 from revseq_cli.passes.engines.table import (
     AUTO,
     DEFAULT_MEMORY,
@@ -191,7 +191,7 @@ def _within(
     if best.need > resources.memory:
         raise EngineError(
             f"the memory is {resources.memory} bytes, and a block takes {best.need}",
-            f"at least {best.need} bytes", Words.of("try {}", memory=best.need), name,
+            f"at least {best.need} bytes", Advice.of("try {}", memory=best.need), name,
         )  # fmt: skip
     best = best._replace(direct=best.direct * engine.workers(resources.usable_cores))
     if best.workers == 1 and resources.engine == AUTO:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.references import Reference, refuse_shared
-from revseq_cli.ground.errors import FormatError, UsageError, Words, listed
+from revseq_cli.ground.errors import Advice, FormatError, UsageError, listed
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel
 from revseq_cli.passes.alignment import Shape, align
@@ -66,13 +66,13 @@ class Job:
             source.recheck()
 
     @property
-    def notes(self) -> tuple[str | Words, ...]:
+    def notes(self) -> tuple[str | Advice, ...]:
         """What is unusual about the inputs' files."""
         return (*self.values.notes, *self.lengths.notes)
 
-    def gaps(self) -> tuple[str, ...]:
+    def absent_notes(self) -> tuple[str, ...]:
         """A sentence for each part of the inputs that is not stored, and what is read in its place."""
-        return (*self.values.gaps(), *self.lengths.gaps())
+        return (*self.values.absent_notes(), *self.lengths.absent_notes())
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ def _axes(parts: Parts) -> tuple[int, int | None]:
         if len(lengths.sizes) != 1 + request.mask:
             found, wanted = f"dimension count is {len(lengths.sizes)}", f"{1 + request.mask}: {system.name} has"
             is_mask = lengths.desc.data_type.kind == "bool" and len(lengths.sizes) == 2  # of batch and time
-            hint = Words.of("add {}", mask="") if is_mask else Words.of("leave out {}", like=request.like)
+            hint = Advice.of("add {}", mask="") if is_mask else Advice.of("leave out {}", like=request.like)
             raise FormatError(found, f"{wanted} one length for each batch index", hint, lengths.name)
         named = axis is not None
         axis = from_start(axis, rank) if axis is not None else system.axis
@@ -244,7 +244,7 @@ def _require_axes_of(like: str, axis: int, batch_axis: int, where: str, *, named
     system = SYSTEMS[like]
     if not system.axes:
         return
-    hint = Words.of("leave out {}", like=like)
+    hint = Advice.of("leave out {}", like=like)
     if axis not in system.axes:
         wanted = f"{' or '.join(map(str, system.axes))}, as {system.name} has it"
         raise UsageError(f"the axis is {axis}", wanted, hint, where)
@@ -252,7 +252,7 @@ def _require_axes_of(like: str, axis: int, batch_axis: int, where: str, *, named
         wanted = f"{system.batch_for(axis)}, as {system.name} has it with the axis {axis}"
         exchanged = system.batch_axis
         if not named and exchanged in system.axes and batch_axis == system.batch_for(exchanged):
-            hint = Words.of("add {}", axis=exchanged)
+            hint = Advice.of("add {}", axis=exchanged)
         raise UsageError(f"the batch axis is {batch_axis}", wanted, hint, where)
 
 

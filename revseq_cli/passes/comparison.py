@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Sink, Source
-    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.contract import Region, Sink, Source
     from revseq_cli.passes.arrangement import Arrangement, Resources
     from revseq_cli.passes.assembly import Job
 
@@ -246,7 +245,7 @@ class Pair:
 def opened(a: Source, b: Source, resources: Resources) -> Iterator[Pair]:
     """The pair; EngineError where the smallest block needs more memory than there is."""
     arrangement = arrange_pair(a, b, resources)
-    with a.at_hand() as ready_a, b.at_hand() as ready_b:
+    with a.random_access() as ready_a, b.random_access() as ready_b:
         yield Pair(ready_a, ready_b, arrangement)
 
 
@@ -268,7 +267,7 @@ def verify_copy(source: Source, sink: Sink, arrangement: Arrangement) -> None:
     written = sink.written()
     place = "in DataType or Sizes"
     if written.desc == source.desc:
-        with source.at_hand(sink.beside) as ready, reading_back(written):
+        with source.random_access(sink.beside) as ready, reading_back(written):
             result = compared("verify", ready, written, None, 1, arrangement)
         if not result.count:
             return

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Coordinate, Source, Ticket
-    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.contract import Coordinate, Region, Source, Ticket
     from revseq_cli.passes.alignment import Alignment
 
 _MOST = 1 << 63

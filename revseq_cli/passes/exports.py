@@ -19,8 +19,8 @@ from revseq_cli.formats.archives import MemberSink, NewArchive
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.models import beside, is_plain
 from revseq_cli.formats.references import Reference
-from revseq_cli.formats.storage.together import Together
-from revseq_cli.ground.errors import FormatError, UsageError, Words, listed
+from revseq_cli.formats.storage.newfile import Together
+from revseq_cli.ground.errors import Advice, FormatError, UsageError, listed
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
 from revseq_cli.passes import summaries
 from revseq_cli.passes.arrangement import Resources, arrange_copy
@@ -62,7 +62,7 @@ class Exported:
     members: Sequence[str]
     model: Path
     target: Path
-    notes: Sequence[str | Words]
+    notes: Sequence[str | Advice]
 
 
 class _Folder:
@@ -85,7 +85,7 @@ class _Folder:
         for name in names:
             if beside(self.model.parent, name) is None:
                 found = f"the model would name {name[:80]!r}, a link to another folder"
-                raise UsageError(found, "a file of its own folder", Words.of("add {}", inline=""), str(self.model))
+                raise UsageError(found, "a file of its own folder", Advice.of("add {}", inline=""), str(self.model))
         path = self.model.with_name(target)
         exists = os.path.lexists(path)
         if path.exists() and any(each.names(path.stat()) for each in self._inputs):
@@ -94,7 +94,7 @@ class _Folder:
             if twin := next((n for n in (*names, target) if n != name and n.casefold() == name.casefold()), None):
                 raise UsageError(
                     f"the model would name both {name[:80]} and {twin[:80]}, which are one file on Windows",
-                    "names that differ in more than case", Words.of("rename one, or add {}", inline=""),
+                    "names that differ in more than case", Advice.of("rename one, or add {}", inline=""),
                     str(self.model),
                 )  # fmt: skip
         return [f"{path} exists already, and DxDispatch would replace it"] * exists
@@ -143,7 +143,7 @@ def write(job: Job, model: Path, inline: bool | None, *, zipped: bool, overwrite
     if _is_odd(target):
         wanted = f"a name without {' '.join(_NOT_ON_WINDOWS)}, which no file on Windows has"
         raise UsageError(
-            f"the model would name {target[:80]!r}", wanted, Words.of("add {}", output="model.json"), str(model)
+            f"the model would name {target[:80]!r}", wanted, Advice.of("add {}", output="model.json"), str(model)
         )
     store = (_Archive if zipped else _Folder)(model, job, overwrite=overwrite)
     places = dict(_places(job, store, inline))
@@ -188,7 +188,7 @@ def _places(job: Job, store: _Folder, inline: bool | None) -> Iterator[tuple[str
             if inline:
                 raise FormatError(
                     "holds a NaN with other bits than the usual one", "the usual one, since DxDispatch has one word",
-                    Words.of("add {}", files=""), source.name,
+                    Advice.of("add {}", files=""), source.name,
                 )  # fmt: skip
         yield role, _Place(source, *store.place(_name(store.model, role), source))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from revseq_cli.formats import registry, textfiles
 from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.storage.together import Together
+from revseq_cli.formats.storage.newfile import Together
 from revseq_cli.ground.dtypes import bits, dtype_of
 from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, UsageError
 from revseq_cli.operator import kernel, spec

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from revseq_cli.formats import registry
-from revseq_cli.formats.contract import try_hint
+from revseq_cli.formats.contents import try_hint
 from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.text import notation_source
 from revseq_cli.ground import system
-from revseq_cli.ground.errors import Choice, Choices, FormatError, RevseqError, SeveralError, UsageError, Words
+from revseq_cli.ground.errors import Advice, Choice, Choices, FormatError, RevseqError, SeveralError, UsageError
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel, SpecError, violations
 from revseq_cli.passes import conventions, proposals
@@ -166,7 +166,7 @@ def _with_others(
     return replace(found, choices=tuple(made), typed=typed)
 
 
-def _choices(parts: Parts) -> Choices | Words | str:
+def _choices(parts: Parts) -> Choices | Advice | str:
     """What to type for these tensors, or why nothing can be typed."""
     from revseq_cli.passes import remedies  # only jobs that are refused need it
 
@@ -197,7 +197,7 @@ def require(job: Job) -> None:
         raise SpecError(broken, job.names, choices_for(job, broken))
 
 
-def choices_for(job: Job, broken: Sequence[Constraint]) -> Choices | Words | str:
+def choices_for(job: Job, broken: Sequence[Constraint]) -> Choices | Advice | str:
     """What to type for the tensors of a job that breaks constraints, or why there is nothing; "" if they say it."""
     if not job.parts:
         return ""
@@ -238,7 +238,7 @@ def _require_type(source: Source, dtype: DataType | None) -> None:
     if dtype and source.desc.data_type is not dtype:
         raise UsageError(
             f"DataType is {source.desc.data_type.name}, and {dtype.name} is asked for",
-            "types are never changed silently", Words.of("leave out {}", dtype=""), source.name,
+            "types are never changed silently", Advice.of("leave out {}", dtype=""), source.name,
         )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from revseq_cli.operator.spec import lengths_sizes
 from revseq_cli.passes.arrangement import arrange_oracle
 from revseq_cli.passes.comparison import Pair, compared, differences
 from revseq_cli.passes.plan import lengths_of, sizes_of
-from revseq_cli.passes.reversal import at_hand, reversed_output, tickets_of
+from revseq_cli.passes.reversal import random_access, reversed_output, tickets_of
 from revseq_cli.passes.tasks import Task, completed, spooled
 from revseq_cli.passes.views import AlignedSource, Computed, Derived
 
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Source, Ticket
-    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.contract import Region, Source, Ticket
     from revseq_cli.passes.arrangement import Resources
     from revseq_cli.passes.assembly import Job
     from revseq_cli.passes.comparison import Differences, Tolerance
@@ -154,8 +153,8 @@ def opened(
     """
     arrangement = arrange_oracle(job, a, resources)
     with (
-        at_hand(job, "", arrangement) as ready,
-        a.at_hand() as whole,
+        random_access(job, "", arrangement) as ready,
+        a.random_access() as whole,
         spooled(whole, "", arrangement) as ready_a,
     ):
         yield Oracle(ready_a, seen(reversed_output(ready)), arrangement, ready, seen)

@@ -12,7 +12,7 @@ from revseq_cli.ground import thresholds
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.contract import Region
 
 
 def sizes_of(region: Region) -> tuple[int, ...]:

@@ -10,15 +10,14 @@ from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.references import Reference
 from revseq_cli.ground.dtypes import dtype_of
-from revseq_cli.ground.errors import FormatError, UsageError, Words
+from revseq_cli.ground.errors import Advice, FormatError, UsageError
 from revseq_cli.passes.views import Computed, Derived
 from revseq_cli.texts import dxdispatch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Source, Ticket
-    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.contract import Region, Source, Ticket
     from revseq_cli.ground.tensors import TensorDesc
 
 _PRINTED = ("float", "int", "uint")
@@ -42,7 +41,7 @@ def load(text: str, desc: TensorDesc) -> Source:
     try:
         where = reference.text.name
     except FormatError as e:
-        e.hint = Words.of("leave out {} for a tensor that is not printed", as_printed="")
+        e.hint = Advice.of("leave out {} for a tensor that is not printed", as_printed="")
         raise
     tokens = dxdispatch.elements(reference.text.text, reference.key, reference.path, where)
     extra = len(tokens) - desc.element_count

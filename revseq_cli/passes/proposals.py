@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from revseq_cli.formats import registry
-from revseq_cli.formats.contract import try_hint
+from revseq_cli.formats.contents import try_hint
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import RevseqError, SeveralError, listed
 from revseq_cli.passes.assembly import Parts

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli.formats.held import HeldSource
-from revseq_cli.ground.errors import ON, Choice, Choices, FormatError, RevseqError, Settings, Words
+from revseq_cli.ground.errors import ON, Advice, Choice, Choices, FormatError, RevseqError, Settings
 from revseq_cli.ground.tensors import DataType, braced
 from revseq_cli.operator.spec import FeatureLevel, lengths_sizes, support, violations
 from revseq_cli.passes import summaries
@@ -66,7 +66,7 @@ def _as_asked(parts: Parts, *, mask: bool) -> list[Fit]:
     ]
 
 
-def choices(parts: Parts) -> Choices | Words | str:
+def choices(parts: Parts) -> Choices | Advice | str:
     """What to type for these tensors; or why nothing can be typed, as far as that can be said.
 
     The exchange of the two axes that the request names comes first. Else the axes that it names are kept, unless others
@@ -154,7 +154,7 @@ def _asked(parts: Parts) -> tuple[int | None, int | None]:
     return axis, batch_axis
 
 
-def _why_none_fits(parts: Parts) -> Choices | Words | str:
+def _why_none_fits(parts: Parts) -> Choices | Advice | str:
     """What to type or to do for lengths that fit along no axis; "" where nothing is known."""
     lengths, request = parts.lengths, parts.request
     if request.mask:
@@ -162,11 +162,11 @@ def _why_none_fits(parts: Parts) -> Choices | Words | str:
     span = _span(parts, ())
     if lengths.desc.data_type.kind == "bool" or not (isinstance(span, str) or span.greatest > 1):
         if _works(parts._replace(request=replace(request, mask=True))):
-            return Words.of("if it is a mask, of ones followed by zeros in each line: add {}", mask="")
+            return Advice.of("if it is a mask, of ones followed by zeros in each line: add {}", mask="")
         if masks := _masks(parts):  # a square one may also be of time and batch
             return Choices(masks, sure=len(masks) == 1 and len({*lengths.sizes}) == len(lengths.sizes))
         if lengths.desc.data_type.kind == "bool":
-            return Words.of("it is a mask: {} takes one of ones followed by zeros in each line of its axis", mask="")
+            return Advice.of("it is a mask: {} takes one of ones followed by zeros in each line of its axis", mask="")
     return "" if any(Shape.of(lengths).names) else _other_sizes(parts.values.sizes, lengths.sizes)
 
 

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Sink, Source
-    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.contract import Region, Sink, Source
     from revseq_cli.passes.assembly import Job
     from revseq_cli.passes.plan import Plan
 
@@ -85,7 +84,7 @@ def reverse(job: Job, sink: Sink, arrangement: Arrangement) -> int:
         runs = arrangement.plan.run(job.values.order) * job.values.dtype.itemsize
         sink.notes += (f"there was no room for a temporary file beside it: it was made in runs of {runs} bytes",)
     with (
-        at_hand(job, sink.beside, arrangement, holds_lengths=not sink.beside) as ready,
+        random_access(job, sink.beside, arrangement, holds_lengths=not sink.beside) as ready,
         _prepared(ready, sink.beside, arrangement) as ticket_of,
     ):
         if not (arrangement.spooled and sink.chunks):
@@ -117,7 +116,7 @@ def verify(job: Job, sink: Sink, arrangement: Arrangement) -> None:
     written = sink.written()
     with (
         reading_back(written),
-        at_hand(job, sink.beside, arrangement) as ready,
+        random_access(job, sink.beside, arrangement) as ready,
         spooled(written, sink.beside, arrangement) as turned,
         _prepared(replace(ready, values=turned), sink.beside, arrangement) as ticket_of,
     ):
@@ -131,15 +130,15 @@ def verify(job: Job, sink: Sink, arrangement: Arrangement) -> None:
 
 
 @contextlib.contextmanager
-def at_hand(job: Job, beside: str, arrangement: Arrangement, *, holds_lengths: bool = False) -> Iterator[Job]:
+def random_access(job: Job, beside: str, arrangement: Arrangement, *, holds_lengths: bool = False) -> Iterator[Job]:
     """The job with tensors of which any region is cheap to read: in memory or temporary files if need be.
 
     With `holds_lengths`, the lengths are never in a file, as where the whole output is in memory.
     """
     with (
-        job.values.at_hand(beside) as whole,
+        job.values.random_access(beside) as whole,
         spooled(whole, beside, arrangement) as values,
-        job.lengths.at_hand(beside) as lengths,
+        job.lengths.random_access(beside) as lengths,
         contextlib.ExitStack() as stack,
     ):
         if not lengths.reads_anywhere:  # else every block would decode their chunks again, or wait for a lock

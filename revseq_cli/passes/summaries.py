@@ -146,7 +146,7 @@ def statistics(source: Source, resources: Resources) -> Statistics:
 def _folded(source: Source, step: Callable[[NDArray[Any]], Any], resources: Resources) -> Iterator[Any]:
     """What the step makes of each block."""
     arrangement = arrange_fold(source, resources)
-    with source.at_hand() as ready:
+    with source.random_access() as ready:
         tasks = (Task(step, (ready.ticket(region),), region) for region in arrangement.plan)
         for _, share in completed("read", tasks, arrangement, ready):
             yield share

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Outlet, Sink, Source, Ticket
-    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.contract import Outlet, Region, Sink, Source, Ticket
 
 # A hint where a file does not hold what was written to it; an error at the same place twice is a bug.
 UNTRUE_HINT = (
@@ -92,7 +91,7 @@ def deliver_all(stage: str, tasks: Iterable[Task], sink: Sink, arrangement: Arra
 
 def copy(source: Source, sink: Sink, arrangement: Arrangement) -> None:
     """Copy into the sink, which the caller has entered."""
-    with source.at_hand(sink.beside) as ready:
+    with source.random_access(sink.beside) as ready:
         tasks = (Task(_as_is, (ready.ticket(region),), region, sink.outlet(region)) for region in arrangement.plan)
         deliver_all("copy", tasks, sink, arrangement, ready)
 

@@ -33,11 +33,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.storage.newfile import Scratch
-from revseq_cli.formats.storage.together import Together
+from revseq_cli.formats.storage.newfile import Scratch, Together
 from revseq_cli.ground import thresholds
 from revseq_cli.ground.dtypes import word
-from revseq_cli.ground.errors import TensorIOError, Words
+from revseq_cli.ground.errors import Advice, TensorIOError
 from revseq_cli.operator import kernel
 from revseq_cli.passes.plan import lengths_of, sizes_of
 from revseq_cli.passes.tasks import Task, completed
@@ -49,8 +48,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Ticket
-    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.contract import Region, Ticket
     from revseq_cli.passes.arrangement import Arrangement
     from revseq_cli.passes.assembly import Job
     from revseq_cli.passes.plan import Tiling
@@ -93,7 +91,7 @@ class ColumnFile:
 
 
 @contextlib.contextmanager
-def _column_file(beside: str, dtype: np.dtype[Any], rows: int, columns: int, otherwise: Words) -> Iterator[ColumnFile]:
+def _column_file(beside: str, dtype: np.dtype[Any], rows: int, columns: int, otherwise: Advice) -> Iterator[ColumnFile]:
     """A new file of so many columns next to the file `beside`, which is removed in the end.
 
     TensorIOError if its disk has no room for it, with the hint `otherwise`.
@@ -201,7 +199,7 @@ def tiled(job: Job, beside: str, arrangement: Arrangement, tiling: Tiling) -> It
     """The tickets that reverse the job's blocks from a temporary file, which is written now, next to `beside`."""
     values, lengths, axis = job.values, job.lengths, job.axis
     columns = prod(size for d, size in enumerate(values.sizes) if d != axis)
-    otherwise = Words.of("add {}, or write to another disk", memory=arrangement.direct)
+    otherwise = Advice.of("add {}, or write to another disk", memory=arrangement.direct)
     with _column_file(beside, word(values.dtype), values.sizes[axis], columns, otherwise) as file:
         tiles = Tiles(file, tiling, axis, values.order)
         tasks = (

@@ -15,7 +15,7 @@ from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.table import TEXT, by_suffix, packing_of
 from revseq_cli.formats.text import notation_source
 from revseq_cli.ground import stages, stopping
-from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, Words
+from revseq_cli.ground.errors import Advice, FormatError, RevseqError, TensorIOError
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator import spec
 from revseq_cli.operator.spec import DIRECTML, INPUT, OUTPUT, FeatureLevel
@@ -300,7 +300,7 @@ def _examine(number: int, example: PageExample | DataSetExample, level: FeatureL
     return verdict._replace(differences=wrong, wrong=example.spot_of_element(first))
 
 
-def _hints(error: RevseqError) -> tuple[Words, ...]:
+def _hints(error: RevseqError) -> tuple[Advice, ...]:
     """The hint of a violated constraint, if it names no setting but the feature level; others are of other commands."""
     hint = error.hint
-    return (hint,) if isinstance(hint, Words) and {name for name, _ in hint.settings} == {"feature_level"} else ()
+    return (hint,) if isinstance(hint, Advice) and {name for name, _ in hint.settings} == {"feature_level"} else ()

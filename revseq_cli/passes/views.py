@@ -20,7 +20,7 @@ from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.table import named
 from revseq_cli.ground import minifloats, thresholds
 from revseq_cli.ground.dtypes import data_type_of, dtype_of
-from revseq_cli.ground.errors import FormatError, UsageError, Words
+from revseq_cli.ground.errors import Advice, FormatError, UsageError
 from revseq_cli.ground.tensors import DataType, braced
 from revseq_cli.operator.spec import lengths_sizes
 from revseq_cli.passes.plan import make_plan, sizes_of
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Coordinate
-    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.contract import Coordinate, Region
     from revseq_cli.passes.alignment import Places
 
 # The kinds of data types between which values are cast.
@@ -44,7 +43,7 @@ _COUNTED_BYTES = 8
 
 def pieces(lengths: Source) -> Iterator[tuple[Region, NDArray[Any]]]:
     """All lengths in C order, as many at once as are few: their region, and what is read of it."""
-    with lengths.at_hand() as ready:
+    with lengths.random_access() as ready:
         grain = (1,) * len(lengths.sizes)
         for region in make_plan(lengths.sizes, None, most_elements=thresholds.LENGTHS_AT_ONCE, grain=grain):
             yield region, ready.ticket(region).read()
@@ -87,9 +86,9 @@ class View(Source):
         return numbers
 
     @contextlib.contextmanager
-    def at_hand(self, beside: str = "") -> Iterator[Self]:
-        """A copy of this source that reads what the source's `at_hand` gives."""
-        with self.source.at_hand(beside) as ready:
+    def random_access(self, beside: str = "") -> Iterator[Self]:
+        """A copy of this source that reads what the source's `random_access` gives."""
+        with self.source.random_access(beside) as ready:
             view = copy.copy(self)
             view.source = ready
             yield view
@@ -112,9 +111,9 @@ class View(Source):
         """TensorIOError if the source's file is not as it was."""
         self.source.recheck()
 
-    def gaps(self) -> tuple[str, ...]:
+    def absent_notes(self) -> tuple[str, ...]:
         """The notes of the source."""
-        return self.source.gaps()
+        return self.source.absent_notes()
 
 
 class Derived(View):
@@ -173,7 +172,7 @@ class AlignedSource(_PlacedSource):
         self.original = source
         is_few = len(source.sizes) == 1 and source.desc.element_count <= thresholds.LENGTHS_AT_ONCE
         if is_few and not source.reads_anywhere:  # else every block would decode their chunks
-            with source.at_hand() as ready:
+            with source.random_access() as ready:
                 self.source = HeldSource.of(ready)
             self.encoded, self.reads_in_parallel, self.chunks = False, True, None
         self.sizes = lengths_sizes(sizes, axis)
@@ -188,9 +187,9 @@ class AlignedSource(_PlacedSource):
         """TensorIOError if the file of the lengths is not as it was."""
         self.original.recheck()
 
-    def gaps(self) -> tuple[str, ...]:
+    def absent_notes(self) -> tuple[str, ...]:
         """The notes of the lengths as they were given."""
-        return self.original.gaps()
+        return self.original.absent_notes()
 
 
 def with_rank(source: Source, rank: int | None) -> Source:
@@ -252,7 +251,7 @@ def _cast(dtype: np.dtype[Any], region: Region, name: str, setting: str, values:
         wider = setting and dtype.itemsize < 8 and _fits(value, np.dtype(np.uint64))[0]
         raise FormatError(
             f"{value[0]} at {index} does not fit {data_type_of(dtype).name}", _wanted(values.dtype, dtype),
-            Words.of("try {}", **{setting: "UINT64"}) if wider else "", name,
+            Advice.of("try {}", **{setting: "UINT64"}) if wider else "", name,
         )  # fmt: skip
     with np.errstate(all="ignore"):
         return values.astype(dtype)
@@ -312,7 +311,7 @@ def cast(source: Source, data_type: DataType) -> Source:
     if data_type.kind not in _CAST_TO:
         raise UsageError(
             f"values are not cast to {data_type.name}", "FLOAT64, FLOAT32, FLOAT16, or a type of integers",
-            Words.of("try {}", cast="FLOAT32"),
+            Advice.of("try {}", cast="FLOAT32"),
         )  # fmt: skip
     return CastSource(source, data_type)
 

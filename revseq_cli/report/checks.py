@@ -14,7 +14,7 @@ from revseq_cli.report.words import hints, spelled
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from revseq_cli.ground.errors import Words
+    from revseq_cli.ground.errors import Advice
     from revseq_cli.operator.spec import Constraint
     from revseq_cli.report.results import Check
 
@@ -107,7 +107,7 @@ def _headline(constraint: Constraint, width: int) -> list[str]:
 
 
 def _failing(
-    violations: Iterable[Constraint], choices: Choices | Words | str, typed: Sequence[str], width: int
+    violations: Iterable[Constraint], choices: Choices | Advice | str, typed: Sequence[str], width: int
 ) -> list[str]:
     """The lines of what fails: as an error says it, and in the same words; the choices stand for all hints."""
     lines: list[str] = []

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Source
-    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.contract import Region, Source
     from revseq_cli.ground.tensors import TensorDesc
     from revseq_cli.report.view import Ends, Limits
 

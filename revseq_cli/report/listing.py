@@ -11,7 +11,7 @@ from revseq_cli.ground.tensors import braced
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from revseq_cli.formats.contract import Contents, Item
+    from revseq_cli.formats.contents import Contents, Item
     from revseq_cli.report.results import Described
 
 _HEADS = ("name", "DataType", "Sizes", "dimensions", "attributes", "storage")

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from revseq_cli.ground.errors import Choices, RevseqError, Words
+from revseq_cli.ground.errors import Advice, Choices, RevseqError
 from revseq_cli.operator.spec import INPUT, LENGTHS, broken, support
 from revseq_cli.report.results import Check, Comparison, Described, Outcome, Traffic, comparison_of, first_differences
 from revseq_cli.report.words import hints, message, options_json, spelled
@@ -21,7 +21,7 @@ from revseq_cli.texts import dxdispatch
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from revseq_cli.formats.contract import Contents
+    from revseq_cli.formats.contents import Contents
     from revseq_cli.ground.tensors import TensorDesc
     from revseq_cli.operator.spec import Constraint, FeatureLevel
     from revseq_cli.passes.arrangement import Arrangement
@@ -155,7 +155,7 @@ def _value(kind: str, value: Any) -> object:  # noqa: ANN401 - as above
         return {key: _value(kind[1:-1], each) for key, each in value.items()}
     if kind in _PARTS:
         return _object(_PARTS[kind], value, {})
-    return spelled(value) if isinstance(value, Words) else str(value) if kind == "str" else value
+    return spelled(value) if isinstance(value, Advice) else str(value) if kind == "str" else value
 
 
 def schema() -> dict[str, Any]:

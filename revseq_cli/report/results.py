@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
-    from revseq_cli.formats.contract import Contents, Source
-    from revseq_cli.ground.errors import Choices, RevseqError, Words
+    from revseq_cli.formats.contents import Contents
+    from revseq_cli.formats.contract import Source
+    from revseq_cli.ground.errors import Advice, Choices, RevseqError
     from revseq_cli.ground.tensors import TensorDesc
     from revseq_cli.operator.kernel import LengthCounts
     from revseq_cli.operator.spec import Constraint, FeatureLevel
@@ -39,8 +40,8 @@ class Check(NamedTuple):
     lowest: FeatureLevel | None
     counts: LengthCounts | None
     batch_axis: int | None = None
-    notes: Sequence[str | Words] = ()
-    choices: Choices | Words | str = ""
+    notes: Sequence[str | Advice] = ()
+    choices: Choices | Advice | str = ""
 
     @property
     def level(self) -> FeatureLevel | None:
@@ -64,12 +65,12 @@ class Described(NamedTuple):
     attributes: int | None
     format: str
     details: dict[str, str]
-    notes: Sequence[str | Words] = ()
+    notes: Sequence[str | Advice] = ()
     statistics: Statistics | None = None
 
     @classmethod
     def of(
-        cls, source: Source, typed: str, notes: Sequence[str | Words] = (), statistics: Statistics | None = None
+        cls, source: Source, typed: str, notes: Sequence[str | Advice] = (), statistics: Statistics | None = None
     ) -> Self:
         """A tensor that is open."""
         storage, about = source.storage, (source.dimensions, source.attributes)
@@ -118,7 +119,7 @@ class Outcome(NamedTuple):
     error: RevseqError | None
     bytes: int = 0
     verified: bool = False
-    notes: Sequence[str | Words] = ()
+    notes: Sequence[str | Advice] = ()
     clamped: int = 0
     sha256: str | None = None
     skipped: bool = False
@@ -145,8 +146,8 @@ class Comparison(NamedTuple):
     differences: Differences | None
     axis: int | None = None
     mistakes: Sequence[str] = ()
-    hint: str | Words = ""
-    notes: Sequence[str | Words] = ()
+    hint: str | Advice = ""
+    notes: Sequence[str | Advice] = ()
 
     @property
     def equal(self) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from revseq_cli.ground import minifloats
-from revseq_cli.ground.errors import Words, listed, printable
+from revseq_cli.ground.errors import Advice, listed, printable
 from revseq_cli.ground.tensors import braced
 from revseq_cli.report import listing, terminal, view
 from revseq_cli.report.results import (
@@ -49,7 +49,7 @@ def show(source: Source, statistics: Statistics | None = None, *, preview: bool)
         f"  bytes            {desc.total_bytes:,}",
         f"  storage          {storage.format}{', ' if details else ''}{details}",
     ]
-    lines += [f"  note             {printable(spelled(note))}" for note in (*source.notes, *source.gaps())]
+    lines += [f"  note             {printable(spelled(note))}" for note in (*source.notes, *source.absent_notes())]
     if statistics:
         ends = {"min": statistics.least, "max": statistics.greatest}
         others = {"mean": statistics.mean, "NaN": statistics.nans, "infinite": statistics.infinite}
@@ -125,7 +125,7 @@ def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrang
         f"blocks                 {plan.block_count:,} of {block:,} bytes{cut}{spooled}",
     ]
     if tiling:
-        run, enough = tiling.run * values.data_type.size, spelled(Words.of("{}", memory=arrangement.direct))
+        run, enough = tiling.run * values.data_type.size, spelled(Advice.of("{}", memory=arrangement.direct))
         lines += [
             f"temporary file         {values.total_bytes:,} bytes; none with {enough}",
             f"passes                 2, in runs of {run:,} bytes",

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Source
-    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.contract import Region, Source
 
 # Tensors with more elements are shortened: on a terminal, and in a preview.
 MOST_ON_TERMINAL = 1000
@@ -92,7 +91,7 @@ def gap(parts: list[slice]) -> int:
 
 def elements(source: Source, ends: Ends) -> NDArray[Any]:
     """The elements of a tensor at the indices in `ends`, as one array; only these are read."""
-    with source.at_hand() as ready:
+    with source.random_access() as ready:
         if not prod(source.sizes) or not source.sizes:
             return ready.read()
         return gathered(lambda region: ready.ticket(region).read(), ends, ready.chunks)

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from revseq_cli.ground import system
-from revseq_cli.ground.errors import ON, Choices, Words, shown_line
+from revseq_cli.ground.errors import ON, Advice, Choices, shown_line
 from revseq_cli.report import terminal
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def option(setting: str) -> str:
     return _OTHER_NAMES.get(setting) or f"--{setting.replace('_', '-')}"
 
 
-def spelled(words: str | Words) -> str:
+def spelled(words: str | Advice) -> str:
     """The text with each setting as the user types it: "try {}" with the axis 1 becomes "try --axis 1"."""
     if isinstance(words, str):
         return words
@@ -104,7 +104,7 @@ def _message(error: RevseqError, typed: Sequence[str]) -> str:
     return "\n".join(map(shown_line, lines))
 
 
-def hints(hint: str | Words | Choices, typed: Sequence[str], mark: str = "") -> Iterator[str]:
+def hints(hint: str | Advice | Choices, typed: Sequence[str], mark: str = "") -> Iterator[str]:
     """The lines of a hint; `mark` stands before the line that says what to type."""
     if isinstance(hint, Choices):
         yield from _of_choices(hint, typed, mark)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from revseq_cli.ground import system
-from revseq_cli.ground.errors import FormatError, Words, listed, printable
+from revseq_cli.ground.errors import Advice, FormatError, listed, printable
 from revseq_cli.ground.tensors import MOST_DIMENSIONS, DataType, TensorDesc
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
 from revseq_cli.texts import json_tensors, literals
@@ -377,7 +377,7 @@ def elements(text: str, key: str | None, path: str, where: str) -> list[str]:
     if not buffers:
         raise FormatError(
             "has no line that DxDispatch prints for a buffer", "a line such as: Resource 'OutputTensor': 1, 2, 3",
-            Words.of("leave out {} if A is a tensor in a format of its own", as_printed=""), where,
+            Advice.of("leave out {} if A is a tensor in a format of its own", as_printed=""), where,
         )  # fmt: skip
     names = [name for name, _ in buffers]
     chosen = [values for name, values in buffers if key in (None, name)]

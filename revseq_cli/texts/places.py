@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from revseq_cli.ground.errors import FormatError, printable
 
 if TYPE_CHECKING:
-    from revseq_cli.ground.errors import Words
+    from revseq_cli.ground.errors import Advice
 
 _BEFORE, _WIDTH = 40, 75  # columns of a line that are shown before a place, and in all: it fits 80, indented
 _LONE_RETURN = re.compile("\r(?!\n)")
@@ -42,7 +42,7 @@ class Finding(NamedTuple):
     is_note: bool = False
     rule: str = "feature-levels"
     spot: Spot | None = None
-    hints: tuple[Words, ...] = ()
+    hints: tuple[Advice, ...] = ()
 
     @property
     def message(self) -> str:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from revseq_cli.formats.contract import chunk_boxes
 from revseq_cli.formats.hdf5.files import in_memory
-from revseq_cli.formats.hdf5.filters import filters_of, pipeline, require_filters
+from revseq_cli.formats.hdf5.filters import LOSSLESS, filters_of, pipeline, require_filters
 from revseq_cli.formats.hdf5.library import h5py, lock
 from revseq_cli.formats.raw import RawTensor
-from revseq_cli.formats.regions import chunk_boxes
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground import thresholds
 from revseq_cli.ground.errors import FormatError
@@ -29,13 +29,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.contract import Region
     from revseq_cli.formats.storage.positioned import Edge
-    from revseq_cli.ground.errors import Words
+    from revseq_cli.ground.errors import Advice
 
 _GZIP, _SHUFFLE = 1, 2  # HDF5's numbers
-# Filters that never lose anything; chunks that pass any other filter are decoded again and compared.
-_LOSSLESS = frozenset({1, 2, 3, 4, 32000})
 _scratches = threading.local()
 
 
@@ -280,7 +278,7 @@ class ChunkOutlet:
     name: str
     own_filters: OwnFilters | None
     checked: bool
-    hint: Words
+    hint: Advice
 
     def deliver(self, region: Region, values: NDArray[Any]) -> list[Chunk]:
         """The encoded chunks of a region that begins at a chunk, and ends at one or at the tensor's end."""
@@ -328,10 +326,10 @@ class ChunkOutlet:
         return mask, data
 
 
-def outlet_for(dataset: h5py.Dataset, properties: h5py.h5p.PropDCID, name: str, hint: Words) -> ChunkOutlet:
+def outlet_for(dataset: h5py.Dataset, properties: h5py.h5p.PropDCID, name: str, hint: Advice) -> ChunkOutlet:
     """The outlet for chunks of a new dataset made with these properties; `name` and `hint` are for messages."""
     own_filters = OwnFilters.of(pipeline(properties), dataset.dtype.itemsize)
-    checked = not _LOSSLESS.issuperset(filters_of(dataset.id.get_create_plist()))
+    checked = not LOSSLESS.issuperset(filters_of(dataset.id.get_create_plist()))
     return ChunkOutlet(properties.get_chunk(), _image(dataset, properties), name, own_filters, checked, hint)
 
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli.formats.contract import left_behind
+from revseq_cli.formats.contents import left_behind
 from revseq_cli.formats.hdf5 import netcdf, types
 from revseq_cli.formats.hdf5.files import opened
 from revseq_cli.formats.hdf5.filters import UNCOMPRESSED, changed_filters
 from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.hdf5.scales import attach, scales_of
 from revseq_cli.formats.hdf5.source import Hdf5Source, refuse_other_files
-from revseq_cli.ground.errors import FormatError, UsageError, Words, printable
+from revseq_cli.ground.errors import Advice, FormatError, UsageError, printable
 from revseq_cli.ground.tensors import braced
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class _Carried(NamedTuple):
 
 def create_dataset(
     file: h5py.File, name: str, like: Source, properties: h5py.h5p.PropDCID, where: str
-) -> tuple[h5py.Dataset, list[str | Words]]:
+) -> tuple[h5py.Dataset, list[str | Advice]]:
     """A new dataset of the sizes and data type of `like`, without values; and notes on what was not carried over.
 
     Where `like` is an HDF5 dataset, its attributes, its scales and the groups on its path are copied.
@@ -66,7 +66,7 @@ def refuse_clashes(like: Source, name: str, where: str) -> None:
     """UsageError where a scale that is carried over needs the output's path, or NetCDF would not find it from there."""
     if not isinstance(like, Hdf5Source):
         return
-    origin, hint = like.origin, Words.of("add {}", output=f"{where}::/{like.key}")
+    origin, hint = like.origin, Advice.of("add {}", output=f"{where}::/{like.key}")
     if origin.numbers_dimensions and (problem := netcdf.misplaced(origin.scales, name, classic=origin.is_classic)):
         raise UsageError(problem, "a name where NetCDF looks for its dimensions", hint, where)
     for scale in origin.scales:
@@ -82,9 +82,9 @@ class _Copy:
 
     def __init__(self, source: h5py.Dataset, file: h5py.File, name: str, like: Hdf5Source) -> None:
         self._source, self._file, self._name, self._like = source, file, name, like
-        self._notes: list[str | Words] = []
+        self._notes: list[str | Advice] = []
 
-    def carried_out(self, properties: h5py.h5p.PropDCID, where: str) -> tuple[h5py.Dataset, list[str | Words]]:
+    def carried_out(self, properties: h5py.h5p.PropDCID, where: str) -> tuple[h5py.Dataset, list[str | Advice]]:
         """The new dataset, without its values, and notes on what could not be carried over."""
         carried = [_Carried(self._source, self._name), *(_Carried(each, each.name) for each in self._scales())]
         ids = netcdf.new_dimension_ids(each.source for each in carried)

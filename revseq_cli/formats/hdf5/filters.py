@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from revseq_cli.formats.hdf5 import types
 from revseq_cli.formats.hdf5.library import h5py
-from revseq_cli.ground.errors import FormatError, Words
+from revseq_cli.ground.errors import Advice, FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +18,8 @@ _NAMES = {
     32001: "blosc", 32004: "lz4", 32008: "bitshuffle", 32013: "zfp", 32015: "zstd", 32017: "sz", 32018: "fcidecomp",
     32024: "sz3", 32026: "blosc2", 32028: "sperr",
 }  # fmt: skip
+# Filters that never lose anything; chunks that pass any other filter are decoded again and compared.
+LOSSLESS = frozenset({1, 2, 3, 4, 32000})
 # Some filters change their parameters when a dataset is created: it then stores others than were asked for, and asking
 # for the stored ones would change them twice. For each such filter, the parameters that were asked for, from those that
 # are stored: bitshuffle puts three numbers first, SZ and SZ3 the sizes of a chunk, JPEG-LS and HTJ2K need none, and
@@ -36,7 +38,7 @@ _Filter = tuple[int, int, tuple[int, ...]]
 
 
 # A hint for filters that do not fit.
-UNCOMPRESSED = Words.of("add {}", compression="none")
+UNCOMPRESSED = Advice.of("add {}", compression="none")
 
 
 def filters_of(properties: h5py.h5p.PropDCID) -> dict[int, str]:

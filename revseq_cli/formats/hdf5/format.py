@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.formats.contract import GROUP, Contents, Item, only_of
+from revseq_cli.formats.contents import GROUP, Contents, Item, only_of
 from revseq_cli.formats.hdf5 import links, netcdf, scales, types
 from revseq_cli.formats.hdf5.files import RAISED, opened
 from revseq_cli.formats.hdf5.library import h5py

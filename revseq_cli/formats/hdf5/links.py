@@ -10,7 +10,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.formats.contract import TensorNameError, chosen, try_hint
+from revseq_cli.formats.contents import TensorNameError, chosen, try_hint
 from revseq_cli.formats.hdf5 import scales, types
 from revseq_cli.formats.hdf5.files import RAISED
 from revseq_cli.formats.hdf5.library import h5py

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from revseq_cli.formats.contract import FileSink, Layout, Outlet, Source
+from revseq_cli.formats.contract import FileSink, Layout, Outlet, Source, chunk_boxes
 from revseq_cli.formats.hdf5 import copying, netcdf, types
 from revseq_cli.formats.hdf5.chunks import Chunk, ChunkOutlet, OwnFilters, PlacedOutlet, outlet_for
 from revseq_cli.formats.hdf5.files import Recorder, in_memory, writing
@@ -21,14 +21,12 @@ from revseq_cli.formats.hdf5.links import parts_of
 from revseq_cli.formats.hdf5.source import Hdf5Source, offset_of
 from revseq_cli.formats.held import Handing
 from revseq_cli.formats.raw import Edges, RawSink
-from revseq_cli.formats.regions import chunk_boxes
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground import thresholds
-from revseq_cli.ground.errors import FormatError, UsageError, Words
+from revseq_cli.ground.errors import Advice, FormatError, UsageError
 
 if TYPE_CHECKING:
-    from revseq_cli.formats.contract import Parcel
-    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.contract import Parcel, Region
     from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.formats.storage.positioned import Edge
 
@@ -46,7 +44,7 @@ def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSi
     if layout.keep_others:
         if isinstance(like, Hdf5Source) and not like.is_plain:
             found = f"has {like.storage.details['stored as']}, which become plain numbers"
-            raise UsageError(found, "a new file for them", Words.of("leave out {}", keep_others=""), like.name)
+            raise UsageError(found, "a new file for them", Advice.of("leave out {}", keep_others=""), like.name)
         making = _Replacing(name, like, properties, file.name, layout.history)
     else:
         properties.set_obj_track_times(False)  # so that the same job gives the same bytes
@@ -105,7 +103,7 @@ def _checked(chunks: Any, sizes: tuple[int, ...], where: str) -> tuple[int, ...]
     if len(chunks) != len(sizes):
         found = f"the chunks have {len(chunks)} sizes"
         raise FormatError(
-            found, f"{len(sizes)}, one for each dimension", Words.of("try {}", chunks="x".join(map(str, sizes))), where
+            found, f"{len(sizes)}, one for each dimension", Advice.of("try {}", chunks="x".join(map(str, sizes))), where
         )
     return tuple(min(chunk, max(1, size)) for chunk, size in zip(chunks, sizes, strict=True))
 
@@ -136,7 +134,7 @@ class _Making:
         """The bytes of the input's file that are copied with the dataset."""
         return 0
 
-    def create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str | Words]]:
+    def create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str | Advice]]:
         """The new dataset, without values, and notes on what is not carried over."""
         dataset, notes = copying.create_dataset(file, self.name, self.like, self.properties, self.where)
         return dataset, [*notes, *self.recorded(file)]
@@ -161,7 +159,7 @@ class _Replacing(_Making):
     blocks stay valid.
     """
 
-    unfiltered = Words.of("leave out {}, and add {}", keep_others="", compression="none")
+    unfiltered = Advice.of("leave out {}, and add {}", keep_others="", compression="none")
 
     @property
     def kept(self) -> int:
@@ -172,7 +170,7 @@ class _Replacing(_Making):
         """The copy, opened for reading and writing."""
         return h5py.File(recorder, "r+")
 
-    def create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str | Words]]:
+    def create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str | Advice]]:
         """The dataset of the copy, with the old values; nothing is left behind."""
         dataset = file[self.name]
         if dataset.chunks is None and offset_of(dataset) is None:

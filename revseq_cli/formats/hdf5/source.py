@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli.formats.contract import CONVENTIONS, Coordinate, Source, Storage, Ticket, refuse_bomb
+from revseq_cli.formats.contract import CONVENTIONS, Coordinate, Source, Storage, Ticket, chunk_boxes, refuse_bomb
 from revseq_cli.formats.hdf5 import links, netcdf, scales, types
 from revseq_cli.formats.hdf5.chunks import ChunkTicket, damaged, own_filters_of, places_of
 from revseq_cli.formats.hdf5.files import RAISED, opened
@@ -17,14 +17,13 @@ from revseq_cli.formats.hdf5.filters import filters_of, properties_of, require_f
 from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.raw import RawTensor, RawTicket, grains_of
 from revseq_cli.formats.recognition import is_hdf5, looks_like
-from revseq_cli.formats.regions import chunk_boxes
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground.errors import FormatError, TensorIOError, about
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.contract import Region
     from revseq_cli.ground.tensors import DataType
 
 _LAYOUTS = {h5py.h5d.COMPACT: "compact", h5py.h5d.CONTIGUOUS: "contiguous", h5py.h5d.VIRTUAL: "virtual"}

@@ -22,7 +22,7 @@ from revseq_cli.ground.tensors import DataType, braced
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.contract import Region
 
 _ORDERS = {"LE": "<", "BE": ">"}
 # The prefix of h5py's names, the kind of the dtype, and sizes in bytes. Bitfields are taken for unsigned integers.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from revseq_cli.formats.contract import TensorNameError
+from revseq_cli.formats.contents import TensorNameError
 from revseq_cli.formats.onnx import wire
 from revseq_cli.formats.onnx.source import MOST_BYTES, NUMBERS, RAW, OnnxTensor, open_tensor
 from revseq_cli.formats.onnx.wire import package

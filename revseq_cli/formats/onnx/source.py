@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli.formats.contract import Source, Storage, try_hint
+from revseq_cli.formats.contents import try_hint
+from revseq_cli.formats.contract import Source, Storage
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.onnx import wire
 from revseq_cli.formats.onnx.wire import package, parsed, text

@@ -3,6 +3,6 @@
 `metadata` reads what an array is without the package zarr, `codecs` says which codecs lose nothing, and `chunks` finds
 the chunks that are not stored. `source` and `sink` read and write an array; chunks are decoded and encoded by the
 package zarr, an extra, which `store` keeps strict and without threads of its own.
-It may import ground and texts, and of formats the contract, recognition, regions and storage. The table
+It may import ground and texts, and of formats the contract, contents, recognition and storage. The table
 names `format`, which is loaded when a file needs it. Only `store` imports the package zarr at once.
 """

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from revseq_cli.formats.contract import GROUP, Contents, Item, only_of
+from revseq_cli.formats.contents import GROUP, Contents, Item, only_of
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.formats.zarr.metadata import arrays_in as names_in

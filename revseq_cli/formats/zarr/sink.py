@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from revseq_cli.formats.contract import FileSink, Outlet, Source, TensorNameError
-from revseq_cli.formats.regions import chunk_boxes
+from revseq_cli.formats.contents import TensorNameError
+from revseq_cli.formats.contract import FileSink, Outlet, Source, chunk_boxes
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.newfile import copy_file
 from revseq_cli.formats.zarr import chunks, metadata, source
@@ -25,7 +25,7 @@ from revseq_cli.ground.errors import TensorIOError, UsageError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.contract import Region
     from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.formats.storage.positioned import Identity
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from revseq_cli.formats.contents import chosen
 from revseq_cli.formats.contract import (
     CONVENTIONS,
     MOST_OTHERS,
@@ -23,11 +24,10 @@ from revseq_cli.formats.contract import (
     Source,
     Storage,
     Ticket,
-    chosen,
+    chunk_boxes,
     refuse_bomb,
 )
 from revseq_cli.formats.recognition import looks_like
-from revseq_cli.formats.regions import chunk_boxes
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.zarr import chunks, metadata
 from revseq_cli.ground.dtypes import is_nameless
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.regions import Region
+    from revseq_cli.formats.contract import Region
     from revseq_cli.formats.storage.positioned import Identity
     from revseq_cli.formats.zarr.metadata import Metadata, Version
     from revseq_cli.ground.tensors import DataType
@@ -100,7 +100,7 @@ class ZarrSource(Source):
         """The number of other arrays in its store; MOST_OTHERS may stand for more."""
         return metadata.count_others(self.store, self.key, MOST_OTHERS) if self.key else 0
 
-    def gaps(self) -> tuple[str, ...]:
+    def absent_notes(self) -> tuple[str, ...]:
         """A note on absent chunks: the format reads them as the fill value, whether lost or never written."""
         absent, total = chunks.absent(self.folder, self.metadata)
         note = f"{absent:,} of {total:,} chunks of {self.name} are absent, and read as the fill value"

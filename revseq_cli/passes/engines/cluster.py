@@ -19,7 +19,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from revseq_cli.ground import allocator, stopping, system, thresholds
-from revseq_cli.ground.errors import MEMORY_ENDED, EngineError, RevseqError, UsageError, Words
+from revseq_cli.ground.errors import MEMORY_ENDED, Advice, EngineError, RevseqError, UsageError
 from revseq_cli.ground.processes import end_children, packed, start_tracker, starting, unpacked
 from revseq_cli.passes.engines.crew import Crew, bundle_size
 
@@ -192,7 +192,7 @@ def _require_address(where: str) -> None:
         parse_host_port(place)
     except (ValueError, TypeError) as e:  # for an unknown protocol, or a port that is not a number
         found = f"is no address of a dask scheduler: {str(e)[:100]}"
-        hint = Words.of("add {}", scheduler="tcp://host:8786")
+        hint = Advice.of("add {}", scheduler="tcp://host:8786")
         raise UsageError(found, "as tcp://host:8786", hint, where) from None
 
 
@@ -219,7 +219,7 @@ def _local(workers: int) -> Iterator[distributed.LocalCluster]:
             local = _waited(made, _LONGEST_START)
         except (OSError, RuntimeError) as e:
             found = f"the workers of dask do not start: {str(e)[:100]}"
-            raise EngineError(found, "processes that start", Words.of("add {}", engine="processes")) from None
+            raise EngineError(found, "processes that start", Advice.of("add {}", engine="processes")) from None
         try:
             yield local
         finally:
@@ -269,7 +269,7 @@ class Connection:
         except KilledWorker as e:
             raise EngineError(
                 f"{e.allowed_failures + 1} workers died with the same block", "workers that live; out of memory?",
-                Words.of("try a smaller {}", memory=""),
+                Advice.of("try a smaller {}", memory=""),
             ) from None  # fmt: skip
         except (Exception, CancelledError) as e:
             stopping.check()

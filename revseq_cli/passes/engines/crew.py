@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from revseq_cli.ground import allocator, stopping, thresholds
-from revseq_cli.ground.errors import EngineError, Words
+from revseq_cli.ground.errors import Advice, EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -35,7 +35,7 @@ _Result = TypeVar("_Result")
 _Numbered = tuple[int, "Callable[[], Any]"]
 
 # A hint where a worker died, perhaps out of memory.
-_SMALLER = Words.of("try a smaller {}, or {}", memory="", engine="serial")
+_SMALLER = Advice.of("try a smaller {}, or {}", memory="", engine="serial")
 
 
 @dataclass(frozen=True)

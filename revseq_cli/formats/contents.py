@@ -1,0 +1,128 @@
+"""What is in a file: how its tensors are named, the one that a name means, and lists of all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from revseq_cli.ground import system
+from revseq_cli.ground.errors import Advice, FormatError, SeveralError, UsageError, listed, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from typing import Self
+
+    from revseq_cli.ground.errors import RevseqError
+    from revseq_cli.ground.tensors import TensorDesc
+
+GROUP = "group"  # what an Item is that has others in it
+
+
+class TensorNameError(UsageError):
+    """A name that no tensor of a format can have."""
+
+    @classmethod
+    def of(cls, key: str, noun: str, wanted: str, where: str) -> TensorNameError:
+        """The error about a name; `noun` is the format's word for a tensor."""
+        return cls(f"{key[:80]!r} is no {noun}'s name", wanted, where=where)
+
+
+def try_hint(path: str, *keys: str) -> str:
+    """A hint to name the tensor of that key in a file, or one of several, quoted for a shell."""
+    named = [system.quoted(f"{path}::{key}" if key else path) for key in keys]
+    return f"{'one of' if len(named) > 1 else 'try'} {listed(named)}"
+
+
+def chosen(names: Collection[str], key: str | None, path: str, noun: str = "tensor") -> str:
+    """`key` if the file has such a tensor, or without a key its only tensor; else FormatError, which lists the names.
+
+    `noun` is the format's word for a tensor. SeveralError without a key, where there are several.
+    """
+    if key is None and len(names) == 1:
+        return next(iter(names))
+    if key is not None and key in names:
+        return key
+    if key is not None:
+        near = nearest(key, names)
+        hint = try_hint(path, near) if near else ""
+        raise FormatError(f"no such {noun}", f"one of {listed(names)}" if names else "", hint, f"{path}::{key}")
+    if not names:
+        raise FormatError(f"has no {noun}", "a tensor", where=path)
+    error = SeveralError(f"has {len(names)} {noun}s: {listed(names)}", "the name of one", where=path)
+    error.names = [*names]
+    raise error
+
+
+def left_behind(count: int, noun: str = "tensor", *, or_more: bool = False) -> tuple[Advice, ...]:
+    """A note that `count` other tensors of the input's file are not in the output; no note for 0."""
+    if not count:
+        return ()
+    nouns = f"{noun} is" if count == 1 else f"{noun}s are"
+    text = (
+        f"{count:,}{' or more' * or_more} other {nouns} not carried over: {{}} keeps {'it' if count == 1 else 'them'}"
+    )
+    return (Advice.of(text, keep_others=""),)
+
+
+class Item(NamedTuple):
+    """One thing in a file.
+
+    `key` is its name behind `::`, and `depth` the number of groups between it and the place that is listed. A tensor
+    has a `desc`, unless it `is_damaged`. `what` says what else it is: a group, a link, or the data type or the fault
+    for which it is no tensor. `dimensions`, `attributes` and `details` are as in a Source; the latter are those of its
+    storage.
+    """
+
+    key: str
+    desc: TensorDesc | None = None
+    what: str = ""
+    depth: int = 0
+    sizes: tuple[int, ...] | None = None
+    dimensions: tuple[str, ...] = ()
+    attributes: int | None = None
+    details: dict[str, str] = {}  # noqa: RUF012 - nobody changes it
+    is_damaged: bool = False
+
+    def refused(self, error: RevseqError) -> Self:
+        """The item with the reason for which it is no tensor: a data type that no tensor has, or else damage."""
+        what = error.found.removeprefix("its data type is ")
+        return self._replace(what=what, is_damaged=what == error.found)
+
+    @property
+    def is_group(self) -> bool:
+        """Whether other items are in it."""
+        return self.what == GROUP
+
+
+def only_of(items: Sequence[Item]) -> str | None:
+    """The key of the only item, which the name of its file means; None for one of a data type that no tensor has."""
+    return items[0].key if len(items) == 1 and (items[0].desc or items[0].is_damaged) else None
+
+
+class Contents(NamedTuple):
+    """What is in a file, or in a group of it: `key` is the group's name, "" for the whole file.
+
+    `only` is the key of the tensor that the name of the file alone means; None where there are several, or none. In a
+    tree, the parts of a key are the groups that the item is in.
+    """
+
+    path: str
+    format: str
+    items: tuple[Item, ...]
+    only: str | None = None
+    key: str = ""
+    attributes: int | None = None
+    is_tree: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the user types for all of it."""
+        return f"{self.path}::{self.key}" if self.key else self.path
+
+    @property
+    def tensors(self) -> list[Item]:
+        """The tensors among the items."""
+        return [item for item in self.items if item.desc]
+
+    def name_of(self, item: Item) -> str:
+        """What to type for an item."""
+        return f"{self.path}::{item.key}" if item.key else self.path
