@@ -17,10 +17,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 _LONGEST = 1800  # seconds
+# The scenes of generated jobs in which each area is at work.
+SCENES = {
+    "planner": ("any", "cut", "recoded"), "tiling": ("tiles",), "placed chunks": ("recoded", "others", "any"), "keep-others": ("others",),
+    "lengths": ("any", "tiles"),
+}  # fmt: skip
 # Module, what stands there once, and what takes its place.
 BREAKAGES = {
     "planner": [
@@ -110,47 +116,61 @@ BREAKAGES = {
 }  # fmt: skip
 
 
-def broken(folder, module, before, after):
-    """Put the breakage into the copy; the text as it was."""
+def break_there(folder, module, before, after):
+    """Put the breakage into the copy."""
     path = Path(folder, "revseq_cli", module)
     text = path.read_text()
     assert text.count(before) == 1, f"{module} has {before!r} {text.count(before)} times"
     path.write_text(text.replace(before, after))
-    return text
 
 
-def is_noticed(folder, jobs, seed):
+def is_noticed(folder, scenes, jobs, seed):
     """Whether one of so many generated jobs fails; a sweep that ends late is one that hangs."""
     command = [sys.executable, "tests/sweep.py", "--as-found", "--workers", "1", "--seed", seed, "--jobs", jobs]
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": folder}
     try:
         done = subprocess.run(
-            [*map(str, command)], cwd=folder, env=environment, capture_output=True, timeout=_LONGEST, check=False
-        )
+            [*map(str, command), "--scenes", *scenes],
+            cwd=folder, env=environment, capture_output=True, timeout=_LONGEST, check=False,
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         return True
     assert done.returncode in (0, 1), done.stderr.decode()
     return done.returncode == 1
 
 
+def survives(breakage):
+    """Whether no job notices the breakage, in a copy of its own; without a breakage, whether none fails."""
+    module, before, after, scenes, jobs, seed = breakage
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(ROOT, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*", "__pycache__", "build"))
+        if module:
+            break_there(folder, module, before, after)
+        return not is_noticed(folder, scenes, jobs, seed)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=600, help="which take about a minute of a core")
     parser.add_argument("--seed", type=int, default=29)
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--only", choices=BREAKAGES)
     wanted = parser.parse_args()
-    chosen = [each for area in ([wanted.only] if wanted.only else BREAKAGES) for each in BREAKAGES[area]]
-    survivors = 0
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(ROOT, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*", "__pycache__", "build"))
-        assert not is_noticed(folder, wanted.jobs, wanted.seed), "a job fails as things stand"
-        for module, before, after in chosen:
-            text = broken(folder, module, before, after)
-            if not is_noticed(folder, wanted.jobs, wanted.seed):
+    areas = [wanted.only] if wanted.only else [*BREAKAGES]
+    chosen = [
+        (*place, SCENES[area], wanted.jobs, wanted.seed)
+        for area in areas
+        for place in [("", "", ""), *BREAKAGES[area]]
+    ]  # fmt: skip
+    count = survivors = 0
+    with ThreadPool(wanted.workers) as pool:
+        for (module, before, after, *_), survived in zip(chosen, pool.imap(survives, chosen), strict=True):
+            assert module or survived, "a job fails as things stand"
+            count += bool(module)
+            if module and survived:
                 survivors += 1
                 print(f"{module}: {before!r} -> {after!r}", flush=True)
-            Path(folder, "revseq_cli", module).write_text(text)
-    print(f"{len(chosen) - survivors} of {len(chosen)} are noticed")
+    print(f"{count - survivors} of {count} are noticed")
 
 
 if __name__ == "__main__":

@@ -268,17 +268,17 @@ SCENES = {
 }  # fmt: skip
 
 
-def jobs(seed, count=None):
-    """So many jobs, or without end."""
+def jobs(seed, count=None, scenes=None):
+    """So many jobs, or without end, of all scenes or of those that are named."""
     number = 0
     while count is None or number < count:
-        yield job(random.Random(f"{seed}-{number}"))
+        yield job(random.Random(f"{seed}-{number}"), [*(scenes or SCENES)])
         number += 1
 
 
-def job(rng):
+def job(rng, scenes):
     """One job; what is rare in files is frequent here."""
-    name = rng.choices([*SCENES], [each.share for each in SCENES.values()])[0]
+    name = rng.choices(scenes, [SCENES[each].share for each in scenes])[0]
     scene = SCENES[name]
     rank = rng.choice(scene.ranks)
     axis = rng.randrange(rank)

@@ -250,14 +250,14 @@ def text_of(job, failure):
     )
 
 
-def sweep(seed, seconds, base, count=None, runner=None, *, as_found=False):
+def sweep(seed, seconds, base, count=None, runner=None, *, as_found=False, scenes=None):
     """Carry out jobs for so long, or so many; how many there were, and the text of the first failure or None.
 
     The job that fails is made smaller, unless it is wanted `as_found`.
     """
     end, done = time.monotonic() + seconds, 0
     with contextlib.nullcontext(runner) if runner else server() as run:
-        for job in generated.jobs(seed, count):
+        for job in generated.jobs(seed, count, scenes):
             if time.monotonic() > end:
                 break
             if failure := problem_of(job, run, base):
@@ -272,8 +272,8 @@ def bases():
 
 
 def _shard(args):
-    seed, seconds, base, jobs, as_found = args
-    return sweep(seed, seconds, base, jobs, as_found=as_found)
+    seed, seconds, base, jobs, as_found, scenes = args
+    return sweep(seed, seconds, base, jobs, as_found=as_found, scenes=scenes)
 
 
 def main():
@@ -285,6 +285,7 @@ def main():
     parser.add_argument("--job")
     parser.add_argument("--keep")
     parser.add_argument("--as-found", action="store_true", help="do not make a job that fails smaller")
+    parser.add_argument("--scenes", nargs="+", choices=generated.SCENES, help="jobs of these alone")
     parser.add_argument("--here", action="store_true", help="in this process, to see which branches the jobs take")
     options = parser.parse_args()
     options.seconds = options.seconds or (math.inf if options.jobs else 120)
@@ -298,11 +299,18 @@ def main():
     print(f"seed {options.seed}", flush=True)
     if options.here:
         with here() as run:
-            done, problem = sweep(options.seed, options.seconds, bases()[-1], runner=run)
+            done, problem = sweep(options.seed, options.seconds, bases()[-1], runner=run, scenes=options.scenes)
         print(f"{done} jobs", problem or "")
         return bool(problem)
     shards = [
-        (f"{options.seed}-{i}", options.seconds, bases()[i % len(bases())], options.jobs, options.as_found)
+        (
+            f"{options.seed}-{i}",
+            options.seconds,
+            bases()[i % len(bases())],
+            options.jobs,
+            options.as_found,
+            options.scenes,
+        )
         for i in range(options.workers)
     ]
     failed = 0
