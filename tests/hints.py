@@ -1,7 +1,7 @@
 """Types the hints that the suite provokes: each kind once, in a copy of the folder, right after it was printed.
 
 A hint that is a whole command, a name to try, options to add, to try or to leave out must not lead to what it was to
-help with. What it makes is held against the meaning in tests/test_hints.py.
+help with. What it makes is held against the meaning in tests/commands/test_hints.py.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Changes a module of the package, one place at a time, and lists the changes that no test notices.
 
-    python tests/mutate.py passes/plan.py tests/test_plan.py tests/test_arrangement.py [--sample 40] [--seed 16]
+    python tests/mutate.py passes/plan.py tests/passes/test_plan.py tests/passes/test_arrangement.py [--sample 40] [--seed 16]
     python tests/mutate.py passes/plan.py --sweep 60      whether 60 seconds of generated jobs notice, on one core
 
 It works on a copy. Each mutant runs the tests until one fails, in a fork of a process that has imported what takes

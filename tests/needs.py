@@ -77,7 +77,7 @@ NEEDS = {
     "names by links": (not WINDOWS, "no new file that gets its name by a hard link, but by MoveFileEx"),
     "names of bytes": (not WINDOWS, "no names that are bytes: they are UTF-16, and half a character is one"),
     "cases": (not WINDOWS, "no two names in a folder that differ in case alone"),
-    "affinity": (not WINDOWS, "no cores of a process by os: tests/test_windows.py looks at those that Windows gives"),
+    "affinity": (not WINDOWS, "no cores of a process by os: tests/ground/test_windows.py looks at those that Windows gives"),
     "colons": (not WINDOWS, "no colon in the name of a file"),
     "xattrs": (hasattr(os, "setxattr"), "no extended attributes"),
     "long doubles": (np.dtype("g").itemsize > 8, "no floats of C that are longer than FLOAT64"),

@@ -148,7 +148,7 @@ def test_h9_trailing_bytes(refused, tmp_path):
      (b"\x1f\x8b\x08", "its gzip data end after 3 bytes"), (b"version https://git-lfs.github.com/spec/v1", "it looks like a git-LFS pointer")],
 )  # fmt: skip
 def test_h10_another_format_under_its_suffix(refused, tmp_path, data, seems):
-    """It is read as what it is, and these are damaged; tests/test_recognition.py has whole ones."""
+    """It is read as what it is, and these are damaged; tests/formats/test_recognition.py has whole ones."""
     (tmp_path / "x.npy").write_bytes(data)
     refused("x.npy", "x.npy: ", seems)
 

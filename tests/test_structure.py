@@ -209,7 +209,7 @@ def test_every_file_says_what_lives_there():
 
 def test_no_test_imports_another():
     """What they share stands in modules of its own beside them."""
-    for path in (ROOT / "tests").glob("*.py"):
+    for path in (ROOT / "tests").rglob("*.py"):
         found = {
             name.split(".")[0]
             for node in ast.walk(parsed(path))
@@ -325,6 +325,6 @@ def test_every_hazard_has_its_test():
     """What a test is called says which of the list it guards."""
     listed = [int(n) for n in re.findall(r"^\| (\d+) \|", (ROOT / "tests" / "hazards.md").read_text(), re.MULTILINE)]
     assert listed == list(range(1, len(listed) + 1))
-    text = "".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
+    text = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
     named = re.findall(r"^ *def test_((?:h\d+_)+)", text, re.MULTILINE)
     assert {int(n) for name in named for n in re.findall(r"\d+", name)} == set(listed)

@@ -18,6 +18,7 @@ import h5py
 import numpy as np
 import oracle
 import pytest
+from conftest import ROOT
 
 if sys.platform != "win32":
     pytest.skip("Windows alone has these", allow_module_level=True)
@@ -709,9 +710,8 @@ def test_batch_files_see_the_exit_status(job):
 @pytest.mark.skipif(not (find_spec("pip") and find_spec("hatchling")), reason="pip or hatchling is not installed")
 def test_pip_makes_a_program(job):
     """revseq.exe, with workers that it starts, and with a status that batch files see."""
-    root = Path(__file__).parent.parent
     options = ("--no-deps", "--no-build-isolation", "--no-index", "--ignore-installed", "--prefix", str(job / "prefix"))
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", *options, str(root)], check=True, timeout=LONGEST)
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", *options, str(ROOT)], check=True, timeout=LONGEST)
     program = job / "prefix" / "Scripts" / "revseq.exe"
     done = subprocess.run(
         [program, "run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy", "--overwrite", "--engine", "processes"],

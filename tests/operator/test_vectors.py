@@ -1,18 +1,18 @@
 """Conformance vectors from other systems' tests; each names its source in vectors.json."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import oracle
 import pytest
+from conftest import ROOT
 
 import revseq_cli
 from revseq_cli.ground.dtypes import dtype_of
 from revseq_cli.ground.tensors import DataType, TensorDesc
 from revseq_cli.operator.spec import FeatureLevel, lowest_level
 
-VECTORS = json.loads((Path(__file__).parent / "vectors.json").read_text())
+VECTORS = json.loads((ROOT / "tests" / "vectors.json").read_text())
 
 
 def array(name, numbers, shape):

@@ -2,7 +2,7 @@
 
 The suite runs the same few sequences each time. For longer, with other ones, on all that is free:
 
-    BATCH_STATES=2000 .venv/bin/python -m pytest -n0 --timeout 0 tests/test_batch_states.py
+    BATCH_STATES=2000 .venv/bin/python -m pytest -n0 --timeout 0 tests/commands/test_batch_states.py
 
 A failure shrinks to its shortest sequence of steps, which is printed.
 """
