@@ -565,6 +565,13 @@ def test_a_square_mask_is_taken_in_no_order_that_was_not_typed(revseq, tmp_path,
     assert oracle.same_bits(np.load(tmp_path / "y.npy"), expected)
 
 
+@pytest.mark.parametrize("batch", [(), ("--batch-axis", 1)])
+def test_a_mask_of_one_element_has_one_order(revseq, tmp_path, batch):
+    np.save(tmp_path / "x.npy", np.arange(7, dtype="f4").reshape(1, 1, 7))
+    revseq("run", "x.npy", "[[1]]", "--axis", 0, "--mask", *batch, "-o", "y.npy").ok()
+    assert (tmp_path / "y.npy").read_bytes() == (tmp_path / "x.npy").read_bytes()
+
+
 def test_a_square_mask_of_a_square_input(revseq, tmp_path):
     """It has INPUT's sizes, unless a batch axis behind the axis is typed: then it may be one of batch and time."""
     x, counts = np.arange(16, dtype="f4").reshape(4, 4), np.array([4, 4, 2, 1])
