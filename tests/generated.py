@@ -259,6 +259,11 @@ SCENES = {
         2, most=(200, 2000, 20_000), ranks=(1, 2, 2, 3), sources=("h5", "h5", *IN_CHUNKS), targets=("h5", "h5", "zarr"),
         commands=("convert", "convert", "diff", "run"), memory=(1, 1, 1.5, 10), divisors=(256, 1 << 12, 1 << 15), keeps_others=0,
     ),
+    # Chunks of two tensors whose edges hardly ever meet, so that blocks begin inside a chunk of one of them.
+    "misfits": Scene(
+        1.5, sizes_of_few_lines, (300, 2000, 6000), (1, 1, 2), sources=("h5", "h5", "h5", "zarr"), targets=("h5", "h5", "zarr"),
+        commands=("convert", "convert", "diff", "run"), memory=(1, 1, 1.5), divisors=(1 << 12, 1 << 15), keeps_others=0,
+    ),
     # The memory is measured, of which text and pipes are not a part: they are held whole, as is what unpacks.
     "measured": Scene(
         0.8, large_sizes, (1 << 18, 1 << 19), (1, 2, 3, 4), ("run", "run", "convert", "diff"),
@@ -379,7 +384,7 @@ def _h5(rng, sizes, new):
     if chunked:
         filters = rng.choice(((), (), ("gzip",), ("gzip", "shuffle"), ("shuffle",), ("shuffle",), ("lzf",), ("lzf", "shuffle"),
                               ("deflate", "shuffle"), ("fletcher32",), ("gzip", "shuffle", "fletcher32"), ("blosc",), ("zstd",), ("bitshuffle",), ("lz4",)))  # fmt: skip
-        options |= {"filters": filters, "skips": bool(filters) and rng.random() < 0.2}
+        options |= {"filters": filters, "skips": bool(filters) and rng.random() < 0.35}
     return options
 
 
