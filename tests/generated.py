@@ -384,7 +384,7 @@ def _h5(rng, sizes, new):
     if chunked:
         filters = rng.choice(((), (), ("gzip",), ("gzip", "shuffle"), ("shuffle",), ("shuffle",), ("lzf",), ("lzf", "shuffle"),
                               ("deflate", "shuffle"), ("fletcher32",), ("gzip", "shuffle", "fletcher32"), ("blosc",), ("zstd",), ("bitshuffle",), ("lz4",)))  # fmt: skip
-        options |= {"filters": filters, "skips": bool(filters) and rng.random() < 0.35}
+        options |= {"filters": filters, "skips": bool(filters) and rng.random() < 0.35, "grows": rng.random() < 0.3}
     return options
 
 

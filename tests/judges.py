@@ -259,6 +259,8 @@ def judge_output(job, folder, right, before, target, key):
     except Exception as e:  # noqa: BLE001 - whatever another library does not like
         folder.fail(f"another library cannot read the output: {type(e).__name__}: {e}")
     compare(job, folder, found, right.reshape(sizes))
+    if job.target.format == "h5" and not libraries.is_filled_up(folder.path / target, key):
+        folder.fail("behind the tensor's end, the chunks do not have the fill value")
     if (job.source.format, job.target.format) in (("npy", "npy"), ("npz", "npz"), ("stdin", "npy")):
         swapped = found.dtype.itemsize > 1 and found.dtype.byteorder == ">"
         if found.dtype.itemsize > 1 and swapped != job.big:

@@ -136,6 +136,10 @@ def make_h5(place, path, values, data_type):
         if place["chunks"]:
             maxshape = tuple(max(c, s) for c, s in zip(place["chunks"], values.shape, strict=True))
             options = {"chunks": place["chunks"], "maxshape": maxshape} | h5_filters(place["filters"], values.dtype)
+        if place["grows"]:
+            options["maxshape"] = (None,) * values.ndim
+            if not place["sparse"]:
+                options["fillvalue"] = np.frombuffer(b"\1" * values.itemsize, stored.dtype)[0]
         for name, number in around(place):
             if name != "v":
                 more = {"chunks": (4,), "compression": "gzip"} if number % 2 else {}
@@ -549,6 +553,23 @@ def beside_h5(path, key):
 
 
 BESIDE = {"npz": beside_npz, "safetensors": beside_safetensors, "zarr": beside_zarr, "h5": beside_h5, "nc": beside_h5}
+
+
+def is_filled_up(path, key):
+    """Whether a dataset of HDF5 that grows to whole chunks has its fill value behind its old end."""
+    from io import BytesIO
+
+    import h5py
+
+    with h5py.File(BytesIO(path.read_bytes()), "r+") as f:
+        dataset = f[key]
+        if not dataset.chunks or dataset.maxshape != (None,) * dataset.ndim:
+            return True
+        old = tuple(map(slice, dataset.shape))
+        dataset.resize([-(-size // chunk) * chunk for size, chunk in zip(dataset.shape, dataset.chunks, strict=True)])
+        values, fill = dataset[...], dataset.fillvalue
+        values[old] = fill
+        return values.tobytes() == np.full_like(values, fill).tobytes()
 
 
 def dead_bytes(path, key):
