@@ -373,7 +373,7 @@ def _npz(rng, sizes, new):
 def _h5(rng, sizes, new):
     if new:
         chunks = rng.choice((None, "auto", *[few_chunks(rng, sizes)] * 3))
-        return {"chunks": chunks, "compression": rng.choice((None, None, "none", "gzip", "gzip:1"))}
+        return {"chunks": chunks, "compression": rng.choice((None, None, "none", "none", "gzip", "gzip:1"))}
     chunked = rng.random() < 0.7
     chunks = few_chunks(rng, sizes, beyond=True)
     options = {
@@ -382,9 +382,9 @@ def _h5(rng, sizes, new):
         "userblock": rng.random() < 0.05,
     }  # fmt: skip
     if chunked:
-        filters = rng.choice(((), (), ("gzip",), ("gzip", "shuffle"), ("shuffle",), ("shuffle",), ("lzf",), ("lzf", "shuffle"),
-                              ("deflate", "shuffle"), ("fletcher32",), ("gzip", "shuffle", "fletcher32"), ("blosc",), ("zstd",), ("bitshuffle",), ("lz4",)))  # fmt: skip
-        options |= {"filters": filters, "skips": bool(filters) and rng.random() < 0.35, "grows": rng.random() < 0.3}
+        filters = rng.choice(((), (), (), (), ("gzip",), ("gzip", "shuffle"), ("shuffle",), ("shuffle",), ("lzf",), ("lzf", "shuffle"),
+                              ("deflate", "shuffle"), ("deflate", "shuffle"), ("fletcher32",), ("gzip", "shuffle", "fletcher32"), ("blosc",), ("zstd",), ("bitshuffle",), ("lz4",)))  # fmt: skip
+        options |= {"filters": filters, "skips": bool(filters) and rng.random() < 0.35, "grows": rng.random() < 0.5}
     return options
 
 
