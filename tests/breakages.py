@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent
 _LONGEST = 1800  # seconds
 # The scenes of generated jobs in which each area is at work.
 SCENES = {
-    "planner": ("any", "cut", "recoded", "misfits"), "tiling": ("tiles",), "placed chunks": ("recoded", "others", "misfits"), "keep-others": ("others",),
+    "planner": ("any", "cut", "recoded", "misfits", "measured"), "tiling": ("tiles",), "placed chunks": ("recoded", "others", "misfits"), "keep-others": ("others",),
     "lengths": ("any", "tiles"),
 }  # fmt: skip
 # Module, what stands there once, and what takes its place.
