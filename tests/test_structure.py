@@ -269,6 +269,14 @@ def test_the_contract_of_formats_is_written_in_sections():
         assert signature.return_annotation == "None" or "Returns\n-------" in text, part
 
 
+def test_the_workflow_begins_with_the_lowest_python():
+    workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
+    pythons = re.findall(r'"(3\.\d+)"', re.search(r"python: \[(.*)\]", workflow)[1])
+    lowest = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"].removeprefix(">=")
+    assert pythons[0] == lowest
+    assert [int(each.removeprefix("3.")) for each in pythons] == [*range(11, 11 + len(pythons))]
+
+
 def test_the_python_of_the_readme():
     (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     names = {}
