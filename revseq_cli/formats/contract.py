@@ -303,7 +303,7 @@ class Layout(NamedTuple):
         return (self.chunks, self.compression) != ("keep", "keep")
 
 
-class Sink(ABC):
+class Sink(contextlib.AbstractContextManager["Sink", None]):
     """An output tensor, as a context: entered before the first block, complete when it is left without an error.
 
     `chunks` are the sizes of what is encoded as one, or None; `encoded` says that filters encode it, `held` that its
@@ -365,7 +365,7 @@ class Sink(ABC):
     def written(self) -> Source:
         """The complete output, open for reading, before it gets its name."""
 
-    def receive(self, parcel: object) -> None:  # noqa: B027 - most sinks have nothing left to do
+    def receive(self, parcel: object) -> None:  # most sinks have nothing left to do
         """Do what an outlet left to do; called in the parent, in any order unless the sink is `in_order`.
 
         Parameters
@@ -378,14 +378,6 @@ class Sink(ABC):
         TensorIOError
             If it cannot be written.
         """
-
-    @abstractmethod
-    def __enter__(self) -> Self: ...
-
-    @abstractmethod
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
 
 
 class FileSink(Sink):

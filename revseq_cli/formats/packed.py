@@ -18,7 +18,6 @@ from revseq_cli.ground.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from types import TracebackType
     from typing import Any, Self
 
     from numpy.typing import NDArray
@@ -140,16 +139,9 @@ class PackedSink(FileSink):
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.inner)
             super().__enter__()
-            stack.pop_all()
+            stack.push(self._leaving)
+            self._leaving = stack.pop_all()
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            super().__exit__(kind, error, trace)
-        finally:
-            self.inner.__exit__(kind, error, trace)
 
     def outlet(self, region: Region) -> Outlet:
         """That of what is in it."""

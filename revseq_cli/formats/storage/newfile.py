@@ -19,7 +19,6 @@ from revseq_cli.ground.errors import Advice, TensorIOError, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from types import TracebackType
     from typing import Self
 
 # A killed run may leave files whose names begin so. Later runs ignore them, and they can be deleted.
@@ -174,9 +173,7 @@ class Together:
             self._undo = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with self._undo:
             if kind is None:
                 self._flush_and_name()
