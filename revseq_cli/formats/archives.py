@@ -20,7 +20,6 @@ from revseq_cli.formats import npy
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.raw import RawSink, RawSource
 from revseq_cli.formats.storage import positioned
-from revseq_cli.ground import stopping, thresholds
 from revseq_cli.ground.errors import FormatError, RevseqError, listed
 
 if TYPE_CHECKING:
@@ -99,16 +98,6 @@ def data_offset(fd: int, info: zipfile.ZipInfo, path: str) -> int:
     place = info.header_offset + _LOCAL_BYTES
     name, extra = _LENGTHS.unpack(positioned.read_some(fd, _LENGTHS.size, place - _LENGTHS.size, path))
     return int(place + name + extra)
-
-
-def pieces(fd: int, offset: int, size: int, where: str) -> Iterator[memoryview]:
-    """Read `size` bytes from `offset` on; all pieces are views of the same buffer."""
-    buffer = memoryview(bytearray(min(thresholds.STORED_PIECE, size)))
-    for place in range(0, size, thresholds.STORED_PIECE):
-        stopping.check()
-        part = buffer[: size - place]
-        positioned.read_into(fd, part, offset + place, where)
-        yield part
 
 
 class _InPlace(io.FileIO):
@@ -231,7 +220,7 @@ class NewArchive:
                 size = info.file_size
                 with archive.open(info, "w", force_zip64=True) as member:
                     file.passing = True
-                    for piece in pieces(written, start, size, name):
+                    for piece in positioned.pieces(written, start, size, name):
                         member.write(piece)
                     file.passing = False
             for key, data in (texts or {}).items():

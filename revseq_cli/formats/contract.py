@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.newfile import Together
-from revseq_cli.ground import stages, stopping
+from revseq_cli.ground import stages
 from revseq_cli.ground.dtypes import data_type_of
 from revseq_cli.ground.errors import Advice, FormatError
 from revseq_cli.ground.tensors import TensorDesc
@@ -415,15 +415,12 @@ class FileSink(Sink):
 
         self.complete()
         digest = hashlib.sha256()
-        with (
-            positioned.opened(self.file.temporary, name=self.file.name) as fd,
-            open(fd, "rb", closefd=False) as file,
-            stages.begun("digest", positioned.identity(fd).size) as advance,
-        ):
-            while data := file.read(1 << 20):
-                stopping.check()
-                digest.update(data)
-                advance(len(data))
+        with positioned.opened(self.file.temporary, name=self.file.name) as fd:
+            size = positioned.identity(fd).size
+            with stages.begun("digest", size) as advance:
+                for piece in positioned.pieces(fd, 0, size, self.file.name):
+                    digest.update(piece)
+                    advance(len(piece))
         return digest.hexdigest()
 
     def complete(self) -> None:

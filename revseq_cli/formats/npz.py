@@ -210,7 +210,7 @@ class StoredSource(RawSource):
         """FormatError if the CRC-32 is wrong, for which all is read once more: regions are read in any order."""
         crc = 0
         with positioned.opened(self.path, self.identity) as fd:
-            for piece in archives.pieces(fd, self._member.offset, self._member.info.file_size, self.path):
+            for piece in positioned.pieces(fd, self._member.offset, self._member.info.file_size, self.path):
                 crc = zlib.crc32(piece, crc)
         if crc != self._member.info.CRC:
             raise self._member.damaged()

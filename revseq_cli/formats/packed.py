@@ -75,17 +75,8 @@ class SpooledSource(RawSource):
         """The tensor in a temporary file next to `beside`, whose bytes are reserved first."""
         file = Scratch(beside)
         with Together(file):
-            with (
-                positioned.opened(self.path, self.identity) as packed,
-                positioned.opened_to_write(file.temporary, file.name) as fd,
-                stages.begun("unpack", self.header.end) as advance,
-            ):
-                positioned.allocate(fd, self.header.end, file.name)
-                place = 0
-                for data in self.pieces(packed):
-                    positioned.write_all(fd, data, place, file.name)
-                    place += len(data)
-                    advance(len(data))
+            with positioned.opened(self.path, self.identity) as fd, stages.begun("unpack", self.header.end) as advance:
+                file.fill(_counted(self.pieces(fd), advance), self.header.end)
             yield npy.NpySource(file.temporary, self.name, self.desc.data_type)
 
     def ticket(self, region: Region) -> Ticket:
@@ -161,24 +152,16 @@ class PackedSink(FileSink):
             stages.begun("pack", positioned.identity(fd).size) as advance,
         ):
             pieces = packing.file_pieces(fd, name)
-            self._write(self.file.temporary, packing.packed(_counted(pieces, advance), self._method, name))
+            self.file.fill(packing.packed(_counted(pieces, advance), self._method, name))
 
     def reopen(self) -> Source:
         """What is in the complete file, unpacked again, in place of what was packed."""
         self.inner.file.remove()
         self.inner.file.create()
-        scratch, name = self.inner.file.temporary, self.file.name
+        name = self.file.name
         with positioned.opened(self.file.temporary, name=name) as fd:
-            self._write(scratch, packing.unpacked(packing.file_pieces(fd, name), self._method, name))
+            self.inner.file.fill(packing.unpacked(packing.file_pieces(fd, name), self._method, name))
         return self.inner.reopen()
-
-    def _write(self, path: str, pieces: Iterator[bytes]) -> None:
-        """Write the pieces as the whole content of a file."""
-        place = 0
-        with positioned.opened_to_write(path, self.file.name) as fd:
-            for piece in pieces:
-                positioned.write_all(fd, piece, place, self.file.name)
-                place += len(piece)
 
 
 def _counted(pieces: Iterator[bytes], advance: Callable[[int], None]) -> Iterator[bytes]:

@@ -94,7 +94,7 @@ WRITERS_IN_TURN = 4
 COPIED_AT_ONCE, PACKED_AT_ONCE, UNPACKED_AT_ONCE = 1 << 26, 1 << 16, 1 << 20
 # What unpacks to more bytes than this is unpacked into a temporary file instead of memory.
 LARGEST_HELD = 1 << 26
-# Read at once of a stored member of a zip archive.
+# Read at once of a stored member of a zip archive, and of a file whose digest is computed.
 STORED_PIECE = 1 << 20
 # Chunks of an HDF5 dataset whose places are collected: they take 20 MiB of memory, and seconds.
 MOST_CHUNKS = 1 << 20

@@ -22,7 +22,6 @@ from revseq_cli.formats.onnx.wire import package, parsed, text
 from revseq_cli.formats.raw import RawSource, RawTensor
 from revseq_cli.formats.recognition import looks_like
 from revseq_cli.formats.storage import positioned
-from revseq_cli.ground import stopping
 from revseq_cli.ground.dtypes import dtype_of, require_dimensions, require_sizes
 from revseq_cli.ground.errors import FormatError, listed, printable
 from revseq_cli.ground.tensors import DataType, TensorDesc
@@ -133,10 +132,8 @@ class StoredTensor(OnnxTensor, RawSource):
     def _require_checksum(self) -> None:
         digest = hashlib.sha1(usedforsecurity=False)
         with positioned.opened(self.path, self.identity) as fd:
-            size = self.unchanged.size
-            for place in range(0, size, 1 << 20):
-                stopping.check()
-                digest.update(positioned.read_some(fd, 1 << 20, place, self.path))
+            for piece in positioned.pieces(fd, 0, self.unchanged.size, self.path):
+                digest.update(piece)
         if digest.hexdigest() != self.checksum:
             found = f"is damaged: its SHA-1 is {digest.hexdigest()}, and {self.by} says {self.checksum}"
             raise FormatError(found, "the whole file", "fetch it again", self.path)

@@ -93,8 +93,17 @@ class NewFile:
 
     def write(self, data: bytes) -> None:
         """Write the whole content at once into the temporary file."""
+        self.fill([data])
+
+    def fill(self, pieces: Iterable[bytes], size: int = 0) -> None:
+        """Write the pieces as the whole content of the temporary file, in which `size` bytes are reserved first."""
+        place = 0
         with positioned.opened_to_write(self.temporary, self.name) as fd:
-            positioned.write_all(fd, data, 0, self.name)
+            if size:
+                positioned.allocate(fd, size, self.name)
+            for piece in pieces:
+                positioned.write_all(fd, piece, place, self.name)
+                place += len(piece)
 
     def fill_from(
         self, path: str, unchanged: positioned.Identity, parts: Iterable[tuple[int, int, int]] | None = None

@@ -250,6 +250,16 @@ def read_some(fd: int, count: int, offset: int, path: str) -> bytes:
     return bytes(buffer)
 
 
+def pieces(fd: int, offset: int, size: int, path: str) -> Iterator[memoryview]:
+    """Read `size` bytes from `offset` on; all pieces are views of the same buffer. Stopped at a signal."""
+    buffer = memoryview(bytearray(min(thresholds.STORED_PIECE, size)))
+    for place in range(0, size, thresholds.STORED_PIECE):
+        stopping.check()
+        part = buffer[: size - place]
+        read_into(fd, part, offset + place, path)
+        yield part
+
+
 def write_all(fd: int, buffer: memoryview | bytes, offset: int, path: str) -> None:
     """Write the whole buffer at that offset."""
     view = memoryview(buffer)
