@@ -72,7 +72,7 @@ BREAKAGES = {
         ("operator/kernel.py", "where=True if rows[-1, 0] < shortest else rows < lengths", "where=rows <= lengths"),
     ],
     "placed chunks": [
-        ("formats/hdf5/chunks.py", "into[...] = self._decoded(fd, place, box)[_inside(shared, box)]", "into[...] = self._decoded(fd, place, box)[_inside(shared, shared)]"),
+        ("formats/hdf5/chunks.py", "into[...] = self._decoded(fd, place, box)[inside(shared, box)]", "into[...] = self._decoded(fd, place, box)[inside(shared, shared)]"),
         ("formats/hdf5/chunks.py", "places[index] = chunk.byte_offset, chunk.size, chunk.filter_mask", "places[index] = chunk.byte_offset, chunk.size, 0"),
         ("formats/hdf5/chunks.py", "whole[tuple(slice(0, size) for size in part.shape)] = part", "whole.reshape(-1)[: part.size] = part.reshape(-1)"),
         ("formats/hdf5/chunks.py", "for i, (code, parameter) in reversed([*enumerate(self.filters)])", "for i, (code, parameter) in enumerate(self.filters)"),

@@ -55,6 +55,17 @@ def chunk_boxes(region: Region, chunks: tuple[int, ...]) -> Iterator[Region]:
     return itertools.product(*cuts)
 
 
+def inside(part: Region, whole: Region) -> Region:
+    """A part of a region, as indices into that region's values."""
+    return tuple(slice(p.start - w.start, p.stop - w.start) for p, w in zip(part, whole, strict=True))
+
+
+def parts(region: Region, values: NDArray[Any], chunks: tuple[int, ...]) -> Iterator[Parcel]:
+    """Each chunk of a region that begins at a chunk: its own region, up to the end of that one, and its values."""
+    for box in chunk_boxes(region, chunks):
+        yield box, values[inside(box, region)]
+
+
 def is_bomb(unpacked_bytes: int, stored: int) -> bool:
     """Whether so many bytes are far more than the `stored` ones should unpack to."""
     return unpacked_bytes > _BOMB_BYTES and unpacked_bytes > BOMB_RATIO * stored

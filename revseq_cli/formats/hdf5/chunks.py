@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli.formats.contract import chunk_boxes
+from revseq_cli.formats.contract import chunk_boxes, inside, parts
 from revseq_cli.formats.hdf5.files import in_memory
 from revseq_cli.formats.hdf5.filters import LOSSLESS, filters_of, pipeline, require_filters
 from revseq_cli.formats.hdf5.library import h5py, lock
@@ -25,7 +25,7 @@ from revseq_cli.ground import thresholds
 from revseq_cli.ground.errors import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -130,12 +130,6 @@ def damaged(box: Region, where: str) -> FormatError:
     return FormatError(found, "the whole file", "fetch it again", where)
 
 
-def parts(region: Region, values: NDArray[Any], chunks: tuple[int, ...]) -> Iterator[tuple[Region, NDArray[Any]]]:
-    """Each chunk of a region that begins at a chunk: its own region, up to the end of that one, and its values."""
-    for box in chunk_boxes(region, chunks):
-        yield box, values[_inside(box, region)]
-
-
 def padded(part: NDArray[Any], chunks: tuple[int, ...], padding: bytes) -> NDArray[Any]:
     """A whole chunk of which `part` lies in the tensor; the other elements are `padding`."""
     if part.shape == chunks:
@@ -165,11 +159,11 @@ class ChunkTicket:
             boxes = chunk_boxes(self.region, self.chunks)
             for box, place in zip(boxes, self.places.reshape(-1).tolist(), strict=True):
                 shared = tuple(slice(max(b.start, r.start), b.stop) for b, r in zip(box, self.region, strict=True))
-                into = values[_inside(shared, self.region)]
+                into = values[inside(shared, self.region)]
                 if self.own_filters.filters:
-                    into[...] = self._decoded(fd, place, box)[_inside(shared, box)]
+                    into[...] = self._decoded(fd, place, box)[inside(shared, box)]
                 else:
-                    self._copy(fd, place[0], _inside(shared, box), into)
+                    self._copy(fd, place[0], inside(shared, box), into)
         return values
 
     def _decoded(self, fd: int, place: tuple[int, int, int], box: Region) -> NDArray[Any]:
@@ -210,11 +204,6 @@ class PlacedOutlet:
                 tensor = RawTensor(self.path, self.name, offset, values.dtype, self.chunks)
                 edges += tensor.write(fd, whole, padded(part, self.chunks, self.padding), self.writers)
         return edges
-
-
-def _inside(part: Region, whole: Region) -> Region:
-    """A part of a region, as indices into that region's values."""
-    return tuple(slice(p.start - w.start, p.stop - w.start) for p, w in zip(part, whole, strict=True))
 
 
 def own_filters_of(dataset: h5py.Dataset, dtype: np.dtype[Any]) -> OwnFilters | None:

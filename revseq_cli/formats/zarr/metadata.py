@@ -144,12 +144,18 @@ def refuse_name(path: str) -> None:
 
 def holds(store: str, key: str) -> bool:
     """Whether an array is at that path inside the store, without a link on the path."""
+    folder = _folder_at(store, key)
+    return folder is not None and _array_in(folder) is not None
+
+
+def _folder_at(store: str, key: str) -> Path | None:
+    """The folder at that path inside the store, if there is one; None where the path leads out of it or over a link."""
     folder = Path(store)
     for part in filter(None, key.split("/")):
         folder /= part
         if part in (".", "..") or folder.is_symlink():
-            return False
-    return _array_in(folder) is not None
+            return None
+    return folder if folder.is_dir() else None
 
 
 def _array_in(folder: Path) -> tuple[Version, dict[str, Any]] | None:
@@ -217,12 +223,8 @@ def attributes_of_group(store: str, key: str) -> dict[str, Any] | None:
 
     Any folder that is no array may have arrays in it.
     """
-    folder = Path(store)
-    for part in filter(None, key.split("/")):
-        folder /= part
-        if part in (".", "..") or folder.is_symlink():
-            return None
-    if not folder.is_dir() or _array_in(folder):
+    folder = _folder_at(store, key)
+    if folder is None or _array_in(folder):
         return None
     fields = read_object(folder / GROUP_FILES[3][0])
     return attributes_of(3 if fields else 2, fields, str(folder))

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from revseq_cli.formats.contents import TensorNameError
-from revseq_cli.formats.contract import FileSink, Outlet, Source, chunk_boxes
+from revseq_cli.formats.contract import FileSink, Outlet, Source, parts
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.newfile import copy_file
 from revseq_cli.formats.zarr import chunks, metadata, source
 from revseq_cli.ground import minifloats, stopping, system
 from revseq_cli.ground.dtypes import is_nameless
-from revseq_cli.ground.errors import TensorIOError, UsageError
+from revseq_cli.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -91,7 +91,7 @@ class ZarrSink(FileSink):
     def finish(self) -> None:
         """TensorIOError if the input's store has changed since it was copied."""
         if self._old and source.state(self._old.store, self._old.name) != self._old_state:
-            raise TensorIOError("changed while it was read", "a store that stands still", where=self._old.store)
+            raise source.changed(self._old.store)
 
     def outlet(self, region: Region) -> Outlet:  # noqa: ARG002 - every region has the same one
         """Workers encode and write the chunks."""
@@ -133,11 +133,8 @@ class ZarrOutlet:
         """Write the values chunk by chunk: given several, zarr would write the others after one has failed."""
         with source.errors_worded(self.name, "write"):
             array = source.opened(self.folder, self.version, self.identity, "r+")
-            for box in chunk_boxes(region, self.chunks):
-                starts = [max(b.start, r.start) for b, r in zip(box, region, strict=True)]
-                part = tuple(slice(start, b.stop) for start, b in zip(starts, box, strict=True))
-                own = tuple(slice(p.start - r.start, p.stop - r.start) for p, r in zip(part, region, strict=True))
-                array[part] = _stored(values[own], array.dtype)
+            for box, part in parts(region, values, self.chunks):
+                array[box] = _stored(part, array.dtype)
 
 
 def _stored(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:

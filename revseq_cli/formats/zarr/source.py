@@ -94,7 +94,7 @@ class ZarrSource(Source):
     def recheck(self) -> None:
         """TensorIOError if any file of the array is not as it was."""
         if state(self.folder, self.name) != self._state:
-            raise TensorIOError("changed while it was read", "a store that stands still", where=self.name)
+            raise changed(self.name)
 
     def others(self) -> int:
         """The number of other arrays in its store; MOST_OTHERS may stand for more."""
@@ -232,26 +232,28 @@ def refuse_streams(store: str) -> None:
                 positioned.refuse_stream(os.lstat(entry.path), entry.path)
 
 
+def changed(where: str) -> TensorIOError:
+    """The error for a store that is not as it was."""
+    return TensorIOError("changed while it was read", "a store that stands still", where=where)
+
+
 def state(folder: str, where: str) -> _State:
     """The state of the folder; FormatError for links, and for anything else but files and folders."""
     digest, stored, pending = hashlib.sha256(), 0, [folder]
-    try:
-        while pending:
-            for entry in sorted(os.scandir(pending.pop()), key=lambda each: each.name):
-                status = entry.stat(follow_symlinks=False)
-                if stat.S_ISDIR(status.st_mode):
-                    pending.append(entry.path)
-                    known = positioned.identity_of(status)
-                elif stat.S_ISREG(status.st_mode):
-                    known = positioned.identity_of_entry(entry)
-                    stored += known.size
-                else:
-                    raise FormatError(f"{entry.name} is not a regular file", _LINKS, where=where)
-                digest.update(f"{entry.path!r} {known}".encode("utf-8", "surrogateescape"))
-    except FileNotFoundError:
-        raise TensorIOError("changed while it was read", "a store that stands still", where=where) from None
-    except RevseqError:
-        raise
-    except OSError as e:
-        raise positioned.failed(where, "read", e) from None
+    with positioned.trying_to("read", where):
+        try:
+            while pending:
+                for entry in sorted(os.scandir(pending.pop()), key=lambda each: each.name):
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISDIR(status.st_mode):
+                        pending.append(entry.path)
+                        known = positioned.identity_of(status)
+                    elif stat.S_ISREG(status.st_mode):
+                        known = positioned.identity_of_entry(entry)
+                        stored += known.size
+                    else:
+                        raise FormatError(f"{entry.name} is not a regular file", _LINKS, where=where)
+                    digest.update(f"{entry.path!r} {known}".encode("utf-8", "surrogateescape"))
+        except FileNotFoundError:
+            raise changed(where) from None
     return _State(digest.hexdigest(), stored)
