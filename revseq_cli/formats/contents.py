@@ -42,14 +42,19 @@ def chosen(names: Collection[str], key: str | None, path: str, noun: str = "tens
     if key is not None and key in names:
         return key
     if key is not None:
-        near = nearest(key, names)
-        hint = try_hint(path, near) if near else ""
-        raise FormatError(f"no such {noun}", f"one of {listed(names)}" if names else "", hint, f"{path}::{key}")
+        raise missing(names, key, path, f"no such {noun}")
     if not names:
         raise FormatError(f"has no {noun}", "a tensor", where=path)
     error = SeveralError(f"has {len(names)} {noun}s: {listed(names)}", "the name of one", where=path)
     error.names = [*names]
     raise error
+
+
+def missing(names: Collection[str], key: str, path: str, found: str) -> FormatError:
+    """The error for a key that none of the `names` of a file is, with the one that was probably meant."""
+    near = nearest(key, names)
+    hint = try_hint(path, near) if near else ""
+    return FormatError(found, f"one of {listed(names)}" if names else "", hint, f"{path}::{key}")
 
 
 def left_behind(count: int, noun: str = "tensor", *, or_more: bool = False) -> tuple[Advice, ...]:

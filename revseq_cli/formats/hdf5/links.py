@@ -10,11 +10,11 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.formats.contents import TensorNameError, chosen, try_hint
+from revseq_cli.formats.contents import TensorNameError, chosen, missing, try_hint
 from revseq_cli.formats.hdf5 import scales, types
 from revseq_cli.formats.hdf5.files import RAISED
 from revseq_cli.formats.hdf5.library import h5py
-from revseq_cli.ground.errors import FormatError, listed, nearest
+from revseq_cli.ground.errors import FormatError, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,14 +22,6 @@ if TYPE_CHECKING:
 _MOST_SOFT_LINKS = 16  # on the path of one dataset, as in HDF5
 _MOST_LOOKED_AT = 100  # datasets whose data types are read for a hint
 _WANTED = "a dataset inside the file"
-
-
-class Located(NamedTuple):
-    """A dataset, its path as it was typed, and `place`, a path to it of hard links alone."""
-
-    dataset: h5py.Dataset
-    name: str
-    place: str
 
 
 class Entry(NamedTuple):
@@ -112,47 +104,41 @@ def names_in(file: h5py.File) -> list[str]:
     return list(_listing(file).datasets)
 
 
-def find(file: h5py.File, key: str | None, path: str) -> Located:
-    """The dataset with the path `key`, or the only one; FormatError where there is none."""
-    parts = _readable_parts(_only(file, path) if key is None else key, path)
-    name = "/" + "/".join(parts)
-    where = f"{path}::{name}"
-    item, place = _followed(file, parts, path, where)
+def find(file: h5py.File, key: str | None, path: str) -> tuple[h5py.Dataset, str, str]:
+    """The dataset with the path `key`, or the only one; FormatError where there is none.
+
+    With it come its path as it was typed, and a path to it of hard links alone.
+    """
+    item, name, place = _followed(file, _only(file, path) if key is None else key, path)
     if not isinstance(item, h5py.h5d.DatasetID):
         inside = [each for each in _listing(file).datasets if each.startswith(f"{place}/")]
         found = f"is a group with {listed(inside)}" if inside else "is a group"
-        raise FormatError(found, "a dataset", _hint(file, path, inside), where)
-    return Located(h5py.Dataset(item), name, place)
+        raise FormatError(found, "a dataset", _hint(file, path, inside), f"{path}::{name}")
+    return h5py.Dataset(item), name, place
 
 
 def group_at(file: h5py.File, key: str | None, path: str) -> tuple[h5py.h5g.GroupID, str] | None:
     """The group with the path `key`, and a path of hard links to it; None for a dataset. Without a key, the root."""
     if not key or not key.strip("/"):
         return h5py.h5g.open(file.id, b"/"), ""
-    parts = _readable_parts(key, path)
-    item, place = _followed(file, parts, path, f"{path}::/{'/'.join(parts)}")
+    item, _, place = _followed(file, key, path)
     return (item, place) if isinstance(item, h5py.h5g.GroupID) else None
 
 
-def _readable_parts(key: str, path: str) -> list[str]:
-    """The parts of a path that is UTF-8; FormatError for any other."""
-    parts = parts_of(key, path)
+def _followed(file: h5py.File, key: str, path: str) -> tuple[h5py.h5g.GroupID | h5py.h5d.DatasetID, str, str]:
+    """The group or dataset that the path `key` leads to, that path from the root on, and a path of hard links to it."""
+    todo = parts_of(key, path)
+    name = "/" + "/".join(todo)
+    where = f"{path}::{name}"
     if any("\udc80" <= c <= "\udcff" for c in key):
-        where = f"{path}::/{'/'.join(parts)}"
         raise FormatError("its name is not UTF-8", "a name that is; h5copy can give it one", where=where)
-    return parts
-
-
-def _followed(
-    file: h5py.File, parts: list[str], path: str, where: str
-) -> tuple[h5py.h5g.GroupID | h5py.h5d.DatasetID, str]:
-    """The group or dataset that a path leads to, and a path of hard links to it."""
     root = h5py.h5g.open(file.id, b"/")
-    item, place, todo, followed = root, "", parts, list[str]()
+    item, place, followed = root, "", list[str]()
     while todo:
         part, *todo = todo
         if not isinstance(item, h5py.h5g.GroupID) or not item.links.exists(_bytes(part)):
-            raise _nothing(file, followed, path, where)
+            found = f"{', and '.join(followed)}, where nothing is" if followed else "no such dataset"
+            raise missing(names_in(file), name, path, found)
         link = Link.read(item, _bytes(part))
         if link is None:
             item, place = _open(item, _bytes(part), where), f"{place}/{part}"
@@ -169,7 +155,7 @@ def _followed(
             ways = "".join(f"{each}, and " for each in followed)
             found = f"{ways}{place}/{part} is {link}"
             raise FormatError(found, f"{_WANTED}; other files are not opened", link.hint(path, todo), where)
-    return item, place
+    return item, name, place
 
 
 def _open(group: h5py.h5g.GroupID, part: bytes, where: str) -> h5py.h5g.GroupID | h5py.h5d.DatasetID:
@@ -179,15 +165,6 @@ def _open(group: h5py.h5g.GroupID, part: bytes, where: str) -> h5py.h5g.GroupID 
         case h5py.h5o.TYPE_DATASET:
             return h5py.h5d.open(group, part)
     raise FormatError("is a data type, or what h5py does not know", "a dataset", where=where)
-
-
-def _nothing(file: h5py.File, followed: list[str], path: str, where: str) -> FormatError:
-    """The error for a path that leads nowhere; `followed` are the soft links on it."""
-    names = names_in(file)
-    near = nearest(where.rpartition("::")[2], names)
-    hint = try_hint(path, near) if near else ""
-    found = f"{', and '.join(followed)}, where nothing is" if followed else "no such dataset"
-    return FormatError(found, f"one of {listed(names)}" if names else "", hint, where)
 
 
 def _only(file: h5py.File, path: str) -> str:

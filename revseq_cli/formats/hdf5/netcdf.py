@@ -10,7 +10,7 @@ import numpy as np
 from revseq_cli.formats.contract import DEFAULT_FILL
 from revseq_cli.formats.hdf5.files import RAISED
 from revseq_cli.formats.hdf5.library import h5py
-from revseq_cli.formats.hdf5.scales import is_scale, text_of
+from revseq_cli.formats.hdf5.scales import attribute_of, is_one_text, is_scale, text_of
 from revseq_cli.ground.errors import listed, printable
 
 if TYPE_CHECKING:
@@ -52,9 +52,7 @@ def has_number(scale: h5py.Dataset) -> bool:
 
 def is_bare_dimension(dataset: h5py.h5d.DatasetID) -> bool:
     """Whether a scale is a dimension that has no variable, and so no values."""
-    if not h5py.h5a.exists(dataset, b"NAME"):
-        return False
-    return text_of(h5py.h5a.open(dataset, b"NAME")).startswith(_BARE)
+    return text_of(dataset, b"NAME").startswith(_BARE)
 
 
 def is_netcdf(file: h5py.File, scales: Iterable[h5py.Dataset]) -> bool:
@@ -187,10 +185,10 @@ def record_history(file: h5py.File, line: str) -> list[str]:
     Source: the NetCDF Users' Guide, appendix on attribute conventions; and what NCO and CDO write.
     """
     root = file["/"].id
-    old = h5py.h5a.open(root, _HISTORY) if h5py.h5a.exists(root, _HISTORY) else None
-    if old is not None and not _is_one_text(old):
+    old = attribute_of(root, _HISTORY)
+    if old is not None and not is_one_text(old):
         return ["the attribute history is not one text, and gets no line"]
-    text = b"\n".join(filter(None, [line.encode(), text_of(old) if old is not None else b""]))
+    text = b"\n".join(filter(None, [line.encode(), text_of(root, _HISTORY)]))
     if len(text) > _MOST_HISTORY:
         return [f"the attribute history would have {len(text):,} bytes, and gets no line"]
     kind = _kind(text, old)
@@ -203,11 +201,6 @@ def record_history(file: h5py.File, line: str) -> list[str]:
     else:
         new.write(np.frombuffer(text, f"V{len(text)}").reshape(sizes), mtype=kind)
     return []
-
-
-def _is_one_text(attribute: h5py.h5a.AttrID) -> bool:
-    one = attribute.get_space().get_simple_extent_npoints() == 1
-    return one and isinstance(attribute.get_type(), h5py.h5t.TypeStringID)
 
 
 def _kind(text: bytes, old: h5py.h5a.AttrID | None) -> h5py.h5t.TypeStringID:

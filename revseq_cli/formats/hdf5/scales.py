@@ -30,9 +30,7 @@ _USE = np.dtype(
 
 def is_scale(dataset: h5py.h5d.DatasetID) -> bool:
     """Whether the dataset has the attribute that marks a dimension's scale."""
-    if not h5py.h5a.exists(dataset, _CLASS):
-        return False
-    return text_of(h5py.h5a.open(dataset, _CLASS)) == b"DIMENSION_SCALE"
+    return text_of(dataset, _CLASS) == b"DIMENSION_SCALE"
 
 
 def may_be_named(item: h5py.h5d.DatasetID) -> bool:
@@ -40,14 +38,23 @@ def may_be_named(item: h5py.h5d.DatasetID) -> bool:
     return any(h5py.h5a.exists(item, name) for name in (_CLASS, _SCALES, _LABELS))
 
 
-def text_of(attribute: h5py.h5a.AttrID) -> bytes:
-    """The text of an attribute, without padding; b"" where it is no text, or not one."""
-    kind = attribute.get_type()
-    if not isinstance(kind, h5py.h5t.TypeStringID):
+def attribute_of(item: h5py.h5o.ObjectID, name: bytes) -> h5py.h5a.AttrID | None:
+    """The attribute of that name, if there is one."""
+    return h5py.h5a.open(item, name) if h5py.h5a.exists(item, name) else None
+
+
+def is_one_text(attribute: h5py.h5a.AttrID) -> bool:
+    """Whether an attribute holds one text, and nothing else."""
+    one = attribute.get_space().get_simple_extent_npoints() == 1
+    return one and isinstance(attribute.get_type(), h5py.h5t.TypeStringID)
+
+
+def text_of(item: h5py.h5o.ObjectID, name: bytes) -> bytes:
+    """The text of an attribute, without padding; b"" where there is none, or it is no text, or not one."""
+    attribute = attribute_of(item, name)
+    if attribute is None or not is_one_text(attribute):
         return b""
-    if attribute.get_space().get_simple_extent_npoints() != 1:
-        return b""
-    padding = b"\0 " if kind.get_strpad() == h5py.h5t.STR_SPACEPAD else b"\0"
+    padding = b"\0 " if attribute.get_type().get_strpad() == h5py.h5t.STR_SPACEPAD else b"\0"
     return bytes(_values(attribute).reshape(-1)[0] or b"").rstrip(padding)
 
 
@@ -83,10 +90,10 @@ def names_of(dataset: h5py.Dataset) -> tuple[str, ...]:
 def _labels(dataset: h5py.Dataset) -> list[str]:
     """The label of each dimension, "" for one without."""
     none = [""] * dataset.id.rank
-    if not h5py.h5a.exists(dataset.id, _LABELS):
+    attribute = attribute_of(dataset.id, _LABELS)
+    if attribute is None or attribute.shape != (len(none),):
         return none
-    attribute = h5py.h5a.open(dataset.id, _LABELS)
-    if not isinstance(attribute.get_type(), h5py.h5t.TypeStringID) or attribute.shape != (len(none),):
+    if not isinstance(attribute.get_type(), h5py.h5t.TypeStringID):
         return none
     return [bytes(each or b"").rstrip(b"\0").decode("utf-8", "replace") for each in _values(attribute)]
 
@@ -112,21 +119,21 @@ def _references(dataset: h5py.Dataset) -> NDArray[Any]:
     none = np.empty(dataset.id.rank, _REFERENCES)
     for i in range(len(none)):
         none[i] = np.empty(0, h5py.ref_dtype)
-    if not h5py.h5a.exists(dataset.id, _SCALES):
+    attribute = attribute_of(dataset.id, _SCALES)
+    if attribute is None or attribute.shape != none.shape:
         return none
-    attribute = h5py.h5a.open(dataset.id, _SCALES)
     kind = attribute.get_type()
-    if not isinstance(kind, h5py.h5t.TypeVlenID) or attribute.shape != none.shape:
+    if not isinstance(kind, h5py.h5t.TypeVlenID):
         return none
     return _values(attribute) if kind.get_super().equal(h5py.h5t.STD_REF_OBJ) else none
 
 
 def _uses(scale: h5py.Dataset) -> NDArray[Any]:
     """The datasets and dimensions that use the scale; none where the attribute has not the type that HDF5 writes."""
-    if not h5py.h5a.exists(scale.id, _USES):
+    attribute = attribute_of(scale.id, _USES)
+    if attribute is None or len(attribute.shape or ()) != 1:
         return np.zeros(0, _USE)
-    attribute = h5py.h5a.open(scale.id, _USES)
-    known = attribute.get_type().equal(h5py.h5t.py_create(_USE, logical=True)) and len(attribute.shape or ()) == 1
+    known = attribute.get_type().equal(h5py.h5t.py_create(_USE, logical=True))
     return _values(attribute) if known else np.zeros(0, _USE)
 
 

@@ -147,10 +147,6 @@ class _Making:
     def prepare(self, file: NewFile) -> None:
         """Fill the file before HDF5 opens it; HDF5 itself begins an empty one."""
 
-    def reopen(self, file: NewFile) -> Source:
-        """The dataset of the complete file, as an input."""
-        return Hdf5Source(file.temporary, self.name, file.name, self.like.desc.data_type)
-
 
 class _Replacing(_Making):
     """The file's other objects are kept: the new file is a copy of the input's, in which the dataset gets other values.
@@ -200,7 +196,19 @@ def _clear_chunks(dataset: h5py.Dataset) -> None:
         dataset.id.write_direct_chunk(tuple(part.start for part in box), byte)
 
 
-class Hdf5Sink(FileSink):
+class _DatasetSink(FileSink):
+    """A new HDF5 file with a dataset."""
+
+    def __init__(self, file: NewFile, making: _Making) -> None:
+        super().__init__(file)
+        self._making, self.kept = making, making.kept
+
+    def reopen(self) -> Source:
+        """The complete file, as an input."""
+        return Hdf5Source(self.file.temporary, self._making.name, self.file.name, self._making.like.desc.data_type)
+
+
+class Hdf5Sink(_DatasetSink):
     """A new HDF5 file with a dataset that HDF5 stores; it has one writer, which is the parent.
 
     HDF5 gives chunks their places in the order in which they are written, which is that of the blocks.
@@ -210,8 +218,7 @@ class Hdf5Sink(FileSink):
     in_order = True
 
     def __init__(self, file: NewFile, making: _Making) -> None:
-        super().__init__(file)
-        self._making, self.kept = making, making.kept
+        super().__init__(file, making)
         self.writes_in_parallel = False
         if making.properties.get_layout() == h5py.h5d.CHUNKED:
             self.chunks = making.properties.get_chunk()
@@ -219,6 +226,7 @@ class Hdf5Sink(FileSink):
             own_filters = OwnFilters.of(pipeline(making.properties), making.like.dtype.itemsize)
             self.writes_in_parallel = own_filters is not None
         self.encoded = making.properties.get_nfilters() > 0
+        self._alignment: dict[str, int] = {}  # options of h5py's: which objects of the file begin with a page
         self._file: h5py.File | None = None
         self._recorder: Recorder | None = None
 
@@ -230,11 +238,6 @@ class Hdf5Sink(FileSink):
             self._file = self._making.opened(self._recorder, **self._alignment)
             self._values, notes = self._making.create(self._file)
             self.notes = tuple(notes)
-
-    @property
-    def _alignment(self) -> dict[str, int]:
-        """Which objects of the file begin with a page, as options of h5py's; by default none."""
-        return {}
 
     def outlet(self, region: Region) -> Outlet:  # noqa: ARG002 - every region has the same one
         """Workers encode chunks; the blocks of a dataset without chunks go to the parent as they are."""
@@ -263,10 +266,6 @@ class Hdf5Sink(FileSink):
         with writing(self.file.name, self._recorder):
             self._close()
 
-    def reopen(self) -> Source:
-        """The complete file, as an input."""
-        return self._making.reopen(self.file)
-
     def abandon(self) -> None:
         """Close the file before it is removed; errors do not matter any more."""
         with contextlib.suppress(OSError, RuntimeError, ValueError):
@@ -290,13 +289,10 @@ class PlacedSink(Hdf5Sink):
 
     def __init__(self, file: NewFile, making: _Making) -> None:
         super().__init__(file, making)
+        self._alignment = {"alignment_threshold": thresholds.LARGE_RUN, "alignment_interval": _PAGE}
         self._edges = Edges(file)
         self._blank = np.zeros(prod(making.properties.get_chunk()) * making.like.dtype.itemsize, np.uint8)
         self._reserved = 0
-
-    @property
-    def _alignment(self) -> dict[str, int]:
-        return {"alignment_threshold": thresholds.LARGE_RUN, "alignment_interval": _PAGE}
 
     def start(self) -> None:
         """Create the file and its dataset, and reserve the bytes of all chunks that it has not."""
@@ -347,12 +343,8 @@ class PlacedSink(Hdf5Sink):
         super().finish()
 
 
-class ContiguousSink(RawSink):
+class ContiguousSink(_DatasetSink, RawSink):
     """A new HDF5 file with a contiguous dataset, whose elements the workers write themselves at their offset."""
-
-    def __init__(self, file: NewFile, making: _Making) -> None:
-        super().__init__(file)
-        self._making, self.kept = making, making.kept
 
     def start(self) -> None:
         """Create the file with all but the values, and reserve their bytes."""
@@ -369,7 +361,3 @@ class ContiguousSink(RawSink):
                 offset = Path(self.file.temporary).stat().st_size
         self.place(self._making.like, at=offset, dtype=self._making.like.dtype)
         super().start()
-
-    def reopen(self) -> Source:
-        """The complete file, as an input."""
-        return self._making.reopen(self.file)

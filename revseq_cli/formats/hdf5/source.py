@@ -189,9 +189,7 @@ class Hdf5Source(Source):
             if netcdf.is_bare_dimension(scale.id):
                 return None
             refuse_other_files(scale.id.get_create_plist(), self.name)
-            has_units = h5py.h5a.exists(scale.id, b"units")
-            units = scales.text_of(h5py.h5a.open(scale.id, b"units")) if has_units else b""
-            name = scale.name
+            units, name = scales.text_of(scale.id, b"units"), scale.name
         return Coordinate(units.decode("utf-8", "replace"), functools.partial(self._read_scale, name))
 
     def _read_scale(self, name: str, part: slice) -> NDArray[Any]:
