@@ -17,10 +17,11 @@ def held(values):
 
 
 def write(path, values, **options):
-    """Through the format's own sink, in two blocks where there are two indices."""
+    """Through the format's own sink, in two blocks, each of whole chunks, where there are so many."""
     like = held(values)
     sink = registry.create_sink(references.Reference.file(str(path)), like, overwrite=False, **options)
-    middle = max(1, len(values) // 2)
+    chunk = sink.chunks[0] if sink.chunks else 1
+    middle = -(-max(1, len(values) // 2) // chunk) * chunk
     with sink:
         for part in (slice(0, middle), slice(middle, len(values))):
             if part.start < part.stop:

@@ -17,7 +17,7 @@ import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli.formats import npy
-from revseq_cli.formats.contract import Storage
+from revseq_cli.formats.contract import Storage, not_whole
 from revseq_cli.formats.raw import RawSink, RawSource
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground.errors import FormatError, RevseqError, listed
@@ -77,8 +77,7 @@ def opened(fd: int, name: str) -> zipfile.ZipFile:
     zipfile ignores bytes before the first member or behind the directory, and so the first of two archives that were
     joined; and of two members of one name the first.
     """
-    found = "has no whole zip directory: truncated or damaged"
-    with refusing(FormatError(found, "the whole file", "fetch it again", name)):
+    with refusing(not_whole("has no whole zip directory: truncated or damaged", name)):
         archive = zipfile.ZipFile(_Bounded(fd, name))
     counts = collections.Counter(info.filename for info in archive.infolist())
     if twice := [each for each, count in counts.items() if count > 1]:
@@ -154,7 +153,7 @@ class Kept(NamedTuple):
                     )
                 place = data_offset(fd, info, like.path) + info.compress_size
             if place > end:
-                raise FormatError("has members behind its directory", "the whole file", "fetch it again", like.path)
+                raise not_whole("has members behind its directory", like.path)
             replaced = archive.getinfo(name)
         after = min((each.header_offset for each in infos if each.header_offset > replaced.header_offset), default=end)
         return cls(infos, archive.comment, replaced, after, end)

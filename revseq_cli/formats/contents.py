@@ -57,6 +57,12 @@ def missing(names: Collection[str], key: str, path: str, found: str) -> FormatEr
     return FormatError(found, f"one of {listed(names)}" if names else "", hint, f"{path}::{key}")
 
 
+def refuse_key(key: str | None, file: str, where: str) -> None:
+    """UsageError for a key where a file, such as a .npy file, holds one tensor without a name."""
+    if key is not None:
+        raise UsageError(f"{file} holds one tensor", "no name after ::", where=where)
+
+
 def left_behind(count: int, noun: str = "tensor", *, or_more: bool = False) -> tuple[Advice, ...]:
     """A note that `count` other tensors of the input's file are not in the output; no note for 0."""
     if not count:

@@ -78,6 +78,11 @@ def refuse_bomb(declared: int, stored: int, hint: str, where: str) -> None:
         raise FormatError(found, f"at most {BOMB_RATIO} times what is stored", hint, where)
 
 
+def not_whole(found: str, where: str) -> FormatError:
+    """The error for a file that is truncated or damaged."""
+    return FormatError(found, "the whole file", "fetch it again", where)
+
+
 class Storage(NamedTuple):
     """How a tensor is stored, for people: the format, and a word or two for each property."""
 

@@ -21,14 +21,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 import numpy as np
 from numpy.lib import format as npy_format
 
-from revseq_cli.formats.contract import Source, Storage
+from revseq_cli.formats.contents import refuse_key
+from revseq_cli.formats.contract import Source, Storage, not_whole
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.recognition import NPY_MAGIC, looks_like
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground import minifloats, system
 from revseq_cli.ground.dtypes import data_type_of, dtype_of, is_big_endian, is_nameless, named, require_sizes
-from revseq_cli.ground.errors import FormatError, UsageError
+from revseq_cli.ground.errors import FormatError
 from revseq_cli.ground.tensors import DataType
 
 if TYPE_CHECKING:
@@ -56,8 +57,7 @@ _LINE_ENDS = {b"\n": "one newline", b"\r\n": "one newline, CR LF,"}
 
 def open_source(address: Address, types: TextTypes) -> Source:
     """The tensor of a .npy file."""
-    if address.key is not None:
-        raise UsageError("a .npy file holds one tensor", "no name after ::", where=address.path)
+    refuse_key(address.key, "a .npy file", address.path)
     return NpySource(address.path, asked=types.asked)
 
 
@@ -129,9 +129,7 @@ class Header:
         return FormatError(found, wanted, hint, self._name)
 
     def _truncated(self, total: int, promised: str) -> FormatError:
-        return self._wrong(
-            f"is truncated: {total} bytes, and it promises {promised}", "the whole file", "fetch it again"
-        )
+        return not_whole(f"is truncated: {total} bytes, and it promises {promised}", self._name)
 
     def _fields(self, raw: bytes) -> dict[str, Any]:
         if not (fields := _parsed(raw, _ENCODINGS[self.version])):
@@ -169,7 +167,7 @@ class Header:
     @property
     def end(self) -> int:
         """The offset of the first byte behind the elements."""
-        return self.offset + self._bytes
+        return self.offset + prod(self.sizes) * self.dtype.itemsize
 
     def check_size(self, total: int, behind: bytes = b"", path: str = "") -> None:
         """FormatError unless a file of `total` bytes ends with the last element.
@@ -195,14 +193,10 @@ class Header:
         return (f"{self._name}: padding of {size} behind the last element is left out; DxDispatch writes it",)
 
     @property
-    def _bytes(self) -> int:
-        return prod(self.sizes) * self.dtype.itemsize
-
-    @property
     def _padding(self) -> int:
         """The bytes that DxDispatch would write behind these elements: 1 to 3, or 0 for what it never writes padded."""
         is_plain = (self.version, self.order) == (1, "C") and not is_big_endian(self.dtype)
-        return -self._bytes % 4 if is_plain and self.dtype.kind in "iuf" else 0
+        return (self.offset - self.end) % 4 if is_plain and self.dtype.kind in "iuf" else 0
 
 
 @functools.lru_cache(maxsize=64)  # the files of a batch are often alike
@@ -260,10 +254,11 @@ def from_stream(name: str, stream: BinaryIO, head: bytes = b"") -> Piped:
     """Read a .npy from a pipe, of which `head` has been read already; the elements are read into place, not copied."""
     head += stream.read(HEAD_BYTES - len(head))
     header = Header(head, len(head), name)
+    size = header.end - header.offset
     try:
-        elements = np.empty(prod(header.sizes) * header.dtype.itemsize, np.uint8)
+        elements = np.empty(size, np.uint8)
     except (MemoryError, ValueError):
-        found = f"declares {prod(header.sizes) * header.dtype.itemsize} bytes, which do not fit into the memory"
+        found = f"declares {size} bytes, which do not fit into the memory"
         raise FormatError(found, "less, since a pipe is held whole", "save it to a file first", name) from None
     room = elements.data
     done = min(len(head) - header.offset, len(room))

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from revseq_cli.formats import npy, packing
+from revseq_cli.formats.contents import refuse_key
 from revseq_cli.formats.contract import FileSink, Storage
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.raw import RawSource
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.storage.newfile import Scratch, Together
 from revseq_cli.ground import stages, thresholds
-from revseq_cli.ground.errors import FormatError, UsageError
+from revseq_cli.ground.errors import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -29,18 +30,15 @@ if TYPE_CHECKING:
 
 
 def open_source(address: Address, row: Format, method: Packing, asked: DataType | None) -> Source:
-    """The tensor of a packed file that is no text; `asked` is the data type of nameless bytes."""
+    """The tensor of a packed .npy file, of which a small one is held in memory; FormatError for other formats.
+
+    `asked` is the data type of nameless bytes.
+    """
     path = address.path
     if not row.is_packed:
         hint = packing.unpack_hint(method, path)
         raise FormatError(f".{row.name} is not read packed", "the file itself", hint, path)
-    if address.key is not None:
-        raise UsageError("a .npy file holds one tensor", "no name after ::", where=path)
-    return _open_npy(path, method, asked)
-
-
-def _open_npy(path: str, method: Packing, asked: DataType | None) -> Source:
-    """The tensor of a packed .npy file: a small one is held in memory."""
+    refuse_key(address.key, "a .npy file", path)
     with positioned.opened(path) as fd:
         identity = positioned.identity(fd)
         head = packing.head(fd, method, npy.HEAD_BYTES, path)

@@ -11,7 +11,7 @@ import zlib
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from revseq_cli.formats.contract import BOMB_RATIO, is_bomb
+from revseq_cli.formats.contract import BOMB_RATIO, is_bomb, not_whole
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground import stopping, system, thresholds
 from revseq_cli.ground.errors import FormatError
@@ -113,15 +113,13 @@ def unpacked(pieces: Iterable[bytes], packing: Packing, where: str) -> Iterator[
             except means.damage(module) as e:
                 raise _damaged(e, members, packing, where) from None
             done += len(part)
-            if is_bomb(done, read):
-                raise bomb(done, read, packing, where)
+            refuse_bomb(done, read, packing, where)
             if part:
                 yield part
             if engine.eof:
                 data, engine, members = engine.unused_data, None, members + 1
     if engine or not members:
-        found = f"is truncated: its {packing.name} data end after {read} bytes, too early"
-        raise FormatError(found, "the whole file", "fetch it again", where)
+        raise not_whole(f"is truncated: its {packing.name} data end after {read} bytes, too early", where)
 
 
 def _damaged(error: Exception, members: int, packing: Packing, where: str) -> FormatError:
@@ -134,17 +132,12 @@ def _damaged(error: Exception, members: int, packing: Packing, where: str) -> Fo
     return FormatError(found, "the whole file and nothing else", "fetch it again", where)
 
 
-def bomb(unpacked_bytes: int, stored: int, packing: Packing, where: str) -> FormatError:
-    """The error for what unpacks to far more than is stored."""
-    found = f"unpacks to {unpacked_bytes} bytes or more from {stored}"
-    wanted = f"at most {BOMB_RATIO} times what is stored"
-    return FormatError(found, wanted, f"if it is what you want, {unpack_hint(packing, where)}", where)
-
-
-def refuse_bomb(declared: int, stored: int, packing: Packing, where: str) -> None:
-    """FormatError where a header declares far more bytes than the `stored` ones may unpack to."""
-    if is_bomb(declared, stored):
-        raise bomb(declared, stored, packing, where)
+def refuse_bomb(unpacked_bytes: int, stored: int, packing: Packing, where: str) -> None:
+    """FormatError where so many bytes, unpacked or declared, are far more than the `stored` ones should unpack to."""
+    if is_bomb(unpacked_bytes, stored):
+        found = f"unpacks to {unpacked_bytes} bytes or more from {stored}"
+        wanted = f"at most {BOMB_RATIO} times what is stored"
+        raise FormatError(found, wanted, f"if it is what you want, {unpack_hint(packing, where)}", where)
 
 
 def unpack_hint(packing: Packing, path: str) -> str:

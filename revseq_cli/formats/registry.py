@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,17 +79,11 @@ def _open_pipe(reference: Reference, types: TextTypes) -> Source:
     return row.load().open_source(reference, types)
 
 
-@functools.cache  # the outputs of a batch lie in few folders
-def _is_in_store(folder: Path) -> bool:
-    """Whether the folder, or one above it, is a Zarr array or group."""
-    return is_store(folder) or (folder != folder.parent and _is_in_store(folder.parent))
-
-
 def new_file(
     path: str, *, overwrite: bool, inputs: Iterable[positioned.Identity] = (), folder: bool = False
 ) -> NewFile:
     """A new file or folder, not yet created; RevseqError where nothing may be written to that path."""
-    if _is_in_store(Path(system.real_path(path)).parent):
+    if any(map(is_store, Path(system.real_path(path)).parents)):
         from revseq_cli.formats.zarr import metadata  # most files lie in none
 
         metadata.refuse_name(path)

@@ -13,7 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from revseq_cli.formats.contents import Contents, Item, TensorNameError, chosen, only_of
-from revseq_cli.formats.contract import Storage
+from revseq_cli.formats.contract import Storage, not_whole
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.recognition import looks_like
 from revseq_cli.formats.storage import positioned
@@ -38,6 +38,7 @@ _TYPES = {
     "F8_E5M2FNUZ": DataType.FLOAT8_E5M2FNUZ, "F8_E8M0": DataType.FLOAT8_E8M0FNU,
     "BOOL": DataType.BOOL, "C64": DataType.COMPLEX64,
 }  # fmt: skip
+_WANTED = f"one of {listed(_TYPES, len(_TYPES))}"
 _NAMES = {data_type: name for name, data_type in _TYPES.items()}
 # The reference reader's own limit, in bytes.
 _LONGEST_HEADER = 100_000_000
@@ -103,8 +104,7 @@ class SafetensorsSource(RawSource):
         key = chosen(header.entries, key, name)
         where, entry = f"{name}::{key}", header.entries[key]
         if entry.data_type is None:
-            known = listed(_TYPES, len(_TYPES))
-            raise FormatError(f"its data type is {entry.dtype[:80]}", f"one of {known}", where=where)
+            raise FormatError(f"its data type is {entry.dtype[:80]}", _WANTED, where=where)
         require_sizes(entry.sizes, where)
         tensor = RawTensor(path, where, header.offset + entry.start, _dtype(entry.data_type), entry.sizes)
         super().__init__(tensor, header.identity, Storage("safetensors", {"tensor": key, "dtype": entry.dtype}))
@@ -145,11 +145,10 @@ def _read_header(fd: int, total: int, path: str, name: str) -> tuple[int, dict[s
         found = f"is not a .safetensors file: it looks like {seems}" if hint else f"has a header of {length} bytes"
         raise FormatError(found, f"a header of at most {_LONGEST_HEADER} bytes", hint, name)
     offset = _LENGTH_BYTES + length
-    if len(head) < _LENGTH_BYTES or offset > total:
-        found = (
-            f"is truncated: {total} bytes, and it promises a header of {length} bytes" if head else "is an empty file"
-        )
-        raise FormatError(found, "the whole file", "fetch it again", name)
+    if not head:
+        raise not_whole("is an empty file", name)
+    if offset > total:
+        raise not_whole(f"is truncated: {total} bytes, and it promises a header of {length} bytes", name)
     raw = positioned.read_some(fd, length, _LENGTH_BYTES, path)
     try:
         header = json.loads(raw.decode(), object_pairs_hook=_unique) if raw.startswith(b"{") else None
@@ -207,9 +206,7 @@ def _require_no_gaps(entries: dict[str, _Entry], total: int, where: str) -> None
             )
         end = entry.stop
     if end > total:
-        raise FormatError(
-            f"is truncated: {total} bytes of elements, and it promises {end}", "the whole file", "fetch it again", where
-        )
+        raise not_whole(f"is truncated: {total} bytes of elements, and it promises {end}", where)
     if end < total:
         raise FormatError(f"has {total - end} bytes behind its last element", "tensors and nothing else", where=where)
 
@@ -232,13 +229,8 @@ class SafetensorsSink(RawSink):
             raise TensorNameError.of(self._key, "tensor", "a name such as x", file.name)
         data_type = like.desc.data_type
         if data_type not in _NAMES:
-            known = listed(_TYPES, len(_TYPES))
-            raise FormatError(
-                f"{data_type.name} cannot be written as .safetensors",
-                f"one of {known}",
-                "write a binary format that has it, such as out.npy",
-                file.name,
-            )
+            found, hint = f"{data_type.name} cannot be written as .safetensors", "write a binary format that has it"
+            raise FormatError(found, _WANTED, f"{hint}, such as out.npy", file.name)
         header: dict[str, Any] = {
             self._key: {"dtype": _NAMES[data_type], "shape": like.sizes, "data_offsets": (0, like.desc.total_bytes)}
         }

@@ -5,11 +5,12 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
+from revseq_cli.formats.contents import refuse_key
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.textfiles import TextFormat, held, require_text
 from revseq_cli.ground import system
 from revseq_cli.ground.dtypes import dtype_of
-from revseq_cli.ground.errors import Advice, FormatError, UsageError, listed
+from revseq_cli.ground.errors import Advice, FormatError, listed
 from revseq_cli.texts.places import PlacedError
 from revseq_cli.texts.tables import Table, table_text
 
@@ -23,8 +24,7 @@ def _format(name: str, separator: str, word: str) -> TextFormat:
     """A format of tables by its name, and by what stands between cells, which people call `word`."""
 
     def read(text: Text, key: str | None, types: TextTypes) -> Source:
-        if key is not None:
-            raise UsageError(f"a .{name} file holds one tensor", "no name after ::", where=text.name)
+        refuse_key(key, f"a .{name} file", text.name)
         storage = Storage(name, {"separator": word})
         try:
             table = Table.of(text.text, separator)

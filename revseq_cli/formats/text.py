@@ -6,11 +6,11 @@ import collections
 from typing import TYPE_CHECKING, Any
 
 from revseq_cli.formats import models
-from revseq_cli.formats.contents import Contents, Item, chosen, try_hint
+from revseq_cli.formats.contents import Contents, Item, chosen, refuse_key, try_hint
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.textfiles import TextFormat, held
 from revseq_cli.ground.dtypes import describe, dtype_of
-from revseq_cli.ground.errors import FormatError, SeveralError, UsageError, about, listed
+from revseq_cli.ground.errors import FormatError, SeveralError, about, listed
 from revseq_cli.texts import dxdispatch, json_tensors, notation, printing
 from revseq_cli.texts.examples import number_of, numbered, part
 
@@ -126,8 +126,7 @@ def open_json(text: Text, key: str | None, types: TextTypes) -> Source:
     if dxdispatch.is_model(text.text):
         model = models.ModelText.read(text)
         return model.tensor(chosen(model.roles, key, text.name), types)
-    if key is not None:
-        raise UsageError("a JSON file holds one tensor", "no name after ::", where=text.name)
+    refuse_key(key, "a JSON file", text.name)
     with text.located_errors(text.name):
         tensor = json_tensors.parse(text.text)
         read, storage = (lambda each: tensor.values(each, dtype_of(each))), Storage("json", {})

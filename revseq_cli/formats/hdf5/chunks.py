@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli.formats.contract import chunk_boxes, inside, parts
+from revseq_cli.formats.contract import chunk_boxes, inside, not_whole, parts
 from revseq_cli.formats.hdf5.files import in_memory
 from revseq_cli.formats.hdf5.filters import LOSSLESS, filters_of, pipeline, require_filters
 from revseq_cli.formats.hdf5.library import h5py, lock
@@ -126,8 +126,8 @@ class Chunk(NamedTuple):
 
 def damaged(box: Region, where: str) -> FormatError:
     """The error for a chunk that cannot be decoded."""
-    found = f"the chunk at {[part.start for part in box]} is damaged: it fails its checksum or its filter"
-    return FormatError(found, "the whole file", "fetch it again", where)
+    place = [part.start for part in box]
+    return not_whole(f"the chunk at {place} is damaged: it fails its checksum or its filter", where)
 
 
 def padded(part: NDArray[Any], chunks: tuple[int, ...], padding: bytes) -> NDArray[Any]:

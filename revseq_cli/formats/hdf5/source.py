@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli.formats.contract import CONVENTIONS, Coordinate, Source, Storage, Ticket, chunk_boxes, refuse_bomb
+from revseq_cli.formats.contract import (
+    CONVENTIONS,
+    Coordinate,
+    Source,
+    Storage,
+    Ticket,
+    chunk_boxes,
+    not_whole,
+    refuse_bomb,
+)
 from revseq_cli.formats.hdf5 import links, netcdf, scales, types
 from revseq_cli.formats.hdf5.chunks import ChunkTicket, damaged, own_filters_of, places_of
 from revseq_cli.formats.hdf5.files import RAISED, opened
@@ -161,8 +170,7 @@ class Hdf5Source(Source):
             return None
         end = offset + prod(self.sizes) * self.dtype.itemsize
         if self.identity and end > self.identity.size:
-            found = f"is truncated: {self.identity.size} bytes, and its values end at {end}"
-            raise FormatError(found, "the whole file", "fetch it again", self.name)
+            raise not_whole(f"is truncated: {self.identity.size} bytes, and its values end at {end}", self.name)
         return RawTensor(path, self.name, offset, self.dtype, self.sizes)
 
     def _describe(self, dataset: h5py.Dataset) -> Storage:

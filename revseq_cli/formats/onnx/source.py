@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from revseq_cli.formats.contents import try_hint
-from revseq_cli.formats.contract import Source, Storage
+from revseq_cli.formats.contract import Source, Storage, not_whole
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.onnx import wire
 from revseq_cli.formats.onnx.wire import package, parsed, text
@@ -136,7 +136,7 @@ class StoredTensor(OnnxTensor, RawSource):
                 digest.update(piece)
         if digest.hexdigest() != self.checksum:
             found = f"is damaged: its SHA-1 is {digest.hexdigest()}, and {self.by} says {self.checksum}"
-            raise FormatError(found, "the whole file", "fetch it again", self.path)
+            raise not_whole(found, self.path)
 
 
 def open_tensor(path: str, key: str | None = None, name: str = "") -> OnnxTensor:
@@ -170,8 +170,11 @@ def _scanned(onnx: ModuleType, fd: int, name: str) -> _Message:
             kind = _FIELDS.get(field.number)
             if kind and field.wire_type not in kind.wire_types:
                 raise FormatError(f"its field {field.number} is no {kind.name}", "a TensorProto", where=name)
-            if field.number in (_SEGMENT, _STRINGS):
-                _refuse(field.number, name)
+            if field.number == _STRINGS:
+                raise FormatError("its data type is STRING", f"one of {_known()}", where=name)
+            if field.number == _SEGMENT:
+                found = "holds no single tensor: it is a sequence, an optional, or a part of one"
+                raise FormatError(found, "a TensorProto", where=name)
             if kind and (field.end > field.value or not kind.holds_elements):
                 places.setdefault(field.number, []).append(field)
         require_dimensions(wire.count(fd, places.get(_DIMS, ()), name), name)
@@ -183,14 +186,6 @@ def _scanned(onnx: ModuleType, fd: int, name: str) -> _Message:
     except FormatError as e:
         raise _another(fd, identity.size, e) from None
     return _Message(proto, elements, identity)
-
-
-def _refuse(number: int, name: str) -> None:
-    if number == _STRINGS:
-        raise FormatError("its data type is STRING", f"one of {_known()}", where=name)
-    raise FormatError(
-        "holds no single tensor: it is a sequence, an optional, or a part of one", "a TensorProto", where=name
-    )
 
 
 def _another(fd: int, total: int, error: FormatError) -> FormatError:
@@ -242,7 +237,9 @@ def _inside(onnx: ModuleType, fd: int, message: _Message, desc: TensorDesc, path
     dtype = _dtype(desc)
     if kind.as_stored:
         stored = sum(field.end - field.value for field in found)
-        _require_bytes(stored, desc, name)
+        if stored != desc.total_bytes:
+            has = f"has {stored} bytes of elements, and {desc} has {desc.total_bytes}"
+            raise FormatError(has, "the same", where=name)
         if len(found) <= 1:
             offset = found[0].value if found else identity.size
             return StoredTensor(RawTensor(path, name, offset, dtype, desc.sizes), identity, storage)
@@ -277,11 +274,6 @@ def _only_place(message: _Message, desc: TensorDesc, name: str) -> tuple[int, li
     if number == RAW and len(found) > 1:
         raise FormatError("has raw_data twice", "once", where=name)
     return number, found
-
-
-def _require_bytes(stored: int, desc: TensorDesc, name: str) -> None:
-    if stored != desc.total_bytes:
-        raise FormatError(f"has {stored} bytes of elements, and {desc} has {desc.total_bytes}", "the same", where=name)
 
 
 def _decoded(numbers: Any, desc: TensorDesc, name: str) -> NDArray[Any]:  # noqa: ANN401 - of a message

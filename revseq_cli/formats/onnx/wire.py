@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from revseq_cli.formats.contract import not_whole
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground import thresholds
 from revseq_cli.ground.errors import FormatError
@@ -46,8 +47,7 @@ def fields(fd: int, total: int, name: str, start: int = 0) -> Iterator[Field]:
         except ValueError as e:
             raise FormatError(f"has {e} at byte {place} of {total}", "a protobuf message", where=name) from None
         if field.end > total:
-            found = f"is truncated: {total} bytes, and a field at byte {place} ends at {field.end}"
-            raise FormatError(found, "the whole file", "fetch it again", name)
+            raise not_whole(f"is truncated: {total} bytes, and a field at byte {place} ends at {field.end}", name)
         if (count := count + 1) > _MOST_FIELDS:
             raise FormatError(
                 f"has more than {_MOST_FIELDS} protobuf fields", "packed elements, in one field", where=name

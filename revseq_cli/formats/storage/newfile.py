@@ -206,12 +206,12 @@ class Together:
     def _errors_worded(self, file: NewFile) -> Iterator[None]:
         """Turn an OSError into a TensorIOError about the file, with the names that are given already."""
         try:
-            yield
-        except OSError as e:
-            error = e if isinstance(e, TensorIOError) else positioned.failed(file.name, "write", e)
+            with positioned.trying_to("write", file.name):
+                yield
+        except TensorIOError as e:
             if self._named:
-                error.found += f"; {listed(each.name for each in self._named)} is written already"
-            raise error from None
+                e.found += f"; {listed(each.name for each in self._named)} is written already"
+            raise
 
     def _remove(self, file: NewFile) -> None:
         stopping.at_once.pop(file, None)

@@ -13,7 +13,7 @@ from revseq_cli.formats.zarr.metadata import arrays_in as names_in
 from revseq_cli.formats.zarr.sink import ZarrSink
 from revseq_cli.formats.zarr.source import ZarrSource, details_of
 from revseq_cli.ground.dtypes import data_type_of
-from revseq_cli.ground.errors import FormatError, RevseqError
+from revseq_cli.ground.errors import RevseqError
 from revseq_cli.ground.tensors import TensorDesc
 
 if TYPE_CHECKING:
@@ -76,12 +76,9 @@ def _item(store: str, key: str, depth: int, asked: DataType | None) -> Item:
         if (attributes := metadata.attributes_of_group(store, key)) is not None:
             return item._replace(what=GROUP, attributes=len(attributes))
         found = metadata.read(str(Path(store, key)), key, asked)
-    except RevseqError as e:
-        return item.refused(e)
-    item = item._replace(
-        sizes=found.sizes, dimensions=found.dimensions, attributes=found.attributes, details=details_of(found)
-    )
-    try:
+        item = item._replace(
+            sizes=found.sizes, dimensions=found.dimensions, attributes=found.attributes, details=details_of(found)
+        )
         return item._replace(desc=TensorDesc(data_type_of(found.dtype), found.sizes))
-    except FormatError as e:
+    except RevseqError as e:
         return item.refused(e)
