@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from abc import ABC, abstractmethod
+from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
@@ -17,7 +18,7 @@ from revseq_cli.ground.tensors import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from types import TracebackType
+    from types import ModuleType, TracebackType
     from typing import Self
 
     import numpy as np
@@ -76,6 +77,15 @@ def refuse_bomb(declared: int, stored: int, hint: str, where: str) -> None:
     if is_bomb(declared, stored):
         found = f"declares {declared} bytes and stores {stored}"
         raise FormatError(found, f"at most {BOMB_RATIO} times what is stored", hint, where)
+
+
+def extra(package: str, found: str, where: str) -> ModuleType:
+    """A package that is an extra; FormatError about the file `where` if it is not installed."""
+    try:
+        return import_module(package)
+    except ModuleNotFoundError:
+        hint = f"pip install 'revseq-cli[{package}]'"
+        raise FormatError(found, f"the package {package}", hint, where) from None
 
 
 def not_whole(found: str, where: str) -> FormatError:

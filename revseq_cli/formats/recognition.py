@@ -17,12 +17,16 @@ _HEAD = 64  # bytes that tell what a file is
 NPY_MAGIC = b"\x93NUMPY"
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 ZIP_MAGIC = b"PK\x03\x04"
+_NETCDF3_MAGIC = (b"CDF\x01", b"CDF\x02", b"CDF\x05")
 
 
 class _Kind(NamedTuple):
-    """A kind of file: its first bytes, its name, and the format that reads it, or its packing, or else advice."""
+    """A kind of file: its name, and the format that reads it, or its packing, or else advice.
 
-    magic: bytes
+    `magic` has its first bytes, or several that it may have.
+    """
+
+    magic: bytes | tuple[bytes, ...]
     name: str
     advice: str = ""
     format: str = ""
@@ -38,22 +42,16 @@ _KINDS = (
     _NPY,
     _Kind(HDF5_MAGIC, "an HDF5 file", format="h5"),
     _Kind(ZIP_MAGIC, "a zip archive, perhaps .npz", format="npz"),
-    *(
-        _Kind(b"CDF" + version, "a NetCDF-3 file, which is not HDF5", "make it NetCDF-4: nccopy -k nc4 {} out.nc")
-        for version in (b"\x01", b"\x02", b"\x05")
-    ),
+    _Kind(_NETCDF3_MAGIC, "a NetCDF-3 file, which is not HDF5", "make it NetCDF-4: nccopy -k nc4 {} out.nc"),
     _Kind(b"\x0e\x03\x13\x01", "an HDF4 file, which is not HDF5", "make it HDF5: h4toh5 {} out.h5"),
-    *(
-        _Kind(
-            magic,
-            "a CDF file of NASA, which is not NetCDF",
-            "save a variable in Python: pip install cdflib, numpy.save('new.npy', cdflib.CDF('x.cdf').varget('x'))",
-        )
-        for magic in (b"\xcd\xf3\x00\x01", b"\xcd\xf2\x60\x02", b"\x00\x00\xff\xff\x00\x00\xff\xff")
+    _Kind(
+        (b"\xcd\xf3\x00\x01", b"\xcd\xf2\x60\x02", b"\x00\x00\xff\xff\x00\x00\xff\xff"),
+        "a CDF file of NASA, which is not NetCDF",
+        "save a variable in Python: pip install cdflib, numpy.save('new.npy', cdflib.CDF('x.cdf').varget('x'))",
     ),
     _Kind(b"MATLAB 5.0 MAT-file", "a MATLAB file of before 7.3", "save it again with save -v7.3, which is HDF5"),
     _Kind(b"version https://git-lfs", "a git-LFS pointer, not the file itself", "git lfs pull"),
-    *(_Kind(magic, f"a {each.name} file", packing=each) for each in PACKINGS for magic in each.magic),
+    *(_Kind(each.magic, f"a {each.name} file", packing=each) for each in PACKINGS),
     _Kind(b"\x80", "a Python pickle", "save it again with numpy.save"),
 )
 # PowerShell 5 takes what a program prints as text, in some encoding, and writes UTF-16.

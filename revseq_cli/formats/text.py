@@ -138,10 +138,4 @@ def write_json(values: NDArray[Any]) -> str:
     return json_tensors.tensor_text(describe(values), values)
 
 
-class _Notation(TextFormat):
-    """The bracket notation, whose texts may hold several tensors."""
-
-    contents = staticmethod(_contents)
-
-
-TEXT, JSON = _Notation(open_notation, write_notation), TextFormat(open_json, write_json)
+TEXT, JSON = TextFormat(open_notation, write_notation, contents=_contents), TextFormat(open_json, write_json)

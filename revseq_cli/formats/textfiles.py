@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import Address, Layout, Storage
     from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.formats.storage.positioned import Identity
@@ -175,12 +176,14 @@ class TextFormat:
     """A format of text, as the table calls it: `read` finds a tensor in a text, and `write` makes a text of values.
 
     `require` raises FormatError for a tensor that no text can hold. With `states_type`, a text says its data type.
+    `contents` is that of a format whose texts may hold several tensors.
     """
 
     read: Callable[[Text, str | None, TextTypes], Source]
     write: Callable[[NDArray[Any]], str]
     require: Callable[[TensorDesc, str], None] = require_text
     states_type: bool = True
+    contents: Callable[[Address, TextTypes], Contents | None] | None = None
 
     def open_source(self, address: Address, types: TextTypes) -> Source:
         """The tensor that the key names, or the only one."""

@@ -40,16 +40,15 @@ def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSi
     """The sink for a tensor like `like`, with the path `key`; RevseqError for every reason to refuse it."""
     name = "/" + "/".join(parts_of(key, file.name))
     properties = _creation_properties(like, layout, file.name)
-    making: _Making
     if layout.keep_others:
         if isinstance(like, Hdf5Source) and not like.is_plain:
             found = f"has {like.storage.details['stored as']}, which become plain numbers"
             raise UsageError(found, "a new file for them", Advice.of("leave out {}", keep_others=""), like.name)
-        making = _Replacing(name, like, properties, file.name, layout.history)
     else:
         properties.set_obj_track_times(False)  # so that the same job gives the same bytes
         copying.refuse_clashes(like, name, file.name)
-        making = _Making(name, like, properties, file.name, layout.history)
+    make = _Replacing if layout.keep_others else _Making
+    making = make(name, like, properties, file.name, layout.history)
     if properties.get_layout() == h5py.h5d.CONTIGUOUS:
         return ContiguousSink(file, making)
     if properties.get_layout() == h5py.h5d.CHUNKED and not properties.get_nfilters():

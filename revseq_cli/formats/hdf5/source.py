@@ -168,10 +168,10 @@ class Hdf5Source(Source):
         offset = offset_of(dataset)
         if offset is None or types.is_converted(dataset.id.get_type()):
             return None
-        end = offset + prod(self.sizes) * self.dtype.itemsize
-        if self.identity and end > self.identity.size:
-            raise not_whole(f"is truncated: {self.identity.size} bytes, and its values end at {end}", self.name)
-        return RawTensor(path, self.name, offset, self.dtype, self.sizes)
+        tensor = RawTensor(path, self.name, offset, self.dtype, self.sizes)
+        if self.identity and tensor.end > self.identity.size:
+            raise not_whole(f"is truncated: {self.identity.size} bytes, and its values end at {tensor.end}", self.name)
+        return tensor
 
     def _describe(self, dataset: h5py.Dataset) -> Storage:
         place = {"dataset": f"/{self.key}"}

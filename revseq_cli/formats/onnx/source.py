@@ -40,6 +40,7 @@ TYPES = {
     17: DataType.FLOAT8_E4M3FN, 18: DataType.FLOAT8_E4M3FNUZ, 19: DataType.FLOAT8_E5M2, 20: DataType.FLOAT8_E5M2FNUZ,
     24: DataType.FLOAT8_E8M0FNU,
 }  # fmt: skip
+_WANTED = f"one of {listed((each.name for each in TYPES.values()), len(TYPES))}"
 NUMBERS = {data_type: number for number, data_type in TYPES.items()}
 MOST_BYTES = (1 << 31) - 1  # of a protobuf message
 RAW = 9  # the number of the field raw_data
@@ -171,7 +172,7 @@ def _scanned(onnx: ModuleType, fd: int, name: str) -> _Message:
             if kind and field.wire_type not in kind.wire_types:
                 raise FormatError(f"its field {field.number} is no {kind.name}", "a TensorProto", where=name)
             if field.number == _STRINGS:
-                raise FormatError("its data type is STRING", f"one of {_known()}", where=name)
+                raise FormatError("its data type is STRING", _WANTED, where=name)
             if field.number == _SEGMENT:
                 found = "holds no single tensor: it is a sequence, an optional, or a part of one"
                 raise FormatError(found, "a TensorProto", where=name)
@@ -215,7 +216,7 @@ def _desc(onnx: ModuleType, proto: Any, name: str) -> TensorDesc:  # noqa: ANN40
     if proto.data_type not in TYPES:
         names = {number: word for word, number in onnx.TensorProto.DataType.items()}
         found = f"its data type is {names.get(proto.data_type, proto.data_type)}"
-        raise FormatError(found, f"one of {_known()}", where=name)
+        raise FormatError(found, _WANTED, where=name)
     sizes = tuple(proto.dims)
     require_sizes(sizes, name)
     return TensorDesc(TYPES[proto.data_type], sizes)
@@ -223,10 +224,6 @@ def _desc(onnx: ModuleType, proto: Any, name: str) -> TensorDesc:  # noqa: ANN40
 
 def _dtype(desc: TensorDesc) -> np.dtype[Any]:
     return dtype_of(desc.data_type).newbyteorder("<")
-
-
-def _known() -> str:
-    return listed((each.name for each in TYPES.values()), len(TYPES))
 
 
 def _inside(onnx: ModuleType, fd: int, message: _Message, desc: TensorDesc, path: str, name: str) -> OnnxTensor:
@@ -295,51 +292,35 @@ def _beside(message: _Message, desc: TensorDesc, path: str, name: str) -> OnnxTe
     """The tensor whose elements are in a file of their own, in the same folder or below it."""
     if message.elements:
         raise FormatError("has elements, and says that they are in another file", "one of the two", where=name)
-    place = _place(message.proto.external_data, path, name)
-    with positioned.opened(place.path) as fd:
+    fields = _external(message.proto.external_data, name)
+    location, checksum = fields.get("location", ""), fields.get("checksum", "").lower()
+    if checksum and not re.fullmatch("[0-9a-f]{40}", checksum):
+        raise FormatError(f"its checksum is {checksum[:80]}", "a SHA-1, of 40 hexadecimal digits", where=name)
+    offset, file = _number(fields.get("offset", "0"), name), _within(location, path, name)
+    stated = _number(fields["length"], name) if fields.get("length") else None
+    with positioned.opened(file) as fd:
         identity = positioned.identity(fd)
-    place.require(identity.size, desc, name)
-    tensor = RawTensor(place.path, place.path, place.offset, _dtype(desc), desc.sizes)
-    source = StoredTensor(tensor, identity, Storage("onnx", {"elements": place.location, "offset": str(place.offset)}))
-    source.by, source.described, source.checksum = path, message.identity, place.checksum
+    length = max(0, identity.size - offset) if stated is None else stated
+    found = f"has {length} bytes at {offset} of {printable(location)}"
+    if offset + length > identity.size:
+        raise FormatError(f"{found}, which has {identity.size}", "bytes of the file", "fetch it again", name)
+    if length != desc.total_bytes:
+        raise FormatError(found, f"{desc.total_bytes}, as {desc} has", where=name)
+    tensor = RawTensor(file, file, offset, _dtype(desc), desc.sizes)
+    source = StoredTensor(tensor, identity, Storage("onnx", {"elements": location, "offset": str(offset)}))
+    source.by, source.described, source.checksum = path, message.identity, checksum
     return source
 
 
-class _Place(NamedTuple):
-    """The file `location`, as the tensor names it, with its whole path; `length` and `checksum` may be missing."""
-
-    location: str
-    path: str
-    offset: int
-    length: int | None
-    checksum: str
-
-    def require(self, size: int, desc: TensorDesc, name: str) -> None:
-        """FormatError unless the elements of `desc` lie inside of the file, which has `size` bytes."""
-        length = max(0, size - self.offset) if self.length is None else self.length
-        found = f"has {length} bytes at {self.offset} of {printable(self.location)}"
-        if self.offset + length > size:
-            raise FormatError(f"{found}, which has {size}", "bytes of the file", "fetch it again", name)
-        if length != desc.total_bytes:
-            raise FormatError(found, f"{desc.total_bytes}, as {desc} has", where=name)
-
-
-def _place(entries: Iterable[Any], path: str, name: str) -> _Place:
-    """The other file in which a tensor of the file `path` has its elements; FormatError for one that is not allowed.
-
-    It is in the folder of the tensor's file or below it: no other is read through a tensor.
-    """
+def _external(entries: Iterable[Any], name: str) -> dict[str, str]:
+    """What a tensor says of the file with its elements; FormatError for what it says twice."""
     fields: dict[str, str] = {}
     for entry in entries:
         key = text(entry.key, name)
         if key in fields:
             raise FormatError(f"its external_data has {key[:80]} twice", "once", where=name)
         fields[key] = text(entry.value, name)
-    location, checksum = fields.get("location", ""), fields.get("checksum", "").lower()
-    if checksum and not re.fullmatch("[0-9a-f]{40}", checksum):
-        raise FormatError(f"its checksum is {checksum[:80]}", "a SHA-1, of 40 hexadecimal digits", where=name)
-    offset, length = _number(fields.get("offset", "0"), name), fields.get("length")
-    return _Place(location, _within(location, path, name), offset, _number(length, name) if length else None, checksum)
+    return fields
 
 
 def _number(digits: str, name: str) -> int:
@@ -349,7 +330,10 @@ def _number(digits: str, name: str) -> int:
 
 
 def _within(location: str, path: str, name: str) -> str:
-    """The path of the file; FormatError for one outside the folder, or behind a link out of it."""
+    """The path of the file with the elements of a tensor of the file `path`: no other is read through a tensor.
+
+    FormatError for one outside that folder, or behind a link out of it.
+    """
     folder = Path(path).parent
     plain = location and not set(location) & set("\\:\0") and ".." not in PurePosixPath(location).parts
     if plain and not location.startswith("/"):

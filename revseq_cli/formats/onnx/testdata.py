@@ -60,8 +60,7 @@ def is_test(path: str) -> bool:
         return folder.suffix == SUFFIX
     with positioned.trying_to("read", path):
         names = os.listdir(path)  # noqa: PTH208
-    tensors = any(name.endswith(_TENSOR_SUFFIX) for name in names)
-    return tensors or any(name == _MODEL or name.startswith(_DATA_SET) for name in names)
+    return any(name == _MODEL or name.startswith(_DATA_SET) or name.endswith(_TENSOR_SUFFIX) for name in names)
 
 
 def has_tests(folders: Iterable[str], names: Iterable[str]) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from revseq_cli.formats.contract import not_whole
+from revseq_cli.formats.contract import extra, not_whole
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground import thresholds
 from revseq_cli.ground.errors import FormatError
@@ -119,13 +119,8 @@ def _read_varint(piece: bytes, at: int) -> tuple[int, int]:
 
 
 def package(where: str) -> ModuleType:
-    """The package; FormatError about the file `where` if it is not installed."""
-    try:
-        import onnx  # an extra, which takes a quarter of a second
-    except ModuleNotFoundError:
-        hint = "pip install 'revseq-cli[onnx]'"
-        raise FormatError("is a protobuf message of ONNX", "the package onnx", hint, where) from None
-    return onnx
+    """The package, which takes a quarter of a second to load; FormatError about `where` if it is not installed."""
+    return extra("onnx", "is a protobuf message of ONNX", where)
 
 
 def parsed(kind: Any, data: bytes | bytearray) -> Any:  # noqa: ANN401 - classes of a package that is an extra

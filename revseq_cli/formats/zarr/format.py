@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from revseq_cli.formats.contents import GROUP, Contents, Item, only_of
-from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.formats.zarr.metadata import arrays_in as names_in
 from revseq_cli.formats.zarr.sink import ZarrSink
@@ -52,21 +50,13 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
 
 def _items(store: str, key: str, asked: DataType | None) -> Iterator[Item]:
     """Everything in a group, depth first and by name."""
-    pending = [(each, 0) for each in _folders(store, key)]
+    pending = [(each, 0) for each in metadata.folders_in(store, key)]
     while pending:
         below, depth = pending.pop()
         item = _item(store, below, depth, asked)
         yield item
         if item.is_group:
-            pending += [(each, depth + 1) for each in _folders(store, below)]
-
-
-def _folders(store: str, key: str) -> list[str]:
-    """The path inside the store of each folder in a group, the first one last."""
-    folder = Path(store, key)
-    with positioned.trying_to("read", folder):
-        names = [entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
-    return [f"{key}/{name}".lstrip("/") for name in sorted(names, reverse=True)]
+            pending += [(each, depth + 1) for each in metadata.folders_in(store, below)]
 
 
 def _item(store: str, key: str, depth: int, asked: DataType | None) -> Item:

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 # The files of metadata and of attributes in the folder of an array and of a group, by the format's version.
-ARRAY_FILES = {2: (".zarray", ".zattrs"), 3: ("zarr.json",)}
-GROUP_FILES = {2: (".zgroup", ".zattrs"), 3: ("zarr.json",)}
+_ATTRIBUTES = ".zattrs"
+ARRAY_FILES = {2: (".zarray", _ATTRIBUTES), 3: ("zarr.json",)}
+GROUP_FILES = {2: (".zgroup", _ATTRIBUTES), 3: ("zarr.json",)}
+FILES = {name for names in (*ARRAY_FILES.values(), *GROUP_FILES.values()) for name in names}
 # What the package zarr knows of version 3: the fields of an array's metadata, and the names of chunks' files.
 _FIELDS = {
     "zarr_format", "node_type", "shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs",
@@ -97,14 +99,18 @@ def _walk(store: str) -> Iterator[str]:
     pending = [""]
     while pending:
         key = pending.pop()
-        folder = Path(store, key)
-        if _array_in(folder):
+        if _array_in(Path(store, key)):
             yield key
-            continue
-        with positioned.trying_to("read", folder):
-            pending += [
-                f"{key}/{each.name}".lstrip("/") for each in os.scandir(folder) if each.is_dir(follow_symlinks=False)
-            ]
+        else:
+            pending += folders_in(store, key)
+
+
+def folders_in(store: str, key: str) -> list[str]:
+    """The path inside the store of each folder in a group, the first one last."""
+    folder = Path(store, key)
+    with positioned.trying_to("read", folder):
+        names = [entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
+    return [f"{key}/{name}".lstrip("/") for name in sorted(names, reverse=True)]
 
 
 @functools.cache  # the outputs of a batch lie in few folders
@@ -118,14 +124,13 @@ def is_array(folder: Path) -> bool:
 
 def is_named_so(name: str) -> bool:
     """Whether a file of that name has the metadata of an array or a group."""
-    return name.rpartition("/")[2] in {files[0] for files in (*ARRAY_FILES.values(), *GROUP_FILES.values())}
+    return name.rpartition("/")[2] in FILES - {_ATTRIBUTES}
 
 
 def is_metadata(path: Path) -> bool:
     """Whether the file is one of metadata or attributes, by its name and its content."""
-    names = {name for files in (ARRAY_FILES, GROUP_FILES) for names in files.values() for name in names}
     try:
-        return path.name in names and "zarr_format" in read_object(path)
+        return path.name in FILES and "zarr_format" in read_object(path)
     except RevseqError:
         return False
 
@@ -233,7 +238,7 @@ def attributes_of_group(store: str, key: str) -> dict[str, Any] | None:
 def attributes_of(version: Version, fields: dict[str, Any], folder: str) -> dict[str, Any]:
     """The attributes of an array or a group with that metadata."""
     if version == 2:
-        return read_object(Path(folder, ARRAY_FILES[2][1]))
+        return read_object(Path(folder, _ATTRIBUTES))
     attributes = fields.get("attributes", {})
     return attributes if isinstance(attributes, dict) else {}
 

@@ -154,9 +154,8 @@ def _checked(key: str, where: str, old: str) -> str:
     The format also reserves parts that begin with two underscores; they pass where the input's path `old` has them.
     """
     parts = key.strip("/").split("/") if key.strip("/") else []
-    reserved = {name for names in (*metadata.ARRAY_FILES.values(), *metadata.GROUP_FILES.values()) for name in names}
     for part in parts:
-        is_reserved = part in reserved or (part.startswith("__") and part not in old.split("/"))
+        is_reserved = part in metadata.FILES or (part.startswith("__") and part not in old.split("/"))
         if not part.strip(".") or is_reserved or {"\0", "\\"}.intersection(part):
             raise TensorNameError.of(key, "array", "a path such as group/name", where)
         fault, hint = system.name_fault(part, writing=True)  # each part is the name of a folder

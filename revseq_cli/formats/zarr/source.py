@@ -25,6 +25,7 @@ from revseq_cli.formats.contract import (
     Storage,
     Ticket,
     chunk_boxes,
+    extra,
     refuse_bomb,
 )
 from revseq_cli.formats.recognition import looks_like
@@ -204,10 +205,7 @@ def errors_worded(where: str, doing: str) -> Iterator[None]:
 
 def require_package(where: str) -> None:
     """FormatError where the package zarr is not installed."""
-    try:
-        import zarr  # noqa: F401 - an extra
-    except ModuleNotFoundError:
-        raise FormatError("is a Zarr store", "the package zarr", "pip install 'revseq-cli[zarr]'", where) from None
+    extra("zarr", "is a Zarr store", where)
 
 
 def _require_folder(path: str, name: str) -> None:
