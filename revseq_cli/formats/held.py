@@ -10,8 +10,6 @@ import numpy as np
 from revseq_cli.formats.contract import Outlet, Sink, Source, Storage, Ticket
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import Parcel, Region
@@ -73,10 +71,7 @@ class HeldSink(Gathered, Sink):
 
     def __init__(self, like: Source) -> None:
         self._like = like
-
-    def __enter__(self) -> Self:
-        self.values = np.empty(self._like.sizes, self._like.dtype)
-        return self
+        self.values = np.empty(like.sizes, like.dtype)
 
     def __exit__(self, *_: object) -> None:
         pass

@@ -33,11 +33,6 @@ def is_scale(dataset: h5py.h5d.DatasetID) -> bool:
     return text_of(dataset, _CLASS) == b"DIMENSION_SCALE"
 
 
-def may_be_named(item: h5py.h5d.DatasetID) -> bool:
-    """Whether it may be a scale, or have names of dimensions; most datasets have no such attribute."""
-    return any(h5py.h5a.exists(item, name) for name in (_CLASS, _SCALES, _LABELS))
-
-
 def attribute_of(item: h5py.h5o.ObjectID, name: bytes) -> h5py.h5a.AttrID | None:
     """The attribute of that name, if there is one."""
     return h5py.h5a.open(item, name) if h5py.h5a.exists(item, name) else None
@@ -73,7 +68,7 @@ def names_of(dataset: h5py.Dataset) -> tuple[str, ...]:
     It is the dimension's label, which h5py sets, or else the last part of the path of its first scale, which is how
     NetCDF names dimensions. A scale itself is the scale of its first dimension.
     """
-    if not may_be_named(dataset.id):
+    if not any(h5py.h5a.exists(dataset.id, name) for name in (_CLASS, _SCALES, _LABELS)):  # most datasets have none
         return ()
     names = [""] * dataset.id.rank
     with contextlib.suppress(*RAISED):  # damage there matters only where the scales are copied

@@ -25,25 +25,18 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Region
 
 _ORDERS = {"LE": "<", "BE": ">"}
-# The prefix of h5py's names, the kind of the dtype, and sizes in bytes. Bitfields are taken for unsigned integers.
-_NUMBERS = [("STD_I", "i", (1, 2, 4, 8)), ("STD_U", "u", (1, 2, 4, 8)), ("STD_B", "u", (1, 2, 4, 8)),
-            ("IEEE_F", "f", (2, 4, 8)), ("COMPLEX_IEEE_F", "c", (8, 16))]  # fmt: skip
-
-
-def _plain() -> list[tuple[h5py.h5t.TypeID, np.dtype[Any]]]:
-    """HDF5's types of plain numbers, each with its dtype."""
-    types = []
-    for prefix, kind, sizes in _NUMBERS:
-        for size in sizes:
-            for suffix, order in _ORDERS.items():
-                bits = size * 8 // (2 if kind == "c" else 1)  # of one part
-                known = getattr(h5py.h5t, f"{prefix}{bits}{suffix}", None)  # HDF5 has complex numbers since 2.0
-                if known is not None:
-                    types.append((known, np.dtype(f"{order}{kind}{size}")))
-    return types
-
-
-_PLAIN = _plain()
+# The prefix of h5py's names, the kind of the dtype, sizes in bytes, and how many bits a name has for each byte: that of
+# a complex number has those of one part. Bitfields are taken for unsigned integers.
+_NUMBERS = [("STD_I", "i", (1, 2, 4, 8), 8), ("STD_U", "u", (1, 2, 4, 8), 8), ("STD_B", "u", (1, 2, 4, 8), 8),
+            ("IEEE_F", "f", (2, 4, 8), 8), ("COMPLEX_IEEE_F", "c", (8, 16), 4)]  # fmt: skip
+# HDF5's types of plain numbers, each with its dtype. HDF5 has complex numbers since 2.0.
+_PLAIN = [
+    (getattr(h5py.h5t, f"{prefix}{size * bits}{suffix}"), np.dtype(f"{order}{kind}{size}"))
+    for prefix, kind, sizes, bits in _NUMBERS
+    for size in sizes
+    for suffix, order in _ORDERS.items()
+    if hasattr(h5py.h5t, f"{prefix}{size * bits}{suffix}")
+]
 # Floats that NumPy lacks and HDF5 can describe: where sign, exponent and mantissa are, the bits of the latter two, and
 # the exponent's bias. HDF5 cannot say that a float has no infinities; such ones are opaque bytes, as in h5py.
 _MINIFLOATS = {
