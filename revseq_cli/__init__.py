@@ -91,7 +91,9 @@ def reverse_subsequences(values: NDArray[Any], lengths: NDArray[np.unsignedinteg
     from revseq_cli.operator import kernel, spec
 
     values, lengths, axis = np.asarray(values), np.asarray(lengths), operator.index(axis)
-    spec.require(describe(values, "values"), describe(lengths, "lengths"), axis, spec.FeatureLevel.NONE)
+    descs = describe(values, "values"), describe(lengths, "lengths")
+    if broken := spec.violations(*descs, axis, spec.FeatureLevel.NONE):
+        raise spec.SpecError(broken, {})
     return kernel.reverse(values, lengths, axis)
 
 

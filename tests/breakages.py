@@ -103,7 +103,7 @@ BREAKAGES = {
         ("operator/kernel.py", "int(np.iinfo(once.dtype).max)))", "127))"),
         ("operator/kernel.py", "lengths = lengths[..., 0]", "lengths = lengths[..., -1][..., ::-1] if lengths.ndim > 3 else lengths[..., 0]"),
         ("operator/kernel.py", "(lengths == lengths[:1]).all()", "(lengths == lengths[:1]).any()"),
-        ("operator/kernel.py", "turn = min(max(length, start), stop)", "turn = min(max(length, start), stop - 1)"),
+        ("passes/reversal.py", "slice(max(0, length - part.stop), length", "slice(max(0, length - part.stop - 1), length"),
         ("operator/kernel.py", "int(np.count_nonzero(once > np.uint64(size)))", "int(np.count_nonzero(once >= np.uint64(size)))"),
         ("passes/plan.py", "(*region[:axis], slice(0, 1), *region[axis + 1 :])", "(*region[:axis], slice(0, 1), *region[axis + 1 :])[: axis + 2] + region[axis + 2 :][::-1]"),
         ("passes/views.py", "slice(0, 1) if d is None else region[d] for d in self._places", "slice(0, 1) if d is None else slice(0, region[d].stop - region[d].start) for d in self._places"),

@@ -78,15 +78,6 @@ def clamp(lengths: NDArray[Any], size: int) -> Lengths:
     return np.broadcast_to(clamped, lengths.shape)
 
 
-def mirrored(start: int, stop: int, length: int) -> tuple[slice, slice]:
-    """Two slices of a line that give elements [start, stop) of its reversal: one is read backwards, one as it is.
-
-    Below `length`, element j of the reversal is element length - 1 - j of the line; from there on, it is element j.
-    """
-    turn = min(max(length, start), stop)
-    return slice(length - turn, length - start), slice(turn, stop)
-
-
 def _once(lengths: NDArray[Any]) -> NDArray[Any]:
     """The lengths without repetitions: along a dimension of stride 0, all elements are one, and one is kept."""
     return lengths[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in lengths.strides)]

@@ -203,18 +203,6 @@ def lowest_level(values: TensorDesc, lengths: TensorDesc, axis: int) -> FeatureL
     return next((level for level in FeatureLevel if not violations(values, lengths, axis, level)), None)
 
 
-def require(
-    values: TensorDesc,
-    lengths: TensorDesc,
-    axis: int,
-    level: FeatureLevel,
-    names: dict[str, str] | None = None,
-) -> None:
-    """Raise SpecError with every violation; `names` says what to call each tensor in the message."""
-    if found := violations(values, lengths, axis, level):
-        raise SpecError(found, names or {})
-
-
 def _level_constraints(tensors: dict[str, TensorDesc], level: FeatureLevel) -> Iterator[Constraint]:
     """What the support table says at this level."""
     row = support(level)

@@ -21,6 +21,7 @@ from revseq_cli.passes.views import Computed, Derived
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
@@ -55,12 +56,12 @@ def _reverse_cut(source: Source, axis: int, region: Region, lengths: NDArray[Any
     clamped = kernel.clamp(lengths, source.sizes[axis])
     out = source.ticket(region).read().copy()  # a source in memory returns a view of itself
     for length in np.unique(clamped[clamped > part.start]).tolist():
-        backwards, _ = kernel.mirrored(part.start, part.stop, length)
         lines = clamped == length
         box = [slice(int(i.min()), int(i.max()) + 1) for i in lines.nonzero()]
         box[axis] = slice(0, 1)
         of_file = [slice(r.start + b.start, r.start + b.stop) for r, b in zip(region, box, strict=True)]
-        of_file[axis] = backwards
+        # Below `length`, element j of the reversal is element length - 1 - j of the line.
+        of_file[axis] = slice(max(0, length - part.stop), length - part.start)
         reversed_part = np.flip(source.ticket(tuple(of_file)).read(), axis)
         chosen = lines[tuple(box)]
         box[axis] = slice(0, reversed_part.shape[axis])
@@ -151,11 +152,8 @@ def random_access(job: Job, beside: str, arrangement: Arrangement, *, holds_leng
         yield replace(job, values=values, lengths=lengths)
 
 
-@contextlib.contextmanager
-def _prepared(job: Job, beside: str, arrangement: Arrangement) -> Iterator[TicketOf]:
+def _prepared(job: Job, beside: str, arrangement: Arrangement) -> AbstractContextManager[TicketOf]:
     """The tickets of a job, which is now written in tiles next to the file `beside` if the arrangement has a tiling."""
     if arrangement.tiling:
-        with tiled(job, beside, arrangement, arrangement.tiling) as ticket_of:
-            yield ticket_of
-    else:
-        yield tickets_of(job)
+        return tiled(job, beside, arrangement, arrangement.tiling)
+    return contextlib.nullcontext(tickets_of(job))

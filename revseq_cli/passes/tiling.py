@@ -44,7 +44,6 @@ from revseq_cli.passes.views import Computed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
@@ -65,14 +64,6 @@ class ColumnFile:
     name: str
     dtype: np.dtype[Any]
     rows: int
-
-    def opened(self) -> AbstractContextManager[int]:
-        """A descriptor to read tiles."""
-        return positioned.opened(self.path, name=self.name)
-
-    def opened_to_write(self) -> AbstractContextManager[int]:
-        """A descriptor to write tiles."""
-        return positioned.opened_to_write(self.path, self.name)
 
     def write(self, fd: int, first: int, row: int, tile: NDArray[Any]) -> None:
         """Write a tile of the stripe that begins with column `first`, from row `row` on."""
@@ -163,7 +154,7 @@ class Tiles:
         _, order = self.lengths(lengths)
         rows = self.rows(values.read()).view(self.file.dtype).take(order, axis=1)
         first, top = self.first(region), region[self.axis].start
-        with self.file.opened_to_write() as fd:
+        with positioned.opened_to_write(self.file.path, self.file.name) as fd:
             for part in self.stripes(len(order)):
                 self.file.write(fd, first + part.start, top, rows[:, part])
 
@@ -174,7 +165,7 @@ class Tiles:
         clamped = clamped[order]
         first = self.first(region)
         rows = np.empty((part.stop - part.start, len(order)), self.file.dtype)
-        with self.file.opened() as fd:
+        with positioned.opened(self.file.path, name=self.file.name) as fd:
             for columns in self.stripes(len(order)):
                 rows[:, columns] = self._stripe(fd, first + columns.start, clamped[columns], part)
         back = np.empty_like(order)

@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from revseq_cli.operator.kernel import mirrored
+from revseq_cli.formats.contract import Storage
+from revseq_cli.formats.held import HeldSource
+from revseq_cli.passes.assembly import Job
 from revseq_cli.passes.plan import make_plan
+from revseq_cli.passes.reversal import reversed_output
 
 
 @st.composite
@@ -87,8 +90,9 @@ def test_lazy():
 
 
 @given(st.integers(0, 20), st.integers(1, 20), st.integers(0, 40))
-def test_mirrored(start, count, length):
-    line = list(range(40))
-    expected = line[:length][::-1] + line[length:]
-    backwards, still = mirrored(start, start + count, length)
-    assert (line[backwards][::-1] + line[still]) == expected[start : start + count]
+def test_a_part_of_a_line(start, count, length):
+    line = np.arange(41)
+    values, lengths = (HeldSource("x", each, Storage("memory", {})) for each in (line, np.array([length], np.uint8)))
+    part = slice(start, start + count)
+    read = reversed_output(Job(values, lengths, 0)).ticket((part,)).read()
+    assert read.tolist() == [*line[:length][::-1], *line[length:]][part]
