@@ -12,11 +12,10 @@ import numpy as np
 
 from revseq_cli.ground import minifloats
 from revseq_cli.ground.dtypes import bits, native, word
-from revseq_cli.ground.errors import EngineError
 from revseq_cli.operator import kernel
 from revseq_cli.passes.arrangement import arrange_pair
 from revseq_cli.passes.plan import lengths_of
-from revseq_cli.passes.tasks import UNTRUE_HINT, Task, completed, reading_back
+from revseq_cli.passes.tasks import Task, completed, reading_back, untrue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,10 +70,8 @@ class Where(NamedTuple):
         counts = int(inside), len(places) - int(inside)
         return cls(0, *counts, differs) if sizes[axis] < size else cls(int(np.count_nonzero(differs)), *counts)
 
-    def __add__(self, other: object) -> Where:
+    def merged(self, other: Where) -> Where:
         """Both together; the caller adds up `cut`."""
-        if not isinstance(other, Where):
-            return NotImplemented
         return Where(self.lines + other.lines, self.inside + other.inside, self.behind + other.behind)
 
 
@@ -130,7 +127,7 @@ class Differences:
             _larger(self.largest_absolute, other.largest_absolute),
             _larger(self.largest_relative, other.largest_relative),
             self.nans + other.nans,
-            self.where + other.where,
+            self.where.merged(other.where),
         )
 
 
@@ -190,16 +187,11 @@ def _close(
 ) -> NDArray[np.bool_]:
     """Which are within the tolerance: infinities only where they are the same."""
     bound = tolerance.absolute + tolerance.relative * size
-    close: NDArray[np.bool_] = _at_most(far, bound) & np.isfinite(size) | (a == b)
+    if far.dtype.kind == "u":  # a distance of integers must not be rounded to FLOAT64
+        beyond = bound >= 2.0 ** (8 * far.dtype.itemsize)
+        return beyond | (far <= np.floor(np.where(beyond, 0, bound)).astype(far.dtype))
+    close: NDArray[np.bool_] = (far <= bound) & np.isfinite(size) | (a == b)
     return close | (np.isnan(a) & np.isnan(b)) if tolerance.equal_nan else close
-
-
-def _at_most(far: NDArray[Any], bound: NDArray[Any]) -> NDArray[np.bool_]:
-    """Far <= bound, where integers must not be rounded to FLOAT64."""
-    if far.dtype.kind != "u":
-        return far <= bound
-    beyond = bound >= 2.0 ** (8 * far.dtype.itemsize)
-    return beyond | (far <= np.floor(np.where(beyond, 0, bound)).astype(far.dtype))
 
 
 def _steps(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
@@ -272,10 +264,7 @@ def verify_copy(source: Source, sink: Sink, arrangement: Arrangement) -> None:
         if not result.count:
             return
         place = f"at {result.indices[0].tolist()}"
-    raise EngineError(
-        f"what was written differs from the input {place}", "the same bits",
-        UNTRUE_HINT, written.name,
-    )  # fmt: skip
+    raise untrue(f"differs from the input {place}", written.name)
 
 
 def compared(

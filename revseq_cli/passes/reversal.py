@@ -11,11 +11,10 @@ import numpy as np
 
 from revseq_cli.formats.held import HeldSink, HeldSource
 from revseq_cli.formats.registry import create_scratch
-from revseq_cli.ground.errors import EngineError
 from revseq_cli.operator import kernel
 from revseq_cli.passes.arrangement import Arrangement, Resources, arrange
 from revseq_cli.passes.plan import lengths_of
-from revseq_cli.passes.tasks import UNTRUE_HINT, Task, deliver_all, move, reading_back, spooled
+from revseq_cli.passes.tasks import Task, deliver_all, move, reading_back, spooled, untrue
 from revseq_cli.passes.tiling import tiled
 from revseq_cli.passes.views import Computed, Derived
 
@@ -124,10 +123,7 @@ def verify(job: Job, sink: Sink, arrangement: Arrangement) -> None:
         again = reversed_output(replace(ready, values=turned), ticket_of)
         found = compared("verify", again, ready.values, None, 1, arrangement)
     if found.count:
-        raise EngineError(
-            f"what was written does not reverse to the input at {found.indices[0].tolist()}", "the same bits",
-            UNTRUE_HINT, written.name,
-        )  # fmt: skip
+        raise untrue(f"does not reverse to the input at {found.indices[0].tolist()}", written.name)
 
 
 @contextlib.contextmanager

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.contract import Outlet, Region, Sink, Source, Ticket
 
-# A hint where a file does not hold what was written to it; an error at the same place twice is a bug.
-UNTRUE_HINT = (
-    "run it again: if it fails at the same place, write a .npy file instead, and report this one; "
-    "if not, test the disk and the memory"
-)
+
+def untrue(found: str, where: str) -> EngineError:
+    """The error for a file that does not hold what was written to it; one at the same place twice is a bug."""
+    again = "run it again: if it fails at the same place, write a .npy file instead, and report this one"
+    return EngineError(
+        f"what was written {found}", "the same bits", f"{again}; if not, test the disk and the memory", where
+    )
 
 
 @contextlib.contextmanager
@@ -36,9 +38,7 @@ def reading_back(written: Source) -> Iterator[None]:
     except FormatError as e:
         if not e.where.startswith(written.name):
             raise
-        raise EngineError(
-            f"what was written cannot be read: {e.found}", "the same bits", UNTRUE_HINT, e.where
-        ) from None
+        raise untrue(f"cannot be read: {e.found}", e.where) from None
 
 
 @dataclass(frozen=True)

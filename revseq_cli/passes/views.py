@@ -70,11 +70,12 @@ class Computed:
 class View(Source):
     """A source that reads another source and converts what it reads.
 
-    It begins as that source in all respects; `placed` brings sizes, chunks and grains to its own dimensions.
+    It begins as that source in all respects; `placed` brings sizes, chunks and grains to its own dimensions. It reads
+    `source`, which may become a copy that is cheaper to read; what is known of the file is that of the `original`.
     """
 
     def __init__(self, source: Source) -> None:
-        self.source = source
+        self.source = self.original = source
         self.name, self.dtype, self.order, self.storage = source.name, source.dtype, source.order, source.storage
         self.identity, self.path, self.described = source.identity, source.path, source.described
         self.notes, self.held, self.encoded = source.notes, source.held, source.encoded
@@ -100,20 +101,20 @@ class View(Source):
 
     @property
     def least_bytes(self) -> int:
-        """Those of the source."""
-        return self.source.least_bytes
+        """Those of the original, which is what memory has to hold where it is copied."""
+        return self.original.least_bytes
 
     def conventions(self) -> dict[str, list[Any]]:
         """Those of the source."""
-        return self.source.conventions()
+        return self.original.conventions()
 
     def recheck(self) -> None:
-        """TensorIOError if the source's file is not as it was."""
-        self.source.recheck()
+        """TensorIOError if the original's file is not as it was."""
+        self.original.recheck()
 
     def absent_notes(self) -> tuple[str, ...]:
         """The notes of the source."""
-        return self.source.absent_notes()
+        return self.original.absent_notes()
 
 
 class Derived(View):
@@ -169,7 +170,6 @@ class AlignedSource(_PlacedSource):
 
     def __init__(self, source: Source, sizes: tuple[int, ...], axis: int, places: Places, note: str = "") -> None:
         super().__init__(source, places, len(sizes))
-        self.original = source
         is_few = len(source.sizes) == 1 and source.desc.element_count <= thresholds.LENGTHS_AT_ONCE
         if is_few and not source.reads_anywhere:  # else every block would decode their chunks
             with source.random_access() as ready:
@@ -177,19 +177,6 @@ class AlignedSource(_PlacedSource):
             self.encoded, self.reads_in_parallel, self.chunks = False, True, None
         self.sizes = lengths_sizes(sizes, axis)
         self.notes += (note,) * bool(note)
-
-    @property
-    def least_bytes(self) -> int:
-        """Those of the lengths as they were given, also where they are held now."""
-        return self.original.least_bytes
-
-    def recheck(self) -> None:
-        """TensorIOError if the file of the lengths is not as it was."""
-        self.original.recheck()
-
-    def absent_notes(self) -> tuple[str, ...]:
-        """The notes of the lengths as they were given."""
-        return self.original.absent_notes()
 
 
 def with_rank(source: Source, rank: int | None) -> Source:
@@ -265,12 +252,10 @@ def _fits(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[np.bool_]:
         if dtype.kind in "iu" and values.dtype.kind in "iu":
             # NumPy compares exactly even with a Python integer that the values' data type does not have.
             bounds = np.iinfo(dtype)
-            inside: NDArray[np.bool_] = (values >= bounds.min) & (values <= bounds.max)
-            return inside
+            return (values >= bounds.min) & (values <= bounds.max)
         if dtype.kind == "f" and values.dtype.kind == "f":
             back = values.astype(dtype).astype(values.dtype)
-            same: NDArray[np.bool_] = (back == values) | np.isnan(values)
-            return same
+            return (back == values) | np.isnan(values)  # type: ignore[no-any-return]
         floats, integer = (values, dtype) if dtype.kind in "iu" else (values.astype(dtype), values.dtype)
         # The bounds are powers of 2 or 0, or too large for the floats. Beyond them a cast to integers is undefined.
         bounds = np.iinfo(integer)
