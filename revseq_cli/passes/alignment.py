@@ -87,13 +87,10 @@ def align(
 
 def _is_named(values: Shape, lengths: Shape) -> bool:
     """Whether names say where each dimension of the lengths goes."""
-    if not any(values.names) or not any(lengths.names):
+    dimensions = [*zip(lengths.sizes, lengths.names, strict=True)]
+    if not any(values.names) or any(size != 1 and not name for size, name in dimensions):
         return False
-    if any(size != 1 and not name for size, name in zip(lengths.sizes, lengths.names, strict=True)):
-        return False
-    return any(
-        size != 1 or name in values.names for size, name in zip(lengths.sizes, lengths.names, strict=True) if name
-    )
+    return any(size != 1 or name in values.names for size, name in dimensions if name)
 
 
 def _by_names(values: Shape, lengths: Shape, axis: int, batch_axis: int | None, *, mask: bool) -> Alignment | None:
@@ -163,21 +160,16 @@ def _require_batch(
         if place not in (None, axis, batch_axis):
             own = f"its {'dimension ' * bool(lengths.names[i])}{lengths.called(i)} is axis {place} of {values.name}"
             named = f" ({values.names[batch_axis]})" if values.names[batch_axis] else ""
-            raise FormatError(
-                f"{own}, and the batch axis is {batch_axis}{named}", "one and the same dimension", where=lengths.name
-            )
+            found = f"{own}, and the batch axis is {batch_axis}{named}"
+            raise FormatError(found, "one and the same dimension", where=lengths.name)
 
 
 def _refuse_contradiction(values: Shape, lengths: Shape, places: Places) -> None:
     """FormatError where sizes put a dimension elsewhere than the name that it has."""
-    for i, place in enumerate(places):
-        name = lengths.names[i]
-        if (
-            place is not None
-            and lengths.sizes[i] != 1
-            and name in values.names
-            and name not in ("", values.names[place])
-        ):
+    for name, size, place in zip(lengths.names, lengths.sizes, places, strict=True):
+        if size == 1 or place is None or name in ("", values.names[place]):
+            continue
+        if name in values.names:
             found = f"its dimension {name} would go along {values.called(place)} of {values.name}"
             raise FormatError(found, f"along {name}", where=lengths.name)
 
@@ -219,12 +211,8 @@ def _mask_by_sizes(values: Shape, mask: Shape, axis: int, batch_axis: int | None
         return Alignment(found[0], "" if is_typed else told)
     problem = f"Sizes of the mask is {braced(mask.sizes)}"
     if found:
-        raise FormatError(
-            f"{problem}, which fits in {len(found)} ways",
-            "the one that is meant",
-            _ways(values, found, axis),
-            mask.name,
-        )
+        problem += f", which fits in {len(found)} ways"
+        raise FormatError(problem, "the one that is meant", _ways(values, found, axis), mask.name)
     batch_sizes = " or ".join(braced((values.sizes[d], size)) for d in batches)
     wanted = f"{braced(values.sizes)}, as {values.name} has" + f", or {batch_sizes}: batch and time" * bool(batches)
     raise FormatError(problem, wanted, where=mask.name)

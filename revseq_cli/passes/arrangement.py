@@ -188,10 +188,8 @@ def _within(
         workers //= 2
         best = arranged(engine, workers, resources.memory // workers)
     if best.need > resources.memory:
-        raise EngineError(
-            f"the memory is {resources.memory} bytes, and a block takes {best.need}",
-            f"at least {best.need} bytes", Advice.of("try {}", memory=best.need), name,
-        )  # fmt: skip
+        found = f"the memory is {resources.memory} bytes, and a block takes {best.need}"
+        raise EngineError(found, f"at least {best.need} bytes", Advice.of("try {}", memory=best.need), name)
     best = best._replace(direct=best.direct * engine.workers(resources.usable_cores))
     if best.workers == 1 and resources.engine == AUTO:
         return best._replace(engine=SERIAL)
@@ -241,9 +239,8 @@ def _is_slow(plan: Plan, values: Source) -> bool:
 
 def _least_of_long_runs(values: Source, axis: int, grain: Grain) -> int:
     """The elements of the smallest block of whole lines, cut at multiples of the grain, whose runs are not short."""
-    extents = list(
-        _rounded_up(grain_of(thresholds.SHORT_RUN // values.dtype.itemsize, values.sizes, values.order), grain)
-    )
+    least = grain_of(thresholds.SHORT_RUN // values.dtype.itemsize, values.sizes, values.order)
+    extents = [*_rounded_up(least, grain)]
     extents[axis] = values.sizes[axis]
     return prod(map(min, extents, values.sizes))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.references import Reference, refuse_shared
@@ -150,6 +150,10 @@ class Parts(NamedTuple):
         """Whether it is no name, or that of one dimension."""
         return not isinstance(axis, str) or self.values.dimensions.count(axis) == 1
 
+    def asking(self, **changes: Any) -> Parts:  # noqa: ANN401 - each of a type of its own
+        """The same tensors, with a request that differs so."""
+        return self._replace(request=replace(self.request, **changes))
+
 
 def _number_of(axis: int | str | None, values: Source) -> int | None:
     """The number of the dimension of that name; UsageError unless there is just one."""
@@ -265,7 +269,6 @@ def require_system(job: Job) -> None:
     for [part], values in pieces(lengths):
         if (above := values > size).any():
             first = int(above.argmax())
-            raise FormatError(
-                f"{values[first]} at [{part.start + first}] is above the axis size {size}",
-                f"at most {size}: {SYSTEMS[request.like].refuses} refuses it", where=lengths.name,
-            )  # fmt: skip
+            found = f"{values[first]} at [{part.start + first}] is above the axis size {size}"
+            wanted = f"at most {size}: {SYSTEMS[request.like].refuses} refuses it"
+            raise FormatError(found, wanted, where=lengths.name)

@@ -62,9 +62,8 @@ class Where(NamedTuple):
         """
         inner = prod(sizes[axis + 1 :])
         line = places // (inner * sizes[axis]) * inner + places % inner
-        inside = np.count_nonzero(
-            places // inner % sizes[axis] + part.start < kernel.clamp(lengths, size).reshape(-1)[line]
-        )
+        clamped = kernel.clamp(lengths, size).reshape(-1)
+        inside = np.count_nonzero(places // inner % sizes[axis] + part.start < clamped[line])
         differs = np.zeros(lengths.shape, np.bool_)
         differs.reshape(-1)[line] = True
         counts = int(inside), len(places) - int(inside)

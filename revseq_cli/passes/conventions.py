@@ -196,9 +196,8 @@ def compared(values: Source, lengths: Source, alignment: Alignment | None) -> tu
             if found:
                 writes = f"revseq convert {system.quoted(lengths.name)} unnamed.npy"
                 hint = f"if their order is right, unnamed.npy can be LENGTHS, which this writes: {writes}"
-                same = (
-                    not alignment and not {*PACKING} & lengths.conventions().keys()
-                )  # no mark of missing ones is left
+                # Those that are unpacked have no mark of missing ones.
+                same = not alignment and not {*PACKING} & lengths.conventions().keys()
                 wanted = "lengths for the same places, in the same order"
                 raise FormatError(found, wanted, hint if same else "", lengths.name)
             notes += [note] * bool(note)

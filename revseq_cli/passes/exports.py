@@ -92,11 +92,9 @@ class _Folder:
             raise UsageError("DxDispatch would write its result over it", "another name", "rename it", str(path))
         for name in names:
             if twin := next((n for n in (*names, target) if n != name and n.casefold() == name.casefold()), None):
-                raise UsageError(
-                    f"the model would name both {name[:80]} and {twin[:80]}, which are one file on Windows",
-                    "names that differ in more than case", Advice.of("rename one, or add {}", inline=""),
-                    str(self.model),
-                )  # fmt: skip
+                found = f"the model would name both {name[:80]} and {twin[:80]}, which are one file on Windows"
+                hint = Advice.of("rename one, or add {}", inline="")
+                raise UsageError(found, "names that differ in more than case", hint, str(self.model))
         return [f"{path} exists already, and DxDispatch would replace it"] * exists
 
     def finish(self, text: bytes) -> None:
@@ -142,9 +140,8 @@ def write(job: Job, model: Path, inline: bool | None, *, zipped: bool, overwrite
     target = _name(model, OUTPUT)
     if _is_odd(target):
         wanted = f"a name without {' '.join(_NOT_ON_WINDOWS)}, which no file on Windows has"
-        raise UsageError(
-            f"the model would name {target[:80]!r}", wanted, Advice.of("add {}", output="model.json"), str(model)
-        )
+        hint = Advice.of("add {}", output="model.json")
+        raise UsageError(f"the model would name {target[:80]!r}", wanted, hint, str(model))
     store = (_Archive if zipped else _Folder)(model, job, overwrite=overwrite)
     places = dict(_places(job, store, inline))
     names = [place.content for place in places.values() if isinstance(place.content, str)]
@@ -186,10 +183,9 @@ def _places(job: Job, store: _Folder, inline: bool | None) -> Iterator[tuple[str
                 yield role, _Place(source, values)
                 continue
             if inline:
-                raise FormatError(
-                    "holds a NaN with other bits than the usual one", "the usual one, since DxDispatch has one word",
-                    Advice.of("add {}", files=""), source.name,
-                )  # fmt: skip
+                found = "holds a NaN with other bits than the usual one"
+                wanted = "the usual one, since DxDispatch has one word"
+                raise FormatError(found, wanted, Advice.of("add {}", files=""), source.name)
         yield role, _Place(source, *store.place(_name(store.model, role), source))
 
 

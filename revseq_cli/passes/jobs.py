@@ -108,7 +108,7 @@ def _made(parts: Parts, whole: WholeJob | None) -> Job:
     request = parts.request
     try:
         if whole and request.axis is None:
-            parts = parts._replace(request=replace(request, axis=whole.axis()))
+            parts = parts.asking(axis=whole.axis())
         job = assemble(parts)
     except RevseqError as e:
         e.hint = e.hint or _choices(parts)
@@ -173,7 +173,7 @@ def _choices(parts: Parts) -> Choices | Advice | str:
     if not parts.finds(parts.request.batch_axis):
         return ""
     if not parts.finds(parts.request.axis):
-        parts = parts._replace(request=replace(parts.request, axis=None))
+        parts = parts.asking(axis=None)
     return remedies.choices(parts)
 
 
@@ -236,10 +236,8 @@ def load_tensor(
 def _require_type(source: Source, dtype: DataType | None) -> None:
     """Raise UsageError for a tensor that has another data type than `dtype`."""
     if dtype and source.desc.data_type is not dtype:
-        raise UsageError(
-            f"DataType is {source.desc.data_type.name}, and {dtype.name} is asked for",
-            "types are never changed silently", Advice.of("leave out {}", dtype=""), source.name,
-        )  # fmt: skip
+        found = f"DataType is {source.desc.data_type.name}, and {dtype.name} is asked for"
+        raise UsageError(found, "types are never changed silently", Advice.of("leave out {}", dtype=""), source.name)
 
 
 def example_of(reference: Reference) -> ExampleText | None:
@@ -292,10 +290,9 @@ def _open_lengths(request: Request, reference: Reference | None, whole: WholeJob
     elif whole:
         lengths = whole.tensor(LENGTHS, types)
     else:
-        raise UsageError(
-            "no lengths are given", "a tensor of lengths, or an INPUT that is a whole docs-style job or a model",
-            "add LENGTHS after INPUT; in a batch, give each job its lengths", values.name,
-        )  # fmt: skip
+        wanted = "a tensor of lengths, or an INPUT that is a whole docs-style job or a model"
+        hint = "add LENGTHS after INPUT; in a batch, give each job its lengths"
+        raise UsageError("no lengths are given", wanted, hint, values.name)
     if request.mask:
         return lengths
     conventions.refuse_missing(lengths)

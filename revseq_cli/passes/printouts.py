@@ -33,10 +33,9 @@ def load(text: str, desc: TensorDesc) -> Source:
     if data_type.kind not in _PRINTED:
         raise UsageError(f"DxDispatch does not print {data_type.name}", "a data type of DirectML")
     if data_type.size == 1:
-        raise UsageError(
-            f"DxDispatch prints {data_type.name} as characters, and nothing after the first 0",
-            "the .npy file that its command writeFile makes", "a model that revseq export makes writes one",
-        )  # fmt: skip
+        found = f"DxDispatch prints {data_type.name} as characters, and nothing after the first 0"
+        wanted = "the .npy file that its command writeFile makes"
+        raise UsageError(found, wanted, "a model that revseq export makes writes one")
     reference = Reference.input(text, "text", "A")
     try:
         where = reference.text.name

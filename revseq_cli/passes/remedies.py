@@ -7,7 +7,6 @@ level, so that typing it makes a job that runs; what it means is said, so that i
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli.formats.held import HeldSource
@@ -110,33 +109,26 @@ def choices(parts: Parts) -> Choices | Advice | str:
     if not options:
         return ""
     first, rivals = options[0][0], [fit for fit, _ in options[1:] if order(fit) == order(options[0][0])]
-    any_axis = parts._replace(request=replace(parts.request, axis=None, batch_axis=None))
-    masks = (_masks(parts) or _masks(any_axis)) if span.greatest <= 1 else ()
+    masks = (_masks(parts) or _masks(parts.asking(axis=None, batch_axis=None))) if span.greatest <= 1 else ()
     is_doubted = bool(masks) or _is_strange(parts)
     # A padded batch is as long as its longest sequence: else another axis may be meant, along which some are cropped.
     is_doubted = is_doubted or (len(options) > 1 and None in asked and span.greatest != values.sizes[first.axis])
     doubtful = len(options) > 1 or is_doubted or clamped(first) or (parts.axis, parts.batch_axis) != first
-    return Choices(
-        tuple(
-            Choice(settings, _meaning(parts, fit, span), _axes(fit)) if doubtful else Choice(settings)
-            for fit, settings in options
-        )
-        + masks,
-        sure=not is_doubted and (len(options) == 1 or not (clamped(first) or rivals or (kept and changed(first)))),
+    told = (
+        Choice(settings, _meaning(parts, fit, span), _axes(fit)) if doubtful else Choice(settings)
+        for fit, settings in options
     )
+    is_sure = not is_doubted and (len(options) == 1 or not (clamped(first) or rivals or (kept and changed(first))))
+    return Choices((*told, *masks), sure=is_sure)
 
 
 def _masks(parts: Parts) -> tuple[Choice, ...]:
     """The choices that take ones and zeros for a mask, with the axes that are asked for."""
     found = [fit for fit in _as_asked(parts, mask=True) if parts.values.sizes[fit.axis] > 1]
     found = [fit for fit in found if fit.batch_axis is None or fit._replace(batch_axis=None) not in found]
-    meaning = "a mask, of ones followed by zeros in each line"
-    made = (Choice((*_axes(fit), ("mask", ON)), meaning, (*_axes(fit), ("mask", ON))) for fit in found)
-    return tuple(
-        choice
-        for choice, fit in zip(made, found, strict=True)
-        if _works(parts._replace(request=replace(parts.request, axis=fit.axis, batch_axis=fit.batch_axis, mask=True)))
-    )
+    working = (fit for fit in found if _works(parts.asking(**fit._asdict(), mask=True)))
+    settings = ((*_axes(fit), ("mask", ON)) for fit in working)
+    return tuple(Choice(each, "a mask, of ones followed by zeros in each line", each) for each in settings)
 
 
 def _is_strange(parts: Parts) -> bool:
@@ -161,7 +153,7 @@ def _why_none_fits(parts: Parts) -> Choices | Advice | str:
         return ""
     span = _span(parts, ())
     if lengths.desc.data_type.kind == "bool" or not (isinstance(span, str) or span.greatest > 1):
-        if _works(parts._replace(request=replace(request, mask=True))):
+        if _works(parts.asking(mask=True)):
             return Advice.of("if it is a mask, of ones followed by zeros in each line: add {}", mask="")
         if masks := _masks(parts):  # a square one may also be of time and batch
             return Choices(masks, sure=len(masks) == 1 and len({*lengths.sizes}) == len(lengths.sizes))
@@ -224,10 +216,7 @@ def _settings(parts: Parts, fit: Fit, greatest: int) -> Settings:
     request, rank = parts.request, len(parts.values.sizes)
     for level in (each for each in FeatureLevel if each >= request.level):
         for changed_rank, cast in itertools.product(_ranks(rank, request.rank, level), _casts(parts, greatest)):
-            asked = replace(
-                request, axis=fit.axis, batch_axis=fit.batch_axis, lengths_dtype=cast, rank=changed_rank, level=level
-            )
-            if _works(parts._replace(request=asked)):
+            if _works(parts.asking(**fit._asdict(), lengths_dtype=cast, rank=changed_rank, level=level)):
                 return (
                     *((name, value) for name, value in _axes(fit) if value != str(getattr(parts, name))),
                     *[("batch_axis", "")] * (fit.batch_axis is None and request.batch_axis is not None),

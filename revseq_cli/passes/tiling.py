@@ -90,10 +90,8 @@ def _column_file(beside: str, dtype: np.dtype[Any], rows: int, columns: int, oth
     file, size = Scratch(beside), rows * columns * dtype.itemsize
     free = shutil.disk_usage(Path(file.temporary).parent).free
     if free < size:
-        raise TensorIOError(
-            f"takes a temporary file of {size} bytes beside it, and {free} are free there", f"{size} bytes",
-            otherwise, file.name,
-        )  # fmt: skip
+        found = f"takes a temporary file of {size} bytes beside it, and {free} are free there"
+        raise TensorIOError(found, f"{size} bytes", otherwise, file.name)
     with Together(file):
         with positioned.opened_to_write(file.temporary, file.name) as fd:
             positioned.allocate(fd, size, file.name)
@@ -193,14 +191,13 @@ def tiled(job: Job, beside: str, arrangement: Arrangement, tiling: Tiling) -> It
     otherwise = Advice.of("add {}, or write to another disk", memory=arrangement.direct)
     with _column_file(beside, word(values.dtype), values.sizes[axis], columns, otherwise) as file:
         tiles = Tiles(file, tiling, axis, values.order)
-        tasks = (
-            Task(
-                partial(tiles.sort, region, values.ticket(region)), (lengths.ticket(lengths_of(region, axis)),), region
-            )
-            for region in tiling.blocks
-        )
-        for _ in completed("sort", tasks, arrangement, values):
+
+        def of_lengths(region: Region) -> tuple[Ticket]:
+            return (lengths.ticket(lengths_of(region, axis)),)
+
+        def sorting(region: Region) -> Task:
+            return Task(partial(tiles.sort, region, values.ticket(region)), of_lengths(region), region)
+
+        for _ in completed("sort", map(sorting, tiling.blocks), arrangement, values):
             pass
-        yield lambda region: Computed(
-            partial(tiles.reverse, values.dtype, region), (lengths.ticket(lengths_of(region, axis)),)
-        )
+        yield lambda region: Computed(partial(tiles.reverse, values.dtype, region), of_lengths(region))

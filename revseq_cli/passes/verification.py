@@ -203,10 +203,8 @@ def page_of(text: Text) -> Examples:
     support = support_checks.check(text.text, has_examples=bool(ours))
     if not ours and not support.tables:
         others = f"; {skipped} of other operators" if skipped else ""
-        raise NoExampleError(
-            f"holds no example of this operator{others}", "InputTensor, SequenceTensor, Axis and OutputTensor",
-            where=text.name,
-        )  # fmt: skip
+        wanted = "InputTensor, SequenceTensor, Axis and OutputTensor"
+        raise NoExampleError(f"holds no example of this operator{others}", wanted, where=text.name)
     placed = tuple(each._replace(spot=_spot(text, each.start)) for each in support.findings)
     return Examples(text.name, ours, skipped, support._replace(findings=placed), text)
 
@@ -270,14 +268,8 @@ def _examine(number: int, example: PageExample | DataSetExample, level: FeatureL
         output = example.output(work)
         if broken := spec.violations(work.values.desc, work.lengths.desc, work.axis, level, output.desc):
             parts = spec.SpecError(broken, {}).parts()
-            about = ("Axis" if each.property == "Axis" else each.tensor for each in broken)
-            spots = map(example.spot, about)
-            findings = tuple(
-                Finding(
-                    0, f"{each.where} {each.found}".strip(), each.wanted, rule="example", spot=spot, hints=_hints(each)
-                )
-                for each, spot in zip(parts, spots, strict=True)
-            )
+            spots = (example.spot("Axis" if each.property == "Axis" else each.tensor) for each in broken)
+            findings = tuple(map(_finding, parts, spots))
             # A docs page is about DirectML. ONNX's tests may have what DirectML lacks, and be right.
             foreign = example.data_set is not None and level in DIRECTML
             if foreign and _examine(number, example, FeatureLevel.NONE).right:
@@ -300,7 +292,8 @@ def _examine(number: int, example: PageExample | DataSetExample, level: FeatureL
     return verdict._replace(differences=wrong, wrong=example.spot_of_element(first))
 
 
-def _hints(error: RevseqError) -> tuple[Advice, ...]:
-    """The hint of a violated constraint, if it names no setting but the feature level; others are of other commands."""
+def _finding(error: RevseqError, spot: Spot | None) -> Finding:
+    """A violated constraint; with its hint only if that names the feature level alone: others are of other commands."""
     hint = error.hint
-    return (hint,) if isinstance(hint, Advice) and {name for name, _ in hint.settings} == {"feature_level"} else ()
+    hints = (hint,) if isinstance(hint, Advice) and {name for name, _ in hint.settings} == {"feature_level"} else ()
+    return Finding(0, f"{error.where} {error.found}".strip(), error.wanted, rule="example", spot=spot, hints=hints)

@@ -236,10 +236,9 @@ def _cast(dtype: np.dtype[Any], region: Region, name: str, setting: str, values:
     if not fits.all():
         index, value = index_of(~fits, region), values[~fits][:1]
         wider = setting and dtype.itemsize < 8 and _fits(value, np.dtype(np.uint64))[0]
-        raise FormatError(
-            f"{value[0]} at {index} does not fit {data_type_of(dtype).name}", _wanted(values.dtype, dtype),
-            Advice.of("try {}", **{setting: "UINT64"}) if wider else "", name,
-        )  # fmt: skip
+        found = f"{value[0]} at {index} does not fit {data_type_of(dtype).name}"
+        hint = Advice.of("try {}", **{setting: "UINT64"}) if wider else ""
+        raise FormatError(found, _wanted(values.dtype, dtype), hint, name)
     with np.errstate(all="ignore"):
         return values.astype(dtype)
 
@@ -294,10 +293,8 @@ def cast(source: Source, data_type: DataType) -> Source:
     if source.desc.data_type is data_type:
         return source
     if data_type.kind not in _CAST_TO:
-        raise UsageError(
-            f"values are not cast to {data_type.name}", "FLOAT64, FLOAT32, FLOAT16, or a type of integers",
-            Advice.of("try {}", cast="FLOAT32"),
-        )  # fmt: skip
+        found, wanted = f"values are not cast to {data_type.name}", "FLOAT64, FLOAT32, FLOAT16, or a type of integers"
+        raise UsageError(found, wanted, Advice.of("try {}", cast="FLOAT32"))
     return CastSource(source, data_type)
 
 

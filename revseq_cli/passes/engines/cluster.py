@@ -93,10 +93,9 @@ def _is_loss(answer: object) -> bool:
 
 def _other_versions(address: str, versions: dict[str, str], wanted: dict[str, str]) -> EngineError:
     differing = [package for package in wanted if versions[package] != wanted[package]]
-    return EngineError(
-        f"the worker {address} has {', '.join(f'{each} {versions[each]}' for each in differing)}",
-        ", ".join(f"{each} {wanted[each]}, as here" for each in differing), "install the same versions on every worker",
-    )  # fmt: skip
+    found = f"the worker {address} has {', '.join(f'{each} {versions[each]}' for each in differing)}"
+    as_here = ", ".join(f"{each} {wanted[each]}, as here" for each in differing)
+    return EngineError(found, as_here, "install the same versions on every worker")
 
 
 @functools.cache
@@ -267,20 +266,17 @@ class Connection:
         except (RevseqError, *MEMORY_ENDED):
             raise
         except KilledWorker as e:
-            raise EngineError(
-                f"{e.allowed_failures + 1} workers died with the same block", "workers that live; out of memory?",
-                Advice.of("try a smaller {}", memory=""),
-            ) from None  # fmt: skip
+            found = f"{e.allowed_failures + 1} workers died with the same block"
+            smaller = Advice.of("try a smaller {}", memory="")
+            raise EngineError(found, "workers that live; out of memory?", smaller) from None
         except (Exception, CancelledError) as e:
             stopping.check()
             # Errors of a block come as results, so that an OSError here is about the connection.
             if isinstance(e, (CancelledError, OSError)) or self.client.status != "running":
                 hint = "dask scheduler, dask worker, and the same command again; an old output is as it was"
                 raise EngineError("the scheduler went away", "one that lives", hint, self.scheduler) from None
-            raise EngineError(
-                f"a worker failed: {type(e).__name__}: {str(e)[:200]}", "the same revseq and files on every worker",
-                where=self.scheduler,
-            ) from e  # fmt: skip
+            found = f"a worker failed: {type(e).__name__}: {str(e)[:200]}"
+            raise EngineError(found, "the same revseq and files on every worker", where=self.scheduler) from e
 
 
 class Cluster(Crew):
@@ -353,9 +349,8 @@ class Cluster(Crew):
         of_workers: dict[str, dict[str, str]] = {}
         for package, name in _PACKAGES.items():
             for address, version in self._ask(resolve_name, name).items():
-                of_workers.setdefault(address, dict(self._versions))[package] = (
-                    "missing" if isinstance(version, Exception) else version
-                )
+                found = "missing" if isinstance(version, Exception) else version
+                of_workers.setdefault(address, dict(self._versions))[package] = found
         for address, versions in of_workers.items():
             if versions != self._versions:
                 raise _other_versions(address, versions, self._versions)
