@@ -153,17 +153,13 @@ class SpecError(RevseqError, ValueError):
     def parts(self) -> Sequence[RevseqError]:
         """An error for each violation; the last has the choices as its hint, and without choices each has its own."""
         sure = isinstance(self.choices, Choices)
-        parts = [
-            RevseqError(
-                f"{v.property} is {v.found}", f"{v.wanted} ({v.rule})", "" if sure else v.hint,
-                self.names.get(v.tensor, v.tensor),
-            )
-            for v in self.violations
-        ]  # fmt: skip
-        of_lengths = [
-            part for part, v in zip(parts, self.violations, strict=True) if v.tensor == LENGTHS and not v.hint
-        ]
-        for part in parts[-1:] if sure else of_lengths[-1:]:
+        parts, hinting = [], []
+        for v in self.violations:
+            hint, where = "" if sure else v.hint, self.names.get(v.tensor, v.tensor)
+            parts.append(RevseqError(f"{v.property} is {v.found}", f"{v.wanted} ({v.rule})", hint, where))
+            if sure or (v.tensor == LENGTHS and not v.hint):
+                hinting.append(parts[-1])
+        for part in hinting[-1:]:
             part.hint = self.choices
         return parts
 
@@ -237,11 +233,9 @@ def _operator_constraints(tensors: dict[str, TensorDesc], axis: int, output: boo
     values, lengths = tensors[INPUT], tensors[LENGTHS]
     rank = values.dimension_count
     rule = "tensor constraints"
-    others = (LENGTHS, OUTPUT) if output else (LENGTHS,)
-    for tensor in others:
-        count = tensors[tensor].dimension_count
-        ok = count == rank
-        yield Constraint(tensor, "dimension count", str(count), f"{rank}, as {INPUT} has", rule, ok, matching=True)
+    for tensor in (LENGTHS, OUTPUT) if output else (LENGTHS,):
+        count, wanted = tensors[tensor].dimension_count, f"{rank}, as {INPUT} has"
+        yield Constraint(tensor, "dimension count", str(count), wanted, rule, count == rank, matching=True)
     in_range = 0 <= axis < rank
     wanted = f"0 to {rank - 1}, unsigned and less than the dimension count" if rank else "a tensor with dimensions"
     yield Constraint(INPUT, "Axis", str(axis)[:40], wanted, "Axis", in_range)
@@ -251,8 +245,7 @@ def _operator_constraints(tensors: dict[str, TensorDesc], axis: int, output: boo
         yield Constraint(LENGTHS, "Sizes", braced(lengths.sizes), wanted, LENGTHS, lengths.sizes == want, matching=True)
     if output:
         out = tensors[OUTPUT]
-        wanted = f"{braced(values.sizes)}, as {INPUT} has"
-        ok = out.sizes == values.sizes
+        ok, wanted = out.sizes == values.sizes, f"{braced(values.sizes)}, as {INPUT} has"
         yield Constraint(OUTPUT, "Sizes", braced(out.sizes), wanted, OUTPUT, ok, matching=True)
         name, want_name = out.data_type.name, values.data_type.name
         wanted = f"{want_name}, as {INPUT} has"

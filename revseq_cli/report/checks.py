@@ -31,20 +31,14 @@ def print_check(check: Check, typed: Sequence[str], *, every: bool, color: bool)
     """
     console = terminal.console(color=color)
     width = console.width
+    constraints = check.constraints[DIRECTML[-1] if check.level is None else check.level]
+    lines = _failing(broken(constraints), check.choices, typed, width)
     if check.level is None:
-        newest = broken(check.constraints[DIRECTML[-1]])
-        verdict, lines = _verdict_of_all(check.constraints), ["", *_matrix(check.constraints)]
-        lines += (
-            ["", "At every feature level of DirectML:", *_failing(newest, check.choices, typed, width)]
-            if newest
-            else []
-        )
+        verdict = _verdict_of_all(check.constraints)
+        failing = ["", "At every feature level of DirectML:", *lines] if broken(constraints) else []
+        lines = ["", *_matrix(check.constraints), *failing]
     else:
-        constraints = check.constraints[check.level]
-        verdict, lines = (
-            verdict_of(check.level, constraints),
-            _failing(broken(constraints), check.choices, typed, width),
-        )
+        verdict = verdict_of(check.level, constraints)
         lines += [line for c in constraints if c.ok and every for line in _headline(c, width)]
         lines = ["", *lines] if lines else []
     _print(console, [verdict], _GOOD if check.valid else _BAD)

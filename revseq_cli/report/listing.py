@@ -25,15 +25,13 @@ def listing(contents: Contents, screen: tuple[int, int] | None = None) -> str:
     """The table of what a file or a group holds; cut to a screen of so many columns and lines, if one is given."""
     items = contents.items
     shown = _fitting(items, max(1, screen[1] - _AROUND)) if screen else items
-    inside = {item.key: 0 for item in shown if item.is_group} if len(shown) < len(items) else {}
-    for item in _hidden(items, shown):
-        for key in inside:
-            inside[key] += item.key.startswith(f"{key}/")
-    rows = [_row(contents, item, inside.get(item.key, 0)) for item in shown]
+    keys = {item.key for item in shown}
+    hidden = [item.key for item in items if item.key not in keys]
+    rows = [_row(contents, item, sum(key.startswith(f"{item.key}/") for key in hidden)) for item in shown]
     lines = [_head(contents), *(f"  {line}" for line in _table(rows))]
     if screen:
         lines = [_cut(line, screen[0]) for line in lines]
-        lines.append(_below(contents, shown, len(items) - len(shown)))
+        lines.append(_below(contents, shown, len(hidden)))
     return "\n".join(filter(None, lines))
 
 
@@ -69,11 +67,6 @@ def _fitting(items: Sequence[Item], most: int) -> Sequence[Item]:
     depths = sorted({item.depth for item in items}, reverse=True)
     levels = ([item for item in items if item.depth <= depth] for depth in depths)
     return next((level for level in levels if len(level) <= most), [item for item in items if not item.depth][:most])
-
-
-def _hidden(items: Sequence[Item], shown: Sequence[Item]) -> Iterator[Item]:
-    seen = {item.key for item in shown}
-    return (item for item in items if item.key not in seen)
 
 
 def _head(contents: Contents) -> str:

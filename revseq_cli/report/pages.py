@@ -82,9 +82,8 @@ def _text(pages: Pages) -> Iterator[Text]:
         yield Text(printable(name), "bold")
         for verdict in page.verdicts:
             clamped = f", lengths that are clamped: {verdict.clamped}" if verdict.clamped else ""
-            place = verdict.data_set or f"line {_line_of(verdict)}"
-            line = Text(printable(f"  example {verdict.number}, {place}: ")).append(_mark(verdict)).append(clamped)
-            yield line
+            place = verdict.data_set or f"line {verdict.spot.place.line if verdict.spot else None}"
+            yield Text(printable(f"  example {verdict.number}, {place}: ")).append(_mark(verdict)).append(clamped)
         if page.support.tables or page.support.sentences:
             is_right = not any(map(_is_wrong_level, page.support.findings))
             counted = _counted(page.support.tables, "table")
@@ -129,11 +128,6 @@ def _mark(verdict: Verdict) -> Text:
     if verdict.fixed:
         return Text(f"fixed, {_counted(verdict.fixed, 'element')}", terminal.bold(terminal.GREEN))
     return _verdict(right=verdict.right)
-
-
-def _line_of(verdict: Verdict) -> int | None:
-    """The line on which an example begins, if it is in a text."""
-    return verdict.spot.place.line if verdict.spot else None
 
 
 def _verdict(*, right: bool) -> Text:

@@ -61,8 +61,8 @@ def line(stage: str, done: int, total: int, unit: str, seconds: float, written: 
 class Stage:
     """How far one stage is: its name, how many of `total` bytes or jobs are done, their bytes, and since when."""
 
-    def __init__(self, name: str, total: int, unit: str, done: int = 0) -> None:
-        self.name, self.total, self.unit, self.done, self.written = name, total, unit, done, 0
+    def __init__(self, name: str, total: int, unit: str) -> None:
+        self.name, self.total, self.unit, self.done, self.written = name, total, unit, 0, 0
         self.began = time.monotonic()
 
     @property
@@ -107,8 +107,9 @@ class Progress:
             yield advance
         finally:
             self._stages.remove(stage)
-            if not self._stages:
-                self._clear()
+            if self._bar and not self._stages:  # the bar goes before anything else is printed
+                self._bar.stop()
+                self._bar = None
 
     def _show(self, stage: Stage) -> None:
         if self._with_bar:
@@ -117,12 +118,6 @@ class Progress:
         else:
             sys.stderr.write(f"{stage.text}\n")
             self._due = time.monotonic() + _LINE_PAUSE
-
-    def _clear(self) -> None:
-        """Remove the bar, before anything else is printed."""
-        if self._bar:
-            self._bar.stop()
-            self._bar = None
 
     def _draw(self, stage: Stage) -> None:
         if not self._bar:

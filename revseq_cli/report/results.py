@@ -168,9 +168,8 @@ def first_differences(differences: Differences) -> list[tuple[list[int], str, st
 
 def comparison_of(done: Exported) -> str:
     """The command that compares the result of a model with what is right, when it has come back beside the model."""
-    result, model = (
-        system.quoted(f"./{each}" if str(each).startswith("-") else str(each)) for each in (done.target, done.model)
-    )
+    names = (f"./{each}" if str(each).startswith("-") else str(each) for each in (done.target, done.model))
+    result, model = map(system.quoted, names)
     return f"revseq diff {result} --job {model}"
 
 

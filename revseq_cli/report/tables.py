@@ -57,11 +57,9 @@ def show(source: Source, statistics: Statistics | None = None, *, preview: bool)
         lines += [f"  {key:<15}  {'-' if value is None else value}" for key, value in others.items()]
     if preview:
         chunk = prod(source.chunks or ()) * source.dtype.itemsize
-        rows = (
-            view.shortened(source, view.PREVIEW)
-            if chunk <= _PREVIEW_CHUNK
-            else f"// no preview: a chunk has {chunk:,} bytes"
-        )
+        rows = f"// no preview: a chunk has {chunk:,} bytes"
+        if chunk <= _PREVIEW_CHUNK:
+            rows = view.shortened(source, view.PREVIEW)
         lines += ["", *(f"  {line}" for line in rows.split("\n"))]
     return "\n".join(lines)
 
@@ -77,11 +75,10 @@ def diff(comparison: Comparison) -> str:
     if axis is not None:
         lines[1] += f", reversed along axis {axis}"
     if found:
-        lines.append(
-            f"{found.count:,} of {found.total:,} elements differ" if found.count else f"equal, {found.total:,} elements"
-        )
+        told = f"{found.count:,} of {found.total:,} elements differ"
         if found.count and axis is not None:
-            lines[-1] += f", {_places(found, b.desc.element_count // b.sizes[axis])}"
+            told += f", {_places(found, b.desc.element_count // b.sizes[axis])}"
+        lines.append(told if found.count else f"equal, {found.total:,} elements")
         which = "this mistake" if len(mistakes) == 1 else "any one of these mistakes"
         lines += [f"every element of A is what {which} gives:"] * bool(mistakes)
         lines += [f"  {mistake}" for mistake in mistakes]
@@ -166,38 +163,36 @@ def print_batch(outcomes: Sequence[Outcome], jobs: int, seconds: float, *, resum
     """Print how many of all jobs are done, failed or not begun, with their bytes and seconds."""
     failed = sum(outcome.error is not None for outcome in outcomes)
     skipped = sum(outcome.skipped for outcome in outcomes)
-    cells = {"jobs": jobs, "done": len(outcomes) - failed - skipped}
+    cells: dict[str, int | str] = {"jobs": jobs, "done": len(outcomes) - failed - skipped}
     cells |= {"skipped": skipped} if resumed else {}
     cells |= {"failed": failed, "not begun": jobs - len(outcomes)}
     cells["bytes"] = sum(outcome.bytes for outcome in outcomes if not outcome.skipped)
-    _print_counts(
-        {**{key: f"{count:,}" for key, count in cells.items()}, "seconds": f"{seconds:.2f}"}, failed, color=color
-    )
+    _print_counts(cells | {"seconds": f"{seconds:.2f}"}, failed, color=color)
 
 
 def print_plans(outcomes: Sequence[Outcome], file_systems: Sequence[FileSystem], *, resumed: bool, color: bool) -> None:
     """Print what a batch would do: its jobs and their bytes, and what it needs on each file system."""
     failed = sum(outcome.error is not None for outcome in outcomes)
     plans = [outcome.plan for outcome in outcomes if outcome.plan]
-    cells = {"jobs": len(outcomes), "to do": len(plans)}
+    cells: dict[str, int | str] = {"jobs": len(outcomes), "to do": len(plans)}
     cells |= {"skipped": sum(outcome.skipped for outcome in outcomes)} if resumed else {}
     cells |= {"wrong": failed, "bytes to read": sum(plan.read for plan in plans)}
     cells["bytes to write"] = sum(plan.written for plan in plans)
-    _print_counts({key: f"{count:,}" for key, count in cells.items()}, failed, color=color)
+    _print_counts(cells, failed, color=color)
     for each in file_systems:
-        terminal.console(color=color).print(
-            printable(f"{each.path}: {each.needed:,} bytes needed, {each.free:,} bytes free"), soft_wrap=True
-        )
+        told = f"{each.path}: {each.needed:,} bytes needed, {each.free:,} bytes free"
+        terminal.console(color=color).print(printable(told), soft_wrap=True)
 
 
-def _print_counts(cells: dict[str, str], failed: int, *, color: bool) -> None:
+def _print_counts(cells: dict[str, int | str], failed: int, *, color: bool) -> None:
     """Print a row of counts; that of failed jobs stands out."""
-    from rich.table import Column, Table
+    from rich.table import Table
 
-    table = Table(*(Column(title, justify="right") for title in cells))
-    for column in table.columns:
-        column.style = terminal.bold(terminal.RED) if failed and column.header in ("failed", "wrong") else ""
-    table.add_row(*cells.values())
+    table = Table()
+    for title in cells:
+        style = terminal.bold(terminal.RED) if failed and title in ("failed", "wrong") else ""
+        table.add_column(title, justify="right", style=style)
+    table.add_row(*(count if isinstance(count, str) else f"{count:,}" for count in cells.values()))
     terminal.console(color=color).print(table)
 
 

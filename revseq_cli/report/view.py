@@ -168,12 +168,11 @@ def example_text(
     A tensor of more than `most` elements is shortened. With `marks`, elements are highlighted, and a line says how many
     lengths are clamped, if they are all shown.
     """
-    size, ends = values.sizes[axis], _ends(values.sizes, most)
+    size, ends = values.sizes[axis], ends_of(values.sizes, Limits(most or inf))
     reversal = Reversal.of(lengths, axis, size, ends)
     moved = marks and _Highlight(reversal.moved, marks.moved)
-    of_lengths = _tensor(
-        "SequenceTensor", lengths, reversal.ends, marks and _Highlight(reversal.clamped, marks.clamped)
-    )
+    clamped = marks and _Highlight(reversal.clamped, marks.clamped)
+    of_lengths = _tensor("SequenceTensor", lengths, reversal.ends, clamped)
     if marks and reversal.clamped.any() and reversal.clamped.size == lengths.desc.element_count:
         of_lengths += f"\n// lengths clamped to {size}: {np.count_nonzero(reversal.clamped)}"
     first, last = _tensor("InputTensor", values, ends, moved), _tensor("OutputTensor", result, ends, moved)
@@ -182,13 +181,9 @@ def example_text(
 
 def result_text(lengths: Source, axis: int, result: Source, most: int | None, marks: Marks | None) -> str:
     """The OutputTensor, shortened if it has more than `most` elements; with `marks`, reversed ones are highlighted."""
-    ends = _ends(result.sizes, most)
+    ends = ends_of(result.sizes, Limits(most or inf))
     highlight = marks and _Highlight(Reversal.of(lengths, axis, result.sizes[axis], ends).moved, marks.moved)
     return _tensor("OutputTensor", result, ends, highlight)
-
-
-def _ends(sizes: tuple[int, ...], most: int | None) -> Ends:
-    return ends_of(sizes, Limits() if most is None else Limits(most))
 
 
 def _tensor(name: str, source: Source, ends: Ends, highlight: _Highlight | None) -> str:

@@ -23,7 +23,7 @@ from revseq_cli.formats import references, registry
 from revseq_cli.formats.held import HeldSink
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground import thresholds
-from revseq_cli.ground.errors import TensorIOError
+from revseq_cli.ground.errors import EngineError, TensorIOError
 from revseq_cli.passes import reversal
 from revseq_cli.passes.arrangement import Arrangement, Resources, arrange
 from revseq_cli.passes.assembly import Job, Request
@@ -113,7 +113,7 @@ def test_any_tiling_gives_the_same(tmp_path_factory, data):
         reversal.verify(job, sink, found)
         bytes_of = sink.values.reshape(-1).view(np.uint8)
         bytes_of[data.draw(st.integers(0, bytes_of.size - 1))] ^= 1
-        with pytest.raises(reversal.EngineError, match="does not reverse to the input"):
+        with pytest.raises(EngineError, match="does not reverse to the input"):
             reversal.verify(job, sink, found)
     assert not list(folder.iterdir())
 
