@@ -59,9 +59,8 @@ class FeatureLevel(IntEnum):
             if level.short.upper() == key:
                 return level
         known = listed((level.short for level in cls), len(cls))
-        raise UsageError(
-            f"{text[:40]!r} is not a feature level", f"one of {known}", Advice.of("try {}", feature_level="5_0")
-        )
+        hint = Advice.of("try {}", feature_level="5_0")
+        raise UsageError(f"{text[:40]!r} is not a feature level", f"one of {known}", hint)
 
 
 DIRECTML = tuple(level for level in FeatureLevel if level is not FeatureLevel.NONE)
@@ -184,11 +183,7 @@ def constraints(
 
 @functools.lru_cache(maxsize=64)  # the jobs of a batch are often alike
 def violations(
-    values: TensorDesc,
-    lengths: TensorDesc,
-    axis: int,
-    level: FeatureLevel = FeatureLevel.V5_0,
-    output: TensorDesc | None = None,
+    values: TensorDesc, lengths: TensorDesc, axis: int, level: FeatureLevel, output: TensorDesc | None = None
 ) -> tuple[Constraint, ...]:
     """The constraints that do not hold, all of them; empty for tensors that the level accepts."""
     return broken(constraints(values, lengths, axis, level, output))
@@ -203,29 +198,23 @@ def _level_constraints(tensors: dict[str, TensorDesc], level: FeatureLevel) -> I
     """What the support table says at this level."""
     row = support(level)
     introduced = SUPPORT[0].since
-    yield Constraint(
-        INPUT, "feature level", level.short, f"{introduced.short} or above", f"introduced in {introduced}",
-        row is not None, Advice.of("try {}", feature_level=introduced.short),
-    )  # fmt: skip
+    wanted, rule = f"{introduced.short} or above", f"introduced in {introduced}"
+    hint: str | Advice = Advice.of("try {}", feature_level=introduced.short)
+    yield Constraint(INPUT, "feature level", level.short, wanted, rule, row is not None, hint)
     if row is None:
         return
     rule = "operator's rules" if row.since is FeatureLevel.NONE else f"tensor support, {row.since} and above"
     for tensor, desc in tensors.items():
-        counts = row.dimension_counts
-        yield Constraint(
-            tensor, "dimension count", str(desc.dimension_count), span(counts), rule,
-            desc.dimension_count in counts, _dimension_hint(desc, counts),
-        )  # fmt: skip
-        types = row.data_types(tensor)
-        yield Constraint(
-            tensor, "DataType", desc.data_type.name, listed((t.name for t in types), len(types)), rule,
-            desc.data_type in types, _data_type_hint(tensor, desc.data_type),
-        )  # fmt: skip
-        if row.most_elements is not None:
-            yield Constraint(
-                tensor, "element count", str(desc.element_count), f"at most {row.most_elements}", "DirectML tensors",
-                desc.element_count <= row.most_elements, Advice.of("try {}", feature_level=FeatureLevel.NONE.short),
-            )  # fmt: skip
+        counts, count = row.dimension_counts, desc.dimension_count
+        hint = _dimension_hint(desc, counts)
+        yield Constraint(tensor, "dimension count", str(count), span(counts), rule, count in counts, hint)
+        types, data_type = row.data_types(tensor), desc.data_type
+        wanted, hint = listed((t.name for t in types), len(types)), _data_type_hint(tensor, data_type)
+        yield Constraint(tensor, "DataType", data_type.name, wanted, rule, data_type in types, hint)
+        if (most := row.most_elements) is not None:
+            count, wanted = desc.element_count, f"at most {most}"
+            hint = Advice.of("try {}", feature_level=FeatureLevel.NONE.short)
+            yield Constraint(tensor, "element count", str(count), wanted, "DirectML tensors", count <= most, hint)
 
 
 def _operator_constraints(tensors: dict[str, TensorDesc], axis: int, output: bool) -> Iterator[Constraint]:

@@ -51,13 +51,7 @@ class Alignment(NamedTuple):
 
 
 def align(
-    values: Shape,
-    lengths: Shape,
-    axis: int,
-    batch_axis: int | None = None,
-    *,
-    mask: bool = False,
-    batch_first: bool = False,
+    values: Shape, lengths: Shape, axis: int, batch_axis: int | None, *, mask: bool = False, batch_first: bool = False
 ) -> Alignment | None:
     """Where the dimensions of the lengths go; None where they are like those of the values, or fit nowhere.
 

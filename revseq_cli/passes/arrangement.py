@@ -92,25 +92,25 @@ class Arrangement(NamedTuple):
 
 def arrange(job: Job, resources: Resources, sink: Sink | None = None) -> Arrangement:
     """The arrangement of a reversal; EngineError if the memory is too small for one block."""
-    return _within(resources, (job.values, sink), job.values.name, lambda *means: _reversal(job, sink, 0, *means))
+    return _within(resources, job.values, sink, lambda *means: _reversal(job, sink, 0, *means))
 
 
 def arrange_copy(source: Source, resources: Resources, sink: Sink) -> Arrangement:
     """The arrangement of a copy; EngineError if the memory is too small for one block."""
     chunks = _chunks(source, sink)
-    return _within(resources, (source, sink), source.name, lambda *means: _elementwise(source, sink, chunks, 0, *means))
+    return _within(resources, source, sink, lambda *means: _elementwise(source, sink, chunks, 0, *means))
 
 
 def arrange_pair(a: Source, b: Source, resources: Resources) -> Arrangement:
     """The arrangement of a comparison of tensors of one desc; EngineError if the memory is too small for one block."""
     chunks = sorted(_chunks(a, b), key=prod)
-    return _within(resources, (a, b), a.name, lambda *means: _elementwise(a, b, chunks, _DIFFERENT_BYTES, *means))
+    return _within(resources, a, b, lambda *means: _elementwise(a, b, chunks, _DIFFERENT_BYTES, *means))
 
 
 def arrange_oracle(job: Job, a: Source, resources: Resources) -> Arrangement:
     """The arrangement of a comparison with a job's output; EngineError if the memory is too small for one block."""
     extra = _DIFFERENT_BYTES + a.dtype.itemsize
-    return _within(resources, (job.values, a), a.name, lambda *means: _reversal(job, a, extra, *means))
+    return _within(resources, a, job.values, lambda *means: _reversal(job, a, extra, *means))
 
 
 def arrange_fold(source: Source, resources: Resources) -> Arrangement:
@@ -167,13 +167,10 @@ def cut(sizes: tuple[int, ...], axis: int | None, order: str, grains: Sequence[G
 
 
 def _within(
-    resources: Resources,
-    sides: tuple[Source, Source | Sink | None],
-    name: str,
-    arranged: Callable[[Engine, int, int], Arrangement],
+    resources: Resources, source: Source, other: Source | Sink | None, arranged: Callable[..., Arrangement]
 ) -> Arrangement:
     """The arrangement with as many workers as the memory allows; `arranged` gets engine, workers, and bytes of each."""
-    engine = choose(resources.usable_cores, *sides) if resources.engine == AUTO else ENGINES[resources.engine]
+    engine = choose(resources.usable_cores, source, other) if resources.engine == AUTO else ENGINES[resources.engine]
     workers = engine.workers(resources.usable_cores)
     if engine.travels:
         workers = min(workers, max(2, resources.memory // thresholds.PROCESS_BYTES))
@@ -189,7 +186,7 @@ def _within(
         best = arranged(engine, workers, resources.memory // workers)
     if best.need > resources.memory:
         found = f"the memory is {resources.memory} bytes, and a block takes {best.need}"
-        raise EngineError(found, f"at least {best.need} bytes", Advice.of("try {}", memory=best.need), name)
+        raise EngineError(found, f"at least {best.need} bytes", Advice.of("try {}", memory=best.need), source.name)
     best = best._replace(direct=best.direct * engine.workers(resources.usable_cores))
     if best.workers == 1 and resources.engine == AUTO:
         return best._replace(engine=SERIAL)

@@ -225,7 +225,7 @@ class Pair:
 
     def compare(self, tolerance: Tolerance | None, first: int) -> Differences:
         """How they differ: in bits, or by more than the tolerance, with the `first` elements that do."""
-        return compared("compare", self.a, self.right, tolerance, first, self.arrangement)
+        return compared("compare", self, tolerance, first)
 
     def mistakes(self, found: Differences, tolerance: Tolerance | None) -> tuple[str, ...]:  # noqa: ARG002
         """The mistakes that would give `a`: of two tensors, nothing says what they should be."""
@@ -259,7 +259,7 @@ def verify_copy(source: Source, sink: Sink, arrangement: Arrangement) -> None:
     place = "in DataType or Sizes"
     if written.desc == source.desc:
         with source.random_access(sink.beside) as ready, reading_back(written):
-            result = compared("verify", ready, written, None, 1, arrangement)
+            result = compared("verify", Pair(ready, written, arrangement))
         if not result.count:
             return
         place = f"at {result.indices[0].tolist()}"
@@ -267,22 +267,17 @@ def verify_copy(source: Source, sink: Sink, arrangement: Arrangement) -> None:
 
 
 def compared(
-    stage: str,
-    a: Source,
-    b: Source,
-    tolerance: Tolerance | None,
-    first: int,
-    arrangement: Arrangement,
-    job: Job | None = None,
+    stage: str, pair: Pair, tolerance: Tolerance | None = None, first: int = 1, job: Job | None = None
 ) -> Differences:
-    """How two tensors of one desc differ, in blocks; with the `job` of `b`, the result says where in its lines."""
+    """How a pair differs, in blocks; with the `job` whose output is right, the result says where in its lines."""
+    a, right, arrangement = pair.a, pair.right, pair.arrangement
 
     def task(region: Region) -> Task:
-        tickets = a.ticket(region), b.ticket(region)
-        if job is None:
-            return Task(partial(_compare, tolerance, first, region), tickets, region)
-        step = partial(_compare, tolerance, first, region, axis=job.axis, size=job.values.sizes[job.axis])
-        return Task(step, (*tickets, job.lengths.ticket(lengths_of(region, job.axis))), region)
+        where, tickets = None, [a.ticket(region), right.ticket(region)]
+        if job:
+            where = partial(Where.of, axis=job.axis, part=region[job.axis], size=job.values.sizes[job.axis])
+            tickets.append(job.lengths.ticket(lengths_of(region, job.axis)))
+        return Task(partial(_compare, tolerance, first, region, where), tuple(tickets), region)
 
     found = Differences.none(a.dtype, len(a.sizes))
     cut = np.zeros(job.lengths.sizes, np.bool_) if job and arrangement.plan.cuts_lines else None
@@ -296,22 +291,13 @@ def compared(
 
 
 def _compare(
-    tolerance: Tolerance | None,
-    first: int,
-    region: Region,
-    a: NDArray[Any],
-    b: NDArray[Any],
-    lengths: NDArray[Any] | None = None,
-    *,
-    axis: int = 0,
-    size: int = 0,
+    tolerance: Tolerance | None, first: int, region: Region, where: Callable[..., Where] | None, *arrays: NDArray[Any]
 ) -> Differences:
     """The differences of two tensors' blocks at `region`, with the indices of the `first` in the whole tensor.
 
-    With the block's lengths, for an `axis` of `size`, the result says where in the lines the differences are.
+    With the block's lengths as the third array, `where` says where in the lines the differences are.
     """
+    a, b, *lengths = arrays
     part, places = located(a, b, tolerance, first)
-    part = replace(part, indices=part.indices + np.array([each.start for each in region], np.intp))
-    if lengths is None:
-        return part
-    return replace(part, where=Where.of(places, a.shape, lengths, axis, region[axis], size))
+    indices = part.indices + np.array([each.start for each in region], np.intp)
+    return replace(part, indices=indices, where=where(places, a.shape, *lengths) if where else _NOWHERE)

@@ -99,7 +99,7 @@ class Oracle(Pair):
 
     def compare(self, tolerance: Tolerance | None, first: int) -> Differences:
         """How `a` differs from what is right, and where in the lines."""
-        return compared("compare", self.a, self.right, tolerance, first, self.arrangement, self.job)
+        return compared("compare", self, tolerance, first, self.job)
 
     def mistakes(self, found: Differences, tolerance: Tolerance | None) -> tuple[str, ...]:
         """The mistakes that explain every element of `a`, given how it differs: `found` has its first difference."""

@@ -111,7 +111,7 @@ def reversed_in_memory(job: Job, resources: Resources) -> tuple[Source, int]:
 
 def verify(job: Job, sink: Sink, arrangement: Arrangement) -> None:
     """Reverse the output again and compare it with the input; EngineError with the first index where they differ."""
-    from revseq_cli.passes.comparison import compared  # few commands verify
+    from revseq_cli.passes.comparison import Pair, compared  # few commands verify
 
     written = sink.written()
     with (
@@ -121,7 +121,7 @@ def verify(job: Job, sink: Sink, arrangement: Arrangement) -> None:
         _prepared(replace(ready, values=turned), sink.beside, arrangement) as ticket_of,
     ):
         again = reversed_output(replace(ready, values=turned), ticket_of)
-        found = compared("verify", again, ready.values, None, 1, arrangement)
+        found = compared("verify", Pair(again, ready.values, arrangement))
     if found.count:
         raise untrue(f"does not reverse to the input at {found.indices[0].tolist()}", written.name)
 

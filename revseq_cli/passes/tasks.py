@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from revseq_cli.formats.registry import create_scratch
 from revseq_cli.ground import stages
 from revseq_cli.ground.errors import EngineError, FormatError
@@ -92,12 +94,8 @@ def deliver_all(stage: str, tasks: Iterable[Task], sink: Sink, arrangement: Arra
 def copy(source: Source, sink: Sink, arrangement: Arrangement) -> None:
     """Copy into the sink, which the caller has entered."""
     with source.random_access(sink.beside) as ready:
-        tasks = (Task(_as_is, (ready.ticket(region),), region, sink.outlet(region)) for region in arrangement.plan)
+        tasks = (Task(np.asarray, (ready.ticket(region),), region, sink.outlet(region)) for region in arrangement.plan)
         deliver_all("copy", tasks, sink, arrangement, ready)
-
-
-def _as_is(values: NDArray[Any]) -> NDArray[Any]:
-    return values
 
 
 def move(source: Source, sink: Sink, arrangement: Arrangement) -> None:

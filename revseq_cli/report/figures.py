@@ -126,10 +126,7 @@ def of_job(values: Source, lengths: Source, axis: int, result: Source, limits: L
 
 
 def of_differences(
-    tensors: Sequence[tuple[str, Source]],
-    title: str,
-    mask: Callable[[Region], NDArray[np.bool_]],
-    limits: Limits,
+    tensors: Sequence[tuple[str, Source]], title: str, mask: Callable[[Region], NDArray[np.bool_]], limits: Limits
 ) -> Figure:
     """Tensors of one size, each with its name; those elements are marked that `mask` selects."""
     sizes = tensors[0][1].sizes

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.contents import Contents
     from revseq_cli.ground.tensors import TensorDesc
-    from revseq_cli.operator.spec import Constraint, FeatureLevel
+    from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.passes.arrangement import Arrangement
     from revseq_cli.passes.exports import Exported
 
@@ -243,10 +243,10 @@ def show(
 
 def check(check: Check) -> str:
     """The report of `check`."""
-    levels = [
-        {"level": level.short, "valid": not broken(constraints), "constraints": [*map(_constraint, constraints)]}
-        for level, constraints in check.constraints.items()
-    ]
+    levels = []
+    for level, constraints in check.constraints.items():
+        told = [{**vars(each), "label": each.label()} for each in constraints]
+        levels.append({"level": level.short, "valid": not broken(constraints), "constraints": told})
     choices = check.choices.choices if isinstance(check.choices, Choices) else ()
     return report(
         "check" if check.level is not None else "check --feature-level all",
@@ -256,10 +256,6 @@ def check(check: Check) -> str:
         constraints=levels[0]["constraints"],
         levels=levels,
     )
-
-
-def _constraint(constraint: Constraint) -> dict[str, Any]:
-    return {**vars(constraint), "label": constraint.label()}
 
 
 def outcome(outcome: Outcome) -> str:

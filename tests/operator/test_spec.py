@@ -258,19 +258,19 @@ def test_an_output_is_held_against_the_input():
         (desc("FLOAT16"), [("DataType", "FLOAT16", "FLOAT32, as InputTensor has", "tensor constraints", "")]),
         (desc(sizes=(1, 1, 4, 3)), [("Sizes", "{1,1,4,3}", "{1,1,3,4}, as InputTensor has", OUTPUT, "")]),
     ):
-        found = violations(values, lengths, 3, output=output)
+        found = violations(values, lengths, 3, FeatureLevel.V5_0, output)
         assert said(found) == [(OUTPUT, *each) for each in expected]
     assert {c.tensor for c in constraints(values, lengths, 3, FeatureLevel.V5_0)} == {INPUT, LENGTHS}
 
 
 def test_violations_reach_another_process():
-    error = SpecError(violations(desc(), desc("INT64", (1, 1, 3, 1)), 3), {LENGTHS: "lens.npy"})
+    error = SpecError(violations(desc(), desc("INT64", (1, 1, 3, 1)), 3, FeatureLevel.V5_0), {LENGTHS: "lens.npy"})
     again = pickle.loads(pickle.dumps(error))
     assert (message(again), again.violations) == (message(error), error.violations)
 
 
 def test_an_error_names_the_tensors():
-    error = SpecError(violations(desc(), desc("INT64", (1, 1, 3, 1)), 3), {LENGTHS: "lens.npy"})
+    error = SpecError(violations(desc(), desc("INT64", (1, 1, 3, 1)), 3, FeatureLevel.V5_0), {LENGTHS: "lens.npy"})
     assert message(error).startswith("Error: lens.npy: DataType is INT64\n")
     assert "Hint" not in message(error)  # the values decide whether a cast is right
 

@@ -217,7 +217,7 @@ def test_alignment_is_xarrays(data):
     array = xarray.DataArray(RANDOM.integers(0, 9, own_sizes).astype("u4"), dims=own)
     shapes = (Shape("v", values.shape, dims), Shape("n", array.shape, own))
     try:
-        found = align(*shapes, dims.index(axis))
+        found = align(*shapes, dims.index(axis), None)
     except FormatError:
         found = None
         fits = False

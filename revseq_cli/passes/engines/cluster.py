@@ -174,9 +174,8 @@ def _client(where: str | distributed.LocalCluster) -> Iterator[distributed.Clien
         raise
     except Exception as e:  # noqa: BLE001 - of any kind, if dask tries to read what another program answers
         why = str(e)[:100] if isinstance(e, OSError) else "what is there speaks another protocol"
-        raise EngineError(
-            f"no dask scheduler answers: {why}", "one that runs, with the same dask", "dask scheduler", str(where)
-        ) from None
+        found = f"no dask scheduler answers: {why}"
+        raise EngineError(found, "one that runs, with the same dask", "dask scheduler", str(where)) from None
     try:
         yield client
     finally:
@@ -248,9 +247,8 @@ class Connection:
             if self._threads:
                 self._seen = now
             elif now - self._seen > _LONGEST_ALONE:
-                raise EngineError(
-                    "the scheduler has no worker", "one or more", f"dask worker {self.scheduler}", self.scheduler
-                )
+                hint = f"dask worker {self.scheduler}"
+                raise EngineError("the scheduler has no worker", "one or more", hint, self.scheduler)
         return self._threads
 
     def answer(self, asked: Future[Any]) -> Any:  # noqa: ANN401 - whatever dask answers
