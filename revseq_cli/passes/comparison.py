@@ -117,17 +117,11 @@ class Differences:
             indices = np.concatenate([indices, other.indices])
             order = np.lexsort(indices.T[::-1])[:first]
             indices, a, b = indices[order], np.concatenate([a, other.a])[order], np.concatenate([b, other.b])[order]
-        return Differences(
-            self.total + other.total,
-            self.count + other.count,
-            indices,
-            a,
-            b,
-            _larger(self.largest_absolute, other.largest_absolute),
-            _larger(self.largest_relative, other.largest_relative),
-            self.nans + other.nans,
-            self.where.merged(other.where),
-        )
+        absolute = _larger(self.largest_absolute, other.largest_absolute)
+        relative = _larger(self.largest_relative, other.largest_relative)
+        nans, where = self.nans + other.nans, self.where.merged(other.where)
+        total, count = self.total + other.total, self.count + other.count
+        return Differences(total, count, indices, a, b, absolute, relative, nans, where)
 
 
 def _larger(*numbers: float | None) -> float | None:

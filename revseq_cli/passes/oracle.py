@@ -10,6 +10,7 @@ has it for reads beyond a buffer.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -110,18 +111,13 @@ class Oracle(Pair):
             outputs = {key: self.seen(suspect.output).ticket(region) for key, suspect in possible.items()}
             return Task(partial(_contradicted, tolerance, outputs), (self.a.ticket(region),), region)
 
-        def tasks() -> Iterator[Task]:
-            for region in self.arrangement.plan:
-                if not possible:
-                    return
-                yield task(region)
-
         def exclude(keys: Iterable[int]) -> None:
             for key in keys:
                 possible.pop(key, None)
 
         exclude(task(self._line(found.indices[0].tolist(), whole=whole))()[1])  # most mistakes are excluded here
-        for _, keys in completed("find the mistake", tasks(), self.arrangement, self.a):
+        regions = itertools.takewhile(lambda _: possible, self.arrangement.plan)
+        for _, keys in completed("find the mistake", map(task, regions), self.arrangement, self.a):
             exclude(keys)
         return tuple(dict.fromkeys(suspect.name for suspect in possible.values()))
 

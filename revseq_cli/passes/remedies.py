@@ -58,11 +58,8 @@ def go_together(parts: Parts) -> bool:
 
 def _as_asked(parts: Parts, *, mask: bool) -> list[Fit]:
     """Where such lengths, or such a mask, fit the values with the axes that are asked for."""
-    return [
-        fit
-        for fit in fits(Shape.of(parts.values), Shape.of(parts.lengths), mask=mask)
-        if all(wanted in (None, own) for wanted, own in zip(_asked(parts), fit, strict=True))
-    ]
+    found, asked = fits(Shape.of(parts.values), Shape.of(parts.lengths), mask=mask), _asked(parts)
+    return [fit for fit in found if all(wanted in (None, own) for wanted, own in zip(asked, fit, strict=True))]
 
 
 def choices(parts: Parts) -> Choices | Advice | str:
@@ -245,7 +242,5 @@ def _ranks(rank: int, asked: int | None, level: FeatureLevel) -> list[int | None
 
 def _casts(parts: Parts, greatest: int) -> list[DataType | None]:
     """The data types to try for the lengths: as asked, or as they are, then the unsigned ones that hold them all."""
-    return [
-        parts.request.lengths_dtype,
-        *(each for each in (DataType.UINT32, DataType.UINT64) if greatest < 1 << 8 * each.size),
-    ]
+    unsigned = (each for each in (DataType.UINT32, DataType.UINT64) if greatest < 1 << 8 * each.size)
+    return [parts.request.lengths_dtype, *unsigned]

@@ -77,14 +77,9 @@ class Statistics(NamedTuple):
                 total = self.total + other.total
             except OverflowError:  # an exact sum above all FLOAT64, and one that is not finite, which stays
                 total = self.total if isinstance(other.total, Fraction) else other.total
-        return Statistics(
-            self.numbers + other.numbers,
-            self.nans + other.nans,
-            min((low for low, _ in ends), default=None),
-            max((high for _, high in ends), default=None),
-            total,
-            self.infinite + other.infinite,
-        )
+        least, greatest = min((low for low, _ in ends), default=None), max((high for _, high in ends), default=None)
+        numbers, nans, infinite = self.numbers + other.numbers, self.nans + other.nans, self.infinite + other.infinite
+        return Statistics(numbers, nans, least, greatest, total, infinite)
 
 
 def _sum_of_64_bits(numbers: NDArray[Any]) -> Any:  # noqa: ANN401 - a NumPy number, or a Fraction

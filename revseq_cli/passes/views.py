@@ -101,11 +101,11 @@ class View(Source):
 
     @property
     def least_bytes(self) -> int:
-        """Those of the original, which is what memory has to hold where it is copied."""
+        """Those of the original, also where a copy of it is held now."""
         return self.original.least_bytes
 
     def conventions(self) -> dict[str, list[Any]]:
-        """Those of the source."""
+        """Those of the original."""
         return self.original.conventions()
 
     def recheck(self) -> None:
@@ -113,7 +113,7 @@ class View(Source):
         self.original.recheck()
 
     def absent_notes(self) -> tuple[str, ...]:
-        """The notes of the source."""
+        """The notes of the original."""
         return self.original.absent_notes()
 
 

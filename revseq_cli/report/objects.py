@@ -228,6 +228,7 @@ def show(
 ) -> str:
     """The report of `show`: tensors, what is listed beside them, and the errors of what cannot be read, by name."""
     others = [(item, {**item._asdict(), "name": each.name_of(item)}) for each in listed for item in each.items]
+    unread = [{"name": name, "error": message(error), **errors_of(error)[0]} for name, error in errors.items()]
     return report(
         "show",
         exit_status=status,
@@ -235,10 +236,8 @@ def show(
         groups=[members for item, members in others if item.is_group],
         others=[members for item, members in others if not item.is_group and not item.desc],
         files=listed,
-        errors=[
-            {"name": name, "error": message(error), **errors_of(error)[0]} for name, error in errors.items()
-        ],
-    )  # fmt: skip
+        errors=unread,
+    )
 
 
 def check(check: Check) -> str:
@@ -248,14 +247,10 @@ def check(check: Check) -> str:
         told = [{**vars(each), "label": each.label()} for each in constraints]
         levels.append({"level": level.short, "valid": not broken(constraints), "constraints": told})
     choices = check.choices.choices if isinstance(check.choices, Choices) else ()
-    return report(
-        "check" if check.level is not None else "check --feature-level all",
-        check,
-        level=check.level.short if check.level is not None else "all",
-        choices=[{"options": options_json(each.settings), "meaning": each.meaning} for each in choices],
-        constraints=levels[0]["constraints"],
-        levels=levels,
-    )
+    typed = [{"options": options_json(each.settings), "meaning": each.meaning} for each in choices]
+    if check.level is None:
+        return report("check --feature-level all", check, level="all", choices=typed, levels=levels)
+    return report("check", check, level=check.level.short, choices=typed, constraints=levels[0]["constraints"])
 
 
 def outcome(outcome: Outcome) -> str:

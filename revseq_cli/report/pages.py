@@ -219,9 +219,7 @@ def _json(pages: Pages) -> str:
 
 def _page(name: str, report: Report | RevseqError) -> dict[str, Any]:
     """The members of a page; that of an error has none of its content."""
-    findings = [
-        {**each._asdict(), "level": _level(each), "message": _whole(each)} for each in findings_of(report)
-    ]  # fmt: skip
+    findings = [{**each._asdict(), "level": _level(each), "message": _whole(each)} for each in findings_of(report)]
     if isinstance(report, RevseqError):
         told = {"error": message(report), "errors": objects.errors_of(report), "examples": [], "skipped": 0}
         return {"page": name, **told, "findings": findings}

@@ -114,10 +114,9 @@ class Progress:
     def _show(self, stage: Stage) -> None:
         if self._with_bar:
             self._draw(stage)
-            self._due = time.monotonic() + _BAR_PAUSE
         else:
             sys.stderr.write(f"{stage.text}\n")
-            self._due = time.monotonic() + _LINE_PAUSE
+        self._due = time.monotonic() + (_BAR_PAUSE if self._with_bar else _LINE_PAUSE)
 
     def _draw(self, stage: Stage) -> None:
         if not self._bar:

@@ -140,16 +140,13 @@ def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrang
 
 def export(done: Exported) -> str:
     """The text of `export`: what it wrote, what must travel, and what to type there and then here."""
-    sizes = [f"{file.bytes:,}" for file in done.files]
-    widths = max(len(printable(file.path)) for file in done.files), max(map(len, sizes))
+    rows = [(printable(file.path), f"{file.bytes:,} bytes") for file in done.files]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     written, target, model = listed(file.path for file in done.files if file.written), done.target.name, done.model.name
     lines = [
         f"wrote {written}",
         "Unpack into a folder on Windows, and into one here:" if done.members else "Copy into one folder on Windows:",
-        *(
-            f"  {printable(file.path):<{widths[0]}}  {size:>{widths[1]}} bytes"
-            for file, size in zip(done.files, sizes, strict=True)
-        ),
+        *(f"  {path:<{widths[0]}}  {size:>{widths[1]}}" for path, size in rows),
         *(f"    {name}" for name in done.members),
         "Type there:",
         f"  {dxdispatch.command_line(model)}",
