@@ -156,8 +156,6 @@ def _failed_file(path: str, jobs: Manifest, journal: str, *, overwrite: bool) ->
     from revseq_cli.formats import registry
 
     suffix = path[path.rfind(".") :].lower() if "." in path else ""
-    if not path:
-        raise UsageError("--failed is empty", "the name of a file", "is a variable unset?")
     if path == "-":
         found = "--failed is standard output, which has the report"
         raise UsageError(found, "the name of a file", f"use --failed failed.{'csv' if jobs.separator else 'jsonl'}")

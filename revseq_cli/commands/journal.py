@@ -140,16 +140,14 @@ def _is_told(told: dict[str, Any]) -> bool:
 
 def chosen_path(jobs: Manifest, given: str | None, *, resume: bool) -> str:
     """The real path of the journal, or nothing; UsageError for a journal that has no place, or a taken one."""
-    if given == "":
-        raise UsageError("--journal is empty", "the name of a file", "is a variable unset?")
-    if given is None and not jobs.journal:
-        if resume:
-            found = "there is no manifest file, beside which the journal would lie"
-            raise UsageError(found, "a place for the journal, now and when it goes on", "add --journal jobs.journal")
-        return ""
-    path = system.real_path(given if given is not None else jobs.journal)
-    jobs.require_free(path, "the journal")
-    return path
+    if named := given or jobs.journal:
+        path = system.real_path(named)
+        jobs.require_free(path, "the journal")
+        return path
+    if resume:
+        found = "there is no manifest file, beside which the journal would lie"
+        raise UsageError(found, "a place for the journal, now and when it goes on", "add --journal jobs.journal")
+    return ""
 
 
 def opened(path: str, stack: contextlib.ExitStack, console: Console, *, resume: bool, looks: bool) -> Journal | None:
