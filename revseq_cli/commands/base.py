@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from revseq_cli.ground import system
-from revseq_cli.ground.errors import UsageError
+from revseq_cli.ground.errors import UsageError, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -75,7 +75,7 @@ class Helped(click.Command):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """The parameters, with -h before --help."""
         *own, long = super().get_params(ctx)
-        return [*own, _short_option(), long]
+        return [*own, _SHORT_HELP, long]
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the examples; no line of them is broken, so that each can be copied."""
@@ -84,21 +84,15 @@ class Helped(click.Command):
                 formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
 
 
-def _short_option() -> click.Option:
-    return click.Option(
-        ["-h"],
-        is_flag=True,
-        expose_value=False,
-        is_eager=True,
-        callback=_show_short,
-        help="Show a short help and exit.",
-    )
-
-
 def _show_short(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
         click.echo(_short_help(context.command, context))
         context.exit()
+
+
+_SHORT_HELP = click.Option(
+    ["-h"], is_flag=True, expose_value=False, is_eager=True, callback=_show_short, help="Show a short help and exit."
+)
 
 
 def _short_help(command: click.Command, context: click.Context) -> str:
@@ -322,5 +316,4 @@ def meant(command: str, words: Sequence[str]) -> str:
 
 def message_of_click(text: str) -> str:
     """A message of Click on one line, cut where a value of the user's makes it very long."""
-    text = " ".join(text.split())
-    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}..."
+    return shortened(" ".join(text.split()), _LONGEST_MESSAGE)

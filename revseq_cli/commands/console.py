@@ -62,10 +62,6 @@ class Console:
         self.note(*sink.notes)
         self.detail(f"wrote {path}{', and verified it' if verify else ''}")
 
-    def library_notes(self) -> None:
-        """Print notes on environment variables that were ignored, if HDF5 was loaded."""
-        self.note(*notes_of_libraries())
-
     @property
     def marks(self) -> Marks | None:
         """How printed tensors highlight elements; None for no highlights, as in a pipe, which a program may read."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands.base import SessionOption
-from revseq_cli.commands.console import Console, is_terminal
+from revseq_cli.commands.console import Console, is_terminal, notes_of_libraries
 from revseq_cli.commands.values import (
     COMPRESSIONS,
     DATA_TYPE,
@@ -31,7 +31,7 @@ from revseq_cli.commands.values import (
 )
 from revseq_cli.formats import table
 from revseq_cli.ground import system
-from revseq_cli.ground.errors import UsageError, printable
+from revseq_cli.ground.errors import UsageError, printable, shortened
 from revseq_cli.ground.tensors import MOST_DIMENSIONS
 from revseq_cli.passes.engines.table import AUTO, DEFAULT_MEMORY, ENGINES, NAMES
 from revseq_cli.passes.systems import SYNONYMS, SYSTEMS
@@ -45,9 +45,8 @@ if TYPE_CHECKING:
     from revseq_cli.passes.assembly import Request
 
 _LONGEST_COMMAND = 1000  # characters of a command; tensors may be typed as text
-_TIME_VARIABLE = (
-    "SOURCE_DATE_EPOCH"  # the time of reproducible builds; source: reproducible-builds.org/specs/source-date-epoch
-)
+# The time of reproducible builds; source: reproducible-builds.org/specs/source-date-epoch.
+_TIME_VARIABLE = "SOURCE_DATE_EPOCH"
 _LARGEST_FILE = 1 << 20  # bytes; the file of a dask scheduler has a few thousand
 
 
@@ -239,9 +238,7 @@ def _adding(
 def _history() -> str:
     """The line about this command for the history of a NetCDF file, as NCO has it; UsageError for a wrong time."""
     command = printable(" ".join(map(system.quoted, ["revseq", *sys.argv[1:]])))
-    return (
-        f"{time.asctime(_now())}: {command if len(command) <= _LONGEST_COMMAND else f'{command[:_LONGEST_COMMAND]}...'}"
-    )
+    return f"{time.asctime(_now())}: {shortened(command, _LONGEST_COMMAND)}"
 
 
 def _now() -> time.struct_time:
@@ -276,9 +273,8 @@ def take_resources(parameters: dict[str, Any]) -> Resources:
         return Resources(engine, cores, memory, (_address_in(file) if file else scheduler) or "")
     if is_typed or file:
         remote = " or ".join(each.name for each in ENGINES.values() if each.remote)
-        raise UsageError(
-            f"--scheduler and --scheduler-file are about {remote}", f"--engine {remote}", f"add --engine {remote}"
-        )
+        found = f"--scheduler and --scheduler-file are about {remote}"
+        raise UsageError(found, f"--engine {remote}", f"add --engine {remote}")
     return Resources(engine, cores, memory)
 
 
@@ -314,7 +310,7 @@ def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
             with Progress("none" if quiet else progress, bar=bar):
                 return function(console=console, **parameters)
         finally:
-            console.library_notes()
+            console.note(*notes_of_libraries())
 
     return _adding(*_OUTPUT)(command)
 

@@ -53,9 +53,12 @@ def listed(names: Iterable[str], most: int = 10) -> str:
     """The first `most` names as printable text, separated by commas, and the count of the rest."""
     names = list(names)
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return (
-        ", ".join(printable(name if len(name) <= _LONGEST else f"{name[:_LONGEST]}...") for name in names[:most]) + more
-    )
+    return ", ".join(printable(shortened(name, _LONGEST)) for name in names[:most]) + more
+
+
+def shortened(text: str, most: int) -> str:
+    """The text; of one with more than `most` characters, so many of them."""
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def shown_line(line: str) -> str:
