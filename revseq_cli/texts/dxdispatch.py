@@ -168,7 +168,7 @@ def _loaded(text: str) -> object:
         return match[1] or re.sub(r"[^\n]", " ", match[0])
 
     plain = _LAST_COMMA.sub(blank, _COMMENT.sub(blank, text))
-    return json_tensors.load(text, plain, "a model of DxDispatch", _float, _constant)
+    return json_tensors.load(text, plain, "a model of DxDispatch", parse_float=_float, parse_constant=_constant)
 
 
 def _float(word: str) -> float:
@@ -320,16 +320,8 @@ def model_text(
     ]
     if printed:
         commands.append({"type": "print", "resource": OUTPUT})
-    model = {
-        "resources": resources,
-        "dispatchables": {
-            _DISPATCHABLE: {
-                "type": OPERATOR,
-                "desc": {**descs, OUTPUT: descs[INPUT], "Axis": axis},
-            }
-        },
-        "commands": commands,
-    }
+    dispatchable = {"type": OPERATOR, "desc": {**descs, OUTPUT: descs[INPUT], "Axis": axis}}
+    model = {"resources": resources, "dispatchables": {_DISPATCHABLE: dispatchable}, "commands": commands}
     return _spread(model, 4) + "\n"
 
 

@@ -19,8 +19,6 @@ from revseq_cli.ground.tensors import MOST_DIMENSIONS, DataType, TensorDesc, bra
 from revseq_cli.texts import literals, notation, places, printing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
 _WANTED = "a nested list, or an object of DataType, Sizes and Values"
@@ -83,7 +81,7 @@ def parse(text: str) -> JsonTensor:
     """The tensor of a JSON text; FormatError for what is none."""
     if not text or text.isspace():
         raise FormatError("is empty", _WANTED)
-    root = load(text, text, _WANTED_DEPTH, None, _WORDS.__getitem__)
+    root = load(text, text, _WANTED_DEPTH, parse_constant=_WORDS.__getitem__)
     if isinstance(root, list):
         root = {"Values": root}
     if not isinstance(root, dict) or "Values" not in root or set(root) - {"DataType", "Sizes", "Values"}:
@@ -92,21 +90,13 @@ def parse(text: str) -> JsonTensor:
     return JsonTensor(text, root)
 
 
-def load(
-    text: str,
-    plain: str,
-    wanted_depth: str,
-    parse_float: Callable[[str], Any] | None,
-    parse_constant: Callable[[str], Any],
-) -> object:
+def load(text: str, plain: str, wanted_depth: str, **hooks: Any) -> object:  # noqa: ANN401 - those of json.loads
     """The JSON of `plain`, with the hooks of json.loads; FormatError for what is no JSON, and for a key given twice.
 
     `plain` is `text`, perhaps with blanks for comments: messages show the place in `text`.
     """
     try:
-        return json.loads(
-            plain, parse_float=parse_float, parse_constant=parse_constant, object_pairs_hook=literals.unique
-        )
+        return json.loads(plain, object_pairs_hook=literals.unique, **hooks)
     except json.JSONDecodeError as e:
         problem, offset = literals.json_problem(e)
         raise places.error_at(text, offset, f"is not JSON: {problem}") from None
