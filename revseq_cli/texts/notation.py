@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+import string
 import unicodedata
 from dataclasses import dataclass
 from math import prod
@@ -74,16 +75,10 @@ _POINT = re.compile(r"(?<=\d)\.(?=\D|$)")  # JSON has no 1. but 1.0
 MOST_TENSORS = 500_000  # of a text, so that a list of headers alone takes less than a gigabyte; pages have some dozens
 
 _OPEN, _CLOSE, _COMMA, _NUMBER, _BLANK, _BAD = range(6)
-_KINDS = bytearray([_BAD] * 256)
-for _kind, _characters in (
-    (_OPEN, b"["),
-    (_CLOSE, b"]"),
-    (_COMMA, b","),
-    (_NUMBER, b"0123456789+-.()abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"),
-    (_BLANK, b" \t\r\n" + BREAK.encode()),
-):
-    for _character in _characters:
-        _KINDS[_character] = _kind
+_NUMERALS = f"+-.(){string.digits}{string.ascii_letters}"  # the characters of numbers
+_CHARACTERS = {_OPEN: "[", _CLOSE: "]", _COMMA: ",", _NUMBER: _NUMERALS, _BLANK: f" \t\r\n{BREAK}"}
+# The kind of each character, by its code.
+_KINDS = bytes(next((kind for kind, own in _CHARACTERS.items() if chr(code) in own), _BAD) for code in range(256))
 _OUT_OF_PLACE = {
     (_NUMBER, _NUMBER): "a comma is missing before this number",
     (_OPEN, _CLOSE): "an empty row; a tensor without elements needs a header that says its sizes",
@@ -143,9 +138,8 @@ class TensorText:
             return np.empty(desc.sizes, dtype)
         shape, numbers, places = _read_body(self)
         if stray := _STRAY.match(self.text, self.stop):
-            raise error_at(
-                self.text, stray.end() - 1, "this bracket closes nothing", "one more [ before it, or no ] here"
-            )
+            wanted = "one more [ before it, or no ] here"
+            raise error_at(self.text, stray.end() - 1, "this bracket closes nothing", wanted)
         flat = literals.parse_plain(numbers, dtype, data_type.name)
         if flat is None:
             try:
@@ -261,9 +255,8 @@ def _desc(text: str, start: int) -> TensorDesc:
     try:
         sizes = tuple(int(size) for size in header["sizes"].split(",")) if header["sizes"].strip() else ()
     except ValueError:
-        raise error_at(
-            text, header.start("sizes"), f"{name} has Sizes {{{header['sizes'][:40]}}}", "integers"
-        ) from None
+        found = f"{name} has Sizes {{{header['sizes'][:40]}}}"
+        raise error_at(text, header.start("sizes"), found, "integers") from None
     if min(sizes, default=0) < 0 or len(sizes) > MOST_DIMENSIONS:
         wrong, wanted = f"{name} has Sizes {braced(sizes)[:200]}", f"at most {MOST_DIMENSIONS} sizes of at least 0"
         raise error_at(text, header.start("sizes"), wrong, wanted)

@@ -155,10 +155,8 @@ def _table(table: Table, seen: set[FeatureLevel]) -> Iterator[Finding]:
     if level in seen:
         yield Finding(start, f"a second table for {level}", "one")
     if level not in _CHANGES:
-        found = (
-            f"{_shown(first)} is no feature level" if level is None else f"{level} changes nothing for this operator"
-        )
-        yield Finding(start, found, f"one of {listed(map(str, _CHANGES))}")
+        why = "is no feature level" if level is None else "changes nothing for this operator"
+        yield Finding(start, f"{level or _shown(first)} {why}", f"one of {listed(map(str, _CHANGES))}")
     if level is not None and (row := support(level)):
         seen.add(level)
         yield from _rows(table, row, str(level))
@@ -217,9 +215,8 @@ def _types(row: Row, wanted: Iterable[DataType], where: str) -> Iterator[Finding
             else:
                 near = difflib.get_close_matches(stated[i], missing, 1, 0.6)
                 missing = [name for name in missing if name not in near]
-                yield Finding(
-                    word.start, f"{where}: {word.text} is no data type", near[0] if near else ", ".join(names)
-                )
+                right = near[0] if near else ", ".join(names)
+                yield Finding(word.start, f"{where}: {word.text} is no data type", right)
         if missing:
             plural = "s" * (len(missing) > 1)
             yield Finding(words[0].start, f"{where}: missing data type{plural} {', '.join(missing)}", ", ".join(names))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+_LINE = re.compile(r"^[^\S\n]*[^\s#].*", re.MULTILINE)
 _WANTED = "a number in each cell; nan where there is none"
 
 
@@ -67,7 +68,7 @@ class Table:
     def may_begin_with_names(self) -> bool:
         """Whether the first row may be names that pandas gives to columns: 0, 1, 2 and so on, above fractions."""
         counted = [*map(str, range(len(self.rows[0])))]
-        return self.rows[0] == counted and len(self.rows) > 1 and any(map(_is_fraction, self.rows[1]))
+        return self.rows[0] == counted and len(self.rows) > 1 and any(set(cell) & set(".eE") for cell in self.rows[1])
 
     def values(self, dtype: Any, name: str) -> NDArray[Any]:  # noqa: ANN401 - a NumPy dtype
         """The numbers as an array of rank 2; FormatError, with line and column, for one that `dtype` cannot hold."""
@@ -110,11 +111,7 @@ def table_text(values: NDArray[Any], separator: str) -> str:
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
     """Each line with content that is no comment, and where it begins."""
-    start = 0
-    for line in text.split("\n"):
-        if (content := line.strip()) and not content.startswith("#"):
-            yield start, line
-        start += len(line) + 1
+    return ((line.start(), line[0]) for line in _LINE.finditer(text))
 
 
 def _cells(line: str, separator: str | None) -> list[str]:
@@ -125,10 +122,6 @@ def _cells(line: str, separator: str | None) -> list[str]:
 
 def _unquoted(cell: str) -> str:
     return cell[1:-1].strip() if len(cell) > 1 and cell[0] == cell[-1] == '"' else cell
-
-
-def _is_fraction(cell: str) -> bool:
-    return "." in cell or "e" in cell.lower()
 
 
 def _is_like_a_number(cell: str) -> bool:
