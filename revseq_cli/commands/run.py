@@ -129,11 +129,8 @@ def command(
     if sink and not dry_run:
         _write(Delivery(job, sink, arrangement, verify, sha256), console, drawings)
     else:
-        click.echo(
-            (objects if console.as_json else tables).plan(
-                job.values.desc, job.lengths.desc, job.axis, arrangement, sink.kept if sink else 0
-            )
-        )
+        report, kept = objects if console.as_json else tables, sink.kept if sink else 0
+        click.echo(report.plan(job.values.desc, job.lengths.desc, job.axis, arrangement, kept))
 
 
 def create_sink(reference: Reference, job: Job, layout: Layout, *, overwrite: bool) -> FileSink:

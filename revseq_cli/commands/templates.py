@@ -39,9 +39,8 @@ def jobs(pattern: str, templates: dict[str, str]) -> Text:
     for found in _matches(path):
         values = _values(found, path)
         row = {"input": _input(found) + key}
-        row |= {
-            column: "".join(text + values.get(name, "") for text, name in parts) for column, parts in pieces.items()
-        }
+        for column, parts in pieces.items():
+            row[column] = "".join(text + values.get(name, "") for text, name in parts)
         rows.append(json.dumps(row))
     if not rows:
         raise UsageError("no file matches", f"a pattern such as {PATTERN}", where=f"--each {system.quoted(pattern)}")
@@ -84,8 +83,6 @@ def _split(pattern: str) -> tuple[str, str]:
 
 def _matches(pattern: str) -> list[str]:
     """The files that match, and the folders that are Zarr stores, in the order of their names."""
-    if not pattern:
-        raise UsageError("--each is empty", f"a pattern such as {PATTERN}", "is a variable unset?")
     found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 - as it was typed
     return [each for each in found if not os.path.isdir(each) or is_store(each)]  # noqa: PTH112
 

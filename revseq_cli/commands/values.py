@@ -77,11 +77,9 @@ class Tensor(click.ParamType[Any]):
             names = self._names_in(real)
         except RevseqError:  # the command itself reports it
             return []
-        words = (f"{path}::{name}" for name in names)
         # The shell reads one line for each word, so a word must not hold a line break.
-        return [
-            CompletionItem(word, type="name") for word in words if word.startswith(incomplete) and word.isprintable()
-        ]
+        words = filter(str.isprintable, (f"{path}::{name}" for name in names))
+        return [CompletionItem(word, type="name") for word in words if word.startswith(incomplete)]
 
     def _names_in(self, path: str) -> Iterable[str]:
         """The names behind :: of a file, or the numbers of its examples."""
