@@ -36,17 +36,8 @@ class DataType(Enum):
     FLOAT8_E5M2FNUZ = ("minifloat", 1, "E5M2FNUZ")
     FLOAT8_E8M0FNU = ("minifloat", 1, "E8M0FNU")
 
-    @property
-    def kind(self) -> str:
-        """One of float, int, uint, bool, complex, minifloat."""
-        kind: str = self.value[0]
-        return kind
-
-    @property
-    def size(self) -> int:
-        """The bytes of an element."""
-        size: int = self.value[1]
-        return size
+    def __init__(self, kind: str, size: int, _layout: str = "") -> None:
+        self.kind, self.size = kind, size
 
     @classmethod
     def parse(cls, text: str) -> DataType:
