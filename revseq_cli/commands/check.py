@@ -54,7 +54,6 @@ def command(
     every: bool,
     example: str | None,
     full: bool,
-    format_name: str | None,
     levels: tuple[FeatureLevel, ...],
     console: Console,
     **job_options: Any,
@@ -71,7 +70,7 @@ def command(
     if example and len(levels) > 1:
         raise UsageError("--example is for one feature level", "no --feature-level all", "try --feature-level 5_0")
     level = levels[0] if len(levels) == 1 else spec.DIRECTML[-1]
-    request = options.request_of(format_name=format_name, override=True, level=level, **job_options)
+    request = options.request_of(override=True, level=level, **job_options)
     job = jobs.load(request)
     values, lengths = job.values.desc, job.lengths.desc
     constraints = {level: spec.constraints(values, lengths, job.axis, level) for level in levels}

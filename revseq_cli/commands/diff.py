@@ -158,7 +158,7 @@ def _job(tensors: Sequence[str], settings: dict[str, Any]) -> Job:
     from revseq_cli.passes import jobs
 
     values, lengths = (*tensors, None)[:2]
-    job = jobs.load(options.request_of(str(values), lengths=lengths, **settings))
+    job = jobs.load(options.request_of(input=values, lengths=lengths, **settings))
     jobs.require(job)
     return job
 

@@ -51,7 +51,6 @@ def command(
     inline: bool | None,
     zipped: bool,
     overwrite: bool,
-    format_name: str | None,
     level: FeatureLevel,
     console: Console,
     **job_options: Any,
@@ -65,7 +64,7 @@ def command(
     if level is FeatureLevel.NONE:
         wanted = "a level of DirectML's, since the model is for it"
         raise UsageError("--feature-level none lifts DirectML's limits", wanted, "leave it out")
-    job = jobs.load(options.request_of(format_name=format_name, override=True, level=level, **job_options))
+    job = jobs.load(options.request_of(override=True, level=level, **job_options))
     try:
         jobs.require(job)
     except SpecError as e:

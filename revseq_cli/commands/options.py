@@ -296,35 +296,22 @@ def _address_in(path: str) -> str:
     return address
 
 
-def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for reports, notes and colours; the command gets them as `console`."""
-
-    @functools.wraps(function)
-    def command(
-        as_json: bool, quiet: bool, verbose: int, color: str, progress: str = WAYS[0], **parameters: Any
-    ) -> Any:
-        console = Console(as_json, quiet, verbose, color)
-        try:
-            # Lines of JSON on the same terminal would break the bar.
-            bar = sys.stderr.isatty() and not (as_json and is_terminal())
-            with Progress("none" if quiet else progress, bar=bar):
-                return function(console=console, **parameters)
-        finally:
-            console.note(*notes_of_libraries())
-
-    return _adding(*_OUTPUT)(command)
+def take_console(parameters: dict[str, Any]) -> Console:
+    """Remove the output options from the parameters, and combine them; progress is shown until the command ends."""
+    console = Console(*(parameters.pop(name) for name in ("as_json", "quiet", "verbose", "color")))
+    context, progress = click.get_current_context(), parameters.pop("progress", WAYS[0])
+    context.call_on_close(lambda: console.note(*notes_of_libraries()))
+    # Lines of JSON on the same terminal would break the bar.
+    bar = sys.stderr.isatty() and not (console.as_json and is_terminal())
+    context.with_resource(Progress("none" if console.quiet else progress, bar=bar))
+    return console
 
 
-def request_of(
-    input: str,  # noqa: A002 - the argument's name on the command line
-    *,
-    format_name: str | None,
-    **others: Any,
-) -> Request:
-    """The job options as a request; `others` are its fields by their names."""
+def request_of(**fields: Any) -> Request:
+    """The job options as a request: its fields by their names, but for INPUT and the format."""
     from revseq_cli.passes.assembly import Request  # it loads NumPy
 
-    return Request(values=input, format=format_name, **others)
+    return Request(values=fields.pop("input"), format=fields.pop("format_name"), **fields)
 
 
 # INPUT, LENGTHS and the options that say how to read them, for `request_of`; the options alone.
@@ -332,3 +319,5 @@ job_options, job_settings = _adding(*_JOB_TENSORS, *_JOB_SETTINGS), _adding(*_JO
 # The options for passes: `resources` has how much of the machine they may use; and those for the storage of the output.
 resource_options = _adding(*_RESOURCES, name="resources", take=take_resources)
 layout_options = _adding(*_LAYOUT, name="layout", take=take_layout)
+# Those for reports, notes and colours.
+output_options = _adding(*_OUTPUT, name="console", take=take_console)

@@ -244,17 +244,11 @@ def _planned(entry: Entry, delivery: run.Delivery) -> Outcome:
 
 
 def _delivery(
-    output: str,
-    format_name: str | None,
-    overwrite: bool,
-    verify: bool,
-    sha256: bool,
-    lengths: str | None = None,
-    **others: Any,
+    output: str, format_name: str | None, overwrite: bool, verify: bool, sha256: bool, **others: Any
 ) -> run.Delivery:
     """The job of these options: its headers are read, and nothing is written yet."""
     resources, layout = options.take_resources(others), options.take_layout(others)
-    request = options.request_of(lengths=lengths, format_name=format_name, absolute=resources.elsewhere, **others)
+    request = options.request_of(format_name=format_name, absolute=resources.elsewhere, **others)
     reference = Reference.output(output, format_name, filter(None, request.references()))
     job = jobs.load(request)
     jobs.require(job)
