@@ -47,9 +47,8 @@ def new_file(option: str, path: str, inputs: Iterable[Identity], *, overwrite: b
     if not path.lower().endswith(suffixes):
         stem = path.removesuffix(Path(path).suffix).rstrip("/.") or "tensors"
         name = system.quoted(f"{stem}{suffixes[0]}")
-        raise UsageError(
-            f"{option} writes {written}", f"a name that ends in {suffixes[0]}", f"try {option} {name}", path
-        )
+        wanted = f"a name that ends in {suffixes[0]}"
+        raise UsageError(f"{option} writes {written}", wanted, f"try {option} {name}", path)
     return registry.new_file(path, overwrite=overwrite, inputs=inputs)
 
 
@@ -60,11 +59,10 @@ class Drawings:
         self, job: Job, paths: dict[str, str | None], output: str | None, resources: Resources, *, overwrite: bool,
         theme: str,
     ) -> None:  # fmt: skip
-        named = {option: path for option, path in {"-o": output, **paths}.items() if path is not None}
-        self._files = {
-            option: new_file(option, path, job.files, overwrite=overwrite)
-            for option, path in named.items() if option in paths
-        }  # fmt: skip
+        self.paths = paths
+        drawn = {option: path for option, path in paths.items() if path is not None}
+        self._files = {option: new_file(option, path, job.files, overwrite=overwrite) for option, path in drawn.items()}
+        named = drawn if output is None else {"-o": output, **drawn}
         for (first, path), (second, other) in itertools.combinations(named.items(), 2):
             if system.file_key(path) == system.file_key(other):
                 raise UsageError(f"{first} and {second} are one file", "two names", where=other)

@@ -122,7 +122,7 @@ def command(
     paths = {"--picture": picture, "--html": html}
     drawings = pictures.Drawings(job, paths, output if to_file else None, resources, overwrite=overwrite, theme=theme)
     if not to_file and not dry_run:
-        _print(job, row, resources, console, drawings, example=example, picture=picture, full=full)
+        _print(job, row, resources, console, drawings, form=example, full=full)
         return
     sink = create_sink(reference, job, layout, overwrite=overwrite) if to_file else None
     arrangement = arrange(job, resources, sink)
@@ -194,17 +194,9 @@ def _write(delivery: Delivery, console: Console, drawings: Drawings) -> None:
 
 
 def _print(
-    job: Job,
-    row: Format,
-    resources: Resources,
-    console: Console,
-    drawings: Drawings,
-    *,
-    example: str | None,
-    picture: str | None,
-    full: bool,
+    job: Job, row: Format, resources: Resources, console: Console, drawings: Drawings, *, form: str | None, full: bool
 ) -> None:
-    """Reverse in memory, and print the output in the format of `row`."""
+    """Reverse in memory, and print the output in the format of `row`, or the job as an example of that form."""
     from revseq_cli.formats import textfiles
     from revseq_cli.formats.storage.newfile import Together
     from revseq_cli.passes import reversal
@@ -216,8 +208,8 @@ def _print(
     most = view.MOST_ON_TERMINAL if is_terminal() and not full else None
     if not row.is_shown:
         row.load().write_to(sys.stdout.buffer, result)
-    elif example:
-        click.echo(examples.text(job, result, most, console, example, picture), color=True)
+    elif form:
+        click.echo(examples.text(job, result, most, console, form, drawings.paths["--picture"]), color=True)
     else:
         click.echo(view.result_text(job.lengths, job.axis, result, most, console.marks), color=True)
     sys.stdout.flush()

@@ -97,8 +97,7 @@ def _values(path: str, pattern: str) -> dict[str, str]:
         stem, suffix = stem + suffix, ""
     suffix += packed
     sub = os.path.relpath(parent or os.curdir, _fixed(pattern) or os.curdir)
-    values = {"path": path, "parent": parent or os.curdir, "name": name, "stem": stem, "suffix": suffix, "sub": sub}
-    return {placeholder: values[placeholder] for placeholder in PLACEHOLDERS}
+    return {"path": path, "parent": parent or os.curdir, "name": name, "stem": stem, "suffix": suffix, "sub": sub}
 
 
 def _input(path: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 import sys
@@ -76,13 +77,12 @@ def command(
 
     if dry_run and not fix:
         raise UsageError("--dry-run shows what --fix would change", "--fix with it", "add --fix")
-    reports, skipped = _checked(
-        pages, allow_empty, lambda place: _report(place, level, console, fix=fix, dry_run=dry_run)
-    )
+    report = functools.partial(_report, level=level, console=console, fix=fix, dry_run=dry_run)
+    reports, skipped = _checked(pages, allow_empty, report)
     for _, error in reports:
         if isinstance(error, RevseqError):
             click.echo(message(error, color=console.paints_errors), file=sys.stderr, color=console.paints_errors)
-    status = _status([report for _, report in reports])
+    status = _status([each for _, each in reports])
     told = reports_as.Pages(reports, skipped, level, status)
     write = reports_as.FOR_PROGRAMS.get("json" if console.as_json else form)
     if write and (text := write(told)):
@@ -114,7 +114,7 @@ def _checked(
                     result = report(place)
             except NoExampleError as e:
                 empty.add(key)
-                result = e if place.is_named and not allow_empty else None
+                result = e if place.reference and not allow_empty else None
             except RevseqError as e:
                 result = e.about(place.name)
             if result:
@@ -153,20 +153,16 @@ def _status(results: Sequence[Report | RevseqError]) -> int:
 
 
 class _Place(NamedTuple):
-    """A page to check: one that the user has named, or one in a folder, which perhaps cannot be read.
+    """A page to check: one in a folder, which perhaps cannot be read, or one that the user has named.
 
-    `key` is equal for two names of one page, or of one example in it.
+    The latter has a `reference`, and the user means it to have examples. `key` is equal for two names of one page, or
+    of one example in it.
     """
 
     name: str
     key: tuple[str, str | None]
     reference: Reference | None = None
     error: RevseqError | None = None
-
-    @property
-    def is_named(self) -> bool:
-        """Whether the user has named it, and so means it to have examples."""
-        return self.reference is not None
 
 
 def _places(named: Iterable[str]) -> Iterator[_Place]:
