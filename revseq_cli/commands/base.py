@@ -210,12 +210,10 @@ class _Command(Helped):
 
     def _with_names(self, args: list[str]) -> list[str]:
         """The arguments, with names of files instead of each pattern that is no option's value."""
-        options = map(self._option, ("", *args))
-        pairs = zip(options, args, strict=False)
-        return [
-            name for before, word in pairs
-            for name in ([word] if before and _takes_one_value(before) else system.names(word))
-        ]  # fmt: skip
+        names: list[str] = []
+        for before, word in zip(map(self._option, ("", *args)), args, strict=False):
+            names += [word] if before and _takes_one_value(before) else system.names(word)
+        return names
 
 
 def _refuse_value(option: click.Option, follows: str, ctx: click.Context) -> NoReturn:

@@ -118,9 +118,8 @@ def command(
     from revseq_cli.report import tables
 
     jobs = _manifest(manifest, each, {"lengths": lengths, "output": output})
-    jobs = jobs._replace(
-        entries=[each._replace(options=_NO_SCHEDULER | with_defaults(each.options, defaults)) for each in jobs.entries]
-    )
+    entries = [each._replace(options=_NO_SCHEDULER | with_defaults(each.options, defaults)) for each in jobs.entries]
+    jobs = jobs._replace(entries=entries)
     if not console.as_json and any(entry.options["sha256"] for entry in jobs.entries):
         raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
     refuse_streams(jobs.entries)  # before anything is printed
@@ -245,9 +244,8 @@ def _manifest(given: tuple[str, ...], pattern: str | None, templates: dict[str, 
             raise UsageError("--each and MANIFEST are two ways to name jobs", "one of them", quoted)
         if not templates["output"]:
             raise UsageError("--each lacks an output", "a name for each", f"add -o {each.OUTPUT}")
-        made = parse(
-            each.jobs(pattern, {name: text for name, text in templates.items() if text}), _columns(), "", "job"
-        )
+        given_templates = {name: text for name, text in templates.items() if text}
+        made = parse(each.jobs(pattern, given_templates), _columns(), "", "job")
         return made._replace(pattern=pattern, journal=each.journal(pattern, templates["output"]))
     if set_ := [f"--{name}" for name, text in templates.items() if text is not None]:
         raise UsageError(f"{set_[0]} goes with --each", "a column of that name in MANIFEST", f"leave out {set_[0]}")

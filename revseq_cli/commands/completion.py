@@ -326,10 +326,8 @@ def answer(cli: click.Command, instruction: str) -> int:
     """Print the answer to a completion script; UsageError if the environment is not that of a script."""
     name, _, what = instruction.partition("_")
     if name not in _SHELLS or what != "complete" or not all(each in os.environ for each in _SHELLS[name].variables):
-        raise UsageError(
-            f"{VARIABLE} is set, to {instruction[:40]!r}",
-            "unset: a completion script sets it, and tells with it what is typed", f"unset {VARIABLE}",
-        )  # fmt: skip
+        wanted = "unset: a completion script sets it, and tells with it what is typed"
+        raise UsageError(f"{VARIABLE} is set, to {instruction[:40]!r}", wanted, f"unset {VARIABLE}")
     text = _SHELLS[name](cli, {}, "revseq", VARIABLE).complete()
     click.echo(text.encode())  # bytes, since text would get other line ends on Windows
     return 0

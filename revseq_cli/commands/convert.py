@@ -68,10 +68,8 @@ def command(
 
     to_file = dst != "-"
     if not to_file and (console.as_json or verify or not layout.is_default):
-        raise UsageError(
-            "--json, --verify, --chunks, --compression and --keep-others are about a file", "a DST that is one",
-            "give DST a name", "-",
-        )  # fmt: skip
+        found = "--json, --verify, --chunks, --compression and --keep-others are about a file"
+        raise UsageError(found, "a DST that is one", "give DST a name", "-")
     if sha256 and not console.as_json:
         raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
     source = jobs.load_tensor(src, "SRC", dtype, format_name, rank=rank, absolute=resources.elsewhere, keep_digits=True)

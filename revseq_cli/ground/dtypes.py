@@ -78,9 +78,8 @@ def named(dtype: np.dtype[Any], asked: DataType | None, where: str, *, big: bool
 def require_dimensions(count: int, where: str) -> None:
     """FormatError for more dimensions than a tensor can have."""
     if count > MOST_DIMENSIONS:
-        raise FormatError(
-            f"has dimension count {count}", f"at most {MOST_DIMENSIONS}, and at most 8 in DirectML", where=where
-        )
+        wanted = f"at most {MOST_DIMENSIONS}, and at most 8 in DirectML"
+        raise FormatError(f"has dimension count {count}", wanted, where=where)
 
 
 def require_sizes(sizes: tuple[int, ...], where: str) -> None:

@@ -210,7 +210,5 @@ def worded(error: Exception, where: str) -> RevseqError:
         case OSError():  # of standard output; files raise TensorIOError
             return RevseqError(f"cannot write: {error.strerror or error}", where=error.filename or where)
         case _:
-            return RevseqError(
-                f"internal error: {type(error).__name__}: {str(error)[:200]}",
-                hint=Advice.of("report it, with {}", traceback=""),
-            )
+            found = f"internal error: {type(error).__name__}: {str(error)[:200]}"
+            return RevseqError(found, hint=Advice.of("report it, with {}", traceback=""))

@@ -258,10 +258,8 @@ def _tensor(resources: dict[str, Any], bindings: dict[str, Any], tensor: str, de
     bound_tensor = Tensor(desc, bound, resource["initialValues"])
     stated = resource.get("initialValuesDataType", desc.data_type.name if bound_tensor.path is not None else None)
     if str(stated).removeprefix("DML_TENSOR_DATA_TYPE_") != desc.data_type.name:
-        raise FormatError(
-            f"initialValuesDataType of {place} is {_shown(stated)}",
-            f"{desc.data_type.name}, as {tensor}: bytes are not taken for another data type",
-        )
+        wanted = f"{desc.data_type.name}, as {tensor}: bytes are not taken for another data type"
+        raise FormatError(f"initialValuesDataType of {place} is {_shown(stated)}", wanted)
     return bound_tensor
 
 
@@ -367,10 +365,9 @@ def elements(text: str, key: str | None, path: str, where: str) -> list[str]:
     """
     buffers = _RESOURCE.findall(text.replace("\r\n", "\n"))
     if not buffers:
-        raise FormatError(
-            "has no line that DxDispatch prints for a buffer", "a line such as: Resource 'OutputTensor': 1, 2, 3",
-            Advice.of("leave out {} if A is a tensor in a format of its own", as_printed=""), where,
-        )  # fmt: skip
+        wanted = "a line such as: Resource 'OutputTensor': 1, 2, 3"
+        leave_out = Advice.of("leave out {} if A is a tensor in a format of its own", as_printed="")
+        raise FormatError("has no line that DxDispatch prints for a buffer", wanted, leave_out, where)
     names = [name for name, _ in buffers]
     chosen = [values for name, values in buffers if key in (None, name)]
     if len(chosen) != 1:

@@ -210,9 +210,8 @@ def _floats_of(numbers: list[Any], dtype: np.dtype[Any], has_words: bool) -> NDA
     with np.errstate(over="ignore"):
         values = wide.astype(dtype)
     wide[words] = values[words] = 0
-    certain = (
-        (np.abs(wide) < _exact_below(wide.dtype)) & ((values == wide) | (wide != np.trunc(wide))) & np.isfinite(values)
-    )
+    is_exact = (values == wide) | (wide != np.trunc(wide))
+    certain = is_exact & (np.abs(wide) < _exact_below(wide.dtype)) & np.isfinite(values)
     values[words] = [float(numbers[i]) for i in words]
     if not certain.all() or _halfway(wide, values)[0].any():
         return None

@@ -358,20 +358,16 @@ def _shape(tensor: TensorText, kinds: NDArray[np.uint8], places: NDArray[np.intp
         raise error_at(tensor.text, tensor.opened, f"{rank} brackets deep", "at most 64 dimensions, and 8 in DirectML")
     shallow = numbers[depth[numbers] != rank]
     if shallow.size:
-        raise error_at(
-            tensor.text, tensor.opened + int(places[shallow[0]]),
-            f"a number {depth[shallow[0]]} brackets deep, and the first one is {rank} deep",
-        )  # fmt: skip
+        found = f"a number {depth[shallow[0]]} brackets deep, and the first one is {rank} deep"
+        raise error_at(tensor.text, tensor.opened + int(places[shallow[0]]), found)
     rows = [np.flatnonzero((kinds == _OPEN) & (depth == d)) for d in range(1, rank + 1)]
     shape = []
     for parents, children in zip(rows, [*rows[1:], numbers], strict=True):
         counts = np.bincount(np.searchsorted(parents, children) - 1, minlength=parents.size)
         odd = np.flatnonzero(counts != counts[0])
         if odd.size:
-            raise error_at(
-                tensor.text, tensor.opened + int(places[parents[odd[0]]]),
-                f"a row of {counts[odd[0]]}, and the first one has {counts[0]}", "all rows of one length",
-            )  # fmt: skip
+            found = f"a row of {counts[odd[0]]}, and the first one has {counts[0]}"
+            raise error_at(tensor.text, tensor.opened + int(places[parents[odd[0]]]), found, "all rows of one length")
         shape.append(int(counts[0]))
     return tuple(shape)
 

@@ -147,11 +147,9 @@ def _table(table: Table, seen: set[FeatureLevel]) -> Iterator[Finding]:
         yield Finding(start, "a table without a feature level above it", "DML_FEATURE_LEVEL_x_y", is_note=not seen)
         return
     first, level = table.levels[0], _level(table.levels[0])
-    yield from (
-        Finding(word.start, f"the heading says {_shown(word)}, and {_shown(first)}", "one feature level")
-        for word in table.levels
-        if _shown(word) != _shown(first)
-    )
+    for word in table.levels:
+        if _shown(word) != _shown(first):
+            yield Finding(word.start, f"the heading says {_shown(word)}, and {_shown(first)}", "one feature level")
     if level in seen:
         yield Finding(start, f"a second table for {level}", "one")
     if level not in _CHANGES:

@@ -38,10 +38,8 @@ class Table:
     def of(cls, text: str, separator: str | None = None) -> Table:
         """The table of a text; FormatError where lines differ in the number of their cells, and for other tables."""
         if separator == "," and ";" in text:
-            raise error_at(
-                text, text.index(";"), "a semicolon, as Excel writes it where the comma is the decimal sign",
-                "commas between cells, and points in numbers",
-            )  # fmt: skip
+            found = "a semicolon, as Excel writes it where the comma is the decimal sign"
+            raise error_at(text, text.index(";"), found, "commas between cells, and points in numbers")
         rows, starts = [], []
         for start, line in _lines(text):
             rows.append(_cells(line, separator))
