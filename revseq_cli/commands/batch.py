@@ -201,11 +201,8 @@ def _run_all(
     again = "nothing was written" if plans else again
     workers = worker.workers_for([entries[index] for index in left], cores or system.cores())
     setup = worker.Setup(entries, workers, fail_fast, console.verbose > 1, None if plans else journal, plans)
-    pool = Pool(
-        worker.serve, setup, [entry.output for entry in entries], left, workers,
-        lambda index, error: entries[index].outcome(error),
-        fail_fast=fail_fast, again=f"the same command again; {again}",
-    )  # fmt: skip
+    hint = f"the same command again; {again}"
+    pool = Pool(worker.serve, setup, entries, left, workers, fail_fast=fail_fast, again=hint)
     with stages.begun("batch", len(entries), "jobs") as advance, contextlib.closing(pool.ended()) as ended:
         try:
             for outcome in _in_order(itertools.chain(done.items(), ended)):

@@ -25,6 +25,7 @@ from revseq_cli.ground.errors import EngineError
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
+    from revseq_cli.commands.manifest import Entry
     from revseq_cli.report.results import Outcome
 
     # What a worker does with its orders, where None stands for a moment without one, and with the function that sends
@@ -92,17 +93,17 @@ class _Worker:
 
 
 class Pool:
-    """Runs jobs in up to `most` workers; `outputs` has the real path of each output, and `jobs` are those to run.
+    """Runs jobs in up to `most` workers; `entries` has all jobs of the batch, and `jobs` says which of them to run.
 
-    `serve` and `setup` must pickle. `failed` makes the outcome of a job whose process died. `again` is the hint where
-    the work cannot go on. With `fail_fast`, no more jobs begin after one has failed.
+    `serve` and `setup` must pickle. `again` is the hint where the work cannot go on. With `fail_fast`, no more jobs
+    begin after one has failed.
     """
 
     def __init__(
-        self, serve: Serve, setup: object, outputs: Sequence[str], jobs: Sequence[int], most: int,
-        failed: Callable[[int, EngineError], Outcome], *, fail_fast: bool, again: str = "",
+        self, serve: Serve, setup: object, entries: Sequence[Entry], jobs: Sequence[int], most: int, *,
+        fail_fast: bool, again: str,
     ) -> None:  # fmt: skip
-        self._serve, self._setup, self._outputs, self._failed = serve, setup, outputs, failed
+        self._serve, self._setup, self._entries = serve, setup, entries
         self._most, self._fail_fast, self._again = most, fail_fast, again
         self._queue, self._alone = deque(jobs), deque[int]()  # the first of `_alone` may be under way
         self._workers: list[_Worker] = []
@@ -211,7 +212,7 @@ class Pool:
         by = worker.process.ended_by
         begun, rest = worker.under_way, [job for job, event in worker.given.items() if not event]
         complete = (each for each in begun if each.kind == "complete")
-        named = [each for each in complete if _is_named(each.temporary, self._outputs[each.job])]
+        named = [each for each in complete if _is_named(each.temporary, self._entries[each.job].output)]
         suspects = [each.job for each in begun if each not in named]
         self._end(worker)
         if not begun:
@@ -223,7 +224,7 @@ class Pool:
             self._note(event._replace(kind="ended"))
         if len(suspects) == 1:
             error = EngineError(f"its process died: {by}", "files that their library can read, and memory for them")
-            self._note(Event("ended", suspects[0], self._failed(suspects[0], error)))
+            self._note(Event("ended", suspects[0], self._entries[suspects[0]].outcome(error)))
 
     def _stop(self) -> None:
         """Wait until the workers have undone their work after SIGTERM, for at most 10 seconds; they are killed then."""
@@ -248,7 +249,8 @@ class Pool:
 
     def _clean(self, worker: _Worker) -> None:
         """Remove temporary files that a killed process left beside the outputs of the jobs under way."""
-        for folder in {os.path.dirname(self._outputs[each.job]) for each in worker.under_way}:  # noqa: PTH120 - a string
+        outputs = (self._entries[each.job].output for each in worker.under_way)
+        for folder in {os.path.dirname(path) for path in outputs}:  # noqa: PTH120 - a string
             for path in Path(folder).glob(f".revseq-{worker.tag}*.tmp"):
                 if path.is_dir():
                     shutil.rmtree(path, ignore_errors=True)
