@@ -6,15 +6,10 @@ from typing import cast
 
 import click
 
-from revseq_cli.commands import base
+from revseq_cli.commands import base, values
+from revseq_cli.commands.cli import COMMANDS
 
 _SCHEMA = "json"  # instead of a command
-
-
-def _commands(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    root = ctx.find_root()
-    names = [*cast("click.Group", root.command).list_commands(root), _SCHEMA]
-    return [name for name in names if name.startswith(incomplete)]
 
 
 @base.command(
@@ -25,7 +20,7 @@ def _commands(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[s
     """,
     examples=("revseq help run", "revseq help json"),
 )
-@click.argument("name", metavar="[COMMAND]", required=False, shell_complete=_commands)
+@click.argument("name", metavar="[COMMAND]", required=False, type=values.Parsed("command", str, (*COMMANDS, _SCHEMA)))
 def command(name: str | None) -> None:
     """Run the command."""
     root = click.get_current_context().find_root()
