@@ -21,6 +21,7 @@ from revseq_cli.ground.errors import Advice, FormatError, listed, printable
 from revseq_cli.ground.tensors import MOST_DIMENSIONS, DataType, TensorDesc
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
 from revseq_cli.texts import json_tensors, literals
+from revseq_cli.texts.markup import blanks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +48,8 @@ _KINDS = {dict: "an object", list: "a list", str: "a string", int: "an integer"}
 _RESOURCE = re.compile(r"^Resource '([^\n]*?)': ?(.*)$", re.MULTILINE)
 _FLOAT = re.compile(r"-?(?:\d+(?:\.\d+)?(?:e[+-]\d+)?|inf)", re.ASCII)
 _NAN = re.compile(r"-?nan(?:\(\w+\))?", re.ASCII)
-_INTEGER = re.compile(r"-?\d+", re.ASCII)
+_INTEGER = re.compile(r"-?\d{1,20}", re.ASCII)
+_PRINTED = "a number as DxDispatch prints it"
 _DIGITS = 6
 
 
@@ -163,11 +165,9 @@ def parse(text: str) -> Model:
 
 def _loaded(text: str) -> object:
     """The JSON of a text, with blanks for comments and trailing commas, so that places in messages are right."""
-
-    def blank(match: re.Match[str]) -> str:
-        return match[1] or re.sub(r"[^\n]", " ", match[0])
-
-    plain = _LAST_COMMA.sub(blank, _COMMENT.sub(blank, text))
+    plain = text
+    for pattern in (_COMMENT, _LAST_COMMA):
+        plain = pattern.sub(lambda match: match[1] or blanks(match), plain)
     return json_tensors.load(text, plain, "a model of DxDispatch", parse_float=_float, parse_constant=_constant)
 
 
@@ -380,24 +380,22 @@ def elements(text: str, key: str | None, path: str, where: str) -> list[str]:
 
 def floats(tokens: Sequence[str], where: str) -> list[float]:
     """The numbers that were printed; FormatError with the first that is none."""
-    for i, each in enumerate(tokens):
-        if not (_FLOAT.fullmatch(each) or _NAN.fullmatch(each)):
-            raise _no_number(tokens, i, where)
+    _require(tokens, lambda each: _FLOAT.fullmatch(each) or _NAN.fullmatch(each), where)
     return [float("nan" if _NAN.fullmatch(each) else each) for each in tokens]
 
 
 def integers(tokens: Sequence[str], least: int, most: int, where: str) -> list[int]:
     """The integers that were printed; FormatError with the first that is none, or that is out of the range."""
-    for i, each in enumerate(tokens):
-        if len(each) > 20 or not _INTEGER.fullmatch(each) or not least <= int(each) <= most:
-            raise _no_number(tokens, i, where, f"an integer from {least} to {most}")
+    wanted = f"an integer from {least} to {most}"
+    _require(tokens, lambda each: _INTEGER.fullmatch(each) and least <= int(each) <= most, where, wanted)
     return list(map(int, tokens))
 
 
-def _no_number(
-    tokens: Sequence[str], i: int, where: str, wanted: str = "a number as DxDispatch prints it"
-) -> FormatError:
-    return FormatError(f"its element {i} is '{printable(tokens[i][:40])}'", wanted, where=where)
+def _require(tokens: Sequence[str], is_right: Callable[[str], object], where: str, wanted: str = _PRINTED) -> None:
+    """FormatError with the first of the tokens that is not right."""
+    for i, each in enumerate(tokens):
+        if not is_right(each):
+            raise FormatError(f"its element {i} is '{printable(each[:40])}'", wanted, where=where)
 
 
 def rounded(number: float, printed: float) -> float:

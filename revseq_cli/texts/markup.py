@@ -33,8 +33,8 @@ def without_markup(text: str) -> str:
         if markup[0] in text:
             text = text.replace(markup, plain)
     if "<" in text or ">" in text:
-        text = _QUOTE.sub(_blanks, _TAG.sub(_tag, _ALONE.sub(_sign, text)))
-    return _COMMENT.sub(_blanks, text) if "/" in text else text
+        text = _QUOTE.sub(blanks, _TAG.sub(_tag, _ALONE.sub(_sign, text)))
+    return _COMMENT.sub(blanks, text) if "/" in text else text
 
 
 def _decoded(text: str) -> str:
@@ -46,14 +46,15 @@ def _decoded(text: str) -> str:
     return "".join([*parts, _REFERENCE.sub(_character, text[end:])])
 
 
-def _blanks(match: re.Match[str]) -> str:
-    return re.sub(r"[^\n]", " ", match[0])
+def blanks(match: re.Match[str]) -> str:
+    """As many blanks as what was found has characters; its line breaks stay."""
+    return re.sub(r"[^\r\n]", " ", match[0])
 
 
 def _tag(match: re.Match[str]) -> str:
     """What stands in place of a tag: blanks, and before them a mark where it begins or ends a block."""
-    blanks = _blanks(match)
-    return BREAK + blanks[1:] if _BLOCK_TAG.match(match[0]) else blanks
+    blank = blanks(match)
+    return BREAK + blank[1:] if _BLOCK_TAG.match(match[0]) else blank
 
 
 def _sign(match: re.Match[str]) -> str:

@@ -13,6 +13,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from revseq_cli.texts.markup import blanks
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -168,13 +170,9 @@ def read(text: str) -> tuple[list[Table], list[Sentence]]:
     return tables, sentences
 
 
-def _blanks(match: re.Match[str]) -> str:
-    return re.sub(r"[^\r\n]", " ", match[0])
-
-
 def marked(text: str) -> str:
     """The text with marks and blanks for markup: every place is as it was."""
-    text = _LINK_TARGET.sub(lambda match: "]" + " " * (len(match[0]) - 1), _COMMENT.sub(_blanks, text))
+    text = _LINK_TARGET.sub(lambda match: "]" + " " * (len(match[0]) - 1), _COMMENT.sub(blanks, text))
     text = text.replace("\r\n", " \n").replace("\r", "\n")
     for mark in (_BLOCK, _CELL, _BESIDE, _HEADING):
         text = text.replace(mark, " ")
