@@ -210,12 +210,9 @@ class _Worker:
 
 def _opens_large(entry: Entry) -> bool:
     """Whether to open the job may already take much memory: it has a text, or a packed file, that is not small."""
-    large = (
-        Reference.input(entry.options[name])
-        for name, path in entry.inputs.items()
-        if size_of(path) > thresholds.SMALL_HELD
-    )
-    return any(reference.row.is_text or reference.packing for reference in large)
+    large = [name for name, path in entry.inputs.items() if size_of(path) > thresholds.SMALL_HELD]
+    references = (Reference.input(entry.options[name]) for name in large)
+    return any(reference.row.is_text or reference.packing for reference in references)
 
 
 def size_of(path: str) -> int:
@@ -229,9 +226,7 @@ def _is_small(delivery: run.Delivery, memory: int, beside: int) -> bool:
     if arrangement.engine is not SERIAL or arrangement.need * beside > memory:
         return False
     # `need` does not count tensors that are held whole, and text needs many times the bytes of its numbers.
-    held = isinstance(delivery.sink, TextSink) or any(
-        isinstance(each, HeldSource) for each in (job.values, job.lengths)
-    )
+    held = any(isinstance(each, (HeldSource, TextSink)) for each in (job.values, job.lengths, delivery.sink))
     most = thresholds.SMALL_HELD if held else thresholds.SMALL_IN_FILES
     return job.values.desc.total_bytes + job.lengths.desc.total_bytes <= most
 
