@@ -275,19 +275,15 @@ def _integer(i: int, token: str, name: str) -> int:
 
 def _parse_floats(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
     patterns: dict[int, int] = {}  # NaN bits, by index
-    special: set[int] = set()
-    try:
-        wide = np.array(list(map(float, tokens)) if _is_plain(tokens) else None, np.float64)
-    except ValueError:
-        wide = np.array(None, np.float64)
-    if wide.ndim == 0:
-        wide = np.array([_float(i, token, dtype, name, patterns) for i, token in enumerate(tokens)], np.float64)
-        special = {i for i, token in enumerate(tokens) if is_special(token)}
+    numbers: list[float] = []
+    with contextlib.suppress(ValueError):
+        numbers = list(map(float, tokens)) if _is_plain(tokens) else []
+    wide = np.array(numbers or [_float(i, token, dtype, name, patterns) for i, token in enumerate(tokens)], np.float64)
     with np.errstate(over="ignore"):
         values = wide.astype(dtype)
     _round_halfway(tokens, wide, values)
     for i in map(int, np.flatnonzero(np.isinf(values))):
-        if i not in special:
+        if not is_special(tokens[i]):
             raise LiteralError(i, f"{tokens[i][:40]} is too large for {name}")
     for i in map(int, np.flatnonzero(np.abs(wide) >= _exact_below(dtype))):
         integral = _INTEGRAL.fullmatch(tokens[i])

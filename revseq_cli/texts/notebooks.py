@@ -61,18 +61,15 @@ def markdown(whole: str) -> Excerpt:
     for string in _strings(whole):
         match string.path:
             case ("cells", int(cell), "source", *rest) if cell in wanted and len(rest) < 2:
-                pass
-            case _:
-                continue
-        if last not in (None, cell):
-            pieces.append("\n\n")
-            starts.extend([string.start] * 2)
-            stops.extend([string.start] * 2)
-        last = cell
-        for unit in _UNIT.finditer(whole, string.start + 1, string.stop - 1):
-            pieces.append(unit[0] if len(unit[0]) == 1 else json.loads(f'"{unit[0]}"'))
-            starts.append(unit.start())
-            stops.append(unit.end())
+                if last not in (None, cell):
+                    pieces.append("\n\n")
+                    starts.extend([string.start] * 2)
+                    stops.extend([string.start] * 2)
+                last = cell
+                for unit in _UNIT.finditer(whole, string.start + 1, string.stop - 1):
+                    pieces.append(unit[0] if len(unit[0]) == 1 else json.loads(f'"{unit[0]}"'))
+                    starts.append(unit.start())
+                    stops.append(unit.end())
     return Excerpt(whole, "".join(pieces), starts, stops)
 
 
