@@ -70,8 +70,7 @@ def command(
     if example and len(levels) > 1:
         raise UsageError("--example is for one feature level", "no --feature-level all", "try --feature-level 5_0")
     level = levels[0] if len(levels) == 1 else spec.DIRECTML[-1]
-    request = options.request_of(override=True, level=level, **job_options)
-    job = jobs.load(request)
+    job = jobs.load(options.request_of(override=True, level=level, **job_options))
     values, lengths = job.values.desc, job.lengths.desc
     constraints = {level: spec.constraints(values, lengths, job.axis, level) for level in levels}
     if example and not spec.broken(constraints[levels[0]]):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -187,7 +188,7 @@ class Journal:
         self._locked, self._written, self._one_writer = -1, -1, _thread.allocate_lock()  # two descriptors
         self._done: dict[str, dict[str, Any]] = {}  # the last record of each output
         self._begun: dict[str, set[int]] = {}  # the inodes of files that got its name, or were about to
-        self._states: dict[str, State] = {}  # of inputs, which many jobs may share
+        self._state = functools.cache(state_of)  # of inputs, which many jobs may share
         self.damaged = 0  # lines
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -297,11 +298,6 @@ class Journal:
             and all(state is not None and state == self._state(path) for path, state in record["inputs"])
         )
         return Found(is_ours, told if good else None)
-
-    def _state(self, path: str) -> State:
-        if path not in self._states:
-            self._states[path] = state_of(path)
-        return self._states[path]
 
     def clear(self) -> None:
         """Begin anew, since every job runs again and replaces its output."""

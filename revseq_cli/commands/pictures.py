@@ -61,7 +61,7 @@ class Drawings:
     ) -> None:  # fmt: skip
         self.paths = paths
         drawn = {option: path for option, path in paths.items() if path is not None}
-        self._files = {option: new_file(option, path, job.files, overwrite=overwrite) for option, path in drawn.items()}
+        self.files = {option: new_file(option, path, job.files, overwrite=overwrite) for option, path in drawn.items()}
         named = drawn if output is None else {"-o": output, **drawn}
         for (first, path), (second, other) in itertools.combinations(named.items(), 2):
             if system.file_key(path) == system.file_key(other):
@@ -69,17 +69,12 @@ class Drawings:
         self._job, self._theme = job, theme
         self._checks = [_checked(job, resources)] if "--html" in named else []
 
-    @property
-    def files(self) -> list[NewFile]:
-        """The new files."""
-        return [*self._files.values()]
-
     def draw(self, result: Source) -> None:
         """Write all of them."""
         from revseq_cli.report import figures, svg, webpage
 
         job = self._job
-        if not self._files:
+        if not self.files:
             return
         with (
             job.values.random_access() as values,
@@ -94,7 +89,7 @@ class Drawings:
                 "--picture": lambda: svg.drawn(figure, self._theme),
                 "--html": lambda: webpage.page(figure, self._theme, *self._checks),
             }
-            for option, file in self._files.items():
+            for option, file in self.files.items():
                 file.write(writers[option]().encode())
 
 

@@ -162,7 +162,7 @@ class Delivery:
         from revseq_cli.formats.storage.newfile import Together
         from revseq_cli.passes import reversal
 
-        together = Together(self.sink.file, *(drawings.files if drawings else ()))
+        together = Together(self.sink.file, *(drawings.files.values() if drawings else ()))
         with together, self.sink:
             clamped = reversal.reverse(self.job, self.sink, self.arrangement)
             self.sink.notes += (*self.job.notes, *self.job.clamping(clamped))
@@ -214,6 +214,6 @@ def _print(
         click.echo(view.result_text(job.lengths, job.axis, result, most, console.marks), color=True)
     sys.stdout.flush()
     console.note(*job.notes, *job.clamping(clamped))
-    with Together(*drawings.files) as together:
+    with Together(*drawings.files.values()) as together:
         drawings.draw(result)
     console.note(*together.notes)

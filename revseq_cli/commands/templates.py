@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+import re
 import string
 import zlib
 
@@ -24,7 +25,6 @@ PLACEHOLDERS = {
     "suffix": "the suffix: .npy",
     "sub": "the folders that ** or another wildcard matched: a",
 }
-_WILDCARDS = "*?["
 PATTERN, OUTPUT = system.quoted("data/*.npy"), system.quoted("out/{stem}.npy")  # examples, for hints
 
 
@@ -71,8 +71,7 @@ def told(found: str, pattern: str) -> str:
 
 def _fixed(pattern: str) -> str:
     """The folder before the first wildcard."""
-    first = min((i for i, character in enumerate(pattern) if character in _WILDCARDS), default=len(pattern))
-    return os.path.dirname(pattern[:first])  # noqa: PTH120 - a string
+    return os.path.dirname(re.split(r"[*?\[]", pattern)[0])  # noqa: PTH120 - a string
 
 
 def _split(pattern: str) -> tuple[str, str]:
