@@ -85,14 +85,15 @@ def _array(data: bytearray, dtype: np.dtype[Any], shape: tuple[int, ...], order:
 class Line:
     """One end of the connection between the parent and a worker. A message is any object that pickles.
 
-    `come` has the messages that have come and that nobody has received yet, as bytes. Only `receive` and `send` wait,
-    which workers call; the parent, whose end is a `Process`, waits for all of them in `exchange`.
+    `come` has the messages that have come and that nobody has received yet, and `unsent` those that are still to be
+    sent, as bytes. Only `receive` and `send` wait, which workers call; the parent, whose end is a `Process`, waits for
+    all of them in `exchange`.
     """
 
     def __init__(self, end: socket.socket) -> None:
         end.setblocking(False)
         self._end, self._lock = end, _thread.allocate_lock()
-        self.come, self._unsent = deque[bytearray](), deque[memoryview]()
+        self.come, self.unsent = deque[bytearray](), deque[memoryview]()
         # The part of a message under way, which is its length or its body, and how many bytes of it have come.
         self._part, self._is_body, self._done = bytearray(_LENGTH.size), False, 0
         self._closed = False
@@ -101,18 +102,13 @@ class Line:
         """The descriptor of the socket, for selectors."""
         return self._end.fileno()
 
-    @property
-    def sends(self) -> bool:
-        """Whether some bytes are still to be sent."""
-        return bool(self._unsent)
-
     def send(self, message: object) -> None:
         """Send a message, and wait until it is sent; EOFError when the parent is gone."""
         self._queue(message)
-        while self.sends:
+        while self.unsent:
             if self.is_closed():
                 raise EOFError
-            if self.sends:
+            if self.unsent:
                 select.select([], [self], [], stopping.PATIENCE)
 
     def receive(self) -> Any:  # noqa: ANN401 - any object
@@ -136,13 +132,13 @@ class Line:
         """
         with self._lock:  # several threads may send
             with contextlib.suppress(OSError):
-                while self._unsent:
-                    part = self._unsent.popleft()
+                while self.unsent:
+                    part = self.unsent.popleft()
                     try:
                         part = part[self._end.send(part) :]
                     finally:
                         if part:
-                            self._unsent.appendleft(part)
+                            self.unsent.appendleft(part)
             with contextlib.suppress(BlockingIOError):
                 while not self._closed:
                     self._take_in()
@@ -154,7 +150,7 @@ class Line:
         length = _LENGTH.pack(len(data))
         parts = [length + data] if len(data) < thresholds.SMALL_MESSAGE else [length, data]
         with self._lock:
-            self._unsent.extend(map(memoryview, parts))
+            self.unsent.extend(map(memoryview, parts))
 
     def _take_in(self) -> None:
         """Receive bytes of the part under way; BlockingIOError if none have come."""
@@ -184,13 +180,13 @@ def start_tracker() -> None:
 
 
 class Process(Line):
-    """A worker that runs `serve` with its Line and `args`. It ignores all signals but SIGTERM, and ends by SIGKILL.
+    """A worker that runs `serve` with its Line. It ignores all signals but SIGTERM, and ends by SIGKILL.
 
     No method here waits, but `end`. The method "forkserver" would start it no faster, and leaves its folder in TMPDIR
     when a signal ends the parent.
     """
 
-    def __init__(self, serve: Callable[..., None], *args: object) -> None:
+    def __init__(self, serve: Callable[[Line], None]) -> None:
         import multiprocessing
 
         # The fastest safe way. A forked worker has all that is imported, and shares its memory: 16 start in 0.1 s, and
@@ -203,7 +199,7 @@ class Process(Line):
         ours, theirs = socket.socketpair()
         _our_ends.add(ours)
         context: Any = multiprocessing.get_context(method)
-        self._process: BaseProcess = context.Process(target=_begin, args=(serve, theirs, args))
+        self._process: BaseProcess = context.Process(target=_begin, args=(serve, theirs))
         try:
             # The worker inherits the mask, so no signal ends it before it can ignore them.
             with starting(), stopping.deferred(), system.masked(), theirs:
@@ -230,10 +226,6 @@ class Process(Line):
         else:
             self._end.shutdown(socket.SHUT_WR)
 
-    def kill(self) -> None:
-        """Send SIGKILL."""
-        self._process.kill()
-
     def end(self) -> None:
         """Kill the worker, which may be stopped, and wait until it has ended, for at most 5 seconds."""
         stopping.at_once.pop(self, None)
@@ -248,7 +240,7 @@ def exchange(processes: Iterable[Process], seconds: float) -> Iterator[tuple[Pro
     """Wait up to `seconds` for messages; yield each with its process, or an EOFError instead if that is gone."""
     with selectors.DefaultSelector() as selector:
         for each in processes:
-            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if each.sends else 0)
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if each.unsent else 0)
             selector.register(each, events)
         ready = {key.fileobj for key, _ in selector.select(seconds)}
     for each in [each for each in processes if each in ready]:
@@ -285,7 +277,7 @@ def _close(end: socket.socket) -> None:
     end.close()
 
 
-def _begin(serve: Callable[..., None], end: socket.socket, args: tuple[Any, ...]) -> None:
+def _begin(serve: Callable[[Line], None], end: socket.socket) -> None:
     """The main function of a worker: set up signals and memory, then run `serve`, until the parent is gone."""
     for inherited in [*_our_ends]:  # after a fork: while one is open, its worker does not see that the parent is gone
         _close(inherited)
@@ -293,4 +285,4 @@ def _begin(serve: Callable[..., None], end: socket.socket, args: tuple[Any, ...]
     stopping.leave_to_parent()
     allocator.keep_freed()
     with contextlib.suppress(EOFError, OSError):  # the parent is gone
-        serve(Line(end), *args)
+        serve(Line(end))
