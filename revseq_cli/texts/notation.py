@@ -94,11 +94,10 @@ _MAY_FOLLOW[tuple(zip(*_OUT_OF_PLACE, strict=True))] = False
 
 @dataclass(frozen=True)
 class Attribute:
-    """A line such as `Axis: 3`, which begins at `start`; `line` counts from 1."""
+    """A line such as `Axis: 3`, which begins at `start`."""
 
     name: str
     value: str
-    line: int
     start: int
 
 
@@ -187,7 +186,7 @@ def parse(text: str) -> Iterator[TensorText | Attribute]:
     lines = Lines(text)
     end = 0
     for i, match in enumerate(headers):
-        yield from _attributes(text, end, match.start(), lines)
+        yield from _attributes(text, end, match.start())
         limit = headers[i + 1].start() if i + 1 < len(headers) else len(text)
         header = _HEADER.match(text, match.start())
         end = header.end() if header else match.end()
@@ -200,7 +199,7 @@ def parse(text: str) -> Iterator[TensorText | Attribute]:
             opened, stop = bracket.span()
         yield TensorText(match["name"], lines.line(match.start("name")), text, match.start(), opened, stop)
         end = max(stop, end)
-    yield from _attributes(text, end, len(text), lines)
+    yield from _attributes(text, end, len(text))
 
 
 def _headers(text: str) -> Iterator[re.Match[str]]:
@@ -238,10 +237,9 @@ def body_at(text: str, start: int) -> TensorText:
     return TensorText("", 1, text, start, start, stop)
 
 
-def _attributes(text: str, start: int, stop: int, lines: Lines) -> Iterator[Attribute]:
+def _attributes(text: str, start: int, stop: int) -> Iterator[Attribute]:
     for line in _ATTRIBUTE.finditer(text, start, stop):
-        start = line.start("name")
-        yield Attribute(line["name"], line["value"].rstrip(), lines.line(start), start)
+        yield Attribute(line["name"], line["value"].rstrip(), line.start("name"))
 
 
 def _desc(text: str, start: int) -> TensorDesc:

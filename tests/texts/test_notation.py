@@ -14,6 +14,7 @@ from revseq_cli.ground.dtypes import dtype_of
 from revseq_cli.ground.errors import FormatError
 from revseq_cli.ground.tensors import DataType, TensorDesc
 from revseq_cli.texts import examples, notation, printing
+from revseq_cli.texts.places import Lines
 
 
 def tensors(text):
@@ -70,7 +71,9 @@ def test_variations(text):
 
 def test_attributes_anywhere():
     text = f"Axis: 3\n{HEADER}[[1, 2], [3, 4]]\nK:    2\n  Mode = SOME_ENUM\nAxes: {{0, 1}}\nInputTensor: none\n"
-    found = [(a.name, a.value, a.line) for a in notation.parse(text) if isinstance(a, notation.Attribute)]
+    found = [
+        (a.name, a.value, Lines(text).line(a.start)) for a in notation.parse(text) if isinstance(a, notation.Attribute)
+    ]
     assert found == [
         ("Axis", "3", 1), ("K", "2", 4), ("Mode", "SOME_ENUM", 5), ("Axes", "{0, 1}", 6), ("InputTensor", "none", 7),
     ]  # fmt: skip
