@@ -4,6 +4,7 @@ After each the output is the old one or the complete new one, the inputs are unt
 went wrong is said in one message. The long loops are marked: pytest -m long.
 """
 
+import contextlib
 import errno
 import json
 import os
@@ -707,8 +708,9 @@ def test_h45_one_worker_of_several_under_hdf5(tmp_path):
         process = start(tmp_path, "--engine", "processes", "--jobs", "2", suffix=".h5")
         until(lambda process=process: len(workers(process)) >= 2 or process.poll() is not None)
         time.sleep(delay)
-        for pid in workers(process)[:1]:
-            os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it may end just then
+            for pid in workers(process)[:1]:
+                os.kill(pid, signal.SIGKILL)
         _, err = process.communicate()
         gone(process)
         if process.returncode == 0:  # all was done by then

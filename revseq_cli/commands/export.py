@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import base, options
-from revseq_cli.ground.errors import Advice, UsageError
+from revseq_cli.ground.errors import Advice, Choices, RevseqError, UsageError
 
 if TYPE_CHECKING:
     from revseq_cli.commands.console import Console
     from revseq_cli.operator.spec import Constraint, FeatureLevel
+
+_LEAVES = ("feature_level", "none")  # a setting that leaves DirectML
 
 
 @base.command(
@@ -64,11 +66,14 @@ def command(
     if level is FeatureLevel.NONE:
         wanted = "a level of DirectML's, since the model is for it"
         raise UsageError("--feature-level none lifts DirectML's limits", wanted, "leave it out")
-    job = jobs.load(options.request_of(override=True, level=level, **job_options))
     try:
+        job = jobs.load(options.request_of(override=True, level=level, **job_options))
         jobs.require(job)
     except SpecError as e:
-        raise SpecError(tuple(map(_within_directml, e.violations)), e.names, e.choices) from None
+        raise SpecError(tuple(map(_within_directml, e.violations)), e.names, _for_a_model(e.choices)) from None
+    except RevseqError as e:
+        e.hint = _for_a_model(e.hint)
+        raise
     done = exports.write(job, model, inline, zipped=zipped, overwrite=overwrite)
     console.note(*done.notes)
     if console.as_json or not console.quiet:
@@ -77,8 +82,14 @@ def command(
 
 def _within_directml(violation: Constraint) -> Constraint:
     """The violation without a hint to leave DirectML, which a model cannot."""
-    leaves = isinstance(violation.hint, Advice) and ("feature_level", "none") in violation.hint.settings
+    leaves = isinstance(violation.hint, Advice) and _LEAVES in violation.hint.settings
     return replace(violation, hint="DirectML does not have it at any feature level") if leaves else violation
+
+
+def _for_a_model(hint: Choices | Advice | str) -> Choices | Advice | str:
+    """The hint, but for choices that leave DirectML."""
+    leaves = isinstance(hint, Choices) and any(_LEAVES in each.settings for each in hint.choices)
+    return "no feature level of DirectML takes such tensors" if leaves else hint
 
 
 def _model(output: str, *, zipped: bool) -> Path:

@@ -208,7 +208,7 @@ def _meaning(parts: Parts, fit: Fit, span: Span) -> str:
 def _settings(parts: Parts, fit: Fit, greatest: int) -> Settings:
     """The settings to change that make the job, as few as possible; none where nothing does.
 
-    A higher level is one of them, but not to leave DirectML: the constraints have a hint at that.
+    A higher level is one of them, and where no level of DirectML takes such tensors, none.
     """
     request, rank = parts.request, len(parts.values.sizes)
     for level in (each for each in FeatureLevel if each >= request.level):
@@ -219,7 +219,7 @@ def _settings(parts: Parts, fit: Fit, greatest: int) -> Settings:
                     *[("batch_axis", "")] * (fit.batch_axis is None and request.batch_axis is not None),
                     *[("lengths_dtype", each.name) for each in [cast] if each and each is not request.cast],
                     *[("rank", str(changed_rank))] * (changed_rank != request.rank),
-                    *[("feature_level", level.short)] * (level not in (request.level, FeatureLevel.NONE)),
+                    *[("feature_level", level.short)] * (level is not request.level),
                 )
     return ()
 

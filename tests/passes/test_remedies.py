@@ -202,13 +202,13 @@ def test_settings_to_leave_out(revseq, files):
     ]
 
 
-def test_an_input_that_directml_lacks_gets_no_feature_level(revseq, files):
-    """To leave DirectML is for the user to decide; what is missing is told all the same."""
+def test_an_input_that_directml_lacks(revseq, files):
+    """The command that is proposed leaves DirectML; a model cannot, and gets none."""
     np.save(files / "x.npy", np.zeros((4, 10, 6), bool))
-    done = revseq("export", "x.npy", "lengths.npy", "-o", "m.json").refused()
-    assert done.err.endswith(
-        "revseq export x.npy lengths.npy -o m.json --axis 1 --batch-axis 0 --lengths-dtype UINT32\n"
-    )
+    done = revseq("run", "x.npy", "lengths.npy", "-o", "y.npy").refused()
+    assert done.err.endswith("--axis 1 --batch-axis 0 --lengths-dtype UINT32 --feature-level none\n")
+    done = revseq("export", "x.npy", "lengths.npy", "-o", "m.json").refused("no axis is given")
+    assert done.err.endswith("Hint: no feature level of DirectML takes such tensors\n")
 
 
 def test_a_batch_names_the_options(revseq, files):
