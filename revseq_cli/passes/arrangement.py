@@ -61,18 +61,18 @@ class Resources(NamedTuple):
 class Arrangement(NamedTuple):
     """A plan, its engine and workers, and `need`, the most bytes that all workers together hold.
 
-    `spooled` says that the tensor goes through temporary files, since the memory is too small for the chunks that its
-    lines cross. With a `tiling` its lines go through one, since files would be read and written in runs that are too
-    short; `plan` has the tiling's blocks, and with `direct` bytes of memory there would be none. Where the disk has no
-    room for it, there is `direct` and no tiling. With a `scheduler`, which is its address, `need` is for each thread of
-    its workers.
+    `spooled` is how many copies of the tensor go through temporary files, since the memory is too small for the chunks
+    that its lines cross in the input, in the output, or in both. With a `tiling` its lines go through one, since files
+    would be read and written in runs that are too short; `plan` has the tiling's blocks, and with `direct` bytes of
+    memory there would be none. Where the disk has no room for it, there is `direct` and no tiling. With a `scheduler`,
+    which is its address, `need` is for each thread of its workers.
     """
 
     plan: Plan
     engine: Engine
     workers: int
     need: int
-    spooled: bool = False
+    spooled: int = 0
     scheduler: str = ""
     tiling: Tiling | None = None
     direct: int = 0
@@ -210,11 +210,12 @@ def _reversal(
     grains = [_aligned(grain, values, other) for grain in values.grains]
     plan = cut(values.sizes, job.axis, values.order, grains, most, usual)
     chunks = [prod(each) for each in _chunks(values, other)]
-    spooled = bool(other and chunks) and (plan.cuts_lines or plan.block_elements > most)
-    if spooled:
+    spooled = 0
+    if other and chunks and (plan.cuts_lines or plan.block_elements > most):
+        spooled = len(chunks)
         grains = grains_of(values.dtype, values.sizes, values.order)
         plan = cut(values.sizes, job.axis, values.order, grains, most, usual)
-    in_files = spooled or bool(values.path and not chunks)
+    in_files = bool(spooled or (values.path and not chunks))
     tiling, direct = None, 0
     if other and not extra and in_files and _is_slow(plan, values):
         direct = int(_least_of_long_runs(values, job.axis, grains[-1]) * cost) + 2

@@ -209,7 +209,7 @@ def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrang
         "engine": arrangement.engine.name,
         "workers": None if arrangement.scheduler else arrangement.workers,
         "memory": arrangement.need,
-        "spooled": arrangement.spooled or tiling is not None,
+        "spooled": bool(arrangement.spooled or tiling),
         "run_bytes": tiling.run * values.data_type.size if tiling else None,
         "direct_memory": arrangement.direct if tiling else None,
         "scheduler": arrangement.scheduler or None,

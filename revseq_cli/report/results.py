@@ -101,7 +101,8 @@ class Traffic(NamedTuple):
     def of(cls, values: TensorDesc, lengths: TensorDesc, arrangement: Arrangement, kept: int) -> Self:
         """The traffic of a job; `kept` bytes of the input's file are copied with the tensor."""
         size = values.total_bytes + kept
-        read, written = size + lengths.total_bytes, size
+        spooled = arrangement.spooled * values.total_bytes
+        read, written = size + lengths.total_bytes + spooled, size + spooled
         if arrangement.tiling:
             read += arrangement.tiling.most_read * values.data_type.size
             written += values.total_bytes

@@ -189,7 +189,7 @@ def test_chunks_across_too_many_lines_are_read_and_written_once(tmp_path, chunks
     job = Job(Chunked(values, chunks), held(lengths), 1)
     sink = ChunkedSink(job.values, tmp_path / "y.npy", sink_chunks)
     arrangement = arrange(job, Resources("serial", 1, 30_000), sink)
-    assert arrangement.spooled is bool(chunks or sink_chunks)
+    assert arrangement.spooled == bool(chunks) + bool(sink_chunks)
     done = []
     with sink, observed(done.append, "reverse"):
         reversal.reverse(job, sink, arrangement)
@@ -279,6 +279,19 @@ def test_dry_run(revseq, large):
     assert "threads" in done.out or "processes" in done.out
     assert sorted(path.name for path in large.iterdir()) == ["n.npy", "x.npy"]
     revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "n.npy", "--dry-run").refused("is an input of this job")
+
+
+def test_a_dry_run_counts_what_goes_through_temporary_files(revseq, tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f.create_dataset("x", data=np.zeros((128, 4096), "f4"), chunks=(128, 64))
+    np.save(tmp_path / "n.npy", np.ones((128, 1), "u4"))
+    job = ["run", "x.h5", "n.npy", "--axis", 1, "-o", "y.h5", "--dry-run", "--json", "--jobs", 1]
+    plan = json.loads(revseq(*job, "--memory", "300K").ok().out)["plan"]
+    assert plan["spooled"]
+    assert plan["write_bytes"] == 3 * (128 * 4096 * 4)
+    assert plan["read_bytes"] == 3 * (128 * 4096 * 4) + 128 * 4
+    plan = json.loads(revseq(*job, "--memory", "64M").ok().out)["plan"]
+    assert (plan["spooled"], plan["write_bytes"]) == (False, 128 * 4096 * 4)
 
 
 def test_dry_run_of_100_tb(revseq, roomy):
