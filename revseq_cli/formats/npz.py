@@ -150,7 +150,7 @@ def open_member(path: str, key: str | None, name: str = "", asked: DataType | No
 def _tensors(archive: ZipFile, path: str) -> dict[str, ZipInfo]:
     """The members that are tensors, by key, which is the name without .npy."""
     infos = archive.infolist()
-    _refuse_store(infos, path)
+    _refuse_others(infos, path)
     return {info.filename.removesuffix(_SUFFIX): info for info in infos if info.filename.endswith(_SUFFIX)}
 
 
@@ -167,7 +167,7 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
         return None
     with positioned.opened(path) as fd, archives.opened(fd, path) as archive:
         infos = archive.infolist()
-        _refuse_store(infos, path)
+        _refuse_others(infos, path)
         items = tuple(_item(fd, archive, info, path, types.asked) for info in infos)
     members = [item for item, info in zip(items, infos, strict=True) if info.filename.endswith(_SUFFIX)]
     return Contents(path, "npz", items, only_of(members))
@@ -187,8 +187,11 @@ def _item(fd: int, archive: ZipFile, info: ZipInfo, path: str, asked: DataType |
     return Item(key, desc, sizes=header.sizes, details=details)
 
 
-def _refuse_store(infos: Sequence[ZipInfo], path: str) -> None:
-    """FormatError for a zipped Zarr store, with what unpacks it."""
+def _refuse_others(infos: Sequence[ZipInfo], path: str) -> None:
+    """FormatError for archives of other systems: what torch.save wrote, or a Zarr store, with what unpacks it."""
+    if any(info.filename.endswith("/data.pkl") for info in infos):
+        hint = f"save a tensor of it in Python: numpy.save('new.npy', torch.load({path!r}).numpy())"
+        raise FormatError("is a file of PyTorch, whose objects are pickled", "a tensor file", hint, path)
     of_store = [*filter(metadata.is_named_so, (info.filename for info in infos))]
     if not of_store:
         return

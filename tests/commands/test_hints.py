@@ -4,6 +4,7 @@ import ast
 import json
 import shlex
 import shutil
+import zipfile
 from pathlib import Path
 
 import click
@@ -339,6 +340,22 @@ def test_a_zipped_zarr_store(revseq, tmp_path):
         zarr.group(store=store).create_array("v", data=np.arange(3.0))
     for args in (("show", "a.zarr.zip"), ("run", "a.zarr.zip::v", "[2]", "--axis", 0)):
         revseq(*args).refused("is a zipped Zarr store", "python3 -m zipfile -e a.zarr.zip a.zarr; then name a.zarr\n")
+
+
+def test_a_file_of_pytorch(revseq, tmp_path):
+    """With the members that torch.save writes."""
+    with zipfile.ZipFile(tmp_path / "m.pt", "w") as archive:
+        for name, data in (
+            ("m/data.pkl", b"\x80\x02}."),
+            ("m/byteorder", b"little"),
+            ("m/data/0", bytes(24)),
+            ("m/version", b"3\n"),
+        ):
+            archive.writestr(name, data)
+    for args in (("show", "m.pt"), ("run", "m.pt", "[2]", "--axis", 0), ("convert", "m.pt::v", "y.npy")):
+        revseq(*args).refused(
+            "m.pt: is a file of PyTorch, whose objects are pickled", "numpy.save('new.npy', torch.load('m.pt').numpy())"
+        )
 
 
 @pytest.mark.parametrize(
