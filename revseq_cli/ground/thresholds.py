@@ -43,6 +43,8 @@ CHEAP_RUN, CACHE_LINE = 1 << 14, 1 << 6
 LENGTHS_AT_ONCE = 1 << 20
 # The elements of a mask that are read at once to count its ones.
 MASK_AT_ONCE = 1 << 14
+# The elements whose casts are checked at once.
+CAST_AT_ONCE = 1 << 14
 
 # Tiles
 

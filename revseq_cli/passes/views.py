@@ -232,8 +232,9 @@ class CastSource(View):
 def _cast(dtype: np.dtype[Any], region: Region, name: str, setting: str, values: NDArray[Any]) -> NDArray[Any]:
     """The cast values; FormatError with the first one that does not fit."""
     values = minifloats.numbers(values)
-    fits = _fits(values, dtype)
-    if not fits.all():
+    flat, count = values.ravel("K"), thresholds.CAST_AT_ONCE  # since the check takes several times the memory
+    if not all(_fits(flat[start : start + count], dtype).all() for start in range(0, len(flat), count)):
+        fits = _fits(values, dtype)
         index, value = index_of(~fits, region), values[~fits][:1]
         wider = setting and dtype.itemsize < 8 and _fits(value, np.dtype(np.uint64))[0]
         found = f"{value[0]} at {index} does not fit {data_type_of(dtype).name}"

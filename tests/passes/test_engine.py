@@ -25,7 +25,7 @@ from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.held import HeldSink, HeldSource
 from revseq_cli.ground.errors import EngineError, TensorIOError, UsageError
 from revseq_cli.ground.tensors import DataType
-from revseq_cli.passes import reversal, summaries
+from revseq_cli.passes import reversal, summaries, views
 from revseq_cli.passes.arrangement import Arrangement, Resources, arrange
 from revseq_cli.passes.assembly import Job, Request
 from revseq_cli.passes.engines.crew import results
@@ -279,6 +279,18 @@ def test_dry_run(revseq, large):
     assert "threads" in done.out or "processes" in done.out
     assert sorted(path.name for path in large.iterdir()) == ["n.npy", "x.npy"]
     revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "n.npy", "--dry-run").refused("is an input of this job")
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8"])
+def test_the_check_of_a_cast_takes_hardly_any_memory(dtype):
+    """Of a chunk that is held whole, and of the same size as the job's memory allows."""
+    source = views.CastSource(held(np.ones(1 << 19, dtype)), DataType.UINT32)
+    tracemalloc.start()
+    try:
+        assert source.read().sum() == 1 << 19
+        assert tracemalloc.get_traced_memory()[1] < 5 << 19  # the result is 4 << 19
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_dry_run_counts_what_goes_through_temporary_files(revseq, tmp_path):
