@@ -224,7 +224,7 @@ def _reversal(
             plan = tiling.blocks
     # A chunk that is larger than a block is decoded or encoded alone, and held as often as an element of a copy.
     of_chunks = max([0, *chunks]) * _copies(engine, values, other) * values.dtype.itemsize
-    need = max(int(plan.block_elements * cost) + 1, of_chunks, job.lengths.least_bytes)
+    need = max(int(plan.block_elements * cost) + 1, of_chunks, values.least_bytes, job.lengths.least_bytes)
     workers = min(workers, plan.block_count)
     return Arrangement(plan, engine, workers, need * workers, spooled, tiling=tiling, direct=direct)
 
@@ -274,10 +274,11 @@ def _elementwise(
     cost = _copies(engine, source, other) * source.dtype.itemsize + extra
     usual = _usual_bytes(source, other) // (8 if extra else source.dtype.itemsize)  # 8 where computed with
     item_size, largest = source.dtype.itemsize, max([0, *map(prod, chunks)])
-    # Chunks are decoded whole, even where they are larger than a block or reach beyond the tensor.
-    most = share // cost if share // cost >= largest else (share - largest * item_size) // (cost - item_size)
+    # Chunks are decoded and encoded whole, even where they are larger than a block or reach beyond the tensor.
+    whole = len(chunks) * item_size
+    most = share // cost if share // cost >= largest else (share - largest * whole) // (cost - whole)
     plan = cut(source.sizes, None, source.order, _grains(source, chunks), max(1, most), usual)
-    need = plan.block_elements * cost + max(0, largest - plan.block_elements) * item_size
+    need = max(plan.block_elements * cost + max(0, largest - plan.block_elements) * whole, source.least_bytes)
     workers = max(1, min(workers, plan.block_count))
     return Arrangement(plan, engine, workers, need * workers)
 

@@ -101,6 +101,11 @@ class ZarrSource(Source):
         """The number of other arrays in its store; MOST_OTHERS may stand for more."""
         return metadata.count_others(self.store, self.key, MOST_OTHERS) if self.key else 0
 
+    @property
+    def least_bytes(self) -> int:
+        """With what codecs hold of a chunk: gzip's has the stored bytes twice, and the decoded ones in parts, too."""
+        return 5 * prod(self.chunks or ()) * self.dtype.itemsize
+
     def absent_notes(self) -> tuple[str, ...]:
         """A note on absent chunks: the format reads them as the fill value, whether lost or never written."""
         absent, total = chunks.absent(self.folder, self.metadata)
