@@ -45,7 +45,7 @@ BREAKAGES = {
         ("passes/arrangement.py", "return 5 if waits else 4", "return 2"),
         ("passes/arrangement.py", "need = max(int(plan.block_elements * cost) + 1, of_chunks, values.least_bytes, job.lengths.least_bytes)", "need = int(plan.block_elements * cost) + 1"),
         ("passes/arrangement.py", "most = max(1, int((share - 1) / cost))", "most = max(1, int(2 * share / cost))"),
-        ("passes/arrangement.py", "need = max(plan.block_elements * cost + max(0, largest - plan.block_elements) * whole, source.least_bytes)", "need = plan.block_elements"),
+        ("passes/arrangement.py", "need = plan.block_elements * cost + max(0, largest - plan.block_elements) * whole", "need = plan.block_elements"),
         ("passes/arrangement.py", "return tuple(map(lcm, grain, other.chunks)) if source.chunks else _rounded_up(grain, other.chunks)", "return grain"),
         ("passes/arrangement.py", "[tuple(map(lcm, *chunks)), chunks[-1]] if chunks", "[chunks[0], chunks[0]] if chunks"),
         ("passes/reversal.py", "part.stop - part.start < job.values.sizes[job.axis]", "part.stop < job.values.sizes[job.axis]"),

@@ -278,7 +278,8 @@ def _elementwise(
     whole = len(chunks) * item_size
     most = share // cost if share // cost >= largest else (share - largest * whole) // (cost - whole)
     plan = cut(source.sizes, None, source.order, _grains(source, chunks), max(1, most), usual)
-    need = max(plan.block_elements * cost + max(0, largest - plan.block_elements) * whole, source.least_bytes)
+    need = plan.block_elements * cost + max(0, largest - plan.block_elements) * whole
+    need = max(need, source.least_bytes if source.encoded else 0)
     workers = max(1, min(workers, plan.block_count))
     return Arrangement(plan, engine, workers, need * workers)
 

@@ -103,8 +103,10 @@ class ZarrSource(Source):
 
     @property
     def least_bytes(self) -> int:
-        """With what codecs hold of a chunk: gzip's has the stored bytes twice, and the decoded ones in parts, too."""
-        return 5 * prod(self.chunks or ()) * self.dtype.itemsize
+        """A chunk as its codecs hold it: gzip's has the stored bytes twice, and the decoded ones in parts, too."""
+        codecs = {*self.metadata.codecs} - {"bytes"}  # which only says the byte order
+        copies = 5 if "gzip" in codecs else 1 + bool(codecs)
+        return copies * prod(self.metadata.chunks) * self.dtype.itemsize
 
     def absent_notes(self) -> tuple[str, ...]:
         """A note on absent chunks: the format reads them as the fill value, whether lost or never written."""
