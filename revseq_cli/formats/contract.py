@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from abc import ABC, abstractmethod
 from importlib import import_module
 from math import prod
@@ -48,12 +47,14 @@ DEFAULT_FILL = "NetCDF's default fill value"
 
 
 def chunk_boxes(region: Region, chunks: tuple[int, ...]) -> Iterator[Region]:
-    """Each chunk that overlaps the region, cut off at the region's end, but not at its start."""
-    cuts = (
-        [slice(start, min(start + chunk, part.stop)) for start in range(part.start // chunk * chunk, part.stop, chunk)]
-        for part, chunk in zip(region, chunks, strict=True)
-    )
-    return itertools.product(*cuts)
+    """Each chunk that overlaps the region, cut off at the region's end, but not at its start; none is kept."""
+    if not region:
+        yield ()
+        return
+    part, chunk = region[0], chunks[0]
+    for start in range(part.start // chunk * chunk, part.stop, chunk):
+        for rest in chunk_boxes(region[1:], chunks[1:]):
+            yield slice(start, min(start + chunk, part.stop)), *rest
 
 
 def inside(part: Region, whole: Region) -> Region:
@@ -194,8 +195,8 @@ class Source(ABC):
 
     @property
     def least_bytes(self) -> int:
-        """The bytes that reading any part of it holds at least: a chunk, as it is stored and as it is decoded."""
-        return 2 * prod(self.chunks) * self.dtype.itemsize if self.chunks else 0
+        """The bytes that reading any part holds at least: a chunk; with filters also as it is stored, and read."""
+        return (3 if self.encoded else 1) * prod(self.chunks) * self.dtype.itemsize if self.chunks else 0
 
     @abstractmethod
     def ticket(self, region: Region) -> Ticket:

@@ -94,6 +94,8 @@ MOST_EDGES = 1 << 10
 WRITERS_IN_TURN = 4
 # Of a file that is copied whole; of a packed file that is read, and unpacked, at once.
 COPIED_AT_ONCE, PACKED_AT_ONCE, UNPACKED_AT_ONCE = 1 << 26, 1 << 16, 1 << 20
+# Of a chunk, deflated at once.
+DEFLATED_AT_ONCE = 1 << 18
 # What unpacks to more bytes than this is unpacked into a temporary file instead of memory.
 LARGEST_HELD = 1 << 26
 # Read at once of a stored member of a zip archive, and of a file whose digest is computed.

@@ -90,6 +90,21 @@ class Arrangement(NamedTuple):
         return f"{self.engine.name}, workers: {self.workers}, {self.need:,} bytes of memory"
 
 
+class Cost(NamedTuple):
+    """The bytes that a block holds: so many for so many of its elements, in whole numbers, so that none is lost."""
+
+    size: int
+    elements: int
+
+    def held(self, elements: int) -> int:
+        """The bytes that a block of so many elements holds."""
+        return -(-elements * self.size // self.elements)
+
+    def most(self, share: int) -> int:
+        """The elements of the largest block that so many bytes hold, or 1."""
+        return max(1, share * self.elements // self.size)
+
+
 def arrange(job: Job, resources: Resources, sink: Sink | None = None) -> Arrangement:
     """The arrangement of a reversal; EngineError if the memory is too small for one block."""
     return _within(resources, job.values, sink, lambda *means: _reversal(job, sink, 0, *means))
@@ -203,9 +218,10 @@ def _reversal(
     `other` is where the output goes, or what it is compared with, at `extra` bytes for each element.
     """
     values, size = job.values, job.values.sizes[job.axis]
-    # Bytes for an element: its copies, and its share of the line's length, which also becomes an index.
-    cost = _copies(engine, values, other) * values.dtype.itemsize + (job.lengths.dtype.itemsize + 16) / size + extra
-    most = max(1, int((share - 1) / cost))
+    # A line holds the copies of its elements, and its length, which also becomes an index.
+    copies = _copies(engine, values, other) * values.dtype.itemsize
+    cost = Cost((copies + extra) * size + job.lengths.dtype.itemsize + 16, size)
+    most = cost.most(share)
     usual = _usual_bytes(values, other) // (8 if extra else values.dtype.itemsize)  # 8 where computed with
     grains = [_aligned(grain, values, other) for grain in values.grains]
     plan = cut(values.sizes, job.axis, values.order, grains, most, usual)
@@ -218,13 +234,13 @@ def _reversal(
     in_files = bool(spooled or (values.path and not chunks))
     tiling, direct = None, 0
     if other and not extra and in_files and _is_slow(plan, values):
-        direct = int(_least_of_long_runs(values, job.axis, grains[-1]) * cost) + 2
+        direct = cost.held(_least_of_long_runs(values, job.axis, grains[-1]))
         if isinstance(other, Source) or newfile.have_room(other.beside, 2 * values.desc.total_bytes):
             tiling, workers, cost = _tiled(job, other, engine, workers, share)
             plan = tiling.blocks
     # A chunk that is larger than a block is decoded or encoded alone, and held as often as an element of a copy.
-    of_chunks = max([0, *chunks]) * _copies(engine, values, other) * values.dtype.itemsize
-    need = max(int(plan.block_elements * cost) + 1, of_chunks, values.least_bytes, job.lengths.least_bytes)
+    of_chunks = max([0, *chunks]) * copies
+    need = max(cost.held(plan.block_elements), of_chunks, values.least_bytes, job.lengths.least_bytes)
     workers = min(workers, plan.block_count)
     return Arrangement(plan, engine, workers, need * workers, spooled, tiling=tiling, direct=direct)
 
@@ -243,14 +259,15 @@ def _least_of_long_runs(values: Source, axis: int, grain: Grain) -> int:
     return prod(map(min, extents, values.sizes))
 
 
-def _tiled(job: Job, other: Source | Sink, engine: Engine, workers: int, share: int) -> tuple[Tiling, int, float]:
-    """The tiling, the workers, and the bytes for an element; workers are fewer where that makes short runs longer."""
+def _tiled(job: Job, other: Source | Sink, engine: Engine, workers: int, share: int) -> tuple[Tiling, int, Cost]:
+    """The tiling, the workers, and what a block costs; workers are fewer where that makes short runs longer."""
     values, item_size = job.values, job.values.dtype.itemsize
     # A block is held once less than others: there is no scratch but for a stripe.
-    cost = (_copies(engine, values, other) - 1) * item_size + COLUMN_BYTES / fewest_rows()
+    rows = fewest_rows()
+    cost = Cost((_copies(engine, values, other) - 1) * item_size * rows + COLUMN_BYTES, rows)
     memory = share * workers
     for count in range(workers, 0, -1):
-        most = max(1, int((memory // count - 1) / cost))
+        most = cost.most(memory // count)
         tiling = _tiling_of_long_runs(values, job.axis, min(most, thresholds.BLOCK_BYTES // item_size), most)
         if tiling.run * item_size >= thresholds.LONG_RUN:
             break
@@ -279,21 +296,20 @@ def _elementwise(
     most = share // cost if share // cost >= largest else (share - largest * whole) // (cost - whole)
     plan = cut(source.sizes, None, source.order, _grains(source, chunks), max(1, most), usual)
     need = plan.block_elements * cost + max(0, largest - plan.block_elements) * whole
-    need = max(need, source.least_bytes if source.encoded else 0)
     workers = max(1, min(workers, plan.block_count))
-    return Arrangement(plan, engine, workers, need * workers)
+    return Arrangement(plan, engine, workers, max(need, source.least_bytes) * workers)
 
 
 def _copies(engine: Engine, *sides: Source | Sink | None) -> int:
     """How often an element of a block is held: input, output, and 2 of scratch; 2 more if it travels.
 
-    One more if threads wait with theirs until it is their turn.
+    One more if filters decode or encode it, and one more if threads wait with theirs until it is their turn.
     """
     given = [side for side in sides if side]
-    if engine.travels:
-        return 6 if any(side.held for side in given) else 4
+    encoded = any(side.encoded for side in given)
+    travels = engine.travels and any(side.held for side in given)
     waits = engine is THREADS and any(isinstance(side, Sink) and side.in_order for side in given)
-    return 5 if waits else 4
+    return 4 + encoded + 2 * travels + waits
 
 
 def _usual_bytes(*sides: Source | Sink | None) -> int:

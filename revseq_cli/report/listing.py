@@ -27,7 +27,7 @@ def listing(contents: Contents, screen: tuple[int, int] | None = None) -> str:
     shown = _fitting(items, max(1, screen[1] - _AROUND)) if screen else items
     keys = {item.key for item in shown}
     hidden = [item.key for item in items if item.key not in keys]
-    rows = [_row(contents, item, sum(key.startswith(f"{item.key}/") for key in hidden)) for item in shown]
+    rows = [_row(contents, item, hidden) for item in shown]
     lines = [_head(contents), *(f"  {line}" for line in _table(rows))]
     if screen:
         lines = [_cut(line, screen[0]) for line in lines]
@@ -81,12 +81,13 @@ def _head(contents: Contents) -> str:
     return f"{printable(contents.name)}: {', '.join([contents.format, *told])}"
 
 
-def _row(contents: Contents, item: Item, inside: int) -> list[str]:
-    """The cells of an item; one without sizes has only its name and what it is."""
+def _row(contents: Contents, item: Item, hidden: Collection[str]) -> list[str]:
+    """The cells of an item; one without sizes has only its name and what it is. A group's `hidden` ones are counted."""
     label = item.key.rpartition("/")[2] if contents.is_tree else item.key
     name = "  " * item.depth + _typed(label)
     attributes = f"{item.attributes:,}" if item.attributes is not None else ""
     if item.is_group:
+        inside = sum(key.startswith(f"{item.key}/") for key in hidden)
         return [f"{name}/", "", "", "", attributes, f"{inside:,} inside" if inside else ""]
     if item.sizes is None:
         return [name, printable(item.what)]

@@ -13,7 +13,7 @@ VALUES = np.cumsum(np.random.default_rng(5).integers(-2, 3, SHAPE), 1).astype("i
 LENGTHS = np.random.default_rng(6).integers(0, 60, (7, 1, 33)).astype("u4")
 RESULT = expected(VALUES, LENGTHS, 1)
 RUN = ("run", "x.h5", "n.npy", "--axis", 1, "-o", "y.h5")
-JOB = (*RUN, "--memory", "200K", "--jobs", 2, "--verify")
+JOB = (*RUN, "--memory", "240K", "--jobs", 2, "--verify")
 
 
 @pytest.fixture

@@ -58,12 +58,12 @@ class OwnFilters:
             return None
         return cls(tuple((code, known[code, parameters]) for code, _, parameters in pipeline))
 
-    def encode(self, chunk: NDArray[Any]) -> bytes:
+    def encode(self, chunk: NDArray[Any]) -> bytes | bytearray:
         """The bytes that HDF5 stores for a whole chunk."""
-        data: bytes | memoryview = np.ascontiguousarray(chunk).reshape(-1).view(np.uint8).data
+        data: bytearray | memoryview = np.ascontiguousarray(chunk).reshape(-1).view(np.uint8).data
         for code, parameter in self.filters:
-            data = _shuffled(data, parameter) if code == _SHUFFLE else zlib.compress(data, parameter)
-        return bytes(data)  # of bytes, it makes no copy
+            data = _shuffled(data, parameter) if code == _SHUFFLE else _deflated(data, parameter)
+        return bytes(data) if isinstance(data, memoryview) else data
 
     def decode(self, data: bytearray, mask: int, size: int) -> NDArray[np.uint8]:
         """The `size` bytes of a chunk that skipped the filters in `mask`; ValueError where they do not give so many."""
@@ -80,7 +80,7 @@ class OwnFilters:
         return chunk
 
 
-def _shuffled(data: bytes | memoryview, itemsize: int) -> memoryview:
+def _shuffled(data: bytearray | memoryview, itemsize: int) -> memoryview:
     """The first bytes of all items, then all second ones, and so on; what is left over stays at the end."""
     items = np.frombuffer(data, np.uint8)
     shuffled, count = np.empty(len(items), np.uint8), len(items) // itemsize
@@ -97,6 +97,15 @@ def _unshuffled(data: NDArray[np.uint8], itemsize: int) -> NDArray[np.uint8]:
         items[i : count * itemsize : itemsize] = data[i * count : (i + 1) * count]
     items[count * itemsize :] = data[count * itemsize :]
     return items
+
+
+def _deflated(data: bytearray | memoryview, level: int) -> bytearray:
+    """A whole stream of zlib. It is made in pieces, since zlib.compress holds what it makes up to three times."""
+    stream, deflated = zlib.compressobj(level), bytearray()
+    for start in range(0, len(data), thresholds.DEFLATED_AT_ONCE):
+        deflated += stream.compress(data[start : start + thresholds.DEFLATED_AT_ONCE])
+    deflated += stream.flush()
+    return deflated
 
 
 def _inflated(data: NDArray[np.uint8], most: int) -> bytes:
@@ -121,7 +130,7 @@ class Chunk(NamedTuple):
 
     start: tuple[int, ...]
     mask: int
-    data: bytes | memoryview
+    data: bytes | bytearray | memoryview
 
 
 def damaged(box: Region, where: str) -> FormatError:
@@ -157,13 +166,13 @@ class ChunkTicket:
         values = np.empty([part.stop - part.start for part in self.region], self.dtype)
         with positioned.opened(self.path, self.unchanged, self.name) as fd:
             boxes = chunk_boxes(self.region, self.chunks)
-            for box, place in zip(boxes, self.places.reshape(-1).tolist(), strict=True):
+            for box, place in zip(boxes, self.places.flat, strict=True):
                 shared = tuple(slice(max(b.start, r.start), b.stop) for b, r in zip(box, self.region, strict=True))
                 into = values[inside(shared, self.region)]
                 if self.own_filters.filters:
-                    into[...] = self._decoded(fd, place, box)[inside(shared, box)]
+                    into[...] = self._decoded(fd, place.item(), box)[inside(shared, box)]
                 else:
-                    self._copy(fd, place[0], inside(shared, box), into)
+                    self._copy(fd, int(place["offset"]), inside(shared, box), into)
         return values
 
     def _decoded(self, fd: int, place: tuple[int, int, int], box: Region) -> NDArray[Any]:
@@ -276,7 +285,7 @@ class ChunkOutlet:
             for box, part in parts(region, values, self.chunks)
         ]
 
-    def stored(self, part: NDArray[Any]) -> tuple[int, bytes]:
+    def stored(self, part: NDArray[Any]) -> tuple[int, bytes | bytearray]:
         """Encode a chunk: the filters that were skipped, as bits, and its bytes as HDF5 stores them.
 
         `part` is the chunk up to the tensor's end. HDF5 fills up a chunk beyond the end, and decides whether such a

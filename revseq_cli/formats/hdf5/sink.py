@@ -318,7 +318,7 @@ class PlacedSink(Hdf5Sink):
         chunks = self.chunks or ()
         last = tuple(size % chunk or chunk for size, chunk in zip(sizes, chunks, strict=True))
         _, data = self._encoder.stored(np.zeros(last, dtype))
-        return data[-dtype.itemsize :]
+        return bytes(data[-dtype.itemsize :])
 
     def _place(self, box: Region) -> int:
         """The offset that HDF5 gives to a chunk."""
