@@ -277,9 +277,9 @@ def test_an_error_names_the_tensors():
 
 def test_python_gets_a_message_without_options():
     with pytest.raises(revseq_cli.SpecError) as caught:
-        revseq_cli.reverse_subsequences(np.zeros((2, 4)), np.zeros((3, 1), np.int32), 1)
+        revseq_cli.reverse_subsequences(np.zeros((2, 4)), np.zeros((3, 1), np.float32), 1)
     assert str(caught.value).split("\n") == [
-        "SequenceLengthsTensor: DataType is INT32; wanted: UINT64, UINT32, UINT16, UINT8 (operator's rules)",
+        "SequenceLengthsTensor: DataType is FLOAT32; wanted: UINT64, UINT32, UINT16, UINT8 (operator's rules)",
         "SequenceLengthsTensor: Sizes is {3,1}; wanted: {2,1}: as InputTensor, and 1 along axis 1 (SequenceLengthsTensor)",
     ]
     assert issubclass(revseq_cli.SpecError, revseq_cli.RevseqError | ValueError)
