@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import click
@@ -13,49 +13,23 @@ import click
 from revseq_cli.commands import base
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from revseq_cli.commands.console import Console
     from revseq_cli.formats.contract import Source
     from revseq_cli.passes.assembly import Job
 
 
-class _Image(NamedTuple):
-    """The picture of an example: where it lies, and what it shows, for those who cannot see it."""
-
-    link: str
-    text: str
-
-
-def _markdown(title: str, example: str, image: _Image | None) -> str:
-    shown = f"\n\n![{image.text}]({image.link})" if image else ""
-    return f"### {title}\n\n```\n{example}\n```{shown}"
-
-
-def _html(title: str, example: str, image: _Image | None) -> str:
-    anchor = title.lower().replace(" ", "-")
-    shown = f'\n\n<img src="{html.escape(image.link)}" alt="{html.escape(image.text)}">' if image else ""
-    text = html.escape(example, quote=False)
-    return f'<h3 id="{anchor}">{html.escape(title)}</h3>\n\n<pre><code>{text}\n</code></pre>{shown}'
-
-
-def _rst(title: str, example: str, image: _Image | None) -> str:
-    shown = f"\n\n.. image:: {image.link}\n   :alt: {image.text}" if image else ""
-    return f"{title}\n{'^' * len(title)}\n\n.. code-block:: none\n\n{textwrap.indent(example, '    ')}{shown}"
-
-
-# The forms of an example, each made of a title, the example's text and its picture. --help must not load NumPy, nor
-# does this. A plain one, which is a whole job, has no picture.
-_FORMS: dict[str, Callable[[str, str, _Image | None], str]] = {
-    "plain": lambda _, example, __: example,
-    "markdown": _markdown,
-    "html": _html,
-    "rst": _rst,
+# The forms of an example on a page: a heading with a block of code, and what shows a picture below it.
+_FORMS = {
+    "markdown": ("### Example {number}\n\n```\n{example}\n```", "![{text}]({link})"),
+    "html": (
+        '<h3 id="example-{number}">Example {number}</h3>\n\n<pre><code>{example}\n</code></pre>',
+        '<img src="{link}" alt="{text}">',
+    ),
+    "rst": ("Example {number}\n{line}\n\n.. code-block:: none\n\n{example}", ".. image:: {link}\n   :alt: {text}"),
 }
-_PLAIN, *_ON_PAGES = _FORMS
 
 option = click.option(
-    "--example", cls=base.AloneOption, type=click.Choice([_PLAIN, *_ON_PAGES]), is_flag=False, flag_value=_PLAIN,
+    "--example", cls=base.AloneOption, type=click.Choice(["plain", *_FORMS]), is_flag=False, flag_value="plain",
     metavar="[FORM]",
     help="Print the job as a docs-style example instead: plain, or with a heading and in a block of code, as it "
     "stands on a page, as markdown, html or rst.",
@@ -65,15 +39,21 @@ option = click.option(
 def text(job: Job, result: Source, most: int | None, console: Console, form: str, picture: str | None = None) -> str:
     """The example in that form; its title has the number that the user named it by. Only a plain one has marks.
 
-    The other forms also show the picture, if there is one.
+    The other forms also show the picture, if there is one; its text is for those who cannot see it.
     """
     from revseq_cli.report import figures, view  # --help must not load NumPy
 
-    on_page = form in _ON_PAGES
+    on_page = form in _FORMS
     shown = view.example_text(job.values, job.lengths, job.axis, result, most, None if on_page else console.marks)
+    if not on_page:
+        return shown
     key = job.parts.request.references()[0].key if job.parts else None
-    image = None
-    if picture is not None:
-        link = quote(Path(picture).as_posix(), safe="/:")
-        image = _Image(link, f"InputTensor and OutputTensor. {figures.sentence(job.axis)}")
-    return _FORMS[form](f"Example {key if key and key.isdecimal() else 1}", shown, image)
+    number = key if key and key.isdecimal() else "1"
+    about = f"InputTensor and OutputTensor. {figures.sentence(job.axis)}"
+    words = {"number": number, "line": "^" * len(f"Example {number}"), "example": shown, "text": about}
+    words["link"] = quote(Path(picture or "").as_posix(), safe="/:")
+    if form == "html":
+        words = {name: html.escape(each, quote=name != "example") for name, each in words.items()}
+    if form == "rst":
+        words["example"] = textwrap.indent(shown, "    ")
+    return "\n\n".join(_FORMS[form][: 1 if picture is None else 2]).format(**words)

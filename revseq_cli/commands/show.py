@@ -76,6 +76,7 @@ def command(
     console: Console,
 ) -> int:
     """Run the command."""
+    from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.documents import TextTypes
     from revseq_cli.ground.tensors import DataType
     from revseq_cli.report import objects  # --help must not load NumPy
@@ -103,7 +104,7 @@ def command(
         shown += new
     status = _ALL_FAILED if len(errors) == len({*tensors}) else _SOME_FAILED if errors else 0
     if console.as_json:
-        listed = [each.contents for each in shown if each.contents]
+        listed = [each.of for each in shown if isinstance(each.of, Contents)]
         click.echo(objects.show([tensor for each in shown for tensor in each.tensors], listed, errors, status))
     return status
 
@@ -112,31 +113,26 @@ class _Shown(NamedTuple):
     """What is told of a tensor that is open, or of what a file holds."""
 
     tensors: Sequence[Described]
-    source: Source | None = None
-    contents: Contents | None = None
-
-    def text(self, *, full: bool, preview: bool) -> str:
-        """The same for people."""
-        from revseq_cli.report import listing, tables
-
-        if self.source:
-            return tables.show(self.source, self.tensors[0].statistics, preview=preview)
-        size = shutil.get_terminal_size()
-        screen = (size.columns, size.lines) if is_terminal() and not full else None
-        return listing.listing(self.contents, screen) if self.contents else ""
+    of: Source | Contents
 
 
 def _lines(shown: Sequence[_Shown], asked: Sequence[str], console: Console, *, full: bool, several: bool) -> list[str]:
     """The lines for scripts, if any are asked for, or the text for people. Of several tensors, lines have the names."""
-    from revseq_cli.report import listing
+    from revseq_cli.formats.contents import Contents
+    from revseq_cli.report import listing, tables
 
     if asked:
         tensors = [tensor for each in shown for tensor in each.tensors]
         names = ["names"] * (several or len(tensors) > 1)
         return [*listing.columns(tensors, [*asked, *names], is_terminal=is_terminal())]
-    if console.as_json or not shown:
-        return []
-    return ["\n\n".join(each.text(full=full, preview=not console.quiet) for each in shown)]
+    screen = shutil.get_terminal_size() if is_terminal() and not full else None
+    texts = (
+        listing.listing(each, screen)
+        if isinstance(each, Contents)
+        else tables.show(each, tensors[0].statistics, preview=not console.quiet)
+        for tensors, each in shown
+    )
+    return [] if console.as_json or not shown else ["\n\n".join(texts)]
 
 
 def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: bool, stats: bool) -> Iterator[_Shown]:
@@ -169,6 +165,6 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
     elif contents and stats:
         yield from (one(replace(reference, key=item.key)) for item in contents.tensors)
     elif contents and (headers or contents.only is None):
-        yield _Shown(Described.all_of(contents), contents=contents)
+        yield _Shown(Described.all_of(contents), contents)
     else:
         yield one(reference)

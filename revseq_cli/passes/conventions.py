@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -108,11 +108,11 @@ def refuse_missing(source: Source) -> None:
     count, first, value, why = 0, [0], None, ""
     for region, values in pieces(source):
         unwrapped = values.astype(dtype, copy=False)
-        found = [rule.applies(unwrapped) for rule in rules]
+        found = [applies(unwrapped) for _, applies in rules]
         missing = np.any(found, axis=0)
         if missing.any() and not count:
             first, value = index_of(missing, region), values[missing][0]
-            reasons = [rule.says for rule, each in zip(rules, found, strict=True) if each[missing][0]]
+            reasons = [says for (says, _), each in zip(rules, found, strict=True) if each[missing][0]]
             why = " and ".join(dict.fromkeys(reasons))
         count += int(np.count_nonzero(missing))
     if count:
@@ -126,20 +126,16 @@ _BELOW, _ABOVE = ("below", np.greater), ("above", np.less)
 _LIMITS: dict[str, _Limits] = dict(zip(VALID, ((_BELOW, _ABOVE), (_BELOW,), (_ABOVE,)), strict=True))
 
 
-class _Rule(NamedTuple):
-    """Which lengths stand for none: in words, and as a function of lengths."""
+def _rules_of_missing(source: Source) -> Iterator[tuple[str, Callable[[NDArray[Any]], NDArray[np.bool_]]]]:
+    """A rule for each value that marks a length as missing, and for each limit of what is valid.
 
-    says: str
-    applies: Callable[[NDArray[Any]], NDArray[np.bool_]]
-
-
-def _rules_of_missing(source: Source) -> Iterator[_Rule]:
-    """A rule for each value that marks a length as missing, and for each limit of what is valid."""
+    Each says in words, and as a function of lengths, which of them stand for none.
+    """
     stated = source.conventions()
     for name in (*MISSING, DEFAULT_FILL):
         says = name if name == DEFAULT_FILL else f"its {name}"
         marks = [each for each in stated.get(name, []) if _is_number(each)]
-        yield from (_Rule(says, partial(_equals, _as_lengths(source, each))) for each in marks)
+        yield from ((says, partial(_equals, _as_lengths(source, each))) for each in marks)
     for name, sides in _LIMITS.items():
         if (limits := stated.get(name)) is None:
             continue
@@ -148,7 +144,7 @@ def _rules_of_missing(source: Source) -> Iterator[_Rule]:
             raise FormatError(f"its {name} is {_shown(limits)}", wanted, where=source.name)
         for (side, is_beyond), limit in zip(sides, limits, strict=True):
             says = f"{side} its {name}, {' to '.join(map(str, limits))}"
-            yield _Rule(says, partial(is_beyond, _as_lengths(source, limit)))
+            yield says, partial(is_beyond, _as_lengths(source, limit))
 
 
 def _equals(mark: Any, lengths: NDArray[Any]) -> NDArray[np.bool_]:  # noqa: ANN401 - a number

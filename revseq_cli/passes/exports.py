@@ -28,7 +28,7 @@ from revseq_cli.passes.tasks import copy
 from revseq_cli.texts import dxdispatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -80,23 +80,6 @@ class _Folder:
         reference = Reference(str(self.model.with_name(name)))
         return name, registry.create_sink(reference, _plain(source), overwrite=self._overwrite, inputs=self._inputs)
 
-    def require(self, names: Sequence[str], target: str) -> list[str]:
-        """Notes on the names of inputs and result; UsageError for those that do not go together in the folder."""
-        for name in names:
-            if beside(self.model.parent, name) is None:
-                found = f"the model would name {name[:80]!r}, a link to another folder"
-                raise UsageError(found, "a file of its own folder", Advice.of("add {}", inline=""), str(self.model))
-        path = self.model.with_name(target)
-        exists = os.path.lexists(path)
-        if path.exists() and any(each.names(path.stat()) for each in self._inputs):
-            raise UsageError("DxDispatch would write its result over it", "another name", "rename it", str(path))
-        for name in names:
-            if twin := next((n for n in (*names, target) if n != name and n.casefold() == name.casefold()), None):
-                found = f"the model would name both {name[:80]} and {twin[:80]}, which are one file on Windows"
-                hint = Advice.of("rename one, or add {}", inline="")
-                raise UsageError(found, "names that differ in more than case", hint, str(self.model))
-        return [f"{path} exists already, and DxDispatch would replace it"] * exists
-
     def finish(self, text: bytes) -> None:
         """Write the model."""
         self.file.write(text)
@@ -113,10 +96,6 @@ class _Archive(_Folder):
     def place(self, name: str, source: Source) -> tuple[str, FileSink | None]:
         """A member of that name."""
         return name, MemberSink(self._new, name, _plain(source))
-
-    def require(self, names: Sequence[str], target: str) -> list[str]:  # noqa: ARG002 - all names are made here
-        """Nothing is in the way: all names differ, and the folder is empty."""
-        return []
 
     def finish(self, text: bytes) -> None:
         """Add the model as the last member."""
@@ -146,7 +125,12 @@ def write(job: Job, model: Path, inline: bool | None, *, zipped: bool, overwrite
     places = dict(_places(job, store, inline))
     names = [place.content for place in places.values() if isinstance(place.content, str)]
     clamped = summaries.count_lengths(job, Resources()).clamped
-    notes = [*job.notes, *job.clamping(clamped), *store.require(names, target), *_notes_on([*names, target])]
+    notes = [*job.notes, *job.clamping(clamped)]
+    if not zipped:  # an archive has a folder of its own, and names that are made here
+        notes += _notes_on_folder(model, names, target, job)
+    if foreign := [name for name in (*names, target) if not name.isascii()]:
+        reason = "it reads names in Windows' code page, and the model has UTF-8"
+        notes.append(f"DxDispatch may not find {listed(foreign)}: {reason}")
     contents = {role: (place.source.desc, place.content) for role, place in places.items()}
     text = dxdispatch.model_text(contents, job.axis, target, printed=job.values.desc.element_count <= _SMALL)
     sinks = [place.sink for place in places.values() if place.sink]
@@ -160,18 +144,29 @@ def write(job: Job, model: Path, inline: bool | None, *, zipped: bool, overwrite
         job.recheck()
         store.finish(text.encode())
         written = [Traveller(each.name, Path(each.temporary).stat().st_size, written=True) for each in files]
-    members = [store.model.name, *names] if zipped else []
-    travelling = [*written, *_own_files(model, places.values())]
-    return Exported(job, travelling, members, store.model, store.model.with_name(target), [*notes, *together.notes])
-
-
-def _own_files(model: Path, places: Iterable[_Place]) -> Iterable[Traveller]:
-    """The files that were there already and that the model names, each once."""
-    return dict.fromkeys(
+    own = dict.fromkeys(  # one file may hold both tensors
         Traveller(str(model.with_name(place.content)), place.source.identity.size, written=False)
-        for place in places
+        for place in places.values()
         if isinstance(place.content, str) and not place.sink and place.source.identity
     )
+    members, result = [store.model.name, *names] if zipped else [], store.model.with_name(target)
+    return Exported(job, [*written, *own], members, store.model, result, [*notes, *together.notes])
+
+
+def _notes_on_folder(model: Path, names: Sequence[str], target: str, job: Job) -> list[str]:
+    """Notes on the names of inputs and result; UsageError for those that do not go together in the model's folder."""
+    for name in names:
+        if beside(model.parent, name) is None:
+            found = f"the model would name {name[:80]!r}, a link to another folder"
+            raise UsageError(found, "a file of its own folder", Advice.of("add {}", inline=""), str(model))
+        if twin := next((n for n in (*names, target) if n != name and n.casefold() == name.casefold()), None):
+            found = f"the model would name both {name[:80]} and {twin[:80]}, which are one file on Windows"
+            hint = Advice.of("rename one, or add {}", inline="")
+            raise UsageError(found, "names that differ in more than case", hint, str(model))
+    path = model.with_name(target)
+    if path.exists() and any(each.names(path.stat()) for each in job.files):
+        raise UsageError("DxDispatch would write its result over it", "another name", "rename it", str(path))
+    return [f"{path} exists already, and DxDispatch would replace it"] * os.path.lexists(path)
 
 
 def _places(job: Job, store: _Folder, inline: bool | None) -> Iterator[tuple[str, _Place]]:
@@ -202,10 +197,3 @@ def _plain(source: Source) -> Source:
 def _is_odd(name: str) -> bool:
     """Whether no file on Windows can have that name, or no model can have it in its text."""
     return any(c in _NOT_ON_WINDOWS or c < " " or "\ud800" <= c <= "\udfff" for c in name)
-
-
-def _notes_on(names: Sequence[str]) -> list[str]:
-    """A note on names that DxDispatch may not find: it takes those in a model for text in Windows' code page."""
-    foreign = [name for name in names if not name.isascii()]
-    text = f"DxDispatch may not find {listed(foreign)}: it reads names in Windows' code page, and the model has UTF-8"
-    return [text] if foreign else []

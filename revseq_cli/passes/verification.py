@@ -57,13 +57,9 @@ class PageExample(jobs.ExampleText):
         types = TextTypes(None, work.values.desc.data_type)
         return notation_source(self.text, self.example.tensor(OUTPUT), types)
 
-    def spot(self, about: str | RevseqError = "") -> Spot:
-        """Where that part of the example begins, or what an error is about; else where the example begins."""
-        if isinstance(about, str):
-            return _spot(self.text, self.example.start(about))
-        if isinstance(about, PlacedError):
-            return Spot(about.place, about.context)
-        return self.spot()
+    def spot(self, part: str = "") -> Spot:
+        """Where that part of the example begins, or the example itself."""
+        return _spot(self.text, self.example.start(part))
 
     def spot_of_element(self, first: int) -> Spot:
         """Where the OutputTensor has the element of that number."""
@@ -93,7 +89,7 @@ class DataSetExample:
         """The result in the folder."""
         return self.tensors.output
 
-    def spot(self, _: str | RevseqError = "") -> None:
+    def spot(self, _: str = "") -> None:
         """No place: the tensors are no texts."""
 
     def spot_of_element(self, _: int) -> None:
@@ -281,8 +277,10 @@ def _examine(number: int, example: PageExample | DataSetExample, level: FeatureL
     except TensorIOError:  # it says nothing about the example
         raise
     except RevseqError as e:
-        found = e.problem if isinstance(e, PlacedError) else e.found  # without hints, which are about other commands
-        return verdict._replace(findings=(Finding(0, found, e.wanted, rule="example", spot=example.spot(e)),))
+        found, spot = e.found, verdict.spot  # without hints, which are about other commands
+        if isinstance(e, PlacedError):
+            found, spot = e.problem, Spot(e.place, e.context)
+        return verdict._replace(findings=(Finding(0, found, e.wanted, rule="example", spot=spot),))
     work.recheck()
     output.recheck()
     verdict = verdict._replace(clamped=clamped)
