@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 PASS, FAIL, MISSING = "pass", "FAIL", "-"
 LEGEND = f"{MISSING}  the level has no such constraint"
 _COLUMN = 23  # where the text begins behind the names of tensors and the like
-_GOOD, _BAD = terminal.bold(terminal.GREEN), terminal.bold(terminal.RED)
 
 
 def print_check(check: Check, typed: Sequence[str], *, every: bool, color: bool) -> None:
@@ -34,14 +33,18 @@ def print_check(check: Check, typed: Sequence[str], *, every: bool, color: bool)
     constraints = check.constraints[DIRECTML[-1] if check.level is None else check.level]
     lines = _failing(broken(constraints), check.choices, typed, width)
     if check.level is None:
-        verdict = _verdict_of_all(check.constraints)
+        accepting = [level for level in DIRECTML if not broken(check.constraints[level])]
+        verdict = f"DirectML refuses it: all {len(DIRECTML)} feature levels do"
+        if accepting:
+            counts = f"{len(accepting)} of {len(DIRECTML)} feature levels do"
+            verdict = f"DirectML accepts it from {accepting[0]} on: {counts}"
         failing = ["", "At every feature level of DirectML:", *lines] if broken(constraints) else []
         lines = ["", *_matrix(check.constraints), *failing]
     else:
         verdict = verdict_of(check.level, constraints)
         lines += [line for c in constraints if c.ok and every for line in _headline(c, width)]
         lines = ["", *lines] if lines else []
-    _print(console, [verdict], _GOOD if check.valid else _BAD)
+    _print(console, [verdict], terminal.GOOD if check.valid else terminal.BAD)
     _print(console, lines, marked=True)
     _print(console, ["", *_job(check, width)])
 
@@ -74,8 +77,8 @@ def _print(console: Any, lines: Iterable[str], style: str = "", *, marked: bool 
     for line in lines:
         text = Text(line, style)
         if marked:
-            text.highlight_regex(rf"\b{PASS}\b", _GOOD)
-            text.highlight_regex(rf"\b{FAIL}\b", _BAD)
+            text.highlight_regex(rf"\b{PASS}\b", terminal.GOOD)
+            text.highlight_regex(rf"\b{FAIL}\b", terminal.BAD)
         console.print(text, soft_wrap=True)
 
 
@@ -85,13 +88,6 @@ def verdict_of(level: FeatureLevel, constraints: Sequence[Constraint]) -> str:
     if failing:
         return f"{level} refuses it: {failing} of {count} constraints {'fails' if failing == 1 else 'fail'}"
     return f"{level} accepts it: all {count} constraints hold"
-
-
-def _verdict_of_all(constraints: dict[FeatureLevel, list[Constraint]]) -> str:
-    accepting = [level for level in DIRECTML if not broken(constraints[level])]
-    if not accepting:
-        return f"DirectML refuses it: all {len(DIRECTML)} feature levels do"
-    return f"DirectML accepts it from {accepting[0]} on: {len(accepting)} of {len(DIRECTML)} feature levels do"
 
 
 def _headline(constraint: Constraint, width: int) -> list[str]:
@@ -141,10 +137,13 @@ def _cells(texts: Iterable[str]) -> str:
 
 def _job(check: Check, width: int) -> Iterator[str]:
     """The tensors, the axes, what the lengths do, the lowest level, and notes."""
+    from rich.cells import cell_len
+
     for tensor, desc in ((INPUT, check.values), (LENGTHS, check.lengths)):
         *lines, last = terminal.hanging(f"{tensor:<{_COLUMN}}", str(desc), width)
         yield from lines
-        yield from terminal.beside(last, printable(check.names[tensor]), _COLUMN, width)
+        name = printable(check.names[tensor])  # never cut: where the line has no room, it has one of its own
+        yield from [f"{last}  {name}"] if cell_len(f"{last}  {name}") <= width else [last, " " * _COLUMN + name]
     for name, text in about_lines(check).items():
         yield from terminal.hanging(f"{name:<{_COLUMN}}", text, width)
     for note in check.notes:

@@ -40,6 +40,7 @@ _RULES = {
     "statement": "Sizes, axes and members that a page states are those of the operator.",
     "page": "A page can be read.",
 }
+_RIGHT, _WRONG = ("right", terminal.GOOD), ("WRONG", terminal.BAD)
 
 
 def findings_of(report: Report | RevseqError) -> Iterator[Finding]:
@@ -83,11 +84,11 @@ def _text(pages: Pages) -> Iterator[Text]:
         for verdict in page.verdicts:
             clamped = f", lengths that are clamped: {verdict.clamped}" if verdict.clamped else ""
             place = verdict.data_set or f"line {verdict.spot.place.line if verdict.spot else None}"
-            yield Text(printable(f"  example {verdict.number}, {place}: ")).append(_mark(verdict)).append(clamped)
+            yield Text.assemble(printable(f"  example {verdict.number}, {place}: "), _mark(verdict), clamped)
         if page.support.tables or page.support.sentences:
-            is_right = not any(map(_is_wrong_level, page.support.findings))
+            is_wrong = any(map(_is_wrong_level, page.support.findings))
             counted = _counted(page.support.tables, "table")
-            yield Text(f"  feature levels, {counted}: ").append(_verdict(right=is_right))
+            yield Text.assemble(f"  feature levels, {counted}: ", _WRONG if is_wrong else _RIGHT)
         hints: dict[str, None] = {}
         for each in findings_of(page):
             yield Text(printable(_line(name, each)))
@@ -96,7 +97,8 @@ def _text(pages: Pages) -> Iterator[Text]:
         yield from (Text(printable(f"Hint: {hint}")) for hint in hints)
         if page.unfixed:
             yield Text(printable(f"  not rewritten: {page.unfixed}"))
-        yield from (Text(_diff_line(line)) for line in page.diff)
+        # Tabs stay, so that the diff can be applied.
+        yield from (Text("\t".join(map(printable, line.split("\t")))) for line in page.diff)
     if reports:
         verdicts = [verdict for _, page in reports for verdict in page.verdicts]
         foreign, skipped = sum(each.is_foreign for each in verdicts), sum(page.skipped for _, page in reports)
@@ -120,29 +122,17 @@ def _is_wrong_level(finding: Finding) -> bool:
     return finding.rule == "feature-levels" and not finding.is_note
 
 
-def _mark(verdict: Verdict) -> Text:
-    from rich.text import Text
-
+def _mark(verdict: Verdict) -> tuple[str, str]:
+    """What an example is, with a style for the terminal."""
     if verdict.is_foreign:
-        return Text("not of DirectML: --feature-level none")
+        return "not of DirectML: --feature-level none", ""
     if verdict.fixed:
-        return Text(f"fixed, {_counted(verdict.fixed, 'element')}", terminal.bold(terminal.GREEN))
-    return _verdict(right=verdict.right)
-
-
-def _verdict(*, right: bool) -> Text:
-    from rich.text import Text
-
-    return Text("right", terminal.bold(terminal.GREEN)) if right else Text("WRONG", terminal.bold(terminal.RED))
+        return f"fixed, {_counted(verdict.fixed, 'element')}", terminal.GOOD
+    return _RIGHT if verdict.right else _WRONG
 
 
 def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'s' * (count != 1)}"
-
-
-def _diff_line(line: str) -> str:
-    """A line of a diff for a terminal: printable, but tabs stay, so that it can be applied."""
-    return "\t".join(map(printable, line.split("\t")))
 
 
 def print_text(pages: Pages, *, color: bool) -> None:

@@ -51,10 +51,9 @@ def show(source: Source, statistics: Statistics | None = None, *, preview: bool)
     ]
     lines += [f"  note             {printable(spelled(note))}" for note in (*source.notes, *source.absent_notes())]
     if statistics:
-        ends = {"min": statistics.least, "max": statistics.greatest}
-        others = {"mean": statistics.mean, "NaN": statistics.nans, "infinite": statistics.infinite}
-        lines += [f"  {key:<15}  {_element(value, source)}" for key, value in ends.items()]
-        lines += [f"  {key:<15}  {'-' if value is None else value}" for key, value in others.items()]
+        told = {"min": _element(statistics.least, source), "max": _element(statistics.greatest, source)}
+        told |= {"mean": statistics.mean, "NaN": statistics.nans, "infinite": statistics.infinite}
+        lines += [f"  {key:<15}  {'-' if value is None else value}" for key, value in told.items()]
     if preview:
         chunk = prod(source.chunks or ()) * source.dtype.itemsize
         rows = f"// no preview: a chunk has {chunk:,} bytes"
@@ -187,18 +186,16 @@ def _print_counts(cells: dict[str, int | str], failed: int, *, color: bool) -> N
 
     table = Table()
     for title in cells:
-        style = terminal.bold(terminal.RED) if failed and title in ("failed", "wrong") else ""
+        style = terminal.BAD if failed and title in ("failed", "wrong") else ""
         table.add_column(title, justify="right", style=style)
     table.add_row(*(count if isinstance(count, str) else f"{count:,}" for count in cells.values()))
     terminal.console(color=color).print(table)
 
 
-def _element(value: float | None, source: Source) -> str:
-    """A number as an element of the tensor is printed, and "-" for None."""
-    if value is None:
-        return "-"
+def _element(value: float | None, source: Source) -> object:
+    """A number as an element of the tensor is printed; None stays."""
     dtype = minifloats.numbers(np.empty(0, source.dtype)).dtype
-    return literals.render(np.array([value], dtype))[0] if dtype.kind == "f" else str(value)
+    return value if value is None or dtype.kind != "f" else literals.render(np.array([value], dtype))[0]
 
 
 def axis_text(values: TensorDesc, axis: int) -> str:

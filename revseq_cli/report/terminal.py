@@ -9,6 +9,8 @@ from typing import Any
 # terminal to terminal, and none of xterm's has.
 GREEN, RED, BLUE, MAGENTA = 29, 131, 63, 163
 
+GOOD, BAD = f"bold color({GREEN})", f"bold color({RED})"  # styles, as rich names them
+
 _WIDTH = 80  # columns where standard output is no terminal
 _LEAST = 20  # columns for a text; a terminal that has less of them cuts its lines
 
@@ -48,19 +50,6 @@ def hanging(head: str, text: str, width: int) -> list[str]:
                 lines[-1] += piece
     first, *others = lines
     return [head + first, *(" " * cell_len(head) + line for line in others)]
-
-
-def beside(line: str, name: str, column: int, width: int) -> list[str]:
-    """The line with the name at its end or, where that is too long, the name in a line of its own, and never cut."""
-    from rich.cells import cell_len
-
-    together = f"{line}  {name}"
-    return [together] if cell_len(together) <= width else [line, " " * column + name]
-
-
-def bold(color: int) -> str:
-    """A bold style of that colour, as rich names it."""
-    return f"bold color({color})"
 
 
 def code(color: int) -> str:
