@@ -391,7 +391,9 @@ def _h5(rng, sizes, new):
 def _nc(rng, sizes, new):
     if new:
         return {}
-    return {"others": rng.randrange(5), "zlib": rng.random() < 0.5, "unlimited": rng.random() < 0.3,
+    # netCDF gives an unlimited dimension chunks of one index, which may be as many as elements.
+    unlimited = rng.random() < 0.3 and sizes[0] < 20_000
+    return {"others": rng.randrange(5), "zlib": rng.random() < 0.5, "unlimited": unlimited,
             "chunks": few_chunks(rng, sizes) if rng.random() < 0.6 else None}  # fmt: skip
 
 

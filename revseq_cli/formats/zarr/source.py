@@ -105,7 +105,7 @@ class ZarrSource(Source):
     def least_bytes(self) -> int:
         """A chunk, what is read of it, and what its codecs hold: gzip's the stored bytes twice, and decoded parts."""
         codecs = {*self.metadata.codecs} - {"bytes"}  # which only says the byte order
-        copies = 5 if "gzip" in codecs else 1 + 2 * bool(codecs)
+        copies = 6 if "gzip" in codecs else 1 + 2 * bool(codecs)
         return copies * prod(self.metadata.chunks) * self.dtype.itemsize
 
     def absent_notes(self) -> tuple[str, ...]:
