@@ -44,7 +44,8 @@ _LEAST = {"BOUNCE_BYTES": 1 << 12, "MOST_AT_ONCE": 1 << 12, "LENGTHS_AT_ONCE": 1
 _OF_SCENES = {
     "tiles": {"WORTH_TILES": (1,), "SHORT_RUN": (1 << 7, 1 << 10, 1 << 13), "LONG_RUN": (4, 64, 1 << 10, 1 << 16), "USUAL_ROWS": (1, 2, 5, 16),
               "STRIPE_PART": (1, 2, 4), "SORT_KEYS": (2, 16, 1 << 16)},
-    "measured": {"BLOCK_BYTES": (1 << 28,), "ENCODED_BYTES": (1 << 28,), "WORTH_TILES": (1 << 28,), "LENGTHS_AT_ONCE": (1 << 12,)},
+    "measured": {"BLOCK_BYTES": (1 << 28,), "ENCODED_BYTES": (1 << 28,), "WORTH_TILES": (1 << 28,), "LENGTHS_AT_ONCE": (1 << 12,),
+                 "STORED_PIECE": (1 << 16,), "PIPE_PIECE": (1 << 16,), "SUMMED_AT_ONCE": (1 << 12,)},
 }  # fmt: skip
 
 # What runs first where memory is measured: a process of its own writes its peak when it ends.
