@@ -29,16 +29,20 @@ PATTERN, OUTPUT = system.quoted("data/*.npy"), system.quoted("out/{stem}.npy")  
 
 
 def jobs(pattern: str, templates: dict[str, str]) -> Text:
-    """A manifest in JSON lines: a job for each file that matches, in the order of the names.
+    """A manifest in JSON lines: a job for each file or Zarr store that matches, in the order of the names.
 
     `pattern` may end with ::key. `templates` has the names with placeholders of a job's other files, by their columns.
     """
     pieces = {column: _pieces(template, f"--{column}") for column, template in templates.items()}
     path, key = _split(pattern)
     rows = []
-    for found in _matches(path):
+    for found in sorted(glob.glob(path, recursive=True)):  # noqa: PTH207 - as it was typed
+        if os.path.isdir(found) and not is_store(found):  # noqa: PTH112 - a string
+            continue
         values = _values(found, path)
-        row = {"input": _input(found) + key}
+        # A name that looks like a typed tensor, or like standard input, is one of this folder.
+        is_odd = found.lstrip().startswith("[") or found == "-"
+        row = {"input": (os.path.join(os.curdir, found) if is_odd else found) + key}  # noqa: PTH118 - a string
         for column, parts in pieces.items():
             row[column] = "".join(text + values.get(name, "") for text, name in parts)
         rows.append(json.dumps(row))
@@ -80,12 +84,6 @@ def _split(pattern: str) -> tuple[str, str]:
     return path, separator + key
 
 
-def _matches(pattern: str) -> list[str]:
-    """The files that match, and the folders that are Zarr stores, in the order of their names."""
-    found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 - as it was typed
-    return [each for each in found if not os.path.isdir(each) or is_store(each)]  # noqa: PTH112
-
-
 def _values(path: str, pattern: str) -> dict[str, str]:
     """What each placeholder becomes for a file that matches the pattern."""
     parent, name = os.path.split(path.rstrip(os.sep))
@@ -97,11 +95,6 @@ def _values(path: str, pattern: str) -> dict[str, str]:
     suffix += packed
     sub = os.path.relpath(parent or os.curdir, _fixed(pattern) or os.curdir)
     return {"path": path, "parent": parent or os.curdir, "name": name, "stem": stem, "suffix": suffix, "sub": sub}
-
-
-def _input(path: str) -> str:
-    """The path as an input: a name that looks like a typed tensor, or like standard input, is one of this folder."""
-    return os.path.join(os.curdir, path) if path.lstrip().startswith("[") or path == "-" else path  # noqa: PTH118
 
 
 def _pieces(template: str, option: str) -> list[tuple[str, str]]:

@@ -266,13 +266,15 @@ def _open_values(request: Request, reference: Reference, lengths: Reference | No
     """The values; where several are in the file and none is named, the error proposes what fits axis and lengths."""
 
     def fits(values: Source) -> bool:
+        from revseq_cli.passes import remedies  # only files of several tensors need it
+
         of_lengths = None
         with contextlib.suppress(RevseqError):  # it is told when there are values
             of_lengths = registry.open_source(lengths, request.types_of_lengths) if lengths else None
         axis = Parts(values, of_lengths or values, request).axis or 0
         if not of_lengths:
             return 0 <= axis < len(values.sizes)
-        return proposals.go_together(Parts(values, of_lengths, request))
+        return remedies.go_together(Parts(values, of_lengths, request))
 
     return proposals.opened(reference, types, fits)
 
@@ -282,8 +284,10 @@ def _open_lengths(request: Request, reference: Reference | None, whole: WholeJob
     types = request.types_of_lengths
 
     def fits(lengths: Source) -> bool:
+        from revseq_cli.passes import remedies  # only files of several tensors need it
+
         own = (lengths.path, lengths.key) != (values.path, values.key)
-        return own and proposals.go_together(Parts(values, lengths, request))
+        return own and remedies.go_together(Parts(values, lengths, request))
 
     if reference:
         lengths = proposals.opened(reference, types, fits, lengths=True)

@@ -39,15 +39,6 @@ def _is_coordinate(source: Source) -> bool:
     return source.dimensions == (source.key.rpartition("/")[2],)
 
 
-def go_together(parts: Parts) -> bool:
-    """Whether the tensors make a job by sizes and names."""
-    from revseq_cli.passes import remedies  # only files of several tensors need it
-
-    with contextlib.suppress(RevseqError):  # of names of dimensions that the values lack
-        return remedies.go_together(parts)
-    return False
-
-
 def opened(
     reference: Reference, types: TextTypes, fits: Callable[[Source], bool] = lambda _: True, *, lengths: bool = False
 ) -> Source:
@@ -99,6 +90,8 @@ def pairs(request: Request) -> list[tuple[str, str]]:
 
     What is named stays; LENGTHS that are not given are in the file of INPUT, and have a name like lengths.
     """
+    from revseq_cli.passes import remedies  # only files of several tensors need it
+
     reference, given = request.references()
     values = _candidates(reference, request.values, request.types, lengths=False)
     other = given or replace(reference, key=None)
@@ -107,7 +100,7 @@ def pairs(request: Request) -> list[tuple[str, str]]:
         (name, name_of_lengths)
         for name, source in values.items()
         for name_of_lengths, its_lengths in lengths.items()
-        if name != name_of_lengths and go_together(Parts(source, its_lengths, request))
+        if name != name_of_lengths and remedies.go_together(Parts(source, its_lengths, request))
     ]
 
 

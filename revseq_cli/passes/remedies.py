@@ -6,6 +6,7 @@ level, so that typing it makes a job that runs; what it means is said, so that i
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -53,7 +54,9 @@ def _fits(values: Shape, lengths: Shape, fit: Fit, *, mask: bool) -> bool:
 
 def go_together(parts: Parts) -> bool:
     """Whether the tensors make a job by sizes and names, with the axes that are asked for."""
-    return bool(_as_asked(parts, mask=parts.request.mask))
+    with contextlib.suppress(RevseqError):  # of names of dimensions that the values lack
+        return bool(_as_asked(parts, mask=parts.request.mask))
+    return False
 
 
 def _as_asked(parts: Parts, *, mask: bool) -> list[Fit]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import revseq_cli
+from revseq_cli.ground.errors import shortened
 from revseq_cli.operator.spec import DIRECTML, INPUT, LENGTHS
 from revseq_cli.report import checks, svg
 from revseq_cli.report.svg import element
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from revseq_cli.report.svg import Piece
     from revseq_cli.report.view import Limits
 
-_LONGEST_TEXT, _MOST_NOTES = 2000, 20
+_LONGEST_TEXT, _MOST_NOTES = 2000, 20  # of a cell, and of a job, so that the page stays small
 
 _SHAPES = f"""
 * {{ box-sizing: border-box; print-color-adjust: exact; -webkit-print-color-adjust: exact }}
@@ -151,7 +152,7 @@ def _about(check: Check) -> Iterator[Element]:
     rows |= {f"note {n}" if n > 1 else "note": spelled(note) for n, note in enumerate(check.notes[:_MOST_NOTES], 1)}
     if (more := len(check.notes) - _MOST_NOTES) > 0:
         rows["notes"] = f"{more:,} more"
-    yield _plain_table([], [[name, _cut(text)] for name, text in rows.items()], "Job")
+    yield _plain_table([], [*map(list, rows.items())], "Job")
 
 
 def _constraints(check: Check, level: FeatureLevel) -> Iterator[Element]:
@@ -182,9 +183,4 @@ def _plain_table(heads: list[str], rows: list[list[str]], name: str) -> Element:
 
 def _word(text: str, head: str) -> Element:
     marks = {"class_": "fail"} if text == checks.FAIL else {}
-    return element("td", _cut(text), **marks, **({"data_head": head} if head else {}))
-
-
-def _cut(text: str) -> str:
-    """The text, without the end of a very long one, so that the page stays small."""
-    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
+    return element("td", shortened(text, _LONGEST_TEXT), **marks, **({"data_head": head} if head else {}))
