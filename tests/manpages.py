@@ -105,7 +105,7 @@ ARGUMENTS = {
     "SRC": ONE,
     "DST": "A new file; its suffix is the format. x.h5::/group/name or x.npz::name gives the tensor a name; - is standard "
     "output.",
-    "A B": f"Two tensors; with --job, A, INPUT and LENGTHS. {ONE} With --as-printed, A is a log, or log.txt::NAME for one of "
+    "A B": f"Two tensors; with --job, A, INPUT and LENGTHS; with --on, INPUT and LENGTHS. {ONE} With --as-printed, A is a log, or log.txt::NAME for one of "
     "several buffers.",
     "[LEVEL]": "A feature level, as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0; or all.",
     "[COMMAND]": "The name of a command; without it, the help of revseq itself.",
@@ -184,7 +184,7 @@ JSON = {
         "equal": "whether the tensors are equal",
         "A": "its name, DataType and Sizes",
         "B": "its name, DataType and Sizes; with --job those of what is right, and the name of INPUT",
-        "Axis": "the dimension that is reversed, with --job, or null",
+        "Axis": "the dimension that is reversed, with --job or --on, or null",
         "different": "how many elements differ; null if DataType or Sizes differ",
         "both_nan": "how many of these are a NaN in A and in B",
         "lines": "in how many lines, with --job",
@@ -196,6 +196,9 @@ JSON = {
         "largest_absolute": "the largest |A - B|, or null",
         "largest_relative": "the largest |A - B| / |B|, or null",
         "notes": _NOTES,
+        "version": "with --on alone, that of ONNX Runtime, and no member above but schema",
+        "providers": "with --on alone, a list of name and data_types",
+        "devices": "with --on alone, a list of provider, kind and vendor; empty before ONNX Runtime 1.22",
     },
     "export": _SCHEMA | _DESC | {
         "output": "the name of the model, or of the archive with --zip",

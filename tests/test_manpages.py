@@ -53,7 +53,7 @@ def test_no_warnings(name, tool):
         (("check", "samples/example1.txt", "--feature-level", "all"), {"constraints"}), (("verify", "samples/page.md"), set()),
         (("show", "samples/example1.npy", "--stats"), set()), (("levels",), set()),
         (("convert", "samples/example1.npy", "y.h5", "--sha256"), set()),
-        (("diff", "samples/example1.npy", "samples/example2.npy"), set()),
+        (("diff", "samples/example1.npy", "samples/example2.npy"), {"version", "providers", "devices"}),
         (("export", "samples/example1.txt", "-o", "m.json"), set()), (("batch", "samples/batch.jsonl", "--sha256"), {"plan", "file_systems"}),
     ],
 )  # fmt: skip

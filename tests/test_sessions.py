@@ -19,6 +19,9 @@ PAGES = ["README.md", *(f"man/{path.name}" for path in sorted((ROOT / "man").glo
 # What differs from run to run: seconds in the last column of a table, and the room on a disk.
 VARYING = [(r"\d+\.\d\d(?= │\n)", "0.00"), (r"^/.*: (.* bytes needed), .* bytes free$", r"\1")]
 
+# The packages of commands, which are extras, by words in them.
+PACKAGES = {"$ dask": "distributed", "--on ": "onnxruntime"}
+
 
 def sections():
     """Each section with commands, by its page and title: it needs nothing of those before it."""
@@ -42,7 +45,8 @@ def steady(text):
 @pytest.mark.parametrize("section", [*sections()])
 def test_every_command_prints_what_stands_below_it(forked, tmp_path, section):
     console, code = blocks(section, "console"), blocks(section, "python")
-    for package in {*re.findall(r"^import (\w+)", code, re.MULTILINE), *(["distributed"] * ("$ dask" in console))}:
+    used = {package for words, package in PACKAGES.items() if words in console}
+    for package in used | {*re.findall(r"^import (\w+)", code, re.MULTILINE)}:
         pytest.importorskip(package)
     shutil.copytree(ROOT / "samples", tmp_path / "samples")
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)

@@ -26,7 +26,7 @@ _BATCH_FIRST = {"--batch-first": True, "--no-batch-first": False}  # what each s
 _OTHERS = "What to print"
 _GROUPS = {
     "What to reverse": "axis batch_axis mask like rank dtype lengths_dtype level levels",
-    "What to compare": "is_job cast as_printed atol rtol ulp equal_nan first",
+    "What to compare": "is_job on cast as_printed atol rtol ulp equal_nan first",
     "What to write": "output format_name fix overwrite history keep_others chunks compression verify inline zipped",
     _OTHERS: "",
     "How to work": "memory cores engine scheduler scheduler_file each lengths allow_empty resume journal_path failed "

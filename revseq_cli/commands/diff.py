@@ -53,6 +53,10 @@ _TOLERANCE = values.Parsed("number", _parse_tolerance)
     elements are computed block by block. The report says in how many lines A is wrong, whether inside the reversed part
     or behind it, and it names each usual mistake that explains A completely, such as lengths that are one too small.
 
+    With --on, the job of INPUT and LENGTHS runs as ReverseSequence in ONNX Runtime, and what that gives is A: revseq
+    diff --on onnxruntime INPUT LENGTHS --axis N. onnxruntime:PROVIDER names another provider than its CPU's, and
+    directml is onnxruntime:DmlExecutionProvider, on Windows. --on alone lists what this machine has.
+
     With --atol, --rtol, --ulp or --equal-nan, values are compared: -0.0 is 0.0, and a NaN equals nothing, or with
     --equal-nan every NaN. Elements are equal if they are as close as --atol and --rtol say, as numpy.isclose has it,
     floats in FLOAT64 and integers exactly, or if they are at most --ulp numbers of their data type apart. Data type and
@@ -67,6 +71,7 @@ _TOLERANCE = values.Parsed("number", _parse_tolerance)
 )
 @click.argument("tensors", metavar="A B", nargs=-1, type=values.Tensor())
 @click.option("--job", "is_job", is_flag=True, help="Compare A with the output of a job: A --job INPUT [LENGTHS].")
+@options.on_option
 @click.option("--atol", type=_TOLERANCE, help="The largest difference of equal elements: |A - B| <= atol + rtol * |B|.")
 @click.option("--rtol", type=_TOLERANCE, help="The same as a factor of |B|.")
 @click.option(
@@ -101,6 +106,7 @@ _TOLERANCE = values.Parsed("number", _parse_tolerance)
 def command(
     tensors: tuple[str, ...],
     is_job: bool,
+    on: str | None,
     atol: float | None,
     rtol: float | None,
     ulp: int | None,
@@ -119,20 +125,23 @@ def command(
     **job_settings: Any,
 ) -> int:
     """Run the command."""
-    from revseq_cli.passes import summaries  # --help must not load NumPy
+    from revseq_cli.passes import judges, summaries  # --help must not load NumPy
+    from revseq_cli.passes.assembly import Job
     from revseq_cli.report import objects, tables  # --help must not load NumPy
     from revseq_cli.report.results import Comparison
 
     pictures.require_drawing(theme, picture)
-    _require_tensors(tensors, job_settings, is_job=is_job)
-    for option, given in (("--as", cast), ("--ulp", ulp)):
+    if on == values.LIST:
+        return _list_judges(tensors, console)
+    _require_tensors(tensors, job_settings, is_job=is_job, on=on)
+    for option, given in (("--as", cast), ("--ulp", ulp), ("--on", on)):
         if as_printed and given is not None:
             found = f"--as-printed compares six digits, and {option} exact values"
             raise UsageError(found, "one of them", f"leave out {option}")
     opening = {"dtype": dtype, "format_name": format_name, "rank": rank, "absolute": resources.elsewhere}
-    job = _job(tensors[1:], opening | job_settings) if is_job else None
-    a, b = _pair(tensors, opening, job, cast, as_printed=as_printed)
-    right = replace(job, values=b) if job else b
+    job = _job(tensors[is_job:], opening | job_settings) if is_job or on else None
+    a, right = _sides(tensors, opening, job, cast, on, as_printed=as_printed)
+    b = right.values if isinstance(right, Job) else right
     drawing = None
     if picture is not None:
         drawing = pictures.new_file("--picture", picture, [*a.files, *right.files], overwrite=overwrite)
@@ -144,7 +153,8 @@ def command(
         comparison = Comparison(a, b, None, hint=_hint(a.desc, b.desc))
         if drawing:
             console.note("no picture is drawn: the tensors have other sizes or data types")
-    clamping = job.clamping(summaries.count_lengths(job, resources).clamped) if job else ()
+    clamped = summaries.count_lengths(job, resources).clamped if job else 0
+    clamping = (*job.clamping(clamped), *(judges.clamping(clamped) if on else ())) if job else ()
     notes = (*a.notes, *right.notes, *clamping)
     comparison = comparison._replace(axis=job.axis if job else None, notes=notes)
     console.note(*comparison.notes)
@@ -163,15 +173,47 @@ def _job(tensors: Sequence[str], settings: dict[str, Any]) -> Job:
     return job
 
 
-def _pair(
-    tensors: Sequence[str], opening: dict[str, Any], job: Job | None, cast: DataType | None, *, as_printed: bool
-) -> tuple[Source, Source]:
-    """A, and what it is compared with: B, or the input of the job; both cast if that is asked for."""
-    from revseq_cli.passes import jobs, printouts, views
+def _sides(
+    tensors: Sequence[str],
+    opening: dict[str, Any],
+    job: Job | None,
+    cast: DataType | None,
+    on: str | None,
+    *,
+    as_printed: bool,
+) -> tuple[Source, Source | Job]:
+    """A, or what a judge makes of the job; and what it is compared with: B, or the job; cast if that is asked for."""
+    from revseq_cli.passes import jobs, judges, printouts, views
 
-    b = job.values if job else jobs.load_tensor(tensors[1], "B", **opening)
-    a = printouts.load(tensors[0], b.desc) if as_printed else jobs.load_tensor(tensors[0], "A", **opening)
-    return (views.cast(a, cast), views.cast(b, cast)) if cast else (a, b)
+    def loaded(i: int) -> Source:
+        return asked(jobs.load_tensor(tensors[i], "AB"[i], **opening))
+
+    def asked(source: Source) -> Source:
+        return views.cast(source, cast) if cast else source
+
+    if not job:
+        b = loaded(1)
+        return printouts.load(tensors[0], b.desc) if as_printed else loaded(0), b
+    job = replace(job, values=asked(job.values))
+    if on:
+        return judges.JudgedOutput(job, judges.judge_of(on, job)), job
+    return printouts.load(tensors[0], job.values.desc) if as_printed else loaded(0), job
+
+
+def _list_judges(tensors: Sequence[str], console: Console) -> int:
+    """Print what --on has on this machine; UsageError where tensors are to be compared there."""
+    from revseq_cli.passes import judges
+    from revseq_cli.report import objects, tables
+
+    if tensors:
+        found = "--on alone lists what this machine has, and compares nothing"
+        raise UsageError(
+            found, "--on onnxruntime, --on onnxruntime:PROVIDER or --on directml", "put onnxruntime behind --on"
+        )
+    machine = judges.machine()
+    if console.as_json or not console.quiet:
+        click.echo((objects if console.as_json else tables).judges(machine))
+    return 0
 
 
 def _hint(a: TensorDesc, b: TensorDesc) -> str | Advice:
@@ -192,20 +234,23 @@ def _hint(a: TensorDesc, b: TensorDesc) -> str | Advice:
     return Advice.of(f"add {' '.join('{}' for _ in settings)}", **settings)
 
 
-def _require_tensors(tensors: Sequence[str], settings: Collection[str], *, is_job: bool) -> None:
-    """UsageError for too few or too many tensors, and for options of a job without --job."""
+def _require_tensors(tensors: Sequence[str], settings: Collection[str], *, is_job: bool, on: str | None) -> None:
+    """UsageError for too few or too many tensors, and for options of a job without --job or --on."""
     context = click.get_current_context()
     typed = context.meta[base.TYPED].keys() & {*settings}
     given = [base.long_name(each) for each in context.command.params if each.name in typed]
-    wanted = "A B, or A --job INPUT LENGTHS, where INPUT may be a whole job"
-    if given and not is_job:
+    wanted = "A B, or A --job INPUT LENGTHS, or --on WHERE INPUT LENGTHS, where INPUT may be a whole job"
+    if is_job and on:
+        raise UsageError("--on has an output in the place of A, and --job a tensor", wanted, "leave out --job")
+    if given and not (is_job or on):
         raise UsageError(f"{given[0]} is about a job", wanted, _ADD_JOB)
-    if not 2 <= len(tensors) <= 2 + is_job:
+    least, most = (1, 2) if on else (2, 2 + is_job)
+    if not least <= len(tensors) <= most:
         number = f"{len(tensors)} tensor{'s are' if len(tensors) != 1 else ' is'} given"
-        raise UsageError(number, wanted, _ADD_JOB if len(tensors) == 3 and not is_job else "")
+        raise UsageError(number, wanted, _ADD_JOB if len(tensors) == 3 and not (is_job or on) else "")
     from revseq_cli.formats.references import Reference, refuse_shared  # --help must not load NumPy
 
-    names = ("A", "INPUT", "LENGTHS") if is_job else ("A", "B")
+    names = ("INPUT", "LENGTHS") if on else ("A", "INPUT", "LENGTHS") if is_job else ("A", "B")
     refuse_shared([(name, Reference.input(each)) for name, each in zip(names, tensors, strict=False)])
 
 
@@ -219,12 +264,14 @@ def _tolerance(atol: float | None, rtol: float | None, ulp: int | None, *, equal
 
 def _opened(a: Source, b: Source | Job, resources: Resources, *, as_printed: bool) -> AbstractContextManager[Pair]:
     """The pass that compares `a` with `b`, or with the output of a job."""
-    from revseq_cli.passes import comparison, oracle, printouts
+    from revseq_cli.passes import comparison, judges, oracle, printouts
     from revseq_cli.passes.assembly import Job
 
     def seen(source: Source) -> Source:
         return printouts.seen(source, a) if as_printed else source
 
+    if isinstance(a, judges.JudgedOutput) and isinstance(b, Job):
+        return judges.opened(a.judge, b, resources)
     if isinstance(b, Job):
         return oracle.opened(a, b, resources, seen)
     return comparison.opened(a, seen(b), resources)

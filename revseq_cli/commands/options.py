@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from revseq_cli.commands.base import SessionOption
+from revseq_cli.commands.base import AloneOption, SessionOption
 from revseq_cli.commands.console import Console, is_terminal, notes_of_libraries
 from revseq_cli.commands.values import (
     COMPRESSIONS,
     DATA_TYPE,
     DIMENSION,
+    JUDGE,
     LENGTHS_TYPE,
     LEVEL,
     LEVELS,
+    LIST,
     Known,
     Parsed,
     Tensor,
@@ -177,6 +179,13 @@ _LAYOUT = (
         "--history/--no-history", default=True, show_default=True,
         help="Add this command to the history of a NetCDF file: to that global attribute, as NCO does.",
     ),
+)  # fmt: skip
+
+
+on_option = click.option(
+    "--on", cls=AloneOption, type=JUDGE, is_flag=False, flag_value=LIST, metavar="[WHERE]",
+    help="Run the job elsewhere: WHERE is onnxruntime, onnxruntime:PROVIDER or directml. Without WHERE: list what "
+    "this machine has.",
 )  # fmt: skip
 
 

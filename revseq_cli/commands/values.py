@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem
 from revseq_cli.ground.errors import UsageError
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator.spec import FeatureLevel
+from revseq_cli.passes.systems import JUDGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 _UNITS = " KMGT"  # powers of 1024
 _ALL = "all"  # every feature level
 _LONGEST_NUMBER = 40  # characters
+LIST = "list"  # the value of --on that asks what there is
+_ONNX_RUNTIME, _JUDGES = next(iter(JUDGES)), (*JUDGES, LIST)
 
 
 class Parsed(click.ParamType[Any]):
@@ -178,10 +181,24 @@ def parse_levels(text: str) -> tuple[FeatureLevel, ...]:
     return tuple(FeatureLevel) if text.strip().lower() == _ALL else (FeatureLevel.parse(text),)
 
 
+def parse_judge(text: str) -> str:
+    """The provider of ONNX Runtime from onnxruntime, onnxruntime:PROVIDER or directml; list stays text.
+
+    UsageError for other text.
+    """
+    name, _, provider = text.partition(":")
+    if provider and name.lower() == _ONNX_RUNTIME:
+        return provider
+    if text.lower() in _JUDGES:
+        return JUDGES.get(text.lower(), LIST)
+    raise UsageError(f"{text[:40]!r} runs no jobs", f"{', '.join(_JUDGES)}, or {_ONNX_RUNTIME}:PROVIDER")
+
+
 COMPRESSIONS = ("keep", "none", "gzip", *(f"gzip:{level}" for level in range(10)))
 _SHORT_LEVELS = tuple(level.short for level in FeatureLevel)
 LEVEL = Parsed("level", parse_level, _SHORT_LEVELS)
 LEVELS = Parsed("level", parse_levels, (*_SHORT_LEVELS, _ALL))
 DIMENSION = Parsed("dimension", parse_dimension)
 DATA_TYPE = Parsed("type", DataType.parse, tuple(each.name for each in DataType))
+JUDGE = Parsed("judge", parse_judge, _JUDGES)
 LENGTHS_TYPE = Parsed("type", DataType.parse_length, ("UINT32", "UINT64"))

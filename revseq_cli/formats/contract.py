@@ -80,12 +80,12 @@ def refuse_bomb(declared: int, stored: int, hint: str, where: str) -> None:
         raise FormatError(found, f"at most {BOMB_RATIO} times what is stored", hint, where)
 
 
-def extra(package: str, found: str, where: str) -> ModuleType:
-    """A package that is an extra; FormatError about the file `where` if it is not installed."""
+def extra(package: str, found: str, where: str, name: str = "") -> ModuleType:
+    """A package that is an extra of that name, or of its own; FormatError about `where` if it is not installed."""
     try:
         return import_module(package)
     except ModuleNotFoundError:
-        hint = f"pip install 'revseq-cli[{package}]'"
+        hint = f"pip install 'revseq-cli[{name or package}]'"
         raise FormatError(found, f"the package {package}", hint, where) from None
 
 

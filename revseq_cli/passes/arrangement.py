@@ -122,9 +122,12 @@ def arrange_pair(a: Source, b: Source, resources: Resources) -> Arrangement:
     return _within(resources, a, b, lambda *means: _elementwise(a, b, chunks, _DIFFERENT_BYTES, *means))
 
 
-def arrange_oracle(job: Job, a: Source, resources: Resources) -> Arrangement:
-    """The arrangement of a comparison with a job's output; EngineError if the memory is too small for one block."""
-    extra = _DIFFERENT_BYTES + a.dtype.itemsize
+def arrange_oracle(job: Job, a: Source, resources: Resources, copies: int = 1) -> Arrangement:
+    """The arrangement of a comparison with a job's output; EngineError if the memory is too small for one block.
+
+    `copies` is how often an element of `a` is held besides.
+    """
+    extra = _DIFFERENT_BYTES + copies * a.dtype.itemsize
     return _within(resources, a, job.values, lambda *means: _reversal(job, a, extra, *means))
 
 

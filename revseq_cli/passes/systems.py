@@ -39,3 +39,7 @@ SYSTEMS = {
 }
 # What their users call them, too.
 SYNONYMS = {"torch": "pytorch", "tf": "tensorflow"}
+
+# Providers of ONNX Runtime; and those that are meant where a judge is named without one.
+CPU, CUDA, DIRECTML = (f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "Dml"))
+JUDGES = {"onnxruntime": CPU, "directml": DIRECTML}

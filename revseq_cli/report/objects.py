@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.passes.arrangement import Arrangement
     from revseq_cli.passes.exports import Exported
+    from revseq_cli.passes.judges import Machine
 
 _NUMBER = 1  # of the schema
 # What errors are about that is no file: arguments, and standard streams.
@@ -61,6 +62,7 @@ _REPORTS = {
         "behind:int|null=where.behind largest_absolute:any=differences.largest_absolute "
         "largest_relative:any=differences.largest_relative first:[difference] mistakes:[str] hint:str notes:[str]"
     ),
+    "diff --on": "version:str providers:[provider] devices:[device]",
     "levels": "levels:[support]",
     "export": f"{_JOB} output:str files:[traveller] members:[str] result:str command:str comparison:str notes:[str]",
     "an error of any command": "exit_status:int errors:[error]",
@@ -99,6 +101,8 @@ _PARTS = {
     "error": _ERROR,
     "unread": f"name:str error:str {_ERROR}",
     "difference": "index:[int] A:any B:any",
+    "provider": "name:str data_types:[str]",
+    "device": "provider:str kind:str vendor:str",
     "support": (
         "level:str dimension_counts:[int]|null InputTensor:[str]|null SequenceLengthsTensor:[str]|null "
         "most_elements:int|null"
@@ -221,6 +225,12 @@ def diff(comparison: Comparison) -> str:
     """The report of `diff`; its members are null for tensors of different data types or sizes."""
     found = first_differences(comparison.differences) if comparison.differences else []
     return report("diff", comparison, first=[dict(zip(("index", "A", "B"), each, strict=True)) for each in found])
+
+
+def judges(machine: Machine) -> str:
+    """The report of `diff --on` alone."""
+    rows = [{"name": each.name, "data_types": [one.name for one in each.data_types]} for each in machine.providers]
+    return report("diff --on", machine, providers=rows)
 
 
 def show(

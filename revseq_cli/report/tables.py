@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from revseq_cli.passes.arrangement import Arrangement
     from revseq_cli.passes.comparison import Differences
     from revseq_cli.passes.exports import Exported
+    from revseq_cli.passes.judges import Machine
     from revseq_cli.passes.summaries import Statistics
 
 
@@ -97,6 +98,17 @@ def diff(comparison: Comparison) -> str:
     if hint:
         lines.append(f"Hint: {spelled(hint)}")
     return "\n".join(lines)
+
+
+def judges(machine: Machine) -> str:
+    """The text of `diff --on`: the providers of ONNX Runtime, their data types, and the devices."""
+    width = max((len(each.name) for each in machine.providers), default=0)
+    lines = [f"ONNX Runtime {machine.version}"]
+    for each in machine.providers:
+        names = listed((data_type.name for data_type in each.data_types), len(each.data_types))
+        lines.append(f"  {each.name:<{width}}  {names or 'no data type'}")
+    told = (f"{each.kind} of {each.vendor or 'no known vendor'}, for {each.provider}" for each in machine.devices)
+    return "\n".join([*lines, *(f"  device: {printable(each)}" for each in told)])
 
 
 def _places(found: Differences, total: int) -> str:

@@ -90,6 +90,18 @@ def head(number: int, length: int) -> bytes:
     return varint(number << 3 | LENGTH) + varint(length)
 
 
+def message(*fields: tuple[int, int | str | bytes]) -> bytes:
+    """A message of these fields: their numbers, and integers of at least 0, texts or messages."""
+    encoded = b""
+    for number, value in fields:
+        if isinstance(value, int):
+            encoded += varint(number << 3 | VARINT) + varint(value)
+        else:
+            data = value.encode() if isinstance(value, str) else value
+            encoded += head(number, len(data)) + data
+    return encoded
+
+
 def _field(piece: bytes, at: int, base: int) -> Field:
     """The field that begins at `at` of a piece of the file, which begins at `base`; ValueError if none does."""
     key, value = _read_varint(piece, at)

@@ -1,0 +1,268 @@
+"""Other implementations of the operator that run jobs here: ReverseSequence on each provider of ONNX Runtime.
+
+DirectML's provider maps ReverseSequence to DML_OPERATOR_REVERSE_SUBSEQUENCES. Source:
+onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorReverseSequence.cpp.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from revseq_cli.formats.contract import extra
+from revseq_cli.formats.onnx.source import NUMBERS
+from revseq_cli.formats.onnx.wire import message
+from revseq_cli.ground.dtypes import bits, data_type_of, dtype_of, native, word
+from revseq_cli.ground.errors import Advice, EngineError, FormatError, UsageError, listed
+from revseq_cli.ground.tensors import DataType
+from revseq_cli.operator import kernel
+from revseq_cli.passes.arrangement import Resources, arrange_oracle
+from revseq_cli.passes.engines.table import AUTO, SERIAL
+from revseq_cli.passes.oracle import Oracle
+from revseq_cli.passes.plan import lengths_of
+from revseq_cli.passes.reversal import random_access, reversed_output
+from revseq_cli.passes.systems import CPU, CUDA, DIRECTML
+from revseq_cli.passes.views import Computed, Derived
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
+
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.contract import Region, Ticket
+    from revseq_cli.passes.arrangement import Arrangement
+    from revseq_cli.passes.assembly import Job
+
+_NAME, _PACKAGE, _SUFFIX = "ONNX Runtime", "onnxruntime", "ExecutionProvider"
+# The package of each provider that has one of its own, as pip takes it.
+_PACKAGES = {DIRECTML: "'revseq-cli[directml]'", CUDA: "onnxruntime-gpu"}
+# A model has these versions of ONNX's operators and of its own format: the first that have ReverseSequence.
+_OPERATORS, _FORMAT = 10, 5
+_INT, _INT64 = 2, 7  # the numbers of these types, of an attribute and of elements
+_QUIET = 4  # ONNX Runtime prints only what ends the process
+# How often an element of a block is held besides: as it is given, in lines of its own, as it comes back, and compared.
+_COPIES = 4
+
+
+class Provider(NamedTuple):
+    """A provider of ONNX Runtime, and the data types for which it has ReverseSequence."""
+
+    name: str
+    data_types: tuple[DataType, ...]
+
+
+class Device(NamedTuple):
+    """A device of this machine that a provider can use."""
+
+    provider: str
+    kind: str
+    vendor: str
+
+
+class Machine(NamedTuple):
+    """What ONNX Runtime has on this machine; versions before 1.22 tell no devices."""
+
+    version: str
+    providers: tuple[Provider, ...]
+    devices: tuple[Device, ...]
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A provider that runs jobs of one data type and dimension count, in one session.
+
+    `dtype` is what it gets elements as: that of the job, or words of the same bits. The job's `batch_axis` is None
+    where each line has a length of its own; else axis and batch axis are the operator's, `time` and the other one.
+    """
+
+    name: str
+    session: Any
+    dtype: np.dtype[Any]
+    batch_axis: int | None
+    time: int
+    notes: tuple[str, ...]
+
+    def run(self, axis: int, values: NDArray[Any], lengths: NDArray[Any]) -> NDArray[Any]:
+        """The output for a block; EngineError where the provider fails, or gives no such tensor."""
+        clamped = kernel.clamp(lengths, values.shape[axis]).astype(np.int64)
+        axes = (axis,) if self.batch_axis is None else (self.batch_axis, axis)
+        back = (-1,) if self.batch_axis is None else (1 - self.time, self.time)
+        moved = np.moveaxis(values, axes, back)
+        count = clamped.size if self.batch_axis is None else values.shape[self.batch_axis]
+        lines = moved.reshape(count, values.shape[axis]) if self.batch_axis is None else moved
+        counts = np.ascontiguousarray(np.moveaxis(clamped, axes, back).reshape(count, -1)[:, 0])
+        given = np.ascontiguousarray(native(lines)) if lines.dtype.newbyteorder("=") == self.dtype else bits(lines)
+        (made,) = _asked(self.name, lambda: self.session.run(None, {"x": given, "n": counts}))
+        if (made.dtype, made.shape) != (given.dtype, given.shape):
+            found = f"gives elements {made.dtype} of sizes {made.shape}"
+            raise EngineError(found, f"{given.dtype} of sizes {given.shape}, as it got", where=self.name)
+        return np.moveaxis(made.view(values.dtype.newbyteorder("=")).reshape(moved.shape), back, axes)
+
+
+class JudgedOutput(Derived):
+    """The output of a job that a judge gives, computed where it is read, in regions of whole lines."""
+
+    def __init__(self, job: Job, judge: Judge) -> None:
+        def ticket(region: Region) -> Ticket:
+            lengths = job.lengths.ticket(lengths_of(region, job.axis))
+            return Computed(partial(judge.run, job.axis), (job.values.ticket(region), lengths))
+
+        super().__init__(job.values, job.values.dtype.newbyteorder("="), ticket)
+        self.judge, self.name, self.notes = judge, judge.name, judge.notes
+
+
+def judge_of(provider: str, job: Job) -> Judge:
+    """What runs jobs like this one on a provider, which may be named without its suffix.
+
+    FormatError where the package is missing, UsageError where the provider is, and EngineError where that refuses.
+    """
+    runtime = _runtime(provider)
+    provider = _provider(runtime, provider)
+    name, own, batch = f"{_NAME} {runtime.__version__}, {provider}", job.values.desc.data_type, job.batch_axis
+    time = 0 if (job.axis, batch) == (0, 1) else 1
+    rank = 2 if batch is None else len(job.values.sizes)
+    words = word(dtype_of(own))
+    others = (data_type_of(words),) if words.kind == "u" and own.kind != "uint" else ()
+    refused = []
+    for each in (own, *others):
+        try:
+            session = _session(runtime, provider, each, rank, time)
+        except _RefusedError as e:
+            refused.append(e)
+            continue
+        as_words = f"{own.name} runs there as {each.name}, of the same bits: the provider has no {own.name}"
+        return Judge(name, session, dtype_of(each), batch, time, (as_words,) * (each is not own))
+    taken = listed((each.name for each in _data_types(runtime, provider)), len(DataType))
+    wanted = f"one of {taken}" if taken else "a provider with that operator"
+    raise EngineError(f"has no ReverseSequence of {own.name}: {refused[0].found}", wanted, where=name)
+
+
+@contextlib.contextmanager
+def opened(judge: Judge, job: Job, resources: Resources) -> Iterator[Oracle]:
+    """The oracle for what a judge gives; EngineError where the memory does not hold the lines of the smallest block.
+
+    One session runs block after block in this process, each in threads of its own.
+    """
+    if resources.engine not in (AUTO, SERIAL.name):
+        found = f"the engine is {resources.engine}, and ONNX Runtime has one session with threads of its own"
+        raise UsageError(found, SERIAL.name, Advice.of("try {}", engine=SERIAL.name))
+    resources = resources._replace(engine=SERIAL.name)
+    arrangement = _of_whole_lines(job, resources)
+    with random_access(job, "", arrangement) as ready:
+        yield Oracle(JudgedOutput(ready, judge), reversed_output(ready), arrangement, ready, lambda source: source)
+
+
+def clamping(clamped: int) -> tuple[str, ...]:
+    """A note on so many lengths above the axis size; none for 0."""
+    return ("ONNX Runtime refuses lengths above the axis size, and got the axis size instead",) * bool(clamped)
+
+
+def machine() -> Machine:
+    """The providers and devices of this machine; FormatError where the package is missing."""
+    runtime = _runtime(CPU)
+    names = runtime.get_available_providers()
+    devices = [
+        Device(each.ep_name, each.device.type.name, each.device.vendor)
+        for each in getattr(runtime, "get_ep_devices", list)()
+    ]
+    providers = (Provider(name, tuple(_data_types(runtime, name))) for name in names)
+    return Machine(runtime.__version__, tuple(providers), tuple(devices))
+
+
+def _of_whole_lines(job: Job, resources: Resources) -> Arrangement:
+    """An arrangement that cuts no line; EngineError with the memory that is enough, where there is none."""
+
+    def arranged(memory: int) -> Arrangement:
+        return arrange_oracle(job, job.values, resources._replace(memory=memory), _COPIES)
+
+    if not (arrangement := arranged(resources.memory)).plan.cuts_lines:
+        return arrangement
+    more = (resources.memory << doublings for doublings in range(1, 64))
+    enough = next(memory for memory in more if not arranged(memory).plan.cuts_lines)
+    found = f"the memory is {resources.memory} bytes, too little for a whole line and what ONNX Runtime makes of it"
+    raise EngineError(found, "room for whole lines", Advice.of("try {}", memory=enough), job.values.name)
+
+
+def _runtime(provider: str) -> ModuleType:
+    """The package, which prints nothing; FormatError with what to type where it is missing or cannot be loaded."""
+    of_directml = provider.lower() in _spellings(DIRECTML)
+    try:
+        found = extra(_PACKAGE, "is not installed", _NAME, "directml" if of_directml else _PACKAGE)
+    except ImportError as e:  # as on a Windows without the libraries of Visual C++
+        wanted = "a package that Python can load"
+        raise FormatError(f"cannot be loaded: {e}", wanted, where=_NAME) from None
+    found.set_default_logger_severity(_QUIET)
+    return found
+
+
+def _spellings(provider: str) -> tuple[str, str]:
+    """A provider's name and its short form, in lower case."""
+    return provider.lower(), provider.removesuffix(_SUFFIX).lower()
+
+
+def _provider(runtime: ModuleType, provider: str) -> str:
+    """The whole name of a provider; UsageError where the package does not have it."""
+    names: list[str] = runtime.get_available_providers()
+    for each in names:
+        if provider.lower() in _spellings(each):
+            return each
+    found = f"version {runtime.__version__} has no {provider} here"
+    package = next((each for name, each in _PACKAGES.items() if provider.lower() in _spellings(name)), "")
+    on_windows = "on Windows, " * (package == _PACKAGES[DIRECTML])
+    hint = f"{on_windows}type pip uninstall {_PACKAGE}, and then pip install {package}"
+    raise UsageError(found, f"one of {listed(names, len(names))}", hint if package else "", _NAME)
+
+
+class _RefusedError(EngineError):
+    """A session or a block that ONNX Runtime refuses."""
+
+
+def _asked(name: str, ask: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the package answers
+    """What ONNX Runtime answers; EngineError with its own words where it refuses."""
+    try:
+        return ask()
+    except Exception as e:  # noqa: BLE001 - its errors have no class in common
+        raise _RefusedError(f"it says {str(e)[:400]}", where=name) from None
+
+
+def _data_types(runtime: ModuleType, provider: str) -> Iterator[DataType]:
+    """The data types for which a provider has the operator; each is tried."""
+    for each in DataType:
+        with contextlib.suppress(_RefusedError):
+            _session(runtime, provider, each, 2, 1)
+            yield each
+
+
+def _session(runtime: ModuleType, provider: str, data_type: DataType, rank: int, time: int) -> Any:  # noqa: ANN401
+    """A session with the operator alone, on that provider alone; EngineError where there is none."""
+    options = runtime.SessionOptions()
+    options.log_severity_level = _QUIET
+    options.enable_mem_pattern = options.enable_cpu_mem_arena = False  # DirectML has no patterns; arenas keep memory
+    if provider != CPU:
+        options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    asked = model(NUMBERS[data_type], rank, time)
+    made = partial(runtime.InferenceSession, asked, options, providers=[provider], enable_fallback=0)
+    session = _asked(provider, made)
+    if session.get_providers()[:1] != [provider]:
+        raise _RefusedError(f"runs on {listed(session.get_providers())} instead", where=provider)
+    return session
+
+
+def model(number: int, rank: int, time: int) -> bytes:
+    """A model of ONNX: the output y is ReverseSequence of x, of a data type's number, and of the lengths n."""
+
+    def tensor(name: str, elements: int, dimensions: int) -> bytes:
+        shape = message(*[(1, b"")] * dimensions)  # of any size
+        return message((1, name), (2, message((1, message((1, elements), (2, shape))))))
+
+    axes = (("time_axis", time), ("batch_axis", 1 - time))
+    attributes = [(5, message((1, name), (3, axis), (20, _INT))) for name, axis in axes]
+    node = message((1, "x"), (1, "n"), (2, "y"), (4, "ReverseSequence"), *attributes)
+    x, n, y = tensor("x", number, rank), tensor("n", _INT64, 1), tensor("y", number, rank)
+    graph = message((1, node), (2, "job"), (11, x), (11, n), (12, y))
+    return message((1, _FORMAT), (7, graph), (8, message((1, ""), (2, _OPERATORS))))
