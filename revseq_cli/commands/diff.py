@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from revseq_cli.passes.arrangement import Resources
     from revseq_cli.passes.assembly import Job
     from revseq_cli.passes.comparison import Pair, Tolerance
+    from revseq_cli.passes.judges import Host
     from revseq_cli.report.results import Comparison
 
 _MOST_SHOWN = 100_000
@@ -131,8 +132,9 @@ def command(
     from revseq_cli.report.results import Comparison
 
     pictures.require_drawing(theme, picture)
-    if on == values.LIST:
-        return _list_judges(tensors, console)
+    if on == values.LIST and not tensors:
+        return _list_judges(console)
+    host = options.host_of(on)
     _require_tensors(tensors, job_settings, is_job=is_job, on=on)
     for option, given in (("--as", cast), ("--ulp", ulp), ("--on", on)):
         if as_printed and given is not None:
@@ -140,7 +142,7 @@ def command(
             raise UsageError(found, "one of them", f"leave out {option}")
     opening = {"dtype": dtype, "format_name": format_name, "rank": rank, "absolute": resources.elsewhere}
     job = _job(tensors[is_job:], opening | job_settings) if is_job or on else None
-    a, right = _sides(tensors, opening, job, cast, on, as_printed=as_printed)
+    a, right = _sides(tensors, opening, job, cast, host, as_printed=as_printed)
     b = right.values if isinstance(right, Job) else right
     drawing = None
     if picture is not None:
@@ -178,7 +180,7 @@ def _sides(
     opening: dict[str, Any],
     job: Job | None,
     cast: DataType | None,
-    on: str | None,
+    host: Host | None,
     *,
     as_printed: bool,
 ) -> tuple[Source, Source | Job]:
@@ -195,21 +197,16 @@ def _sides(
         b = loaded(1)
         return printouts.load(tensors[0], b.desc) if as_printed else loaded(0), b
     job = replace(job, values=asked(job.values))
-    if on:
-        return judges.JudgedOutput(job, judges.judge_of(on, job)), job
+    if host:
+        return judges.JudgedOutput(job, host.judge(job)), job
     return printouts.load(tensors[0], job.values.desc) if as_printed else loaded(0), job
 
 
-def _list_judges(tensors: Sequence[str], console: Console) -> int:
-    """Print what --on has on this machine; UsageError where tensors are to be compared there."""
+def _list_judges(console: Console) -> int:
+    """Print what --on has on this machine."""
     from revseq_cli.passes import judges
     from revseq_cli.report import objects, tables
 
-    if tensors:
-        found = "--on alone lists what this machine has, and compares nothing"
-        raise UsageError(
-            found, "--on onnxruntime, --on onnxruntime:PROVIDER or --on directml", "put onnxruntime behind --on"
-        )
     machine = judges.machine()
     if console.as_json or not console.quiet:
         click.echo((objects if console.as_json else tables).judges(machine))

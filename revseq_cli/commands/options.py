@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Layout
     from revseq_cli.passes.arrangement import Resources
     from revseq_cli.passes.assembly import Request
+    from revseq_cli.passes.judges import Host
 
 _LONGEST_COMMAND = 1000  # characters of a command; tensors may be typed as text
 # The time of reproducible builds; source: reproducible-builds.org/specs/source-date-epoch.
@@ -187,6 +188,18 @@ on_option = click.option(
     help="Run the job elsewhere: WHERE is onnxruntime, onnxruntime:PROVIDER or directml. Without WHERE: list what "
     "this machine has.",
 )  # fmt: skip
+
+
+def host_of(on: str | None) -> Host | None:
+    """What --on names, or None without it; UsageError where it names nothing, as only `diff` alone may have it."""
+    if not on:
+        return None
+    if on == LIST:
+        wanted = "--on onnxruntime, --on onnxruntime:PROVIDER or --on directml"
+        raise UsageError("--on has no WHERE", wanted, "to list what this machine has: revseq diff --on")
+    from revseq_cli.passes.judges import Host  # it loads NumPy
+
+    return Host.of(on)
 
 
 def format_of(files: str) -> Callable[..., Any]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from revseq_cli.commands.console import Console
     from revseq_cli.formats.references import Reference
     from revseq_cli.operator.spec import FeatureLevel
+    from revseq_cli.passes.judges import Host
     from revseq_cli.passes.verification import Report
 
 _WRONG, _FAILED = 1, 2  # exit statuses
@@ -42,6 +43,9 @@ _FORMATS = ("text", "github", "json", "sarif")
     What is wrong is told as path:line:column. The exit status is 0 if everything is right, 1 if something is wrong or
     one of several pages cannot be read or has no example, and 2 if that is so of all.
 
+    With --on, examples are recomputed as ReverseSequence in ONNX Runtime, or with --on directml by DirectML, as in
+    revseq diff.
+
     PAGE can also be a test of ONNX's ReverseSequence: a folder with model.onnx and test_data_set_0, or that data set.
     Such tests are found below a folder, too. One that is right, and that DirectML's data types refuse, is not of
     DirectML: --feature-level none recomputes it.
@@ -55,6 +59,7 @@ _FORMATS = ("text", "github", "json", "sarif")
 @click.option("--fix", is_flag=True, help="Rewrite wrong OutputTensors in place: each page as a whole, or not at all.")
 @click.option("--dry-run", is_flag=True, help="Show what --fix would change, and write nothing.")
 @click.option("--allow-empty", is_flag=True, help="Skip and count a PAGE without an example, as in a folder.")
+@options.on_option
 @options.level_option
 @click.option(
     "--format", "form", type=click.Choice(_FORMATS), default=_FORMATS[0], show_default=True,
@@ -67,6 +72,7 @@ def command(
     fix: bool,
     dry_run: bool,
     allow_empty: bool,
+    on: str | None,
     level: FeatureLevel,
     form: str,
     console: Console,
@@ -77,7 +83,10 @@ def command(
 
     if dry_run and not fix:
         raise UsageError("--dry-run shows what --fix would change", "--fix with it", "add --fix")
-    report = functools.partial(_report, level=level, console=console, fix=fix, dry_run=dry_run)
+    if on and fix:
+        raise UsageError("--fix writes what the operator gives", "no --on with it", "leave out --on")
+    host = options.host_of(on)
+    report = functools.partial(_report, host=host, level=level, console=console, fix=fix, dry_run=dry_run)
     reports, skipped = _checked(pages, allow_empty, report)
     for _, error in reports:
         if isinstance(error, RevseqError):
@@ -187,7 +196,9 @@ def _places(named: Iterable[str]) -> Iterator[_Place]:
                 yield _Place(where, (system.file_key(where), None), error=error)
 
 
-def _report(place: _Place, level: FeatureLevel, console: Console, *, fix: bool, dry_run: bool) -> Report:
+def _report(
+    place: _Place, host: Host | None, level: FeatureLevel, console: Console, *, fix: bool, dry_run: bool
+) -> Report:
     """Recompute the examples of a page, and fix them if that is asked for; RevseqError if it cannot be read."""
     from revseq_cli.passes import fixes, verification
 
@@ -195,7 +206,7 @@ def _report(place: _Place, level: FeatureLevel, console: Console, *, fix: bool, 
         raise place.error
     number = _number(place.reference) if place.reference else None
     found = verification.examples_of(place.reference) if place.reference else verification.examples_below(place.name)
-    report = verification.verify(found, level, number)
+    report = verification.verify(found, level, number, host)
     if not fix or all(each.right for each in report.verdicts):
         return report
     try:

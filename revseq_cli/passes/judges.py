@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Region, Ticket
+    from revseq_cli.formats.contract import Region, Source, Ticket
     from revseq_cli.passes.arrangement import Arrangement
     from revseq_cli.passes.assembly import Job
 
@@ -47,6 +47,10 @@ _INT, _INT64 = 2, 7  # the numbers of these types, of an attribute and of elemen
 _QUIET = 4  # ONNX Runtime prints only what ends the process
 # How often an element of a block is held besides: as it is given, in lines of its own, as it comes back, and compared.
 _COPIES = 4
+
+
+class RefusedError(EngineError):
+    """A job that ONNX Runtime refuses to run."""
 
 
 class Provider(NamedTuple):
@@ -116,37 +120,79 @@ class JudgedOutput(Derived):
         self.judge, self.name, self.notes = judge, judge.name, judge.notes
 
 
-def judge_of(provider: str, job: Job) -> Judge:
-    """What runs jobs like this one on a provider, which may be named without its suffix.
+class Host(NamedTuple):
+    """A provider of the package ONNX Runtime on this machine."""
 
-    FormatError where the package is missing, UsageError where the provider is, and EngineError where that refuses.
-    """
-    runtime = _runtime(provider)
-    provider = _provider(runtime, provider)
-    name, own, batch = f"{_NAME} {runtime.__version__}, {provider}", job.values.desc.data_type, job.batch_axis
-    time = 0 if (job.axis, batch) == (0, 1) else 1
-    rank = 2 if batch is None else len(job.values.sizes)
-    words = word(dtype_of(own))
-    others = (data_type_of(words),) if words.kind == "u" and own.kind != "uint" else ()
-    refused = []
-    for each in (own, *others):
-        try:
-            session = _session(runtime, provider, each, rank, time)
-        except _RefusedError as e:
-            refused.append(e)
-            continue
-        as_words = f"{own.name} runs there as {each.name}, of the same bits: the provider has no {own.name}"
-        return Judge(name, session, dtype_of(each), batch, time, (as_words,) * (each is not own))
-    taken = listed((each.name for each in _data_types(runtime, provider)), len(DataType))
-    wanted = f"one of {taken}" if taken else "a provider with that operator"
-    raise EngineError(f"has no ReverseSequence of {own.name}: {refused[0].found}", wanted, where=name)
+    runtime: ModuleType
+    provider: str
+
+    @classmethod
+    def of(cls, provider: str) -> Host:
+        """The host for a provider, which may be named without its suffix.
+
+        FormatError where the package is missing, UsageError where the provider is.
+        """
+        runtime = _runtime(provider)
+        return cls(runtime, _provider(runtime, provider))
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return f"{_NAME} {self.runtime.__version__}, {self.provider}"
+
+    def judge(self, job: Job, *, strictly: bool = False) -> Judge:
+        """What runs jobs like this one; RefusedError where the provider does not.
+
+        A data type that it lacks runs as words of the same bits, unless `strictly`.
+        """
+        own, batch = job.values.desc.data_type, job.batch_axis
+        time = 0 if (job.axis, batch) == (0, 1) else 1
+        rank = 2 if batch is None else len(job.values.sizes)
+        words = word(dtype_of(own))
+        others = () if strictly or words.kind != "u" or own.kind == "uint" else (data_type_of(words),)
+        refused = []
+        for each in (own, *others):
+            try:
+                session = self._session(each, rank, time)
+            except RefusedError as e:
+                refused.append(e)
+                continue
+            as_words = f"{own.name} runs there as {each.name}, of the same bits: the provider has no {own.name}"
+            return Judge(self.name, session, dtype_of(each), batch, time, (as_words,) * (each is not own))
+        taken = listed((each.name for each in self.data_types()), len(DataType))
+        wanted = f"one of {taken}" if taken else "a provider with that operator"
+        raise RefusedError(f"has no ReverseSequence of {own.name}: {refused[0].found}", wanted, where=self.name)
+
+    def data_types(self) -> Iterator[DataType]:
+        """The data types for which it has the operator; each is tried."""
+        for each in DataType:
+            with contextlib.suppress(RefusedError):
+                self._session(each, 2, 1)
+                yield each
+
+    def _session(self, data_type: DataType, rank: int, time: int) -> Any:  # noqa: ANN401 - of a package that is an extra
+        """A session with the operator alone, on that provider alone; RefusedError where there is none."""
+        options = self.runtime.SessionOptions()
+        options.log_severity_level = _QUIET
+        options.enable_mem_pattern = options.enable_cpu_mem_arena = (
+            False  # DirectML has no patterns; arenas keep memory
+        )
+        if self.provider != CPU:
+            options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+        asked = model(NUMBERS[data_type], rank, time)
+        made = partial(self.runtime.InferenceSession, asked, options, providers=[self.provider], enable_fallback=0)
+        session = _asked(self.name, made)
+        if session.get_providers()[:1] != [self.provider]:
+            raise RefusedError(f"it runs on {listed(session.get_providers())} instead", where=self.name)
+        return session
 
 
 @contextlib.contextmanager
-def opened(judge: Judge, job: Job, resources: Resources) -> Iterator[Oracle]:
+def opened(judge: Judge, job: Job, resources: Resources, a: Source | None = None) -> Iterator[Oracle]:
     """The oracle for what a judge gives; EngineError where the memory does not hold the lines of the smallest block.
 
-    One session runs block after block in this process, each in threads of its own.
+    With `a`, of the output's sizes and cheap to read, it is the oracle for that, and what the judge gives is right.
+    One session runs block after block in this process, in threads of its own.
     """
     if resources.engine not in (AUTO, SERIAL.name):
         found = f"the engine is {resources.engine}, and ONNX Runtime has one session with threads of its own"
@@ -154,7 +200,9 @@ def opened(judge: Judge, job: Job, resources: Resources) -> Iterator[Oracle]:
     resources = resources._replace(engine=SERIAL.name)
     arrangement = _of_whole_lines(job, resources)
     with random_access(job, "", arrangement) as ready:
-        yield Oracle(JudgedOutput(ready, judge), reversed_output(ready), arrangement, ready, lambda source: source)
+        given = JudgedOutput(ready, judge)
+        judged, right = (a, given) if a else (given, reversed_output(ready))
+        yield Oracle(judged, right, arrangement, ready, lambda source: source)
 
 
 def clamping(clamped: int) -> tuple[str, ...]:
@@ -165,12 +213,11 @@ def clamping(clamped: int) -> tuple[str, ...]:
 def machine() -> Machine:
     """The providers and devices of this machine; FormatError where the package is missing."""
     runtime = _runtime(CPU)
-    names = runtime.get_available_providers()
     devices = [
         Device(each.ep_name, each.device.type.name, each.device.vendor)
         for each in getattr(runtime, "get_ep_devices", list)()
     ]
-    providers = (Provider(name, tuple(_data_types(runtime, name))) for name in names)
+    providers = (Provider(name, tuple(Host(runtime, name).data_types())) for name in runtime.get_available_providers())
     return Machine(runtime.__version__, tuple(providers), tuple(devices))
 
 
@@ -218,39 +265,12 @@ def _provider(runtime: ModuleType, provider: str) -> str:
     raise UsageError(found, f"one of {listed(names, len(names))}", hint if package else "", _NAME)
 
 
-class _RefusedError(EngineError):
-    """A session or a block that ONNX Runtime refuses."""
-
-
 def _asked(name: str, ask: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the package answers
     """What ONNX Runtime answers; EngineError with its own words where it refuses."""
     try:
         return ask()
     except Exception as e:  # noqa: BLE001 - its errors have no class in common
-        raise _RefusedError(f"it says {str(e)[:400]}", where=name) from None
-
-
-def _data_types(runtime: ModuleType, provider: str) -> Iterator[DataType]:
-    """The data types for which a provider has the operator; each is tried."""
-    for each in DataType:
-        with contextlib.suppress(_RefusedError):
-            _session(runtime, provider, each, 2, 1)
-            yield each
-
-
-def _session(runtime: ModuleType, provider: str, data_type: DataType, rank: int, time: int) -> Any:  # noqa: ANN401
-    """A session with the operator alone, on that provider alone; EngineError where there is none."""
-    options = runtime.SessionOptions()
-    options.log_severity_level = _QUIET
-    options.enable_mem_pattern = options.enable_cpu_mem_arena = False  # DirectML has no patterns; arenas keep memory
-    if provider != CPU:
-        options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    asked = model(NUMBERS[data_type], rank, time)
-    made = partial(runtime.InferenceSession, asked, options, providers=[provider], enable_fallback=0)
-    session = _asked(provider, made)
-    if session.get_providers()[:1] != [provider]:
-        raise _RefusedError(f"runs on {listed(session.get_providers())} instead", where=provider)
-    return session
+        raise RefusedError(f"it says {str(e)[:400]}", where=name) from None
 
 
 def model(number: int, rank: int, time: int) -> bytes:

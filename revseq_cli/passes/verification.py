@@ -19,7 +19,7 @@ from revseq_cli.ground.errors import Advice, FormatError, RevseqError, TensorIOE
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator import spec
 from revseq_cli.operator.spec import DIRECTML, INPUT, OUTPUT, FeatureLevel
-from revseq_cli.passes import jobs, oracle, summaries
+from revseq_cli.passes import jobs, judges, oracle, summaries
 from revseq_cli.passes.arrangement import Resources
 from revseq_cli.passes.assembly import Request
 from revseq_cli.texts import support_checks
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.references import Reference
     from revseq_cli.passes.assembly import Job
     from revseq_cli.passes.comparison import Differences
+    from revseq_cli.passes.judges import Host
 
 _LENGTHS = DataType.UINT32  # what lengths of ONNX's tests are cast to: every feature level takes it
 # Every tensor of an example has this in its label. A page without it need not be text in a known encoding.
@@ -124,7 +125,7 @@ class Verdict(NamedTuple):
     `findings` has each reason why the operator cannot be applied. With `is_foreign`, DirectML alone cannot, and the
     output is right. `differences` compares the written OutputTensor (a) with the operator's (b), and is None where they
     are equal; `wrong` is the spot of the first wrong element. `clamped` counts the lengths above the axis size, and
-    `fixed` the elements that were wrong before the page was fixed.
+    `fixed` the elements that were wrong before the page was fixed. `by` names what recomputed the example.
     """
 
     number: int
@@ -136,6 +137,7 @@ class Verdict(NamedTuple):
     clamped: int = 0
     fixed: int = 0
     is_foreign: bool = False
+    by: str = "the operator"
 
     @property
     def right(self) -> bool:
@@ -239,9 +241,10 @@ def places_below(folder: str, *, everything: bool = False) -> Iterator[str | Ten
     yield from errors
 
 
-def verify(found: Examples, level: FeatureLevel, number: int | None = None) -> Report:
+def verify(found: Examples, level: FeatureLevel, number: int | None = None, host: Host | None = None) -> Report:
     """Recompute every example, or only example `number`, counted from 1; FormatError if there is none of that number.
 
+    With a `host`, what it gives stands in the place of the operator.
     An example that is wrong has a verdict, and raises nothing. With a number, nothing else of the page is checked.
     """
     count = len(found.examples)
@@ -252,13 +255,13 @@ def verify(found: Examples, level: FeatureLevel, number: int | None = None) -> R
     verdicts = []
     with stages.begun("verify", len(chosen), "examples") as advance:
         for i, example in chosen:
-            verdicts.append(_examine(i, example, level))
+            verdicts.append(_examine(i, example, level, host))
             advance(1)
     return Report(verdicts, found.skipped, found.support if number is None else support_checks.NOTHING)
 
 
-def _examine(number: int, example: PageExample | DataSetExample, level: FeatureLevel) -> Verdict:
-    verdict = Verdict(number, example.spot(), example.data_set)
+def _examine(number: int, example: PageExample | DataSetExample, level: FeatureLevel, host: Host | None) -> Verdict:
+    verdict = Verdict(number, example.spot(), example.data_set, by=host.name if host else "the operator")
     try:
         work = example.job()
         output = example.output(work)
@@ -268,12 +271,14 @@ def _examine(number: int, example: PageExample | DataSetExample, level: FeatureL
             findings = tuple(map(_finding, parts, spots))
             # A docs page is about DirectML. ONNX's tests may have what DirectML lacks, and be right.
             foreign = example.data_set is not None and level in DIRECTML
-            if foreign and _examine(number, example, FeatureLevel.NONE).right:
+            if foreign and _examine(number, example, FeatureLevel.NONE, host).right:
                 return verdict._replace(findings=findings, is_foreign=True)
             return verdict._replace(findings=findings)
-        with oracle.opened(output, work, Resources()) as pair:
+        resources = Resources()
+        judged = judges.opened(host.judge(work), work, resources, output) if host else None
+        with judged or oracle.opened(output, work, resources) as pair:
             wrong = pair.compare(None, 1)
-        clamped = summaries.count_lengths(work, Resources()).clamped
+        clamped = summaries.count_lengths(work, resources).clamped
     except TensorIOError:  # it says nothing about the example
         raise
     except RevseqError as e:

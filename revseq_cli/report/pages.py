@@ -57,9 +57,9 @@ def findings_of(report: Report | RevseqError) -> Iterator[Finding]:
         for each in verdict.findings:
             yield each._replace(found=f"{number}: {each.found}", spot=each.spot or verdict.spot)
         if wrong := difference_of(verdict):
-            text = "OutputTensor at {index} is {found}, and the operator gives {expected}"
+            text = "OutputTensor at {index} is {found}, and {by} gives {expected}"
             text += "; {count} of {total} elements differ"
-            yield Finding(0, f"{number}: {text.format(**wrong)}", rule="example", spot=verdict.wrong)
+            yield Finding(0, f"{number}: {text.format(by=verdict.by, **wrong)}", rule="example", spot=verdict.wrong)
     yield from report.support.findings
 
 

@@ -194,6 +194,22 @@ def test_whole_jobs(revseq, tmp_path):
         assert "equal, 6 elements" in revseq(*ON, name).ok().out
 
 
+def test_pages_are_recomputed_there(revseq, tmp_path):
+    page = revseq("run", *JOB, "--example=markdown").ok().out
+    (tmp_path / "page.md").write_text(page + page.replace("[[2, 1, 3]", "[[2, 1, 9]"))
+    args = ("verify", "page.md", "--on", "onnxruntime")
+    done = revseq(*args)
+    assert done.status == 1
+    assert f"OutputTensor at [0, 2] is 9, and {CPU} gives 3; 1 of 6 elements differ\n" in done.out
+    assert "2 examples, 1 wrong\n" in done.out
+    done = revseq(*args, code=wrong("np.maximum(n - 1, 0)"))
+    assert f"OutputTensor at [0, 0] is 2, and {CPU} gives 1; 5 of 6 elements differ\n" in done.out
+    assert "2 examples, 2 wrong\n" in done.out
+    revseq("verify", "page.md", "--on", "directml").refused("ONNX Runtime: version", "has no DmlExecutionProvider")
+    failed = revseq(*args, code=wrong(output="y[:1]"))
+    assert "example 1: gives elements float32 of sizes (1, 3)" in failed.out
+
+
 def test_without_the_package(revseq, tmp_path):
     (tmp_path / "onnxruntime.py").write_text("raise ModuleNotFoundError")
     env = {"PYTHONPATH": str(tmp_path)}
@@ -244,13 +260,16 @@ def test_what_this_machine_has(revseq):
 
 
 def test_what_does_not_go_together(revseq):
-    revseq("diff", *JOB, "--on").refused("--on alone lists what this machine has")
-    revseq("diff", "--on", "onxruntime", *JOB).refused("--on alone lists what this machine has", "--on directml")
+    for args in (("diff", *JOB), ("diff", "onxruntime", *JOB), ("verify", "page.md")):
+        revseq(*args, "--on").refused(
+            "--on has no WHERE", "--on directml", "Hint: to list what this machine has: revseq diff --on\n"
+        )
     revseq("diff", "--on=onxruntime", *JOB).refused("'onxruntime' runs no jobs", "onnxruntime:PROVIDER")
     revseq(*ON, *JOB, "--job").refused("leave out --job")
     revseq(*ON, *JOB, "--as-printed").refused("leave out --on")
     revseq(*ON, *JOB, "--engine", "threads").refused("the engine is threads", "Hint: try --engine serial")
     revseq(*ON, *JOB, "--engine", "serial").ok()
+    revseq("verify", "page.md", "--fix", "--on", "onnxruntime").refused("leave out --on")
     revseq(*ON, "a.npy", *JOB).refused("3 tensors are given", "--on WHERE INPUT LENGTHS")
     revseq(*ON, "no.npy", *JOB[1:]).refused("no.npy")
 
