@@ -154,6 +154,8 @@ JSON = {
         "notes": "a list of padding that is left out, and of chunks that the inputs do not store and that are read as fill "
         "value",
         "lengths": "counts: total, clamped and unchanged; null if no level accepts the tensors",
+        "answer": "with --on, name, outcome (right, wrong or refused), told (how, or why) and levels (those of DirectML that "
+        "agree)",
     },
     "verify": _SCHEMA | {
         "exit_status": "that of the command",

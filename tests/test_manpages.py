@@ -49,8 +49,8 @@ def test_no_warnings(name, tool):
     [
         (("run", "samples/example1.txt", "-o", "y.npy", "--sha256"), {"plan"}),
         (("run", "samples/example1.txt", "--dry-run"), {"output", "bytes", "verified", "clamped", "notes", "sha256"}),
-        (("check", "samples/example1.txt"), {"levels"}),
-        (("check", "samples/example1.txt", "--feature-level", "all"), {"constraints"}), (("verify", "samples/page.md"), set()),
+        (("check", "samples/example1.txt"), {"levels", "answer"}),
+        (("check", "samples/example1.txt", "--feature-level", "all"), {"constraints", "answer"}), (("verify", "samples/page.md"), set()),
         (("show", "samples/example1.npy", "--stats"), set()), (("levels",), set()),
         (("convert", "samples/example1.npy", "y.h5", "--sha256"), set()),
         (("diff", "samples/example1.npy", "samples/example2.npy"), {"version", "providers", "devices"}),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from revseq_cli.operator.spec import Constraint, FeatureLevel
     from revseq_cli.passes.arrangement import Resources
     from revseq_cli.passes.assembly import Job
+    from revseq_cli.passes.judges import Host
     from revseq_cli.report.results import Check
 
 
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     With --feature-level all, a table has pass or FAIL for every constraint at every level, and what fails at all of
     DirectML's levels stands below.
 
+    With --on, the job also runs as ReverseSequence in ONNX Runtime, or on DirectML with --on directml. The report says
+    whether the answer is right, and which levels it agrees with, as far as the data type shows it.
+
     The exit status is 0 if every constraint holds, and 1 if one does not. With --feature-level all it is 0 if one of
     DirectML's levels accepts the job.
     """,
@@ -45,12 +49,14 @@ if TYPE_CHECKING:
 )
 @options.job_options
 @options.levels_option
+@options.on_option
 @click.option("--all", "every", is_flag=True, help="Print the constraints that pass, too.")
 @examples.option
 @options.full_option
 @options.format_option
 @options.output_options
 def command(
+    on: str | None,
     every: bool,
     example: str | None,
     full: bool,
@@ -69,6 +75,7 @@ def command(
         raise UsageError("--example prints text", "no --json with it", "leave out --json")
     if example and len(levels) > 1:
         raise UsageError("--example is for one feature level", "no --feature-level all", "try --feature-level 5_0")
+    host = options.host_of(on)
     level = levels[0] if len(levels) == 1 else spec.DIRECTML[-1]
     job = jobs.load(options.request_of(override=True, level=level, **job_options))
     values, lengths = job.values.desc, job.lengths.desc
@@ -79,7 +86,7 @@ def command(
         most = view.MOST_ON_TERMINAL if is_terminal() and not full else None
         click.echo(examples.text(job, output, most, console, example), color=True)
         return 0
-    result = result_of(job, constraints, Resources())
+    result = result_of(job, constraints, Resources(), host)
     if not result.valid:
         result = result._replace(choices=jobs.choices_for(job, spec.broken(constraints[level])))
     if console.as_json:
@@ -89,10 +96,12 @@ def command(
     return 0 if result.valid else 1
 
 
-def result_of(job: Job, constraints: dict[FeatureLevel, list[Constraint]], resources: Resources) -> Check:
-    """What is told of a job that was held against these constraints; its lengths are read."""
+def result_of(
+    job: Job, constraints: dict[FeatureLevel, list[Constraint]], resources: Resources, host: Host | None = None
+) -> Check:
+    """What is told of a job that was held against these constraints; its lengths are read, and a host runs it."""
     from revseq_cli.operator import spec
-    from revseq_cli.passes import summaries
+    from revseq_cli.passes import judges, summaries
     from revseq_cli.report.results import Check
 
     values, lengths = job.values.desc, job.lengths.desc
@@ -100,4 +109,9 @@ def result_of(job: Job, constraints: dict[FeatureLevel, list[Constraint]], resou
     # Lengths that no level accepts have no effects to count.
     counts = summaries.count_lengths(job, resources) if lowest is not None else None
     notes = (*job.notes, *job.absent_notes())
-    return Check(job.names, values, lengths, job.axis, constraints, lowest, counts, job.batch_axis, notes)
+    answer = judges.answer(host, job, resources) if host and counts else None
+    if answer and counts:
+        notes += judges.clamping(counts.clamped)
+    return Check(
+        job.names, values, lengths, job.axis, constraints, lowest, counts, job.batch_axis, notes, answer=answer
+    )

@@ -20,12 +20,13 @@ from revseq_cli.ground.dtypes import bits, data_type_of, dtype_of, native, word
 from revseq_cli.ground.errors import Advice, EngineError, FormatError, UsageError, listed
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator import kernel
+from revseq_cli.operator.spec import DIRECTML, support
 from revseq_cli.passes.arrangement import Resources, arrange_oracle
 from revseq_cli.passes.engines.table import AUTO, SERIAL
 from revseq_cli.passes.oracle import Oracle
 from revseq_cli.passes.plan import lengths_of
 from revseq_cli.passes.reversal import random_access, reversed_output
-from revseq_cli.passes.systems import CPU, CUDA, DIRECTML
+from revseq_cli.passes.systems import CPU, CUDA, DML
 from revseq_cli.passes.views import Computed, Derived
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 _NAME, _PACKAGE, _SUFFIX = "ONNX Runtime", "onnxruntime", "ExecutionProvider"
 # The package of each provider that has one of its own, as pip takes it.
-_PACKAGES = {DIRECTML: "'revseq-cli[directml]'", CUDA: "onnxruntime-gpu"}
+_PACKAGES = {DML: "'revseq-cli[directml]'", CUDA: "onnxruntime-gpu"}
 # A model has these versions of ONNX's operators and of its own format: the first that have ReverseSequence.
 _OPERATORS, _FORMAT = 10, 5
 _INT, _INT64 = 2, 7  # the numbers of these types, of an attribute and of elements
@@ -205,6 +206,34 @@ def opened(judge: Judge, job: Job, resources: Resources, a: Source | None = None
         yield Oracle(judged, right, arrangement, ready, lambda source: source)
 
 
+class Answer(NamedTuple):
+    """What a host makes of a job: it is "right", "wrong" or "refused"; `told` says how it is wrong, or why refused.
+
+    `levels` are those of DirectML with the same answer, as far as it can be seen: by the data type alone, since jobs
+    run with dimension counts and lengths of ONNX Runtime's own.
+    """
+
+    name: str
+    outcome: str
+    told: str
+    levels: tuple[str, ...]
+
+
+def answer(host: Host, job: Job, resources: Resources) -> Answer:
+    """Run a job that a feature level accepts, with elements of its own data type."""
+    data_type = job.values.desc.data_type
+    rows = {level.short: support(level) for level in DIRECTML}
+    taking = tuple(level for level, row in rows.items() if row and data_type in row.values)
+    try:
+        with opened(host.judge(job, strictly=True), job, resources) as pair:
+            found = pair.compare(None, 1)
+    except RefusedError as e:
+        return Answer(host.name, "refused", e.found, tuple(level for level in rows if level not in taking))
+    if found.count:
+        return Answer(host.name, "wrong", f"{found.count:,} of {found.total:,} elements differ", ())
+    return Answer(host.name, "right", "", taking)
+
+
 def clamping(clamped: int) -> tuple[str, ...]:
     """A note on so many lengths above the axis size; none for 0."""
     return ("ONNX Runtime refuses lengths above the axis size, and got the axis size instead",) * bool(clamped)
@@ -237,7 +266,7 @@ def _of_whole_lines(job: Job, resources: Resources) -> Arrangement:
 
 def _runtime(provider: str) -> ModuleType:
     """The package, which prints nothing; FormatError with what to type where it is missing or cannot be loaded."""
-    of_directml = provider.lower() in _spellings(DIRECTML)
+    of_directml = provider.lower() in _spellings(DML)
     try:
         found = extra(_PACKAGE, "is not installed", _NAME, "directml" if of_directml else _PACKAGE)
     except ImportError as e:  # as on a Windows without the libraries of Visual C++
@@ -260,7 +289,7 @@ def _provider(runtime: ModuleType, provider: str) -> str:
             return each
     found = f"version {runtime.__version__} has no {provider} here"
     package = next((each for name, each in _PACKAGES.items() if provider.lower() in _spellings(name)), "")
-    on_windows = "on Windows, " * (package == _PACKAGES[DIRECTML])
+    on_windows = "on Windows, " * (package == _PACKAGES[DML])
     hint = f"{on_windows}type pip uninstall {_PACKAGE}, and then pip install {package}"
     raise UsageError(found, f"one of {listed(names, len(names))}", hint if package else "", _NAME)
 

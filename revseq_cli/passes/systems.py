@@ -41,5 +41,5 @@ SYSTEMS = {
 SYNONYMS = {"torch": "pytorch", "tf": "tensorflow"}
 
 # Providers of ONNX Runtime; and those that are meant where a judge is named without one.
-CPU, CUDA, DIRECTML = (f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "Dml"))
-JUDGES = {"onnxruntime": CPU, "directml": DIRECTML}
+CPU, CUDA, DML = (f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "Dml"))
+JUDGES = {"onnxruntime": CPU, "directml": DML}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.ground.errors import Advice
     from revseq_cli.operator.spec import Constraint
+    from revseq_cli.passes.judges import Answer
     from revseq_cli.report.results import Check
 
 PASS, FAIL, MISSING = "pass", "FAIL", "-"
@@ -149,6 +150,15 @@ def _job(check: Check, width: int) -> Iterator[str]:
     for note in check.notes:
         yield from terminal.hanging("Note: ", printable(spelled(note)), width)
     yield from terminal.hanging(f"{'lowest level':<{_COLUMN}}", lowest(check.lowest), width)
+    if check.answer:
+        yield from terminal.hanging(f"{'run elsewhere':<{_COLUMN}}", _answer(check.answer), width)
+
+
+def _answer(answer: Answer) -> str:
+    """What a host made of the job, and the levels that agree."""
+    name, outcome, told, levels = answer
+    agreeing = f"as levels {levels[0]} to {levels[-1]}" if levels else "as no level of DirectML"
+    return printable(f"{name}: {outcome}, {agreeing}{': ' * bool(told)}{told}")
 
 
 def about_lines(check: Check) -> dict[str, str]:

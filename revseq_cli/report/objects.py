@@ -39,7 +39,7 @@ _JOB = "InputTensor:desc=values SequenceLengthsTensor:desc=lengths Axis:int=axis
 _WRITTEN = "output:str bytes:int verified:bool notes:[str] sha256?:str"
 _CHECK = (
     f"level:str valid:bool {_JOB} BatchAxis:int|null=batch_axis choices:[choice] lowest_level:str|null=lowest.short "
-    "lengths:counts|null=counts notes:[str]"
+    "lengths:counts|null=counts notes:[str] answer?:answer"
 )
 _DESC = "DataType:str=desc.data_type.name Sizes:[int]=desc.sizes"
 _ERROR = "file:str|null key:str|null found:str wanted:str hint:str where:str context:str"
@@ -101,6 +101,7 @@ _PARTS = {
     "error": _ERROR,
     "unread": f"name:str error:str {_ERROR}",
     "difference": "index:[int] A:any B:any",
+    "answer": "name:str outcome:str told:str levels:[str]",
     "provider": "name:str data_types:[str]",
     "device": "provider:str kind:str vendor:str",
     "support": (

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from revseq_cli.passes.arrangement import Arrangement
     from revseq_cli.passes.comparison import Differences, Where
     from revseq_cli.passes.exports import Exported
+    from revseq_cli.passes.judges import Answer
     from revseq_cli.passes.summaries import Statistics
     from revseq_cli.passes.verification import Verdict
 
@@ -29,7 +30,7 @@ class Check(NamedTuple):
     """The result of `check`: the constraints of the level that was asked for, or of every level.
 
     `names` has the name of each tensor; `counts` is None if no level accepts the tensors. `choices` is what to type
-    where they are refused, or why there is nothing.
+    where they are refused, or why there is nothing. `answer` is that of a host, where one was asked.
     """
 
     names: dict[str, str]
@@ -42,6 +43,7 @@ class Check(NamedTuple):
     batch_axis: int | None = None
     notes: Sequence[str | Advice] = ()
     choices: Choices | Advice | str = ""
+    answer: Answer | None = None
 
     @property
     def level(self) -> FeatureLevel | None:

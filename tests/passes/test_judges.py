@@ -210,6 +210,25 @@ def test_pages_are_recomputed_there(revseq, tmp_path):
     assert "example 1: gives elements float32 of sizes (1, 3)" in failed.out
 
 
+def test_levels_that_agree(revseq, tmp_path):
+    def answer(*args, **order):
+        found = json.loads(revseq("check", *args, "--on", "onnxruntime", "--json", **order).ok().out)["answer"]
+        return found["outcome"], found["told"], found["levels"][:1], found["levels"][-1:]
+
+    done = revseq("check", *JOB, "--on", "onnxruntime").ok()
+    assert f"run elsewhere          {CPU}: right, as levels 2_1 to 6_4\n" in done.out.replace("\n" + " " * 23, " ")
+    assert answer(*JOB) == ("right", "", ["2_1"], ["6_4"])
+    assert answer(*JOB, "--feature-level", "all", "--dtype", "FLOAT64") == ("right", "", ["5_0"], ["6_4"])
+    assert answer(*JOB, code=wrong("n - 1")) == ("wrong", "5 of 6 elements differ", [], [])
+    np.save(tmp_path / "x.npy", np.ones((2, 3), np.complex64))
+    outcome, told, *levels = answer("x.npy", *JOB[1:], "--feature-level", "none")
+    assert (outcome, levels) == ("refused", [["1_0"], ["6_4"]])
+    assert told.startswith("has no ReverseSequence of COMPLEX64: it says")
+    clamped = revseq("check", JOB[0], "[[9], [3]]", "--axis", "1", "--on", "onnxruntime").ok()
+    assert "Note: ONNX Runtime refuses lengths above the axis size" in clamped.out
+    assert "run elsewhere" not in revseq("check", *JOB[:2], "--axis", "0", "--on", "onnxruntime").out
+
+
 def test_without_the_package(revseq, tmp_path):
     (tmp_path / "onnxruntime.py").write_text("raise ModuleNotFoundError")
     env = {"PYTHONPATH": str(tmp_path)}
