@@ -186,6 +186,21 @@ def test_types_that_a_provider_lacks(revseq, tmp_path):
     revseq(*ON, "y.npy", *options).refused(f"{CPU}: has no ReverseSequence of COMPLEX128", "wanted: one of FLOAT64")
 
 
+def test_words_of_the_same_bits_are_shown_as_what_they_are(revseq, tmp_path):
+    np.save(tmp_path / "x.npy", np.array([[1, 2j, 3]], np.complex64))
+    args = (*ON, "x.npy", "[[3]]", "--axis", 1, "--feature-level", "none", "--json")
+    done = revseq(*args, code=wrong(lengths="n * 0"))
+    assert done.status == 1
+    first = json.loads(done.out)["first"]
+    assert [(each["A"], each["B"]) for each in first] == [("(1+0j)", "(3+0j)"), ("(3+0j)", "(1+0j)")]
+
+
+def test_one_thread_hands_out_the_blocks(revseq, small):
+    code = wrong(output="y if threading.current_thread() is threading.main_thread() else y[:1]")
+    code += "import threading; from revseq_cli.ground import thresholds; thresholds.WORTH_THREADS = 0"
+    revseq(*ON, "x.npy", "n.npy", "--axis", 1, "--memory", "1M", code=code).ok()
+
+
 def test_whole_jobs(revseq, tmp_path):
     page = revseq("run", *JOB, "--example").ok().raw
     (tmp_path / "page.md").write_bytes(page)
