@@ -109,9 +109,12 @@ def result_of(
     # Lengths that no level accepts have no effects to count.
     counts = summaries.count_lengths(job, resources) if lowest is not None else None
     notes = (*job.notes, *job.absent_notes())
-    answer = judges.answer(host, job, resources) if host and counts else None
-    if answer and counts:
+    answer = None
+    if host and counts:
+        answer = judges.answer(host, job, resources)
         notes += judges.clamping(counts.clamped)
+    elif host:
+        notes += (f"no feature level accepts the job, so it did not run on {host.name}",)
     return Check(
         job.names, values, lengths, job.axis, constraints, lowest, counts, job.batch_axis, notes, answer=answer
     )

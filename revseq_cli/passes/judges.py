@@ -51,7 +51,7 @@ _COPIES = 4
 
 
 class RefusedError(EngineError):
-    """A job that ONNX Runtime refuses to run."""
+    """A provider that does not have the operator for a data type."""
 
 
 class Provider(NamedTuple):
@@ -102,7 +102,7 @@ class Judge:
         lines = moved.reshape(count, values.shape[axis]) if self.batch_axis is None else moved
         counts = np.ascontiguousarray(np.moveaxis(clamped, axes, back).reshape(count, -1)[:, 0])
         given = np.ascontiguousarray(native(lines)) if lines.dtype.newbyteorder("=") == self.dtype else bits(lines)
-        (made,) = _asked(self.name, lambda: self.session.run(None, {"x": given, "n": counts}))
+        (made,) = _asked(self.name, EngineError, lambda: self.session.run(None, {"x": given, "n": counts}))
         if (made.dtype, made.shape) != (given.dtype, given.shape):
             found = f"gives elements {made.dtype} of sizes {made.shape}"
             raise EngineError(found, f"{given.dtype} of sizes {given.shape}, as it got", where=self.name)
@@ -175,14 +175,13 @@ class Host(NamedTuple):
         """A session with the operator alone, on that provider alone; RefusedError where there is none."""
         options = self.runtime.SessionOptions()
         options.log_severity_level = _QUIET
-        options.enable_mem_pattern = options.enable_cpu_mem_arena = (
-            False  # DirectML has no patterns; arenas keep memory
-        )
+        # DirectML has no patterns, and arenas keep what they had.
+        options.enable_mem_pattern = options.enable_cpu_mem_arena = False
         if self.provider != CPU:
             options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
         asked = model(NUMBERS[data_type], rank, time)
         made = partial(self.runtime.InferenceSession, asked, options, providers=[self.provider], enable_fallback=0)
-        session = _asked(self.name, made)
+        session = _asked(self.name, RefusedError, made)
         if session.get_providers()[:1] != [self.provider]:
             raise RefusedError(f"it runs on {listed(session.get_providers())} instead", where=self.name)
         return session
@@ -294,12 +293,12 @@ def _provider(runtime: ModuleType, provider: str) -> str:
     raise UsageError(found, f"one of {listed(names, len(names))}", hint if package else "", _NAME)
 
 
-def _asked(name: str, ask: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the package answers
-    """What ONNX Runtime answers; EngineError with its own words where it refuses."""
+def _asked(name: str, error: type[EngineError], ask: Callable[[], Any]) -> Any:  # noqa: ANN401 - what it answers
+    """What ONNX Runtime answers; that error, with its own words, where it fails."""
     try:
         return ask()
     except Exception as e:  # noqa: BLE001 - its errors have no class in common
-        raise RefusedError(f"it says {str(e)[:400]}", where=name) from None
+        raise error(f"it says {str(e)[:400]}", where=name) from None
 
 
 def model(number: int, rank: int, time: int) -> bytes:

@@ -241,7 +241,13 @@ def test_levels_that_agree(revseq, tmp_path):
     assert told.startswith("has no ReverseSequence of COMPLEX64: it says")
     clamped = revseq("check", JOB[0], "[[9], [3]]", "--axis", "1", "--on", "onnxruntime").ok()
     assert "Note: ONNX Runtime refuses lengths above the axis size" in clamped.out
-    assert "run elsewhere" not in revseq("check", *JOB[:2], "--axis", "0", "--on", "onnxruntime").out
+    done = revseq("check", *JOB[:2], "--axis", "0", "--on", "onnxruntime")
+    assert f"Note: no feature level accepts the job, so it did not run on {CPU}" in done.out.replace(
+        "\n" + " " * 6, " "
+    )
+    assert "run elsewhere" not in done.out
+    failed = revseq("check", *JOB, "--on", "onnxruntime", code=wrong(output="1 / 0"))
+    failed.refused(f"{CPU}: it says division by zero")
 
 
 def test_without_the_package(revseq, tmp_path):
