@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -26,7 +27,7 @@ from revseq_cli.operator.spec import lengths_sizes
 from revseq_cli.passes.plan import make_plan, sizes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Self
 
     from numpy.typing import NDArray
@@ -129,7 +130,7 @@ class Derived(View):
         return self._ticket_of(region)
 
 
-class _PlacedSource(View):
+class PlacedSource(View):
     """A tensor with its dimensions in other places of `rank` dimensions, all others of which it is constant along.
 
     `places` has for each dimension of the source that of the view, or None for one of size 1 that is left out.
@@ -161,7 +162,99 @@ def _repeated(places: Places, sizes: tuple[int, ...], values: NDArray[Any]) -> N
     return np.broadcast_to(turned.reshape(narrow), sizes)
 
 
-class AlignedSource(_PlacedSource):
+def transposed(source: Source, order: Sequence[int]) -> Source:
+    """The source with its dimensions in this order."""
+    return PlacedSource(source, tuple(order.index(d) for d in range(len(order))), len(order))
+
+
+class Reshaped(View):
+    """The elements of another source, in C order, in other sizes.
+
+    A region of it is read in parts of the other source. Where these are many and have few elements each, their tickets
+    would take more memory than the region, and the ticket raises UnreadableError when it is read.
+    """
+
+    _FEW_PARTS, _LEAST_ELEMENTS = 256, 16
+
+    def __init__(self, source: Source, sizes: tuple[int, ...]) -> None:
+        super().__init__(source)
+        self.sizes, self.chunks, self.order = sizes, None, "C"
+
+    def ticket(self, region: Region) -> Ticket:
+        """A ticket that reads the parts, and puts them together."""
+        elements, runs = prod(sizes_of(region)), _runs(self.sizes, region)
+        if len(runs) > max(self._FEW_PARTS, elements // self._LEAST_ELEMENTS):
+            return Computed(_unreadable, ())
+        boxes = itertools.chain.from_iterable(_boxes(self.source.sizes, run.start, run.stop) for run in runs)
+        return Computed(partial(_joined, sizes_of(region)), tuple(self.source.ticket(box) for box in boxes))
+
+
+class UnreadableError(Exception):
+    """A region would be read in too many parts."""
+
+
+def _unreadable() -> NDArray[Any]:
+    raise UnreadableError
+
+
+def _runs(sizes: tuple[int, ...], region: Region) -> Sequence[range]:
+    """The numbers in C order of a region's elements, as few ranges as there are, in order."""
+    runs: Sequence[range] = [range(1)]
+    for size, part in zip(sizes, region, strict=True):
+        if part.stop - part.start == size:
+            runs = [range(run.start * size, run.stop * size) for run in runs]
+        else:
+            runs = [range(i * size + part.start, i * size + part.stop) for run in runs for i in run]
+    return runs
+
+
+def _boxes(sizes: tuple[int, ...], start: int, stop: int) -> Iterator[Region]:
+    """The regions whose elements, one region after the other, are those from `start` to `stop` in C order."""
+    if not sizes:
+        yield ()
+    inner = prod(sizes[1:])
+    while sizes and start < stop:
+        i, first = divmod(start, inner)
+        count = (stop - start) // inner
+        if count and not first:
+            yield (slice(i, i + count), *(slice(0, size) for size in sizes[1:]))
+            start += count * inner
+        else:
+            last = min(inner, stop - i * inner)
+            yield from ((slice(i, i + 1), *box) for box in _boxes(sizes[1:], first, last))
+            start = i * inner + last
+
+
+def moved(source: Source, d: int, places: Callable[[NDArray[np.intp]], NDArray[np.intp]]) -> Source:
+    """The source with other elements along dimension d: for each index the one at its place, or zeros outside."""
+    last = source.sizes[d] - 1
+
+    def ticket(region: Region) -> Ticket:
+        index = places(np.arange(region[d].start, region[d].stop))
+        runs = np.split(index, np.flatnonzero(np.abs(np.diff(index)) > 1) + 1)
+        spans = [slice(int(np.clip(i.min(), 0, last)), int(np.clip(i.max(), 0, last)) + 1) for i in runs]
+        steps = [run - span.start for run, span in zip(runs, spans, strict=True)]
+        parts = (source.ticket((*region[:d], span, *region[d + 1 :])) for span in spans)
+        return Computed(partial(_moved, d, steps), tuple(parts))
+
+    return Derived(source, source.dtype, ticket)
+
+
+def _moved(d: int, steps: Sequence[NDArray[np.intp]], *parts: NDArray[Any]) -> NDArray[Any]:
+    """The elements of each part at its places, zeros where they are outside of the part, all together."""
+    taken = [np.take(part, index, d, mode="clip") for index, part in zip(steps, parts, strict=True)]
+    for index, elements, part in zip(steps, taken, parts, strict=True):
+        outside = (index < 0) | (index >= part.shape[d])
+        elements[(*[slice(None)] * d, outside)] = np.zeros((), part.dtype)
+    return np.concatenate(taken, d)
+
+
+def _joined(sizes: tuple[int, ...], *parts: NDArray[Any]) -> NDArray[Any]:
+    """The elements of all parts in these sizes."""
+    return np.concatenate([part.reshape(-1) for part in parts]).reshape(sizes)
+
+
+class AlignedSource(PlacedSource):
     """Lengths whose dimensions go along some of the values', repeated along all others but the reversed axis.
 
     `places` has for each dimension of the source, which is `original`, that of the values, or None for one of size 1;
@@ -184,7 +277,7 @@ def with_rank(source: Source, rank: int | None) -> Source:
     return source if rank is None or rank == len(source.sizes) else RankedSource(source, rank)
 
 
-class RankedSource(_PlacedSource):
+class RankedSource(PlacedSource):
     """A tensor with leading sizes of 1 added, or removed; the elements stay as they are.
 
     FormatError where a leading size to remove is not 1.
