@@ -147,17 +147,20 @@ def command(
     drawing = None
     if picture is not None:
         drawing = pictures.new_file("--picture", picture, [*a.files, *right.files], overwrite=overwrite)
-    if as_printed or a.desc == b.desc:
-        pair = _opened(a, right, resources, as_printed=as_printed)
-        tolerance = _tolerance(atol, rtol, ulp, equal_nan=equal_nan)
+    tolerance, hint = _tolerance(atol, rtol, ulp, equal_nan=equal_nan), _hint(a.desc, b.desc)
+    readable = job if not as_printed and (a.sizes == b.sizes or not hint) else None
+    told, read = _reading(a, readable, resources, tolerance)
+    if as_printed or read.desc == b.desc:
+        pair = _opened(read, right, resources, as_printed=as_printed)
         comparison = _compare(pair, (a, right), tolerance, first, drawing, theme, console)
+        comparison = comparison.of_reading(told, a) if told else comparison
     else:
-        comparison = Comparison(a, b, None, hint=_hint(a.desc, b.desc))
+        comparison = Comparison(a, b, None, hint=hint)
         if drawing:
             console.note("no picture is drawn: the tensors have other sizes or data types")
     clamped = summaries.count_lengths(job, resources).clamped if job else 0
     clamping = (*job.clamping(clamped), *(judges.clamping(clamped) if on else ())) if job else ()
-    notes = (*a.notes, *right.notes, *clamping)
+    notes = (*a.notes, *right.notes, *clamping, *([f"A is read so: {told}"] if told else []))
     comparison = comparison._replace(axis=job.axis if job else None, notes=notes)
     console.note(*comparison.notes)
     if console.as_json or not console.quiet:
@@ -229,6 +232,19 @@ def _hint(a: TensorDesc, b: TensorDesc) -> str | Advice:
             return ""
         settings["cast"] = common.name
     return Advice.of(f"add {' '.join('{}' for _ in settings)}", **settings)
+
+
+def _reading(a: Source, job: Job | None, resources: Resources, tolerance: Tolerance | None) -> tuple[str, Source]:
+    """What was done to A, if it can be read as the output, and A as it was: of several, the one that differs least."""
+    from revseq_cli.passes import oracle
+
+    found = {}
+    if job and a.desc != job.values.desc:
+        for told, read in oracle.readings(a, job.values.desc):
+            with oracle.opened(read, job, resources) as pair:
+                found[told] = pair.compare(tolerance, 1).count, read
+    told = min(found, key=lambda each: found[each][0], default="")
+    return told, found[told][1] if found else a
 
 
 def _require_tensors(tensors: Sequence[str], settings: Collection[str], *, is_job: bool, on: str | None) -> None:

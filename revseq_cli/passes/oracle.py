@@ -16,14 +16,16 @@ import contextlib
 import itertools
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from math import prod
+from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from revseq_cli.formats.held import HeldTicket
 from revseq_cli.ground.dtypes import bits, dtype_of, native
-from revseq_cli.ground.tensors import DataType, braced
+from revseq_cli.ground.tensors import DataType, TensorDesc, braced
 from revseq_cli.operator import kernel
 from revseq_cli.operator.spec import lengths_sizes
 from revseq_cli.passes.arrangement import arrange_oracle
@@ -37,6 +39,7 @@ from revseq_cli.passes.views import (
     Derived,
     Reshaped,
     UnreadableError,
+    View,
     moved,
     transposed,
 )
@@ -275,6 +278,42 @@ def opened(
         yield Oracle(ready_a, seen(reversed_output(ready)), arrangement, ready, seen)
 
 
+def readings(a: Source, desc: TensorDesc) -> Iterator[tuple[str, Source]]:
+    """How a tensor of another desc can be read as one of this desc: what was done to it, and the tensor that it was.
+
+    Its sizes are a transposition or a flattening, or integers of the same bytes have or lack a sign.
+    """
+    own, given = desc.data_type, a.desc.data_type
+    told = ""
+    if own is not given:
+        if {own.kind, given.kind} != {"int", "uint"} or own.size != given.size:
+            return
+        told = f"{own.name} is saved as {given.name}, byte for byte"
+        a = _Viewed(a, dtype_of(own).newbyteorder(a.dtype.byteorder))
+    if a.sizes == desc.sizes:
+        yield told, a
+        return
+    told += " and " * bool(told)
+    if set(accumulate(a.sizes, mul)) <= set(accumulate(desc.sizes, mul)) and a.desc.element_count == desc.element_count:
+        yield f"{told}sizes {braced(desc.sizes)} are flattened to {braced(a.sizes)}", Reshaped(a, desc.sizes)
+    for order in _orders(desc.sizes):
+        if a.sizes == tuple(desc.sizes[d] for d in order):
+            back = tuple(order.index(d) for d in range(len(order)))
+            yield f"{told}the axes of the output are in the order {braced(order)}", transposed(a, back)
+
+
+class _Viewed(View):
+    """The bytes of another source as elements of another data type of the same size."""
+
+    def __init__(self, source: Source, dtype: np.dtype[Any]) -> None:
+        super().__init__(source)
+        self.dtype = dtype
+
+    def ticket(self, region: Region) -> Ticket:
+        """A ticket that reads the region, and keeps its bytes."""
+        return Computed(partial(np.ndarray.view, dtype=self.dtype), (self.source.ticket(region),))
+
+
 def suspects(job: Job, found: Differences, *, whole_lines: bool) -> Iterator[Suspect]:
     """What each mistake would give, the simplest mistakes first; some can only be told where blocks have whole lines.
 
@@ -287,7 +326,7 @@ def suspects(job: Job, found: Differences, *, whole_lines: bool) -> Iterator[Sus
     yield from _elements(job) if whole_lines else ()
     yield from _other_axes(job)
     yield from _values(right)
-    yield from _layouts(job, right)
+    yield from _layouts(job, right, whole_lines=whole_lines)
 
 
 # Lengths
@@ -476,7 +515,7 @@ def _orders(sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
             yield tuple(order.get(d, d) for d in range(len(sizes)))
 
 
-def _layouts(job: Job, right: Source) -> Iterator[Suspect]:
+def _layouts(job: Job, right: Source, *, whole_lines: bool) -> Iterator[Suspect]:
     """The outputs whose memory, or whose input's, is laid out otherwise, or has every element beside its place."""
     values, sizes = job.values, job.values.sizes
     for order in _orders(sizes):
@@ -493,7 +532,8 @@ def _layouts(job: Job, right: Source) -> Iterator[Suspect]:
     for side, places in _SHIFTS:
         name = f"is shifted by one element: each is the one {side} it in memory"
         yield Suspect(f"the output {name}", _in_memory(right, places))
-        yield Suspect(f"the input {name}", reversed_output(replace(job, values=_in_memory(values, places))))
+        if whole_lines:
+            yield Suspect(f"the input {name}", reversed_output(replace(job, values=_in_memory(values, places))))
 
 
 def _other_axes(job: Job) -> Iterator[Suspect]:

@@ -21,7 +21,7 @@ from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.table import named
 from revseq_cli.ground import minifloats, thresholds
 from revseq_cli.ground.dtypes import data_type_of, dtype_of
-from revseq_cli.ground.errors import Advice, FormatError, UsageError
+from revseq_cli.ground.errors import Advice, EngineError, FormatError, UsageError
 from revseq_cli.ground.tensors import DataType, braced
 from revseq_cli.operator.spec import lengths_sizes
 from revseq_cli.passes.plan import make_plan, sizes_of
@@ -184,17 +184,18 @@ class Reshaped(View):
         """A ticket that reads the parts, and puts them together."""
         elements, runs = prod(sizes_of(region)), _runs(self.sizes, region)
         if len(runs) > max(self._FEW_PARTS, elements // self._LEAST_ELEMENTS):
-            return Computed(_unreadable, ())
+            return Computed(partial(_unreadable, self.name, len(runs), elements), ())
         boxes = itertools.chain.from_iterable(_boxes(self.source.sizes, run.start, run.stop) for run in runs)
         return Computed(partial(_joined, sizes_of(region)), tuple(self.source.ticket(box) for box in boxes))
 
 
-class UnreadableError(Exception):
+class UnreadableError(EngineError):
     """A region would be read in too many parts."""
 
 
-def _unreadable() -> NDArray[Any]:
-    raise UnreadableError
+def _unreadable(name: str, parts: int, elements: int) -> NDArray[Any]:
+    found = f"a block would be read in {parts} parts of {elements // parts} elements"
+    raise UnreadableError(found, "longer ones", "save it in the sizes of what is right, or allow more memory", name)
 
 
 def _runs(sizes: tuple[int, ...], region: Region) -> Sequence[range]:

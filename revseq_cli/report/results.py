@@ -154,8 +154,14 @@ class Comparison(NamedTuple):
 
     @property
     def equal(self) -> bool:
-        """Whether no element differs."""
-        return self.differences is not None and not self.differences.count
+        """Whether no element differs, and none was read otherwise than A has it."""
+        return self.differences is not None and not self.differences.count and not self.mistakes
+
+    def of_reading(self, told: str, a: Source) -> Self:
+        """The same about `a`, which was compared as what it was before something was done to it, as `told`."""
+        wrong = self.differences is not None and self.differences.count
+        mistakes = [f"{told}, and {each}" for each in self.mistakes] if wrong else [told]
+        return self._replace(a=a, mistakes=mistakes)
 
     @property
     def where(self) -> Where | None:

@@ -78,7 +78,7 @@ def diff(comparison: Comparison) -> str:
         told = f"{found.count:,} of {found.total:,} elements differ"
         if found.count and axis is not None:
             told += f", {_places(found, b.desc.element_count // b.sizes[axis])}"
-        lines.append(told if found.count else f"equal, {found.total:,} elements")
+        lines.append(f"equal, {found.total:,} elements" if comparison.equal else told)
         which = "this mistake" if len(mistakes) == 1 else "any one of these mistakes"
         lines += [f"every element of A is what {which} gives:"] * bool(mistakes)
         lines += [f"  {mistake}" for mistake in mistakes]

@@ -368,3 +368,80 @@ def test_what_is_printed_has_six_digits(revseq, tmp_path, option, value):
 def test_a_file_is_no_print(revseq, tmp_path):
     np.save(tmp_path / "a.npy", np.zeros(3, "f4"))
     revseq("diff", "a.npy", "a.npy", "--as-printed").refused("Hint: leave out --as-printed for a tensor that")
+
+
+# Other sizes and data types than those of the output
+
+
+@pytest.mark.parametrize("form", [".npy", ".h5"])
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda a: a.transpose(1, 0, 2, 3), "the axes of the output are in the order {1,0,2,3}"),
+        (lambda a: a.transpose(0, 2, 3, 1), "the axes of the output are in the order {0,2,3,1}"),
+        (lambda a: a.reshape(-1), "sizes {5,4,9,3} are flattened to {540}"),
+        (lambda a: a.reshape(5, 36, 3), "sizes {5,4,9,3} are flattened to {5,36,3}"),
+        (lambda a: a.reshape(5, 4, 27), "sizes {5,4,9,3} are flattened to {5,4,27}"),
+    ],
+)
+def test_other_sizes_are_read_as_those_of_the_output(judged, change, name, form):
+    x, n = job()
+    right = oracle.reverse(x, n, AXIS)
+    for options in ((), ("--memory", "5000", "--engine", "serial")):
+        found = judged(np.ascontiguousarray(change(right)), x, n, AXIS, *options, form=form)
+        assert (found["equal"], found["different"], found["mistakes"]) == (False, 0, [name])
+        assert found["A"]["Sizes"] == list(change(right).shape)
+        assert found["notes"][-1] == f"A is read so: {name}"
+    wrong = np.ascontiguousarray(change(made(x, n, AXIS, MISTAKES[WHOLE])))
+    assert judged(wrong, x, n, form=form)["mistakes"] == [f"{name}, and {WHOLE}"]
+    wrong.reshape(-1).view(np.uint32)[77] ^= 1
+    assert judged(wrong, x, n, form=form)["mistakes"] == []
+
+
+def test_of_several_transpositions_the_closest_is_told(judged):
+    x, n = job(sizes=(4, 4, 5), axis=1)
+    turned = np.ascontiguousarray(oracle.reverse(x, n, 1).transpose(2, 1, 0))
+    found = judged(turned, x, n, 1)
+    assert (found["different"], found["mistakes"]) == (0, ["the axes of the output are in the order {2,1,0}"])
+    assert judged(turned.reshape(5, 2, 8), x, n, 1)["different"] is None
+
+
+def test_signed_bytes_that_are_saved_as_unsigned(judged):
+    x = oracle.random_values(np.random.default_rng(1), (6, 7), DataType.INT8)
+    n = np.array([[4], [3], [7], [2], [5], [0]], np.uint32)
+    right = oracle.reverse(x, n, 1).view(np.uint8)
+    told = "INT8 is saved as UINT8, byte for byte"
+    found = judged(right, x, n, 1)
+    assert (found["equal"], found["different"], found["mistakes"], found["A"]["DataType"]) == (
+        False,
+        0,
+        [told],
+        "UINT8",
+    )
+    both = f"{told} and the axes of the output are in the order {{1,0}}"
+    assert judged(np.ascontiguousarray(right.T), x, n, 1)["mistakes"] == [both]
+    assert judged(right.astype(np.uint16), x, n, 1)["different"] is None
+
+
+@pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_all_engines_and_cut_lines(judged, engine, axis):
+    """Mistakes of each family are named in blocks of whole lines; of the elements of cut lines none, and none falsely."""
+    x = np.random.default_rng(1).normal(size=(60, 50)).astype("f4")
+    n = np.random.default_rng(2).integers(0, 62, (1, 50) if axis == 0 else (60, 1)).astype("u4")
+    right = oracle.reverse(x, n, axis)
+    wrong = {
+        "each line has the length before its own": oracle.reverse(x, np.roll(n, 1), axis),
+        "the output lies in memory with its axes in the order {1,0}": right.T.reshape(x.shape),
+        "values are rounded to FLOAT16": right.astype("f2").astype("f4"),
+        "zeros from index 31 of dimension 0 on": np.where(np.arange(60)[:, None] < 31, right, np.float32(0)),
+        "lines are rotated by one": np.roll(right, 1, axis),
+        "the input is shifted by one element: each is the one before it in memory": oracle.reverse(
+            np.roll(x.reshape(-1), 1).reshape(x.shape), n, axis
+        ),
+    }
+    for memory in ("1GiB", "3KB"):
+        for name, a in wrong.items():
+            found = judged(a, x, n, axis, "--engine", engine, "--jobs", 2, "--memory", memory)["mistakes"]
+            needs_lines = name.startswith(("lines", "the input"))
+            assert found == ([] if needs_lines and memory == "3KB" else [name]), (name, memory)
