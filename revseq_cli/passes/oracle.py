@@ -30,7 +30,7 @@ from revseq_cli.operator import kernel
 from revseq_cli.operator.spec import lengths_sizes
 from revseq_cli.passes.arrangement import arrange_oracle
 from revseq_cli.passes.comparison import Pair, compared, differences
-from revseq_cli.passes.plan import lengths_of
+from revseq_cli.passes.plan import lengths_of, make_plan
 from revseq_cli.passes.reversal import random_access, reversed_output
 from revseq_cli.passes.tasks import Task, completed, spooled
 from revseq_cli.passes.views import (
@@ -66,10 +66,16 @@ _MOST_TURNED = 4
 
 
 class Suspect(NamedTuple):
-    """A mistake, in words, and the output that it gives."""
+    """A mistake, in words, and the output that it gives; with `a`, that is compared with it instead.
+
+    So what is right need not be computed in short parts of lines, which is slow. Both may have other sizes and another
+    `axis` than the job.
+    """
 
     name: str
     output: Source
+    a: Source | None = None
+    axis: int = 0
 
 
 # A wrong length for each length and the axis size. Lengths come unsigned and unclamped, and go so.
@@ -231,10 +237,10 @@ class Oracle(Pair):
     def mistakes(self, found: Differences, tolerance: Tolerance | None) -> tuple[str, ...]:
         """The mistakes that explain every element of `a`, given how it differs: `found` has its first difference."""
         whole = not self.arrangement.plan.cuts_lines
-        possible = dict(enumerate(suspects(self.job, found, whole_lines=whole)))
+        possible = dict(enumerate(suspects(self.job, self.a, found, whole_lines=whole)))
 
-        def task(region: Region) -> Task:
-            outputs = {key: self.seen(suspect.output).ticket(region) for key, suspect in possible.items()}
+        def task(region: Region, keys: Iterable[int]) -> Task:
+            outputs = {key: self.seen(possible[key].output).ticket(region) for key in keys}
             return Task(partial(_contradicted, tolerance, outputs), (self.a.ticket(region),), region)
 
         def exclude(keys: Iterable[int]) -> None:
@@ -242,11 +248,31 @@ class Oracle(Pair):
                 possible.pop(key, None)
 
         for place in found.indices.tolist():  # most mistakes are excluded here
-            exclude(task(tuple(slice(i, i + 1) for i in place))()[1])
-        regions = itertools.takewhile(lambda _: possible, self.arrangement.plan)
-        for _, keys in completed("find the mistake", map(task, regions), self.arrangement, self.a):
+            region = tuple(slice(i, i + 1) for i in place)
+            exclude(task(region, [key for key, each in possible.items() if each.a is None])()[1])
+        of_a = {key: each for key, each in possible.items() if each.a is None}
+        exclude(key for key, each in [*possible.items()] if each.a and not self._explains(each, found, tolerance))
+        regions = itertools.takewhile(lambda _: of_a.keys() & possible.keys(), self.arrangement.plan)
+        tasks = (task(region, of_a.keys() & possible.keys()) for region in regions)
+        for _, keys in completed("find the mistake", tasks, self.arrangement, self.a):
             exclude(keys)
         return tuple(dict.fromkeys(suspect.name for suspect in possible.values()))
+
+    def _explains(self, suspect: Suspect, found: Differences, tolerance: Tolerance | None) -> bool:
+        """Whether an output that has an `a` of its own is that one."""
+        sizes, a = suspect.output.sizes, suspect.a or self.a
+        for place in found.indices:
+            number = np.ravel_multi_index(tuple(place), self.a.sizes)
+            region = tuple(slice(int(i), int(i) + 1) for i in np.unravel_index(number, sizes))
+            if _contradicted(tolerance, {0: suspect.output.ticket(region)}, a.ticket(region).read()):
+                return False
+        most = self.arrangement.plan.block_elements
+        plan = make_plan(sizes, suspect.axis, most_elements=most, grain=(1,) * len(sizes))
+        try:
+            pair = Pair(a, suspect.output, self.arrangement._replace(plan=plan))
+            return not compared("find the mistake", pair, tolerance).count
+        except UnreadableError:
+            return False
 
 
 def _contradicted(tolerance: Tolerance | None, outputs: dict[int, Ticket], a: NDArray[Any]) -> list[int]:
@@ -314,10 +340,10 @@ class _Viewed(View):
         return Computed(partial(np.ndarray.view, dtype=self.dtype), (self.source.ticket(region),))
 
 
-def suspects(job: Job, found: Differences, *, whole_lines: bool) -> Iterator[Suspect]:
+def suspects(job: Job, a: Source, found: Differences, *, whole_lines: bool) -> Iterator[Suspect]:
     """What each mistake would give, the simplest mistakes first; some can only be told where blocks have whole lines.
 
-    `found` has the first differences. The job's tensors must be cheap to read anywhere.
+    `found` has the first differences of `a`. The job's tensors must be cheap to read anywhere.
     """
     right = reversed_output(job)
     for name, lengths in _wrong_lengths(job):
@@ -326,7 +352,7 @@ def suspects(job: Job, found: Differences, *, whole_lines: bool) -> Iterator[Sus
     yield from _elements(job) if whole_lines else ()
     yield from _other_axes(job)
     yield from _values(right)
-    yield from _layouts(job, right, whole_lines=whole_lines)
+    yield from _layouts(job, right, a, whole_lines=whole_lines)
 
 
 # Lengths
@@ -515,25 +541,46 @@ def _orders(sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
             yield tuple(order.get(d, d) for d in range(len(sizes)))
 
 
-def _layouts(job: Job, right: Source, *, whole_lines: bool) -> Iterator[Suspect]:
+def _layouts(job: Job, right: Source, a: Source, *, whole_lines: bool) -> Iterator[Suspect]:
     """The outputs whose memory, or whose input's, is laid out otherwise, or has every element beside its place."""
-    values, sizes = job.values, job.values.sizes
+    values, sizes, axis = job.values, job.values.sizes, job.axis
+    is_whole = a.desc == values.desc  # not so where it is printed
     for order in _orders(sizes):
-        there = tuple(sizes[d] for d in order)
+        there, back = tuple(sizes[d] for d in order), tuple(order.index(d) for d in range(len(order)))
         name = f"lies in memory with its axes in the order {braced(order)}"
-        yield Suspect(f"the output {name}", Reshaped(transposed(right, order), sizes))
         read = Reshaped(transposed(values, order), sizes)
         yield Suspect(f"the input {name}", reversed_output(replace(job, values=read)))
-        if there != sizes:  # or else only the axes are others
-            lengths, axis = transposed(job.lengths, order), order.index(job.axis)
-            other = replace(job, values=Reshaped(values, there), lengths=lengths, axis=axis)
+        if is_whole:
+            yield Suspect(f"the output {name}", right, transposed(Reshaped(a, there), back), axis)
+        if is_whole and there != sizes:  # or else only the axes are others
+            other = replace(
+                job, values=Reshaped(values, there), lengths=transposed(job.lengths, order), axis=back[axis]
+            )
             name = f"memory of sizes {braced(sizes)} is taken for one of sizes {braced(there)}"
-            yield Suspect(name, Reshaped(reversed_output(other), sizes))
-    for side, places in _SHIFTS:
-        name = f"is shifted by one element: each is the one {side} it in memory"
-        yield Suspect(f"the output {name}", _in_memory(right, places))
-        if whole_lines:
-            yield Suspect(f"the input {name}", reversed_output(replace(job, values=_in_memory(values, places))))
+            yield Suspect(name, reversed_output(other), Reshaped(a, there), back[axis])
+    for side, places in _SHIFTS if whole_lines else ():
+        name = f"the input is shifted by one element: each is the one {side} it in memory"
+        yield Suspect(name, reversed_output(replace(job, values=_in_memory(values, places))))
+    last = values.desc.element_count - 1
+    for side, step, end in (("before", 1, last), ("behind", -1, 0)) if is_whole else ():
+        moved_back = _in_memory(a, partial(_further, step))
+
+        def ticket(region: Region, moved_back: Source = moved_back, end: int = end) -> Ticket:
+            here = _Spot(tuple(np.ogrid[region]), sizes, axis)
+            return Computed(partial(_but_one, here, end), (right.ticket(region), moved_back.ticket(region)))
+
+        name = f"the output is shifted by one element: each is the one {side} it in memory"
+        yield Suspect(name, Derived(values, values.dtype, ticket), moved_back, axis)
+
+
+def _further(step: int, i: Places, count: int) -> Places:
+    return (i + step) % count
+
+
+def _but_one(here: _Spot, number: int, right: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+    """The right output of a block, with an element that is lost and may be any."""
+    np.copyto(right, other, where=here.number == number)
+    return right
 
 
 def _other_axes(job: Job) -> Iterator[Suspect]:
