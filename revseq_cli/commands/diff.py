@@ -52,7 +52,9 @@ _TOLERANCE = values.Parsed("number", _parse_tolerance)
 
     With --job, A is compared with what revseq run would write: revseq diff A --job INPUT LENGTHS --axis N. The right
     elements are computed block by block. The report says in how many lines A is wrong, whether inside the reversed part
-    or behind it, and it names each usual mistake that explains A completely, such as lengths that are one too small.
+    or behind it, and it names each usual mistake that explains A completely: of lengths, of places in a line or in
+    memory, of values, or of parts that are not done. If A is what is right transposed, flattened, or INT8 saved as
+    UINT8, it is compared so; that is a mistake, too.
 
     With --on, the job of INPUT and LENGTHS runs as ReverseSequence in ONNX Runtime, and what that gives is A: revseq
     diff --on onnxruntime INPUT LENGTHS --axis N. onnxruntime:PROVIDER names another provider than its CPU's, and
