@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from math import ceil
+from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree
@@ -42,35 +43,8 @@ _PALETTE = {
     CLAMPED: ("#fff0bf", "#4a3a08"), f"{CLAMPED}_text": ("#6b4900", "#ffdc84"),
     DIFFERENT: ("#fde0e3", "#4e2126"), f"{DIFFERENT}_text": ("#a4262c", "#ffb3b8"),
 }  # fmt: skip
+_SANS = '"Segoe UI", system-ui, -apple-system, "Helvetica Neue", Arial, sans-serif'
 LIGHT, DARK = ({name: pair[n] for name, pair in _PALETTE.items()} for n in (0, 1))
-
-SANS = '"Segoe UI", system-ui, -apple-system, "Helvetica Neue", Arial, sans-serif'
-_SHAPES = f"""
-.revseq text {{ font: 14px Consolas, "SF Mono", Menlo, "DejaVu Sans Mono", monospace; white-space: pre }}
-.revseq .words {{ font: 14px {SANS}; white-space: normal }}
-.revseq .name {{ font: 600 15px {SANS} }}
-.revseq .small {{ font-size: 12px }}
-.revseq .cell {{ text-anchor: middle }}
-.revseq .end {{ text-anchor: end }}
-.revseq .length, .revseq .clamped, .revseq .reversed, .revseq .different {{ font-weight: 700 }}
-.revseq tspan {{ font-style: italic }}
-.revseq path {{ fill: none; stroke-width: 1.5 }}
-"""
-_COLORS = Template(
-    """
-.revseq .ground { fill: $ground }
-.revseq text { fill: $text }
-.revseq .quiet { fill: $quiet }
-.revseq .length { fill: $accent }
-.revseq path { stroke: $accent }
-.revseq .faint { fill: $faint }
-.revseq .head { fill: $accent; stroke: none }
-"""
-    + "".join(
-        f".revseq rect.{mark} {{ fill: ${mark} }} .revseq text.{mark} {{ fill: ${mark}_text }}\n"
-        for mark in (COPIED, REVERSED, CLAMPED, DIFFERENT)
-    )
-)
 
 
 def element(tag: str, *children: str | Element, **attributes: str | float) -> Element:
@@ -95,11 +69,16 @@ def element(tag: str, *children: str | Element, **attributes: str | float) -> El
     return made
 
 
-def style(theme: str, shapes: str = _SHAPES, colors: Template = _COLORS) -> str:
-    """Rules with the colours of the theme: light, dark, or auto, which is what the reader's system prefers."""
-    light, dark = colors.substitute(LIGHT), colors.substitute(DARK)
+def style(sheet: str, theme: str) -> str:
+    """The rules of a style sheet of this folder, with the colours of the theme.
+
+    It is light, dark, or auto, which is what the reader's system prefers.
+    """
+    text = Path(__file__).with_name(sheet).read_text(encoding="utf-8")
+    _, shapes, colors = re.split(r"/\*.*\*/", text)
+    light, dark = (Template(colors).substitute(each) for each in (LIGHT, DARK))
     both = f"{light}@media (prefers-color-scheme: dark) {{{dark}}}\n"
-    return shapes + {"light": light, "dark": dark, "auto": both}[theme]
+    return Template(shapes).substitute(sans=_SANS) + {"light": light, "dark": dark, "auto": both}[theme]
 
 
 class Piece(NamedTuple):
@@ -149,7 +128,7 @@ def drawn(figure_of: Callable[[Limits], Figure], theme: str = "auto") -> str:
         "svg",
         element("title", figure.title),
         element("desc", f"{figure.sentence}\n{figure.text}"),
-        element("style", style(theme)),
+        element("style", style("figure.css", theme)),
         element("rect", class_="ground", **size),
         *(element("text", *emphasized(each, "tspan"), class_="words", x=_MARGIN, y=_MARGIN + 14 + 20 * n)
           for n, each in enumerate(words)),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from math import ceil
-from string import Template
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -32,47 +31,6 @@ if TYPE_CHECKING:
 
 _LONGEST_TEXT, _MOST_NOTES = 2000, 20  # of a cell, and of a job, so that the page stays small
 
-_SHAPES = f"""
-* {{ box-sizing: border-box; print-color-adjust: exact; -webkit-print-color-adjust: exact }}
-body {{ margin: 0; font: 16px/1.5 {svg.SANS} }}
-main {{ max-width: 960px; margin: 0 auto; padding: 16px 16px 72px; overflow-wrap: break-word }}
-h1 {{ font-size: clamp(18px, 5vw, 26px); line-height: 1.25; margin: 16px 0 8px }}
-h2 {{ font-size: 20px; margin: 32px 0 8px; break-after: avoid }}
-p {{ margin: 4px 0 }}
-.line {{ display: flex; flex-wrap: wrap; gap: 12px 28px; margin: 12px 0 }}
-.scroll {{ overflow-x: auto; max-width: 100% }}
-.revseq {{ display: block; break-inside: avoid }}
-a:focus-visible, .scroll:focus-visible {{ outline: 2px solid; outline-offset: 2px }}
-.from {{ display: none; position: fixed; z-index: 1; left: 0; bottom: 0; width: 100%; margin: 0; padding: 10px 24px;
-  border-top: 1px solid; pointer-events: none }}
-table {{ width: 100%; border-collapse: collapse; margin: 8px 0; border: 1px solid }}
-th, td {{ border: solid; border-width: 1px 0; padding: 4px 11px; text-align: left; vertical-align: top }}
-th, .fail {{ font-weight: 600 }}
-tr {{ break-inside: avoid }}
-@media (max-width: 700px) {{
-  thead {{ display: none }}
-  tr, tbody th, td {{ display: block; border-width: 0 }}
-  tr {{ padding: 6px 0; border-top: 1px solid }}
-  tbody th, td {{ padding: 1px 11px }}
-  td[data-head]::before {{ content: attr(data-head) ": " }}
-  td[data-head*="_"] {{ display: inline-block }}
-}}
-@media print {{
-  main {{ max-width: none; padding: 0 }}
-  .screen {{ display: none }}
-  .scroll {{ overflow: visible }}
-  .revseq {{ max-width: 100%; max-height: 95vh; height: auto }}
-}}
-"""
-_COLORS = Template("""
-body, .from { background: $ground; color: $text }
-.quiet, td::before { color: $quiet }
-table, tr, th, td, .from { border-color: $line }
-.fail { color: $different_text }
-a:focus-visible, .scroll:focus-visible { outline-color: $accent }
-.revseq a:hover rect, .revseq :target rect { stroke: $accent; stroke-width: 3px }
-""")
-
 
 def page(figure_of: Callable[[Limits], Figure], theme: str, check: Check) -> str:
     """The whole page; `figure_of` makes the figure with these limits."""
@@ -80,7 +38,7 @@ def page(figure_of: Callable[[Limits], Figure], theme: str, check: Check) -> str
     level = next(iter(check.constraints))
     scheme = f":root {{ color-scheme: {'light dark' if theme == 'auto' else theme} }}"
     rules, origins = [*zip(*_pointing(figure), strict=True)] or ((), ())
-    style = "".join([scheme, svg.style(theme), svg.style(theme, _SHAPES, _COLORS), *rules])
+    style = "".join([scheme, svg.style("figure.css", theme), svg.style("page.css", theme), *rules])
     html = element(
         "html", element("head", *_head(figure, style)),
         element(
