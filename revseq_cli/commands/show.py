@@ -119,15 +119,15 @@ class _Shown(NamedTuple):
 def _lines(shown: Sequence[_Shown], asked: Sequence[str], console: Console, *, full: bool, several: bool) -> list[str]:
     """The lines for scripts, if any are asked for, or the text for people. Of several tensors, lines have the names."""
     from revseq_cli.formats.contents import Contents
-    from revseq_cli.report import listing, tables
+    from revseq_cli.report import tables
 
     if asked:
         tensors = [tensor for each in shown for tensor in each.tensors]
         names = ["names"] * (several or len(tensors) > 1)
-        return [*listing.columns(tensors, [*asked, *names], is_terminal=is_terminal())]
+        return [*tables.columns(tensors, [*asked, *names], is_terminal=is_terminal())]
     screen = shutil.get_terminal_size() if is_terminal() and not full else None
     texts = (
-        listing.listing(each, screen)
+        tables.listing(each, screen)
         if isinstance(each, Contents)
         else tables.show(each, tensors[0].statistics, preview=not console.quiet)
         for tensors, each in shown

@@ -138,13 +138,10 @@ def _cells(texts: Iterable[str]) -> str:
 
 def _job(check: Check, width: int) -> Iterator[str]:
     """The tensors, the axes, what the lengths do, the lowest level, and notes."""
-    from rich.cells import cell_len
-
     for tensor, desc in ((INPUT, check.values), (LENGTHS, check.lengths)):
         *lines, last = terminal.hanging(f"{tensor:<{_COLUMN}}", str(desc), width)
         yield from lines
-        name = printable(check.names[tensor])  # never cut: where the line has no room, it has one of its own
-        yield from [f"{last}  {name}"] if cell_len(f"{last}  {name}") <= width else [last, " " * _COLUMN + name]
+        yield from terminal.beside(last, printable(check.names[tensor]), _COLUMN, width)
     for name, text in about_lines(check).items():
         yield from terminal.hanging(f"{name:<{_COLUMN}}", text, width)
     for note in check.notes:

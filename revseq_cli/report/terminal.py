@@ -52,6 +52,14 @@ def hanging(head: str, text: str, width: int) -> list[str]:
     return [head + first, *(" " * cell_len(head) + line for line in others)]
 
 
+def beside(line: str, name: str, column: int, width: int) -> list[str]:
+    """The line with the name at its end or, where that is too long, the name in a line of its own, and never cut."""
+    from rich.cells import cell_len
+
+    together = f"{line}  {name}"
+    return [together] if cell_len(together) <= width else [line, " " * column + name]
+
+
 def code(color: int) -> str:
     """The parameters of the terminal's code for it."""
     return f"1;38;5;{color}"
