@@ -28,7 +28,7 @@ MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path
 OTHERS = {"numpy", "h5py", "rich", "click"}
 MOST_LINES, MOST_ENTRIES = 600, 9
 # What the package may have today. Both numbers only ever get smaller, until they are 12,500 and 140: what adds, first takes away.
-BUDGET_LINES, BUDGET_MODULES = 15_993, 145
+BUDGET_LINES, BUDGET_MODULES = 15_989, 145
 
 
 @functools.cache

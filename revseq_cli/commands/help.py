@@ -9,8 +9,6 @@ import click
 from revseq_cli.commands import base, values
 from revseq_cli.commands.cli import COMMANDS
 
-_SCHEMA = "json"  # instead of a command
-
 
 @base.command(
     "help",
@@ -20,11 +18,11 @@ _SCHEMA = "json"  # instead of a command
     """,
     examples=("revseq help run", "revseq help json"),
 )
-@click.argument("name", metavar="[COMMAND]", required=False, type=values.Parsed("command", str, (*COMMANDS, _SCHEMA)))
+@click.argument("name", metavar="[COMMAND]", required=False, type=values.Parsed("command", str, (*COMMANDS, "json")))
 def command(name: str | None) -> None:
     """Run the command."""
     root = click.get_current_context().find_root()
-    if name == _SCHEMA:
+    if name == "json":  # no command
         import json
 
         from revseq_cli.report import objects

@@ -34,7 +34,7 @@ def jobs(pattern: str, templates: dict[str, str]) -> Text:
     `pattern` may end with ::key. `templates` has the names with placeholders of a job's other files, by their columns.
     """
     pieces = {column: _pieces(template, f"--{column}") for column, template in templates.items()}
-    path, key = _split(pattern)
+    path, separator, key = pattern.partition("::")
     rows = []
     for found in sorted(glob.glob(path, recursive=True)):  # noqa: PTH207 - as it was typed
         if os.path.isdir(found) and not is_store(found):  # noqa: PTH112 - a string
@@ -42,7 +42,7 @@ def jobs(pattern: str, templates: dict[str, str]) -> Text:
         values = _values(found, path)
         # A name that looks like a typed tensor, or like standard input, is one of this folder.
         is_odd = found.lstrip().startswith("[") or found == "-"
-        row = {"input": (os.path.join(os.curdir, found) if is_odd else found) + key}  # noqa: PTH118 - a string
+        row = {"input": (os.path.join(os.curdir, found) if is_odd else found) + separator + key}  # noqa: PTH118 - a string
         for column, parts in pieces.items():
             row[column] = "".join(text + values.get(name, "") for text, name in parts)
         rows.append(json.dumps(row))
@@ -59,7 +59,7 @@ def journal(pattern: str, output: str) -> str:
     first, *rest = _pieces(output.partition("::")[0], "--output")
     text, placeholder = first
     if not text and placeholder in ("path", "parent"):
-        text = os.path.join(_fixed(_split(pattern)[0]), "")  # noqa: PTH118 - a string
+        text = os.path.join(_fixed(pattern.partition("::")[0]), "")  # noqa: PTH118 - a string
     folder, begin = os.path.split(text)
     names = [begin, f"{{{placeholder}}}" if placeholder else "", *(f"{each}{{{name}}}" for each, name in rest)]
     name = "".join(names).replace("{}", "").replace("/", "-").replace(os.sep, "-")
@@ -69,19 +69,13 @@ def journal(pattern: str, output: str) -> str:
 
 def told(found: str, pattern: str) -> str:
     """What each placeholder is for a file that matches the pattern, for a hint."""
-    values = _values(found, _split(pattern)[0])
+    values = _values(found, pattern.partition("::")[0])
     return f"for {found}, {listed(f'{{{name}}} is {each}' for name, each in values.items())}"
 
 
 def _fixed(pattern: str) -> str:
     """The folder before the first wildcard."""
     return os.path.dirname(re.split(r"[*?\[]", pattern)[0])  # noqa: PTH120 - a string
-
-
-def _split(pattern: str) -> tuple[str, str]:
-    """The pattern of the files, and what stands behind it from :: on."""
-    path, separator, key = pattern.partition("::")
-    return path, separator + key
 
 
 def _values(path: str, pattern: str) -> dict[str, str]:

@@ -46,8 +46,7 @@ _RIGHT, _WRONG = ("right", terminal.GOOD), ("WRONG", terminal.BAD)
 def findings_of(report: Report | RevseqError) -> Iterator[Finding]:
     """Everything to tell of a page."""
     if isinstance(report, PlacedError):
-        spot = Spot(report.place, report.context)
-        yield Finding(report.offset, report.problem, report.wanted, rule="page", spot=spot)
+        yield Finding(0, report.problem, report.wanted, rule="page", spot=Spot(report.place, report.context))
         return
     if isinstance(report, RevseqError):
         yield Finding(0, report.found, report.wanted, rule="page")
