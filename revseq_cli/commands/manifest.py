@@ -15,7 +15,7 @@ from revseq_cli.formats.references import Reference
 from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.textfiles import LARGEST
 from revseq_cli.ground import system
-from revseq_cli.ground.errors import FormatError, RevseqError, UsageError, listed
+from revseq_cli.ground.errors import FormatError, RevseqError, UsageError, can_be_typed, listed
 from revseq_cli.report.results import Outcome
 from revseq_cli.texts import literals
 
@@ -231,7 +231,7 @@ def _options(pairs: Pairs, columns: Mapping[str, Column]) -> dict[str, Any]:
     options: dict[str, Any] = {}
     _check([name for name, _ in pairs], columns)
     for name, text in pairs:
-        if not _can_be_argument(text):
+        if not can_be_typed(text):
             raise FormatError(f"{name}: {text[:40]!r} holds what is no text")
         column = columns[_plain(name)]
         try:
@@ -270,14 +270,6 @@ def _entry(line: int, place: str, columns: dict[str, str], options: dict[str, An
             raise UsageError(f"{name} is {reference.path}, a pipe", "a file: the jobs of a batch share no pipe")
     paths = {name: system.real_path(each.path) for name, each in inputs.items() if each.inline is None}
     return Entry(line, options, system.real_path(output.path), paths, place, columns)
-
-
-def _can_be_argument(text: str) -> bool:
-    """Whether the text could be an argument of a command, as the parsers of options expect."""
-    try:
-        return b"\0" not in text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return False
 
 
 class Writers:

@@ -34,7 +34,8 @@ Parcel = tuple[Region, "NDArray[Any]"]
 # Where it takes time to find the other tensors of a file, counting stops here.
 MOST_OTHERS = 100
 # Keras's definition of a decompression bomb: more than so many bytes, and more than so many times what is stored.
-_BOMB_BYTES, BOMB_RATIO = 4 << 30, 1000
+_BOMB_BYTES, _BOMB_RATIO = 4 << 30, 1000
+_DECLARED = "declares {} bytes and stores {}"
 
 
 # The attributes that say how values are packed; which ones stand for no value; and which ones are values at all.
@@ -68,16 +69,14 @@ def parts(region: Region, values: NDArray[Any], chunks: tuple[int, ...]) -> Iter
         yield box, values[inside(box, region)]
 
 
-def is_bomb(unpacked_bytes: int, stored: int) -> bool:
-    """Whether so many bytes are far more than the `stored` ones should unpack to."""
-    return unpacked_bytes > _BOMB_BYTES and unpacked_bytes > BOMB_RATIO * stored
+def refuse_bomb(unpacked: int, stored: int, remedy: str, where: str, found: str = _DECLARED) -> None:
+    """FormatError where the bytes after unpacking, as a file declares them or as they come, are far more than `stored`.
 
-
-def refuse_bomb(declared: int, stored: int, hint: str, where: str) -> None:
-    """FormatError where `declared`, the bytes after unpacking, are far more than the bytes `stored`."""
-    if is_bomb(declared, stored):
-        found = f"declares {declared} bytes and stores {stored}"
-        raise FormatError(found, f"at most {BOMB_RATIO} times what is stored", hint, where)
+    `remedy` is what to do with a file that is wanted all the same, and `found` has a {} for either number.
+    """
+    if unpacked > _BOMB_BYTES and unpacked > _BOMB_RATIO * stored:
+        wanted, hint = f"at most {_BOMB_RATIO} times what is stored", f"if it is what you want, {remedy}"
+        raise FormatError(found.format(unpacked, stored), wanted, hint, where)
 
 
 def extra(package: str, found: str, where: str, name: str = "") -> ModuleType:

@@ -13,7 +13,7 @@ from revseq_cli.formats.npy import NpySource
 from revseq_cli.formats.textfiles import choose_type
 from revseq_cli.ground import system
 from revseq_cli.ground.dtypes import dtype_of, is_big_endian
-from revseq_cli.ground.errors import FormatError, about, printable
+from revseq_cli.ground.errors import FormatError, about, can_be_typed, printable
 from revseq_cli.texts import dxdispatch
 
 if TYPE_CHECKING:
@@ -71,19 +71,10 @@ class ModelText:
 
 def beside(folder: Path, name: str) -> str | None:
     """The path of a .npy file in that folder; None for a name with a path in it, or a link to another folder."""
-    if set(name) & set("/\\:\0") or not name.lower().endswith(".npy") or not _names_a_file(name):
+    if set(name) & set("/\\:") or not name.lower().endswith(".npy") or not can_be_typed(name):
         return None
     path = system.real_path(str(folder / name))
     return str(folder / name) if os.path.dirname(path) == system.real_path(str(folder)) else None  # noqa: PTH120
-
-
-def _names_a_file(name: str) -> bool:
-    """Whether a file can have that name: a JSON text may have half a surrogate pair in it."""
-    try:
-        name.encode("utf-8", "surrogateescape")  # as POSIX systems have it; Windows takes halves of characters
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def is_plain(source: Source, folder: Path) -> bool:

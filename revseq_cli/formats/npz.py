@@ -22,7 +22,7 @@ from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.ground import stopping, system, thresholds
 from revseq_cli.ground.dtypes import data_type_of
-from revseq_cli.ground.errors import FormatError
+from revseq_cli.ground.errors import HALVES, FormatError
 from revseq_cli.ground.tensors import TensorDesc
 
 if TYPE_CHECKING:
@@ -137,9 +137,7 @@ def open_member(path: str, key: str | None, name: str = "", asked: DataType | No
                 key = key.removesuffix(_SUFFIX)
             key = chosen(infos, key, name)
             member = _Member.checked(fd, archive, infos[key], f"{name}::{key}", len(infos) - 1)
-            refuse_bomb(
-                member.info.file_size, member.info.compress_size, "if it is what you want, unzip it", member.where
-            )
+            refuse_bomb(member.info.file_size, member.info.compress_size, "unzip it", member.where)
             header = member.header(fd, archive, asked)
             if member.is_stored:
                 return StoredSource(header, path, identity, member)
@@ -262,10 +260,7 @@ class NpzSink(archives.MemberSink):
 def _member_name(key: str, where: str) -> str:
     """The file name of a new member; TensorNameError for one that no tool could unpack under that name."""
     name = f"{key.removesuffix(_SUFFIX)}{_SUFFIX}"
-    try:
-        size = len(name.encode())
-    except UnicodeEncodeError:
-        size = 0
-    if not 0 < size <= 1 << 15 or {"", ".", ".."} & {*key.split("/")} or {*"\0\\:"} & {*key}:
+    is_whole = not HALVES.search(name) and len(name.encode()) <= 1 << 15
+    if not is_whole or {"", ".", ".."} & {*key.split("/")} or {*"\0\\:"} & {*key}:
         raise TensorNameError.of(key, "member", "a name such as x, without .. or a leading /", where)
     return name

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from revseq_cli.formats import npy, packing
 from revseq_cli.formats.contents import refuse_key
-from revseq_cli.formats.contract import FileSink, Storage
+from revseq_cli.formats.contract import FileSink, Storage, refuse_bomb
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.raw import RawSource
 from revseq_cli.formats.storage import positioned
@@ -43,7 +43,7 @@ def open_source(address: Address, row: Format, method: Packing, asked: DataType 
         identity = positioned.identity(fd)
         head = packing.head(fd, method, npy.HEAD_BYTES, path)
         header = npy.Header(head, len(head), path).named(asked)
-        packing.refuse_bomb(header.end, identity.size, method, path)
+        refuse_bomb(header.end, identity.size, packing.unpack_hint(method, path), path, packing.UNPACKS)
         source = PackedSource(header, path, identity, method)
         return source.at_once(source.pieces(fd))
 

@@ -11,7 +11,7 @@ import zlib
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from revseq_cli.formats.contract import BOMB_RATIO, is_bomb, not_whole
+from revseq_cli.formats.contract import not_whole, refuse_bomb
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground import stopping, system, thresholds
 from revseq_cli.ground.errors import FormatError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.table import Packing
 
+UNPACKS = "unpacks to {} bytes or more from {}"  # what is wrong with a bomb
 _MEMORY = 1 << 28  # bytes for a dictionary of xz; its highest level takes a quarter
 
 
@@ -113,7 +114,7 @@ def unpacked(pieces: Iterable[bytes], packing: Packing, where: str) -> Iterator[
             except means.damage(module) as e:
                 raise _damaged(e, members, packing, where) from None
             done += len(part)
-            refuse_bomb(done, read, packing, where)
+            refuse_bomb(done, read, unpack_hint(packing, where), where, UNPACKS)
             if part:
                 yield part
             if engine.eof:
@@ -130,14 +131,6 @@ def _damaged(error: Exception, members: int, packing: Packing, where: str) -> Fo
     if members:
         found = f"is damaged: something else follows its {packing.name} data"
     return FormatError(found, "the whole file and nothing else", "fetch it again", where)
-
-
-def refuse_bomb(unpacked_bytes: int, stored: int, packing: Packing, where: str) -> None:
-    """FormatError where so many bytes, unpacked or declared, are far more than the `stored` ones should unpack to."""
-    if is_bomb(unpacked_bytes, stored):
-        found = f"unpacks to {unpacked_bytes} bytes or more from {stored}"
-        wanted = f"at most {BOMB_RATIO} times what is stored"
-        raise FormatError(found, wanted, f"if it is what you want, {unpack_hint(packing, where)}", where)
 
 
 def unpack_hint(packing: Packing, path: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from revseq_cli.formats import models, npy, pipes
-from revseq_cli.formats.contents import TensorNameError, left_behind
+from revseq_cli.formats.contents import TensorNameError, left_behind, refuse_key
 from revseq_cli.formats.contract import MOST_OTHERS, Layout
 from revseq_cli.formats.recognition import is_store
 from revseq_cli.formats.references import Reference, format_to_write
@@ -109,8 +109,8 @@ def create_sink(
         )
     row = format_to_write(reference)
     file = new_file(reference.path, overwrite=overwrite, inputs=inputs, folder=row.is_folder)
-    if reference.key is not None and not row.names:
-        raise UsageError("holds one tensor", "no name after ::", where=file.name)
+    if not row.names:
+        refuse_key(reference.key, f"a .{row.name} file", file.name)
     key = reference.key if reference.key is not None else like.key or row.unnamed
     _require_layout(layout, like, row, key, file.name)
     try:

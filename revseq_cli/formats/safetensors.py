@@ -7,7 +7,6 @@ Source: the section Format in the README of huggingface/safetensors, and what it
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,9 +16,9 @@ from revseq_cli.formats.contract import Storage, not_whole
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.recognition import looks_like
 from revseq_cli.formats.storage import positioned
-from revseq_cli.ground.dtypes import dtype_of, require_sizes
-from revseq_cli.ground.errors import FormatError, listed
-from revseq_cli.ground.tensors import MOST_DIMENSIONS, DataType, TensorDesc
+from revseq_cli.ground.dtypes import dtype_of, require_dimensions, require_sizes
+from revseq_cli.ground.errors import HALVES, FormatError, listed
+from revseq_cli.ground.tensors import DataType, TensorDesc
 from revseq_cli.texts import literals
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ _NAMES = {data_type: name for name, data_type in _TYPES.items()}
 _LONGEST_HEADER = 100_000_000
 _LENGTH_BYTES = 8
 _ALIGNMENT = 8
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _METADATA = "__metadata__"
 _FIELDS = {"dtype", "shape", "data_offsets"}
 
@@ -171,7 +169,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _is_text(value: object) -> bool:
     """Whether it is a string without half a surrogate pair, which the reference reader refuses."""
-    return isinstance(value, str) and not _SURROGATE.search(value)
+    return isinstance(value, str) and not HALVES.search(value)
 
 
 def _entry(fields: object, where: str) -> _Entry:
@@ -181,8 +179,7 @@ def _entry(fields: object, where: str) -> _Entry:
     sizes, offsets = fields["shape"], fields["data_offsets"]
     if not _are_counts(sizes) or not _are_counts(offsets) or len(offsets) != 2:
         raise FormatError("has a damaged header", "shape and data_offsets are lists of integers from 0 on", where=where)
-    if len(sizes) > MOST_DIMENSIONS:
-        raise FormatError(f"has dimension count {len(sizes)}", f"at most {MOST_DIMENSIONS}", where=where)
+    require_dimensions(len(sizes), where)
     entry = _Entry(fields["dtype"], tuple(sizes), *offsets)
     if entry.data_type:
         wanted = prod(entry.sizes) * entry.data_type.size

@@ -70,8 +70,8 @@ TEXT = Format(
     "text", (".txt", ".md"), "text:TEXT", lists=True, is_text=True, prints=True, is_shown=True, is_packed=True,
     read_only=(".markdown", ".text", ".rst", ".html", ".htm", ".xhtml", ".ipynb"),
 )  # fmt: skip
-CSV = Format("csv", (".csv",), "tables:CSV", is_text=True, prints=True, is_packed=True)
-TSV = Format("tsv", (".tsv",), "tables:TSV", is_text=True, prints=True, is_packed=True)
+CSV = Format("csv", (".csv",), "text:CSV", is_text=True, prints=True, is_packed=True)
+TSV = Format("tsv", (".tsv",), "text:TSV", is_text=True, prints=True, is_packed=True)
 
 FORMATS = (NPY, HDF5, NPZ, SAFETENSORS, ZARR, ONNX, JSON, TEXT, CSV, TSV)
 NAMES = tuple(each.name for each in FORMATS)

@@ -1,28 +1,34 @@
-"""The bracket notation of Microsoft's reference pages, and JSON, in files, arguments and pipes."""
+"""The formats of text: the bracket notation of Microsoft's reference pages, and JSON, in files, arguments and pipes.
+
+Tables of numbers, .csv and .tsv, are tensors of rank 2. They state no data type, and are read with the one asked for.
+"""
 
 from __future__ import annotations
 
 import collections
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from revseq_cli.formats import models
 from revseq_cli.formats.contents import Contents, Item, chosen, refuse_key, try_hint
 from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.textfiles import TextFormat, held
+from revseq_cli.formats.textfiles import TextFormat, held, require_text
+from revseq_cli.ground import system
 from revseq_cli.ground.dtypes import describe, dtype_of
-from revseq_cli.ground.errors import FormatError, SeveralError, about, listed
+from revseq_cli.ground.errors import Advice, FormatError, SeveralError, about, listed
 from revseq_cli.texts import dxdispatch, json_tensors, notation, printing
 from revseq_cli.texts.examples import number_of, numbered, part
+from revseq_cli.texts.places import PlacedError
+from revseq_cli.texts.tables import Table, is_table, table_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import Address, Source
     from revseq_cli.formats.documents import Text, TextTypes
-    from revseq_cli.ground.tensors import DataType
-    from revseq_cli.texts.tables import Table
+    from revseq_cli.ground.tensors import DataType, TensorDesc
 
 
 def _contents(address: Address, types: TextTypes) -> Contents | None:
@@ -76,10 +82,8 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
     if len(named) == 1:
         return notation_source(text, named[0], types)
     if not items:
-        from revseq_cli.texts import tables  # most texts have brackets
-
-        if key is None and tables.is_table(text.text):
-            return _open_numbers(text, tables.Table.of, types)
+        if key is None and is_table(text.text):
+            return _open_numbers(text, types)
         wanted = "rows in brackets, with or without a header such as T: (Sizes:{3}, DataType:FLOAT32)"
         raise FormatError("holds no tensor", wanted, where=text.name)
     known = [f"{item.name} (line {item.line})" for item in items]
@@ -105,20 +109,20 @@ def _keys(text: Text, items: list[notation.TensorText], label: str, key: str | N
         yield from (name for name, count in counts.items() if name and count == 1)
 
 
-def _open_numbers(text: Text, table_of: Callable[[str], Table], types: TextTypes) -> Source:
+def _open_numbers(text: Text, types: TextTypes) -> Source:
     """The source of bare numbers: a number a line, or one line, has rank 1; lines of several numbers have rank 2."""
 
     def read(data_type: DataType) -> NDArray[Any]:
-        values = table_of(text.text).values(dtype_of(data_type), data_type.name)
+        values = Table.of(text.text).values(dtype_of(data_type), data_type.name)
         return values.reshape(-1) if 1 in values.shape else values
 
     with about(text.name):
         return held(read, None, types, text, Storage("text", {"numbers": "alone"}), text.name)
 
 
-def write_notation(values: NDArray[Any], name: str = "OutputTensor") -> str:
-    """A tensor in the bracket notation: a header of `name`, sizes and data type, and the rows in brackets."""
-    return printing.tensor_text(name, describe(values), values)
+def write_notation(values: NDArray[Any]) -> str:
+    """A tensor in the bracket notation: a header with sizes and data type, and the rows in brackets."""
+    return printing.tensor_text("OutputTensor", describe(values), values)
 
 
 def open_json(text: Text, key: str | None, types: TextTypes) -> Source:
@@ -138,4 +142,38 @@ def write_json(values: NDArray[Any]) -> str:
     return json_tensors.tensor_text(describe(values), values)
 
 
+def _table_format(name: str, separator: str, word: str) -> TextFormat:
+    """A format of tables by its name, and by what stands between cells, which people call `word`."""
+
+    def read(text: Text, key: str | None, types: TextTypes) -> Source:
+        refuse_key(key, f"a .{name} file", text.name)
+        storage = Storage(name, {"separator": word})
+        try:
+            table = Table.of(text.text, separator)
+            source = held(lambda each: table.values(dtype_of(each), each.name), None, types, text, storage, text.name)
+        except FormatError as e:
+            if isinstance(e, PlacedError) and text.text[e.offset : e.offset + 1] == ";":
+                e.hint = f"tr ',;' '.,' < {system.quoted(text.name)} > new.csv"
+            raise e.about(text.name) from None
+        if table.header:
+            source.notes += (f"{text.name}: its first line is a header, and is left out: {listed(table.header)}",)
+        elif table.may_begin_with_names:
+            source.notes += (f"{text.name}: its first line counts 0, 1, 2: if these are names of columns, delete it",)
+        return source
+
+    return TextFormat(read, lambda values: table_text(values, separator), _require_table, states_type=False)
+
+
+def _require_table(desc: TensorDesc, where: str) -> None:
+    """FormatError for a tensor that is no table of at least one cell."""
+    require_text(desc, where)
+    sizes = desc.sizes
+    if len(sizes) == 2 and desc.element_count:
+        return
+    fits = desc.element_count and prod(sizes[:-2]) == 1
+    hint = Advice.of("add {}", rank=2) if fits else "write another format, such as out.npy"
+    raise FormatError(f"holds one table, and the tensor is {desc}", "2 dimensions, and no size of 0", hint, where)
+
+
 TEXT, JSON = TextFormat(open_notation, write_notation, contents=_contents), TextFormat(open_json, write_json)
+CSV, TSV = _table_format("csv", ",", "comma"), _table_format("tsv", "\t", "tab")

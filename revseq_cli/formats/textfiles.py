@@ -75,7 +75,7 @@ def too_large(size: str, name: str) -> FormatError:
 
 def text_of(data: bytes, name: str, identity: Identity | None = None) -> Text:
     """The text of these bytes; of a notebook, that of its Markdown cells. FormatError if they are none."""
-    encoding, whole = _decoded(data, name)
+    encoding, whole = decoded(data, name)
     excerpt = None
     if name.lower().endswith(notebooks.SUFFIX):
         with about(name):
@@ -83,12 +83,8 @@ def text_of(data: bytes, name: str, identity: Identity | None = None) -> Text:
     return Text(name, excerpt.text if excerpt else whole, identity, encoding, excerpt)
 
 
-def decode(data: bytes, name: str) -> str:
-    """The text of these bytes, without a byte order mark; a FormatError says what they look like if they are none."""
-    return _decoded(data, name)[1]
-
-
-def _decoded(data: bytes, name: str) -> tuple[Encoding, str]:
+def decoded(data: bytes, name: str) -> tuple[Encoding, str]:
+    """The encoding of these bytes, and their text without a mark; a FormatError says what they look like instead."""
     if (count := data.count(b"[") + data.count(b"{")) > _MOST_BRACKETS:
         raise FormatError(
             f"has {count} brackets", f"at most {_MOST_BRACKETS}", "keep large tensors in .npy or .h5", name

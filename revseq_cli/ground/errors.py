@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ ON = "on"  # the value of an option without a value, in a Choice
 
 _MOST_COMPARED = 5000  # names, to find the nearest one: 0.1 s
 _LONGEST = 200  # characters of a name in a list
+HALVES = re.compile("[\ud800-\udfff]")  # of characters, which no encoding has; JSON may
+_UNTYPED = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 _LONGEST_LINE = 6000  # characters of a line in a message; the longest path has 4,096
 
 
@@ -29,6 +32,14 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def can_be_typed(text: str) -> bool:
+    """Whether the text could be an argument of a command, such as a name: JSON may have NUL and halves of characters.
+
+    Python has bytes of names that are not UTF-8 as some of these halves, which are no mistake.
+    """
+    return not _UNTYPED.search(text)
 
 
 def nearest(word: str, words: Iterable[str]) -> str:

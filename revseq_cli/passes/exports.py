@@ -20,7 +20,7 @@ from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.models import beside, is_plain
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.storage.newfile import Together
-from revseq_cli.ground.errors import Advice, FormatError, UsageError, listed
+from revseq_cli.ground.errors import HALVES, Advice, FormatError, UsageError, listed
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
 from revseq_cli.passes import summaries
 from revseq_cli.passes.arrangement import Resources, arrange_copy
@@ -196,4 +196,4 @@ def _plain(source: Source) -> Source:
 
 def _is_odd(name: str) -> bool:
     """Whether no file on Windows can have that name, or no model can have it in its text."""
-    return any(c in _NOT_ON_WINDOWS or c < " " or "\ud800" <= c <= "\udfff" for c in name)
+    return any(c in _NOT_ON_WINDOWS or c < " " for c in name) or bool(HALVES.search(name))

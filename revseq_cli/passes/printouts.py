@@ -46,13 +46,7 @@ def load(text: str, desc: TensorDesc) -> Source:
     extra = len(tokens) - desc.element_count
     if not 0 <= extra * data_type.size <= _PADDING:
         raise FormatError(f"has {len(tokens)} elements", f"{desc.element_count} of {desc}", where=where)
-    tokens = tokens[: desc.element_count]
-    if data_type.kind == "float":
-        values = np.array(dxdispatch.floats(tokens, where), np.float64)
-    else:
-        bounds = np.iinfo(dtype_of(data_type))
-        numbers = dxdispatch.integers(tokens, int(bounds.min), int(bounds.max), where)
-        values = np.array(numbers, dtype_of(data_type))
+    values = dxdispatch.values(tokens[: desc.element_count], dtype_of(data_type), where)
     return HeldSource(where, values.reshape(desc.sizes), Storage("text", {}), reference.text.identity)
 
 

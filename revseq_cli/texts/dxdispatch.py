@@ -46,10 +46,8 @@ _KINDS = {dict: "an object", list: "a list", str: "a string", int: "an integer"}
 # C++'s `<<` into a stream of its own (DxDispatch/src/dxdispatch/Executor.cpp, `ToString`): floats have six significant
 # digits, and integers all of theirs. Windows has its own words for NaNs: -nan(ind).
 _RESOURCE = re.compile(r"^Resource '([^\n]*?)': ?(.*)$", re.MULTILINE)
-_FLOAT = re.compile(r"-?(?:\d+(?:\.\d+)?(?:e[+-]\d+)?|inf)", re.ASCII)
-_NAN = re.compile(r"-?nan(?:\(\w+\))?", re.ASCII)
+_FLOAT = re.compile(r"-?(?:\d+(?:\.\d+)?(?:e[+-]\d+)?|inf|nan(?:\(\w+\))?)", re.ASCII)
 _INTEGER = re.compile(r"-?\d{1,20}", re.ASCII)
-_PRINTED = "a number as DxDispatch prints it"
 _DIGITS = 6
 
 
@@ -378,24 +376,22 @@ def elements(text: str, key: str | None, path: str, where: str) -> list[str]:
     return [each.strip() for each in chosen[0].split(",")]
 
 
-def floats(tokens: Sequence[str], where: str) -> list[float]:
-    """The numbers that were printed; FormatError with the first that is none."""
-    _require(tokens, lambda each: _FLOAT.fullmatch(each) or _NAN.fullmatch(each), where)
-    return [float("nan" if _NAN.fullmatch(each) else each) for each in tokens]
+def values(tokens: Sequence[str], dtype: np.dtype[Any], where: str) -> NDArray[Any]:
+    """The elements that were printed of a tensor: floats in FLOAT64, integers as `dtype`.
 
-
-def integers(tokens: Sequence[str], least: int, most: int, where: str) -> list[int]:
-    """The integers that were printed; FormatError with the first that is none, or that is out of the range."""
-    wanted = f"an integer from {least} to {most}"
-    _require(tokens, lambda each: _INTEGER.fullmatch(each) and least <= int(each) <= most, where, wanted)
-    return list(map(int, tokens))
-
-
-def _require(tokens: Sequence[str], is_right: Callable[[str], object], where: str, wanted: str = _PRINTED) -> None:
-    """FormatError with the first of the tokens that is not right."""
+    FormatError with the first that is no such number, or an integer out of the range.
+    """
+    pattern, wanted, least, most = _FLOAT, "a number as DxDispatch prints it", -math.inf, math.inf
+    if dtype.kind != "f":
+        least, most = literals.bounds(dtype)
+        pattern, wanted = _INTEGER, f"an integer from {least} to {most}"
+    numbers = []
     for i, each in enumerate(tokens):
-        if not is_right(each):
+        number = pattern.fullmatch(each) and (float if dtype.kind == "f" else int)(each.partition("(")[0])
+        if number is None or number < least or number > most:
             raise FormatError(f"its element {i} is '{printable(each[:40])}'", wanted, where=where)
+        numbers.append(number)
+    return np.array(numbers, np.float64 if dtype.kind == "f" else dtype)
 
 
 def rounded(number: float, printed: float) -> float:

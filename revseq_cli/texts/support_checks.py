@@ -7,9 +7,9 @@ import itertools
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.ground.errors import UsageError, listed
+from revseq_cli.ground.errors import listed
 from revseq_cli.ground.tensors import DataType, braced
-from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT, SUPPORT, FeatureLevel, span, support
+from revseq_cli.operator.spec import DIRECTML, INPUT, LENGTHS, OUTPUT, SUPPORT, FeatureLevel, span, support
 from revseq_cli.texts import support_tables
 from revseq_cli.texts.examples import role_of
 from revseq_cli.texts.places import Finding
@@ -28,6 +28,7 @@ _ABOUT = re.compile(
 )
 _HEAD = 8192  # characters
 _ROLES = (INPUT, LENGTHS, OUTPUT)
+_LEVELS = {str(level): level for level in DIRECTML}
 _CHANGES = {row.since: row for row in SUPPORT if row.since is not FeatureLevel.NONE}
 # The title above the sentence that says from which level on an operator is there, and the verb of that sentence: in
 # English, and as Microsoft's own pages translate it, into Italian, Korean and Chinese.
@@ -229,7 +230,4 @@ def _shown(word: Word) -> str:
 
 
 def _level(word: Word) -> FeatureLevel | None:
-    try:
-        return FeatureLevel.parse(_shown(word))
-    except UsageError:
-        return None
+    return _LEVELS.get(_shown(word))

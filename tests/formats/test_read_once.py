@@ -54,7 +54,7 @@ def counts(folder, monkeypatch):
 
         monkeypatch.setattr(module, name, counted)
 
-    count(textfiles, "_decoded", lambda args: args[1])
+    count(textfiles, "decoded", lambda args: args[1])
     count(json_tensors, "load", lambda _: "JSON")
     count(notation, "parse", lambda _: "notation")
     count(notation, "_read_body", lambda args: f"body of {args[0].name}")

@@ -58,11 +58,11 @@ def json(data):
 def pages(data):
     """A page with examples."""
     from revseq_cli.formats.documents import Text
-    from revseq_cli.formats.textfiles import decode
+    from revseq_cli.formats.textfiles import decoded
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.passes import verification
 
-    verification.verify(verification.page_of(Text("fuzz", decode(data, "fuzz"))), FeatureLevel.parse("5_0"))
+    verification.verify(verification.page_of(Text("fuzz", decoded(data, "fuzz")[1])), FeatureLevel.parse("5_0"))
 
 
 @reader
@@ -70,7 +70,7 @@ def models(data):
     """A model of DxDispatch that holds its values itself; what is written of them is read again."""
     from revseq_cli.formats.documents import Text, TextTypes
     from revseq_cli.formats.models import ModelText
-    from revseq_cli.formats.textfiles import decode
+    from revseq_cli.formats.textfiles import decoded
     from revseq_cli.ground.tensors import DataType
     from revseq_cli.texts import dxdispatch
 
@@ -79,7 +79,7 @@ def models(data):
         types = TextTypes(None, DataType.FLOAT32)
         return {role: read.tensor(role, types) for role in read.model.tensors}, read.model.axis
 
-    found, axis = tensors(decode(data, "fuzz"))
+    found, axis = tensors(decoded(data, "fuzz")[1])
     contents = {role: (source.desc, source.read()) for role, source in found.items()}
     again, _ = tensors(dxdispatch.model_text(contents, axis, "y.npy", printed=False))
     for role, (_, values) in contents.items():
@@ -158,7 +158,7 @@ def _text(data, read, write):
 
     types = list(DataType)[:11]
     default = types[data[0] % len(types)] if data else types[0]
-    value = Text("fuzz", textfiles.decode(data[1:], "fuzz"))
+    value = Text("fuzz", textfiles.decoded(data[1:], "fuzz")[1])
     source = read(value, None, TextTypes(None, default))
     values = source.read()
     printed = write(values)

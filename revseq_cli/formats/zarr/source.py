@@ -83,7 +83,7 @@ class ZarrSource(Source):
         version, self.dtype, self.sizes, self.chunks = self.metadata[:4]
         self.dimensions, self.attributes = self.metadata.dimensions, self.metadata.attributes
         declared = max(prod(self.sizes), prod(self.chunks)) * self.dtype.itemsize
-        refuse_bomb(declared, self._state.stored, "if it is what you want, write it anew uncompressed", self.name)
+        refuse_bomb(declared, self._state.stored, "write it anew uncompressed", self.name)
         self.path = str(Path(self.folder, metadata.ARRAY_FILES[version][0]))
         with positioned.opened(self.path) as fd:
             self.identity = self._unchanged = positioned.identity(fd)
