@@ -9,6 +9,8 @@ import click
 from revseq_cli.commands import base, values
 from revseq_cli.commands.cli import COMMANDS
 
+_SCHEMA = "json"  # which is no command
+
 
 @base.command(
     "help",
@@ -18,11 +20,11 @@ from revseq_cli.commands.cli import COMMANDS
     """,
     examples=("revseq help run", "revseq help json"),
 )
-@click.argument("name", metavar="[COMMAND]", required=False, type=values.Parsed("command", str, (*COMMANDS, "json")))
+@click.argument("name", metavar="[COMMAND]", required=False, type=values.Parsed("command", str, (*COMMANDS, _SCHEMA)))
 def command(name: str | None) -> None:
     """Run the command."""
     root = click.get_current_context().find_root()
-    if name == "json":  # no command
+    if name == _SCHEMA:
         import json
 
         from revseq_cli.report import objects

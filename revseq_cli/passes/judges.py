@@ -92,8 +92,8 @@ class Judge:
     time: int
     notes: tuple[str, ...]
 
-    def run(self, axis: int, values: NDArray[Any], lengths: NDArray[Any]) -> NDArray[Any]:
-        """The output for a block; EngineError where the provider fails, or gives no such tensor."""
+    def run(self, axis: int, part: slice, values: NDArray[Any], lengths: NDArray[Any]) -> NDArray[Any]:
+        """A part of the output along the axis, for whole lines; EngineError where the provider gives no such tensor."""
         clamped = kernel.clamp(lengths, values.shape[axis]).astype(np.int64)
         axes = (axis,) if self.batch_axis is None else (self.batch_axis, axis)
         back = (-1,) if self.batch_axis is None else (1 - self.time, self.time)
@@ -106,16 +106,18 @@ class Judge:
         if (made.dtype, made.shape) != (given.dtype, given.shape):
             found = f"gives elements {made.dtype} of sizes {made.shape}"
             raise EngineError(found, f"{given.dtype} of sizes {given.shape}, as it got", where=self.name)
-        return np.moveaxis(made.view(values.dtype.newbyteorder("=")).reshape(moved.shape), back, axes)
+        whole = np.moveaxis(made.view(values.dtype.newbyteorder("=")).reshape(moved.shape), back, axes)
+        return whole[(slice(None),) * axis + (part,)]
 
 
 class JudgedOutput(Derived):
-    """The output of a job that a judge gives, computed where it is read, in regions of whole lines."""
+    """The output of a job that a judge gives, computed where it is read; a judge gets whole lines in any case."""
 
     def __init__(self, job: Job, judge: Judge) -> None:
         def ticket(region: Region) -> Ticket:
+            lines = (*region[: job.axis], slice(0, job.values.sizes[job.axis]), *region[job.axis + 1 :])
             lengths = job.lengths.ticket(lengths_of(region, job.axis))
-            return Computed(partial(judge.run, job.axis), (job.values.ticket(region), lengths))
+            return Computed(partial(judge.run, job.axis, region[job.axis]), (job.values.ticket(lines), lengths))
 
         super().__init__(job.values, job.values.dtype.newbyteorder("="), ticket)
         self.judge, self.name, self.notes = judge, judge.name, judge.notes

@@ -124,7 +124,7 @@ MISTAKES = {
     "the output is the input: nothing is reversed": wrong(lengths="n * 0"),
     "whole lines are reversed, whatever their lengths are": wrong(lengths="n * 0 + size"),
     "lengths are one too large": wrong(lengths="np.minimum(n + 1, size)"),
-    "lines of length 0 are zeros, and not copied": wrong(output="np.where(n == 0, y.dtype.type(0), y)"),
+    "zeros in lines of length 0, which are not copied": wrong(output="np.where(n == 0, y.dtype.type(0), y)"),
     "zeros behind the length: the rest of the line is not copied": wrong(output="np.where(j < n, y, y.dtype.type(0))"),
 }
 
