@@ -28,7 +28,7 @@ def folder(tmp_path):
 
 
 def test_the_road(revseq, folder):
-    ask, level, run, export, compare, onnx = STEPS
+    ask, level, run, export, compare, here, onnx = STEPS
     hint = re.search(
         r"^Hint: (?:if the first is meant: )?revseq (.*)$", revseq(*ask).refused("no axis is given").err, re.MULTILINE
     )
@@ -44,4 +44,5 @@ def test_the_road(revseq, folder):
     done = revseq(*compare, "--json")
     assert done.status == 1
     assert json.loads(done.out)["mistakes"] == ["lengths are one too small"]
+    assert "equal, 30 elements" in revseq(*here[: here.index("|")]).ok().out
     assert revseq(*onnx).ok().out.endswith("1 example, 0 wrong\n")
