@@ -106,7 +106,7 @@ class Judge:
         if (made.dtype, made.shape) != (given.dtype, given.shape):
             found = f"gives elements {made.dtype} of sizes {made.shape}"
             raise EngineError(found, f"{given.dtype} of sizes {given.shape}, as it got", where=self.name)
-        whole = np.moveaxis(made.view(values.dtype.newbyteorder("=")).reshape(moved.shape), back, axes)
+        whole: NDArray[Any] = np.moveaxis(made.view(values.dtype.newbyteorder("=")).reshape(moved.shape), back, axes)
         return whole[(slice(None),) * axis + (part,)]
 
 

@@ -391,7 +391,10 @@ def values(tokens: Sequence[str], dtype: np.dtype[Any], where: str) -> NDArray[A
         if number is None or number < least or number > most:
             raise FormatError(f"its element {i} is '{printable(each[:40])}'", wanted, where=where)
         numbers.append(number)
-    return np.array(numbers, np.float64 if dtype.kind == "f" else dtype)
+    if dtype.kind != "f":
+        return np.array(numbers, dtype)
+    floats = np.array(numbers, np.float64)
+    return np.where(np.isnan(floats), np.nan, floats)  # the bits of a NaN are not printed, nor is its sign meant
 
 
 def rounded(number: float, printed: float) -> float:

@@ -138,7 +138,7 @@ def test_the_mistake_of_a_provider_is_named(revseq, tmp_path, name):
     np.save(tmp_path / "n.npy", n)
     done = revseq(*ON, "x.npy", "n.npy", "--axis", 1, "--json", code=MISTAKES[name])
     assert done.status == 1, done.err
-    assert json.loads(done.out)["mistakes"] == [name]
+    assert name in json.loads(done.out)["mistakes"]  # few lines may have more than one explanation
 
 
 def test_a_wrong_element_is_shown_and_drawn(revseq, tmp_path):
