@@ -234,16 +234,14 @@ def _wrong_lengths(job: Job) -> Iterator[tuple[str, Source]]:
 
     for number, (name, _) in enumerate(_LENGTHS):
         yield name, Derived(lengths, np.dtype(np.uint64), partial(ticket, number))
-    for name, places in _OTHER_LENGTHS:
+    for name, places in _OTHER_LENGTHS if lengths.desc.element_count > 1 else ():
         for d, count in enumerate(lengths.sizes):
             if count > 1:
                 yield name, moved(lengths, d, partial(_of_row, places, count))
         yield name, _in_memory(lengths, places)
     for order in orders(lengths.sizes):
-        yield (
-            f"lengths are taken in another layout, with their axes in the order {braced(order)}",
-            Reshaped(transposed(lengths, order), lengths.sizes),
-        )
+        name = f"lengths are taken in another layout, with their axes in the order {braced(order)}"
+        yield name, Reshaped(transposed(lengths, order), lengths.sizes)
     yield from _words(job)
 
 
@@ -466,9 +464,8 @@ def _other_axes(job: Job) -> Iterator[Suspect]:
     for axis in (d for d in others if d != job.axis):
         name = f"axis {axis} is reversed, not {job.axis}"
         first = tuple(None if d in (axis, job.axis) else d for d in range(len(sizes)))
-        yield Suspect(
-            name, reversed_output(replace(job, axis=axis, lengths=AlignedSource(lengths, sizes, axis, first)))
-        )
+        along = AlignedSource(lengths, sizes, axis, first)
+        yield Suspect(name, reversed_output(replace(job, axis=axis, lengths=along)))
         if sizes[axis] == sizes[job.axis]:
             name += f", with a length for each index of axis {job.axis}"
             order = [{axis: job.axis, job.axis: axis}.get(d, d) for d in range(len(sizes))]

@@ -356,6 +356,11 @@ def _spread(value: object, levels: int, indent: str = "") -> str:
     return f"{opening}\n{rows}\n{indent}{closing}"
 
 
+def is_log(text: str) -> bool:
+    """Whether a text has a line that DxDispatch prints for a buffer."""
+    return _RESOURCE.search(text) is not None
+
+
 def elements(text: str, key: str | None, path: str, where: str) -> list[str]:
     """The elements of the buffer `key`, or of the only one in the log; FormatError if it is not there exactly once.
 

@@ -499,6 +499,13 @@ def printed(values):
     return ", ".join("-nan(ind)" if each != each else f"{each:.6g}" for each in values.ravel().tolist())
 
 
+def test_a_log_that_is_not_said_to_be_one(revseq, tmp_path):
+    (tmp_path / "log.txt").write_text("Running on 'a GPU'\nResource 'y': 2, 1, 3\n")
+    for command in (["diff", "log.txt", "--job", "[1,2,3]", "[2]", "--axis", 0], ["show", "log.txt"]):
+        revseq(*command).refused("holds no tensor", "diff reads what DxDispatch prints with --as-printed")
+    revseq("diff", "log.txt", "--job", "[1,2,3]", "[2]", "--axis", 0, "--as-printed").ok()
+
+
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i2", "u2", "i4", "u4", "i8", "u8"])
 def test_as_printed(revseq, tmp_path, dtype):
     values = oracle.random_values(np.random.default_rng(5), (7, 9), data_type_of(np.dtype(dtype)))

@@ -445,3 +445,10 @@ def test_all_engines_and_cut_lines(judged, engine, axis):
             found = judged(a, x, n, axis, "--engine", engine, "--jobs", 2, "--memory", memory)["mistakes"]
             needs_lines = name.startswith(("lines", "the input"))
             assert found == ([] if needs_lines and memory == "3KB" else [name]), (name, memory)
+
+
+def test_one_length_has_no_neighbour(judged):
+    x, n = np.array([1.0, 2.0, 3.0], np.float32), np.array([2], np.uint32)
+    found = judged(x, x, n, 0)["mistakes"]
+    assert EQUALS in found
+    assert not [each for each in found if "each line has the length" in each or "first length" in each]
