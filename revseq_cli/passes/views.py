@@ -182,9 +182,12 @@ class Reshaped(View):
 
     def ticket(self, region: Region) -> Ticket:
         """A ticket that reads the parts, and puts them together."""
-        elements, runs = prod(sizes_of(region)), _runs(self.sizes, region)
-        if len(runs) > max(self._FEW_PARTS, elements // self._LEAST_ELEMENTS):
-            return Computed(partial(_unreadable, self.name, len(runs), elements), ())
+        extents = sizes_of(region)
+        cut = max((d for d, size in enumerate(self.sizes) if extents[d] < size), default=0)
+        elements, count = prod(extents), prod(extents[:cut])
+        if count > max(self._FEW_PARTS, elements // self._LEAST_ELEMENTS):
+            return Computed(partial(_unreadable, self.name, count, elements), ())
+        runs = _runs(self.sizes, region)
         boxes = itertools.chain.from_iterable(_boxes(self.source.sizes, run.start, run.stop) for run in runs)
         return Computed(partial(_joined, sizes_of(region)), tuple(self.source.ticket(box) for box in boxes))
 
