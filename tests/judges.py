@@ -167,7 +167,7 @@ def measured(job, memory):
     if not (memory and job.scene == "measured" and is_counted) or WINDOWS:
         return {}
     # HDF5 gives plain chunks their places while it writes one of zeros, which are pages without memory behind them.
-    is_plain = job.target.format == "h5" and job.target["compression"] in (None, "none")
+    is_plain = job.target.format in ("h5", "nc") and job.target["compression"] in (None, "none")
     chunks = job.target["chunks"] or job.source["chunks"] or ()
     return {"most": memory[1] + is_plain * math.prod(job.sizes if chunks == "auto" else chunks) * job.dtype.itemsize}
 
