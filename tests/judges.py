@@ -168,7 +168,7 @@ def measured(job, memory):
         return {}
     # HDF5 gives plain chunks their places while it writes one of zeros, which are pages without memory behind them.
     is_plain = job.target.format in ("h5", "nc") and job.target["compression"] in (None, "none")
-    chunks = job.target["chunks"] or job.source["chunks"] or ()
+    chunks = job.target["chunks"] or job.source["chunks"] or (job.sizes if job.source["unlimited"] else ())
     return {"most": memory[1] + is_plain * math.prod(job.sizes if chunks == "auto" else chunks) * job.dtype.itemsize}
 
 
