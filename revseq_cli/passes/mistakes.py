@@ -26,14 +26,7 @@ from revseq_cli.operator import kernel
 from revseq_cli.operator.spec import lengths_sizes
 from revseq_cli.passes.plan import lengths_of
 from revseq_cli.passes.reversal import reversed_output
-from revseq_cli.passes.views import (
-    AlignedSource,
-    Computed,
-    Derived,
-    Reshaped,
-    moved,
-    transposed,
-)
+from revseq_cli.passes.views import AlignedSource, Computed, Derived, Reshaped, inverse, moved, transposed
 from revseq_cli.texts import literals
 
 if TYPE_CHECKING:
@@ -411,7 +404,7 @@ def _layouts(job: Job, right: Source, a: Source, *, whole_lines: bool) -> Iterat
     values, sizes, axis = job.values, job.values.sizes, job.axis
     is_whole = a.desc == values.desc  # not so where it is printed
     for order in orders(sizes):
-        there, back = tuple(sizes[d] for d in order), tuple(order.index(d) for d in range(len(order)))
+        there, back = tuple(sizes[d] for d in order), inverse(order)
         name = f"lies in memory with its axes in the order {braced(order)}"
         read = Reshaped(transposed(values, order), sizes)
         yield Suspect(f"the input {name}", reversed_output(replace(job, values=read)))

@@ -9,7 +9,6 @@ import contextlib
 import itertools
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
 from operator import mul
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +22,7 @@ from revseq_cli.passes.mistakes import Suspect, orders, suspects
 from revseq_cli.passes.plan import make_plan
 from revseq_cli.passes.reversal import random_access, reversed_output
 from revseq_cli.passes.tasks import Task, completed, spooled
-from revseq_cli.passes.views import (
-    Computed,
-    Reshaped,
-    UnreadableError,
-    View,
-    transposed,
-)
+from revseq_cli.passes.views import Computed, Reshaped, UnreadableError, View, inverse, transposed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -40,10 +33,6 @@ if TYPE_CHECKING:
     from revseq_cli.passes.arrangement import Resources
     from revseq_cli.passes.assembly import Job
     from revseq_cli.passes.comparison import Differences, Tolerance
-
-    Lengths = NDArray[Any]
-    Places = NDArray[np.intp]
-
 
 # How many of the first differences exclude most mistakes, before whole blocks do.
 _MOST_PLACES = 10
@@ -150,12 +139,12 @@ def readings(a: Source, desc: TensorDesc) -> Iterator[tuple[str, Source]]:
         yield told, a
         return
     told += " and " * bool(told)
-    if set(accumulate(a.sizes, mul)) <= set(accumulate(desc.sizes, mul)) and a.desc.element_count == desc.element_count:
+    ends, all_ends = (set(itertools.accumulate(each.sizes, mul)) for each in (a, desc))
+    if ends <= all_ends and a.desc.element_count == desc.element_count:
         yield f"{told}sizes {braced(desc.sizes)} are flattened to {braced(a.sizes)}", Reshaped(a, desc.sizes)
     for order in orders(desc.sizes):
         if a.sizes == tuple(desc.sizes[d] for d in order):
-            back = tuple(order.index(d) for d in range(len(order)))
-            yield f"{told}the axes of the output are in the order {braced(order)}", transposed(a, back)
+            yield f"{told}the axes of the output are in the order {braced(order)}", transposed(a, inverse(order))
 
 
 class _Viewed(View):

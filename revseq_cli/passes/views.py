@@ -164,7 +164,12 @@ def _repeated(places: Places, sizes: tuple[int, ...], values: NDArray[Any]) -> N
 
 def transposed(source: Source, order: Sequence[int]) -> Source:
     """The source with its dimensions in this order."""
-    return PlacedSource(source, tuple(order.index(d) for d in range(len(order))), len(order))
+    return PlacedSource(source, inverse(order), len(order))
+
+
+def inverse(order: Sequence[int]) -> tuple[int, ...]:
+    """The order of dimensions that takes this one back."""
+    return tuple(order.index(d) for d in range(len(order)))
 
 
 class Reshaped(View):
@@ -189,7 +194,7 @@ class Reshaped(View):
             return Computed(partial(_unreadable, self.name, count, elements), ())
         runs = _runs(self.sizes, region)
         boxes = itertools.chain.from_iterable(_boxes(self.source.sizes, run.start, run.stop) for run in runs)
-        return Computed(partial(_joined, sizes_of(region)), tuple(self.source.ticket(box) for box in boxes))
+        return Computed(partial(_joined, extents), tuple(self.source.ticket(box) for box in boxes))
 
 
 class UnreadableError(EngineError):
