@@ -118,8 +118,8 @@ _JOB_SETTINGS = (
     click.option(
         "--like",
         type=Known(SYSTEMS, SYNONYMS),
-        help="LENGTHS as in that system: of rank 1, and cast exactly. The axes are by default the system's, and may be "
-        "negative; what it refuses is an error.",
+        help="LENGTHS as in that system: of rank 1, and cast exactly. The axes are by default the system's; what it "
+        "refuses is an error.",
     ),
     click.option(
         "--mask",

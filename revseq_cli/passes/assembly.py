@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from revseq_cli.formats import table
 from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.references import Reference, refuse_shared
 from revseq_cli.ground.errors import Advice, FormatError, UsageError, listed
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Source
     from revseq_cli.formats.storage.positioned import Identity
     from revseq_cli.passes.alignment import Alignment
+    from revseq_cli.passes.systems import System
 
 
 @dataclass(frozen=True)
@@ -226,11 +228,12 @@ def _axes(parts: Parts) -> tuple[int, int | None]:
             is_mask = lengths.desc.data_type.kind == "bool" and len(lengths.sizes) == 2  # of batch and time
             hint = Advice.of("add {}", mask="") if is_mask else Advice.of("leave out {}", like=request.like)
             raise FormatError(found, f"{wanted} one length for each batch index", hint, lengths.name)
-        named = axis is not None
+        _require_tensors_of(system, parts)
+        _require_tensors_of(system, parts)
         axis = from_start(axis, rank) if axis is not None else system.axis
         if axis is not None:
             batch_axis = system.batch_for(axis) if batch_axis is None else from_start(batch_axis, rank)
-            _require_axes_of(request.like, axis, batch_axis, values.name, named=named)
+            _require_axes_of(system, axis, batch_axis, parts)
     if axis is None:
         names = [*filter(None, values.dimensions)]
         wanted = f"the dimension to reverse along, {_span(values)}{', or ' * bool(names)}{listed(names, len(names))}"
@@ -243,19 +246,55 @@ def from_start(axis: int, rank: int) -> int:
     return axis + rank if -rank <= axis < 0 else axis
 
 
-def _require_axes_of(like: str, axis: int, batch_axis: int, where: str, *, named: bool) -> None:
-    """UsageError for axes that the system of that name does not have; `named` says that the axis is no default."""
-    system = SYSTEMS[like]
+def _require_tensors_of(system: System, parts: Parts) -> None:
+    """FormatError or UsageError for values, lengths or a negative axis that the system does not take.
+
+    Lengths that are text have no data type there, and those that a mask stands for have the one that they need.
+    """
+    values, lengths = parts.values, parts.lengths
+    rank = len(values.sizes)
+    for setting, axis in (("axis", parts.axis), ("batch_axis", parts.batch_axis)):
+        if axis is not None and -rank <= axis < 0 and not system.from_end:
+            found, wanted = f"the {setting.replace('_', ' ')} is {axis}", f"0 to {rank - 1}, as {system.name} counts"
+            raise UsageError(found, wanted, Advice.of("try {}", **{setting: axis + rank}), values.name)
+    if system.most_dimensions and rank > system.most_dimensions:
+        wanted = f"at most {system.most_dimensions}, as {system.name} has it"
+        raise FormatError(f"dimension count is {rank}", wanted, _as_directml(system, parts), values.name)
+    data_type, stored = lengths.desc.data_type, table.named(lengths.storage.format)
+    is_typed = not (parts.request.mask or (stored and stored.is_text))
+    if system.lengths and is_typed and data_type not in system.lengths:
+        wanted = f"{' or '.join(each.name for each in system.lengths)}, as {system.name} has lengths"
+        raise FormatError(f"DataType is {data_type.name}", wanted, _as_directml(system, parts), lengths.name)
+
+
+def _as_directml(system: System, parts: Parts) -> Advice:
+    """How to ask for the same without the rules of the system: then its axes and the cast have to be named."""
+    rank, asked = len(parts.values.sizes), (parts.axis, parts.batch_axis)
+    axis, batch_axis = (each if each is None else from_start(each, rank) for each in asked)
+    if axis is None:
+        axis = system.axis
+    if batch_axis is None and axis is not None:
+        batch_axis = system.batch_for(axis)
+    found = zip(("axis", "batch_axis"), asked, (axis, batch_axis), strict=True)
+    missing = {name: str(number) for name, typed, number in found if typed != number}
+    if parts.request.cast is not parts.request.lengths_dtype and not parts.request.mask:
+        missing["lengths_dtype"] = DataType.UINT32.name
+    added = f", and add{' {}' * len(missing)}" * bool(missing)
+    return Advice.of(f"to reverse as DirectML does: leave out {{}}{added}", like=parts.request.like, **missing)
+
+
+def _require_axes_of(system: System, axis: int, batch_axis: int, parts: Parts) -> None:
+    """UsageError for axes that the system does not have."""
     if not system.axes:
         return
-    hint = Advice.of("leave out {}", like=like)
+    hint, where = _as_directml(system, parts), parts.values.name
     if axis not in system.axes:
         wanted = f"{' or '.join(map(str, system.axes))}, as {system.name} has it"
         raise UsageError(f"the axis is {axis}", wanted, hint, where)
     if batch_axis != system.batch_for(axis):
         wanted = f"{system.batch_for(axis)}, as {system.name} has it with the axis {axis}"
         exchanged = system.batch_axis
-        if not named and exchanged in system.axes and batch_axis == system.batch_for(exchanged):
+        if parts.axis is None and exchanged in system.axes and batch_axis == system.batch_for(exchanged):
             hint = Advice.of("add {}", axis=exchanged)
         raise UsageError(f"the batch axis is {batch_axis}", wanted, hint, where)
 

@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from revseq_cli.ground.tensors import DataType
+
 
 class System(NamedTuple):
     """What a system does with lengths of rank 1, one for each index of a batch axis.
 
     `axis` and `batch_axis` are its defaults; `axis` is None where it has none. `axes` are the only ones that it can
     reverse, or None for any. `refuses` names who refuses a length above the axis size, or is "" where nobody does.
+    `lengths` are the data types of lengths that it takes, or () where it takes numbers of any, `most_dimensions` is the
+    largest dimension count of its values, and `from_end` says that its axes may be negative: counted from the end.
     `masks_batch_first` says that a mask of two dimensions is one of batch and time, whatever the order in the values.
     """
 
@@ -24,6 +28,9 @@ class System(NamedTuple):
     batch_axis: int
     axes: tuple[int, ...] | None = None
     refuses: str = ""
+    lengths: tuple[DataType, ...] = ()
+    most_dimensions: int | None = None
+    from_end: bool = False
     masks_batch_first: bool = False
 
     def batch_for(self, axis: int) -> int:
@@ -32,9 +39,16 @@ class System(NamedTuple):
 
 
 SYSTEMS = {
-    "onnx": System("ONNX", 0, 1, (0, 1), "ONNX Runtime"),
-    "tensorflow": System("TensorFlow", None, 0, None, "TensorFlow", masks_batch_first=True),
-    "pytorch": System("PyTorch", 0, 1, (0, 1), masks_batch_first=True),
+    # The schema of ReverseSequence in versions 10 and 28 of ONNX's operators: "must be one of" 0 and 1, tensor(int64).
+    "onnx": System("ONNX", 0, 1, (0, 1), "ONNX Runtime", (DataType.INT64,)),
+    # tensorflow/core/ops/array_ops.cc, Tlen: {int32, int64}; core/kernels/reverse_sequence_op.cc, HANDLE_DIM and
+    # "Invalid seq_dim", "Invalid batch_dim".
+    "tensorflow": System(
+        "TensorFlow", None, 0, None, "TensorFlow", (DataType.INT32, DataType.INT64), 5, masks_batch_first=True
+    ),
+    # Its dimensions may be negative everywhere; lengths are cast: torch/nn/utils/rnn.py, pack_padded_sequence.
+    "pytorch": System("PyTorch", 0, 1, (0, 1), from_end=True, masks_batch_first=True),
+    # src/operator/sequence_reverse-inl.h: "Only axis 0 is supported".
     "mxnet": System("MXNet", 0, 1, (0,)),
 }
 # What their users call them, too.

@@ -137,7 +137,7 @@ def test_what_is_already_as_the_values_gets_no_note(revseq, make):
         (lengths("lon"), ("--batch-axis", "lat"), ("its dimension lon is axis 2", "the batch axis is 1 (lat)")),
         (lengths("lon"), ("--batch-axis", "1"), ("its dimension lon is axis 2", "the batch axis is 1 (lat)")),
         (lengths("lat", "lon"), ("--batch-axis", "lat"), ("its dimension lon is axis 2", "the batch axis is 1 (lat)")),
-        (lengths("lon"), ("--like", "onnx"), ("its dimension lon is axis 2", "the batch axis is 1 (lat)")),
+        (lengths("lon").astype("i8"), ("--like", "onnx"), ("its dimension lon is axis 2", "the batch axis is 1 (lat)")),
         (lengths("station", station=6), (), ("its dimension station, of size 6, is none of v", "wanted: dimensions among lat, lon")),
         (lengths("lat", "x", x=6), (), ("its dimension x, of size 6, is none of v",)),
         (lengths("lon", lon=4), (), ("its dimension lon has size 4, and lon of v", "has 6")),

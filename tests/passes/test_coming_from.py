@@ -1,10 +1,13 @@
 """The commands of revseq-porting(7)'s table, run as they stand there and held against the real packages."""
 
+import contextlib
+import functools
 import json
 import re
 import shlex
 import warnings
 
+import hints
 import numpy as np
 import oracle
 import pytest
@@ -18,6 +21,7 @@ COMMANDS = {name: re.search(rf"^\| {name} .*? \| `revseq (run [^`]*)` \|", PAGE,
 COMMANDS["any"] = re.search(r"^\| any other \| `revseq (run [^`]*)`", PAGE, re.MULTILINE)[1].replace(
     "--axis 2 --batch-axis 0", "--axis 0 --batch-axis 1"
 )
+NAMES = {"onnx": "ONNX", "tensorflow": "TensorFlow"}
 RNG = np.random.default_rng(7)
 
 
@@ -62,7 +66,7 @@ def onnx_runtime(values, lengths, time_axis, batch_axis):
     helper, kinds = onnx.helper, onnx.TensorProto
     node = helper.make_node("ReverseSequence", ["x", "n"], ["y"], time_axis=time_axis, batch_axis=batch_axis)
     x, y = (helper.make_tensor_value_info(name, kinds.FLOAT, [None] * values.ndim) for name in "xy")
-    n = helper.make_tensor_value_info("n", kinds.INT64, [None])
+    n = helper.make_tensor_value_info("n", helper.np_dtype_to_tensor_dtype(lengths.dtype), [None])
     graph = helper.make_graph([node], "g", [x, n], [y])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 10)], ir_version=9)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
@@ -183,7 +187,7 @@ def test_check_says_which_axis_is_which(revseq, tmp_path):
     ("options", "axis", "batch_axis"),
     [
         (("--like", "onnx"), 0, 1), (("--like", "onnx", "--axis", 1), 1, 0), (("--like", "onnx", "--batch-axis", 1), 0, 1),
-        (("--like", "tensorflow", "--axis", -1), 2, 0), (("--like", "tensorflow", "--axis", 0, "--batch-axis", -2), 0, 1),
+        (("--like", "tensorflow", "--axis", 2), 2, 0), (("--like", "tensorflow", "--axis", 0, "--batch-axis", 1), 0, 1),
         (("--like", "pytorch"), 0, 1), (("--like", "pytorch", "--axis", -2), 1, 0), (("--like", "mxnet"), 0, 1),
     ],
 )  # fmt: skip
@@ -211,7 +215,7 @@ def test_axes_that_a_system_lacks(revseq, tmp_path, options, found, wanted):
     np.save(tmp_path / "x.npy", np.zeros((4, 4, 4)))
     np.save(tmp_path / "n.npy", np.zeros(4, int))
     done = revseq("run", "x.npy", "n.npy", *options, "-o", "y.npy")
-    done.refused(found, wanted, f"Hint: leave out --like {options[1]}\n")
+    done.refused(found, wanted, f"Hint: to reverse as DirectML does: leave out --like {options[1]}, and add ")
     assert not (tmp_path / "y.npy").exists()
 
 
@@ -230,6 +234,75 @@ def test_a_length_that_a_system_refuses(revseq, tmp_path):
         assert (
             "1 of 4 lengths is above" in revseq("run", "x.npy", "n.npy", "--like", name, "-o", f"{name}.npy").ok().err
         )
+
+
+FOUR = np.array([1, 2, 0, 5])
+# What systems refuse: their names, the sizes of the values, the lengths, the axis and the batch axis, and what is told.
+# Axis 1 is meant in each, with one length for each index of axis 0. PyTorch refuses none of it.
+REFUSED = {
+    "INT32 lengths": (("onnx",), (4, 5), FOUR.astype("i4"), (1, 0), "DataType is INT32"),
+    "INT8 lengths": (("onnx", "tensorflow"), (4, 5), FOUR.astype("i1"), (1, 0), "DataType is INT8"),
+    "UINT32 lengths": (("onnx", "tensorflow"), (4, 5), FOUR.astype("u4"), (1, 0), "DataType is UINT32"),
+    "FLOAT32 lengths": (("onnx", "tensorflow"), (4, 5), FOUR.astype("f4"), (1, 0), "DataType is FLOAT32"),
+    "6 dimensions": (("tensorflow",), (2, 3, 1, 2, 1, 2), FOUR[:2], (1, 0), "dimension count is 6"),
+    "an axis from the end": (("onnx", "tensorflow"), (4, 5), FOUR, (-1, 0), "the axis is -1"),
+    "a batch axis from the end": (("onnx", "tensorflow"), (4, 5), FOUR, (1, -2), "the batch axis is -2"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_system_refuses(revseq, tmp_path, name):
+    """What the hint says to type reverses what was meant."""
+    systems, sizes, lengths, (axis, batch_axis), told = REFUSED[name]
+    values = oracle.random_values(RNG, sizes, oracle.DATA_TYPES[1])
+    np.save(tmp_path / "x.npy", values)
+    np.save(tmp_path / "n.npy", lengths)
+    right = oracle.expected(
+        values, np.broadcast_to(lengths.reshape(-1, *[1] * (len(sizes) - 1)), (*sizes[:1], 1, *sizes[2:])), 1
+    )
+    for system in (*systems, "pytorch"):
+        args = [
+            "run",
+            "x.npy",
+            "n.npy",
+            "--like",
+            system,
+            "--axis",
+            str(axis),
+            "--batch-axis",
+            str(batch_axis),
+            "-o",
+            "y.npy",
+        ]
+        if system in systems:
+            args = hints.typed(args, revseq(*args).refused(f"{told}\n  wanted: ", f", as {NAMES[system]}").err)
+            assert not (tmp_path / "y.npy").exists()
+        revseq(*args).ok()
+        assert oracle.same_bits(np.load(tmp_path / "y.npy"), right)
+        (tmp_path / "y.npy").unlink()
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("system", ["onnx", "tensorflow"])
+def test_the_system_itself_refuses_that(system, name):
+    """ONNX's schema has the axes 0 and 1, and ONNX Runtime does not hold negative ones against it."""
+    systems, sizes, lengths, (axis, batch_axis), _ = REFUSED[name]
+    values, is_refused = np.zeros(sizes, np.float32), system in systems
+    if system == "onnx":
+        refused = r"Type 'tensor\(\w+\)' of input parameter \(n\)" if is_refused and min(axis, batch_axis) >= 0 else ""
+        run = functools.partial(onnx_runtime, values, lengths, axis, batch_axis)
+    else:
+        tensorflow = package("tensorflow")
+        refused = "Tlen|Unhandled input dimensions|Invalid (seq|batch)_dim" if is_refused else ""
+        lengths = tensorflow.constant(lengths)
+        run = functools.partial(tensorflow.reverse_sequence, values, lengths, seq_axis=axis, batch_axis=batch_axis)
+    with pytest.raises(Exception, match=refused) if refused else contextlib.nullcontext():
+        run()
+
+
+def test_text_has_no_data_type_that_a_system_refuses(revseq):
+    done = revseq("run", "[[1, 2, 3], [4, 5, 6]]", "[3, 1]", "--like", "tensorflow", "--axis", "1").ok()
+    assert "[[3, 2, 1],\n [4, 5, 6]]" in done.out
 
 
 def test_lengths_of_another_rank_are_no_systems(revseq, tmp_path):
