@@ -115,9 +115,10 @@ LEVELS = {
     "none": (RAW, {"UINT8", "UINT16", "UINT32", "UINT64"}, range(1, 65)),
 }  # fmt: skip
 # What other systems can reverse: the axes with their batch axes, or None for all; and whether lengths may be beyond.
+# Of each system its axes, whether it clamps, the types of lengths that it takes, and its most dimensions.
 SYSTEMS = {
-    "onnx": ({(0, 1), (1, 0)}, False), "tensorflow": (None, False), "pytorch": ({(0, 1), (1, 0)}, True),
-    "mxnet": ({(0, 1)}, True),
+    "onnx": ({(0, 1), (1, 0)}, False, ("INT64",), 99), "tensorflow": (None, False, ("INT32", "INT64"), 5),
+    "pytorch": ({(0, 1), (1, 0)}, True, (), 99), "mxnet": ({(0, 1)}, True, (), 99),
 }  # fmt: skip
 
 
@@ -316,9 +317,8 @@ def with_lengths(rng, job):
     batch_axis = like = None
     if rank > 1 and rng.random() < 0.25:
         batch_axis = rng.choice([d for d in range(rank) if d != axis])
-        like = rng.choice(
-            (None, None, *(each for each, (axes, _) in SYSTEMS.items() if not axes or (axis, batch_axis) in axes))
-        )
+        like = rng.choice((None, None, *(each for each in SYSTEMS if has_axes(each, rank, axis, batch_axis))))
+        lengths_type = rng.choice((like and SYSTEMS[like][2]) or (lengths_type,))
     mask = "" if rng.random() > 0.06 else "whole" if batch_axis is None else "batch"
     if mask:
         lengths_type, like = rng.choice(("BOOL", "UINT8", "INT64", "FLOAT32")), None
@@ -482,6 +482,12 @@ def lengths_sizes(job):
     return (*job.sizes[: job.axis], 1, *job.sizes[job.axis + 1 :])
 
 
+def has_axes(like, rank, axis, batch_axis):
+    """Whether a system reverses tensors of that dimension count along that axis."""
+    axes, _, _, most = SYSTEMS[like]
+    return rank <= most and (not axes or (axis, batch_axis) in axes)
+
+
 def lengths_of(job):
     """The lengths as they are given, or the mask."""
     rng = np.random.default_rng(job.seed + 1)
@@ -587,7 +593,8 @@ def is_possible(job):
         and (job.mask in ("", "whole") if batch is None else job.mask in ("", "batch"))
         and (not job.mask or job.lengths_source.format in OF_MASKS)
         and (job.lengths_type != "BOOL" or bool(job.mask))
-        and (not job.like or (batch is not None and (job.axis, batch) in (SYSTEMS[job.like][0] or [(job.axis, batch)])))
+        and (not job.like or (batch is not None and has_axes(job.like, len(job.sizes), job.axis, batch)))
+        and (not job.like or job.lengths_type in (SYSTEMS[job.like][2] or (job.lengths_type,)))
         and takes(job.level, job)
         and is_clear(job)
         and (job.command != "refused" or is_cast(job))

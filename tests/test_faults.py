@@ -93,7 +93,7 @@ def failed(done, *words):
 
 @pytest.mark.parametrize(
     ("output", "problem"),
-    [("none/y.npy", "no such folder"), ("folder.npy", "is a directory"), ("y.bin", "unknown suffix"),
+    [("none/y.npy", "no such folder"), ("folder.npy", "is a directory"), ("y.dat", "unknown suffix"),
      ("x.npy/y.npy", "cannot write"), ("old.h5::new", "inside an existing file"),
      ("y.npy::a", "holds one tensor"), ("y" * 300 + ".npy", "a name of 304 characters" if WINDOWS else "cannot write")],
 )  # fmt: skip

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @click.argument("src", metavar="SRC", type=values.Tensor(examples=False))
 @click.argument("dst", metavar="DST", type=click.Path())
 @options.format_of("DST, or of a SRC whose first bytes and suffix do not tell it")
-@options.dtype_option
+@options.buffer_options
 @options.rank_option
 @click.option("--overwrite", is_flag=True, help="Replace DST if it exists.")
 @options.full_option
@@ -53,6 +53,8 @@ def command(
     dst: str,
     format_name: str | None,
     dtype: DataType | None,
+    sizes: tuple[int, ...] | None,
+    strides: tuple[int, ...] | None,
     rank: int | None,
     overwrite: bool,
     full: bool,
@@ -72,7 +74,10 @@ def command(
         raise UsageError(found, "a DST that is one", "give DST a name", "-")
     if sha256 and not console.as_json:
         raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
-    source = jobs.load_tensor(src, "SRC", dtype, format_name, rank=rank, absolute=resources.elsewhere, keep_digits=True)
+    source = jobs.load_tensor(
+        src, "SRC", dtype, format_name, sizes=sizes, strides=strides, rank=rank, absolute=resources.elsewhere,
+        keep_digits=True,
+    )  # fmt: skip
     reference = references.Reference.output(dst, format_name, [references.Reference.input(src)])
     if not to_file:
         _print(source, printed_format(reference.format, "give DST a name", "{} as DST with"), full=full)

@@ -122,6 +122,8 @@ def command(
     overwrite: bool,
     dtype: DataType | None,
     format_name: str | None,
+    sizes: tuple[int, ...] | None,
+    strides: tuple[int, ...] | None,
     rank: int | None,
     resources: Resources,
     console: Console,
@@ -142,7 +144,8 @@ def command(
         if as_printed and given is not None:
             found = f"--as-printed compares six digits, and {option} exact values"
             raise UsageError(found, "one of them", f"leave out {option}")
-    opening = {"dtype": dtype, "format_name": format_name, "rank": rank, "absolute": resources.elsewhere}
+    opening: dict[str, Any] = {"dtype": dtype, "format_name": format_name, "sizes": sizes, "strides": strides}
+    opening |= {"rank": rank, "absolute": resources.elsewhere}
     job = _job(tensors[is_job:], opening | job_settings) if is_job or on else None
     a, right = _sides(tensors, opening, job, cast, host, as_printed=as_printed)
     b = right.values if isinstance(right, Job) else right
@@ -192,19 +195,19 @@ def _sides(
     """A, or what a judge makes of the job; and what it is compared with: B, or the job; cast if that is asked for."""
     from revseq_cli.passes import jobs, judges, printouts, views
 
-    def loaded(i: int) -> Source:
-        return asked(jobs.load_tensor(tensors[i], "AB"[i], **opening))
+    def loaded(i: int, like: TensorDesc | None = None) -> Source:
+        return asked(jobs.load_tensor(tensors[i], "AB"[i], like=like, **opening))
 
     def asked(source: Source) -> Source:
         return views.cast(source, cast) if cast else source
 
     if not job:
         b = loaded(1)
-        return printouts.load(tensors[0], b.desc) if as_printed else loaded(0), b
+        return printouts.load(tensors[0], b.desc) if as_printed else loaded(0, b.desc), b
     job = replace(job, values=asked(job.values))
     if host:
         return judges.JudgedOutput(job, host.judge(job)), job
-    return printouts.load(tensors[0], job.values.desc) if as_printed else loaded(0), job
+    return printouts.load(tensors[0], job.values.desc) if as_printed else loaded(0, job.values.desc), job
 
 
 def _list_judges(console: Console) -> int:

@@ -22,6 +22,7 @@ from revseq_cli.commands.values import (
     LEVEL,
     LEVELS,
     LIST,
+    NUMBERS,
     Known,
     Parsed,
     Tensor,
@@ -89,6 +90,16 @@ dtype_option = click.option(
     help="The data type of a text without a header, or of untyped bytes, as |V2 in .npy.  [default: FLOAT32]",
 )  # fmt: skip
 
+_BUFFER = (
+    click.option(
+        "--sizes", type=NUMBERS, metavar="AxBxC", help="The sizes of a raw buffer, as x.bin; its type is --dtype.",
+    ),
+    click.option(
+        "--strides", type=NUMBERS, metavar="AxBxC",
+        help="The strides of a raw buffer, in elements, as in DML_BUFFER_TENSOR_DESC.  [default: it is packed]",
+    ),
+)  # fmt: skip
+
 _JOB_TENSORS = (
     click.argument("input", metavar="INPUT", type=Tensor()),
     click.argument("lengths", metavar="[LENGTHS]", required=False, type=Tensor()),
@@ -103,6 +114,7 @@ _JOB_SETTINGS = (
         "Zarr. A number is never a name.",
     ),
     dtype_option,
+    *_BUFFER,
     click.option(
         "--lengths-dtype",
         type=LENGTHS_TYPE,
@@ -338,6 +350,8 @@ def request_of(**fields: Any) -> Request:
 
 # INPUT, LENGTHS and the options that say how to read them, for `request_of`; the options alone.
 job_options, job_settings = _adding(*_JOB_TENSORS, *_JOB_SETTINGS), _adding(*_JOB_SETTINGS)
+# What a raw buffer lacks, for a tensor that is no part of a job.
+sizes_options, buffer_options = _adding(*_BUFFER), _adding(dtype_option, *_BUFFER)
 # The options for passes: `resources` has how much of the machine they may use; and those for the storage of the output.
 resource_options = _adding(*_RESOURCES, name="resources", take=take_resources)
 layout_options = _adding(*_LAYOUT, name="layout", take=take_layout)

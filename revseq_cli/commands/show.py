@@ -55,6 +55,7 @@ _SOME_FAILED, _ALL_FAILED = 1, 2  # exit statuses
     help="Print the data type of each tensor alone. With a TYPE: the data type of a text without a header, or of "
     "untyped bytes, such as |V2 in .npy.  [default: FLOAT32]",
 )  # fmt: skip
+@options.sizes_options
 @click.option("--names", is_flag=True, help="Print the name of each tensor alone.")
 @click.option(
     "--stats",
@@ -70,6 +71,8 @@ def command(
     shape: bool,
     dtype: DataType | bool | None,
     names: bool,
+    sizes: tuple[int, ...] | None,
+    strides: tuple[int, ...] | None,
     stats: bool,
     full: bool,
     format_name: str | None,
@@ -86,7 +89,7 @@ def command(
     if asked and (stats or console.as_json):
         found = f"--{asked[0]} prints lines for scripts"
         raise UsageError(found, "neither --stats nor --json with it", f"leave out --{asked[0]}: --json has all")
-    types = TextTypes(dtype if isinstance(dtype, DataType) else None, DataType.FLOAT32)
+    types = TextTypes(dtype if isinstance(dtype, DataType) else None, DataType.FLOAT32, sizes=sizes, strides=strides)
     shown: list[_Shown] = []
     errors: dict[str, RevseqError] = {}
     for name in tensors:
@@ -154,6 +157,7 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
 
     def one(reference: Reference) -> _Shown:
         source = registry.open_source(reference, types)
+        jobs.refuse_sizes(source, types)
         return opened(source, source.name if source.key else name)
 
     reference = Reference.input(name, format_name, override=True)

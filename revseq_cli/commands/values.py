@@ -158,6 +158,13 @@ def parse_chunks(text: str) -> str | tuple[int, ...]:
     return tuple(map(int, text.split("x")))
 
 
+def parse_numbers(text: str) -> tuple[int, ...]:
+    """Integers of at least 0, as 2x3x4, 2,3,4 or {2,3,4}; UsageError for other text."""
+    if not re.fullmatch(r"\{?\d{1,18}([x,] ?\d{1,18})*\}?", text, re.ASCII):
+        raise UsageError(f"{text[:40]!r} is not one number for each dimension", "such as 2x3x4")
+    return tuple(map(int, re.findall(r"\d+", text)))
+
+
 def parse_compression(text: str) -> str | int:
     """The level of gzip from gzip or gzip:LEVEL; keep and none stay text; UsageError for other text."""
     if text in ("keep", "none"):
@@ -200,5 +207,6 @@ LEVEL = Parsed("level", parse_level, _SHORT_LEVELS)
 LEVELS = Parsed("level", parse_levels, (*_SHORT_LEVELS, _ALL))
 DIMENSION = Parsed("dimension", parse_dimension)
 DATA_TYPE = Parsed("type", DataType.parse, tuple(each.name for each in DataType))
+NUMBERS = Parsed("sizes", parse_numbers)
 JUDGE = Parsed("judge", parse_judge, _JUDGES)
 LENGTHS_TYPE = Parsed("type", DataType.parse_length, ("UINT32", "UINT64"))

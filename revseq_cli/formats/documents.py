@@ -101,13 +101,16 @@ class TextTypes(NamedTuple):
     """The data type that the user asked for, or None, and the `default` for a text that states none.
 
     A text that states another type than `asked` is refused, unless the caller casts it (`cast_later`). With
-    `keep_digits`, a number that has more digits than the default type keeps is refused, too.
+    `keep_digits`, a number that has more digits than the default type keeps is refused, too. Of a raw buffer `sizes`
+    are the sizes, where -1 is as large as its bytes allow, and `strides` those between its elements, or None for none.
     """
 
     asked: DataType | None
     default: DataType
     cast_later: bool = False
     keep_digits: bool = False
+    sizes: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)

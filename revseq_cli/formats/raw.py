@@ -13,7 +13,7 @@ from revseq_cli.formats.storage import positioned
 from revseq_cli.ground import thresholds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -44,7 +44,10 @@ def grain_of(run: int, sizes: tuple[int, ...], order: str = "C") -> tuple[int, .
 
 @dataclass(frozen=True)
 class RawTensor:
-    """Where the elements of a tensor lie: `offset` in bytes, `order` "C" or "F"; `name` is for messages."""
+    """Where the elements of a tensor lie: `offset` in bytes, `order` "C" or "F"; `name` is for messages.
+
+    `strides` are in bytes, from one index of each dimension to the next; None where no bytes are between the elements.
+    """
 
     path: str
     name: str
@@ -52,6 +55,7 @@ class RawTensor:
     dtype: np.dtype[Any]
     sizes: tuple[int, ...]
     order: str = "C"
+    strides: tuple[int, ...] | None = None
 
     @property
     def end(self) -> int:
@@ -88,18 +92,21 @@ class RawTensor:
         """Each contiguous run of the region: its offset in the file, and its part of the buffer."""
         if not sizes or not buffer:  # one element, or none
             return iter([(self.offset, buffer)][: len(buffer)])
-        cut = len(sizes)  # from this dimension on, the region is whole, and so one run
-        while cut > 0 and parts[cut - 1] == slice(0, sizes[cut - 1]):
-            cut -= 1
-        cut = max(cut - 1, 0)  # with a part of the dimension before, it is still one run
         item = self.dtype.itemsize
-        strides = [item * prod(sizes[d + 1 :]) for d in range(len(sizes))]
-        length = (parts[cut].stop - parts[cut].start) * strides[cut]
-        return self._placed(parts[:cut], strides, self.offset + parts[cut].start * strides[cut], length, buffer)
+        strides = self.strides or tuple(item * prod(sizes[d + 1 :]) for d in range(len(sizes)))
+        cut = len(sizes)  # from this dimension on, the region is one run of elements
+        run = item
+        while cut > 0 and strides[cut - 1] == run:
+            cut, run = cut - 1, strides[cut - 1] * sizes[cut - 1]
+            if parts[cut] != slice(0, sizes[cut]):
+                break
+        start = self.offset + sum(part.start * stride for part, stride in zip(parts[cut:], strides[cut:], strict=True))
+        length = item * prod(part.stop - part.start for part in parts[cut:])
+        return self._placed(parts[:cut], strides, start, length, buffer)
 
     @staticmethod
     def _placed(
-        parts: Region, strides: list[int], offset: int, length: int, buffer: memoryview
+        parts: Region, strides: Sequence[int], offset: int, length: int, buffer: memoryview
     ) -> Iterator[tuple[int, memoryview]]:
         """The runs of `length` bytes at each index of the parts, of which few are held at once: runs may be short."""
         count = len(buffer) // length

@@ -125,7 +125,14 @@ class Reference:
         if self.is_piped:
             by_content = TEXT if isinstance(pipes.contents(self.path), bytes) else NPY
             return named(self.format) or by_content
-        return named(self.format) or self.row_by_bytes or by_suffix(self.path, reading=True) or format_to_write(self)
+        by_bytes = None if self.format or self.is_bare else self.row_by_bytes
+        return named(self.format) or by_bytes or by_suffix(self.path, reading=True) or format_to_write(self)
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether it is a file of elements alone, whose sizes and data type the user names."""
+        row = named(self.format) or by_suffix(self.path, reading=True)
+        return self.inline is None and not self.is_piped and row is not None and row.is_bare
 
     @functools.cached_property
     def row_by_bytes(self) -> Format | None:
@@ -136,7 +143,7 @@ class Reference:
     @property
     def packing(self) -> Packing | None:
         """How a file is packed; None for a pipe, whose content is unpacked already."""
-        return None if self.is_piped or self.inline is not None else self._recognised.packing
+        return None if self.is_piped or self.inline is not None or self.is_bare else self._recognised.packing
 
     @functools.cached_property
     def _recognised(self) -> Recognised:
@@ -222,7 +229,8 @@ def _folder_error(reference: Reference, inputs: Sequence[Reference]) -> TensorIO
 
 def is_about(format_name: str, reference: Reference) -> bool:
     """Whether that format may be meant for an input: its suffix is unknown, and its bytes show no other format."""
-    if reference.inline is not None or reference.is_piped or by_suffix(reference.path, reading=True):
+    by_name = by_suffix(reference.path, reading=True)
+    if reference.inline is not None or reference.is_piped or (by_name and not by_name.is_bare):
         return False
     with contextlib.suppress(RevseqError):  # raised again when it is opened
         row = reference.row_by_bytes

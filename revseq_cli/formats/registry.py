@@ -69,7 +69,7 @@ def open_source(reference: Reference, types: TextTypes) -> Source:
 
 def _open_pipe(reference: Reference, types: TextTypes) -> Source:
     asked = named(reference.format)
-    if asked and asked.names:  # formats with names are not read from first byte to last
+    if asked and (asked.names or asked.is_bare):  # formats with names are not read from first byte to last
         found, hint = f".{asked.name} cannot be read from a pipe", "save it to a file first"
         raise FormatError(found, "a real file", hint, reference.name)
     piped = pipes.contents(reference.path)

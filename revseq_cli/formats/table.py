@@ -24,7 +24,8 @@ class Format(NamedTuple):
     `keeps_others`, a new file can be a copy of the input's with one tensor replaced. Formats with `is_text` are parsed
     whole, and those with `prints` can be written into a pipe. The one with `is_shown` is the default for printing; a
     terminal gets it shortened and with marks. Files of formats with `is_packed` may be compressed as a whole.
-    `read_only` has suffixes of files that are read, and never written.
+    `read_only` has suffixes of files that are read, and never written. A file of the one that `is_bare` has elements
+    alone: its suffix tells what it is, since its first bytes may be any, and the user names sizes and data type.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Format(NamedTuple):
     is_shown: bool = False
     is_packed: bool = False
     read_only: tuple[str, ...] = ()
+    is_bare: bool = False
 
     def load(self) -> FormatModule:
         """Its module, which is imported now, or the object in it."""
@@ -71,9 +73,10 @@ TEXT = Format(
     read_only=(".markdown", ".text", ".rst", ".html", ".htm", ".xhtml", ".ipynb"),
 )  # fmt: skip
 CSV = Format("csv", (".csv",), "text:CSV", is_text=True, prints=True, is_packed=True)
+RAW = Format("raw", (".bin", ".raw"), "buffers", prints=True, is_bare=True)
 TSV = Format("tsv", (".tsv",), "text:TSV", is_text=True, prints=True, is_packed=True)
 
-FORMATS = (NPY, HDF5, NPZ, SAFETENSORS, ZARR, ONNX, JSON, TEXT, CSV, TSV)
+FORMATS = (NPY, HDF5, NPZ, SAFETENSORS, ZARR, ONNX, RAW, JSON, TEXT, CSV, TSV)
 NAMES = tuple(each.name for each in FORMATS)
 
 

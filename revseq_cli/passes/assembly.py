@@ -86,7 +86,8 @@ class Request:
     tensors get, by leading sizes of 1. With `mask`, the lengths are the numbers of ones in the lines of a mask. `like`
     names one of SYSTEMS, whose axes are the defaults, and whose rules hold. `level` is the feature level. `format` is
     the format of inputs whose bytes and suffix do not say theirs, or, with `override`, of all inputs. With `absolute`,
-    paths are made absolute, since workers may have another working directory.
+    paths are made absolute, since workers may have another working directory. `sizes` and `strides` are those of an
+    INPUT that is a raw buffer.
     """
 
     values: str
@@ -102,6 +103,8 @@ class Request:
     override: bool = False
     absolute: bool = False
     mask: bool = False
+    sizes: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
 
     @property
     def cast(self) -> DataType | None:
@@ -110,8 +113,8 @@ class Request:
 
     @property
     def types(self) -> TextTypes:
-        """The data type of INPUT where it is a text."""
-        return TextTypes(self.dtype, DataType.FLOAT32)
+        """What is asked of INPUT where its file does not say it."""
+        return TextTypes(self.dtype, DataType.FLOAT32, sizes=self.sizes, strides=self.strides)
 
     @property
     def types_of_lengths(self) -> TextTypes:

@@ -11,11 +11,12 @@ from revseq_cli.formats import registry
 from revseq_cli.formats.contents import try_hint
 from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.references import Reference
+from revseq_cli.formats.table import RAW
 from revseq_cli.formats.text import notation_source
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import Advice, Choice, Choices, FormatError, RevseqError, SeveralError, UsageError, listed
-from revseq_cli.ground.tensors import DataType
-from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel, SpecError, violations
+from revseq_cli.ground.tensors import DataType, TensorDesc
+from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel, SpecError, lengths_sizes, violations
 from revseq_cli.passes import conventions
 from revseq_cli.passes.alignment import Shape
 from revseq_cli.passes.assembly import Job, Parts, Request, assemble, require_system
@@ -109,6 +110,7 @@ def load_whole(request: Request, whole: WholeJob) -> Job:
 def _parts(request: Request, reference: Reference, lengths: Reference | None, whole: WholeJob | None) -> Parts:
     types = request.types
     values = whole.tensor(INPUT, types) if whole else _open_values(request, reference, lengths, types)
+    refuse_sizes(values, types)
     _require_type(values, request.dtype)
     return Parts(values, _open_lengths(request, lengths, whole, values), request)
 
@@ -225,6 +227,9 @@ def load_tensor(
     dtype: DataType | None,
     format_name: str | None,
     *,
+    sizes: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+    like: TensorDesc | None = None,
     rank: int | None = None,
     absolute: bool = False,
     keep_digits: bool = False,
@@ -232,14 +237,28 @@ def load_tensor(
     """Open one tensor: `text` names it, or is the tensor itself, which messages then call `name`.
 
     `dtype` is the data type of a text that does not state one, and `format_name` the format of a file whose bytes and
-    suffix do not say theirs. `rank` and `absolute` are as in a Request, and `keep_digits` as in TextTypes. UsageError
-    for a tensor that has another data type.
+    suffix do not say theirs. `sizes`, `strides`, `rank` and `absolute` are as in a Request, and `keep_digits` as in
+    TextTypes. A raw buffer of which nothing is said is one `like` that. UsageError for a tensor that is another one.
     """
     reference = Reference.input(text, format_name, name)
-    types = TextTypes(dtype, DataType.FLOAT32, keep_digits=keep_digits)
-    source = _proposing(reference.absolute() if absolute else reference, types)
+    types = TextTypes(dtype, DataType.FLOAT32, keep_digits=keep_digits, sizes=sizes, strides=strides)
+    asked = types
+    if like and reference.is_bare:
+        asked = types._replace(default=like.data_type, sizes=sizes or like.sizes)
+    source = _proposing(reference.absolute() if absolute else reference, asked)
+    if not like:
+        refuse_sizes(source, types)
     _require_type(source, dtype)
     return with_rank(source, rank)
+
+
+def refuse_sizes(source: Source, types: TextTypes) -> None:
+    """UsageError where sizes or strides are given for a tensor that is no raw buffer."""
+    given = {name: "" for name in ("sizes", "strides") if getattr(types, name) is not None}
+    if given and source.storage.format != RAW.name:
+        found = f"{listed(given)} are given, and it is no raw buffer"
+        hint = Advice("leave out {}" + ", and leave out {}" * (len(given) - 1), tuple(given.items()))
+        raise UsageError(found, "a .bin or .raw file", hint, source.name)
 
 
 def _require_type(source: Source, dtype: DataType | None) -> None:
@@ -291,6 +310,8 @@ def _open_values(request: Request, reference: Reference, lengths: Reference | No
 def _open_lengths(request: Request, reference: Reference | None, whole: WholeJob | None, values: Source) -> Source:
     """The lengths, unpacked: given, or of the whole job."""
     types = request.types_of_lengths
+    if reference and reference.is_bare:
+        types = types._replace(sizes=_needed_sizes(request, values))
 
     def fits(lengths: Source) -> bool:
         from revseq_cli.passes import remedies  # only files of several tensors need it
@@ -310,6 +331,16 @@ def _open_lengths(request: Request, reference: Reference | None, whole: WholeJob
         return lengths
     conventions.refuse_missing(lengths)
     return conventions.unpacked(lengths, request.cast or types.default)
+
+
+def _needed_sizes(request: Request, values: Source) -> tuple[int, ...]:
+    """The sizes of lengths that are a raw buffer: of a mask those of the values, and with a batch axis all in a row."""
+    if request.mask:
+        return values.sizes
+    axis = Parts(values, values, request).axis
+    if axis is None or not 0 <= axis < len(values.sizes) or request.batch_axis is not None or request.like:
+        return (-1,)
+    return lengths_sizes(values.sizes, axis)
 
 
 def _is_of_lengths(key: str) -> bool:

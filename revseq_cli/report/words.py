@@ -37,8 +37,8 @@ _ARGUMENTS = ("input", "lengths")
 VALUED = (
     "--as", "--atol", "--axis", "--batch-axis", "--chunks", "--color", "--compression", "--dtype", "--engine", "-f",
     "--feature-level", "--first", "--format", "--html", "--jobs", "--lengths-dtype", "--like", "--memory", "-o",
-    "--on", "--output", "--picture", "--progress", "--rank", "--rtol", "--scheduler", "--scheduler-file", "--theme",
-    "--ulp",
+    "--on", "--output", "--picture", "--progress", "--rank", "--rtol", "--scheduler", "--scheduler-file", "--sizes",
+    "--strides", "--theme", "--ulp",
 )  # fmt: skip
 
 

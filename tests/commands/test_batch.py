@@ -136,7 +136,7 @@ def test_the_environment_counts_too(revseq, files):
 # The options of run that are defaults for all jobs, and columns of a manifest.
 DEFAULTS = {
     "axis", "batch-axis", "like", "mask", "rank", "dtype", "lengths-dtype", "feature-level", "format", "overwrite", "verify", "sha256", "chunks", "history",
-    "compression", "keep-others", "engine", "jobs", "memory", "scheduler", "scheduler-file",
+    "compression", "keep-others", "sizes", "strides", "engine", "jobs", "memory", "scheduler", "scheduler-file",
 }  # fmt: skip
 
 

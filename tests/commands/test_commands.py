@@ -105,7 +105,7 @@ def test_batch_axis(revseq, files):
     ("args", "words"),
     [
         (("none.npy", "n.npy"), ("none.npy: no such file",)), ((".", "n.npy"), (".: is a directory",)), (("noext", "n.npy"), ("has no suffix", "add -f")),
-        (("x.bin", "n.npy"), ("x.bin: has the unknown suffix .bin", "add -f npy|h5|npz|safetensors|zarr|onnx|json|text")),
+        (("x.dat", "n.npy"), ("x.dat: has the unknown suffix .dat", "add -f npy|h5|npz|safetensors|zarr|onnx|raw|json|text")),
         (("text.npy", "n.npy"), ("n.npy: Sizes is {3,1}",)),
         (("cut.npy", "n.npy"), ("cut.npy: is truncated", "promises 176")),
         (("object.npy", "n.npy"), ("data type object", "never loaded")),
@@ -123,7 +123,7 @@ def test_batch_axis(revseq, files):
     ],
 )  # fmt: skip
 def test_bad_input(revseq, files, args, words):
-    (files / "x.bin").write_bytes(b"")
+    (files / "x.dat").write_bytes(b"")
     (files / "noext").write_bytes(b"")
     (files / "text.npy").write_text("[[1, 2]]")
     (files / "cut.npy").write_bytes((files / "x.npy").read_bytes()[:-10])

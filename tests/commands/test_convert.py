@@ -26,7 +26,7 @@ from revseq_cli.passes import comparison
 from revseq_cli.passes.arrangement import Resources, arrange_copy
 
 TABLES = (".csv", ".tsv")  # for rank 2 alone, and they state no data type: see tests/formats/test_tables.py
-SUFFIXES = [each.suffixes[0] for each in table.FORMATS if each.suffixes[0] not in TABLES]
+SUFFIXES = [each.suffixes[0] for each in table.FORMATS if each.suffixes[0] not in (*TABLES, ".bin")]
 SERIAL = Resources("serial", 1)
 
 

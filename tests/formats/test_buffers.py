@@ -1,0 +1,178 @@
+"""Raw buffers, as GPU tools dump them: their sizes, data types and strides are those that the user names."""
+
+import hints
+import numpy as np
+import oracle
+import pytest
+from numpy.lib.stride_tricks import as_strided
+
+from revseq_cli.formats import raw
+from revseq_cli.ground import thresholds
+
+RNG = np.random.default_rng(11)
+KINDS = {"FLOAT32": "<f4", "FLOAT16": "<f2", "INT64": "<i8", "UINT8": "u1", "COMPLEX64": "<c8", "BFLOAT16": "<u2"}
+
+
+def times(numbers):
+    return "x".join(map(str, numbers))
+
+
+def strides_of(sizes, kind):
+    """Strides in elements: of dimensions in another order, of rows with padding, of every second element, and 0."""
+    order = RNG.permutation(len(sizes))
+    strides, run = [0] * len(sizes), 2 if kind == "every second" else 1
+    for d in order:
+        strides[d] = run
+        run *= sizes[d] + (int(RNG.integers(0, 4)) if kind == "padded" else 0)
+    if kind == "broadcast":
+        strides[int(RNG.integers(len(sizes)))] = 0
+    return strides
+
+
+def dumped(path, sizes, strides, dtype):
+    """A file of random bytes as long as the elements take, and what its elements are, by NumPy."""
+    count = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    data = RNG.integers(0, 256, count * np.dtype(dtype).itemsize, np.uint8)
+    path.write_bytes(data.tobytes())
+    memory = np.frombuffer(path.read_bytes(), dtype)
+    return as_strided(memory, sizes, [stride * memory.itemsize for stride in strides])
+
+
+@pytest.mark.parametrize("kind", ["dense", "padded", "every second", "broadcast"])
+@pytest.mark.parametrize("engine", [(), ("--engine", "processes", "--jobs", 2, "--memory", "64K")])
+def test_any_strides_are_read_as_numpy_reads_them(revseq, tmp_path, monkeypatch, kind, engine):
+    monkeypatch.setattr(thresholds, "RUNS_AT_ONCE", 7)
+    for name in [*KINDS][:: 3 if engine else 1]:
+        sizes = tuple(map(int, RNG.integers(1, 30 if engine else 6, RNG.integers(1, 4 if engine else 6))))
+        strides, axis = strides_of(sizes, kind), int(RNG.integers(len(sizes)))
+        values = dumped(tmp_path / "x.bin", sizes, strides, KINDS[name])
+        lengths = RNG.integers(0, sizes[axis] + 2, (*sizes[:axis], 1, *sizes[axis + 1 :])).astype("u4")
+        lengths.tofile(tmp_path / "n.bin")
+        args = ("--axis", axis, "--dtype", name, "--sizes", times(sizes), "--strides", times(strides), "--overwrite")
+        revseq("run", "x.bin", "n.bin", *args, "--feature-level", "none", "-o", "y.bin", *engine).ok()
+        found = np.fromfile(tmp_path / "y.bin", KINDS[name]).reshape(sizes)
+        assert oracle.same_bits(found, oracle.expected(values, lengths, axis)), (name, sizes, strides, axis)
+
+
+@pytest.mark.parametrize("engine", ["serial", "processes"])
+def test_what_is_not_little_endian_in_c_order_becomes_it(revseq, tmp_path, engine):
+    values = RNG.normal(size=(40, 50, 6))
+    for stored in (values.astype(">f8"), np.asfortranarray(values), values):
+        np.save(tmp_path / "x.npy", stored)
+        revseq(
+            "convert", "x.npy", "y.bin", "--overwrite", "--verify", "--engine", engine, "--jobs", 2, "--memory", "64K"
+        ).ok()
+        assert (tmp_path / "y.bin").read_bytes() == values.astype("<f8").tobytes()
+    revseq("convert", "y.bin", "z.npy", "--dtype", "FLOAT64", "--sizes", "{40,50,6}").ok()
+    assert oracle.same_bits(np.load(tmp_path / "z.npy"), values)
+
+
+def test_into_a_pipe(shell, tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(6, dtype=">u2").reshape(2, 3))
+    assert shell("revseq convert x.npy - -f raw | od -An -tx1").out == " 00 00 01 00 02 00 03 00 04 00 05 00\n"
+
+
+def test_lengths_have_the_sizes_that_the_job_needs(revseq, tmp_path):
+    values = np.arange(24, dtype="<f4").reshape(2, 3, 4)
+    values.tofile(tmp_path / "x.bin")
+    job = ["run", "x.bin", "n.bin", "--sizes", "2,3,4", "-o", "y.npy", "--overwrite"]
+    for axis, options, dtype, lengths, like in (
+        (1, (), "u4", [[[3, 1, 0, 2]], [[2, 2, 2, 2]]], None),
+        (1, ("--batch-axis", 0), "u4", [3, 2], [[[3]], [[2]]]),
+        (1, ("--batch-axis", 2, "--lengths-dtype", "UINT64"), "u8", [3, 2, 0, 1], [[[3, 2, 0, 1]]]),
+        (
+            1,
+            ("--mask", "--lengths-dtype", "UINT32"),
+            "u4",
+            np.arange(24).reshape(2, 3, 4) % 12 < 8,
+            np.full((2, 1, 4), 2),
+        ),
+    ):
+        np.array(lengths, dtype).tofile(tmp_path / "n.bin")
+        revseq(*job, "--axis", axis, *options).ok()
+        lengths = np.broadcast_to(lengths if like is None else like, (2, 1, 4))
+        assert oracle.same_bits(np.load(tmp_path / "y.npy"), oracle.expected(values, lengths, axis))
+
+
+def test_an_output_has_the_sizes_of_what_is_right(revseq, tmp_path):
+    """Or those of B, and its data type."""
+    np.save(tmp_path / "x.npy", values := np.arange(24, dtype="<f8").reshape(2, 3, 4))
+    (values[:, ::-1] * 2).tofile(tmp_path / "a.bin")
+    done = revseq("diff", "a.bin", "--job", "x.npy", "[[[3, 3, 3, 3]], [[3, 3, 3, 3]]]", "--axis", 1)
+    assert "A:     (Sizes:{2,3,4}, DataType:FLOAT64)  a.bin\n" in done.out
+    assert "differ, in 8 of 8 lines" in done.out
+    assert done.status == 1
+    revseq("convert", "a.bin", "b.npy", "--dtype", "FLOAT64", "--sizes", "2x3x4").ok()
+    revseq("diff", "a.bin", "b.npy").ok()
+    revseq("diff", "b.npy", "a.bin", "--dtype", "FLOAT64", "--sizes", "2x3x4").ok()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), ("x.bin: is a raw buffer, of 96 bytes, and no sizes are given", "Hint: add --sizes ...")),
+        (("--sizes", "2x3"), ("x.bin: has 96 bytes, 16 for each of 6 elements", "wanted: 24: FLOAT32 {2,3}")),
+        (("--sizes", "2x3x5"), ("x.bin: has 96 bytes\\n", "wanted: 120: FLOAT32 {2,3,5}")),
+        (("--sizes", "2x3x4", "--dtype", "FLOAT16"), ("has 96 bytes, 4 for each of 24 elements", "wanted: 48: FLOAT16 {2,3,4}")),
+        (("--sizes", "2x3x4", "--strides", "12x4"), ("2 strides are given", "wanted: 3, one for each of its sizes")),
+        (("--sizes", "2x3x4", "--strides", "24x4x1"), ("wanted: 144: FLOAT32 {2,3,4} with the strides {24,4,1}",)),
+        (("--sizes", "2x-3"), ("'2x-3' is not one number for each dimension",)),
+        (("--sizes", f"{1 << 40}x{1 << 40}"), ("x.bin: ",)),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_buffer(revseq, tmp_path, options, words):
+    np.zeros(24, "<f4").tofile(tmp_path / "x.bin")
+    done = revseq("run", "x.bin", "n.bin", "--axis", 1, "-o", "y.bin", *options)
+    done.refused(*(word.replace("\\n", "\n") for word in words))
+    assert not (tmp_path / "y.bin").exists()
+
+
+def test_bytes_behind_the_last_element(revseq, tmp_path):
+    """Buffers of DirectML have a multiple of 4 bytes, and a dump may end with the padding of its last row."""
+    values = np.arange(21, dtype="<i2").reshape(3, 7)
+    for data, strides, status in (
+        (values.tobytes() + bytes(2), (), 0), (values.tobytes() + bytes(4), (), 2),
+        (np.pad(values, ((0, 0), (0, 1))).tobytes(), ("--strides", "8x1"), 0),
+        (np.pad(values, ((0, 1), (0, 1))).tobytes(), ("--strides", "8x1"), 2),
+    ):  # fmt: skip
+        (tmp_path / "x.bin").write_bytes(data)
+        done = revseq("convert", "x.bin", "y.npy", "--dtype", "INT16", "--sizes", "3x7", *strides, "--overwrite")
+        assert done.status == status, done.err
+        if not status:
+            assert oracle.same_bits(np.load(tmp_path / "y.npy"), values)
+
+
+def test_sizes_are_for_raw_buffers_alone(revseq, tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((2, 3)))
+    for args in (["show", "x.npy"], ["run", "x.npy", "[[1], [2]]", "--axis", "1"], ["convert", "[1, 2]", "y.npy"]):
+        for option in ("--sizes", "--strides"):
+            (tmp_path / "y.npy").unlink(missing_ok=True)
+            told = revseq(*args, option, "2x3").refused("no raw buffer", f"leave out {option}").err
+            revseq(*hints.typed([*args, option, "2x3"], told)).ok()
+
+
+@pytest.mark.parametrize("first", [b"[", b"{", b"\x80", b"\x1f\x8b", b"PK\x03\x04", b"\x93NUMPY", b"\x89HDF\r\n\x1a\n"])
+def test_first_bytes_say_nothing_of_a_buffer(revseq, tmp_path, first):
+    (tmp_path / "x.bin").write_bytes(data := first + bytes(12 - len(first)))
+    revseq("convert", "x.bin", "y.npy", "--dtype", "UINT8", "--sizes", "12").ok()
+    assert np.load(tmp_path / "y.npy").tobytes() == data
+
+
+def test_another_format_by_that_suffix(revseq, tmp_path):
+    """Its format can be named."""
+    np.save(tmp_path / "x.npy", values := np.arange(6).reshape(2, 3))
+    (tmp_path / "x.npy").rename(tmp_path / "x.bin")
+    revseq("convert", "x.bin", "y.npy", "-f", "npy").ok()
+    assert oracle.same_bits(np.load(tmp_path / "y.npy"), values)
+
+
+def test_runs_are_as_long_as_the_strides_allow(monkeypatch):
+    """Each is one system call."""
+    calls = []
+    monkeypatch.setattr(raw.positioned, "read_into", lambda _, chunk, place, *__: calls.append((place, len(chunk))))
+    tensor = raw.RawTensor("x", "x", 8, np.dtype("<f4"), (2, 3, 5), strides=(100, 20, 4))
+    tensor.read(0, (slice(0, 2), slice(1, 3), slice(0, 5)))
+    assert calls == [(28, 40), (128, 40)]
+    calls.clear()
+    tensor.read(0, (slice(0, 2), slice(1, 3), slice(2, 4)))
+    assert calls == [(8 + row * 20 + 8 + plane * 100, 8) for plane in (0, 1) for row in (1, 2)]
