@@ -69,7 +69,7 @@ def job_options(job):
     axis, batch_axis, rank = job.axis, job.batch_axis, len(job.sizes)
     if job.by_name and job.source.format == "nc":
         axis = f"d{axis}"
-    elif job.by_name and job.like:
+    elif job.by_name and job.like == "pytorch":
         axis, batch_axis = axis - rank, batch_axis - rank
     options = ["--axis", axis, "--feature-level", job.level]
     if batch_axis is not None:

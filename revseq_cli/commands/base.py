@@ -291,16 +291,14 @@ def _takes_one_value(option: click.Option) -> bool:
     return not (option.is_flag or option.count or option.multiple)
 
 
-def command(
-    name: str, text: str, examples: Sequence[str], **attributes: Any
-) -> Callable[[Callable[..., Any]], _Command]:
-    """A decorator that makes a command; `text` is its help, since python -OO removes docstrings.
+def command(name: str, examples: Sequence[str], **attributes: Any) -> Callable[[Callable[..., Any]], _Command]:
+    """A decorator that makes a command of a function, whose docstring is the help.
 
     `examples` are command lines that run in any folder.
     """
 
     def decorate(function: Callable[..., Any]) -> _Command:
-        made = click.command(name, cls=_Command, help=text, **attributes)(function)
+        made = click.command(name, cls=_Command, **attributes)(function)
         made.examples = tuple(examples)
         return made
 

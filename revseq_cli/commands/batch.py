@@ -51,28 +51,6 @@ _WHOLE = re.compile(r"(-?\d+)\.0+")  # an integer as pandas writes it in a colum
 
 @base.command(
     "batch",
-    """Run every job of MANIFEST, small jobs side by side.
-
-    MANIFEST is JSON lines or CSV, or - for standard input. Each line is a job with input, lengths, axis, output, and
-    any option below by its long name. Options given here are the defaults for all jobs. Paths are relative to the
-    current folder. The suffix .jsonl, .json or .csv says the format; with another suffix, JSON begins with a brace.
-    CSV cells stand between commas, semicolons or tabs, as in the first line.
-
-    With --each there is no MANIFEST: each file that matches is an input. In --lengths and -o, {stem} stands for the
-    input's name without its suffix (s of s.npy.gz), {name} for its name, {suffix}, {parent} for its folder, {path} for
-    all of it, and {sub} for the folders that wildcards matched; ** matches folders of any depth. A brace itself is {{
-    or }}.
-
-    The whole MANIFEST is checked before the first job begins. If a job fails, the others still run, and the exit status
-    is 1; the same holds if its process dies, for example over a crafted file. If standard output fails, jobs are
-    reported on standard error, and the exit status is 2. With --json each job has schema, line, output, ok, error,
-    skipped, bytes, verified and notes.
-
-    A batch that was stopped, killed or had failures goes on with --resume. It skips a job if the journal says that it
-    is done, from the same options and the same files, and if neither these files nor the output have changed since. An
-    output that the batch wrote itself is replaced where its job must be done again; any other is kept, unless
-    --overwrite is given. The journal stays when all jobs are done.
-    """,
     params=[*_DEFAULTS],
     examples=(
         r"""printf 'input,lengths,axis,output\n"[1, 2]",[2],0,y.npy\n' > jobs.csv""",
@@ -110,7 +88,28 @@ def command(
     console: Console,
     **defaults: Any,
 ) -> int:
-    """Run the command."""
+    """Run every job of MANIFEST, small jobs side by side.
+
+    MANIFEST is JSON lines or CSV, or - for standard input. Each line is a job with input, lengths, axis, output, and
+    any option below by its long name. Options given here are the defaults for all jobs. Paths are relative to the
+    current folder. The suffix .jsonl, .json or .csv says the format; with another suffix, JSON begins with a brace.
+    CSV cells stand between commas, semicolons or tabs, as in the first line.
+
+    With --each there is no MANIFEST: each file that matches is an input. In --lengths and -o, {stem} stands for the
+    input's name without its suffix (s of s.npy.gz), {name} for its name, {suffix}, {parent} for its folder, {path} for
+    all of it, and {sub} for the folders that wildcards matched; ** matches folders of any depth. A brace itself is {{
+    or }}.
+
+    The whole MANIFEST is checked before the first job begins. If a job fails, the others still run, and the exit status
+    is 1; the same holds if its process dies, for example over a crafted file. If standard output fails, jobs are
+    reported on standard error, and the exit status is 2. With --json each job has schema, line, output, ok, error,
+    skipped, bytes, verified and notes.
+
+    A batch that was stopped, killed or had failures goes on with --resume. It skips a job if the journal says that it
+    is done, from the same options and the same files, and if neither these files nor the output have changed since. An
+    output that the batch wrote itself is replaced where its job must be done again; any other is kept, unless
+    --overwrite is given. The journal stays when all jobs are done.
+    """
     from revseq_cli.commands.journal import chosen_path, opened  # --help must not load NumPy
     from revseq_cli.commands.manifest import refuse_streams, with_defaults
     from revseq_cli.formats.storage.newfile import Together

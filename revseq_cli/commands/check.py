@@ -22,26 +22,6 @@ if TYPE_CHECKING:
 
 @base.command(
     "check",
-    """Check a job against every constraint of a feature level, or of all levels.
-
-    INPUT and LENGTHS are named as in revseq run; a docs-style text or a DxDispatch model is a whole job and needs no
-    LENGTHS.
-
-    If every constraint holds, --example prints the job as a whole example instead of the report.
-
-    First comes the verdict, then each constraint that fails, with what is wanted and a hint, and with --all those that
-    pass; then the job: the axis that is reversed and the batch axis, how many lengths lie above the axis size and are
-    clamped, how many change nothing, and the lowest feature level that accepts the tensors.
-
-    With --feature-level all, a table has pass or FAIL for every constraint at every level, and what fails at all of
-    DirectML's levels stands below.
-
-    With --on, the job also runs as ReverseSequence in ONNX Runtime, or on DirectML with --on directml. The report says
-    whether the answer is right, and which levels it agrees with, as far as the data type shows it.
-
-    The exit status is 0 if every constraint holds, and 1 if one does not. With --feature-level all it is 0 if one of
-    DirectML's levels accepts the job.
-    """,
     examples=(
         'revseq check "[[1, 2, 3], [4, 5, 6]]" "[[2], [3]]" --axis 1',
         'revseq check "[[1, 2, 3]]" "[[2]]" --axis 1 --feature-level all',
@@ -64,7 +44,26 @@ def command(
     console: Console,
     **job_options: Any,
 ) -> int:
-    """Run the command."""
+    """Check a job against every constraint of a feature level, or of all levels.
+
+    INPUT and LENGTHS are named as in revseq run; a docs-style text or a DxDispatch model is a whole job and needs no
+    LENGTHS.
+
+    If every constraint holds, --example prints the job as a whole example instead of the report.
+
+    First comes the verdict, then each constraint that fails, with what is wanted and a hint, and with --all those that
+    pass; then the job: the axis that is reversed and the batch axis, how many lengths lie above the axis size and are
+    clamped, how many change nothing, and the lowest feature level that accepts the tensors.
+
+    With --feature-level all, a table has pass or FAIL for every constraint at every level, and what fails at all of
+    DirectML's levels stands below.
+
+    With --on, the job also runs as ReverseSequence in ONNX Runtime, or on DirectML with --on directml. The report says
+    whether the answer is right, and which levels it agrees with, as far as the data type shows it.
+
+    The exit status is 0 if every constraint holds, and 1 if one does not. With --feature-level all it is 0 if one of
+    DirectML's levels accepts the job.
+    """
     from revseq_cli.formats import textfiles
     from revseq_cli.operator import spec  # --help must not load NumPy
     from revseq_cli.passes import jobs, reversal  # --help must not load NumPy

@@ -88,15 +88,14 @@ def _hint(args: Sequence[str]) -> str:
     cls=LazyGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["--help"], "max_content_width": 100},
-    help="""DirectML's operator DML_REVERSE_SUBSEQUENCES on tensor files.
-
-    For each line of a tensor along an axis, the first LENGTH elements are reversed and the rest are copied.
-    """,  # not a docstring, which python -OO removes
 )
 @click.version_option(__version__, prog_name="revseq", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """Print the help if no command is given."""
+    """DirectML's operator DML_REVERSE_SUBSEQUENCES on tensor files.
+
+    For each line of a tensor along an axis, the first LENGTH elements are reversed and the rest are copied.
+    """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 

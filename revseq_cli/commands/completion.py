@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import click
@@ -113,6 +114,11 @@ class _Shell(ShellComplete):
     variables: tuple[str, ...] = ("COMP_LINE",)
     grammar: ClassVar[_Grammar] = _POSIX
 
+    def source(self) -> str:
+        """The script of the shell, from a file beside this one."""
+        type(self).source_template = Path(__file__).with_name(f"completion.{self.name}").read_text(encoding="utf-8")
+        return super().source()
+
     def get_completion_args(self) -> tuple[list[str], str]:
         """The values of the words behind the command's name, and of the word at the cursor."""
         reader = _Reader(os.environ[self.variables[0]], self.grammar)
@@ -144,19 +150,6 @@ class _Bash(_Shell, BashComplete):
 
     name = "bash"
     variables = ("COMP_LINE", "COMP_WORD")
-    source_template = """\
-%(complete_func)s() {
-    local completion
-    COMPREPLY=()
-    while IFS= read -r completion; do
-        case $completion in
-            file,*) compopt -o default ;;
-            plain,*) COMPREPLY+=("${completion#plain,}") ;;
-        esac
-    done < <(COMP_LINE="${COMP_LINE:0:COMP_POINT}" COMP_WORD="$2" %(complete_var)s=bash_complete "$1")
-}
-complete -o nosort -F %(complete_func)s %(prog_name)s
-"""
 
     def line(self, item: CompletionItem, word: str) -> str | None:
         """The type and the text to insert."""
@@ -195,34 +188,6 @@ class _Zsh(_Shell):
 
     name = "zsh"
     variables = ("COMP_WORDS",)
-    source_template = """\
-#compdef %(prog_name)s
-
-%(complete_func)s() {
-    local kind value help
-    local -a response plain described names
-    (( ! $+commands[%(prog_name)s] )) && return 1
-    response=("${(@f)$(COMP_WORDS="${(j: :)words[1,CURRENT-1]} $QIPREFIX$IPREFIX$PREFIX" \
-%(complete_var)s=zsh_complete %(prog_name)s)}")
-    for kind value help in "${(@)response}"; do
-        case $kind in
-            plain) if [[ $help == _ ]]; then plain+=("$value"); else described+=("$value:$help"); fi ;;
-            name) names+=("$value") ;;
-            file) _path_files -f ;;
-        esac
-    done
-    (( $#described )) && _describe -V unsorted described -U
-    (( $#plain )) && compadd -U -V unsorted -a plain
-    (( $#names )) && compset -P '*::' && compadd -V unsorted -a names
-}
-
-if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
-    %(complete_func)s "$@"
-else
-    (( $+functions[compdef] )) || { autoload -Uz compinit && compinit -i }
-    compdef %(complete_func)s %(prog_name)s
-fi
-"""
 
     def line(self, item: CompletionItem, word: str) -> str | None:
         """The type, the text and its help, each on a line."""
@@ -238,22 +203,6 @@ class _Fish(_Shell):
     name = "fish"
     variables = ("COMP_WORDS",)
     grammar = _FISH
-    source_template = """\
-function %(complete_func)s
-    set -lx COMP_WORDS (commandline -cp | string collect)
-    set -lx %(complete_var)s fish_complete
-    for completion in (%(prog_name)s)
-        set -l parts (string split -m 1 , -- $completion)
-        if test $parts[1] = file
-            __fish_complete_path (commandline -ct)
-        else
-            printf '%%s\\n' $parts[2]
-        end
-    end
-end
-
-complete --no-files --command %(prog_name)s --arguments "(%(complete_func)s)"
-"""
 
     def line(self, item: CompletionItem, word: str) -> str | None:
         """The type, the word and its help."""
@@ -265,26 +214,6 @@ class _PowerShell(_Shell):
 
     name = "powershell"
     grammar = _POWERSHELL
-    source_template = """\
-Register-ArgumentCompleter -Native -CommandName @("%(prog_name)s", "%(prog_name)s.exe") -ScriptBlock {
-    param($word, $ast, $position)
-    $length = $position - $ast.Extent.StartOffset
-    $env:COMP_LINE = $ast.ToString().PadRight($length).Substring(0, $length)
-    $env:%(complete_var)s = "powershell_complete"
-    $encoding = [Console]::OutputEncoding
-    try {
-        [Console]::OutputEncoding = [System.Text.UTF8Encoding]::new()
-        %(prog_name)s | ForEach-Object {
-            $type, $value = $_ -split ",", 2
-            if ($type -eq "plain") { [System.Management.Automation.CompletionResult]::new($value) }
-        }
-    } finally {
-        [Console]::OutputEncoding = $encoding
-        Remove-Item Env:COMP_LINE
-        Remove-Item Env:%(complete_var)s
-    }
-}
-"""
 
     def line(self, item: CompletionItem, word: str) -> str | None:
         """The type and the word, in single quotes if needed; None for files, which PowerShell completes itself.
@@ -306,11 +235,6 @@ _SHELLS: dict[str, type[_Shell]] = {each.name: each for each in (_Bash, _Zsh, _F
 
 @base.command(
     "completion",
-    """Print the script that lets a shell complete commands, options, names inside files, examples and dimensions.
-
-    bash: eval "$(revseq completion bash)" in ~/.bashrc. zsh: the same in ~/.zshrc. fish: revseq completion fish >
-    ~/.config/fish/completions/revseq.fish. PowerShell: revseq completion powershell | Out-String | Invoke-Expression
-    """,
     examples=(
         "revseq completion bash",
         "revseq completion fish > revseq.fish",
@@ -318,7 +242,11 @@ _SHELLS: dict[str, type[_Shell]] = {each.name: each for each in (_Bash, _Zsh, _F
 )
 @click.argument("shell", type=click.Choice(list(_SHELLS)))
 def command(shell: str) -> None:
-    """Run the command."""
+    """Print the script that lets a shell complete commands, options, names inside files, examples and dimensions.
+
+    bash: eval "$(revseq completion bash)" in ~/.bashrc. zsh: the same in ~/.zshrc. fish: revseq completion fish >
+    ~/.config/fish/completions/revseq.fish. PowerShell: revseq completion powershell | Out-String | Invoke-Expression
+    """
     click.echo(_SHELLS[shell](click.get_current_context().find_root().command, {}, "revseq", VARIABLE).source())
 
 

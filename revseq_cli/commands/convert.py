@@ -21,15 +21,6 @@ if TYPE_CHECKING:
 
 @base.command(
     "convert",
-    """Write the tensor SRC to the new file DST, in the format of its suffix.
-
-    SRC is named as in revseq run; one of several tensors in a text is x.txt::InputTensor. Data type, sizes and every
-    bit of every element stay as they are, the bits of a NaN among them; what DST's format cannot hold is refused. From
-    .npy to .npy memory order and byte order are kept, and from HDF5 to HDF5 everything about the dataset. Data are
-    copied in blocks within --memory; only text is held whole.
-
-    DST is a file, or - for standard output. That gets text, or the format of -f npy or -f json, made in memory.
-    """,
     examples=(
         'revseq convert "[[1, 2], [3, 4]]" x.npy --dtype INT8',
         'revseq convert "[[1, 2], [3, 4]]" - -f json',
@@ -64,7 +55,15 @@ def command(
     resources: Resources,
     console: Console,
 ) -> None:
-    """Run the command."""
+    """Write the tensor SRC to the new file DST, in the format of its suffix.
+
+    SRC is named as in revseq run; one of several tensors in a text is x.txt::InputTensor. Data type, sizes and every
+    bit of every element stay as they are, the bits of a NaN among them; what DST's format cannot hold is refused. From
+    .npy to .npy memory order and byte order are kept, and from HDF5 to HDF5 everything about the dataset. Data are
+    copied in blocks within --memory; only text is held whole.
+
+    DST is a file, or - for standard output. That gets text, or the format of -f npy or -f json, made in memory.
+    """
     from revseq_cli.formats import references, registry  # --help must not load NumPy
     from revseq_cli.passes import jobs  # --help must not load NumPy
 

@@ -44,29 +44,6 @@ _TOLERANCE = values.Parsed("number", _parse_tolerance)
 
 @base.command(
     "diff",
-    """Compare two tensors, each in any format, and show where they differ.
-
-    A and B are named as in revseq run; one of several tensors in a text is x.txt::InputTensor. They are equal if data
-    type, sizes and every bit of every element are the same: a NaN equals only a NaN of the same bits, and -0.0 is not
-    0.0. Byte order and memory order do not matter.
-
-    With --job, A is compared with what revseq run would write: revseq diff A --job INPUT LENGTHS --axis N. The right
-    elements are computed block by block. The report says in how many lines A is wrong, whether inside the reversed part
-    or behind it, and it names each usual mistake that explains A completely: of lengths, of places in a line or in
-    memory, of values, or of parts that are not done. If A is what is right transposed, flattened, or INT8 saved as
-    UINT8, it is compared so; that is a mistake, too.
-
-    With --on, the job of INPUT and LENGTHS runs as ReverseSequence in ONNX Runtime, and what that gives is A: revseq
-    diff --on onnxruntime INPUT LENGTHS --axis N. onnxruntime:PROVIDER names another provider than its CPU's, and
-    directml is onnxruntime:DmlExecutionProvider, on Windows. --on alone lists what this machine has.
-
-    With --atol, --rtol, --ulp or --equal-nan, values are compared: -0.0 is 0.0, and a NaN equals nothing, or with
-    --equal-nan every NaN. Elements are equal if they are as close as --atol and --rtol say, as numpy.isclose has it,
-    floats in FLOAT64 and integers exactly, or if they are at most --ulp numbers of their data type apart. Data type and
-    sizes must be the same.
-
-    The exit status is 0 if the tensors are equal, 1 if they differ, and 2 for what cannot be read.
-    """,
     examples=(
         'revseq diff "[1, 2]" "[1, 2.0000001]" --rtol 1e-6',
         'revseq diff "[[2, 1, 3]]" --job "[[1, 2, 3]]" "[[2]]" --axis 1',
@@ -129,7 +106,29 @@ def command(
     console: Console,
     **job_settings: Any,
 ) -> int:
-    """Run the command."""
+    """Compare two tensors, each in any format, and show where they differ.
+
+    A and B are named as in revseq run; one of several tensors in a text is x.txt::InputTensor. They are equal if data
+    type, sizes and every bit of every element are the same: a NaN equals only a NaN of the same bits, and -0.0 is not
+    0.0. Byte order and memory order do not matter.
+
+    With --job, A is compared with what revseq run would write: revseq diff A --job INPUT LENGTHS --axis N. The right
+    elements are computed block by block. The report says in how many lines A is wrong, whether inside the reversed part
+    or behind it, and it names each usual mistake that explains A completely: of lengths, of places in a line or in
+    memory, of values, or of parts that are not done. If A is what is right transposed, flattened, or INT8 saved as
+    UINT8, it is compared so; that is a mistake, too.
+
+    With --on, the job of INPUT and LENGTHS runs as ReverseSequence in ONNX Runtime, and what that gives is A: revseq
+    diff --on onnxruntime INPUT LENGTHS --axis N. onnxruntime:PROVIDER names another provider than its CPU's, and
+    directml is onnxruntime:DmlExecutionProvider, on Windows. --on alone lists what this machine has.
+
+    With --atol, --rtol, --ulp or --equal-nan, values are compared: -0.0 is 0.0, and a NaN equals nothing, or with
+    --equal-nan every NaN. Elements are equal if they are as close as --atol and --rtol say, as numpy.isclose has it,
+    floats in FLOAT64 and integers exactly, or if they are at most --ulp numbers of their data type apart. Data type and
+    sizes must be the same.
+
+    The exit status is 0 if the tensors are equal, 1 if they differ, and 2 for what cannot be read.
+    """
     from revseq_cli.passes import judges, summaries  # --help must not load NumPy
     from revseq_cli.passes.assembly import Job
     from revseq_cli.report import objects, tables  # --help must not load NumPy

@@ -20,15 +20,6 @@ _LEAVES = ("feature_level", "none")  # a setting that leaves DirectML
 
 @base.command(
     "export",
-    """Write a job as a model of Microsoft's DxDispatch, which runs it on DirectML itself, on Windows.
-
-    The model holds the values of small tensors. Others are in .npy files that must stay beside it: an INPUT or LENGTHS
-    that is such a file already is named as it is, and others are written as model.InputTensor.npy and
-    model.SequenceLengthsTensor.npy. With --zip all of them are in one file.
-
-    DxDispatch writes the result to model.OutputTensor.npy, and prints a small one. This command prints which files to
-    copy to Windows, what to type there, and how to compare the result. revseq run MODEL.json computes the same bits.
-    """,
     examples=(
         'revseq export "[[1, 2, 3]]" "[[2]]" --axis 1 -o model.json',
         'revseq export "[[1, 2, 3]]" "[[2]]" --axis 1 --zip -o other.json',
@@ -57,7 +48,15 @@ def command(
     console: Console,
     **job_options: Any,
 ) -> None:
-    """Run the command."""
+    """Write a job as a model of Microsoft's DxDispatch, which runs it on DirectML itself, on Windows.
+
+    The model holds the values of small tensors. Others are in .npy files that must stay beside it: an INPUT or LENGTHS
+    that is such a file already is named as it is, and others are written as model.InputTensor.npy and
+    model.SequenceLengthsTensor.npy. With --zip all of them are in one file.
+
+    DxDispatch writes the result to model.OutputTensor.npy, and prints a small one. This command prints which files to
+    copy to Windows, what to type there, and how to compare the result. revseq run MODEL.json computes the same bits.
+    """
     from revseq_cli.operator.spec import FeatureLevel, SpecError
     from revseq_cli.passes import exports, jobs  # --help must not load NumPy
     from revseq_cli.report import objects, tables  # --help must not load NumPy

@@ -14,15 +14,14 @@ _SCHEMA = "json"  # which is no command
 
 @base.command(
     "help",
-    """Show the help of COMMAND, as revseq COMMAND --help does, or that of revseq itself.
-
-    revseq help json prints a JSON Schema of all that --json prints.
-    """,
     examples=("revseq help run", "revseq help json"),
 )
 @click.argument("name", metavar="[COMMAND]", required=False, type=values.Parsed("command", str, (*COMMANDS, _SCHEMA)))
 def command(name: str | None) -> None:
-    """Run the command."""
+    """Show the help of COMMAND, as revseq COMMAND --help does, or that of revseq itself.
+
+    revseq help json prints a JSON Schema of all that --json prints.
+    """
     root = click.get_current_context().find_root()
     if name == _SCHEMA:
         import json

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 @base.command(
     "levels",
-    """Show what the operator accepts at each feature level, or at LEVEL.""",
     examples=(
         "revseq levels 4_0",
         "revseq levels --json",
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 @click.argument("levels", metavar="[LEVEL]", type=values.LEVELS, required=False)
 @options.output_options
 def command(levels: tuple[FeatureLevel, ...] | None, console: Console) -> None:
-    """Run the command."""
+    """Show what the operator accepts at each feature level, or at LEVEL."""
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.report import checks, objects
 

@@ -27,14 +27,6 @@ if TYPE_CHECKING:
 
 @base.command(
     "run",
-    """Reverse the first LENGTH elements of every line of INPUT along an axis.
-
-    INPUT and LENGTHS are x.npy, x.h5, x.h5::/group/name, x.npz::name, x.safetensors::name, x.zarr::array, x.json,
-    x.txt, x.csv, x.npy.gz, - for standard input, another pipe as <(cat x.npy), or the tensor itself as text that begins
-    with a bracket. A docs-style text with InputTensor, SequenceTensor and Axis is a whole job and needs no LENGTHS;
-    page.md::2 is the second example of a page, and model.json a model of DxDispatch. Without -o, the OutputTensor is
-    printed.
-    """,
     examples=(
         'revseq run "[[1, 2, 3, 4], [5, 6, 7, 8]]" "[[3], [2]]" --axis 1',
         'revseq run "[[1, 2, 3], [4, 5, 6]]" "[2, 3]" --batch-axis 0 --axis 1 -o y.npy',
@@ -90,7 +82,14 @@ def command(
     console: Console,
     **job_options: Any,
 ) -> None:
-    """Run the command."""
+    """Reverse the first LENGTH elements of every line of INPUT along an axis.
+
+    INPUT and LENGTHS are x.npy, x.h5, x.h5::/group/name, x.npz::name, x.safetensors::name, x.zarr::array, x.json,
+    x.txt, x.csv, x.npy.gz, - for standard input, another pipe as <(cat x.npy), or the tensor itself as text that begins
+    with a bracket. A docs-style text with InputTensor, SequenceTensor and Axis is a whole job and needs no LENGTHS;
+    page.md::2 is the second example of a page, and model.json a model of DxDispatch. Without -o, the OutputTensor is
+    printed.
+    """
     to_file = output not in (None, "-")
     if console.as_json and not to_file and not dry_run:
         raise UsageError("--json reports on a file", "-o or --dry-run with it", "-f json prints the tensor as JSON")

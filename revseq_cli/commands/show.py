@@ -28,21 +28,6 @@ _SOME_FAILED, _ALL_FAILED = 1, 2  # exit statuses
 
 @base.command(
     "show",
-    """Show data type, sizes, dimension count, bytes and storage of tensors, and a preview of their values.
-
-    TENSOR is named as in revseq run; page.md::2 is every tensor of the second example of a page, and model.json those
-    of a model of DxDispatch.
-
-    A file of several tensors, or a group as x.h5::/group, is listed: each tensor with its data type, sizes, the names
-    of its dimensions, the number of its attributes, and its storage. No values are read. On a terminal, a long list is
-    cut to one screen.
-
-    --shape, --dtype and --names print a line for each tensor, for scripts: what is asked for, in this order, with tabs
-    between. The name is what to type for the tensor. With several tensors, each line ends with it.
-
-    What cannot be read hides nothing else: the exit status is 1 if some of several TENSORs cannot be read, and 2 if
-    none can.
-    """,
     examples=(
         'revseq show "[[1, 2], [3, 4]]"',
         'revseq show "[[1, 2], [3, 4]]" --stats --json',
@@ -78,7 +63,21 @@ def command(
     format_name: str | None,
     console: Console,
 ) -> int:
-    """Run the command."""
+    """Show data type, sizes, dimension count, bytes and storage of tensors, and a preview of their values.
+
+    TENSOR is named as in revseq run; page.md::2 is every tensor of the second example of a page, and model.json those
+    of a model of DxDispatch.
+
+    A file of several tensors, or a group as x.h5::/group, is listed: each tensor with its data type, sizes, the names
+    of its dimensions, the number of its attributes, and its storage. No values are read. On a terminal, a long list is
+    cut to one screen.
+
+    --shape, --dtype and --names print a line for each tensor, for scripts: what is asked for, in this order, with tabs
+    between. The name is what to type for the tensor. With several tensors, each line ends with it.
+
+    What cannot be read hides nothing else: the exit status is 1 if some of several TENSORs cannot be read, and 2 if
+    none can.
+    """
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.documents import TextTypes
     from revseq_cli.ground.tensors import DataType

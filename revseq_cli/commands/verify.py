@@ -31,25 +31,6 @@ _FORMATS = ("text", "github", "json", "sarif")
 
 @base.command(
     "verify",
-    """Recompute every example of the operator on docs pages, and compare bit for bit.
-
-    PAGE is Markdown, HTML, reStructuredText, plain text or a notebook, in any language, or - for standard input;
-    page.md::2 is its second example alone. In a folder, all pages are checked, and those in folders below, except
-    hidden ones. Pages without an example are skipped and counted, and so are examples of other operators.
-
-    Tables of feature levels, and the sentence that says since which level the operator is there, are held against what
-    DirectML has. So are the members of the struct, and sizes in prose. A level without a table is only a note.
-
-    What is wrong is told as path:line:column. The exit status is 0 if everything is right, 1 if something is wrong or
-    one of several pages cannot be read or has no example, and 2 if that is so of all.
-
-    With --on, examples are recomputed as ReverseSequence in ONNX Runtime, or with --on directml by DirectML, as in
-    revseq diff.
-
-    PAGE can also be a test of ONNX's ReverseSequence: a folder with model.onnx and test_data_set_0, or that data set.
-    Such tests are found below a folder, too. One that is right, and that DirectML's data types refuse, is not of
-    DirectML: --feature-level none recomputes it.
-    """,
     examples=(
         'revseq run "[[1, 2, 3]]" "[[2]]" --axis 1 --example > page.md',
         "revseq verify page.md",
@@ -77,7 +58,25 @@ def command(
     form: str,
     console: Console,
 ) -> int:
-    """Run the command."""
+    """Recompute every example of the operator on docs pages, and compare bit for bit.
+
+    PAGE is Markdown, HTML, reStructuredText, plain text or a notebook, in any language, or - for standard input;
+    page.md::2 is its second example alone. In a folder, all pages are checked, and those in folders below, except
+    hidden ones. Pages without an example are skipped and counted, and so are examples of other operators.
+
+    Tables of feature levels, and the sentence that says since which level the operator is there, are held against what
+    DirectML has. So are the members of the struct, and sizes in prose. A level without a table is only a note.
+
+    What is wrong is told as path:line:column. The exit status is 0 if everything is right, 1 if something is wrong or
+    one of several pages cannot be read or has no example, and 2 if that is so of all.
+
+    With --on, examples are recomputed as ReverseSequence in ONNX Runtime, or with --on directml by DirectML, as in
+    revseq diff.
+
+    PAGE can also be a test of ONNX's ReverseSequence: a folder with model.onnx and test_data_set_0, or that data set.
+    Such tests are found below a folder, too. One that is right, and that DirectML's data types refuse, is not of
+    DirectML: --feature-level none recomputes it.
+    """
     from revseq_cli.report import pages as reports_as  # --help must not load NumPy
     from revseq_cli.report.words import message
 

@@ -73,7 +73,7 @@ TEXT = Format(
     read_only=(".markdown", ".text", ".rst", ".html", ".htm", ".xhtml", ".ipynb"),
 )  # fmt: skip
 CSV = Format("csv", (".csv",), "text:CSV", is_text=True, prints=True, is_packed=True)
-RAW = Format("raw", (".bin", ".raw"), "buffers", prints=True, is_bare=True)
+RAW = Format("raw", (".bin", ".raw"), "raw", prints=True, is_bare=True)
 TSV = Format("tsv", (".tsv",), "text:TSV", is_text=True, prints=True, is_packed=True)
 
 FORMATS = (NPY, HDF5, NPZ, SAFETENSORS, ZARR, ONNX, RAW, JSON, TEXT, CSV, TSV)
