@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from revseq_cli.formats import textfiles
 from revseq_cli.formats.contract import Source, Storage
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.npy import NpySource
+from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.textfiles import choose_type
 from revseq_cli.ground import system
 from revseq_cli.ground.dtypes import dtype_of, is_big_endian
@@ -22,16 +24,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelText:
-    """The text of a model, and the parsed model, which is one job."""
+    """The text of a model, and the parsed model, which is one job; its files may be in an `archive` with it."""
 
     text: Text
     model: dxdispatch.Model
+    archive: str = ""
 
     @classmethod
-    def read(cls, text: Text) -> ModelText:
+    def read(cls, text: Text, archive: str = "") -> ModelText:
         """Parse the text; FormatError or UsageError if it is not one job of this operator."""
         with about(text.name):
-            return cls(text, dxdispatch.parse(text.text))
+            return cls(text, dxdispatch.parse(text.text), archive)
+
+    @classmethod
+    def unpacked(cls, path: str) -> ModelText | None:
+        """The model in a zip archive, as `export --zip` writes it; None for an archive of something else."""
+        from revseq_cli.formats import npz  # most models are in no archive
+
+        found = npz.text_member(path, ".json", textfiles.LARGEST)
+        if not found:
+            return None
+        with positioned.opened(path) as fd:
+            text = textfiles.text_of(found[1], f"{path}::{found[0]}", positioned.identity(fd))
+        return cls.read(text, path) if dxdispatch.is_model(text.text) else None
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -46,7 +61,7 @@ class ModelText:
             if tensor.path is None:
                 storage = Storage("model", {"resource": tensor.resource})
                 return HeldSource(name, tensor.values(dtype_of(data_type)), storage, self.text.identity)
-            source = NpySource(self._beside(tensor.path))
+            source = self._opened(tensor.path)
         source.described = self.text.identity
         if source.desc != tensor.desc:
             wanted = f"{tensor.desc}, as {printable(name)} says"
@@ -56,6 +71,13 @@ class ModelText:
     def axis(self) -> int:
         """The axis in the operator's desc."""
         return self.model.axis
+
+    def _opened(self, name: str) -> Source:
+        if self.archive:
+            from revseq_cli.formats import npz  # most models are in no archive
+
+            return npz.open_member(self.archive, name)
+        return NpySource(self._beside(name))
 
     def _beside(self, name: str) -> str:
         if self.text.identity is None:

@@ -12,7 +12,7 @@ from revseq_cli.formats.contract import MOST_OTHERS, Layout
 from revseq_cli.formats.recognition import is_store
 from revseq_cli.formats.references import Reference, format_to_write
 from revseq_cli.formats.storage.newfile import NewFile, NewFolder, Scratch
-from revseq_cli.formats.table import FORMATS, JSON, TEXT, Format, named, packing_of
+from revseq_cli.formats.table import FORMATS, JSON, NPZ, TEXT, Format, named, packing_of
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import Advice, FormatError, UsageError, listed
 from revseq_cli.texts import dxdispatch
@@ -51,6 +51,8 @@ def model_of(reference: Reference) -> models.ModelText | None:
     """The DxDispatch model behind the reference, or None if it is something else."""
     if reference.key or reference.inline is not None:
         return None
+    if not reference.is_piped and reference.path.lower().endswith(".zip") and reference.row is NPZ:
+        return models.ModelText.unpacked(reference.path)
     if not holds_text(reference) and (reference.is_piped or reference.row is not JSON):
         return None
     return models.ModelText.read(reference.text) if dxdispatch.is_model(reference.text.text) else None

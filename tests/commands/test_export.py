@@ -485,3 +485,35 @@ def test_a_padded_file_that_changes_is_noticed(revseq, tmp_path):
     code = "import os, revseq_cli.passes.tasks as c; f = c.copy; c.copy = lambda *a: (f(*a), os.truncate('x.npy', 134))"
     revseq("convert", "x.npy", "y.npy", code=code).refused("changed while it was read")
     assert not os.path.exists(tmp_path / "y.npy")
+
+
+@pytest.mark.parametrize("where", [(), ("--files",)])
+def test_an_archive_of_a_job_is_that_job(revseq, files, where):
+    """From any folder; what is in it is not unpacked."""
+    revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", "job.zip", "--zip", *where).ok()
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "right.npy").ok()
+    before = names(files)
+    revseq("diff", "right.npy", "--job", "job.zip").ok()
+    assert "all 12 constraints hold" in revseq("check", "job.zip").ok().out
+    assert names(files) == before
+    revseq("run", "job.zip", "-o", "y.npy").ok()
+    assert (files / "y.npy").read_bytes() == (files / "right.npy").read_bytes()
+
+
+def test_archives_of_something_else(revseq, files):
+    """A damaged model is told of, and other archives are .npz."""
+    revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", "job.zip", "--zip", "--files").ok()
+    with zipfile.ZipFile(files / "job.zip") as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    model = members.pop("job.json")
+    for made, words in (
+        (members, ("job.zip: has 2 tensors",)),
+        (members | {"a.json": model, "b.json": model}, ("job.zip: has 2 tensors",)),
+        (members | {"a.json": b"{}"}, ("job.zip: has 2 tensors",)),
+        ({"job.json": model}, ("job.zip", "job.InputTensor")),
+        (members | {"job.json": model[:-40]}, ("job.zip::job.json",)),
+    ):
+        with zipfile.ZipFile(files / "job.zip", "w") as archive:
+            for name, data in made.items():
+                archive.writestr(name, data)
+        revseq("run", "job.zip", "-o", "y.npy").refused(*words)
