@@ -294,6 +294,16 @@ def command_line(model: str) -> str:
     return f"dxdispatch.exe {name}" if re.fullmatch(r"[\w.\\-]+", name) else f'dxdispatch.exe "{name}"'
 
 
+def sentinel(data_type: DataType) -> int:
+    """What every element of OutputTensor is before the operator runs: a number that few tensors have.
+
+    What still has it then was never written. FLOAT16 holds -12344 exactly.
+    """
+    if data_type.kind == "uint":
+        return 0xCD if data_type.size == 1 else 0xCDCD
+    return -123 if data_type.size == 1 else -12344
+
+
 def model_text(
     contents: Mapping[str, tuple[TensorDesc, NDArray[Any] | str]], axis: int, target: str, *, printed: bool
 ) -> str:
@@ -304,7 +314,7 @@ def model_text(
     It writes first: in src/dxdispatch/Executor.cpp a `print` that fails ends the run, and a `writeFile` does not.
     """
     desc, _ = contents[INPUT]
-    blank = {"valueCount": desc.element_count, "value": 0}
+    blank = {"valueCount": desc.element_count, "value": sentinel(desc.data_type)}
     resources = {name: _resource(*each) for name, each in (*contents.items(), (OUTPUT, (desc, blank)))}
     descs = {name: {"DataType": each.data_type.name, "Sizes": list(each.sizes)} for name, (each, _) in contents.items()}
     bindings = {name: name for name in TENSORS}

@@ -5,12 +5,14 @@ import json
 import os
 
 import numpy as np
+import oracle
 import pytest
 from conftest import SAMPLES
 from folders import names
 from growth import is_linear
 
 from revseq_cli.ground import system
+from revseq_cli.ground.dtypes import dtype_of
 from revseq_cli.ground.errors import FormatError, RevseqError
 from revseq_cli.ground.tensors import DataType, TensorDesc
 from revseq_cli.passes import jobs
@@ -79,6 +81,13 @@ def values_of(done):
 # export, and back
 
 
+@pytest.mark.parametrize("data_type", oracle.DATA_TYPES)
+def test_an_output_is_filled_with_what_its_type_holds(data_type):
+    value = dxdispatch.sentinel(data_type)
+    assert np.array(value).astype(dtype_of(data_type)) == value
+    assert value not in (0, 1, -1)
+
+
 def test_what_a_model_says(revseq, tmp_path):
     """Field by field, as DxDispatch's guide has them."""
     revseq(
@@ -99,7 +108,7 @@ def test_what_a_model_says(revseq, tmp_path):
             },
             "OutputTensor": {
                 "initialValuesDataType": "FLOAT16",
-                "initialValues": {"valueCount": 4, "value": 0},
+                "initialValues": {"valueCount": 4, "value": -12344},
                 "sizeInBytes": 8,
             },
         },
