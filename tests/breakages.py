@@ -99,8 +99,8 @@ BREAKAGES = {
         ("formats/zarr/sink.py", "self._folder.mkdir(parents=True, exist_ok=True)", "self._folder.mkdir(exist_ok=True)"),
     ],
     "lengths": [
-        ("operator/kernel.py", "np.minimum(once, most).astype(np.intp)", "np.minimum(once.astype(np.intp), int(most))"),
-        ("operator/kernel.py", "int(np.iinfo(once.dtype).max)))", "127))"),
+        ("operator/kernel.py", "np.minimum(once, min(size, _largest(once.dtype))).astype(np.intp)", "np.minimum(once.astype(np.intp), size)"),
+        ("operator/kernel.py", "return int(np.iinfo(dtype).max)", "return 127"),
         ("operator/kernel.py", "lengths = lengths[..., 0]", "lengths = lengths[..., -1][..., ::-1] if lengths.ndim > 3 else lengths[..., 0]"),
         ("operator/kernel.py", "(lengths == lengths[:1]).all()", "(lengths == lengths[:1]).any()"),
         ("passes/reversal.py", "slice(max(0, length - part.stop), length", "slice(max(0, length - part.stop - 1), length"),

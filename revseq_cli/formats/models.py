@@ -38,7 +38,7 @@ class ModelText:
 
     @classmethod
     def unpacked(cls, path: str) -> ModelText | None:
-        """The model in a zip archive, as `export --zip` writes it; None for an archive of something else."""
+        """The model in a zip archive, as `export` writes it; None for an archive of something else."""
         from revseq_cli.formats import npz  # most models are in no archive
 
         found = npz.text_member(path, ".json", textfiles.LARGEST)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from revseq_cli.ground import minifloats
-from revseq_cli.ground.errors import Advice, FormatError, about, listed
+from revseq_cli.ground.errors import Advice, FormatError, listed
 from revseq_cli.ground.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
 
 if TYPE_CHECKING:
@@ -91,8 +91,10 @@ def require_sizes(sizes: tuple[int, ...], where: str) -> None:
 
 def describe(array: NDArray[Any], name: str = "") -> TensorDesc:
     """The data type and the sizes of an array; FormatError, about `name`, for a dtype that a tensor cannot have."""
-    with about(name):
+    try:
         return TensorDesc(data_type_of(array.dtype), array.shape)
+    except FormatError as e:
+        raise e.about(name) from None
 
 
 def word(dtype: np.dtype[Any]) -> np.dtype[Any]:

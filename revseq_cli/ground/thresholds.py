@@ -66,6 +66,9 @@ TILE = 1 << 16
 # Of these, elements at one outer index, where indices are computed, at most 2^14: a bit must be left, and those below 0
 # must differ. No less than LONG_COLUMN.
 TILE_ROW = 1 << 14
+# So few lines are written one by one, in two slices each: nothing else starts as quickly. So few elements are gathered
+# by an index that is computed at once.
+FEW_LINES, FEW_ELEMENTS = 8, 256
 # Elements of lines and columns that are worth a slice each; bytes of lines that are worth two.
 LONG_LINE, LONG_COLUMN, LONG_BYTES = 512, 512, 1 << 16
 # Lines of words up to 4 bytes are moved whole in windows, from the first length on, below the second.

@@ -7,6 +7,7 @@ Lengths are clamped before they are converted to signed indices.
 
 from __future__ import annotations
 
+import functools
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -56,30 +57,36 @@ def _choose(words: Words, lengths: Lengths) -> Callable[[Words, Words, Lengths],
     outer, size, inner = words.shape
     alone, width = inner == 1, words.itemsize
     suits = {
-        _at_once: alone and (lengths == lengths[:1]).all(),
-        _by_pairs_of_slices: alone and size * width >= thresholds.LONG_BYTES,
+        _at_once: alone and outer > thresholds.FEW_LINES and (lengths == lengths[:1]).all(),
+        _by_pairs_of_slices: alone and (outer <= thresholds.FEW_LINES or size * width >= thresholds.LONG_BYTES),
         _by_windows: alone and width <= thresholds.WINDOW_BYTES and size in range(*thresholds.WINDOWS),
         _by_slices: alone and (size >= thresholds.LONG_LINE or size > outer),
         _by_table: alone,
+        _by_formula: words.size <= thresholds.FEW_ELEMENTS,
         _by_index: size < thresholds.LONG_COLUMN
         if width < thresholds.WIDE_WORD
         else size * inner <= thresholds.TILE_ROW,
         _by_columns: width < thresholds.WIDE_WORD,
-        _by_rows: True,
     }
-    return next(strategy for strategy, suitable in suits.items() if suitable)
+    return next((strategy for strategy, suitable in suits.items() if suitable), _by_rows)
 
 
 def clamp(lengths: NDArray[Any], size: int) -> Lengths:
     """Lengths as indices, none above `size`; they are compared as unsigned integers, so that 2^64-1 is not -1."""
     once = _once(lengths)
-    most = once.dtype.type(min(size, int(np.iinfo(once.dtype).max)))
-    clamped: Lengths = np.minimum(once, most).astype(np.intp)
-    return np.broadcast_to(clamped, lengths.shape)
+    clamped: Lengths = np.minimum(once, min(size, _largest(once.dtype))).astype(np.intp)
+    return clamped if clamped.shape == lengths.shape else np.broadcast_to(clamped, lengths.shape)
+
+
+@functools.cache
+def _largest(dtype: np.dtype[Any]) -> int:
+    return int(np.iinfo(dtype).max)
 
 
 def _once(lengths: NDArray[Any]) -> NDArray[Any]:
     """The lengths without repetitions: along a dimension of stride 0, all elements are one, and one is kept."""
+    if 0 not in lengths.strides:
+        return lengths
     return lengths[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in lengths.strides)]
 
 
@@ -158,6 +165,12 @@ def _permutations(size: int) -> NDArray[np.uint16]:
     index = np.arange(size)
     length = np.arange(size + 1)[:, None]
     return np.where(index < length, length - 1 - index, index).astype(np.uint16)
+
+
+def _by_formula(out: Words, words: Words, lengths: Lengths) -> None:
+    """A length for each (outer, inner), few elements: nothing is made that only many of them are worth."""
+    index, length = np.arange(words.shape[1])[:, None], lengths[:, None]
+    out[...] = np.take_along_axis(words, np.where(index < length, length - 1 - index, index), 1)
 
 
 def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:

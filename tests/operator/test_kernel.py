@@ -85,14 +85,15 @@ def test_lines_side_by_side(shape, constant):
 
 STRATEGIES = [
     # Shape (outer, axis, inner, shared), whether all lengths are one, data type, and the strategy for it.
-    ((300, 70, 1, 1), True, "f4", "_at_once"), ((1, 70, 1, 9), True, "u1", "_at_once"),
+    ((300, 70, 1, 1), True, "f4", "_at_once"), ((9, 70, 1, 9), True, "u1", "_at_once"), ((1, 70, 1, 9), True, "u1", "_by_pairs_of_slices"),
     ((3, 100, 1, 200), False, "f4", "_by_pairs_of_slices"), ((3, 1 << 16, 1, 1), False, "u1", "_by_pairs_of_slices"),
     ((9000, 32, 1, 1), False, "f4", "_by_windows"), ((40_000, 33, 1, 1), False, "u1", "_by_windows"),
     ((300, 2047, 1, 1), False, "u2", "_by_windows"), ((3000, 40, 1, 3), False, "u1", "_by_windows"),
     ((200, 2048, 1, 1), False, "f4", "_by_slices"), ((200, 600, 1, 1), False, "f8", "_by_slices"),
-    ((5, 30, 1, 1), False, "f4", "_by_slices"), ((300, 600, 1, 3), False, "f4", "_by_slices"),
+    ((9, 30, 1, 1), False, "f4", "_by_slices"), ((300, 600, 1, 3), False, "f4", "_by_slices"),
     ((3000, 31, 1, 1), False, "f4", "_by_table"), ((700, 511, 1, 1), False, "f8", "_by_table"),
     ((3000, 40, 1, 33), False, "f4", "_by_table"), ((70_000, 1, 1, 1), False, "u1", "_by_table"),
+    ((3, 5, 7, 1), False, "f4", "_by_formula"), ((1, 1, 256, 1), False, "c8", "_by_formula"),
     ((2, 512, 300, 1), False, "u1", "_by_columns"), ((3, 600, 23, 3), False, "u2", "_by_columns"),
     ((2, 513, 17, 1), False, "c16", "_by_columns"), ((2, 600, 5, 3), False, "u1", "_by_columns"),
     ((1, 1 << 15, 130, 1), False, "u1", "_by_columns"), ((1, 1 << 17, 9, 1), False, "f8", "_by_columns"),
