@@ -21,7 +21,8 @@ _LONGEST_MESSAGE = 340  # characters
 # The keys of a context's meta: the options that were typed, as they were, by their names; the arguments too many.
 TYPED, _EXTRA = "revseq typed", "revseq extra"
 _UNSET = "is a variable unset?"
-_BATCH_FIRST = {"--batch-first": True, "--no-batch-first": False}  # what each says of PyTorch's batch_first
+# PyTorch's options of the order of axes, and what stands for each here.
+_BATCH_FIRST = {"--batch-first": ("--like", "pytorch", "--axis", "1"), "--no-batch-first": ("--like", "pytorch")}
 # The groups of the short help, with the names of the options in each; all others are about what is printed.
 _OTHERS = "What to print"
 _GROUPS = {
@@ -228,39 +229,15 @@ def _refuse_split(args: Sequence[str], ctx: click.Context) -> None:
 
 
 def _refuse_batch_first(args: Sequence[str], ctx: click.Context) -> None:
-    """UsageError for an option of PyTorch, with those that stand for it here; none where other axes were typed."""
-    end = args.index("--") if "--" in args else len(args)
-    place = next((i for i, word in enumerate(args[:end]) if word.partition("=")[0] in _BATCH_FIRST), None)
-    if place is None or {"-h", "--help"} & {*args}:
+    """UsageError for an option of PyTorch, with those that stand for it here; a hint where no axes were typed."""
+    typed = [word.partition("=")[0] for word in args[: args.index("--") if "--" in args else len(args)]]
+    name = next((each for each in typed if each in _BATCH_FIRST), "")
+    if not name or {"-h", "--help"} & {*args}:
         return
-    name, _, value = args[place].partition("=")
-    rest = [*args[:place], *args[place + 1 : end]]
-    if not value and [each.lower() for each in rest[place : place + 1]] in (["true"], ["false"]):
-        value = rest.pop(place)
-    try:
-        is_first = click.BOOL.convert(value or "true", None, ctx) == _BATCH_FIRST[name]
-    except click.BadParameter:
-        raise UsageError(f"{name} is {value[:40]}", "true or false; it is an option of PyTorch") from None
-    axis, order = ("1", "batch, then time") if is_first else ("0", "time, then batch")
-    options = ["--like", "pytorch", *(["--axis", "1"] if is_first else [])]
-    allowed = {"--axis": (axis,), "--batch-axis": (str(1 - int(axis)),), "--like": ("pytorch", "torch")}
-    for option, same in allowed.items():
-        if other := next((each for each in _taken(rest, option) if each.lower() not in same), ""):
-            found = f"{name} is an option of PyTorch, and does not go together with {option} {other[:40]}"
-            raise UsageError(found, f"one of them; {' '.join(options)} stands for {order}")
-    wanted = f"{' '.join(options)}: {order}, as with batch_first={is_first}"
-    hint = meant(ctx.command_path, [*rest, *options, *args[end:]])
-    raise UsageError(f"{name} is an option of PyTorch", wanted, hint)
-
-
-def _taken(words: list[str], option: str) -> list[str]:
-    """The values of an option, which is taken out of the words."""
-    values = []
-    for i in reversed([i for i, word in enumerate(words) if word.partition("=")[0] == option]):
-        is_apart = words[i] == option
-        values.append(words[i + 1] if is_apart and i + 1 < len(words) else words[i].partition("=")[2])
-        del words[i : i + 1 + is_apart]
-    return values
+    is_alone = name in args and not {"--axis", "--batch-axis", "--like", "true", "false"} & {*map(str.lower, typed)}
+    hint = meant(ctx.command_path, [each for word in args for each in (_BATCH_FIRST[name] if word == name else [word])])
+    wanted = "--like pytorch --axis 1 where the batch comes first, and --like pytorch where time does"
+    raise UsageError(f"{name} is an option of PyTorch", wanted, hint if is_alone else "")
 
 
 def _rejoined(args: Sequence[str]) -> list[str]:
