@@ -96,7 +96,7 @@ RAW = {*DTYPES}
 CAN_HOLD = {
     "npy": RAW, "npz": RAW, "h5": RAW, "nc": {*NUMBERS} - {"FLOAT16"}, "zarr": {*NUMBERS, *OTHERS},
     "safetensors": RAW - {"COMPLEX128"}, "pb": RAW, "json": {*NUMBERS}, "txt": {*NUMBERS}, "csv": {*NUMBERS},
-    "tsv": {*NUMBERS}, "stdin": {*NUMBERS, *OTHERS}, "typed": {*NUMBERS},
+    "tsv": {*NUMBERS}, "stdin": {*NUMBERS, *OTHERS}, "typed": {*NUMBERS}, "bin": RAW,
 }  # fmt: skip
 IS_TEXT = {"json", "txt", "csv", "tsv", "typed"}
 KEEPS_OTHERS = ("h5", "nc", "npz", "safetensors", "zarr")
@@ -106,6 +106,8 @@ IN_CHUNKS = ("h5", "nc", "zarr")
 IN_PLACE = ("npy", "npz", "h5", "safetensors", "pb")
 # A mask says its data type, and has no names of dimensions.
 OF_MASKS = {"npy", "npz", "h5", "zarr", "safetensors", "pb"}
+# A raw buffer has lengths of the types that can be named, and with another system none that are cast.
+BARE_LENGTHS = {"UINT32", "UINT64"}
 # What feature levels take: data types, those of lengths, and dimension counts.
 _OLD = {*NUMBERS} - {"FLOAT64", "INT64", "UINT64"}
 LEVELS = {
@@ -331,11 +333,15 @@ def with_lengths(rng, job):
     fitting = [
         each
         for each in CAN_HOLD
-        if each != "stdin" and holds(each, lengths_type, sizes) and (not mask or each in OF_MASKS)
+        if each != "stdin"
+        and holds(each, lengths_type, sizes)
+        and (not mask or each in OF_MASKS)
+        and (each != "bin" or (lengths_type in BARE_LENGTHS and not like))
     ]
     made = place(rng, rng.choice(("npy", "npy", *fitting)), sizes)
-    if mask:  # whose first half cannot be left out
-        made = Place(made.format, tuple((name, value) for name, value in made.options if name != "sparse"))
+    # The first half of a mask cannot be left out, and strides are those of the input.
+    unfit = {"strides", "sparse"} if mask else {"strides"}
+    made = Place(made.format, tuple((name, value) for name, value in made.options if name not in unfit))
     return replace(job, lengths_source=made)
 
 
@@ -426,12 +432,24 @@ def _txt(rng, sizes, new):
     return _packed(rng, sizes, new) | ({} if new else {"bare": rng.random() < 0.3})
 
 
+def _bin(rng, sizes, new):
+    """Strides in elements: packed, in another order of dimensions, with gaps behind lines, or of every second element."""
+    if new or rng.random() < 0.3:
+        return {}
+    strides, run = [0] * len(sizes), rng.choice((1, 1, 2))
+    order = rng.choice((range(len(sizes)), reversed(range(len(sizes)))))
+    for d in order:
+        strides[d] = run
+        run *= sizes[d] + rng.choice((0, 0, 1, 3))
+    return {"strides": tuple(strides)}
+
+
 def _stdin(rng, sizes, new):
     return {"how": "npy"}
 
 
 OPTIONS = {"npy": _npy, "npz": _npz, "h5": _h5, "nc": _nc, "zarr": _zarr, "safetensors": _safetensors, "pb": _pb,
-           "json": _json, "txt": _txt, "csv": _packed, "tsv": _packed, "stdin": _stdin}  # fmt: skip
+           "json": _json, "txt": _txt, "csv": _packed, "tsv": _packed, "stdin": _stdin, "bin": _bin}  # fmt: skip
 
 
 # Values
@@ -592,6 +610,8 @@ def is_possible(job):
         and (batch is None or batch != job.axis)
         and (job.mask in ("", "whole") if batch is None else job.mask in ("", "batch"))
         and (not job.mask or job.lengths_source.format in OF_MASKS)
+        and (job.lengths_source.format != "bin" or (job.lengths_type in BARE_LENGTHS and not job.like))
+        and len(job.source["strides"] or job.sizes) == len(job.sizes)
         and (job.lengths_type != "BOOL" or bool(job.mask))
         and (not job.like or (batch is not None and has_axes(job.like, len(job.sizes), job.axis, batch)))
         and (not job.like or job.lengths_type in (SYSTEMS[job.like][2] or (job.lengths_type,)))

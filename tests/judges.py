@@ -55,7 +55,13 @@ def verifying(job):
 
 
 def type_options(job, place=None):
-    return ["--dtype", job.data_type] if libraries.needs_type(place or job.source, job.data_type, "FLOAT32") else []
+    """The options that say what a file does not say; the sizes are those of the input, or of an output."""
+    sizes, place = (job.ranked_sizes, place) if place else (job.sizes, job.source)
+    options = ["--dtype", job.data_type] if libraries.needs_type(place, job.data_type, "FLOAT32") else []
+    if place.format == "bin":
+        options += ["--sizes", "x".join(map(str, sizes))]
+        options += ["--strides", "x".join(map(str, place["strides"]))] if place["strides"] else []
+    return options
 
 
 def cast_type(job):

@@ -322,9 +322,23 @@ def make_csv(place, path, values, data_type):
     return path.name
 
 
+def make_bin(place, path, values, data_type):
+    """Elements at those strides, between bytes of no meaning; another dimension count has none."""
+    path = path.with_name(path.name + ".bin")
+    strides = place["strides"]
+    if not strides:
+        path.write_bytes(np.ascontiguousarray(values).tobytes())
+        return path.name
+    last = sum((size - 1) * stride for size, stride in zip(values.shape, strides, strict=True))
+    memory = np.frombuffer(b"\xa5" * ((last + 1) * values.itemsize), values.dtype).copy()
+    np.lib.stride_tricks.as_strided(memory, values.shape, [each * values.itemsize for each in strides])[...] = values
+    path.write_bytes(memory.tobytes())
+    return path.name
+
+
 MAKERS = {"npy": make_npy, "npz": make_npz, "h5": make_h5, "nc": make_nc, "zarr": make_zarr, "safetensors": make_safetensors,
           "pb": make_pb, "json": make_json, "txt": make_txt, "csv": make_csv, "tsv": make_csv, "typed": make_typed,
-          "stdin": make_stdin}  # fmt: skip
+          "stdin": make_stdin, "bin": make_bin}  # fmt: skip
 
 
 # Of an input whose format has no name for it, the data type is said.
@@ -334,10 +348,10 @@ SAYS_NO_WORDS = {"npy", "npz", "h5", "stdin"}
 def needs_type(place, data_type, usual):
     """Whether the file does not say the data type, so that an option must."""
     if data_type in WORDS:
-        return place.format in SAYS_NO_WORDS
+        return place.format in (*SAYS_NO_WORDS, "bin")
     if place.format in ("json", "txt"):
         return bool(place["bare"]) and data_type != usual
-    return place.format in ("csv", "tsv", "typed") and data_type != usual
+    return place.format in ("csv", "tsv", "typed", "bin") and data_type != usual
 
 
 # Outputs, read by the libraries that users have
@@ -365,6 +379,10 @@ def _named(values, data):
     if values.dtype.kind == "V":
         return values.view(f"{'>' if b'>V' in data[:128] else '<'}u{values.itemsize}")
     return values
+
+
+def read_bin(place, path, key, data_type, sizes):
+    return np.fromfile(path, np.dtype(DTYPES[data_type]).newbyteorder("<")).reshape(sizes)
 
 
 def read_npz(place, path, key, data_type, sizes):
@@ -461,7 +479,7 @@ def read_text(place, path, key, data_type, sizes):
 
 
 READERS = {"npy": read_npy, "npz": read_npz, "h5": read_h5, "nc": read_nc, "zarr": read_zarr, "safetensors": read_safetensors,
-           "pb": read_pb, "json": read_text, "txt": read_text, "csv": read_text, "tsv": read_text}  # fmt: skip
+           "pb": read_pb, "json": read_text, "txt": read_text, "csv": read_text, "tsv": read_text, "bin": read_bin}  # fmt: skip
 
 
 # What stands beside the tensor

@@ -77,7 +77,9 @@ def command(
         src, "SRC", dtype, format_name, sizes=sizes, strides=strides, rank=rank, absolute=resources.elsewhere,
         keep_digits=True,
     )  # fmt: skip
-    reference = references.Reference.output(dst, format_name, [references.Reference.input(src)])
+    given = references.Reference.input(src)
+    jobs.refuse_sizes([given], sizes=sizes, strides=strides)
+    reference = references.Reference.output(dst, format_name, [given])
     if not to_file:
         _print(source, printed_format(reference.format, "give DST a name", "{} as DST with"), full=full)
         console.note(*source.notes)

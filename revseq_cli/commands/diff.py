@@ -129,7 +129,8 @@ def command(
 
     The exit status is 0 if the tensors are equal, 1 if they differ, and 2 for what cannot be read.
     """
-    from revseq_cli.passes import judges, summaries  # --help must not load NumPy
+    from revseq_cli.formats.references import Reference
+    from revseq_cli.passes import jobs, judges, summaries  # --help must not load NumPy
     from revseq_cli.passes.assembly import Job
     from revseq_cli.report import objects, tables  # --help must not load NumPy
     from revseq_cli.report.results import Comparison
@@ -143,10 +144,16 @@ def command(
         if as_printed and given is not None:
             found = f"--as-printed compares six digits, and {option} exact values"
             raise UsageError(found, "one of them", f"leave out {option}")
-    opening: dict[str, Any] = {"dtype": dtype, "format_name": format_name, "sizes": sizes, "strides": strides}
-    opening |= {"rank": rank, "absolute": resources.elsewhere}
-    job = _job(tensors[is_job:], opening | job_settings) if is_job or on else None
-    a, right = _sides(tensors, opening, job, cast, host, as_printed=as_printed)
+    opening = {"dtype": dtype, "format_name": format_name, "rank": rank, "absolute": resources.elsewhere}
+    described: dict[str, Any] = {"sizes": sizes, "strides": strides}
+    job = None
+    named = [Reference.input(each, format_name) for each in tensors[:2]]
+    jobs.refuse_sizes(named, **described)
+    if is_job or on:  # they are those of INPUT, or else of A
+        is_about_input = named[is_job].is_bare
+        job = _job(tensors[is_job:], opening | job_settings | (described if is_about_input else {}))
+        described = {} if is_about_input else described
+    a, right = _sides(tensors, opening | described, job, cast, host, as_printed=as_printed)
     b = right.values if isinstance(right, Job) else right
     drawing = None
     if picture is not None:

@@ -155,8 +155,8 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
         return _Shown([Described.of(source, typed, notes, statistics)], source)
 
     def one(reference: Reference) -> _Shown:
+        jobs.refuse_sizes([reference], sizes=types.sizes, strides=types.strides)
         source = registry.open_source(reference, types)
-        jobs.refuse_sizes(source, types)
         return opened(source, source.name if source.key else name)
 
     reference = Reference.input(name, format_name, override=True)

@@ -16,6 +16,7 @@ import numpy as np
 from revseq_cli.formats.contents import refuse_key
 from revseq_cli.formats.contract import FileSink, Outlet, Source, Storage, Ticket
 from revseq_cli.formats.documents import TextTypes
+from revseq_cli.formats.recognition import looks_like
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground import thresholds
 from revseq_cli.ground.dtypes import dtype_of, require_sizes
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 
 _MULTIPLE = 4  # bytes of a buffer
+_MOST_MAGIC = 64  # bytes that tell other formats
 
 
 def grains_of(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str = "C") -> list[tuple[int, ...]]:
@@ -285,11 +287,15 @@ class BufferSource(RawSource):
     def __init__(self, path: str, name: str, types: TextTypes) -> None:
         with positioned.opened(path, name=name) as fd:
             identity = positioned.identity(fd)
+            seems, _ = looks_like(positioned.read_some(fd, _MOST_MAGIC, 0, name), name)
         data_type, total = types.asked or types.default, identity.size
         dtype = dtype_of(data_type).newbyteorder("<")
         if types.sizes is None:
-            found = f"is a raw buffer, of {total:,} bytes, and no sizes are given"
-            raise UsageError(found, "one for each dimension, such as 2x3x4", Advice.of("add {}", sizes="..."), name)
+            found = f"is a raw buffer by its suffix, of {total:,} bytes, and no sizes are given"
+            hint = Advice.of("add {}", sizes="...")
+            if seems.startswith("a"):
+                hint = Advice.of(f"it looks like {seems}: rename it, or add {{}}", sizes="...")
+            raise UsageError(found, "one for each dimension, such as 2x3x4", hint, name)
         sizes = tuple(total // dtype.itemsize if size < 0 else size for size in types.sizes)
         require_sizes(sizes, name)
         strides = types.strides or tuple(prod(sizes[d + 1 :]) for d in range(len(sizes)))

@@ -229,8 +229,7 @@ def _folder_error(reference: Reference, inputs: Sequence[Reference]) -> TensorIO
 
 def is_about(format_name: str, reference: Reference) -> bool:
     """Whether that format may be meant for an input: its suffix is unknown, and its bytes show no other format."""
-    by_name = by_suffix(reference.path, reading=True)
-    if reference.inline is not None or reference.is_piped or (by_name and not by_name.is_bare):
+    if reference.inline is not None or reference.is_piped or by_suffix(reference.path, reading=True):
         return False
     with contextlib.suppress(RevseqError):  # raised again when it is opened
         row = reference.row_by_bytes

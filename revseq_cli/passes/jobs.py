@@ -11,7 +11,6 @@ from revseq_cli.formats import registry
 from revseq_cli.formats.contents import try_hint
 from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.references import Reference
-from revseq_cli.formats.table import RAW
 from revseq_cli.formats.text import notation_source
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import Advice, Choice, Choices, FormatError, RevseqError, SeveralError, UsageError, listed
@@ -110,7 +109,7 @@ def load_whole(request: Request, whole: WholeJob) -> Job:
 def _parts(request: Request, reference: Reference, lengths: Reference | None, whole: WholeJob | None) -> Parts:
     types = request.types
     values = whole.tensor(INPUT, types) if whole else _open_values(request, reference, lengths, types)
-    refuse_sizes(values, types)
+    refuse_sizes([reference], sizes=request.sizes, strides=request.strides)
     _require_type(values, request.dtype)
     return Parts(values, _open_lengths(request, lengths, whole, values), request)
 
@@ -246,19 +245,17 @@ def load_tensor(
     if like and reference.is_bare:
         asked = types._replace(default=like.data_type, sizes=sizes or like.sizes)
     source = _proposing(reference.absolute() if absolute else reference, asked)
-    if not like:
-        refuse_sizes(source, types)
     _require_type(source, dtype)
     return with_rank(source, rank)
 
 
-def refuse_sizes(source: Source, types: TextTypes) -> None:
-    """UsageError where sizes or strides are given for a tensor that is no raw buffer."""
-    given = {name: "" for name in ("sizes", "strides") if getattr(types, name) is not None}
-    if given and source.storage.format != RAW.name:
-        found = f"{listed(given)} are given, and it is no raw buffer"
-        hint = Advice("leave out {}" + ", and leave out {}" * (len(given) - 1), tuple(given.items()))
-        raise UsageError(found, "a .bin or .raw file", hint, source.name)
+def refuse_sizes(references: Sequence[Reference], **given: tuple[int, ...] | None) -> None:
+    """UsageError where sizes or strides are given for tensors of which none is a raw buffer."""
+    settings = tuple((name, "") for name, value in given.items() if value is not None)
+    if settings and not any(each.is_bare for each in references):
+        found = f"{listed(name for name, _ in settings)} are given, and it is no raw buffer"
+        hint = Advice("leave out {}" + ", and leave out {}" * (len(settings) - 1), settings)
+        raise UsageError(found, "a .bin or .raw file", hint, references[0].name)
 
 
 def _require_type(source: Source, dtype: DataType | None) -> None:
