@@ -61,13 +61,14 @@ TENSORS = {
     "*.npy, *.h5, *.hdf5, *.nc, *.npz, *.safetensors, *.pb, *.json, *.txt, *.md, *.csv, *.tsv; pages as *.html, *.rst and *.ipynb; *.npy.gz, *.txt.zst, *.json.xz, *.csv.bz2": "Tensors. The first bytes and then the suffix tell the format of an input; the suffix is the format of an output.",
     "*.zarr": "Stores, which are folders.",
 }
+MODELS = {"*.onnx": "Models of ONNX, as model.onnx::node; elements may be in files beside them."}
 WRITTEN = {**TENSORS, ".revseq-*.tmp": "A killed run may leave this temporary file beside its output. Delete it."}
 FILES = {
-    "check": TENSORS,
+    "check": TENSORS | MODELS,
     "show": TENSORS,
-    "run": WRITTEN | {"*.svg": "Pictures.", "*.html": "Web pages."},
+    "run": WRITTEN | MODELS | {"*.svg": "Pictures.", "*.html": "Web pages."},
     "convert": WRITTEN,
-    "diff": TENSORS | {"*.svg": "Pictures."},
+    "diff": TENSORS | MODELS | {"*.svg": "Pictures."},
     "verify": {
         "*.md, *.markdown, *.txt, *.text, *.rst, *.html, *.htm, *.xhtml, *.ipynb": "The pages of a folder.",
         ".revseq-*.tmp": "A killed run with --fix may leave this temporary file beside a page. Delete it.",
@@ -80,6 +81,7 @@ FILES = {
     },
     "export": {
         **TENSORS,
+        **MODELS,
         "MODEL.InputTensor.npy, MODEL.SequenceLengthsTensor.npy": "Values that are not in MODEL.json itself. They must stay beside it.",
         "MODEL.OutputTensor.npy": "The result, which DxDispatch writes into the folder where it is started.",
         "MODEL.zip": "All of them, with --zip.",
@@ -98,7 +100,7 @@ ONE = TENSOR.replace(
 )
 ARGUMENTS = {
     "INPUT": TENSOR,
-    "[LENGTHS]": "The lengths, named like INPUT. A text that is a complete job, or a DxDispatch model, needs none.",
+    "[LENGTHS]": "The lengths, named like INPUT. A text that is a complete job, a DxDispatch model, or a node of an ONNX model, needs none.",
     "TENSOR...": TENSOR,
     "PAGE...": "Markdown, HTML, reStructuredText, plain text or a notebook; page.md::2 for one example; - for standard input; a "
     "folder of pages; or one of ONNX's tests. See revseq-text(7) and revseq-formats(7).",
@@ -115,7 +117,7 @@ ARGUMENTS = {
 # The members of what --json prints; a test holds them to the commands.
 _SCHEMA = {"schema": "1; it changes when the members change"}
 _DESC = {
-    "InputTensor": "its DataType and Sizes",
+    "InputTensor": "its DataType and Sizes; what check infers of an ONNX model may have names for sizes that are not known",
     "SequenceLengthsTensor": "its DataType and Sizes",
     "Axis": "the dimension that is reversed",
 }

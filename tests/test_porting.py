@@ -28,7 +28,7 @@ def folder(tmp_path):
 
 
 def test_the_road(revseq, folder):
-    ask, level, run, export, compare, here, onnx = STEPS
+    ask, level, run, export, compare, here, *_, onnx = STEPS  # a model that the page makes: tests/test_sessions.py
     hint = re.search(
         r"^Hint: (?:if the first is meant: )?revseq (.*)$", revseq(*ask).refused("no axis is given").err, re.MULTILINE
     )

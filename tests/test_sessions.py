@@ -20,7 +20,7 @@ PAGES = ["README.md", *(f"man/{path.name}" for path in sorted((ROOT / "man").glo
 VARYING = [(r"\d+\.\d\d(?= │\n)", "0.00"), (r"^/.*: (.* bytes needed), .* bytes free$", r"\1")]
 
 # The packages of commands, which are extras, by words in them.
-PACKAGES = {"$ dask": "distributed", "--on ": "onnxruntime"}
+PACKAGES = {"$ dask": "distributed", "--on ": "onnxruntime", "--feed ": "onnxruntime"}
 
 
 def sections():

@@ -26,7 +26,7 @@ _BATCH_FIRST = {"--batch-first": ("--like", "pytorch", "--axis", "1"), "--no-bat
 # The groups of the short help, with the names of the options in each; all others are about what is printed.
 _OTHERS = "What to print"
 _GROUPS = {
-    "What to reverse": "axis batch_axis mask like rank dtype lengths_dtype level levels",
+    "What to reverse": "axis batch_axis mask like feed rank dtype lengths_dtype level levels",
     "What to compare": "is_job on cast as_printed atol rtol ulp equal_nan first",
     "What to write": "output format_name fix overwrite history keep_others chunks compression verify inline zipped",
     _OTHERS: "",

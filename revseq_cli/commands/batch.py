@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 _FAILED = 1
 
-# The options of `run` that say what it prints; a job of a batch has the others.
+# The options of `run` that say what it prints; a job of a batch has the others, but for those with several values.
 _PRINTING = {
     "example", "picture", "html", "theme", "full", "dry_run", "progress", "as_json", "quiet", "verbose", "color",
 }  # fmt: skip
-_COLUMNS = [each for each in run.command.params if each.name not in _PRINTING]
+_COLUMNS = [each for each in run.command.params if each.name not in _PRINTING and not each.multiple]
 _DEFAULTS = [each for each in _COLUMNS if each.name not in ("input", "lengths", "output")]
 _NO_SCHEDULER = {"scheduler": None, "scheduler_file": None}
 _WHOLE = re.compile(r"(-?\d+)\.0+")  # an integer as pandas writes it in a column that lacks some

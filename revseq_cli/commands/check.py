@@ -47,7 +47,7 @@ def command(
     """Check a job against every constraint of a feature level, or of all levels.
 
     INPUT and LENGTHS are named as in revseq run; a docs-style text or a DxDispatch model is a whole job and needs no
-    LENGTHS.
+    LENGTHS. Nor does model.onnx::node, a ReverseSequence node: without --feed, sizes and data types are inferred.
 
     If every constraint holds, --example prints the job as a whole example instead of the report.
 
@@ -76,7 +76,7 @@ def command(
         raise UsageError("--example is for one feature level", "no --feature-level all", "try --feature-level 5_0")
     host = options.host_of(on)
     level = levels[0] if len(levels) == 1 else spec.DIRECTML[-1]
-    job = jobs.load(options.request_of(override=True, level=level, **job_options))
+    job = jobs.load(options.request_of(override=True, level=level, inferred=not (example or host), **job_options))
     values, lengths = job.values.desc, job.lengths.desc
     constraints = {level: spec.constraints(values, lengths, job.axis, level) for level in levels}
     if example and not spec.broken(constraints[levels[0]]):
@@ -100,13 +100,14 @@ def result_of(
 ) -> Check:
     """What is told of a job that was held against these constraints; its lengths are read, and a host runs it."""
     from revseq_cli.operator import spec
-    from revseq_cli.passes import judges, summaries
+    from revseq_cli.passes import captures, judges, summaries
     from revseq_cli.report.results import Check
 
     values, lengths = job.values.desc, job.lengths.desc
     lowest = spec.lowest_level(values, lengths, job.axis)
     # Lengths that no level accepts have no effects to count.
-    counts = summaries.count_lengths(job, resources) if lowest is not None else None
+    is_known = not (job.parts and isinstance(job.parts.values, captures.Inferred))
+    counts = summaries.count_lengths(job, resources) if lowest is not None and is_known else None
     notes = (*job.notes, *job.absent_notes())
     answer = None
     if host and counts:

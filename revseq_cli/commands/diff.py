@@ -118,6 +118,8 @@ def command(
     memory, of values, or of parts that are not done. If A is what is right transposed, flattened, or INT8 saved as
     UINT8, it is compared so; that is a mistake, too.
 
+    The job may be that of a ReverseSequence node of an ONNX model: A --job model.onnx::node --feed x=x.npy.
+
     With --on, the job of INPUT and LENGTHS runs as ReverseSequence in ONNX Runtime, and what that gives is A: revseq
     diff --on onnxruntime INPUT LENGTHS --axis N. onnxruntime:PROVIDER names another provider than its CPU's, and
     directml is onnxruntime:DmlExecutionProvider, on Windows. --on alone lists what this machine has.

@@ -54,6 +54,8 @@ def command(
     that is such a file already is named as it is, and others are written as model.InputTensor.npy and
     model.SequenceLengthsTensor.npy. With --zip all of them are in one file.
 
+    The job may be that of a ReverseSequence node of an ONNX model: revseq export model.onnx::node --feed x=x.npy.
+
     DxDispatch writes the result to model.OutputTensor.npy, and prints a small one. This command prints which files to
     copy to Windows, what to type there, and how to compare the result. revseq run MODEL.json computes the same bits.
     """

@@ -100,6 +100,11 @@ _BUFFER = (
     ),
 )  # fmt: skip
 
+feed_option = click.option(
+    "--feed", multiple=True, metavar="NAME=FILE",
+    help="A tensor for an input of the ONNX model that INPUT names; or a folder as ONNX's test_data_set_0.",
+)  # fmt: skip
+
 _JOB_TENSORS = (
     click.argument("input", metavar="INPUT", type=Tensor()),
     click.argument("lengths", metavar="[LENGTHS]", required=False, type=Tensor()),
@@ -133,6 +138,7 @@ _JOB_SETTINGS = (
         help="LENGTHS as in that system: of rank 1, and cast exactly. The axes are by default the system's; what it "
         "refuses is an error.",
     ),
+    feed_option,
     click.option(
         "--mask",
         is_flag=True,

@@ -44,9 +44,9 @@ def chosen(names: Collection[str], key: str | None, path: str, noun: str = "tens
     if key is not None:
         raise missing(names, key, path, f"no such {noun}")
     if not names:
-        raise FormatError(f"has no {noun}", "a tensor", where=path)
+        raise FormatError(f"has no {noun}", f"a {noun}", where=path)
     error = SeveralError(f"has {len(names)} {noun}s: {listed(names)}", "the name of one", where=path)
-    error.names = [*names]
+    error.names, error.hint = [*names], try_hint(path, *names)
     raise error
 
 

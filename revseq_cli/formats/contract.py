@@ -16,7 +16,7 @@ from revseq_cli.ground.errors import Advice, FormatError
 from revseq_cli.ground.tensors import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import ModuleType, TracebackType
     from typing import Self
 
@@ -133,10 +133,10 @@ class Source(ABC):
     `name` is what the user called it, `key` its name inside its file. `order` is the memory order, "C" or "F".
     `chunks` are the sizes of what is decoded as one, or None; `encoded` says that filters decode it, and `held` that
     its tickets carry the values. `path` and `identity` are its file and that file's state; `described` is the state of
-    the model that named the file, if one did. As far as the header says it, `siblings` is the number of other tensors
-    in the file, and `notes` say what is unusual about it, for every command to print. `dimensions` are the names
-    of its dimensions, "" for one without a name, or none at all; `attributes` is the number of its attributes, None
-    where the format has none.
+    the model that named the file, if one did, and `origins` are those of files that it was computed from. As far as the
+    header says it, `siblings` is the number of other tensors in the file, and `notes` say what is unusual about it, for
+    every command to print. `dimensions` are the names of its dimensions, "" for one without a name, or none at all;
+    `attributes` is the number of its attributes, None where the format has none.
 
     Examples
     --------
@@ -160,6 +160,7 @@ class Source(ABC):
     held = False
     identity: Identity | None = None
     described: Identity | None = None
+    origins: Sequence[Identity] = ()
     path = ""
     siblings = 0
     notes: tuple[str | Advice, ...] = ()
@@ -177,7 +178,7 @@ class Source(ABC):
     @property
     def files(self) -> list[Identity]:
         """The files it comes from, which no output may overwrite."""
-        return [each for each in (self.identity, self.described) if each]
+        return [*(each for each in (self.identity, self.described) if each), *self.origins]
 
     @property
     def reads_anywhere(self) -> bool:

@@ -70,7 +70,7 @@ class Job:
     @property
     def notes(self) -> tuple[str | Advice, ...]:
         """What is unusual about the inputs' files."""
-        return (*self.values.notes, *self.lengths.notes)
+        return tuple(dict.fromkeys((*self.values.notes, *self.lengths.notes)))
 
     def absent_notes(self) -> tuple[str, ...]:
         """A sentence for each part of the inputs that is not stored, and what is read in its place."""
@@ -87,7 +87,8 @@ class Request:
     names one of SYSTEMS, whose axes are the defaults, and whose rules hold. `level` is the feature level. `format` is
     the format of inputs whose bytes and suffix do not say theirs, or, with `override`, of all inputs. With `absolute`,
     paths are made absolute, since workers may have another working directory. `sizes` and `strides` are those of an
-    INPUT that is a raw buffer.
+    INPUT that is a raw buffer. `feed` names a tensor for each input of the model in `values`, as NAME=FILE, or a folder
+    of them. With `inferred`, a model without these does not run.
     """
 
     values: str
@@ -105,6 +106,8 @@ class Request:
     mask: bool = False
     sizes: tuple[int, ...] | None = None
     strides: tuple[int, ...] | None = None
+    feed: tuple[str, ...] = ()
+    inferred: bool = False
 
     @property
     def cast(self) -> DataType | None:
@@ -123,13 +126,14 @@ class Request:
 
     def references(self) -> tuple[Reference, Reference | None]:
         """References to INPUT and LENGTHS; UsageError where both are one pipe."""
-        values = self._reference(self.values, "INPUT")
-        lengths = self._reference(self.lengths, "LENGTHS") if self.lengths is not None else None
+        values = self.reference(self.values, "INPUT")
+        lengths = self.reference(self.lengths, "LENGTHS") if self.lengths is not None else None
         if lengths:
             refuse_shared([("INPUT", values), ("LENGTHS", lengths)])
         return values, lengths
 
-    def _reference(self, text: str, name: str) -> Reference:
+    def reference(self, text: str, name: str) -> Reference:
+        """A reference to one of the job's tensors; `name` is for messages about a text."""
         reference = Reference.input(text, self.format, name, override=self.override)
         return reference.absolute() if self.absolute else reference
 

@@ -16,7 +16,7 @@ from revseq_cli.ground import system
 from revseq_cli.ground.errors import Advice, Choice, Choices, FormatError, RevseqError, SeveralError, UsageError, listed
 from revseq_cli.ground.tensors import DataType, TensorDesc
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel, SpecError, lengths_sizes, violations
-from revseq_cli.passes import conventions
+from revseq_cli.passes import captures, conventions
 from revseq_cli.passes.alignment import Shape
 from revseq_cli.passes.assembly import Job, Parts, Request, assemble, require_system
 from revseq_cli.passes.views import pieces, with_rank
@@ -40,7 +40,7 @@ _IN_CAMEL_CASE = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 
 
 class WholeJob(Protocol):
-    """What has all parts of a job: an example in a text, a model, or a test of ONNX."""
+    """What has all parts of a job: an example in a text, a model, or a node of a model of ONNX."""
 
     def tensor(self, role: str, types: TextTypes) -> Source:
         """The tensor of that name in the operator; FormatError where it is lacking."""
@@ -93,7 +93,9 @@ def load(request: Request) -> Job:
 def _opened(request: Request) -> tuple[Parts, WholeJob | None]:
     """The open tensors of a request, and what has all parts of the job if it names such a thing."""
     reference, lengths_reference = request.references()
-    whole: WholeJob | None = registry.model_of(reference)
+    if node := captures.node_of(reference, lengths_reference, request):
+        request = node.completed(request)
+    whole: WholeJob | None = node or registry.model_of(reference)
     if not whole and (in_text := example_of(reference)):
         if in_text.example.problem:
             raise in_text.text.located(in_text.example.problem).about(in_text.text.name)
@@ -209,7 +211,7 @@ def require(job: Job) -> None:
 
 def choices_for(job: Job, broken: Sequence[Constraint]) -> Choices | Advice | str:
     """What to type for the tensors of a job that breaks constraints, or why there is nothing; "" if they say it."""
-    if not job.parts:
+    if not job.parts or isinstance(job.parts.values, captures.Inferred):
         return ""
     found = _choices(job.parts)
     if not isinstance(found, Choices):

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli.formats.contract import extra
 from revseq_cli.formats.onnx.source import NUMBERS
 from revseq_cli.formats.onnx.wire import message
 from revseq_cli.ground.dtypes import bits, data_type_of, dtype_of, native, word
-from revseq_cli.ground.errors import Advice, EngineError, FormatError, UsageError, listed
+from revseq_cli.ground.errors import Advice, EngineError, UsageError, listed
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator import kernel
 from revseq_cli.operator.spec import DIRECTML, support
@@ -26,11 +25,12 @@ from revseq_cli.passes.engines.table import AUTO, SERIAL
 from revseq_cli.passes.oracle import Oracle
 from revseq_cli.passes.plan import lengths_of
 from revseq_cli.passes.reversal import random_access, reversed_output
+from revseq_cli.passes.runtime import NAME, PACKAGE, asked, package
 from revseq_cli.passes.systems import CPU, CUDA, DML
 from revseq_cli.passes.views import Computed, Derived
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from types import ModuleType
 
     from numpy.typing import NDArray
@@ -39,13 +39,12 @@ if TYPE_CHECKING:
     from revseq_cli.passes.arrangement import Arrangement
     from revseq_cli.passes.assembly import Job
 
-_NAME, _PACKAGE, _SUFFIX = "ONNX Runtime", "onnxruntime", "ExecutionProvider"
+_SUFFIX = "ExecutionProvider"
 # The package of each provider that has one of its own, as pip takes it.
 _PACKAGES = {DML: "'revseq-cli[directml]'", CUDA: "onnxruntime-gpu"}
 # A model has these versions of ONNX's operators and of its own format: the first that have ReverseSequence.
 _OPERATORS, _FORMAT = 10, 5
 _INT, _INT64 = 2, 7  # the numbers of these types, of an attribute and of elements
-_QUIET = 4  # ONNX Runtime prints only what ends the process
 # How often an element of a block is held besides: as it is given, in lines of its own, as it comes back, and compared.
 _COPIES = 4
 
@@ -102,7 +101,7 @@ class Judge:
         lines = moved.reshape(count, values.shape[axis]) if self.batch_axis is None else moved
         counts = np.ascontiguousarray(np.moveaxis(clamped, axes, back).reshape(count, -1)[:, 0])
         given = np.ascontiguousarray(native(lines)) if lines.dtype.newbyteorder("=") == self.dtype else bits(lines)
-        (made,) = _asked(self.name, EngineError, lambda: self.session.run(None, {"x": given, "n": counts}))
+        (made,) = asked(self.name, EngineError, lambda: self.session.run(None, {"x": given, "n": counts}))
         if (made.dtype, made.shape) != (given.dtype, given.shape):
             found = f"gives elements {made.dtype} of sizes {made.shape}"
             raise EngineError(found, f"{given.dtype} of sizes {given.shape}, as it got", where=self.name)
@@ -135,13 +134,13 @@ class Host(NamedTuple):
 
         FormatError where the package is missing, UsageError where the provider is.
         """
-        runtime = _runtime(provider)
+        runtime = package("directml" if provider.lower() in _spellings(DML) else PACKAGE)
         return cls(runtime, _provider(runtime, provider))
 
     @property
     def name(self) -> str:
         """What messages call it."""
-        return f"{_NAME} {self.runtime.__version__}, {self.provider}"
+        return f"{NAME} {self.runtime.__version__}, {self.provider}"
 
     def judge(self, job: Job, *, strictly: bool = False) -> Judge:
         """What runs jobs like this one; RefusedError where the provider does not.
@@ -176,14 +175,13 @@ class Host(NamedTuple):
     def _session(self, data_type: DataType, rank: int, time: int) -> Any:  # noqa: ANN401 - of a package that is an extra
         """A session with the operator alone, on that provider alone; RefusedError where there is none."""
         options = self.runtime.SessionOptions()
-        options.log_severity_level = _QUIET
         # DirectML has no patterns, and arenas keep what they had.
         options.enable_mem_pattern = options.enable_cpu_mem_arena = False
         if self.provider != CPU:
             options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-        asked = model(NUMBERS[data_type], rank, time)
-        made = partial(self.runtime.InferenceSession, asked, options, providers=[self.provider], enable_fallback=0)
-        session = _asked(self.name, RefusedError, made)
+        alone = model(NUMBERS[data_type], rank, time)
+        made = partial(self.runtime.InferenceSession, alone, options, providers=[self.provider], enable_fallback=0)
+        session = asked(self.name, RefusedError, made)
         if session.get_providers()[:1] != [self.provider]:
             raise RefusedError(f"it runs on {listed(session.get_providers())} instead", where=self.name)
         return session
@@ -242,7 +240,7 @@ def clamping(clamped: int) -> tuple[str, ...]:
 
 def machine() -> Machine:
     """The providers and devices of this machine; FormatError where the package is missing."""
-    runtime = _runtime(CPU)
+    runtime = package()
     devices = [
         Device(each.ep_name, each.device.type.name, each.device.vendor)
         for each in getattr(runtime, "get_ep_devices", list)()
@@ -265,18 +263,6 @@ def _of_whole_lines(job: Job, resources: Resources) -> Arrangement:
     raise EngineError(found, "room for whole lines", Advice.of("try {}", memory=enough), job.values.name)
 
 
-def _runtime(provider: str) -> ModuleType:
-    """The package, which prints nothing; FormatError with what to type where it is missing or cannot be loaded."""
-    of_directml = provider.lower() in _spellings(DML)
-    try:
-        found = extra(_PACKAGE, "is not installed", _NAME, "directml" if of_directml else _PACKAGE)
-    except ImportError as e:  # as on a Windows without the libraries of Visual C++
-        wanted = "a package that Python can load"
-        raise FormatError(f"cannot be loaded: {e}", wanted, where=_NAME) from None
-    found.set_default_logger_severity(_QUIET)
-    return found
-
-
 def _spellings(provider: str) -> tuple[str, str]:
     """A provider's name and its short form, in lower case."""
     return provider.lower(), provider.removesuffix(_SUFFIX).lower()
@@ -291,16 +277,8 @@ def _provider(runtime: ModuleType, provider: str) -> str:
     found = f"version {runtime.__version__} has no {provider} here"
     package = next((each for name, each in _PACKAGES.items() if provider.lower() in _spellings(name)), "")
     on_windows = "on Windows, " * (package == _PACKAGES[DML])
-    hint = f"{on_windows}type pip uninstall {_PACKAGE}, and then pip install {package}"
-    raise UsageError(found, f"one of {listed(names, len(names))}", hint if package else "", _NAME)
-
-
-def _asked(name: str, error: type[EngineError], ask: Callable[[], Any]) -> Any:  # noqa: ANN401 - what it answers
-    """What ONNX Runtime answers; that error, with its own words, where it fails."""
-    try:
-        return ask()
-    except Exception as e:  # noqa: BLE001 - its errors have no class in common
-        raise error(f"it says {str(e)[:400]}", where=name) from None
+    hint = f"{on_windows}type pip uninstall {PACKAGE}, and then pip install {package}"
+    raise UsageError(found, f"one of {listed(names, len(names))}", hint if package else "", NAME)
 
 
 def model(number: int, rank: int, time: int) -> bytes:

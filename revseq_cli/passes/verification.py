@@ -16,12 +16,12 @@ from revseq_cli.formats.table import TEXT, by_suffix, packing_of
 from revseq_cli.formats.text import notation_source
 from revseq_cli.ground import stages, stopping
 from revseq_cli.ground.errors import Advice, FormatError, RevseqError, TensorIOError
-from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator import spec
-from revseq_cli.operator.spec import DIRECTML, INPUT, OUTPUT, FeatureLevel
+from revseq_cli.operator.spec import DIRECTML, OUTPUT, FeatureLevel
 from revseq_cli.passes import jobs, judges, oracle, summaries
 from revseq_cli.passes.arrangement import Resources
 from revseq_cli.passes.assembly import Request
+from revseq_cli.passes.captures import NodeJob
 from revseq_cli.texts import support_checks
 from revseq_cli.texts.examples import NoExampleError, find_examples
 from revseq_cli.texts.places import Finding, PlacedError, Spot
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from revseq_cli.passes.comparison import Differences
     from revseq_cli.passes.judges import Host
 
-_LENGTHS = DataType.UINT32  # what lengths of ONNX's tests are cast to: every feature level takes it
 # Every tensor of an example has this in its label. A page without it need not be text in a known encoding.
 _TENSOR = b"Tensor"
 
@@ -83,8 +82,9 @@ class DataSetExample:
 
         ONNX's reference clamps a length above the axis size, as the operator does; only ONNX Runtime refuses it.
         """
-        request = Request(self.tensors.values.name, lengths_dtype=_LENGTHS, batch_axis=self.tensors.batch_axis)
-        return jobs.load_whole(request, self)
+        _, model, node, inputs, _ = self.tensors
+        job = NodeJob(model, node, inputs, model.inputs)
+        return jobs.load_whole(job.completed(Request(model.path)), job)
 
     def output(self, _: Job) -> Source:
         """The result in the folder."""
@@ -95,14 +95,6 @@ class DataSetExample:
 
     def spot_of_element(self, _: int) -> None:
         """No place either."""
-
-    def tensor(self, role: str, _: TextTypes) -> Source:
-        """The tensor of that name in the operator."""
-        return self.tensors.values if role == INPUT else self.tensors.lengths
-
-    def axis(self) -> int:
-        """The time axis."""
-        return self.tensors.time_axis
 
 
 @dataclass(frozen=True)

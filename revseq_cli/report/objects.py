@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from revseq_cli.ground.errors import Advice, Choices, RevseqError
+from revseq_cli.ground.tensors import Symbol
 from revseq_cli.operator.spec import INPUT, LENGTHS, broken, support
 from revseq_cli.report.results import Check, Comparison, Described, Outcome, Traffic, comparison_of, first_differences
 from revseq_cli.report.words import hints, message, options_json, spelled
@@ -34,7 +35,7 @@ _NO_FILES = ("INPUT", "LENGTHS", "A", "B", "SRC", "standard input", "standard ou
 
 # A member is "name:type=value", where the value is that of the name unless it is stated: a.b is the attribute b of a,
 # and None if a is. A member with ? is left out where its value is None. Of types, [x] is a list of x, {x} an object of
-# any names whose values are x, and x|null is null for None and for an empty text.
+# any names whose values are x, x|y is x or y, and x|null is null for None and for an empty text.
 _JOB = "InputTensor:desc=values SequenceLengthsTensor:desc=lengths Axis:int=axis"
 _WRITTEN = "output:str bytes:int verified:bool notes:[str] sha256?:str"
 _CHECK = (
@@ -68,7 +69,7 @@ _REPORTS = {
     "an error of any command": "exit_status:int errors:[error]",
 }
 _PARTS = {
-    "desc": "DataType:str=data_type.name Sizes:[int]=sizes",
+    "desc": "DataType:str=data_type.name Sizes:[int|str]=sizes",
     "tensor": f"name:str {_DESC}",
     "plan": (
         "blocks:int block_bytes:int read_bytes:int write_bytes:int engine:str workers:int|null memory:int spooled:bool "
@@ -160,7 +161,9 @@ def _value(kind: str, value: Any) -> object:  # noqa: ANN401 - as above
         return {key: _value(kind[1:-1], each) for key, each in value.items()}
     if kind in _PARTS:
         return _object(_PARTS[kind], value, {})
-    return spelled(value) if isinstance(value, Advice) else str(value) if kind == "str" else value
+    if kind == "str" or isinstance(value, Symbol):
+        return spelled(value) if isinstance(value, Advice) else str(value)
+    return value
 
 
 def schema() -> dict[str, Any]:
@@ -186,8 +189,9 @@ def _object_schema(members: str) -> dict[str, Any]:
 
 
 def _type_schema(kind: str) -> dict[str, Any]:
-    if kind.endswith("|null"):
-        return {"anyOf": [_type_schema(kind.removesuffix("|null")), {"type": "null"}]}
+    first, _, last = kind.rpartition("|")
+    if first and last in _TYPES:
+        return {"anyOf": [_type_schema(first), _type_schema(last)]}
     if kind[0] in "[{":
         of, items = ("array", "items") if kind[0] == "[" else ("object", "additionalProperties")
         return {"type": of, items: _type_schema(kind[1:-1])}

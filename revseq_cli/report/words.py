@@ -36,9 +36,9 @@ _ARGUMENTS = ("input", "lengths")
 # The options of jobs whose value is the next word, which is then no INPUT and no LENGTHS.
 VALUED = (
     "--as", "--atol", "--axis", "--batch-axis", "--chunks", "--color", "--compression", "--dtype", "--engine", "-f",
-    "--feature-level", "--first", "--format", "--html", "--jobs", "--lengths-dtype", "--like", "--memory", "-o",
-    "--on", "--output", "--picture", "--progress", "--rank", "--rtol", "--scheduler", "--scheduler-file", "--sizes",
-    "--strides", "--theme", "--ulp",
+    "--feature-level", "--feed", "--first", "--format", "--html", "--jobs", "--lengths-dtype", "--like", "--memory",
+    "-o", "--on", "--output", "--picture", "--progress", "--rank", "--rtol", "--scheduler", "--scheduler-file",
+    "--sizes", "--strides", "--theme", "--ulp",
 )  # fmt: skip
 
 

@@ -143,7 +143,7 @@ DEFAULTS = {
 def test_columns_are_the_options_of_run(revseq, files):
     """As far as they are about a job that writes a file."""
     names = {max(each.opts, key=len).lstrip("-") for each in run.command.params}
-    refused = {*"example picture html theme full dry-run progress json quiet verbose color".split()}
+    refused = {*"feed example picture html theme full dry-run progress json quiet verbose color".split()}
     assert names - refused == {"input", "lengths", "output", *DEFAULTS}
     revseq("batch", "-", stdin="".join(f'{{"{name}": "?"}}\n' for name in refused).encode()).refused(
         *(f"unknown column '{name}'" for name in refused)

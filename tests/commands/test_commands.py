@@ -643,7 +643,7 @@ def single_options():
     """Every option of every command that takes one value, with two values of its own."""
     for name in COMMANDS:
         for option in importlib.import_module(f"revseq_cli.commands.{name}").command.params:
-            if option.param_type_name == "option" and not (option.is_flag or option.count):
+            if option.param_type_name == "option" and not (option.is_flag or option.count or option.multiple):
                 yield name, max(option.opts, key=len), "1"
 
 

@@ -45,7 +45,7 @@ NUMBERS = {data_type: number for number, data_type in TYPES.items()}
 MOST_BYTES = (1 << 31) - 1  # of a protobuf message
 RAW = 9  # the number of the field raw_data
 _LONGEST_NUMBER = 20  # digits
-_EXTERNAL = 1  # the number of that data_location
+EXTERNAL = 1  # the number of that data_location
 _IR_VERSION, GRAPH, NODE = 1, 7, 1  # fields of a ModelProto, and one of its GraphProto
 
 
@@ -123,7 +123,7 @@ class StoredTensor(OnnxTensor, RawSource):
     def recheck(self) -> None:
         """TensorIOError if a file is not as it was, FormatError if its SHA-1 is not the one that the tensor names."""
         super().recheck()
-        if self.described is None:
+        if not self.by:
             return
         with positioned.opened(self.by, self.described):
             pass
@@ -148,7 +148,7 @@ def open_tensor(path: str, key: str | None = None, name: str = "") -> OnnxTensor
         message = _scanned(onnx, fd, name)
         proto = message.proto
         desc = _desc(onnx, proto, name)
-        if proto.data_location == _EXTERNAL:
+        if proto.data_location == EXTERNAL:
             source = _beside(message, desc, path, name)
         else:
             source = _inside(onnx, fd, message, desc, path, name)
@@ -310,6 +310,12 @@ def _beside(message: _Message, desc: TensorDesc, path: str, name: str) -> OnnxTe
     source = StoredTensor(tensor, identity, Storage("onnx", {"elements": location, "offset": str(offset)}))
     source.by, source.described, source.checksum = path, message.identity, checksum
     return source
+
+
+def file_of_elements(proto: Any, path: str) -> positioned.Identity:  # noqa: ANN401 - a TensorProto
+    """The file that has the elements of a tensor in the file `path`; FormatError for one outside of its folder."""
+    with positioned.opened(_within(_external(proto.external_data, path).get("location", ""), path, path)) as fd:
+        return positioned.identity(fd)
 
 
 def _external(entries: Iterable[Any], name: str) -> dict[str, str]:

@@ -9,55 +9,37 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.formats.onnx import wire
-from revseq_cli.formats.onnx.source import GRAPH, MOST_BYTES, NODE, open_tensor
-from revseq_cli.formats.onnx.wire import package, parsed, text
+from revseq_cli.formats.onnx.graphs import OPERATOR, Model, Node
+from revseq_cli.formats.onnx.source import MOST_BYTES, open_tensor
 from revseq_cli.formats.storage import positioned
-from revseq_cli.ground.errors import FormatError, TensorIOError, about, listed
+from revseq_cli.ground.errors import FormatError, TensorIOError, listed
 from revseq_cli.texts.examples import NoExampleError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from revseq_cli.formats.contract import Source
 
 SUFFIX, _TENSOR_SUFFIX = ".onnx", ".pb"
 _MODEL, _DATA_SET = f"model{SUFFIX}", "test_data_set_"
-_OPERATOR, _DOMAINS = "ReverseSequence", ("", "ai.onnx")
-AXES = {"time_axis": 0, "batch_axis": 1}  # the operator's attributes, and their defaults
-_DESCRIBED = {NODE, 11, 12}  # the fields of a graph for nodes, inputs and outputs
-_MOST_DESCRIBED = 1 << 20  # bytes of these; a model of one node has some hundred
-_INT = 2  # the number of that type of an attribute
 
 
 class DataSet(NamedTuple):
-    """The tensors of one test, whose headers are read: `lengths` has one for each index of the batch axis."""
+    """The tensors of one test, whose headers are read: `inputs` are those of the model's one node, by their names."""
 
     name: str
-    values: Source
-    lengths: Source
+    model: Model
+    node: Node
+    inputs: dict[str, Source]
     output: Source
-    time_axis: int
-    batch_axis: int
-
-
-class _Node(NamedTuple):
-    """The operator in a model: its attributes, and the numbers of its tensors among the model's."""
-
-    values: int
-    lengths: int
-    output: int
-    time_axis: int
-    batch_axis: int
 
 
 def is_test(path: str) -> bool:
     """Whether it is a model, or a folder of tests or of one test; of other folders, only their names are looked at."""
-    folder = Path(path)
     if not os.path.isdir(path):  # noqa: PTH112 - it raises for no name
-        return folder.suffix == SUFFIX
+        return is_model(path)
     with positioned.trying_to("read", path):
         names = os.listdir(path)  # noqa: PTH208
     return any(name == _MODEL or name.startswith(_DATA_SET) or name.endswith(_TENSOR_SUFFIX) for name in names)
@@ -72,7 +54,7 @@ def may_be_ours(folder: str) -> bool:
     """Whether the model in a folder may have the operator; the package onnx is not needed."""
     path = str(Path(folder) / _MODEL)
     with positioned.opened(path) as fd:
-        return _OPERATOR.encode() in positioned.read_some(fd, min(positioned.identity(fd).size, MOST_BYTES), 0, path)
+        return OPERATOR.encode() in positioned.read_some(fd, min(positioned.identity(fd).size, MOST_BYTES), 0, path)
 
 
 def data_sets(path: str) -> list[DataSet]:
@@ -81,8 +63,8 @@ def data_sets(path: str) -> list[DataSet]:
     FormatError for a folder without a model or without tests; NoExampleError for a model of anything but this operator.
     """
     folder, model = _of_a_model(Path(path)) if os.path.isdir(path) else (None, Path(path))  # noqa: PTH112
-    node = _node(str(model))
-    return [_data_set(each, node) for each in ([folder] if folder else _beside(model))]
+    opened = _only_node(str(model))
+    return [_data_set(each, *opened) for each in ([folder] if folder else _beside(model))]
 
 
 def _of_a_model(folder: Path) -> tuple[Path | None, Path]:
@@ -110,73 +92,43 @@ def _beside(model: Path) -> list[Path]:
     return [each for _, each in folders]
 
 
-def _data_set(folder: Path, node: _Node) -> DataSet:
-    values, lengths = (open_tensor(str(folder / f"input_{number}.pb")) for number in (node.values, node.lengths))
-    output = open_tensor(str(folder / f"output_{node.output}.pb"))
-    return DataSet(_absolute(folder).name, values, lengths, output, node.time_axis, node.batch_axis)
+def is_model(path: str) -> bool:
+    """Whether a file's name is that of a model of ONNX."""
+    return Path(path).suffix == SUFFIX
 
 
-def _node(path: str) -> _Node:
-    """The operator of the model; FormatError if the model is anything else than this operator."""
-    onnx = package(path)
-    with positioned.opened(path) as fd:
-        size = positioned.identity(fd).size
-        if size > MOST_BYTES:
-            raise FormatError(f"has {size} bytes", f"at most {MOST_BYTES}, protobuf's limit", where=path)
-        graph = parsed(onnx.GraphProto, _described(fd, size, path))
-    if graph is None:
-        raise FormatError("is no model of ONNX", "a ModelProto", where=path)
-    with about(path):
-        return _only_node(graph)
+def first_beside(model: str) -> tuple[str, ...]:
+    """The folder of the first test beside a model, if there is one."""
+    folder = Path(model).parent / f"{_DATA_SET}0"
+    return (str(folder),) * folder.is_dir()
 
 
-def _described(fd: int, size: int, path: str) -> bytes:
-    """The nodes, inputs and outputs of a model's graph, as a message; FormatError where there is none, or too much.
+def inputs_in(folder: str, model: Model) -> dict[str, str]:
+    """The file of each input of a model in a folder of tensors, which has them in the order of the inputs."""
+    return {name: str(Path(folder, f"input_{number}{_TENSOR_SUFFIX}")) for number, name in enumerate(model.inputs)}
 
-    The rest is not parsed: numbers take many times their bytes then.
+
+def _data_set(folder: Path, model: Model, node: Node, output: str) -> DataSet:
+    files = inputs_in(str(folder), model)
+    inputs: dict[str, Source] = {name: open_tensor(files[name]) for name in (node.values, node.lengths)}
+    return DataSet(_absolute(folder).name, model, node, inputs, open_tensor(str(folder / output)))
+
+
+def _only_node(path: str) -> tuple[Model, Node, str]:
+    """A model, its node, and the name of the file with the output; NoExampleError if it has anything else.
+
+    FormatError if the tensors of the node are not those of the model, which files have.
     """
-    try:
-        graphs = [each for each in wire.fields(fd, size, path) if (each.number, each.wire_type) == (GRAPH, wire.LENGTH)]
-        inside = (each for graph in graphs for each in wire.fields(fd, graph.end, path, graph.value))
-        parts = [each for each in inside if each.number in _DESCRIBED]
-    except FormatError:
-        graphs = []
-    if not graphs:
-        raise FormatError("is no model of ONNX", "a ModelProto", where=path)
-    total = sum(each.end - each.start for each in parts)
-    if total > _MOST_DESCRIBED:
-        raise FormatError(f"has {total} bytes of nodes, inputs and outputs", f"one node, {_OPERATOR}", where=path)
-    return wire.read(fd, parts, path)
-
-
-def _only_node(graph: Any) -> _Node:  # noqa: ANN401 - a GraphProto
-    nodes = [(text(node.op_type, ""), text(node.domain, "")) for node in graph.node]
-    if len(nodes) != 1 or nodes[0][0] != _OPERATOR or nodes[0][1] not in _DOMAINS:
-        names = listed(f"{domain}::{name}" if domain else name for name, domain in nodes)
-        raise NoExampleError(f"has {names or 'no node'}", f"one node, {_OPERATOR}")
-    (node,) = graph.node
-    axes = AXES | dict(_attributes(node))
-    if set(axes.values()) != {0, 1}:
-        found = " and ".join(f"{name} {axis}" for name, axis in axes.items())
-        raise FormatError(f"{_OPERATOR} has {found}", "0 and 1, in either order")
-    if (len(node.input), len(node.output)) != (2, 1):
-        raise FormatError(f"{_OPERATOR} has {len(node.input)} inputs and {len(node.output)} outputs", "2 and 1")
-    values, lengths = (_place(graph.input, name, "input") for name in node.input)
-    return _Node(values, lengths, _place(graph.output, node.output[0], "output"), **axes)
-
-
-def _attributes(node: Any) -> Iterator[tuple[str, int]]:  # noqa: ANN401 - a NodeProto
-    for attribute in node.attribute:
-        name = text(attribute.name, "")
-        if name not in AXES or attribute.type != _INT:
-            raise FormatError(f"{_OPERATOR} has the attribute {name[:80]}", f"integers {' and '.join(AXES)}")
-        yield name, attribute.i
-
-
-def _place(tensors: Any, name: str, what: str) -> int:  # noqa: ANN401 - a list of ValueInfoProto
-    """The number of the model's tensor of that name, which its file has, too."""
-    names = [text(each.name, "") for each in tensors]
-    if text(name, "") not in names:
-        found = f"the {what} {name[:80]} of {_OPERATOR} is no {what} of the graph"
-        raise FormatError(found, f"one of {listed(names)}, whose values are in files")
-    return names.index(name)
+    model = Model.open(path)
+    nodes = model.proto.graph.node
+    if len(nodes) != 1 or not model.nodes:
+        names = listed(f"{each.domain}::{each.op_type}" if each.domain else each.op_type for each in nodes)
+        raise NoExampleError(f"has {names or 'no node'}", f"one node, {OPERATOR}", where=path)
+    node, inputs, outputs = model.node(None), [*model.inputs], [each.name for each in model.proto.graph.output]
+    for what, name, known in (
+        ("input", node.values, inputs), ("input", node.lengths, inputs), ("output", node.output, outputs),
+    ):  # fmt: skip
+        if name not in known:
+            found = f"the {what} {name[:80]} of {OPERATOR} is no {what} of the graph"
+            raise FormatError(found, f"one of {listed(known)}, whose values are in files", where=path)
+    return model, node, f"output_{outputs.index(node.output)}{_TENSOR_SUFFIX}"

@@ -1,0 +1,617 @@
+"""Nodes of ONNX's models as jobs: what the model computes as far as a node is what ONNX Runtime makes of the whole model."""
+
+import json
+import os
+import random
+
+import dxdispatch
+import numpy as np
+import onnx
+import oracle
+import pytest
+from folders import content
+from onnx import TensorProto, helper, numpy_helper
+
+from revseq_cli.formats.onnx import graphs, wire
+from revseq_cli.ground.errors import FormatError
+from revseq_cli.ground.tensors import Symbol, TensorDesc
+
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime, an extra, is not installed")
+# Names that paths, shells and this program's own names could take for something else.
+NAMES = ("rev", "/enc/rev", "my node", "a::b", "::", "x=1", "--axis", "ü", "", "rev")
+KINDS = {
+    np.float32: 1, np.uint8: 2, np.int8: 3, np.int32: 6, np.int64: 7, np.float16: 10, np.float64: 11, np.uint32: 12,
+}  # fmt: skip
+
+
+def save(path, nodes, inputs, outputs, initializers=(), functions=(), outside=(), location="model.data"):
+    """Write a model; inputs are names, types and sizes, and the elements of initializers `outside` are in another file."""
+    infos = [helper.make_tensor_value_info(*each) for each in inputs]
+    ends = [helper.make_tensor_value_info(name, 1, None) for name in outputs]
+    for end in ends:
+        end.ClearField("type")
+    weights = [numpy_helper.from_array(values, name) for name, values in dict(initializers).items()]
+    graph = helper.make_graph(nodes, "graph", infos, ends, weights)
+    domains = [helper.make_opsetid("", 17), helper.make_opsetid("mine", 1)]
+    model = helper.make_model(graph, opset_imports=domains, ir_version=8, functions=functions)
+    for each in model.graph.initializer:
+        if each.name in outside:
+            onnx.external_data_helper.set_external_data(each, location)
+    onnx.save(model, path)
+    return model
+
+
+def reverse(x, n, y, name="", **axes):
+    return helper.make_node("ReverseSequence", [x, n], [y], name=name, **axes)
+
+
+def witness(path, feeds, output):
+    """What ONNX Runtime computes of a value, of the whole model."""
+    model = onnx.load(path)
+    model.graph.output.add(name=output)
+    needed = {each.name for each in model.graph.input} - {each.name for each in model.graph.initializer}
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run([output], {name: each for name, each in feeds.items() if name in needed})[0]
+
+
+class Builder:
+    """A random model: `nodes` compute a chain of values of known sizes, with ReverseSequence nodes here and there."""
+
+    def __init__(self, seed):
+        self.rng, self.choice = np.random.default_rng(seed), random.Random(seed)
+        self.nodes, self.weights, self.inputs, self.feeds, self.found = [], {}, [], {}, []
+        self.functions, self.lengths, self.count = [], [], 0
+        self.names = self.choice.sample(NAMES, len(NAMES))
+        self.dtype = self.choice.choice([*KINDS])
+
+    def name(self):
+        self.count += 1
+        return f"v{self.count}{self.choice.choice(('', '/', ' ', '::', '.'))}"
+
+    def given(self, values):
+        """A new input, whose sizes the model may leave open."""
+        name = self.name()
+        sizes = [self.choice.choice((size, f"s{size}", None)) for size in values.shape]
+        self.inputs.append((name, KINDS[values.dtype.type], sizes))
+        self.feeds[name] = values
+        return name
+
+    def weight(self, values):
+        name = self.name()
+        self.weights[name] = np.asarray(values)
+        return name
+
+    def made(self, operator, *inputs, **attributes):
+        name = self.name()
+        self.nodes.append(helper.make_node(operator, inputs, [name], **attributes))
+        return name
+
+    def step(self, x, shape):
+        """One more value, and its sizes."""
+        match self.choice.randrange(9):
+            case 0:
+                perm = self.choice.sample(range(len(shape)), len(shape))
+                return self.made("Transpose", x, perm=perm), [shape[d] for d in perm]
+            case 1:
+                axis = self.choice.randrange(len(shape))
+                wider = [size * (1 + (d == axis)) for d, size in enumerate(shape)]
+                return self.made("Concat", x, x, axis=axis), wider
+            case 2 if len(shape) > 2:
+                rest = [*shape[:-2], shape[-2] * shape[-1]]
+                return self.made("Reshape", x, self.weight(np.array(rest))), rest
+            case 3 if len(shape) < 5:
+                return self.made("Unsqueeze", x, self.weight(np.array([len(shape)]))), [*shape, 1]
+            case 4 if min(shape[:2]) > 1:
+                return self.reversed(x, shape), shape
+            case 5:
+                return self.chosen(x), shape
+            case 6:
+                constant = numpy_helper.from_array(np.array(0, self.dtype))
+                return self.made("Where", self.weight(np.array(True)), x, self.made("Constant", value=constant)), shape
+            case 7:
+                return self.called(x), shape
+            case _:
+                return self.made("Identity", x), shape
+
+    def chosen(self, x):
+        """Through an If, whose branches read a value of the graph around them."""
+        branches = {}
+        for branch in ("then_branch", "else_branch"):
+            inner = helper.make_node("Identity", [x], [name := self.name()])
+            branches[branch] = helper.make_graph([inner], branch, [], [onnx.ValueInfoProto(name=name)])
+        return self.made("If", self.weight(np.array(self.choice.random() < 0.5)), **branches)
+
+    def called(self, x):
+        """Through a function of the model."""
+        inner, opset = helper.make_node("Identity", ["a"], ["b"]), helper.make_opsetid("", 17)
+        self.functions = [helper.make_function("mine", "Same", ["a"], ["b"], [inner], [opset])]
+        return self.made("Same", x, domain="mine")
+
+    def reversed(self, x, shape):
+        time = self.choice.randrange(2)
+        lengths = self.rng.integers(1, shape[time] + 1, shape[1 - time])
+        match self.choice.randrange(3):
+            case 0:
+                n = self.given(lengths)
+            case 1:
+                n = self.weight(lengths)
+                self.lengths.append(n)
+            case _:
+                cast = self.made("Cast", self.given((lengths - 1).astype(np.int32)), to=TensorProto.INT64)
+                n = self.made("Add", cast, self.weight(np.array([1])))
+        axes = {"time_axis": time, "batch_axis": 1 - time} if time or self.choice.random() < 0.5 else {}
+        node = reverse(x, n, self.name(), self.names[len(self.found) % len(NAMES)], **axes)
+        self.nodes.append(node)
+        self.found.append(node)
+        return node.output[0]
+
+    def save(self, path):
+        shape = [*map(int, self.rng.integers(2, 5, self.choice.randrange(2, 5)))]
+        x = self.given(self.rng.integers(0, 100, shape).astype(self.dtype))
+        for _ in range(self.choice.randrange(8)):
+            x, shape = self.step(x, shape)
+        if not self.found:
+            shape = [max(size, 1) for size in shape]
+            self.reversed(x, shape)
+        last = self.made("Identity", self.found[-1].output[0])
+        # What stands behind has inputs of its own, which no node before it needs.
+        behind = self.made("Add", self.given(np.ones(1, np.float32)), self.weight(np.ones(1, np.float32)))
+        # ONNX Runtime needs the weights that say sizes in the model itself.
+        outside = [name for name in self.lengths if self.choice.random() < 0.5]
+        save(path, self.nodes, self.inputs, [last, behind], self.weights, functions=self.functions, outside=outside)
+
+    def key(self, node):
+        """What to type for a node: its name if no other node and no output has it, else its output."""
+        taken = [each.name for each in self.found] + [name for each in self.found for name in each.output]
+        return node.name if node.name and taken.count(node.name) == 1 else node.output[0]
+
+    def given_files(self, folder):
+        """The options that give the inputs, in files of several formats."""
+        if self.choice.random() < 0.3:
+            (folder / "set").mkdir()
+            for number, (name, *_) in enumerate(self.inputs):
+                onnx.save_tensor(numpy_helper.from_array(self.feeds[name]), folder / "set" / f"input_{number}.pb")
+            return ["--feed", "set"]
+        options = []
+        for number, (name, values) in enumerate(self.feeds.items()):
+            match self.choice.randrange(3):
+                case 0:
+                    np.savez(folder / f"{number}.npz", a=values, b=values)
+                    text = f"{number}.npz::b"
+                case 1 if values.dtype != np.float16:
+                    text = json.dumps(values.tolist())
+                case _:
+                    np.save(folder / f"{number}.npy", values.byteswap().view(values.dtype.newbyteorder()))
+                    text = f"{number}.npy"
+            options += ["--feed", f"{name}={text}"]
+        return options
+
+
+def hold(revseq, folder, seed):
+    """Run a node of a random model, and compare with what ONNX Runtime makes of the model."""
+    folder.mkdir()
+    builder = Builder(seed)
+    builder.save(folder / "model.onnx")
+    node = builder.choice.choice(builder.found)
+    name = "model.onnx" if len(builder.found) == 1 and seed % 2 else f"model.onnx::{builder.key(node)}"
+    options = builder.given_files(folder)
+    options += [] if len(node.attribute) == 0 or seed % 3 else ["--like", "onnx"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        right = witness("model.onnx", builder.feeds, node.output[0])
+    revseq("run", name, *options, "-o", "y.npy", "--feature-level", "none", cwd=folder).ok()
+    assert oracle.same_bits(np.load(folder / "y.npy"), right)
+    sizes = json.loads(revseq("check", name, "--json", "--feature-level", "none", cwd=folder).ok().out)["InputTensor"]
+    assert len(sizes["Sizes"]) == right.ndim
+    assert all(isinstance(told, str) or told == size for told, size in zip(sizes["Sizes"], right.shape, strict=True))
+
+
+@pytest.mark.parametrize("start", range(0, 24, 6))
+def test_nodes_of_random_models(revseq, tmp_path, start):
+    for seed in range(start, start + 6):
+        hold(revseq, tmp_path / str(seed), seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("start", range(1000, 1300, 20))
+def test_nodes_of_many_random_models(revseq, tmp_path, start):
+    for seed in range(start, start + 20):
+        hold(revseq, tmp_path / str(seed), seed)
+
+
+def bilstm(path):
+    """A model with an LSTM in each direction: its second one reads sequences backwards. Its inputs, too."""
+    rng = np.random.default_rng(1)
+    weights = {f"{kind}{way}": rng.standard_normal((1, 8, size), np.float32)
+               for way in "fb" for kind, size in (("w", 3), ("r", 2))}  # fmt: skip
+    weights["one"] = np.array([1])
+    nodes = [
+        helper.make_node("Cast", ["len"], ["n"], to=TensorProto.INT64),
+        helper.make_node("Transpose", ["x"], ["xt"], perm=[1, 0, 2]),
+        helper.make_node("LSTM", ["xt", "wf", "rf"], ["yf"], hidden_size=2),
+        reverse("xt", "n", "xr", "rev", time_axis=0, batch_axis=1),
+        helper.make_node("LSTM", ["xr", "wb", "rb"], ["yr"], hidden_size=2),
+        helper.make_node("Squeeze", ["yr", "one"], ["ys"]),
+        reverse("ys", "n", "yb"),
+    ]
+    save(path, nodes, [("x", 1, ["N", "T", 3]), ("len", 6, ["N"])], ["yf", "yb"], weights)
+    feeds = {"x": rng.standard_normal((4, 5, 3), np.float32), "len": np.array([5, 1, 3, 2], np.int32)}
+    for name, values in feeds.items():
+        np.save(path.with_name(f"{name}.npy"), values)
+    return feeds
+
+
+FEED = ("--feed", "x=x.npy", "--feed", "len=len.npy")
+
+
+class TestOfAModel:
+    """What the commands make of a model whose second LSTM reads sequences backwards."""
+
+    @pytest.fixture
+    def feeds(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        return bilstm(tmp_path / "bilstm.onnx")
+
+    def test_the_road_to_directml(self, revseq, tmp_path, feeds):
+        revseq("export", "bilstm.onnx::rev", *FEED, "-o", "job.json").ok()
+        dxdispatch.run(tmp_path, "job.json")
+        assert oracle.same_bits(np.load("job.OutputTensor.npy"), witness("bilstm.onnx", feeds, "xr"))
+        revseq("diff", "job.OutputTensor.npy", "--job", "job.json").ok()
+        done = revseq("diff", "job.OutputTensor.npy", "--job", "bilstm.onnx::rev", *FEED).ok()
+        assert "bilstm.onnx: xt, reversed along axis 0\nequal, 60 elements\n" in done.out
+        assert revseq("diff", "--on", "onnxruntime", "bilstm.onnx::yb", *FEED).ok().out.endswith("equal, 40 elements\n")
+
+    def test_a_mistake_of_the_machine_is_named(self, revseq, feeds):
+        np.save("gpu.npy", np.ascontiguousarray(feeds["x"].transpose(1, 0, 2)[::-1]))
+        done = revseq("diff", "gpu.npy", "--job", "bilstm.onnx::rev", *FEED)
+        assert done.status == 1
+        assert "whole lines are reversed" in done.out
+
+    @pytest.mark.usefixtures("feeds")
+    def test_check_knows_sizes_without_values(self, revseq):
+        done = revseq("check", "bilstm.onnx::rev", "--all").ok()
+        for words in ("(Sizes:{T,N,3}, DataType:FLOAT32)  bilstm.onnx: xt\n", "(Sizes:{1,N,3}, DataType:UINT32)",
+                      "Axis                   0 is reversed, in N*3 lines of T elements\n", "a length for each of N indices",
+                      "element count: T*N*3\n", "Note: sizes are inferred", "--feed x=FILE", "lowest level           DML_FEATURE_LEVEL_4_0"):  # fmt: skip
+            assert words in done.out
+        assert "lengths   " not in done.out
+        told = json.loads(revseq("check", "bilstm.onnx::rev", "--json").ok().out)
+        assert told["InputTensor"]["Sizes"] == ["T", "N", 3]
+        assert (told["lengths"], told["BatchAxis"], told["Axis"]) == (None, 1, 0)
+        refused = revseq("check", "bilstm.onnx::rev", "--feature-level", "3_0")
+        assert refused.status == 1
+        assert "dimension count: 3" in refused.out
+
+    @pytest.mark.usefixtures("feeds")
+    def test_check_counts_lengths_that_are_given(self, revseq):
+        done = revseq("check", "bilstm.onnx::rev", *FEED).ok()
+        assert "lengths                4 in all, 0 above 5 and clamped, 1 change nothing\n" in done.out
+        on = revseq("check", "bilstm.onnx::rev", *FEED, "--on", "onnxruntime").ok()
+        assert "CPUExecutionProvider: right" in on.out
+
+    @pytest.mark.usefixtures("feeds")
+    def test_lengths_above_the_axis_size(self, revseq):
+        """DirectML clamps them; `--like onnx` refuses them, as ONNX Runtime does."""
+        np.save("len.npy", np.array([9, 1, 3, 2], np.int32))
+        done = revseq("run", "bilstm.onnx::rev", *FEED, "-o", "y.npy").ok()
+        assert "1 of 4 lengths is above the axis size 5" in done.err
+        revseq("run", "bilstm.onnx::rev", *FEED, "--like", "onnx").refused("9 at [0] is above the axis size 5")
+        np.save("len.npy", np.array([-1, 1, 3, 2], np.int32))
+        revseq("run", "bilstm.onnx::rev", *FEED).refused("bilstm.onnx: n: -1 at [0] does not fit UINT32")
+
+    def test_other_lengths_can_be_given(self, revseq, feeds):
+        revseq("run", "bilstm.onnx::rev", "[2, 2, 2, 2]", *FEED, "--batch-axis", 1, "-o", "y.npy").ok()
+        assert oracle.same_bits(
+            np.load("y.npy"), oracle.expected(feeds["x"].transpose(1, 0, 2), np.full((1, 4, 3), 2), 0)
+        )
+
+    @pytest.mark.usefixtures("feeds")
+    @pytest.mark.parametrize("name", ["bilstm.onnx", "x.npy", "len.npy"])
+    def test_what_it_comes_from_is_never_replaced(self, revseq, tmp_path, name):
+        before = content(tmp_path)
+        for command in ("run", "export"):
+            suffix = ["-f", "npy"] if command == "run" else []
+            done = revseq(command, "bilstm.onnx::rev", *FEED, "-o", name, *suffix, "--overwrite").refused()
+            assert "is an input" in done.err or "a model is JSON" in done.err
+        assert content(tmp_path) == before
+
+    @pytest.mark.parametrize(
+        ("args", "words"),
+        [
+            (["bilstm.onnx", *FEED], ["has 2 ReverseSequence nodes: rev, yb", "one of bilstm.onnx::rev, bilstm.onnx::yb"]),
+            (["bilstm.onnx::rve", *FEED], ["no such ReverseSequence node", "try bilstm.onnx::rev"]),
+            (["bilstm.onnx::", *FEED], ["no such ReverseSequence node", "one of rev, yb"]),
+            (["bilstm.onnx::rev"], ["no values are given for x, len", "x (Sizes:{N,T,3}, DataType:FLOAT32)", "add --feed x=FILE --feed len=FILE"]),
+            (["bilstm.onnx::rev", *FEED[:2]], ["no values are given for len", "add --feed len=FILE"]),
+            (["bilstm.onnx::rev", "--feed", "lenn=len.npy"], ["'lenn=len.npy' is for no input", "add --feed len=FILE"]),
+            (["bilstm.onnx::rev", "--feed", "x.npy"], ["'x.npy' is for no input", "NAME=FILE for each of x (Sizes:"]),
+            (["bilstm.onnx::rev", *FEED, *FEED], ["the input x is given twice"]),
+            (["bilstm.onnx::rev", "--feed", "x=len.npy"], ["len.npy: is (Sizes:{4}, DataType:INT32)", "wanted: x (Sizes:{N,T,3}, DataType:FLOAT32)"]),
+            (["bilstm.onnx::rev", "--feed", "x=[[[1, 2]]]"], ["is (Sizes:{1,1,2}, DataType:FLOAT32)"]),
+            (["bilstm.onnx::rev", "--feed", "x=none.npy"], ["none.npy: no such file"]),
+            (["bilstm.onnx::rev", "--feed", "x=-", "--feed", "len=-"], ["x and len are both standard input"]),
+            (["bilstm.onnx::rev", "--feed", "."], ["input_0.pb: no such file"]),
+            (["none.onnx::rev"], ["none.onnx: no such file"]),
+            (["x.npy", "len.npy", "--feed", "x=x.npy"], ["x.npy is none", "leave out --feed"]),
+        ],
+    )  # fmt: skip
+    @pytest.mark.usefixtures("feeds")
+    @pytest.mark.parametrize("command", ["run", "export", "diff"])
+    def test_refused(self, revseq, tmp_path, command, args, words):
+        before = content(tmp_path)
+        more = {"run": ["-o", "y.npy"], "export": ["-o", "y.json"], "diff": ["--on", "onnxruntime"]}[command]
+        revseq(command, *args, *more).refused(*words)
+        assert content(tmp_path) == before
+
+    @pytest.mark.usefixtures("feeds")
+    def test_without_the_packages(self, revseq):
+        for package in ("onnx", "onnxruntime"):
+            done = revseq("run", "bilstm.onnx::rev", *FEED, code=f"import sys; sys.modules[{package!r}] = None")
+            done.refused(f"the package {package}", f"pip install 'revseq-cli[{package}]'")
+
+
+class TestNames:
+    """What stands behind ::."""
+
+    @pytest.fixture
+    def keys(self, tmp_path):
+        """The keys of nodes with these names, whose outputs are y0, y1 and so on, or as given."""
+
+        def found(*names, outputs=None):
+            nodes = [reverse("x", "n", outputs[i] if outputs else f"y{i}", name) for i, name in enumerate(names)]
+            save(tmp_path / "m.onnx", nodes, [("x", 1, [2, 3]), ("n", 7, [3])], [])
+            return [*graphs.Model.open(str(tmp_path / "m.onnx")).nodes]
+
+        return found
+
+    def test_a_name_that_says_no_node_is_that_of_its_output(self, keys):
+        assert keys("a", "b") == ["a", "b"]
+        assert keys("", "b", "") == ["y0", "b", "y2"]
+        assert keys("a", "a", "b") == ["y0", "y1", "b"]
+        assert keys("y1", "b") == ["y0", "b"]
+        assert keys("a\0b") == ["y0"]
+        assert keys("y0") == ["y0"]
+        assert keys("b", "a", outputs=("a", "b")) == ["a", "b"]  # both are outputs
+
+    @pytest.mark.parametrize("name", ["a b", "a::b", "::", "a/b", "ü", "\x1b[31m", "--axis", "x'y", "a\nb"])
+    def test_names_that_are_odd(self, revseq, keys, name):
+        keys(name, "other")
+        options = ("--feed", "x=[[1, 2, 3], [4, 5, 6]]", "--feed", "n=[1, 2, 2]", "-f", "json")
+        done = revseq("run", f"m.onnx::{name}", *options).ok()
+        assert json.loads(done.out)["Values"] == [[1, 5, 6], [4, 2, 3]]
+        hint = revseq("run", "m.onnx", *options).refused("has 2 ReverseSequence nodes").err
+        assert all(line.isprintable() for line in hint.splitlines())
+
+    def test_an_output_names_its_node_too(self, revseq, keys):
+        keys("a", "b")
+        done = revseq("check", "m.onnx::y1").ok()
+        assert "(Sizes:{2,3}, DataType:FLOAT32)  m.onnx: x" in done.out
+        revseq("check", "m.onnx::y2").refused("m.onnx::y2: no such ReverseSequence node", "one of a, b")
+
+    @pytest.mark.needs("colons")
+    def test_a_file_of_that_name_comes_first(self, revseq, keys, tmp_path):
+        keys("a")
+        with open(tmp_path / "m.onnx::a", "wb") as file:
+            np.save(file, np.zeros(3))
+        revseq("check", "m.onnx::a").refused("no lengths are given")
+
+
+def one(path, inputs=(("x", 1, [2, 3]), ("n", 7, [3])), before=(), **more):
+    """A model of one node, which reverses x or what is computed of it, by n."""
+    return save(path, [*before, reverse("x", "n", "y", "rev")], inputs, ["y"], **more)
+
+
+VALUES = ("--feed", "x=[[1, 2, 3], [4, 5, 6]]", "--feed", "n=[1, 2, 2]")
+
+
+class TestOfWhatIsNotKnown:
+    """Sizes that a model does not state."""
+
+    @pytest.mark.parametrize(
+        ("x", "n", "told"),
+        [
+            ([2, 3], [3], "{2,3}"), (["T", "N"], ["M"], "{T,N}"), (["T", None], [7], "{T,7}"), (["T", 3], None, "{T,3}"), ([None, None], ["M"], "{?,?}"),
+            (["a\x1b" * 30, 1], [1], "a\\x1b"), (["T", "N"], None, "{T,N}"), ([2, 3], [None], "{2,3}"),
+        ],
+    )  # fmt: skip
+    def test_sizes_are_told_as_far_as_they_are_known(self, revseq, tmp_path, x, n, told):
+        one(tmp_path / "m.onnx", [("x", 1, x), ("n", 7, n)])
+        assert told in revseq("check", "m.onnx").ok().out
+
+    def test_sizes_that_contradict_each_other(self, revseq, tmp_path):
+        one(tmp_path / "m.onnx", [("x", 1, ["T", 3]), ("n", 7, [4])])
+        revseq("check", "m.onnx").refused("m.onnx: n")
+
+    def test_no_sizes_at_all(self, revseq, tmp_path):
+        one(tmp_path / "m.onnx", [("x", 1, None), ("n", 7, None)])
+        revseq("check", "m.onnx").refused("does not find out the sizes", "add --feed x=FILE --feed n=FILE")
+        revseq("check", "m.onnx", *VALUES).ok()
+        revseq("check", "m.onnx", "--feed", "x=[1, 2]", "--feed", "n=[1]").refused(
+            "x: dimension count is 1", "2 or more"
+        )
+
+    @pytest.mark.parametrize(("number", "status"), [(10, 0), (7, 0), (9, 1), (16, 1), (8, 2)])
+    def test_data_types(self, revseq, tmp_path, number, status):
+        one(tmp_path / "m.onnx", [("x", number, [2, 3]), ("n", 7, [3])])
+        assert revseq("check", "m.onnx").status == status
+
+    def test_a_symbol_is_any_size(self):
+        desc = TensorDesc(graphs.TYPES[1], (Symbol("T"), 1, 3, Symbol("")))
+        assert (str(desc), str(desc.element_count)) == ("(Sizes:{T,1,3,?}, DataType:FLOAT32)", "T*3*?")
+        assert f"{3 * Symbol('N'):,}" == "N*3"
+
+
+class TestOfWhatIsGiven:
+    """Inputs of a model, and the tests beside it."""
+
+    def test_the_first_test_beside_a_model_is_the_default(self, revseq, tmp_path):
+        one(tmp_path / "m.onnx", before=[], inputs=[("n", 7, [3]), ("x", 1, [2, 3])])
+        (tmp_path / "test_data_set_0").mkdir()
+        for name, values in (("input_0", np.array([1, 2, 2])), ("input_1", np.arange(6, dtype="f4").reshape(2, 3))):
+            onnx.save_tensor(numpy_helper.from_array(values), tmp_path / "test_data_set_0" / f"{name}.pb")
+        done = revseq("run", "m.onnx", "-f", "json").ok()
+        assert json.loads(done.out)["Values"] == [[0, 4, 5], [3, 1, 2]]
+        assert f"Note: x is {os.path.join('test_data_set_0', 'input_1.pb')}\n" in done.err
+        assert "Note: sizes are inferred" in revseq("check", "m.onnx").ok().out
+        assert json.loads(revseq("run", "m.onnx", *VALUES, "-f", "json").ok().out)["Values"] == [[1, 5, 6], [4, 2, 3]]
+
+    def test_inputs_with_a_value_of_their_own_need_none(self, revseq, tmp_path):
+        one(tmp_path / "m.onnx", initializers={"n": np.array([1, 2, 2])})
+        done = revseq("run", "m.onnx", *VALUES[:2], "-f", "json").ok()
+        assert json.loads(done.out)["Values"] == [[1, 5, 6], [4, 2, 3]]
+        one(tmp_path / "m.onnx", initializers={"n": np.array([1, 2, 2]), "x": np.ones((2, 3), np.float32)})
+        assert json.loads(revseq("run", "m.onnx", "-f", "json").ok().out)["Values"] == [[1, 1, 1]] * 2
+        assert "lengths                3 in all" in revseq("check", "m.onnx").ok().out
+
+    def test_inputs_that_are_the_nodes_own_are_read_in_place(self, revseq, tmp_path):
+        """ONNX Runtime is not even loaded."""
+        one(tmp_path / "m.onnx")
+        for name, values in (("x", np.arange(6, dtype="f4").reshape(2, 3)), ("n", np.array([1, 2, 2]))):
+            np.save(tmp_path / f"{name}.npy", values)
+        code = "import sys; sys.modules['onnxruntime'] = None"
+        done = revseq(
+            "export", "m.onnx", "--feed", "x=x.npy", "--feed", "n=n.npy", "-o", "j.json", "--files", code=code
+        )
+        assert "j.json" in done.ok().out
+        assert '"sourcePath": "x.npy"' in (tmp_path / "j.json").read_text()
+
+    def test_what_is_unusual_about_an_input_is_told(self, revseq, tmp_path):
+        one(tmp_path / "m.onnx", [("u", 5, [1, 3]), ("n", 7, [3])], [helper.make_node("Cast", ["u"], ["x"], to=1)])
+        np.save(tmp_path / "u.npy", np.ones((1, 3), np.int16))
+        (tmp_path / "u.npy").write_bytes((tmp_path / "u.npy").read_bytes() + bytes(2))  # as DxDispatch pads it
+        done = revseq("run", "m.onnx", "--feed", "u=u.npy", "--feed", "n=[1, 1, 1]").ok()
+        assert done.err.count("padding") == 1
+
+
+def an_if(inner, condition="c"):
+    """A node If whose branches are these nodes, of which the last gives what it gives."""
+    branch = helper.make_graph(inner, "branch", [], [onnx.ValueInfoProto(name=inner[-1].output[0])])
+    return helper.make_node("If", [condition], ["z"], "choice", then_branch=branch, else_branch=branch)
+
+
+class TestInside:
+    """Nodes in subgraphs and functions, which ONNX Runtime gives no values of."""
+
+    INPUTS = (("x", 1, [2, 3]), ("n", 7, [3]), ("c", 9, []))
+
+    def test_a_node_in_a_subgraph(self, revseq, tmp_path):
+        inner = an_if([reverse("x", "n", "y", "rev", time_axis=1, batch_axis=0)])
+        save(tmp_path / "m.onnx", [an_if([inner, helper.make_node("Relu", ["z"], ["w"])])], self.INPUTS, ["z"])
+        for name in ("m.onnx", "m.onnx::rev", "m.onnx::y"):
+            done = revseq("check", name).refused(
+                "m.onnx: ReverseSequence rev, with time_axis 1 and batch_axis 0, is inside"
+            )
+            assert "of the If choice\n" in done.err
+        nodes = [inner, reverse("x", "n", "r", "outer")]
+        save(tmp_path / "m.onnx", nodes, self.INPUTS, ["z"])
+        revseq("check", "m.onnx::rev").refused("is inside of the If choice")
+        assert "m.onnx: x" in revseq("check", "m.onnx").ok().out
+
+    def test_a_node_in_a_function(self, revseq, tmp_path):
+        function = helper.make_function("mine", "Back", ["x", "n"], ["y"], [reverse("x", "n", "y", "rev")], [helper.make_opsetid("", 17)])  # fmt: skip
+        node = helper.make_node("Back", ["x", "n"], ["y"], domain="mine")
+        save(tmp_path / "m.onnx", [node], self.INPUTS, ["y"], functions=[function])
+        revseq("check", "m.onnx").refused("rev, with time_axis 0 and batch_axis 1, is inside of the function Back")
+
+    def test_no_node_at_all(self, revseq, tmp_path):
+        save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], self.INPUTS, ["y"])
+        revseq("run", "m.onnx", "--feed", "x=[[1]]").refused("m.onnx: has no ReverseSequence node")
+
+
+class TestStrangers:
+    """Models that want what they must not have."""
+
+    def test_operators_that_nobody_has(self, revseq, tmp_path):
+        """Behind the node, they do not matter."""
+        foreign = helper.make_node("Foo", ["u"], ["x"], domain="com.foo")
+        one(tmp_path / "m.onnx", [("u", 1, [2, 3]), ("n", 7, [3])], [foreign])
+        for command, feeds in (("run", ("--feed", "u=[[1, 2, 3], [4, 5, 6]]", *VALUES[2:])), ("check", ())):
+            revseq(command, "m.onnx", *feeds).refused(
+                "m.onnx: ONNX Runtime says", "com.foo", "libraries of others are never loaded"
+            )
+        save(tmp_path / "m.onnx", [reverse("x", "n", "u"), foreign], [("x", 1, [2, 3]), ("n", 7, [3])], ["x"])
+        revseq("run", "m.onnx", *VALUES).ok()
+
+    @pytest.mark.parametrize("place", ["graph", "constant", "branch", "function"])
+    @pytest.mark.parametrize(
+        "location",
+        ["", "/etc/passwd", "../w.bin", "a/../../w.bin", "C:w.bin", "a\\w.bin", "link", "up/w.bin", "*/_ORT_MEM_ADDR_/*", "none"],
+    )  # fmt: skip
+    def test_other_files_are_never_read(self, revseq, tmp_path, tmp_path_factory, place, location):
+        outside = tmp_path_factory.mktemp("outside")
+        for folder in (outside, tmp_path.parent):
+            (folder / "w.bin").write_bytes(np.ones(3, np.float32).tobytes())
+        (tmp_path / "link").symlink_to(outside / "w.bin")
+        (tmp_path / "up").symlink_to(outside)
+        weight = TensorProto(name="w", dims=[3], data_type=1, data_location=TensorProto.EXTERNAL)
+        weight.external_data.add(key="location", value=location)
+        constant, add = (
+            helper.make_node("Constant", [], ["w"], value=weight),
+            helper.make_node("Add", ["u", "w"], ["x"]),
+        )
+        before = {
+            "graph": [add], "constant": [constant, add],
+            "branch": [an_if([constant, helper.make_node("Add", ["u", "w"], ["b"])]), helper.make_node("Identity", ["z"], ["x"])],
+            "function": [helper.make_node("Weight", [], ["w"], domain="mine"), add],
+        }[place]  # fmt: skip
+        function = helper.make_function("mine", "Weight", [], ["w"], [constant], [helper.make_opsetid("", 17)])
+        inputs = [("u", 1, [2, 3]), ("n", 7, [3]), ("c", 9, [])]
+        model = one(tmp_path / "m.onnx", inputs, before, functions=[function] * (place == "function"))
+        if place == "graph":
+            model.graph.initializer.append(weight)
+            (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+        feeds = ("--feed", "u=[[1, 2, 3], [4, 5, 6]]", *VALUES[2:], "--feed", "c=c.npy")
+        np.save(tmp_path / "c.npy", np.array(True))
+        for args in (("run", "m.onnx", *feeds), ("check", "m.onnx")):
+            done = revseq(*args).refused("Error: ")
+            assert "the folder of the tensor's file" in done.err or "no such file" in done.err
+
+    def test_a_file_beside_the_model_is_found_from_any_folder(self, revseq, tmp_path):
+        (tmp_path / "a").mkdir()
+        for folder, value in (("a", 3), (".", 1)):
+            one(tmp_path / folder / "m.onnx", initializers={"n": np.full(3, value - 1)}, outside=["n"])
+        (tmp_path / "a" / "m.onnx").write_bytes((tmp_path / "m.onnx").read_bytes())
+        done = revseq("run", "a/m.onnx", *VALUES[:2], "-f", "json").ok()
+        assert json.loads(done.out)["Values"] == [[4, 5, 6], [1, 2, 3]]
+
+    def test_a_model_that_is_cut_short(self, tmp_path):
+        """Or has any byte changed: it is a model, or it is refused."""
+        bilstm(tmp_path / "m.onnx")
+        data, rng = (tmp_path / "m.onnx").read_bytes(), np.random.default_rng(3)
+        damaged = [data[:size] for size in range(0, len(data), 7)]
+        places = rng.integers(0, len(data), 400)
+        damaged += [data[:place] + bytes([rng.integers(256)]) + data[place + 1 :] for place in places]
+        refused = 0
+        for each in damaged:
+            (tmp_path / "m.onnx").write_bytes(each)
+            try:
+                model = graphs.Model.open(str(tmp_path / "m.onnx"))
+                node = model.node("yb")
+                model.cut(node.values, node.lengths)
+            except FormatError:
+                refused += 1
+        assert len(damaged) // 4 < refused < len(damaged)
+
+    def test_messages_that_are_deep(self, revseq, tmp_path):
+        node = wire.message((4, "If"))
+        for _ in range(2000):
+            node = wire.message((5, wire.message((6, wire.message((1, node))))))
+        (tmp_path / "m.onnx").write_bytes(wire.message((1, 8), (7, wire.message((1, node)))))
+        revseq("check", "m.onnx").refused("m.onnx: is no model of ONNX", "more than 100 deep")
+
+    def test_a_model_that_lies_about_its_sizes(self, revseq, tmp_path):
+        """ONNX Runtime itself says what does not fit."""
+        one(tmp_path / "m.onnx", [("u", 1, ["A", "B"]), ("n", 7, [3])], [helper.make_node("Add", ["u", "w"], ["x"])],
+            initializers={"w": np.ones(3, np.float32)})  # fmt: skip
+        revseq("run", "m.onnx", "--feed", "u=[[1, 2], [3, 4]]", *VALUES[2:]).refused("m.onnx: ONNX Runtime says")
+
+    def test_only_what_the_node_needs_is_read(self, tmp_path):
+        """A large weight behind the node is not even read."""
+        behind = helper.make_node("Add", ["y", "large"], ["z"])
+        model = save(tmp_path / "m.onnx", [reverse("x", "n", "y"), behind], [("x", 1, [2, 3]), ("n", 7, [3])], ["z"],
+                     {"large": np.zeros((2, 3), np.float32)})  # fmt: skip
+        cut = onnx.ModelProto.FromString(graphs.Model.open(str(tmp_path / "m.onnx")).cut("x", "n"))
+        assert (len(cut.graph.node), len(cut.graph.initializer), len(model.graph.initializer)) == (0, 0, 1)
+        assert [each.name for each in cut.graph.output] == ["x", "n"]
