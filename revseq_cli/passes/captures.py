@@ -180,8 +180,7 @@ def _named(request: Request, model: Model) -> dict[str, str]:
         name = max((each for each in model.inputs if text.startswith(f"{each}=")), key=len, default=None)
         if name is None or name in named:
             found = f"{text[:80]!r} is for no input" if name is None else f"the input {name} is given twice"
-            near = nearest(text.partition("=")[0], model.inputs)
-            hint = _hint({near: None}) if near and name is None else ""
+            hint = _hint([near]) if name is None and (near := nearest(text.partition("=")[0], model.inputs)) else ""
             raise UsageError(found, f"once NAME=FILE for each of {_told(model.inputs)}", hint, model.path)
         named[name] = text.removeprefix(f"{name}=")
     return named

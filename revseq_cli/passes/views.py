@@ -78,7 +78,8 @@ class View(Source):
     def __init__(self, source: Source) -> None:
         self.source = self.original = source
         self.name, self.dtype, self.order, self.storage = source.name, source.dtype, source.order, source.storage
-        self.identity, self.path, self.described = source.identity, source.path, source.described
+        self.identity, self.path = source.identity, source.path
+        self.described, self.origins = source.described, source.origins
         self.notes, self.held, self.encoded = source.notes, source.held, source.encoded
         self.reads_in_parallel = source.reads_in_parallel
         self.sizes, self.chunks = self.placed(source.sizes), self.placed(source.chunks) if source.chunks else None

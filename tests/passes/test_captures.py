@@ -108,8 +108,8 @@ class Builder:
             case 5:
                 return self.chosen(x), shape
             case 6:
-                constant = numpy_helper.from_array(np.array(0, self.dtype))
-                return self.made("Where", self.weight(np.array(True)), x, self.made("Constant", value=constant)), shape
+                constant = self.made("Constant", value=numpy_helper.from_array(np.zeros(shape, self.dtype)))
+                return self.made("Concat", x, constant, axis=0), [2 * shape[0], *shape[1:]]
             case 7:
                 return self.called(x), shape
             case _:
@@ -476,6 +476,23 @@ class TestOfWhatIsGiven:
         )
         assert "j.json" in done.ok().out
         assert '"sourcePath": "x.npy"' in (tmp_path / "j.json").read_text()
+
+    def test_no_output_replaces_what_a_node_gets_as_it_is(self, revseq, tmp_path):
+        """Neither the model, nor an input that is read in place, nor a file with elements."""
+        one(tmp_path / "m.onnx", initializers={"n": np.array([1, 2, 2])}, outside=["n"])
+        np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+        before = content(tmp_path)
+        for name in ("m.onnx", "x.npy", "model.data"):
+            done = revseq("run", "m.onnx", "--feed", "x=x.npy", "-o", name, "-f", "npy", "--overwrite")
+            done.refused(f"{name}: is an input of this job")
+        assert content(tmp_path) == before
+
+    def test_a_pipe_is_read_once(self, revseq, tmp_path):
+        one(tmp_path / "m.onnx")
+        revseq("run", "m.onnx", "-", "--feed", "x=-").refused("x and LENGTHS are both standard input")
+        pipe = np.save(tmp_path / "x.npy", np.arange(6, dtype="f4").reshape(2, 3)) or (tmp_path / "x.npy").read_bytes()
+        done = revseq("run", "m.onnx", "--feed", "x=-", *VALUES[2:], "-f", "json", stdin=pipe).ok()
+        assert json.loads(done.out)["Values"] == [[0, 4, 5], [3, 1, 2]]
 
     def test_what_is_unusual_about_an_input_is_told(self, revseq, tmp_path):
         one(tmp_path / "m.onnx", [("u", 5, [1, 3]), ("n", 7, [3])], [helper.make_node("Cast", ["u"], ["x"], to=1)])
