@@ -88,8 +88,8 @@ def command(
     x.txt, x.csv, x.npy.gz, - for standard input, another pipe as <(cat x.npy), or the tensor itself as text that begins
     with a bracket. A docs-style text with InputTensor, SequenceTensor and Axis is a whole job and needs no LENGTHS;
     page.md::2 is the second example of a page, and model.json a model of DxDispatch. model.onnx::node is a
-    ReverseSequence node of an ONNX model: with --feed, the model computes the input and the lengths of the node. Without
-    -o, the OutputTensor is printed.
+    ReverseSequence node of an ONNX model: with --feed, the model computes the input and the lengths of the node.
+    Without -o, the OutputTensor is printed.
     """
     to_file = output not in (None, "-")
     if console.as_json and not to_file and not dry_run:
