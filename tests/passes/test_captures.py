@@ -486,6 +486,16 @@ class TestOfWhatIsGiven:
             done = revseq("run", "m.onnx", "--feed", "x=x.npy", "-o", name, "-f", "npy", "--overwrite")
             done.refused(f"{name}: is an input of this job")
         assert content(tmp_path) == before
+        one(tmp_path / "m.onnx")
+        done = revseq("run", "m.onnx", *VALUES, "-o", "m.onnx", "-f", "npy", "--overwrite")
+        done.refused("m.onnx: is an input of this job")
+
+    def test_a_scalar_stays_one(self, revseq, tmp_path):
+        before = [helper.make_node("Mul", ["u", "k"], ["x"])]
+        one(tmp_path / "m.onnx", [("u", 1, [2, 3]), ("k", 1, []), ("n", 7, [3])], before)
+        np.save(tmp_path / "k.npy", np.float32(2))
+        feeds = ("--feed", "u=[[1, 2, 3], [4, 5, 6]]", "--feed", "k=k.npy", *VALUES[2:])
+        assert json.loads(revseq("run", "m.onnx", *feeds, "-f", "json").ok().out)["Values"] == [[2, 10, 12], [8, 4, 6]]
 
     def test_a_pipe_is_read_once(self, revseq, tmp_path):
         one(tmp_path / "m.onnx")
@@ -495,10 +505,11 @@ class TestOfWhatIsGiven:
         assert json.loads(done.out)["Values"] == [[0, 4, 5], [3, 1, 2]]
 
     def test_what_is_unusual_about_an_input_is_told(self, revseq, tmp_path):
-        one(tmp_path / "m.onnx", [("u", 5, [1, 3]), ("n", 7, [3])], [helper.make_node("Cast", ["u"], ["x"], to=1)])
+        before = [helper.make_node("Cast", ["u"], ["x"], to=1), helper.make_node("Identity", ["m"], ["n"])]
+        one(tmp_path / "m.onnx", [("u", 5, [1, 3]), ("m", 7, [3])], before)
         np.save(tmp_path / "u.npy", np.ones((1, 3), np.int16))
         (tmp_path / "u.npy").write_bytes((tmp_path / "u.npy").read_bytes() + bytes(2))  # as DxDispatch pads it
-        done = revseq("run", "m.onnx", "--feed", "u=u.npy", "--feed", "n=[1, 1, 1]").ok()
+        done = revseq("run", "m.onnx", "--feed", "u=u.npy", "--feed", "m=[1, 1, 1]").ok()
         assert done.err.count("padding") == 1
 
 
