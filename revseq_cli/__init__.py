@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Explanation", "FormatError", "RevseqError", "SpecError", "UsageError", "explain", "reverse_subsequences",
-    "violations",
+    "Constraint", "Explanation", "FormatError", "RevseqError", "SpecError", "UsageError", "explain",
+    "reverse_subsequences", "violations",
 ]  # fmt: skip
 
 # Where the classes are; they are imported when they are asked for.
 _CLASSES = {"RevseqError": "ground.errors", "FormatError": "ground.errors", "UsageError": "ground.errors"}
-_CLASSES |= {"SpecError": "operator.spec", "Explanation": "passes.arrays"}
+_CLASSES |= {"Constraint": "operator.spec", "SpecError": "operator.spec", "Explanation": "passes.arrays"}
 
 
 def __getattr__(name: str) -> object:
@@ -81,7 +81,8 @@ def reverse_subsequences(
         "onnx", "tensorflow", "pytorch" or "mxnet": the axes are as there by default, `lengths` has one length for each
         index of the batch axis, and what that system refuses is an error.
     out
-        An array of the shape and the dtype of `values`, for the result; it may be `values` itself.
+        A NumPy array of the shape and the dtype of `values`, for the result, which is copied into it; so it saves no
+        memory. It may be `values` itself.
 
     Returns
     -------
@@ -120,8 +121,7 @@ def reverse_subsequences(
     """  # noqa: E501 - the traceback's line
     from revseq_cli.passes import arrays  # `--help` must not load NumPy
 
-    tensors = arrays.array_of(values, "values"), arrays.array_of(lengths, "lengths")
-    result = arrays.reversed_as_asked(*tensors, axis, {"batch_axis": batch_axis, "like": like})
+    result = arrays.reversed_as_asked(arrays.Asked.of(values, lengths, axis, batch_axis, like))
     return result if out is None else arrays.store(result, out)
 
 
@@ -166,24 +166,26 @@ def explain(
     """
     from revseq_cli.passes import arrays
 
-    tensors = arrays.array_of(values, "values"), arrays.array_of(lengths, "lengths")
-    settings = {"batch_axis": batch_axis, "like": like}
-    return arrays.explained(arrays.array_of(output, "output"), *tensors, axis, settings)
+    asked = arrays.Asked.of(values, lengths, axis, batch_axis, like)
+    return arrays.explained(arrays.array_of(output, "output"), asked)
 
 
 def violations(
-    values: NDArray[Any], lengths: NDArray[Any], axis: int, feature_level: str = "5_0"
+    values: Arrayed[Item],
+    lengths: Any,  # noqa: ANN401 - whatever NumPy makes an array of
+    axis: int | None = None,
+    feature_level: str = "5_0",
+    *,
+    batch_axis: int | None = None,
+    like: str | None = None,
 ) -> tuple[Constraint, ...]:
     """Tell every constraint for which DirectML would refuse these arrays at a feature level.
 
     Parameters
     ----------
-    values
-        The InputTensor; only its shape and dtype are looked at.
-    lengths
-        The SequenceLengthsTensor; only its shape and dtype are looked at.
-    axis
-        The dimension that lines run along, counted from 0.
+    values, lengths, axis, batch_axis, like
+        As for `reverse_subsequences`; only the shapes and dtypes of arrays are looked at. DirectML takes no signed
+        lengths: they are refused as what they are, and with `like` they count as cast to UINT32, as in the command.
     feature_level
         Written as "5_0", "5.0", "DML_FEATURE_LEVEL_5_0", or "none" for the operator's rules alone.
 
@@ -195,12 +197,10 @@ def violations(
 
     Raises
     ------
-    UsageError
-        A ValueError, for a level that does not exist.
-    FormatError
-        A ValueError, for a dtype that no tensor has.
+    UsageError, FormatError
+        A ValueError, for a level that does not exist, and for what makes no job, as `reverse_subsequences` has it.
     TypeError
-        For an axis that is no integer.
+        For an axis that is no integer, and a level that is no string.
 
     Notes
     -----
@@ -217,16 +217,6 @@ def violations(
     ...     print(each.tensor, each.property, each.found)
     InputTensor DataType FLOAT64
     """
-    import operator
+    from revseq_cli.passes import arrays
 
-    import numpy as np
-
-    from revseq_cli.ground.dtypes import describe
-    from revseq_cli.operator import spec
-
-    return spec.violations(
-        describe(np.asarray(values), "values"),
-        describe(np.asarray(lengths), "lengths"),
-        operator.index(axis),
-        spec.FeatureLevel.parse(str(feature_level)),
-    )
+    return arrays.violations(arrays.Asked.of(values, lengths, axis, batch_axis, like), feature_level)

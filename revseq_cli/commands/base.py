@@ -50,7 +50,7 @@ class SessionOption(click.Option):
 class AloneOption(click.Option):
     """An option that may stand alone: with its own value behind it, it is as usual, else it gets `flag_value`.
 
-    Click would take any word behind it for its value.
+    Click would take any word behind it for its value. A word that is no file is one, too, which is mistyped.
     """
 
     def separated(self, args: list[str]) -> list[str]:
@@ -64,7 +64,7 @@ class AloneOption(click.Option):
         try:
             self.type.convert(word, self, None)
         except click.BadParameter:
-            return False
+            return word.isidentifier() and not os.path.exists(word)  # noqa: PTH110
         return True
 
 

@@ -62,7 +62,7 @@ def command(
     whether the answer is right, and which levels it agrees with, as far as the data type shows it.
 
     The exit status is 0 if every constraint holds, and 1 if one does not. With --feature-level all it is 0 if one of
-    DirectML's levels accepts the job.
+    DirectML's levels accepts the job. With --on, it is 1 also if the job runs wrongly there, or not at all.
     """
     from revseq_cli.formats import textfiles
     from revseq_cli.operator import spec  # --help must not load NumPy
@@ -70,8 +70,9 @@ def command(
     from revseq_cli.passes.arrangement import Resources
     from revseq_cli.report import checks, objects, view  # --help must not load NumPy
 
-    if example and console.as_json:
-        raise UsageError("--example prints text", "no --json with it", "leave out --json")
+    for option, given in (("--json", console.as_json), ("--on", on)):
+        if example and given:
+            raise UsageError("--example prints the job as text", f"no {option} with it", f"leave out {option}")
     if example and len(levels) > 1:
         raise UsageError("--example is for one feature level", "no --feature-level all", "try --feature-level 5_0")
     host = options.host_of(on)
@@ -92,7 +93,7 @@ def command(
         click.echo(objects.check(result))
     elif not console.quiet:
         checks.print_check(result, sys.argv[1:], every=every, color=console.colored)
-    return 0 if result.valid else 1
+    return 0 if result.right else 1
 
 
 def result_of(

@@ -81,7 +81,7 @@ def _hint(args: Sequence[str]) -> str:
         typed = ["run", *args]
     else:
         return "revseq --help"
-    return meant("revseq", typed)
+    return meant(click.get_current_context().command_path, typed)
 
 
 @click.command(

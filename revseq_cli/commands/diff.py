@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 100_000
 _MOST_STEPS = (1 << 64) - 1
-_ADD_JOB = "add --job to compare A with what is right for a job"
+_ADD_JOB = "add --job to compare A with what is right for a job, or --on onnxruntime to run INPUT and LENGTHS there"
 
 
 def _parse_tolerance(text: str) -> float:
@@ -115,8 +115,8 @@ def command(
     With --job, A is compared with what revseq run would write: revseq diff A --job INPUT LENGTHS --axis N. The right
     elements are computed block by block. The report says in how many lines A is wrong, whether inside the reversed part
     or behind it, and it names each usual mistake that explains A completely: of lengths, of places in a line or in
-    memory, of values, or of parts that are not done. If A is what is right transposed, flattened, or INT8 saved as
-    UINT8, it is compared so; that is a mistake, too.
+    memory, of values, or of parts that are not done. If A is what is right transposed, flattened, with other
+    sizes of 1, or INT8 saved as UINT8, it is compared so; that is a mistake, too.
 
     The job may be that of a ReverseSequence node of an ONNX model: A --job model.onnx::node --feed x=x.npy.
 
@@ -161,12 +161,11 @@ def command(
     if picture is not None:
         drawing = pictures.new_file("--picture", picture, [*a.files, *right.files], overwrite=overwrite)
     tolerance, hint = _tolerance(atol, rtol, ulp, equal_nan=equal_nan), _hint(a.desc, b.desc)
-    readable = job if not as_printed and (a.sizes == b.sizes or not hint) else None
-    told, read = _reading(a, readable, resources, tolerance)
+    told, read = _reading(a, None if as_printed else job, resources, tolerance)
     if as_printed or read.desc == b.desc:
         pair = _opened(read, right, resources, as_printed=as_printed)
         comparison = _compare(pair, (a, right), tolerance, first, drawing, theme, console)
-        comparison = comparison.of_reading(told, a) if told else comparison
+        comparison = comparison.of_reading(told, a, "" if a.sizes == b.sizes else hint) if told else comparison
     else:
         comparison = Comparison(a, b, None, hint=hint)
         if drawing:

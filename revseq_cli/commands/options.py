@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from revseq_cli.commands.base import AloneOption, SessionOption
+from revseq_cli.commands.base import TYPED, AloneOption, SessionOption
 from revseq_cli.commands.console import Console, is_terminal, notes_of_libraries
 from revseq_cli.commands.values import (
     COMPRESSIONS,
@@ -36,7 +36,7 @@ from revseq_cli.formats import table
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import UsageError, printable, shortened
 from revseq_cli.ground.tensors import MOST_DIMENSIONS
-from revseq_cli.passes.engines.table import AUTO, DEFAULT_MEMORY, ENGINES, NAMES
+from revseq_cli.passes.engines.table import AUTO, DEFAULT_MEMORY, ENGINES, NAMES, SERIAL
 from revseq_cli.passes.systems import SYNONYMS, SYSTEMS
 from revseq_cli.report.progress import WAYS, Progress
 
@@ -203,7 +203,7 @@ _LAYOUT = (
 
 on_option = click.option(
     "--on", cls=AloneOption, type=JUDGE, is_flag=False, flag_value=LIST, metavar="[WHERE]",
-    help="Run the job elsewhere: WHERE is onnxruntime, onnxruntime:PROVIDER or directml. Without WHERE: list what "
+    help="Run the job elsewhere: WHERE is onnxruntime, onnxruntime:PROVIDER or directml. revseq diff --on lists what "
     "this machine has.",
 )  # fmt: skip
 
@@ -215,6 +215,10 @@ def host_of(on: str | None) -> Host | None:
     if on == LIST:
         wanted = "--on onnxruntime, --on onnxruntime:PROVIDER or --on directml"
         raise UsageError("--on has no WHERE", wanted, "to list what this machine has: revseq diff --on")
+    engine = click.get_current_context().meta[TYPED].get("engine", AUTO)
+    if engine not in (AUTO, SERIAL.name):
+        found = f"the engine is {engine}, and ONNX Runtime has one session with threads of its own"
+        raise UsageError(found, SERIAL.name, f"try --engine {SERIAL.name}")
     from revseq_cli.passes.judges import Host  # it loads NumPy
 
     return Host.of(on)

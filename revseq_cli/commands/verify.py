@@ -13,7 +13,7 @@ import click
 
 from revseq_cli.commands import base, options, values
 from revseq_cli.ground import stages, system
-from revseq_cli.ground.errors import FormatError, RevseqError, UsageError, listed
+from revseq_cli.ground.errors import EngineError, FormatError, RevseqError, UsageError, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -71,7 +71,7 @@ def command(
     one of several pages cannot be read or has no example, and 2 if that is so of all.
 
     With --on, examples are recomputed as ReverseSequence in ONNX Runtime, or with --on directml by DirectML, as in
-    revseq diff.
+    revseq diff; a page that only the device contradicts is told as that, and a device that fails is an error.
 
     PAGE can also be a test of ONNX's ReverseSequence: a folder with model.onnx and test_data_set_0, or that data set.
     Such tests are found below a folder, too. One that is right, and that DirectML's data types refuse, is not of
@@ -123,6 +123,8 @@ def _checked(
             except NoExampleError as e:
                 empty.add(key)
                 result = e if place.reference and not allow_empty else None
+            except EngineError:  # no page is at fault
+                raise
             except RevseqError as e:
                 result = e.about(place.name)
             if result:

@@ -80,12 +80,12 @@ def refuse_bomb(unpacked: int, stored: int, remedy: str, where: str, found: str 
 
 
 def extra(package: str, found: str, where: str, name: str = "") -> ModuleType:
-    """A package that is an extra of that name, or of its own; FormatError about `where` if it is not installed."""
+    """A package that not everybody needs; FormatError about `where` if none is installed, not even one of that name."""
     try:
         return import_module(package)
     except ModuleNotFoundError:
-        hint = f"pip install 'revseq-cli[{name or package}]'"
-        raise FormatError(found, f"the package {package}", hint, where) from None
+        wanted = name or package
+        raise FormatError(found, f"the package {wanted}", f"pip install {wanted}", where) from None
 
 
 def not_whole(found: str, where: str) -> FormatError:

@@ -91,7 +91,7 @@ def library(packing: Packing, where: str) -> Any:  # noqa: ANN401 - one of sever
             continue
     wanted, hint = f"a Python that has {packing.module}", ""
     if packing.package:
-        wanted, hint = f"the package {packing.package}", f"pip install 'revseq-cli[{packing.name}]'"
+        wanted, hint = f"the package {packing.package}", f"pip install {packing.package}"
     raise FormatError(f"needs {packing.name}, which this Python lacks", wanted, hint, where)
 
 

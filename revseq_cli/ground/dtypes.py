@@ -6,6 +6,7 @@ floats, NumPy may change a signaling NaN to a quiet one.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,7 @@ def dtype_of(data_type: DataType) -> np.dtype[Any]:
     return _DTYPES[data_type]
 
 
+@functools.lru_cache(maxsize=64)  # small calls from Python ask for it again and again
 def data_type_of(dtype: np.dtype[Any]) -> DataType:
     """The data type of a dtype in either byte order; FormatError if a tensor cannot have it.
 
@@ -97,6 +99,7 @@ def describe(array: NDArray[Any], name: str = "") -> TensorDesc:
         raise e.about(name) from None
 
 
+@functools.lru_cache(maxsize=64)
 def word(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype of the words for elements of `dtype`: an unsigned integer, or void where there is none of this size."""
     return np.dtype(f"{'u' if dtype.itemsize in (1, 2, 4, 8) else 'V'}{dtype.itemsize}")

@@ -143,6 +143,10 @@ class RevseqError(Exception):
         self.where = self.where or where
         return self
 
+    def __repr__(self) -> str:
+        """As Python shows an exception: with all parts of the message."""
+        return f"{type(self).__name__}({str(self)!r})"
+
     def drop_settings(self) -> None:
         """Leave out a hint that names settings, for a command that does not have them."""
         if isinstance(self.hint, Advice):

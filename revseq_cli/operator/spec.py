@@ -7,7 +7,7 @@ constraints" and "Tensor support", and DirectML's general limits on tensors.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -113,9 +113,9 @@ class Constraint:
     found: str
     wanted: str
     rule: str
-    ok: bool
-    hint: str | Advice = ""
-    matching: bool = False
+    ok: bool = field(repr=False)
+    hint: str | Advice = field(default="", repr=False)
+    matching: bool = field(default=False, repr=False)
 
     def label(self) -> str:
         """The tensor and what is checked of it: each constraint of a job has a label of its own."""

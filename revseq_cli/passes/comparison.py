@@ -14,7 +14,7 @@ from revseq_cli.ground import minifloats
 from revseq_cli.ground.dtypes import bits, native, word
 from revseq_cli.operator import kernel
 from revseq_cli.passes.arrangement import arrange_pair
-from revseq_cli.passes.plan import lengths_of
+from revseq_cli.passes.plan import lengths_of, sizes_of
 from revseq_cli.passes.tasks import Task, completed, reading_back, untrue
 
 if TYPE_CHECKING:
@@ -43,35 +43,45 @@ class Tolerance(NamedTuple):
 class Where(NamedTuple):
     """Where elements differ in a job's output: in how many lines, and how many inside and behind the reversed parts.
 
-    The reversed part of a line is its first `length` elements. In a block of parts of lines, `cut` says for each line
-    whether its part differs, and `lines` is 0: another block may have the rest of the line.
+    The reversed part of a line is its first `length` elements. `spans` has the lowest and the highest index of each
+    dimension at which elements differ, and `last` is the last one in C order. In a block of parts of lines, `cut` says
+    for each line whether its part differs, and `lines` is 0: another block may have the rest of the line.
     """
 
     lines: int = 0
     inside: int = 0
     behind: int = 0
     cut: NDArray[np.bool_] | None = None
+    spans: tuple[tuple[int, int], ...] = ()
+    last: tuple[int, ...] = ()
 
     @classmethod
-    def of(
-        cls, places: NDArray[np.intp], sizes: tuple[int, ...], lengths: NDArray[Any], axis: int, part: slice, size: int
-    ) -> Where:
-        """Where the elements at `places`, flat indices of a block of those sizes, are.
+    def of(cls, places: NDArray[np.intp], region: Region, lengths: NDArray[Any], axis: int, size: int) -> Where:
+        """Where the elements at `places`, flat indices of the block at `region`, are.
 
-        `lengths` are the block's own, `part` is its slice along the axis, and `size` the axis size of the tensor.
+        `lengths` are the block's own, and `size` is the axis size of the tensor.
         """
+        sizes = sizes_of(region)
         inner = prod(sizes[axis + 1 :])
         line = places // (inner * sizes[axis]) * inner + places % inner
         clamped = kernel.clamp(lengths, size).reshape(-1)
-        inside = np.count_nonzero(places // inner % sizes[axis] + part.start < clamped[line])
+        inside = np.count_nonzero(places // inner % sizes[axis] + region[axis].start < clamped[line])
         differs = np.zeros(lengths.shape, np.bool_)
         differs.reshape(-1)[line] = True
         counts = int(inside), len(places) - int(inside)
-        return cls(0, *counts, differs) if sizes[axis] < size else cls(int(np.count_nonzero(differs)), *counts)
+        found = cls(0, *counts, differs) if sizes[axis] < size else cls(int(np.count_nonzero(differs)), *counts)
+        if not len(places):
+            return found
+        at = (places // prod(sizes[d + 1 :]) % sizes[d] + part.start for d, part in enumerate(region))
+        spans, last = zip(*(((int(i.min()), int(i.max())), int(i[-1])) for i in at), strict=True)
+        return found._replace(spans=spans, last=last)
 
     def merged(self, other: Where) -> Where:
         """Both together; the caller adds up `cut`."""
-        return Where(self.lines + other.lines, self.inside + other.inside, self.behind + other.behind)
+        counts = self.lines + other.lines, self.inside + other.inside, self.behind + other.behind
+        pairs = zip(self.spans or other.spans, other.spans or self.spans, strict=True)
+        spans = tuple((min(low, other_low), max(high, other_high)) for (low, high), (other_low, other_high) in pairs)
+        return Where(*counts, None, spans, max(self.last, other.last))
 
 
 _NOWHERE = Where()
@@ -269,7 +279,7 @@ def compared(
     def task(region: Region) -> Task:
         where, tickets = None, [a.ticket(region), right.ticket(region)]
         if job:
-            where = partial(Where.of, axis=job.axis, part=region[job.axis], size=job.values.sizes[job.axis])
+            where = partial(Where.of, axis=job.axis, size=job.values.sizes[job.axis])
             tickets.append(job.lengths.ticket(lengths_of(region, job.axis)))
         return Task(partial(_compare, tolerance, first, region, where), tuple(tickets), region)
 
@@ -294,4 +304,4 @@ def _compare(
     a, b, *lengths = arrays
     part, places = located(a, b, tolerance, first)
     indices = part.indices + np.array([each.start for each in region], np.intp)
-    return replace(part, indices=indices, where=where(places, a.shape, *lengths) if where else _NOWHERE)
+    return replace(part, indices=indices, where=where(places, region, *lengths) if where else _NOWHERE)

@@ -21,8 +21,8 @@ from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator import kernel
 from revseq_cli.operator.spec import DIRECTML, support
 from revseq_cli.passes.arrangement import Resources, arrange_oracle
-from revseq_cli.passes.engines.table import AUTO, SERIAL
-from revseq_cli.passes.oracle import Oracle
+from revseq_cli.passes.engines.table import SERIAL
+from revseq_cli.passes.oracle import Oracle, unchanged
 from revseq_cli.passes.plan import lengths_of
 from revseq_cli.passes.reversal import random_access, reversed_output
 from revseq_cli.passes.runtime import NAME, PACKAGE, asked, package
@@ -30,7 +30,7 @@ from revseq_cli.passes.systems import CPU, CUDA, DML
 from revseq_cli.passes.views import Computed, Derived
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from types import ModuleType
 
     from numpy.typing import NDArray
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from revseq_cli.passes.assembly import Job
 
 _SUFFIX = "ExecutionProvider"
-# The package of each provider that has one of its own, as pip takes it.
-_PACKAGES = {DML: "'revseq-cli[directml]'", CUDA: "onnxruntime-gpu"}
+# The package of each provider that has one of its own.
+_PACKAGES = {DML: "onnxruntime-directml", CUDA: "onnxruntime-gpu"}
 # A model has these versions of ONNX's operators and of its own format: the first that have ReverseSequence.
 _OPERATORS, _FORMAT = 10, 5
 _INT, _INT64 = 2, 7  # the numbers of these types, of an attribute and of elements
@@ -80,32 +80,33 @@ class Machine(NamedTuple):
 class Judge:
     """A provider that runs jobs of one data type and dimension count, in one session.
 
-    `dtype` is what it gets elements as: that of the job, or words of the same bits. The job's `batch_axis` is None
-    where each line has a length of its own; else axis and batch axis are the operator's, `time` and the other one.
+    `dtype` is what it gets elements as: that of the job, or words of the same bits. The job's dimensions `axes` go to
+    `places` of its tensors: the axis alone, where each line of the job has a length, or the axis and the batch axis.
     """
 
     name: str
     session: Any
     dtype: np.dtype[Any]
-    batch_axis: int | None
-    time: int
+    axes: tuple[int, ...]
+    places: tuple[int, ...]
     notes: tuple[str, ...]
 
     def run(self, axis: int, part: slice, values: NDArray[Any], lengths: NDArray[Any]) -> NDArray[Any]:
         """A part of the output along the axis, for whole lines; EngineError where the provider gives no such tensor."""
         clamped = kernel.clamp(lengths, values.shape[axis]).astype(np.int64)
-        axes = (axis,) if self.batch_axis is None else (self.batch_axis, axis)
-        back = (-1,) if self.batch_axis is None else (1 - self.time, self.time)
-        moved = np.moveaxis(values, axes, back)
-        count = clamped.size if self.batch_axis is None else values.shape[self.batch_axis]
-        lines = moved.reshape(count, values.shape[axis]) if self.batch_axis is None else moved
-        counts = np.ascontiguousarray(np.moveaxis(clamped, axes, back).reshape(count, -1)[:, 0])
+        moved, of_each = (np.moveaxis(each, self.axes, self.places) for each in (values, clamped))
+        if len(self.axes) == 1:
+            lines, counts = moved.reshape(-1, values.shape[axis]), of_each.reshape(-1)
+        else:  # repeated along all other dimensions
+            lines, counts = moved, of_each.reshape(values.shape[self.axes[1]], -1)[:, 0]
+        counts = np.ascontiguousarray(counts)
         given = np.ascontiguousarray(native(lines)) if lines.dtype.newbyteorder("=") == self.dtype else bits(lines)
         (made,) = asked(self.name, EngineError, lambda: self.session.run(None, {"x": given, "n": counts}))
         if (made.dtype, made.shape) != (given.dtype, given.shape):
             found = f"gives elements {made.dtype} of sizes {made.shape}"
             raise EngineError(found, f"{given.dtype} of sizes {given.shape}, as it got", where=self.name)
-        whole: NDArray[Any] = np.moveaxis(made.view(values.dtype.newbyteorder("=")).reshape(moved.shape), back, axes)
+        elements = made.view(values.dtype.newbyteorder("=")).reshape(moved.shape)
+        whole: NDArray[Any] = np.moveaxis(elements, self.places, self.axes)
         return whole[(slice(None),) * axis + (part,)]
 
 
@@ -134,8 +135,15 @@ class Host(NamedTuple):
 
         FormatError where the package is missing, UsageError where the provider is.
         """
-        runtime = package("directml" if provider.lower() in _spellings(DML) else PACKAGE)
-        return cls(runtime, _provider(runtime, provider))
+        needed = _package(provider)
+        runtime = package(needed)
+        names: list[str] = runtime.get_available_providers()
+        if name := _named(provider, names):
+            return cls(runtime, name)
+        hint = f"type pip uninstall {PACKAGE}, and then pip install {needed}" if needed != PACKAGE else ""
+        hint = f"on Windows, {hint}" if needed == _PACKAGES[DML] else hint
+        found = f"version {runtime.__version__} has no {provider} here"
+        raise UsageError(found, f"one of {listed(names, len(names))}", hint, NAME)
 
     @property
     def name(self) -> str:
@@ -149,18 +157,18 @@ class Host(NamedTuple):
         """
         own, batch = job.values.desc.data_type, job.batch_axis
         time = 0 if (job.axis, batch) == (0, 1) else 1
+        axes, places = ((job.axis,), (-1,)) if batch is None else ((job.axis, batch), (time, 1 - time))
         rank = 2 if batch is None else len(job.values.sizes)
         words = word(dtype_of(own))
         others = () if strictly or words.kind != "u" or own.kind == "uint" else (data_type_of(words),)
         refused = []
         for each in (own, *others):
+            as_words = f"{own.name} runs there as {each.name}, of the same bits: the provider has no {own.name}"
+            notes = () if each is own else (as_words,)
             try:
-                session = self._session(each, rank, time)
+                return Judge(self.name, self._session(each, rank, time), dtype_of(each), axes, places, notes)
             except RefusedError as e:
                 refused.append(e)
-                continue
-            as_words = f"{own.name} runs there as {each.name}, of the same bits: the provider has no {own.name}"
-            return Judge(self.name, session, dtype_of(each), batch, time, (as_words,) * (each is not own))
         taken = listed((each.name for each in self.data_types()), len(DataType))
         wanted = f"one of {taken}" if taken else "a provider with that operator"
         raise RefusedError(f"has no ReverseSequence of {own.name}: {refused[0].found}", wanted, where=self.name)
@@ -194,15 +202,11 @@ def opened(judge: Judge, job: Job, resources: Resources, a: Source | None = None
     With `a`, of the output's sizes and cheap to read, it is the oracle for that, and what the judge gives is right.
     One session runs block after block in this process, in threads of its own.
     """
-    if resources.engine not in (AUTO, SERIAL.name):
-        found = f"the engine is {resources.engine}, and ONNX Runtime has one session with threads of its own"
-        raise UsageError(found, SERIAL.name, Advice.of("try {}", engine=SERIAL.name))
-    resources = resources._replace(engine=SERIAL.name)
-    arrangement = _of_whole_lines(job, resources)
+    arrangement = _of_whole_lines(job, resources._replace(engine=SERIAL.name))
     with random_access(job, "", arrangement) as ready:
         given = JudgedOutput(ready, judge)
         judged, right = (a, given) if a else (given, reversed_output(ready))
-        yield Oracle(judged, right, arrangement, ready, lambda source: source)
+        yield Oracle(judged, right, arrangement, ready, unchanged)
 
 
 class Answer(NamedTuple):
@@ -235,16 +239,14 @@ def answer(host: Host, job: Job, resources: Resources) -> Answer:
 
 def clamping(clamped: int) -> tuple[str, ...]:
     """A note on so many lengths above the axis size; none for 0."""
-    return ("ONNX Runtime refuses lengths above the axis size, and got the axis size instead",) * bool(clamped)
+    return ("ONNX Runtime refuses lengths above the axis size, and got the axis size instead",) if clamped else ()
 
 
 def machine() -> Machine:
     """The providers and devices of this machine; FormatError where the package is missing."""
     runtime = package()
-    devices = [
-        Device(each.ep_name, each.device.type.name, each.device.vendor)
-        for each in getattr(runtime, "get_ep_devices", list)()
-    ]
+    found: Any = getattr(runtime, "get_ep_devices", list)()
+    devices = (Device(each.ep_name, each.device.type.name, each.device.vendor) for each in found)
     providers = (Provider(name, tuple(Host(runtime, name).data_types())) for name in runtime.get_available_providers())
     return Machine(runtime.__version__, tuple(providers), tuple(devices))
 
@@ -263,22 +265,14 @@ def _of_whole_lines(job: Job, resources: Resources) -> Arrangement:
     raise EngineError(found, "room for whole lines", Advice.of("try {}", memory=enough), job.values.name)
 
 
-def _spellings(provider: str) -> tuple[str, str]:
-    """A provider's name and its short form, in lower case."""
-    return provider.lower(), provider.removesuffix(_SUFFIX).lower()
+def _named(provider: str, names: Iterable[str]) -> str:
+    """The one of the names that a provider has, which may lack the suffix, in any case; nothing if it is none."""
+    return next((each for each in names if provider.lower() in (each.lower(), each.removesuffix(_SUFFIX).lower())), "")
 
 
-def _provider(runtime: ModuleType, provider: str) -> str:
-    """The whole name of a provider; UsageError where the package does not have it."""
-    names: list[str] = runtime.get_available_providers()
-    for each in names:
-        if provider.lower() in _spellings(each):
-            return each
-    found = f"version {runtime.__version__} has no {provider} here"
-    package = next((each for name, each in _PACKAGES.items() if provider.lower() in _spellings(name)), "")
-    on_windows = "on Windows, " * (package == _PACKAGES[DML])
-    hint = f"{on_windows}type pip uninstall {PACKAGE}, and then pip install {package}"
-    raise UsageError(found, f"one of {listed(names, len(names))}", hint if package else "", NAME)
+def _package(provider: str) -> str:
+    """The package that has a provider."""
+    return _PACKAGES.get(_named(provider, _PACKAGES), PACKAGE)
 
 
 def model(number: int, rank: int, time: int) -> bytes:

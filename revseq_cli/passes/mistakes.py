@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     Places = NDArray[np.intp]
 
 
+_INPUT = "the input"  # what a part has that is not done, and the group of such suspects
 # Dimensions that are tried in every order.
 _MOST_TURNED = 4
 
@@ -50,14 +51,17 @@ class Suspect(NamedTuple):
     """A mistake, in words, and the output that it gives; with `a`, that is compared with it instead.
 
     So what is right need not be computed in short parts of lines, which is slow. Both may have other sizes and another
-    `axis` than the job.
+    `axis` than the job. Of the suspects of a `group`, which are alike, the first that explains the output is named.
     """
 
     name: str
     output: Source
     a: Source | None = None
     axis: int = 0
+    group: str = ""
 
+
+# The functions of all tables are known by their numbers where they travel to a worker, since a lambda does not pickle.
 
 # A wrong length for each length and the axis size. Lengths come unsigned and unclamped, and go so.
 _LENGTHS: tuple[tuple[str, Callable[[Lengths, int], Lengths]], ...] = (
@@ -66,7 +70,9 @@ _LENGTHS: tuple[tuple[str, Callable[[Lengths, int], Lengths]], ...] = (
     ("a length of 0 is taken as the whole line", lambda n, size: np.where(n == 0, _all(n, size), n)),
     ("lengths are one too small", lambda n, _: np.where(n == 0, n, n - 1)),  # and clamped then
     ("lengths are one too small", lambda n, size: np.maximum(_clamped(n, size), 1) - 1),  # clamped before
+    ("lengths are one too small, and 0 becomes the whole line", lambda n, _: n - 1),
     ("lengths are one too large", lambda n, size: _clamped(n, size) + 1),
+    ("lengths are clamped to one less than the axis size", lambda n, size: np.minimum(_clamped(n, size), size - 1)),
     ("lengths above the axis size are taken as 0", lambda n, size: np.where(n > size, np.zeros_like(n), n)),
     ("lengths above the axis size are taken modulo it", lambda n, size: np.where(n > size, n % _all(n, size), n)),
     ("lengths are taken modulo the axis size", lambda n, size: n % _all(n, size)),
@@ -86,9 +92,10 @@ _SHIFTS: tuple[tuple[str, Callable[[Places, int], Places]], ...] = (
     ("behind", lambda i, _: i + 1),
 )
 _OTHER_LENGTHS: tuple[tuple[str, Callable[[Places, int], Places]], ...] = (
-    *((f"each line has the length {side} its own", places) for side, places in _SHIFTS),
     ("lengths are in reverse order", lambda i, count: count - 1 - i),
     ("the first length is taken for all", lambda i, _: np.zeros_like(i)),
+    ("the last length is taken for all", lambda i, count: np.full_like(i, count - 1)),
+    *((f"each line has the length {side} its own", places) for side, places in _SHIFTS),
 )
 
 # Which element of its line stands at index j: for the length as it is, but at most twice the axis size, and for the
@@ -114,6 +121,7 @@ _ELEMENTS: tuple[tuple[str, bool, Callable[[Places, Lengths, Lengths, int], Plac
     ("lines are rotated by one", False, lambda j, _, n, size: _mirrored((j - 1) % size, n)),
     ("starts of lines are rotated by one, not reversed", False, lambda j, _, n, __: _turned_by(1, j, n)),
     ("starts of lines are rotated by one, not reversed", False, lambda j, _, n, __: _turned_by(-1, j, n)),
+    ("lines are reversed whole behind the right reversal", False, lambda j, _, n, size: _mirrored(size - 1 - j, n)),
     ("the last elements of each line are reversed, not the first", False,
      lambda j, _, n, size: size - 1 - _mirrored(size - 1 - j, n)),
     ("only the two ends of each reversed part are exchanged", False,
@@ -126,8 +134,9 @@ _ELEMENTS: tuple[tuple[str, bool, Callable[[Places, Lengths, Lengths, int], Plac
 
 # What becomes of right values of these kinds, in this machine's byte order.
 _VALUES: tuple[tuple[str, str, Callable[[NDArray[Any]], NDArray[Any]]], ...] = (
-    ("the bytes of each element are in the other order", "fiu", lambda x: x.byteswap()),
-    ("values are negated", "fi", np.negative),
+    ("the bytes of each element are in the other order", "fiuc", lambda x: x.byteswap()),
+    ("values are negated", "fic", np.negative),
+    ("values are conjugated", "c", np.conj),
     ("values are without their sign", "fi", np.abs),
     ("denormal numbers are 0", "f", lambda x: np.where(_is_denormal(x), x * 0, x)),
     ("denormal numbers are 0", "f", lambda x: np.where(_is_denormal(x), np.abs(x * 0), x)),
@@ -139,7 +148,7 @@ _VALUES: tuple[tuple[str, str, Callable[[NDArray[Any]], NDArray[Any]]], ...] = (
 )
 
 
-class _Spot(NamedTuple):
+class _Spots(NamedTuple):
     """Elements of a tensor of these sizes, by their index in each dimension; indices go together as NumPy has it."""
 
     at: tuple[Any, ...]
@@ -158,17 +167,31 @@ class _Spot(NamedTuple):
         return self._replace(at=at, sizes=lengths_sizes(self.sizes, self.axis)).number
 
 
-# Which elements are not done of those that are `here`, for their clamped lengths, the `first` wrong one, and dimension
-# d. Names with {d} are for each dimension, and `first` then has the smallest index along each.
-_PARTS: tuple[tuple[str, Callable[[_Spot, Lengths, _Spot, int], Any]], ...] = (
-    ("everywhere: nothing is written", lambda *_: True),
-    ("behind the length: the rest of the line is not copied", lambda here, n, *_: here.at[here.axis] >= n),
-    ("in lines of length 0, which are not copied", lambda _, n, *__: n == 0),
-    ("in every second line", lambda here, _, first, __: (here.line - first.line) % 2 == 0),
-    ("at every second index of dimension {d}", lambda here, _, first, d: (here.at[d] - first.at[d]) % 2 == 0),
-    ("from index {i} of dimension {d} on", lambda here, _, first, d: (here.at[d] >= first.at[d]) & (first.at[d] > 0)),
-    ("from {place} on", lambda here, _, first, __: (here.number >= first.number) & any(first.at[1:])),
-)
+class _Ends(NamedTuple):
+    """The first and the last wrong element in C order, and the lowest and highest wrong index of a dimension d."""
+
+    first: _Spots
+    last: _Spots
+    d: int
+    low: int
+    high: int
+
+
+# Which elements are not done of those that are `here`, for their clamped lengths and the ends of what is wrong; whether
+# that is asked for each dimension. The simplest parts come first, and only one that explains the output is named.
+_PARTS: tuple[tuple[str, bool, Callable[[_Spots, Lengths, _Ends], Any]], ...] = (
+    ("everywhere: nothing is written", False, lambda *_: True),
+    ("behind the length: the rest of the line is not copied", False, lambda here, n, _: here.at[here.axis] >= n),
+    ("in lines of length 0, which are not copied", False, lambda _, n, __: n == 0),
+    ("from index {low} of dimension {d} on", True, lambda here, _, ends: here.at[ends.d] >= ends.low),
+    ("from index {low} to {high} of dimension {d}", True,
+     lambda here, _, ends: (here.at[ends.d] >= ends.low) & (here.at[ends.d] <= ends.high)),
+    ("from {first} on", False, lambda here, _, ends: here.number >= ends.first.number),
+    ("from {first} to {last}", False,
+     lambda here, _, ends: (here.number >= ends.first.number) & (here.number <= ends.last.number)),
+    ("in every second line", False, lambda here, _, ends: (here.line - ends.first.line) % 2 == 0),
+    ("at every second index of dimension {d}", True, lambda here, _, ends: (here.at[ends.d] - ends.low) % 2 == 0),
+)  # fmt: skip
 
 
 def _all(lengths: Lengths, size: int) -> Lengths:
@@ -206,9 +229,9 @@ def suspects(job: Job, a: Source, found: Differences, *, whole_lines: bool) -> I
     `found` has the first differences of `a`. The job's tensors must be cheap to read anywhere.
     """
     right = reversed_output(job)
-    for name, lengths in _wrong_lengths(job):
-        yield Suspect(name, reversed_output(replace(job, lengths=lengths)))
-    yield from _parts(job, right, found)
+    for name, lengths, group in _wrong_lengths(job):
+        yield Suspect(name, reversed_output(replace(job, lengths=lengths)), group=group)
+    yield from _parts(job, right, found) if found.count > 1 else ()
     yield from _elements(job) if whole_lines else ()
     yield from _other_axes(job)
     yield from _values(right)
@@ -218,24 +241,23 @@ def suspects(job: Job, a: Source, found: Differences, *, whole_lines: bool) -> I
 # Lengths
 
 
-def _wrong_lengths(job: Job) -> Iterator[tuple[str, Source]]:
-    """The wrong lengths, and in words what is wrong with them."""
+def _wrong_lengths(job: Job) -> Iterator[tuple[str, Source, str]]:
+    """The wrong lengths, in words what is wrong with them, and the group of that suspect."""
     lengths, size = job.lengths, job.values.sizes[job.axis]
 
     def ticket(number: int, region: Region) -> Ticket:
         return Computed(partial(_changed, number, size), (lengths.ticket(region),))
 
     for number, (name, _) in enumerate(_LENGTHS):
-        yield name, Derived(lengths, np.dtype(np.uint64), partial(ticket, number))
-    for name, places in _OTHER_LENGTHS if lengths.desc.element_count > 1 else ():
-        for d, count in enumerate(lengths.sizes):
-            if count > 1:
-                yield name, moved(lengths, d, partial(_of_row, places, count))
-        yield name, _in_memory(lengths, places)
-    for order in orders(lengths.sizes):
-        name = f"lengths are taken in another layout, with their axes in the order {braced(order)}"
-        yield name, Reshaped(transposed(lengths, order), lengths.sizes)
-    yield from _words(job)
+        group = name.partition(",")[0] if number else _INPUT  # without a length of 0, it does not become anything
+        yield name, Derived(lengths, np.dtype(np.uint64), partial(ticket, number)), group
+    for name, places in _OTHER_LENGTHS:
+        of_dimensions = ((count, moved(lengths, d, places)) for d, count in enumerate(lengths.sizes))
+        for count, source in (*of_dimensions, (lengths.desc.element_count, _in_memory(lengths, places))):
+            if count > 1:  # of two lengths, the one before is the one behind
+                yield name, source, f"{count} lengths, from {places(np.arange(min(count, 3)), count)}"
+    others = itertools.chain(*(_laid_out("lengths", lengths, order) for order in orders(lengths.sizes)), _words(job))
+    yield from ((name, source, "") for name, source in others)
 
 
 def _changed(mistake: int, size: int, lengths: Lengths) -> Lengths:
@@ -244,10 +266,8 @@ def _changed(mistake: int, size: int, lengths: Lengths) -> Lengths:
 
 def _words(job: Job) -> Iterator[tuple[str, Source]]:
     """The lengths whose memory is taken for that of smaller ones, the low bytes of each first."""
-    lengths, batch = job.lengths, job.batch_axis
-    aligned = isinstance(lengths, AlignedSource) and batch is not None
-    given = lengths.source if isinstance(lengths, AlignedSource) and aligned else lengths
-    width = job.parts.lengths.desc.data_type.size if job.parts and aligned else given.dtype.itemsize
+    batch, given = job.batch_axis, job.of_batch or job.lengths
+    width = job.parts.lengths.desc.data_type.size if job.parts and job.of_batch else given.dtype.itemsize
     flat = Reshaped(given, (given.desc.element_count,))
 
     def ticket(dtype: np.dtype[Any], region: Region) -> Ticket:
@@ -259,7 +279,7 @@ def _words(job: Job) -> Iterator[tuple[str, Source]]:
     for dtype in (np.dtype(f"<u{size}") for size in (4, 2, 1) if size < width):
         words: Source = Reshaped(Derived(flat, dtype, partial(ticket, dtype)), given.sizes)
         name = f"lengths of {8 * width} bits are read as words of {8 * dtype.itemsize} bits"
-        yield name, AlignedSource(words, job.values.sizes, job.axis, (batch,)) if aligned else words
+        yield name, AlignedSource(words, job.values.sizes, job.axis, (batch,)) if job.of_batch else words
 
 
 def _split(width: int, dtype: np.dtype[Any], first: int, count: int, lengths: Lengths) -> Lengths:
@@ -274,7 +294,7 @@ def _elements(job: Job) -> Iterator[Suspect]:
     """The outputs of which elements come from other places of their line, or from beside it."""
     axis, sizes, values = job.axis, job.values.sizes, job.values
     rows = Reshaped(values, (prod(sizes[:axis]), prod(sizes[axis:])))
-    before, behind = (Reshaped(moved(rows, 0, partial(np.add, step)), sizes) for step in (-1, 1))
+    before, behind = (Reshaped(moved(rows, 0, step), sizes) for step in (lambda i, _: i - 1, lambda i, _: i + 1))
 
     def ticket(number: int, region: Region) -> Ticket:
         lines = (*region[:axis], slice(0, sizes[axis]), *region[axis + 1 :])
@@ -290,7 +310,8 @@ def _misplaced(mistake: int, axis: int, part: slice, lengths: Lengths, *lines: N
     """A part of whole lines, with elements from other places than the right ones; perhaps from the lines beside."""
     size = lines[0].shape[axis]
     longest, clamped = kernel.clamp(lengths, 2 * size), kernel.clamp(lengths, size)
-    index = _ELEMENTS[mistake][2](_along(part, axis, lengths.ndim), longest, clamped, size) + size * (len(lines) // 2)
+    along = np.expand_dims(np.arange(part.start, part.stop), [d for d in range(lengths.ndim) if d != axis])
+    index = _ELEMENTS[mistake][2](along, longest, clamped, size) + size * (len(lines) // 2)
     outside = (index < 0) | (index >= size * len(lines))
     held = np.concatenate(lines, axis) if len(lines) > 1 else lines[0]
     taken = np.take_along_axis(held, np.where(outside, 0, index), axis)
@@ -298,39 +319,34 @@ def _misplaced(mistake: int, axis: int, part: slice, lengths: Lengths, *lines: N
     return taken
 
 
-def _along(part: slice, axis: int, rank: int) -> Places:
-    """The indices of a slice of the axis, in an array of that rank."""
-    return np.arange(part.start, part.stop).reshape([-1 if d == axis else 1 for d in range(rank)])
-
-
 def _parts(job: Job, right: Source, found: Differences) -> Iterator[Suspect]:
     """The outputs that are right but for a part that has one element again and again, or the elements of the input."""
-    sizes, place = job.values.sizes, found.indices[0].tolist()
-    least = found.indices.min(axis=0).tolist()
+    sizes = job.values.sizes
+    first, last = (_Spots(tuple(at), sizes, job.axis) for at in (found.indices[0].tolist(), found.where.last))
     element = native(found.a[:1].astype(job.values.dtype))
-    text = "zeros" if not bits(element).view(np.uint8).any() else f"only {literals.render(element)[0]}"
+    text = "only " + literals.render(element)[0] if bits(element).view(np.uint8).any() else "zeros"
 
-    def ticket(number: int, d: int, fill: NDArray[Any] | None, region: Region) -> Ticket:
-        here = _Spot(tuple(np.ogrid[region]), sizes, job.axis)
-        first = here._replace(at=tuple(least if "{d}" in _PARTS[number][0] else place))
+    def ticket(number: int, ends: _Ends, fill: NDArray[Any] | None, region: Region) -> Ticket:
+        here = _Spots(tuple(np.ogrid[region]), sizes, job.axis)
         lengths = job.lengths.ticket(lengths_of(region, job.axis))
-        filling = HeldTicket(fill) if fill is not None else job.values.ticket(region)
-        return Computed(partial(_filled, number, here, first, d), (lengths, right.ticket(region), filling))
+        filling = job.values.ticket(region) if fill is None else HeldTicket(fill)
+        return Computed(partial(_filled, number, here, ends), (lengths, right.ticket(region), filling))
 
-    for number, (name, _) in enumerate(_PARTS if found.count > 1 else ()):
-        for d in (d for d, size in enumerate(sizes) if size > 1) if "{d}" in name else (0,):
-            where = name.format(d=d, i=least[d], place=place)
-            for word, fill in ((text, element), ("the input", None))[: 2 if number else 1]:
-                output = Derived(job.values, element.dtype, partial(ticket, number, d, fill))
-                yield Suspect(f"{word} {where}", output)
+    for number, (name, is_of_dimension, _) in enumerate(_PARTS):
+        for d, (low, high) in enumerate(found.where.spans) if is_of_dimension else ((0, (0, 0)),):
+            ends = _Ends(first, last, d, low, high)
+            where = name.format(first=[*first.at], last=[*last.at], d=d, low=low, high=high)
+            for word, fill in ((text, element), (_INPUT, None)):
+                output = Derived(job.values, element.dtype, partial(ticket, number, ends, fill))
+                yield Suspect(f"{word} {where}", output, group=word)
 
 
 def _filled(
-    mistake: int, here: _Spot, first: _Spot, d: int, lengths: Lengths, right: NDArray[Any], filling: NDArray[Any]
+    mistake: int, here: _Spots, ends: _Ends, lengths: Lengths, right: NDArray[Any], filling: NDArray[Any]
 ) -> NDArray[Any]:
     """The right output of a block, which is a new array, with what stands in a part that is not done."""
     clamped = kernel.clamp(lengths, here.sizes[here.axis])
-    np.copyto(right, filling, where=_PARTS[mistake][1](here, clamped, first, d))
+    np.copyto(right, filling, where=_PARTS[mistake][2](here, clamped, ends))
     return right
 
 
@@ -347,16 +363,13 @@ def _values(right: Source) -> Iterator[Suspect]:
     for number, (name, kinds, _) in enumerate(_VALUES):
         if dtype.kind in kinds:
             yield suspect(name, partial(_of_values, number))
-    types = [each for each in DataType if each.kind in ("float", "int", "uint") and each.size <= dtype.itemsize]
-    for other in types if dtype.kind in "fiu" else ():
+    for other in DataType if dtype.kind in "fiu" else ():
         to = dtype_of(other)
-        narrow, alike = to.itemsize < dtype.itemsize, (to.kind == "f") == (dtype.kind == "f")
-        if to.kind == "f" or alike:
-            word = "rounded" if to.kind == "f" else "wrapped"
-            yield suspect(f"values are {word} to {other.name}", partial(_cast, to, saturates=False))
-        if alike:
-            word = "rounded" if to.kind == "f" and narrow else "saturated"
-            yield suspect(f"values are {word} to {other.name}", partial(_cast, to, saturates=True))
+        is_float, alike = other.kind == "float", (other.kind == "float") == (dtype.kind == "f")
+        if other.kind in ("float", "int", "uint") and to.itemsize <= dtype.itemsize and (is_float or alike):
+            for saturates in (False, True) if alike else (False,):
+                word = "rounded" if is_float else "saturated" if saturates else "wrapped"
+                yield suspect(f"values are {word} to {other.name}", partial(_cast, to, saturates=saturates))
 
 
 def _of_values(mistake: int, right: NDArray[Any]) -> NDArray[Any]:
@@ -379,23 +392,37 @@ def _cast(to: np.dtype[Any], right: NDArray[Any], *, saturates: bool) -> NDArray
 
 def _in_memory(source: Source, places: Callable[[Places, int], Places]) -> Source:
     """The source with its elements at other places of its memory, which has them in C order."""
-    count = source.desc.element_count
-    row = Reshaped(source, (count,))
-    return Reshaped(moved(row, 0, partial(_of_row, places, count)), source.sizes)
+    return Reshaped(moved(Reshaped(source, (source.desc.element_count,)), 0, places), source.sizes)
 
 
-def _of_row(places: Callable[[Places, int], Places], count: int, i: Places) -> Places:
-    return places(i, count)
+def _laid_out(name: str, source: Source, order: tuple[int, ...]) -> Iterator[tuple[str, Source]]:
+    """The source where its memory has the axes in another order than its reader thinks, and the other way round."""
+    there = tuple(source.sizes[d] for d in order)
+    yield (
+        f"the memory of {name} has its axes in the order {braced(order)}",
+        Reshaped(transposed(source, order), source.sizes),
+    )
+    if there != source.sizes:  # else it is the same as for the inverse order
+        read = transposed(Reshaped(source, there), inverse(order))
+        yield f"the memory of {name} is read as if its axes had the order {braced(order)}", read
+
+
+def _simple_orders(dimensions: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """The reverse order, and those where one dimension moves, or two change places."""
+    yield dimensions[::-1]
+    for a, b in itertools.permutations(range(len(dimensions)), 2):
+        moved_one, exchanged = [*dimensions], [*dimensions]
+        moved_one.insert(b, moved_one.pop(a))
+        exchanged[a], exchanged[b] = exchanged[b], exchanged[a]
+        yield from ((*moved_one,), (*exchanged,))
 
 
 def orders(sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Other orders of the dimensions: all that change something, or of more than four dimensions, exchanges of two."""
-    long = [d for d, size in enumerate(sizes) if size > 1]
-    pairs = itertools.combinations(long, 2)
-    exchanges = ([{a: b, b: a}.get(d, d) for d in long] for a, b in pairs)
-    for turned in itertools.permutations(long) if len(long) <= _MOST_TURNED else exchanges:
-        order = dict(zip(long, turned, strict=True))
-        if turned != (*long,):
+    """Other orders of the dimensions: all that change something, or of more than four dimensions, the simple ones."""
+    long = tuple(d for d, size in enumerate(sizes) if size > 1)
+    for each in dict.fromkeys((itertools.permutations if len(long) <= _MOST_TURNED else _simple_orders)(long)):
+        order = dict(zip(long, each, strict=True))
+        if each != long:
             yield tuple(order.get(d, d) for d in range(len(sizes)))
 
 
@@ -405,37 +432,34 @@ def _layouts(job: Job, right: Source, a: Source, *, whole_lines: bool) -> Iterat
     is_whole = a.desc == values.desc  # not so where it is printed
     for order in orders(sizes):
         there, back = tuple(sizes[d] for d in order), inverse(order)
-        name = f"lies in memory with its axes in the order {braced(order)}"
-        read = Reshaped(transposed(values, order), sizes)
-        yield Suspect(f"the input {name}", reversed_output(replace(job, values=read)))
-        if is_whole:
-            yield Suspect(f"the output {name}", right, transposed(Reshaped(a, there), back), axis)
+        for name, read in _laid_out("the input", values, order):
+            yield Suspect(name, reversed_output(replace(job, values=read)))
+        # Each way is taken back by the other one.
+        ways = [[*_laid_out("the output", a, each)] for each in (order, back if there == sizes else order)]
+        for (name, _), (_, read) in zip(ways[0], reversed(ways[1]), strict=True) if is_whole else ():
+            yield Suspect(name, right, read, axis)
         if is_whole and there != sizes:  # or else only the axes are others
-            other = replace(
-                job, values=Reshaped(values, there), lengths=transposed(job.lengths, order), axis=back[axis]
-            )
+            other = replace(job, values=Reshaped(values, there), lengths=transposed(job.lengths, order))
             name = f"memory of sizes {braced(sizes)} is taken for one of sizes {braced(there)}"
-            yield Suspect(name, reversed_output(other), Reshaped(a, there), back[axis])
+            yield Suspect(name, reversed_output(replace(other, axis=back[axis])), Reshaped(a, there), back[axis])
+    name = "is shifted by one element: each is the one {} it in memory"
     for side, places in _SHIFTS if whole_lines else ():
-        name = f"the input is shifted by one element: each is the one {side} it in memory"
-        yield Suspect(name, reversed_output(replace(job, values=_in_memory(values, places))))
+        shifted = replace(job, values=_in_memory(values, places))
+        yield Suspect(f"the input {name.format(side)}", reversed_output(shifted))
+
+    def ticket(moved_back: Source, lost: int, region: Region) -> Ticket:
+        here = _Spots(tuple(np.ogrid[region]), sizes, axis)
+        return Computed(partial(_but_one, here, lost), (right.ticket(region), moved_back.ticket(region)))
+
     last = values.desc.element_count - 1
-    for side, step, end in (("before", 1, last), ("behind", -1, 0)) if is_whole else ():
-        moved_back = _in_memory(a, partial(_further, step))
-
-        def ticket(region: Region, moved_back: Source = moved_back, end: int = end) -> Ticket:
-            here = _Spot(tuple(np.ogrid[region]), sizes, axis)
-            return Computed(partial(_but_one, here, end), (right.ticket(region), moved_back.ticket(region)))
-
-        name = f"the output is shifted by one element: each is the one {side} it in memory"
-        yield Suspect(name, Derived(values, values.dtype, ticket), moved_back, axis)
+    (before, by_one), *_, (behind, by_one_back), _, _ = _SHIFTS
+    for side, back_again, lost in ((before, by_one_back, last), (behind, by_one, 0)) if is_whole else ():
+        moved_back = _in_memory(a, back_again)
+        output = Derived(values, values.dtype, partial(ticket, moved_back, lost))
+        yield Suspect(f"the output {name.format(side)}", output, moved_back, axis)
 
 
-def _further(step: int, i: Places, count: int) -> Places:
-    return (i + step) % count
-
-
-def _but_one(here: _Spot, number: int, right: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+def _but_one(here: _Spots, number: int, right: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
     """The right output of a block, with an element that is lost and may be any."""
     np.copyto(right, other, where=here.number == number)
     return right
@@ -445,13 +469,13 @@ def _other_axes(job: Job) -> Iterator[Suspect]:
     """The outputs along other axes for which the lengths do; none along an axis of size 1, which changes nothing."""
     lengths, sizes = job.lengths, job.values.sizes
     others = [d for d, size in enumerate(sizes) if size > 1]
-    if isinstance(lengths, AlignedSource) and job.batch_axis is not None:
-        count = lengths.source.sizes[0]
+    if given := job.of_batch:
+        count = given.sizes[0]
         for axis in others:
             for batch in (d for d, size in enumerate(sizes) if size <= count and d != axis):
                 if (axis, batch) != (job.axis, job.batch_axis):
                     name = f"axis {axis} is reversed with the batch axis {batch}, not {job.axis} with {job.batch_axis}"
-                    aligned = AlignedSource(lengths.source, sizes, axis, (batch,))
+                    aligned = AlignedSource(given, sizes, axis, (batch,))
                     yield Suspect(name, reversed_output(replace(job, axis=axis, lengths=aligned)))
         return
     for axis in (d for d in others if d != job.axis):

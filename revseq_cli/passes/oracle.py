@@ -25,7 +25,7 @@ from revseq_cli.passes.tasks import Task, completed, spooled
 from revseq_cli.passes.views import Computed, Reshaped, UnreadableError, View, inverse, transposed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -36,6 +36,11 @@ if TYPE_CHECKING:
 
 # How many of the first differences exclude most mistakes, before whole blocks do.
 _MOST_PLACES = 10
+
+
+def unchanged(source: Source) -> Source:
+    """How most outputs are seen."""
+    return source
 
 
 @dataclass(frozen=True)
@@ -57,35 +62,37 @@ class Oracle(Pair):
         """The mistakes that explain every element of `a`, given how it differs: `found` has its first difference."""
         whole = not self.arrangement.plan.cuts_lines
         possible = dict(enumerate(suspects(self.job, self.a, found, whole_lines=whole)))
+        for i, place in enumerate(found.indices[:_MOST_PLACES]):  # most mistakes are excluded here
+            element = found.a[i : i + 1].reshape((1,) * len(place))
+            at = int(np.ravel_multi_index(tuple(place), self.a.sizes))
+            possible = {key: each for key, each in possible.items() if self._explains_one(each, at, element, tolerance)}
+        others = [key for key, each in possible.items() if each.a and not self._explains(each, each.a, tolerance)]
+        possible = {key: each for key, each in possible.items() if key not in others}
 
-        def task(region: Region, keys: Iterable[int]) -> Task:
-            outputs = {key: self.seen(possible[key].output).ticket(region) for key in keys}
-            return Task(partial(_contradicted, tolerance, outputs), (self.a.ticket(region),), region)
+        def tasks() -> Iterator[Task]:
+            for region in self.arrangement.plan:
+                outputs = {key: self.seen(each.output) for key, each in possible.items() if not each.a}
+                if not outputs:
+                    return
+                tickets = {key: output.ticket(region) for key, output in outputs.items()}
+                yield Task(partial(_contradicted, tolerance, tickets), (self.a.ticket(region),), region)
 
-        def exclude(keys: Iterable[int]) -> None:
-            for key in keys:
-                possible.pop(key, None)
+        for _, keys in completed("find the mistake", tasks(), self.arrangement, self.a):
+            possible = {key: each for key, each in possible.items() if key not in keys}
+        named: dict[str, str] = {}
+        for suspect in possible.values():
+            named.setdefault(suspect.group or suspect.name, suspect.name)
+        return tuple(dict.fromkeys(named.values()))
 
-        for place in found.indices.tolist():  # most mistakes are excluded here
-            region = tuple(slice(i, i + 1) for i in place)
-            exclude(task(region, [key for key, each in possible.items() if each.a is None])()[1])
-        of_a = {key: each for key, each in possible.items() if each.a is None}
-        exclude(key for key, each in [*possible.items()] if each.a and not self._explains(each, found, tolerance))
-        regions = itertools.takewhile(lambda _: of_a.keys() & possible.keys(), self.arrangement.plan)
-        tasks = (task(region, of_a.keys() & possible.keys()) for region in regions)
-        for _, keys in completed("find the mistake", tasks, self.arrangement, self.a):
-            exclude(keys)
-        return tuple(dict.fromkeys(suspect.name for suspect in possible.values()))
+    def _explains_one(self, suspect: Suspect, number: int, element: NDArray[Any], tolerance: Tolerance | None) -> bool:
+        """Whether an output has that element of `a`, whose number in C order is given, or one of its own `a`."""
+        region = tuple(slice(int(i), int(i) + 1) for i in np.unravel_index(number, suspect.output.sizes))
+        compared_with = suspect.a.ticket(region).read() if suspect.a else element
+        return not _contradicted(tolerance, {0: self.seen(suspect.output).ticket(region)}, compared_with)
 
-    def _explains(self, suspect: Suspect, found: Differences, tolerance: Tolerance | None) -> bool:
+    def _explains(self, suspect: Suspect, a: Source, tolerance: Tolerance | None) -> bool:
         """Whether an output that has an `a` of its own is that one."""
-        sizes, a = suspect.output.sizes, suspect.a or self.a
-        for place in found.indices:
-            number = np.ravel_multi_index(tuple(place), self.a.sizes)
-            region = tuple(slice(int(i), int(i) + 1) for i in np.unravel_index(number, sizes))
-            if _contradicted(tolerance, {0: suspect.output.ticket(region)}, a.ticket(region).read()):
-                return False
-        most = self.arrangement.plan.block_elements
+        sizes, most = suspect.output.sizes, self.arrangement.plan.block_elements
         plan = make_plan(sizes, suspect.axis, most_elements=most, grain=(1,) * len(sizes))
         try:
             pair = Pair(a, suspect.output, self.arrangement._replace(plan=plan))
@@ -96,20 +103,19 @@ class Oracle(Pair):
 
 def _contradicted(tolerance: Tolerance | None, outputs: dict[int, Ticket], a: NDArray[Any]) -> list[int]:
     """The keys of the outputs that differ from a block; they are computed one after the other."""
+    return [key for key, output in outputs.items() if not _equals(output, a, tolerance)]
 
-    def explains(output: Ticket) -> bool:
-        try:
-            return not differences(a, output.read(), tolerance, 0).count
-        except UnreadableError:
-            return False
 
-    return [key for key, output in outputs.items() if not explains(output)]
+def _equals(output: Ticket, a: NDArray[Any], tolerance: Tolerance | None) -> bool:
+    """Whether an output is that block; not one that cannot be read so."""
+    try:
+        return not differences(a, output.read(), tolerance, 0).count
+    except UnreadableError:
+        return False
 
 
 @contextlib.contextmanager
-def opened(
-    a: Source, job: Job, resources: Resources, seen: Callable[[Source], Source] = lambda source: source
-) -> Iterator[Oracle]:
+def opened(a: Source, job: Job, resources: Resources, seen: Callable[[Source], Source] = unchanged) -> Iterator[Oracle]:
     """The oracle for a tensor of the output's sizes; EngineError if the smallest block needs more memory than there is.
 
     Tensors that are slow to read anywhere are unpacked into the temporary folder.
@@ -126,24 +132,28 @@ def opened(
 def readings(a: Source, desc: TensorDesc) -> Iterator[tuple[str, Source]]:
     """How a tensor of another desc can be read as one of this desc: what was done to it, and the tensor that it was.
 
-    Its sizes are a transposition or a flattening, or integers of the same bytes have or lack a sign.
+    Its sizes are a transposition or a flattening, or have more or fewer of 1, or integers of the same bytes have or
+    lack a sign.
     """
-    own, given = desc.data_type, a.desc.data_type
+    own, given, sizes = desc.data_type, a.desc.data_type, desc.sizes
     told = ""
     if own is not given:
         if {own.kind, given.kind} != {"int", "uint"} or own.size != given.size:
             return
         told = f"{own.name} is saved as {given.name}, byte for byte"
         a = _Viewed(a, dtype_of(own).newbyteorder(a.dtype.byteorder))
-    if a.sizes == desc.sizes:
+    if a.sizes == sizes:
         yield told, a
         return
-    told += " and " * bool(told)
-    ends, all_ends = (set(itertools.accumulate(each.sizes, mul)) for each in (a, desc))
-    if ends <= all_ends and a.desc.element_count == desc.element_count:
-        yield f"{told}sizes {braced(desc.sizes)} are flattened to {braced(a.sizes)}", Reshaped(a, desc.sizes)
-    for order in orders(desc.sizes):
-        if a.sizes == tuple(desc.sizes[d] for d in order):
+    told = told and f"{told} and "
+    long, own_long = (tuple(size for size in each if size > 1) for each in (a.sizes, sizes))
+    ends, own_ends = ({*itertools.accumulate(each, mul)} for each in (long, own_long))
+    if long == own_long:
+        yield f"{told}sizes {braced(sizes)} are {braced(a.sizes)}, with other sizes of 1", Reshaped(a, sizes)
+    elif ends <= own_ends and a.desc.element_count == desc.element_count:
+        yield f"{told}sizes {braced(sizes)} are flattened to {braced(a.sizes)}", Reshaped(a, sizes)
+    for order in orders(sizes):
+        if a.sizes == tuple(sizes[d] for d in order):
             yield f"{told}the axes of the output are in the order {braced(order)}", transposed(a, inverse(order))
 
 

@@ -18,7 +18,7 @@ _QUIET = 4  # ONNX Runtime prints only what ends the process
 
 
 def package(name: str = PACKAGE) -> ModuleType:
-    """The package, which prints nothing; FormatError with the extra of that name where it is missing, or damaged."""
+    """The package, which prints nothing; FormatError where it is missing, with what to install, or damaged."""
     try:
         found = extra(PACKAGE, "is not installed", NAME, name)
     except ImportError as e:  # as on a Windows without the libraries of Visual C++

@@ -15,7 +15,7 @@ from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.table import TEXT, by_suffix, packing_of
 from revseq_cli.formats.text import notation_source
 from revseq_cli.ground import stages, stopping
-from revseq_cli.ground.errors import Advice, FormatError, RevseqError, TensorIOError
+from revseq_cli.ground.errors import Advice, EngineError, FormatError, RevseqError, TensorIOError
 from revseq_cli.operator import spec
 from revseq_cli.operator.spec import DIRECTML, OUTPUT, FeatureLevel
 from revseq_cli.passes import jobs, judges, oracle, summaries
@@ -117,7 +117,8 @@ class Verdict(NamedTuple):
     `findings` has each reason why the operator cannot be applied. With `is_foreign`, DirectML alone cannot, and the
     output is right. `differences` compares the written OutputTensor (a) with the operator's (b), and is None where they
     are equal; `wrong` is the spot of the first wrong element. `clamped` counts the lengths above the axis size, and
-    `fixed` the elements that were wrong before the page was fixed. `by` names what recomputed the example.
+    `fixed` the elements that were wrong before the page was fixed. `by` names what recomputed the example, and
+    `is_right_here` says that a host alone gives something else than what is written: the operator gives that.
     """
 
     number: int
@@ -130,6 +131,7 @@ class Verdict(NamedTuple):
     fixed: int = 0
     is_foreign: bool = False
     by: str = "the operator"
+    is_right_here: bool = False
 
     @property
     def right(self) -> bool:
@@ -237,6 +239,7 @@ def verify(found: Examples, level: FeatureLevel, number: int | None = None, host
     """Recompute every example, or only example `number`, counted from 1; FormatError if there is none of that number.
 
     With a `host`, what it gives stands in the place of the operator.
+    EngineError where the host fails.
     An example that is wrong has a verdict, and raises nothing. With a number, nothing else of the page is checked.
     """
     count = len(found.examples)
@@ -271,7 +274,7 @@ def _examine(number: int, example: PageExample | DataSetExample, level: FeatureL
         with judged or oracle.opened(output, work, resources) as pair:
             wrong = pair.compare(None, 1)
         clamped = summaries.count_lengths(work, resources).clamped
-    except TensorIOError:  # it says nothing about the example
+    except (TensorIOError, EngineError):  # it says nothing about the example
         raise
     except RevseqError as e:
         found, spot = e.found, verdict.spot  # without hints, which are about other commands
@@ -284,7 +287,8 @@ def _examine(number: int, example: PageExample | DataSetExample, level: FeatureL
     if not wrong.count:
         return verdict
     first = int(np.ravel_multi_index(tuple(wrong.indices[0]), output.sizes))
-    return verdict._replace(differences=wrong, wrong=example.spot_of_element(first))
+    is_right_here = host is not None and _examine(number, example, level, None).right
+    return verdict._replace(differences=wrong, wrong=example.spot_of_element(first), is_right_here=is_right_here)
 
 
 def _finding(error: RevseqError, spot: Spot | None) -> Finding:

@@ -235,12 +235,15 @@ def _boxes(sizes: tuple[int, ...], start: int, stop: int) -> Iterator[Region]:
             start = i * inner + last
 
 
-def moved(source: Source, d: int, places: Callable[[NDArray[np.intp]], NDArray[np.intp]]) -> Source:
-    """The source with other elements along dimension d: for each index the one at its place, or zeros outside."""
+def moved(source: Source, d: int, places: Callable[[NDArray[np.intp], int], NDArray[np.intp]]) -> Source:
+    """The source with other elements along dimension d: for each index the one at its place, or zeros outside.
+
+    `places` gets indices and the size of the dimension, and need not pickle.
+    """
     last = source.sizes[d] - 1
 
     def ticket(region: Region) -> Ticket:
-        index = places(np.arange(region[d].start, region[d].stop))
+        index = places(np.arange(region[d].start, region[d].stop), source.sizes[d])
         runs = np.split(index, np.flatnonzero(np.abs(np.diff(index)) > 1) + 1)
         spans = [slice(int(np.clip(i.min(), 0, last)), int(np.clip(i.max(), 0, last)) + 1) for i in runs]
         steps = [run - span.start for run, span in zip(runs, spans, strict=True)]

@@ -56,7 +56,8 @@ def findings_of(report: Report | RevseqError) -> Iterator[Finding]:
         for each in verdict.findings:
             yield each._replace(found=f"{number}: {each.found}", spot=each.spot or verdict.spot)
         if wrong := difference_of(verdict):
-            text = "OutputTensor at {index} is {found}, and {by} gives {expected}"
+            text = f"OutputTensor at {{index}} is {{found}}{', as the operator has it' * verdict.is_right_here}"
+            text += ", and {by} gives {expected}"
             text += "; {count} of {total} elements differ"
             yield Finding(0, f"{number}: {text.format(by=verdict.by, **wrong)}", rule="example", spot=verdict.wrong)
     yield from report.support.findings
@@ -86,7 +87,7 @@ def _text(pages: Pages) -> Iterator[Text]:
             yield Text.assemble(printable(f"  example {verdict.number}, {place}: "), _mark(verdict), clamped)
         if page.support.tables or page.support.sentences:
             is_wrong = any(map(_is_wrong_level, page.support.findings))
-            counted = _counted(page.support.tables, "table")
+            counted = terminal.counted(page.support.tables, "table")
             yield Text.assemble(f"  feature levels, {counted}: ", _WRONG if is_wrong else _RIGHT)
         hints: dict[str, None] = {}
         for each in findings_of(page):
@@ -104,17 +105,17 @@ def _text(pages: Pages) -> Iterator[Text]:
         wrong = sum(not each.right for each in verdicts) - foreign
         others = f", {foreign} not of DirectML" if foreign else ""
         others += f", {skipped} of other operators skipped" if skipped else ""
-        yield Text(f"{_counted(len(verdicts), 'example')}, {wrong} wrong{others}")
+        yield Text(f"{terminal.counted(len(verdicts), 'example')}, {wrong} wrong{others}")
         if tables := sum(page.support.tables for _, page in reports):
             found = [each for _, page in reports for each in page.support.findings]
             notes = sum(each.is_note for each in found)
-            noted = f", {_counted(notes, 'note')}" if notes else ""
+            noted = f", {terminal.counted(notes, 'note')}" if notes else ""
             wrong = sum(map(_is_wrong_level, found))
-            yield Text(f"{_counted(tables, 'table')} of feature levels, {wrong} wrong{noted}")
+            yield Text(f"{terminal.counted(tables, 'table')} of feature levels, {wrong} wrong{noted}")
         if stated := sum(each.rule == "statement" for _, page in reports for each in page.support.findings):
-            yield Text(f"{_counted(stated, 'other statement')} wrong")
+            yield Text(f"{terminal.counted(stated, 'other statement')} wrong")
     if pages.skipped:
-        yield Text(f"{_counted(pages.skipped, 'page')} without an example skipped")
+        yield Text(f"{terminal.counted(pages.skipped, 'page')} without an example skipped")
 
 
 def _is_wrong_level(finding: Finding) -> bool:
@@ -126,12 +127,10 @@ def _mark(verdict: Verdict) -> tuple[str, str]:
     if verdict.is_foreign:
         return "not of DirectML: --feature-level none", ""
     if verdict.fixed:
-        return f"fixed, {_counted(verdict.fixed, 'element')}", terminal.GOOD
+        return f"fixed, {terminal.counted(verdict.fixed, 'element')}", terminal.GOOD
+    if verdict.is_right_here:
+        return "right, but WRONG there", terminal.BAD
     return _RIGHT if verdict.right else _WRONG
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def print_text(pages: Pages, *, color: bool) -> None:

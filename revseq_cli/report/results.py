@@ -56,6 +56,11 @@ class Check(NamedTuple):
         levels = DIRECTML if self.level is None else (self.level,)
         return not all(broken(self.constraints[level]) for level in levels)
 
+    @property
+    def right(self) -> bool:
+        """Whether it is valid, and runs as it should on the host, where one was asked."""
+        return self.valid and (self.answer is None or self.answer.outcome == "right")
+
 
 class Described(NamedTuple):
     """What `show` tells of a tensor but its values: `typed` is what to type for it, `name` what messages call it."""
@@ -157,11 +162,14 @@ class Comparison(NamedTuple):
         """Whether no element differs, and none was read otherwise than A has it."""
         return self.differences is not None and not self.differences.count and not self.mistakes
 
-    def of_reading(self, told: str, a: Source) -> Self:
-        """The same about `a`, which was compared as what it was before something was done to it, as `told`."""
+    def of_reading(self, told: str, a: Source, hint: str | Advice) -> Self:
+        """The same about `a`, which was compared as what it was before something was done to it, as `told`.
+
+        The `hint` says how to compare it as it is.
+        """
         wrong = self.differences is not None and self.differences.count
         mistakes = [f"{told}, and {each}" for each in self.mistakes] if wrong else [told]
-        return self._replace(a=a, mistakes=mistakes)
+        return self._replace(a=a, mistakes=mistakes, hint=hint or self.hint)
 
     @property
     def where(self) -> Where | None:

@@ -209,7 +209,7 @@ def diff(comparison: Comparison) -> str:
         told = f"{found.count:,} of {found.total:,} elements differ"
         if found.count and axis is not None:
             told += f", {_places(found, b.desc.element_count // b.sizes[axis])}"
-        lines.append(f"equal, {found.total:,} elements" if comparison.equal else told)
+        lines.append(f"equal, {terminal.counted(found.total, 'element')}" if comparison.equal else told)
         which = "this mistake" if len(mistakes) == 1 else "any one of these mistakes"
         lines += [f"every element of A is what {which} gives:"] * bool(mistakes)
         lines += [f"  {mistake}" for mistake in mistakes]
@@ -244,7 +244,7 @@ def judges(machine: Machine) -> str:
 
 def _places(found: Differences, total: int) -> str:
     """In how many lines there are differences, and whether inside or behind the reversed parts."""
-    lines, inside, behind, _ = found.where
+    lines, inside, behind, *_ = found.where
     where = f"{inside:,} inside the reversed part, {behind:,} behind it"
     if not inside or not behind:
         where = f"only {'inside' if inside else 'behind'} the reversed part"
@@ -345,5 +345,5 @@ def axis_text(values: TensorDesc, axis: int) -> str:
     """The axis, with the number and the size of its lines if the tensor has it."""
     if not 0 <= axis < values.dimension_count:
         return str(axis)
-    lines = prod((*values.sizes[:axis], *values.sizes[axis + 1 :]))
-    return f"{axis} is reversed, in {lines:,} {'line' if lines == 1 else 'lines'} of {values.sizes[axis]:,} elements"
+    lines = terminal.counted(prod((*values.sizes[:axis], *values.sizes[axis + 1 :])), "line")
+    return f"{axis} is reversed, in {lines} of {terminal.counted(values.sizes[axis], 'element')}"

@@ -15,6 +15,11 @@ _WIDTH = 80  # columns where standard output is no terminal
 _LEAST = 20  # columns for a text; a terminal that has less of them cuts its lines
 
 
+def counted(count: int, what: str) -> str:
+    """A number of things, in words."""
+    return f"{count:,} {what if count == 1 else what + 's'}"
+
+
 def console(*, color: bool) -> Any:  # noqa: ANN401 - rich's Console, which is not loaded yet
     """A rich Console on standard output, 80 columns wide if that is no terminal."""
     import sys

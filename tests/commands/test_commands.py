@@ -395,7 +395,7 @@ def test_check_prints_no_control_characters(capsys):
     assert all(line.isprintable() for line in out.split("\n"))
     assert "      Hint: try a\\x1b[31m\\nb.npy\n" in out
     assert "\nNote: 1 of c\\r.zarr\n" in out
-    assert "0 is reversed, in 1 line of 1 elements\n" in out
+    assert "0 is reversed, in 1 line of 1 element\n" in out
 
 
 def test_check_json(revseq, files):

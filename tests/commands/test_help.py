@@ -82,7 +82,7 @@ def test_the_command_help(revseq):
     for name in COMMANDS:
         assert revseq("help", name).ok().out == revseq(name, "--help").out
     assert revseq("help").ok().out == revseq("--help").out == revseq().ok().out
-    revseq("help", "rnu").refused("no such command as rnu", "did you mean: revseq run")
+    revseq("help", "rnu").refused("no such command as rnu", "did you mean: revseq help run\n")
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_a_python_without_zstandard(revseq, folder):
     gone = "import sys; sys.modules['compression.zstd'] = sys.modules['backports.zstd'] = sys.modules['compression'] = None"
     for args in (("show", "x.npy.zst"), ("convert", "x.npy", "y.npy.zst")):
         revseq(*args, code=gone).refused(
-            "needs zstd, which this Python lacks", "the package backports.zstd", "pip install 'revseq-cli[zstd]'"
+            "needs zstd, which this Python lacks", "the package backports.zstd", "pip install backports.zstd"
         )
     revseq("show", "x.npy.gz", code=gone).ok()
 

@@ -145,7 +145,7 @@ def test_no_run_without_the_package(tmp_path):
         command = [sys.executable, "-c", code, "run", *args]
         found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert found.returncode == 2
-        assert "Hint: pip install 'revseq-cli[zarr]'" in found.stderr
+        assert "Hint: pip install zarr" in found.stderr
 
 
 def test_it_is_loaded_only_when_it_is_used():

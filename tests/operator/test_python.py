@@ -61,9 +61,23 @@ def test_out():
     itself = VALUES.copy()
     revseq_cli.reverse_subsequences(itself, LENGTHS, 1, out=itself)
     assert oracle.same_bits(itself, RIGHT)
-    for other in (out[:1], out.astype("f8"), out.astype(">f4")):
-        with pytest.raises(revseq_cli.FormatError, match="out: has the shape"):
-            revseq_cli.reverse_subsequences(VALUES, LENGTHS, 1, out=other)
+    before, masked, fixed = VALUES.tolist(), np.ma.masked_array(VALUES.copy(), VALUES == 1), VALUES.copy()
+    fixed.flags.writeable = False
+    repeated = np.lib.stride_tricks.as_strided(VALUES.copy(), VALUES.shape, (48, 0, 4))
+    for found, *others in (
+        ("has the shape", out[:1], out.astype("f8"), out.astype(">f4")),
+        ("is a list", before),
+        ("is a WithDlpack", WithDlpack()),
+        ("is a MaskedArray", masked),
+        ("is read-only", fixed),
+        ("has elements that are one in memory", repeated),
+    ):
+        for other in others:
+            with pytest.raises(revseq_cli.FormatError, match=f"out: {found}.*; wanted: a NumPy array to write"):
+                revseq_cli.reverse_subsequences(VALUES, LENGTHS, 1, out=other)
+    assert (before, masked.mask.sum()) == (VALUES.tolist(), 1)
+    row = np.empty_like(VALUES[0])[None]  # of which the stride is 0, along a dimension of size 1
+    assert oracle.same_bits(revseq_cli.reverse_subsequences(VALUES[:1], LENGTHS[:1], 1, out=row), RIGHT[:1])
 
 
 @pytest.mark.parametrize(
@@ -74,7 +88,9 @@ def test_out():
         ((VALUES, -LENGTHS.astype("i8"), 1), {}, revseq_cli.FormatError, "-3 at .* does not fit"),
         ((VALUES, [1, 2]), {}, revseq_cli.UsageError, "no axis is given"),
         ((VALUES, [1, 2]), {"like": "tensorflow"}, revseq_cli.UsageError, "no axis is given"),
-        ((VALUES, [1, 2]), {"like": "caffe"}, revseq_cli.UsageError, "no system is named caffe"),
+        ((VALUES, [1, 2]), {"like": "caffe"}, revseq_cli.UsageError, "no system is named 'caffe'"),
+        ((VALUES, LENGTHS, 1), {"like": ""}, revseq_cli.UsageError, "no system is named ''"),
+        ((VALUES, LENGTHS, 1), {"like": 0}, revseq_cli.UsageError, "no system is named 0"),
         ((VALUES, [1, 9, 1, 1]), {"like": "onnx"}, revseq_cli.FormatError, "9 at .* is above the axis size"),
         ((VALUES, [1, 2], 1), {"batch_axis": 2}, revseq_cli.FormatError, "one length for each index of axis 2"),
         ((VALUES, [1, 2], 1), {"batch_axis": 0.5}, TypeError, "integer"),
@@ -97,6 +113,46 @@ def test_explain():
     assert revseq_cli.explain(VALUES, VALUES, [2, 1, 0, 2], like="onnx").mistakes
     with pytest.raises(revseq_cli.FormatError, match="output: is a tensor"):
         revseq_cli.explain(RIGHT.astype("f8"), VALUES, LENGTHS, 1)
+    with pytest.raises(revseq_cli.FormatError, match="output: its data type is object"):
+        revseq_cli.explain(RIGHT.astype(object), VALUES, LENGTHS, 1)
+
+
+def test_explain_has_the_place_of_parts():
+    wrong = RIGHT.copy()
+    wrong[:, 2:] = 0
+    assert revseq_cli.explain(wrong, VALUES, LENGTHS, 1).mistakes == ("zeros from index 2 of dimension 1 on",)
+
+
+def test_violations_take_what_the_others_take():
+    def found(values, *arguments, **settings):
+        broken = revseq_cli.violations(values, *arguments, **settings)
+        assert all(isinstance(each, revseq_cli.Constraint) for each in broken)
+        return [(each.tensor, each.property, each.found) for each in broken]
+
+    signed = ("SequenceLengthsTensor", "DataType", "INT64")
+    assert found(WithDlpack(), LENGTHS, 1) == []
+    assert found(VALUES, LENGTHS[:, 0], 1) == []
+    assert found(VALUES, [2, 4], 1, batch_axis=0) == [signed]
+    assert found(VALUES, [2, 4], 1, "none", batch_axis=0) == [signed]
+    assert found(VALUES, [2, 1, 0, 2], like="onnx") == []
+    assert found(VALUES, LENGTHS, 3) == [("InputTensor", "Axis", "3")]
+    sizes = ("SequenceLengthsTensor", "Sizes", "{1,1,3}")
+    assert found(VALUES, LENGTHS[:1], 1, "4_0") == [sizes]
+    (one,) = revseq_cli.violations(VALUES, LENGTHS, 1, "2_1")[:1]
+    assert [each.partition("=")[0] for each in repr(one)[11:-1].split(", ")][:3] == ["tensor", "property", "found"]
+    assert not {"ok", "hint", "matching"} & {each.partition("=")[0] for each in repr(one)[11:-1].split(", ")}
+    with pytest.raises(revseq_cli.FormatError, match="values: is a masked array"):
+        revseq_cli.violations(np.ma.masked_array(VALUES), LENGTHS, 1)
+    for level in (None, 5, 5.0):
+        with pytest.raises(TypeError, match=r"feature_level is .*; wanted: a string"):
+            revseq_cli.violations(VALUES, LENGTHS, 1, level)
+
+
+def test_an_exception_shows_what_is_wrong():
+    with pytest.raises(revseq_cli.SpecError) as caught:
+        revseq_cli.reverse_subsequences(VALUES, LENGTHS, 5)
+    assert repr(caught.value) == f"SpecError({str(caught.value)!r})"
+    assert "Axis is 5" in repr(caught.value)
 
 
 @pytest.mark.parametrize("data_type", DataType, ids=lambda each: each.name)

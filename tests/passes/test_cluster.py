@@ -533,4 +533,4 @@ def test_without_dask_it_is_said(files):
     done = subprocess.run(command, cwd=files, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("Error: the engine dask needs the package dask")
-    assert "pip install 'revseq-cli[dask]'" in done.stderr
+    assert "pip install distributed" in done.stderr

@@ -218,16 +218,22 @@ def test_pages_are_recomputed_there(revseq, tmp_path):
     assert f"OutputTensor at [0, 2] is 9, and {CPU} gives 3; 1 of 6 elements differ\n" in done.out
     assert "2 examples, 1 wrong\n" in done.out
     done = revseq(*args, code=wrong("np.maximum(n - 1, 0)"))
-    assert f"OutputTensor at [0, 0] is 2, and {CPU} gives 1; 5 of 6 elements differ\n" in done.out
+    told = f"OutputTensor at [0, 0] is 2, as the operator has it, and {CPU} gives 1; 5 of 6 elements differ\n"
+    assert told in done.out
+    assert "example 1, line 4: right, but WRONG there\n  example 2, line 21: WRONG\n" in done.out
     assert "2 examples, 2 wrong\n" in done.out
     revseq("verify", "page.md", "--on", "directml").refused("ONNX Runtime: version", "has no DmlExecutionProvider")
-    failed = revseq(*args, code=wrong(output="y[:1]"))
-    assert "example 1: gives elements float32 of sizes (1, 3)" in failed.out
+    revseq(*args, code=wrong(output="y[:1]")).refused(f"{CPU}: gives elements float32 of sizes (1, 3)")
+    code = wrong(output='exec(\'raise OSError("device removed" + chr(10) + "line two")\')')
+    for form in ("text", "github"):
+        revseq(*args, "--format", form, code=code).refused(f"Error: {CPU}: it says device removed line two\n")
 
 
 def test_levels_that_agree(revseq, tmp_path):
     def answer(*args, **order):
-        found = json.loads(revseq("check", *args, "--on", "onnxruntime", "--json", **order).ok().out)["answer"]
+        done = revseq("check", *args, "--on", "onnxruntime", "--json", **order)
+        found = json.loads(done.out)["answer"]
+        assert done.status == (found["outcome"] != "right")
         return found["outcome"], found["told"], found["levels"][:1], found["levels"][-1:]
 
     done = revseq("check", *JOB, "--on", "onnxruntime").ok()
@@ -248,15 +254,20 @@ def test_levels_that_agree(revseq, tmp_path):
     assert "run elsewhere" not in done.out
     failed = revseq("check", *JOB, "--on", "onnxruntime", code=wrong(output="1 / 0"))
     failed.refused(f"{CPU}: it says division by zero")
+    revseq("check", *JOB, "--on", "onnxruntime", "--example").refused("leave out --on")
 
 
 def test_without_the_package(revseq, tmp_path):
     (tmp_path / "onnxruntime.py").write_text("raise ModuleNotFoundError")
     env = {"PYTHONPATH": str(tmp_path)}
-    hint = "Hint: pip install 'revseq-cli[{}]'"
-    revseq(*ON, *JOB, env=env).refused("the package onnxruntime", hint.format("onnxruntime"))
-    revseq("diff", "--on", "directml", *JOB, env=env).refused("the package onnxruntime", hint.format("directml"))
-    revseq("diff", "--on", env=env).refused("the package onnxruntime", hint.format("onnxruntime"))
+    for on, package in {
+        "onnxruntime": "onnxruntime",
+        "directml": "onnxruntime-directml",
+        "onnxruntime:CUDA": "onnxruntime-gpu",
+    }.items():
+        done = revseq("diff", "--on", on, *JOB, env=env)
+        done.refused(f"wanted: the package {package}\n", f"Hint: pip install {package}\n")
+    revseq("diff", "--on", env=env).refused("the package onnxruntime", "Hint: pip install onnxruntime\n")
     (tmp_path / "onnxruntime.py").write_text("raise ImportError('DLL load failed')")
     revseq(*ON, *JOB, env=env).refused("ONNX Runtime: cannot be loaded: DLL load failed")
 
@@ -264,7 +275,7 @@ def test_without_the_package(revseq, tmp_path):
 def test_providers_that_are_not_here(revseq):
     here = f"ONNX Runtime: version {onnxruntime.__version__} has no "
     for on, hint in {
-        "directml": "on Windows, type pip uninstall onnxruntime, and then pip install 'revseq-cli[directml]'",
+        "directml": "on Windows, type pip uninstall onnxruntime, and then pip install onnxruntime-directml",
         "onnxruntime:cuda": "type pip uninstall onnxruntime, and then pip install onnxruntime-gpu",
         "onnxruntime:Nothing": "",
     }.items():
@@ -300,11 +311,13 @@ def test_what_this_machine_has(revseq):
 
 
 def test_what_does_not_go_together(revseq):
-    for args in (("diff", *JOB), ("diff", "onxruntime", *JOB), ("verify", "page.md")):
+    for args in (("diff", *JOB), ("verify", "page.md")):
         revseq(*args, "--on").refused(
             "--on has no WHERE", "--on directml", "Hint: to list what this machine has: revseq diff --on\n"
         )
-    revseq("diff", "--on=onxruntime", *JOB).refused("'onxruntime' runs no jobs", "onnxruntime:PROVIDER")
+    for on in (("--on=onxruntime",), ("--on", "onxruntime"), ("--on", "DML")):
+        revseq("diff", *on, *JOB).refused(f"{on[-1].split('=')[-1]!r} runs no jobs", "onnxruntime:PROVIDER")
+    revseq(*ON, *JOB, env={"REVSEQ_ENGINE": "threads"}).ok()
     revseq(*ON, *JOB, "--job").refused("leave out --job")
     revseq(*ON, *JOB, "--as-printed").refused("leave out --on")
     revseq(*ON, *JOB, "--engine", "threads").refused("the engine is threads", "Hint: try --engine serial")

@@ -164,6 +164,20 @@ def other_memory_order(job):
     return job.right.reshape(-1, order="F").reshape(job.x.shape)
 
 
+def read_in_the_other_order(change):
+    """Bytes in C order are taken for column-major ones, as MATLAB and Julia have them."""
+
+    def made(job):
+        out = change(job)
+        return out.reshape(-1).reshape(out.shape, order="F")
+
+    return made
+
+
+def input_read_in_the_other_order(job):
+    return oracle.reverse(read_in_the_other_order(lambda job: job.x)(job), job.n, job.axis)
+
+
 def as_the_other_layout(job):
     """The memory is taken for that of [T,B,F] where it is [B,T,F], or the other way round, and never transposed."""
     axes = list(range(job.x.ndim))
@@ -278,6 +292,18 @@ def odd_line(job, index, _):
     return np.ravel_multi_index([0 if d == job.axis else i for d, i in enumerate(index)], sizes) % 2
 
 
+def behind_the_first(job, index, _):
+    return index[0] > 0
+
+
+def second_half(job, _, number):
+    return number >= job.x.size // 2
+
+
+def outer_thirds(job, _, number):
+    return number // (job.x.size // 3) != 1
+
+
 def first_batch(job, index, _):
     return index[1 if job.axis == 0 else 0] == 0
 
@@ -314,13 +340,19 @@ MISTAKES = {
         lambda job: with_neighbours(job, 1, wraps=False), "the length behind it"),
     "lengths in reverse order": (lambda job: given(job, lambda n: n.reshape(-1)[::-1]), "lengths are in reverse order"),
     "the first length for all": (lambda job: given(job, lambda n: [n.reshape(-1)[0]] * n.size), "the first length"),
-    "lengths of another axis": (of_another_axis, ("lengths are taken in another layout", "is reversed with the batch")),
+    "the last length for all": (lambda job: given(job, lambda n: [n.reshape(-1)[-1]] * n.size), "the last length"),
+    "lengths of another axis": (of_another_axis, ("the memory of lengths", "is reversed with the batch")),
     "lengths as 8 bits": (lambda job: as_small_words(job, 8), "are read as words of 8 bits"),
     "lengths as 16 bits": (lambda job: as_small_words(job, 16), "are read as words of 16 bits"),
     "the low 8 bits": (
         lambda job: (given(job, lambda n: n & 255), job), "only the low 8 bits"),
     "whole lines": (lambda job: of(job, job.n * 0 + job.x.shape[job.axis]), "whole lines"),
     "one too small": (lambda job: of(job, np.maximum(job.n, 1) - 1), "one too small"),
+    "one too small, and 0 wraps": (lambda job: of(job, job.n - job.n.dtype.type(1)), "and 0 becomes the whole line"),
+    "clamped to one less": (
+        lambda job: of(job, np.minimum(job.n, job.x.shape[job.axis] - 1)), "clamped to one less than the axis size"),
+    "right, and then reversed whole": (
+        lambda job: np.flip(job.right, job.axis), "reversed whole behind the right reversal"),
     "one too large": (lambda job: of(job, job.n + 1), "one too large"),
     "the start is rotated forwards": (lambda job: lines(job, rotated_start(1)), "one too small"),
     "the start is rotated backwards": (lambda job: lines(job, rotated_start(-1)), "rotated by one"),
@@ -332,8 +364,11 @@ MISTAKES = {
     "in place from behind": (lambda job: lines(job, in_place_from_behind), "overwritten in place"),
     "every second line": (rest(odd_line, None), "every second line"),
     "every second line, and zeros": (rest(odd_line, zeros), "every second line"),
-    "memory of the transpose": (transposed_memory, "the output lies in memory with its axes"),
-    "memory in the other order": (other_memory_order, "the output lies in memory with its axes"),
+    "memory of the transpose": (transposed_memory, "the memory of the output has its axes"),
+    "memory in the other order": (other_memory_order, "the memory of the output has its axes"),
+    "memory read in the other order": (
+        read_in_the_other_order(lambda job: job.right), "the memory of the output is read as if"),
+    "input read in the other order": (input_read_in_the_other_order, "the memory of the input is read as if"),
     "taken for the other layout": (as_the_other_layout, ("is taken for one of sizes", "is reversed with the batch")),
     "shifted forwards": (shifted(1), "by one element"),
     "shifted backwards": (shifted(-1), "by one element"),
@@ -356,6 +391,9 @@ MISTAKES = {
     "only half, zeros": (rest(first_half, zeros), "zeros from"),
     "only half, the input": (rest(first_half, None), "the input from"),
     "only half, never written": (rest(first_half, garbage), "from"),
+    "not the first index": (rest(behind_the_first, zeros), "zeros from index 0 to 0 of dimension 0"),
+    "not the first half, the input": (rest(second_half, None), "the input from"),
+    "not in the middle": (rest(outer_thirds, zeros), "zeros from"),
     "half of the batch": (rest(half_of_the_batch, zeros), "zeros from"),
     "half of each line": (rest(half_of_each_line, zeros), "zeros from"),
     "all zeros": (rest(lambda *_: False, zeros), "zeros everywhere"),

@@ -96,6 +96,75 @@ def test_each_mistake_is_named_alone(judged, name, kind):
     assert found["mistakes"] == [name]
 
 
+def test_the_name_does_not_depend_on_what_is_shown(judged):
+    """Elements that were zero before hide where the part begins that is not done: it has more than the first lines."""
+    x, n = np.arange(1, 161, dtype=np.float32).reshape(4, 40), np.array([[2], [5], [40], [1]], np.uint32)
+    x[0, 2:12] = 0
+    wrong = oracle.reverse(x, n, 1)
+    wrong[:, 2:] = 0
+    for options in ((), ("--first", 0), ("--first", 100), ("--memory", "1500", "--engine", "serial")):
+        assert judged(wrong, x, n, 1, *options)["mistakes"] == ["zeros from index 2 of dimension 1 on"]
+
+
+def test_parts_have_the_simplest_name(judged):
+    x, n = np.arange(1, 25, dtype=np.float32).reshape(2, 3, 4), np.full((2, 3, 1), 3, np.uint32)
+    right = oracle.reverse(x, n, 2)
+    assert judged(right * 0, x, n, 2)["mistakes"] == ["zeros everywhere: nothing is written"]
+    assert judged(x[:1, :1] * 0, x[:1, :1], n[:1, :1], 2)["mistakes"] == ["zeros everywhere: nothing is written"]
+    wrong = right.copy()
+    wrong[1] = 0
+    assert judged(wrong, x, n, 2)["mistakes"] == ["zeros from index 1 of dimension 0 on"]
+    n[0, 0, 0] = 0
+    assert "the input from" not in str(judged(x, x, n, 2)["mistakes"])
+    n = np.array([[[3], [2], [3]], [[4], [2], [4]]], np.uint32)
+    assert judged(oracle.reverse(x, n[::-1], 2), x, n, 2)["mistakes"] == ["lengths are in reverse order"]
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda y: y.T, "the axes of the output are in the order {4,3,2,1,0}"),
+        (lambda y: np.moveaxis(y, 1, -1), "the axes of the output are in the order {0,2,3,4,1}"),
+        (lambda y: y.swapaxes(0, 3), "the axes of the output are in the order {3,1,2,0,4}"),
+        (
+            lambda y: y.reshape(-1, order="F").reshape(y.shape),
+            "the memory of the output has its axes in the order {4,3,2,1,0}",
+        ),
+        (
+            lambda y: y.reshape(-1).reshape(y.shape, order="F"),
+            "the memory of the output is read as if its axes had the order {4,3,2,1,0}",
+        ),
+    ],
+)
+def test_orders_of_five_dimensions(judged, change, name):
+    x, n = job(sizes=(2, 3, 4, 5, 6), axis=3)
+    (found,) = judged(np.ascontiguousarray(change(oracle.reverse(x, n, 3))), x, n, 3)["mistakes"]
+    assert name in found
+
+
+def test_lengths_that_are_read_in_the_other_order(judged):
+    x, n = job()
+    wrong = oracle.reverse(x, n.reshape(-1).reshape(n.shape, order="F"), AXIS)
+    told = "the memory of lengths is read as if its axes had the order {3,1,2,0}"
+    assert judged(wrong, x, n)["mistakes"] == [told]
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (np.negative, "values are negated"),
+        (np.conj, "values are conjugated"),
+        (lambda y: y.byteswap(), "the bytes of each element are in the other order"),
+    ],
+)
+def test_complex_values(judged, change, name):
+    x = oracle.random_values(np.random.default_rng(1), (5, 6), DataType.COMPLEX64)
+    x[:] = np.arange(1, 31).reshape(5, 6) + 0.5j
+    n = np.array([[2], [6], [0], [3], [5]], np.uint32)
+    found = judged(change(oracle.reverse(x, n, 1)), x, n, 1, "--feature-level", "none")
+    assert found["mistakes"] == [name]
+
+
 def test_what_is_right_is_equal(judged):
     x, n = job()
     found = judged(made(x, n, AXIS, right), x, n, status=0)
@@ -382,6 +451,10 @@ def test_a_file_is_no_print(revseq, tmp_path):
         (lambda a: a.reshape(-1), "sizes {5,4,9,3} are flattened to {540}"),
         (lambda a: a.reshape(5, 36, 3), "sizes {5,4,9,3} are flattened to {5,36,3}"),
         (lambda a: a.reshape(5, 4, 27), "sizes {5,4,9,3} are flattened to {5,4,27}"),
+        (lambda a: a.reshape(1, 540), "sizes {5,4,9,3} are flattened to {1,540}"),
+        (lambda a: a[:, None], "sizes {5,4,9,3} are {5,1,4,9,3}, with other sizes of 1"),
+        (lambda a: a[..., None], "sizes {5,4,9,3} are {5,4,9,3,1}, with other sizes of 1"),
+        (lambda a: a[None], "sizes {5,4,9,3} are {1,5,4,9,3}, with other sizes of 1"),
     ],
 )
 def test_other_sizes_are_read_as_those_of_the_output(judged, change, name, form):
@@ -432,7 +505,7 @@ def test_all_engines_and_cut_lines(judged, engine, axis):
     right = oracle.reverse(x, n, axis)
     wrong = {
         "each line has the length before its own": oracle.reverse(x, np.roll(n, 1), axis),
-        "the output lies in memory with its axes in the order {1,0}": right.T.reshape(x.shape),
+        "the memory of the output has its axes in the order {1,0}": right.T.reshape(x.shape),
         "values are rounded to FLOAT16": right.astype("f2").astype("f4"),
         "zeros from index 31 of dimension 0 on": np.where(np.arange(60)[:, None] < 31, right, np.float32(0)),
         "lines are rotated by one": np.roll(right, 1, axis),

@@ -59,7 +59,7 @@ def require_filters(dataset: h5py.Dataset, where: str) -> None:
         try:
             import hdf5plugin  # noqa: F401 - an extra; importing it registers its filters
         except ModuleNotFoundError:
-            hint = "pip install 'revseq-cli[filters]'"
+            hint = "pip install hdf5plugin"
         if not h5py.h5z.filter_avail(code):
             raise FormatError(f"needs the filter {code} ({name})", "a filter that is installed", hint, where)
 

@@ -31,9 +31,7 @@ try:
         from distributed.comm.registry import get_backend
         from distributed.scheduler import KilledWorker
 except ImportError:
-    raise EngineError(
-        "the engine dask needs the package dask", "dask.distributed", "pip install 'revseq-cli[dask]'"
-    ) from None
+    raise EngineError("the engine dask needs the package dask", "dask.distributed", "pip install distributed") from None
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
