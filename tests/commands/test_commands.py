@@ -35,19 +35,6 @@ EXPECTED = oracle.reverse(INPUT, LENGTHS, 1)
 # run: input and output
 
 
-def test_input_and_lengths_in_one_h5(revseq, tmp_path):
-    with h5py.File(tmp_path / "x.h5", "w") as f:
-        f["data/x"], f["data/n"] = INPUT, LENGTHS
-    revseq("run", "x.h5::data/x", "x.h5::/data/n", "--axis", 1, "-o", "y.h5").ok()
-    with h5py.File(tmp_path / "y.h5") as f:
-        assert (f["data/x"][()] == EXPECTED).all()
-
-
-def test_inline_text(revseq):
-    done = revseq("run", "[[1, 2, 3], [4, 5, 6]]", "[[2], [3]]", "--axis", 1, "--dtype", "int16").ok()
-    assert done.out == "OutputTensor: (Sizes:{2,3}, DataType:INT16)\n[[2, 1, 3],\n [6, 5, 4]]\n"
-
-
 def test_standard_input(revseq, files):
     x, n = (files / "x.npy").read_bytes(), (files / "n.npy").read_bytes()
     out = revseq("run", "-", "n.npy", "--axis", 1, "-f", "npy", stdin=x).ok().raw
@@ -238,13 +225,6 @@ def test_no_binary_on_a_terminal(files, forked):
 def test_options_that_do_not_go_together(revseq, files, args):
     revseq("run", "x.npy", "n.npy", "--axis", 1, *args).refused("Hint: ")
     assert not (files / "y.txt").exists()
-
-
-def test_json_report(revseq, files):
-    report = json.loads(revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--json").ok().out)
-    assert report["schema"] == 1
-    assert report["output"] == "y.npy"
-    assert report["InputTensor"] == {"DataType": "FLOAT32", "Sizes": [3, 4]}
 
 
 def test_verbose_and_quiet(revseq, files):
@@ -443,16 +423,6 @@ def test_plain_characters_where_the_encoding_is_not_utf_8(revseq, files):
 # show, levels, and the group
 
 
-def test_show(revseq, files):
-    done = revseq("show", "x.npy", "n.npy").ok()
-    assert "DataType         FLOAT32" in done.out
-    assert "Sizes            {3,4}" in done.out
-    assert "[[1,  2,  3,  4]," in done.out
-    assert "dimension count  2" in done.out
-    report = json.loads(revseq("show", "x.npy", "--json").ok().out)
-    assert report["tensors"][0]["Sizes"] == [3, 4]
-
-
 def test_show_of_a_large_tensor_reads_only_its_ends(revseq, tmp_path):
     with open(tmp_path / "x.npy", "wb") as f:
         np.lib.format.write_array_header_1_0(f, {"descr": "<f4", "fortran_order": False, "shape": (10**6, 10**6)})
@@ -551,20 +521,6 @@ def test_what_moved_stands_out_on_a_terminal(revseq, terminal):
         assert f"[\x1b[{clamped}m9\x1b[0m]]]]\n// lengths clamped to 4: 1\n" in shown
         assert re.sub(r"\x1b\[[\d;]*m|// .*\n", "", shown) == plain
     assert "\x1b" not in terminal(*job, env={"TERM": "dumb", "NO_COLOR": "1"})
-
-
-@pytest.mark.parametrize("shell", ["zsh", "fish", "powershell"])
-def test_completion_scripts(revseq, shell):
-    script = revseq("completion", shell).ok().out
-    assert "revseq" in script
-    assert "_REVSEQ_COMPLETE" in script
-
-
-def test_completion_in_powershell_and_fish(revseq):
-    env = {"_REVSEQ_COMPLETE": "powershell_complete", "COMP_LINE": "revseq run --engine t"}
-    assert revseq(env=env).ok().out == "plain,threads\n"
-    env = {"_REVSEQ_COMPLETE": "fish_complete", "COMP_WORDS": "revseq run --engine t", "COMP_CWORD": "t"}
-    assert revseq(env=env).ok().out.strip().splitlines()[-1].endswith("threads")
 
 
 def test_stats_that_no_float_holds(revseq, tmp_path):

@@ -21,7 +21,6 @@ from revseq_cli.formats import table
 from revseq_cli.formats.held import HeldSink
 from revseq_cli.ground import minifloats, system
 from revseq_cli.ground.errors import EngineError
-from revseq_cli.ground.tensors import DataType
 from revseq_cli.passes import comparison
 from revseq_cli.passes.arrangement import Resources, arrange_copy
 
@@ -35,33 +34,6 @@ def saved(path, values):
     return path
 
 
-@pytest.mark.parametrize("data_type", [DataType.FLOAT32])
-def test_there_and_back_through_the_command(revseq, tmp_path, data_type):
-    values = oracle.random_values(np.random.default_rng(6), (2, 30), data_type)
-    saved(tmp_path / "x.npy", values)
-    names = ["x.npy", *(f"y{suffix}" for suffix in (*SUFFIXES[1:], *TABLES)), "z.npy"]
-    for src, dst in itertools.pairwise(names):
-        done = revseq("convert", src, dst, "--verify").ok()
-        assert done.out + done.err == ""
-    assert oracle.same_bits(np.load(tmp_path / "z.npy"), values)
-
-
-def test_from_hdf5_to_hdf5_everything_is_kept(revseq, tmp_path):
-    with h5py.File(tmp_path / "x.h5", "w") as f:
-        f.create_dataset("g/x", data=np.arange(600).reshape(20, 30), chunks=(3, 7), compression="gzip", fletcher32=True)
-        f["g/x"].attrs["unit"] = "m"
-    revseq("convert", "x.h5", "y.h5", "--verify").ok()
-    revseq("convert", "x.h5", "z.h5", "--chunks", "8x8", "--compression", "none").ok()
-    revseq("convert", "x.h5", "w.h5::/a/b").ok()
-    with h5py.File(tmp_path / "y.h5") as y, h5py.File(tmp_path / "z.h5") as z, h5py.File(tmp_path / "w.h5") as w:
-        for dataset in (y["g/x"], z["g/x"], w["a/b"]):
-            assert (dataset[()] == np.arange(600).reshape(20, 30)).all()
-            assert dataset.attrs["unit"] == "m"
-            assert dataset.fletcher32
-        assert (y["g/x"].chunks, y["g/x"].compression) == ((3, 7), "gzip")
-        assert (z["g/x"].chunks, z["g/x"].compression) == ((8, 8), None)
-
-
 # Streaming
 
 
@@ -72,15 +44,6 @@ def test_a_large_file_in_little_memory(tmp_path):
     assert status == 0
     assert memory < 100 << 10
     assert np.isnan(np.load(tmp_path / "y.npy", mmap_mode="r")[63, -5:]).all()
-
-
-def test_a_chunk_larger_than_the_memory(revseq, tmp_path):
-    with h5py.File(tmp_path / "x.h5", "w") as f:
-        f.create_dataset("x", data=np.zeros((500, 500)), chunks=(500, 500))
-    few = ("--memory", "1MB", "--engine", "serial")
-    revseq("convert", "x.h5", "y.npy", *few).refused("the memory is 1000000 bytes", "try --memory 8000000")
-    assert not (tmp_path / "y.npy").exists()
-    revseq("convert", "x.h5", "y.npy", "--engine", "serial", "--memory", 8_000_000).ok()
 
 
 @pytest.mark.parametrize("other", [np.zeros((40, 30), np.uint16), np.zeros((30, 40), np.int16)])

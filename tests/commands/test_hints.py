@@ -422,14 +422,15 @@ def test_a_name_that_is_not_there_gets_no_other_tensor(revseq, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("number", "is_told"),
+    ("number", "is_told", "form"),
     [
-        ("0.1", False), ("1.234567", False), ("3.1415927", False), ("0.10000000149011612", False), ("1e-40", False),
-        ("0.100000001", False), ("2.5", False), ("1.23456789", True), ("0.30000000000000004", True), ("1e-300", True),
-        ("1234567.89", True), ("1e-50", True),
+        *((number, False, "x.json")
+          for number in ("0.1", "1.234567", "3.1415927", "0.10000000149011612", "1e-40", "0.100000001", "2.5")),
+        *((number, True, "x.json")
+          for number in ("1.23456789", "0.30000000000000004", "1e-300", "1234567.89", "1e-50")),
+        *((number, number != "0.1", form) for number in ("0.1", "1.23456789", "1e-50") for form in ("x.txt", "x.csv")),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("form", ["x.json", "x.txt", "x.csv"])
 def test_digits_that_are_rounded_are_told(revseq, tmp_path, number, is_told, form):
     (tmp_path / form).write_text(f"{number},1\n2,3\n" if form == "x.csv" else f"[[{number}, 1], [2, 3]]")
     args = ("run", form, "[[2], [1]]", "--axis", 1)

@@ -89,8 +89,14 @@ def test_a_fill_value_that_h5py_cannot_convert(folder, revseq, library):
         assert (found == 0xA5).all()
 
 
-@pytest.mark.parametrize("userblock", [0, 512, 4096])
-@pytest.mark.parametrize("layout", ["never written", "compact", "chunks", "contiguous"])
+@pytest.mark.parametrize(
+    ("userblock", "layout"),
+    [
+        *((512, layout) for layout in ("never written", "compact", "chunks", "contiguous")),
+        (0, "never written"),
+        (4096, "contiguous"),
+    ],
+)
 @pytest.mark.parametrize("options", [(), ("--keep-others",)])
 def test_a_user_block(folder, revseq, userblock, layout, options):
     """HDF5 names a place inside the user block for values that lie nowhere, and for those in a header."""

@@ -48,8 +48,11 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
-@pytest.mark.parametrize("name", ["x.npy", "x.npy{}", "x{}", "x", "x.txt{}", "x.json{}", "x.md{}"])
+@pytest.mark.parametrize(
+    ("name", "suffix"),
+    [*((name, ".gz") for name in ("x.npy", "x.npy{}", "x{}", "x", "x.txt{}", "x.json{}", "x.md{}")),
+     *((name, suffix) for name in ("x", "x.json{}") for suffix in SUFFIXES[1:])],
+)  # fmt: skip
 def test_any_packing_under_any_name(revseq, folder, name, suffix):
     name = name.format(suffix)
     data = TEXT.encode() if name.startswith(("x.txt", "x.json", "x.md")) else (folder / "x.npy").read_bytes()

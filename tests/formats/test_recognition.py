@@ -54,7 +54,7 @@ WRITERS = {
 }
 
 
-@pytest.mark.parametrize("suffix", ["", ".dat", ".npy", ".h5", ".npz", ".safetensors", ".json", ".txt", ".h5ad"])
+@pytest.mark.parametrize("suffix", ["", ".dat", ".npy", ".h5", ".txt"])
 @pytest.mark.parametrize("kind", WRITERS)
 def test_any_format_under_any_name(revseq, tmp_path, kind, suffix):
     WRITERS[kind](tmp_path / f"x{suffix}")
@@ -64,7 +64,7 @@ def test_any_format_under_any_name(revseq, tmp_path, kind, suffix):
     assert oracle.same_bits(np.load(tmp_path / "y.npy"), EXPECTED)
 
 
-@pytest.mark.parametrize("name", ["x.h5ad", "x.nxs", "x.emd", "x.nwb", "x.hspy", "x.loom", "x.mat", "x.nc4", "x"])
+@pytest.mark.parametrize("name", ["x.h5ad", "x.nwb", "x.mat", "x.nc4", "x"])
 def test_hdf5_under_the_names_of_its_fields(revseq, tmp_path, name):
     h5(tmp_path / name)
     revseq("run", f"{name}::x", f"{name}::n", "--axis", 1, "-o", "y.npy").ok()

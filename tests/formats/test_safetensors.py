@@ -42,16 +42,6 @@ def test_input_and_lengths_in_one_file(revseq, tmp_path):
     revseq("run", *job, "-o", "w.safetensors", "--chunks", "auto").refused("only HDF5 has chunks")
 
 
-def test_a_big_endian_input_keeps_every_bit(revseq, tmp_path):
-    """Little-endian is all that the format has; --verify takes the two byte orders for what they are."""
-    bits = np.array([[0x7FC00001, 0x7F800001, 0x80000000, 1]] * 3, ">u4")
-    np.save(tmp_path / "x.npy", np.asfortranarray(bits.view(">f4")))
-    np.save(tmp_path / "n.npy", N)
-    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.safetensors", "--verify").ok()
-    found = safetensors.numpy.load_file(tmp_path / "y.safetensors")["tensor"]
-    assert (found.view("<u4") == oracle.reverse(bits, N, 1)).all()
-
-
 @pytest.mark.parametrize("name", ["", "__metadata__", "\udcff"])
 def test_names_that_are_none(tmp_path, name):
     with pytest.raises(UsageError, match="no tensor's name"):

@@ -16,7 +16,6 @@ SUFFIXES = [
     each.suffixes[0] for each in table.FORMATS if each.name not in ("csv", "tsv", "raw")
 ]  # they hold two dimensions
 SHAPES = [(), (0,), (0, 3), (3, 0, 2)]
-DTYPES = ["<f4", ">f8", "<i8", "|u1"]
 LOADERS = {
     ".npy": np.load,
     ".npz": lambda path: np.load(path)["tensor"],
@@ -39,9 +38,8 @@ def saved(tmp_path):
 
 
 @every_shape
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_there_and_back_through_every_format(revseq, tmp_path, saved, shape, dtype):
-    values = saved(shape, dtype)
+def test_there_and_back_through_every_format(revseq, tmp_path, saved, shape):
+    values = saved(shape, ">f8")
     names = ["x.npy", *(f"y{suffix}" for suffix in SUFFIXES), "z.npy"]
     for src, dst in itertools.pairwise(names):
         revseq("convert", src, dst, "--verify").ok()

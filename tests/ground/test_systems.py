@@ -73,8 +73,7 @@ WITHOUT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("direct", [True, False])
-@pytest.mark.parametrize("lacking", WITHOUT)
+@pytest.mark.parametrize(("lacking", "direct"), [*((lacking, True) for lacking in WITHOUT), ("nothing", False)])
 def test_a_job_is_the_same_without(tmp_path, lacking, direct):
     """In a process of its own, on threads, with writes that are large enough to go past the page cache."""
     values = np.random.default_rng(1).integers(0, 255, (5, 9, 1 << 17), np.uint8)

@@ -90,7 +90,7 @@ def test_runs_are_as_long_in_the_temporary_file_as_in_the_others():
 # The pass
 
 
-@settings(max_examples=15 if WINDOWS else 60)  # each makes files, which takes a second under Wine
+@settings(max_examples=15 if WINDOWS else 30)  # each makes files, which takes a second under Wine
 @given(st.data())
 def test_any_tiling_gives_the_same(tmp_path_factory, data):
     shape = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=4)))

@@ -275,7 +275,8 @@ def test_arrows_join_what_changes_places(job):
     found = [numbers(each) for each in paths(root, "arrow")]
     if not found:
         few = values.size <= 64 and min(lengths.max(), values.shape[axis]) <= 9
-        assert not swaps or not few or figure.down or figure.told  # which says that slices are left out
+        left_out = any(text.startswith("shown: ") for text in texts_of(root))
+        assert not swaps or not few or figure.down or left_out
         return
     assert 2 * len(found) == len(swaps)
     assert len(paths(root, "head")) == 2 * len(found) + 1
@@ -353,11 +354,12 @@ WIDE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WIDE)
 @pytest.mark.parametrize(
-    "sizes",
-    [(1,), (16,), (17,), (1000,), (3, 4), (16, 16), (5000, 20), (2, 3, 4, 5), (30, 30, 30), (1,) * 62 + (40, 40), (2,) * 14,
-     (2,) * 8 + (1,) * 56],
+    ("name", "sizes"),
+    [*(("COMPLEX128", sizes) for sizes in (
+        (1,), (16,), (17,), (1000,), (3, 4), (16, 16), (5000, 20), (2, 3, 4, 5), (30, 30, 30), (1,) * 62 + (40, 40), (2,) * 14,
+        (2,) * 8 + (1,) * 56)),
+     *((name, sizes) for name in WIDE if name != "COMPLEX128" for sizes in ((1000,), (30, 30, 30)))],
 )  # fmt: skip
 def test_no_picture_is_too_wide(name, sizes):
     values = np.broadcast_to(WIDE[name], sizes)
