@@ -218,8 +218,11 @@ class TestForms:
 
 
 class TestFix:
-    @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be", "utf-32-le", "cp1252"])
-    @pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
+    @pytest.mark.parametrize(
+        ("encoding", "ends"),
+        [("utf-8", "\n"), ("utf-8", "\r\n"), ("utf-8", "\r"), ("utf-16-le", "\r\n"),
+         *((encoding, "\n") for encoding in ("utf-8-sig", "utf-16-be", "utf-32-le", "cp1252"))],
+    )  # fmt: skip
     def test_only_the_number_changes(self, revseq, tmp_path, encoding, ends):
         marks = {
             "utf-8-sig": codecs.BOM_UTF8,

@@ -68,12 +68,9 @@ def run(job, path, resources):
 @pytest.mark.parametrize(
     ("target", "memory", "options"),
     [
-        ("y.h5", 42_000, ["--chunks", "1x1x194x3"]),
         ("y.h5", 42_000, ["--chunks", "1x1x194x3", "--compression", "gzip:4"]),
         ("y.npz", 303, ["--keep-others"]),
         ("y.npy", 9_000, []),
-        ("y.safetensors", 9_000, []),
-        ("y.json", 9_000, []),
     ],
 )
 def test_what_is_held_in_memory_travels_in_its_byte_order(revseq, tmp_path, target, memory, options):

@@ -20,8 +20,11 @@ def encoded(request):
     return lambda text: mark + text.replace("\n", "\r\n").encode(encoding)
 
 
-@pytest.mark.parametrize("suffix", ["txt", "json", "dat"])
-@pytest.mark.parametrize("text", ["\n[[1, 2],\n [3, 4]]\n", '{"DataType": "FLOAT32",\n"Values": [[1, 2], [3, 4]]}\n'])
+@pytest.mark.parametrize(
+    ("suffix", "text"),
+    [("txt", "\n[[1, 2],\n [3, 4]]\n"), ("json", '{"DataType": "FLOAT32",\n"Values": [[1, 2], [3, 4]]}\n'),
+     ("dat", "\n[[1, 2],\n [3, 4]]\n")],
+)  # fmt: skip
 def test_tensors(revseq, tmp_path, encoded, text, suffix):
     (tmp_path / f"x.{suffix}").write_bytes(encoded(text))
     revseq("convert", f"x.{suffix}", "y.npy").ok()
