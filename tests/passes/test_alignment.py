@@ -205,7 +205,7 @@ def test_pandas_series_and_frames(revseq, tmp_path):
 DIMS = ("a", "b", "c", "d")
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(st.data())
 def test_alignment_is_xarrays(data):
     """Whatever has names and fits by them is broadcast as xarray does it, and what does not is refused by both."""

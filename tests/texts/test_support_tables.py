@@ -6,7 +6,6 @@ import pytest
 from growth import is_linear
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from needs import WINDOWS
 
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT, SUPPORT, FeatureLevel, span
 from revseq_cli.texts import support_tables
@@ -395,7 +394,7 @@ def test_the_command_tells_line_and_column(revseq, tmp_path):
     assert revseq("verify", "x.md").ok().out.count(": note: there is no table for") == 3
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.data())
 def test_any_changed_character_of_a_table_is_told_or_changes_nothing(data):
     """In the words that count: numbers and data types and, where one language has to say them, levels and labels."""
@@ -416,7 +415,7 @@ def test_any_changed_character_of_a_table_is_told_or_changes_nothing(data):
     assert found.tables == 0 or found.findings != check(page(table), has_examples=False).findings
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.lists(st.sampled_from([
     "| InputTensor | ", "SequenceLengthsTensor", "DML_FEATURE_LEVEL_3_0", "### ", "<tr>", "<td>", "</td>", "<table", ">", "</span><span>", "<span>", "&#8211;",
     "&", "<!--", "-->", "\n", "\r\n", "\r", "   * - ", "     - ", "4 to 5", "FLOAT32, INT8", " | ", "\\|", "\x1e", "\x1f", "\x1d", "é", "9" * 30, "ÀB", "\u0663",
@@ -439,7 +438,7 @@ def test_hostile_pages_take_no_time(piece):
     def find(count):
         check("### DML_FEATURE_LEVEL_3_0\n" + piece * count, has_examples=True)
 
-    assert is_linear(find, 1_000 if WINDOWS else 2_000)
+    assert is_linear(find, 1_000)
 
 
 def test_the_data_are_those_of_the_operator():
