@@ -283,7 +283,7 @@ def test_h23_decompression_bombs(refused, revseq, tmp_path):
 
 def test_h23_a_chunk_larger_than_the_memory(refused, tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as f:
-        f.create_dataset("x", (3, 1 << 24), "f4", chunks=(1, 1 << 24), compression="gzip")[0] = 1
+        f.create_dataset("x", (3, 1 << 20), "f4", chunks=(1, 1 << 20), compression="gzip")[0] = 1
     refused("x.h5", "the memory is 1048576 bytes", options=("--memory", "1M"))
 
 

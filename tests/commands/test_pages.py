@@ -219,7 +219,7 @@ def test_any_changed_digit_is_found():
 TYPES = [t for t in DataType if t.kind in ("float", "int", "uint")]
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.data())
 def test_a_printed_example_is_the_same_job_and_right(data):
     sizes = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=8))

@@ -78,7 +78,7 @@ STORAGE = {
 }  # fmt: skip
 
 
-ENGINES = [(storage, engine) for storage in ("zstd", "shards", "version 2") for engine in ("threads", "processes")]
+ENGINES = [("zstd", "threads"), ("shards", "threads"), ("shards", "processes"), ("version 2", "processes")]
 
 
 @pytest.mark.parametrize(("storage", "engine"), [*((storage, "serial") for storage in STORAGE), *ENGINES])

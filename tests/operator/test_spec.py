@@ -69,14 +69,12 @@ def test_unknown_levels(text):
 @pytest.mark.parametrize("level", LEVELS)
 def test_table_cell_by_cell(level):
     row = row_of(level)
+    pairs = [(values, DataType.UINT32) for values in DataType] + [(DataType.FLOAT32, lengths) for lengths in DataType]
     for rank in range(1, 10):
-        for values in DataType:
-            for lengths in DataType:
-                found = job(
-                    TensorDesc(values, (2,) * rank), TensorDesc(lengths, (2,) * (rank - 1) + (1,)), rank - 1, level
-                )
-                accepted = row and rank in row[0] and values.name in row[1] and lengths.name in row[2]
-                assert (not found) == bool(accepted), (rank, values, lengths)
+        for values, lengths in pairs:
+            found = job(TensorDesc(values, (2,) * rank), TensorDesc(lengths, (2,) * (rank - 1) + (1,)), rank - 1, level)
+            accepted = row and rank in row[0] and values.name in row[1] and lengths.name in row[2]
+            assert (not found) == bool(accepted), (rank, values, lengths)
 
 
 @pytest.mark.parametrize("name", [t.name for t in DataType])

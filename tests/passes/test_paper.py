@@ -19,7 +19,7 @@ from revseq_cli.passes.assembly import Job
 from revseq_cli.passes.engines.table import ENGINES
 from revseq_cli.report.words import spelled
 
-COUNT, SHARDS = 10_000, 4
+COUNT, SHARDS = 6_000, 4
 MOST_BYTES = 10**14
 # Plans that are weighed for one arrangement, each in some microseconds: for every number of workers some, and for each
 # tiling as many as a block can be doubled.
