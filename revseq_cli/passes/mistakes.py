@@ -27,7 +27,7 @@ from revseq_cli.operator.spec import lengths_sizes
 from revseq_cli.passes.plan import lengths_of
 from revseq_cli.passes.reversal import reversed_output
 from revseq_cli.passes.views import AlignedSource, Computed, Derived, Reshaped, inverse, moved, transposed
-from revseq_cli.texts import literals
+from revseq_cli.texts import dxdispatch, literals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -325,6 +325,8 @@ def _parts(job: Job, right: Source, found: Differences) -> Iterator[Suspect]:
     first, last = (_Spots(tuple(at), sizes, job.axis) for at in (found.indices[0].tolist(), found.where.last))
     element = native(found.a[:1].astype(job.values.dtype))
     text = "only " + literals.render(element)[0] if bits(element).view(np.uint8).any() else "zeros"
+    if element[0] == dxdispatch.sentinel(job.values.desc.data_type):
+        text = f"never written: {literals.render(element)[0]}, as exported models begin with,"
 
     def ticket(number: int, ends: _Ends, fill: NDArray[Any] | None, region: Region) -> Ticket:
         here = _Spots(tuple(np.ogrid[region]), sizes, job.axis)

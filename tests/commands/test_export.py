@@ -517,3 +517,19 @@ def test_archives_of_something_else(revseq, files):
             for name, data in made.items():
                 archive.writestr(name, data)
         revseq("run", "job.zip", "-o", "y.npy").refused(*words)
+
+
+@pytest.mark.parametrize("data_type", [DataType.FLOAT16, DataType.INT8, DataType.UINT32])
+def test_what_the_operator_never_wrote_is_told(revseq, files, data_type):
+    values = np.arange(1, 13).reshape(3, 4).astype(data_type.name.lower())
+    np.save(files / "x.npy", values)
+    revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", "model.json").ok()
+    blank = json.loads((files / "model.json").read_text())["resources"]["OutputTensor"]["initialValues"]
+    made = oracle.reverse(values, np.load(files / "n.npy"), 1)
+    made[2:] = blank["value"]
+    np.save(files / "out.npy", made)
+    done = revseq("diff", "out.npy", "--job", "model.json")
+    assert (
+        f"never written: {blank['value']}, as exported models begin with, from index 2 of dimension 0 on\n" in done.out
+    )
+    assert done.status == 1
