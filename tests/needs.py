@@ -98,6 +98,9 @@ NEEDS = {
         int(version("safetensors").split(".")[1]) >= 5,
         "no safetensors that knows all data types: those after 0.4.3 do not start under Wine 8",
     ),
+    "outside values": (
+        not IS_WINE, "no ONNX Runtime that finds values outside of a model: those after 1.20 do not start under Wine 8",
+    ),
     "chromium": (bool(browser.CHROMIUM), "no Chromium on PATH, in which pictures and pages are shown"),
     "axe": (
         browser.AXE.is_file(),

@@ -26,7 +26,7 @@ from revseq_cli.ground.dtypes import dtype_of, native
 from revseq_cli.ground.errors import Advice, FormatError, UsageError, listed, nearest
 from revseq_cli.ground.tensors import DataType, Symbol, TensorDesc
 from revseq_cli.operator.spec import INPUT
-from revseq_cli.passes.runtime import NAME, asked, package
+from revseq_cli.passes.runtime import NAME, PACKAGE, asked, package
 from revseq_cli.passes.systems import CPU
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.references import Reference
     from revseq_cli.passes.assembly import Request
 
+_FINDS_FILES = (1, 21)  # from this version of ONNX Runtime on, it takes the folder of other files
 _FLOATS = {"float": DataType.FLOAT32, "double": DataType.FLOAT64}  # the types that ONNX Runtime calls otherwise
 
 
@@ -92,6 +93,11 @@ class NodeJob:
         runtime = package()
         options = runtime.SessionOptions()
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        version = runtime.__version__
+        if self.model.others and tuple(map(int, version.split(".")[:2])) < _FINDS_FILES:
+            found = f"has elements in other files, which {NAME} {version} would look for in the current folder"
+            newer = f"{NAME} {'.'.join(map(str, _FINDS_FILES))} or newer"
+            raise FormatError(found, newer, f"pip install --upgrade {PACKAGE}", self.model.path)
         # Else it would look for elements in the current folder.
         folder = os.path.realpath(Path(self.model.path).parent)
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)

@@ -67,6 +67,7 @@ def test_what_is_not_little_endian_in_c_order_becomes_it(revseq, tmp_path, engin
     assert oracle.same_bits(np.load(tmp_path / "z.npy"), values)
 
 
+@pytest.mark.needs("shell")
 def test_into_a_pipe(shell, tmp_path):
     np.save(tmp_path / "x.npy", np.arange(6, dtype=">u2").reshape(2, 3))
     assert shell("revseq convert x.npy - -f raw | od -An -tx1").out == " 00 00 01 00 02 00 03 00 04 00 05 00\n"

@@ -562,6 +562,7 @@ class TestStrangers:
         save(tmp_path / "m.onnx", [reverse("x", "n", "u"), foreign], [("x", 1, [2, 3]), ("n", 7, [3])], ["x"])
         revseq("run", "m.onnx", *VALUES).ok()
 
+    @pytest.mark.needs("outside values")
     @pytest.mark.parametrize("place", ["graph", "constant", "branch", "function"])
     @pytest.mark.parametrize(
         "location",
@@ -596,6 +597,14 @@ class TestStrangers:
             done = revseq(*args).refused("Error: ")
             assert "the folder of the tensor's file" in done.err or "no such file" in done.err
 
+    def test_an_older_runtime_would_look_in_the_current_folder(self, revseq, tmp_path):
+        one(tmp_path / "m.onnx", initializers={"n": np.full(3, 1)}, outside=["n"])
+        old = "import onnxruntime; onnxruntime.__version__ = '1.20.1'"
+        revseq("run", "m.onnx", *VALUES[:2], code=old).refused(
+            "ONNX Runtime 1.20.1", "wanted: ONNX Runtime 1.21 or newer"
+        )
+
+    @pytest.mark.needs("outside values")
     def test_a_file_beside_the_model_is_found_from_any_folder(self, revseq, tmp_path):
         (tmp_path / "a").mkdir()
         for folder, value in (("a", 3), (".", 1)):
