@@ -148,14 +148,15 @@ def command(
             raise UsageError(found, "one of them", f"leave out {option}")
     opening = {"dtype": dtype, "format_name": format_name, "rank": rank, "absolute": resources.elsewhere}
     described: dict[str, Any] = {"sizes": sizes, "strides": strides}
-    job = None
     named = [Reference.input(each, format_name) for each in tensors[:2]]
     jobs.refuse_sizes(named, **described)
-    if is_job or on:  # they are those of INPUT, or else of A
-        is_about_input = named[is_job].is_bare
-        job = _job(tensors[is_job:], opening | job_settings | (described if is_about_input else {}))
-        described = {} if is_about_input else described
-    a, right = _sides(tensors, opening | described, job, cast, host, as_printed=as_printed)
+    # Both are those of INPUT, or else of A and B.
+    bare = [{**opening, **(described if each.is_bare else {})} for each in named]
+    job = None
+    if is_job or on:
+        job = _job(tensors[is_job:], bare[is_job] | job_settings)
+        bare[0] = opening if named[is_job].is_bare else bare[0]
+    a, right = _sides(tensors, bare, job, cast, host, as_printed=as_printed)
     b = right.values if isinstance(right, Job) else right
     drawing = None
     if picture is not None:
@@ -192,7 +193,7 @@ def _job(tensors: Sequence[str], settings: dict[str, Any]) -> Job:
 
 def _sides(
     tensors: Sequence[str],
-    opening: dict[str, Any],
+    opening: Sequence[dict[str, Any]],
     job: Job | None,
     cast: DataType | None,
     host: Host | None,
@@ -203,12 +204,16 @@ def _sides(
     from revseq_cli.passes import jobs, judges, printouts, views
 
     def loaded(i: int, like: TensorDesc | None = None) -> Source:
-        return asked(jobs.load_tensor(tensors[i], "AB"[i], like=like, **opening))
+        lenient = not job and "sizes" in opening[1 - i] and "sizes" not in opening[i]
+        return asked(jobs.load_tensor(tensors[i], "AB"[i], **opening[i], like=like, lenient=lenient))
 
     def asked(source: Source) -> Source:
         return views.cast(source, cast) if cast else source
 
     if not job:
+        if "sizes" in opening[1] and not as_printed:  # B is a raw buffer
+            a = loaded(0)
+            return a, loaded(1, a.desc)
         b = loaded(1)
         return printouts.load(tensors[0], b.desc) if as_printed else loaded(0, b.desc), b
     job = replace(job, values=asked(job.values))

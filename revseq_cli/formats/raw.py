@@ -7,7 +7,7 @@ is stored once. Its TotalTensorSizeInBytes is a multiple of 4, so that up to 3 b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -313,11 +313,10 @@ class BufferSource(RawSource):
             wanted = f"{needed:,}: {data_type.name} {braced(sizes)}{strided}"
             raise FormatError(f"has {total:,} bytes{each if not total % max(1, prod(sizes)) else ''}", wanted, "", name)
         spread = (d for d in range(len(sizes)) if strides[d] and sizes[d] != 1)
-        self._order = tuple(sorted(spread, key=lambda d: (-strides[d], d)))
-        stored = RawTensor(
-            path, name, 0, dtype, tuple(sizes[d] for d in self._order),
-            strides=tuple(strides[d] * dtype.itemsize for d in self._order),
-        )  # fmt: skip
+        self._order = tuple(sorted(spread, key=lambda d: (-strides[d], d)) if types.strides else range(len(sizes)))
+        stored = RawTensor(path, name, 0, dtype, tuple(sizes[d] for d in self._order))
+        if types.strides:
+            stored = replace(stored, strides=tuple(strides[d] * dtype.itemsize for d in self._order))
         super().__init__(stored, identity, Storage("raw", {"strides": braced(strides)} if types.strides else {}))
         self.sizes = sizes
 
@@ -329,6 +328,8 @@ class BufferSource(RawSource):
 
     def ticket(self, region: Region) -> Ticket:
         """A ticket that opens the file and reads the region."""
+        if self.tensor.strides is None:
+            return super().ticket(region)
         return _StridedTicket(self.tensor, self.unchanged, region, self._order)
 
 

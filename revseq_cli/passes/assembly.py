@@ -232,7 +232,7 @@ def assemble(parts: Parts) -> Job:
 def _axes(parts: Parts) -> tuple[int, int | None]:
     """The axis and the batch axis of the request, or of the system that it names; UsageError without an axis."""
     values, lengths, request = parts
-    axis, batch_axis, rank = parts.axis, parts.batch_axis, len(values.sizes)
+    axis, batch_axis = parts.axis, parts.batch_axis
     if request.like:
         system = SYSTEMS[request.like]
         if len(lengths.sizes) != 1 + request.mask:
@@ -241,10 +241,8 @@ def _axes(parts: Parts) -> tuple[int, int | None]:
             hint = Advice.of("add {}", mask="") if is_mask else Advice.of("leave out {}", like=request.like)
             raise FormatError(found, f"{wanted} one length for each batch index", hint, lengths.name)
         _require_tensors_of(system, parts)
-        _require_tensors_of(system, parts)
-        axis = from_start(axis, rank) if axis is not None else system.axis
-        if axis is not None:
-            batch_axis = system.batch_for(axis) if batch_axis is None else from_start(batch_axis, rank)
+        axis, batch_axis = axes_of(parts)
+        if axis is not None and batch_axis is not None:
             _require_axes_of(system, axis, batch_axis, parts)
     if axis is None:
         names = [*filter(None, values.dimensions)]
@@ -254,7 +252,7 @@ def _axes(parts: Parts) -> tuple[int, int | None]:
 
 
 def from_start(axis: int, rank: int) -> int:
-    """An axis that may be counted from the end, as other systems count and as is meant by a negative one."""
+    """The axis counted from 0; a negative one counts from the end."""
     return axis + rank if -rank <= axis < 0 else axis
 
 
@@ -268,25 +266,33 @@ def _require_tensors_of(system: System, parts: Parts) -> None:
     for setting, axis in (("axis", parts.axis), ("batch_axis", parts.batch_axis)):
         if axis is not None and -rank <= axis < 0 and not system.from_end:
             found, wanted = f"the {setting.replace('_', ' ')} is {axis}", f"0 to {rank - 1}, as {system.name} counts"
-            raise UsageError(found, wanted, Advice.of("try {}", **{setting: axis + rank}), values.name)
+            has_it = not system.axes or axis + rank in system.axes
+            hint = Advice.of("try {}", **{setting: axis + rank}) if has_it else _as_directml(parts)
+            raise UsageError(found, wanted, hint, values.name)
     if system.most_dimensions and rank > system.most_dimensions:
         wanted = f"at most {system.most_dimensions}, as {system.name} has it"
-        raise FormatError(f"dimension count is {rank}", wanted, _as_directml(system, parts), values.name)
+        raise FormatError(f"dimension count is {rank}", wanted, _as_directml(parts), values.name)
     data_type, stored = lengths.desc.data_type, table.named(lengths.storage.format)
-    is_typed = not (parts.request.mask or (stored and stored.is_text))
+    is_typed = not (parts.request.mask or data_type.kind == "bool" or (stored and stored.is_text))
     if system.lengths and is_typed and data_type not in system.lengths:
         wanted = f"{' or '.join(each.name for each in system.lengths)}, as {system.name} has lengths"
-        raise FormatError(f"DataType is {data_type.name}", wanted, _as_directml(system, parts), lengths.name)
+        raise FormatError(f"DataType is {data_type.name}", wanted, _as_directml(parts), lengths.name)
 
 
-def _as_directml(system: System, parts: Parts) -> Advice:
-    """How to ask for the same without the rules of the system: then its axes and the cast have to be named."""
-    rank, asked = len(parts.values.sizes), (parts.axis, parts.batch_axis)
-    axis, batch_axis = (each if each is None else from_start(each, rank) for each in asked)
-    if axis is None:
+def axes_of(parts: Parts) -> tuple[int | None, int | None]:
+    """The axis and the batch axis of the request, counted from 0, or by default those of the system that it names."""
+    rank, system = len(parts.values.sizes), SYSTEMS.get(parts.request.like or "")
+    axis, batch_axis = (each if each is None else from_start(each, rank) for each in (parts.axis, parts.batch_axis))
+    if system and axis is None:
         axis = system.axis
-    if batch_axis is None and axis is not None:
+    if system and batch_axis is None and axis is not None:
         batch_axis = system.batch_for(axis)
+    return axis, batch_axis
+
+
+def _as_directml(parts: Parts) -> Advice:
+    """How to ask for the same without the rules of the system: then its axes and the cast have to be named."""
+    asked, (axis, batch_axis) = (parts.axis, parts.batch_axis), axes_of(parts)
     found = zip(("axis", "batch_axis"), asked, (axis, batch_axis), strict=True)
     missing = {name: str(number) for name, typed, number in found if typed != number}
     if parts.request.cast is not parts.request.lengths_dtype and not parts.request.mask:
@@ -299,7 +305,7 @@ def _require_axes_of(system: System, axis: int, batch_axis: int, parts: Parts) -
     """UsageError for axes that the system does not have."""
     if not system.axes:
         return
-    hint, where = _as_directml(system, parts), parts.values.name
+    hint, where = _as_directml(parts), parts.values.name
     if axis not in system.axes:
         wanted = f"{' or '.join(map(str, system.axes))}, as {system.name} has it"
         raise UsageError(f"the axis is {axis}", wanted, hint, where)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import re
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING, Protocol
 
 from revseq_cli.formats import registry
 from revseq_cli.formats.contents import try_hint
 from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.references import Reference
+from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.text import notation_source
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import Advice, Choice, Choices, FormatError, RevseqError, SeveralError, UsageError, listed
@@ -18,7 +20,8 @@ from revseq_cli.ground.tensors import DataType, TensorDesc
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel, SpecError, lengths_sizes, violations
 from revseq_cli.passes import captures, conventions
 from revseq_cli.passes.alignment import Shape
-from revseq_cli.passes.assembly import Job, Parts, Request, assemble, require_system
+from revseq_cli.passes.assembly import Job, Parts, Request, assemble, axes_of, require_system
+from revseq_cli.passes.systems import SYSTEMS
 from revseq_cli.passes.views import pieces, with_rank
 from revseq_cli.texts.examples import number_of, numbered
 
@@ -231,6 +234,7 @@ def load_tensor(
     sizes: tuple[int, ...] | None = None,
     strides: tuple[int, ...] | None = None,
     like: TensorDesc | None = None,
+    lenient: bool = False,
     rank: int | None = None,
     absolute: bool = False,
     keep_digits: bool = False,
@@ -239,15 +243,17 @@ def load_tensor(
 
     `dtype` is the data type of a text that does not state one, and `format_name` the format of a file whose bytes and
     suffix do not say theirs. `sizes`, `strides`, `rank` and `absolute` are as in a Request, and `keep_digits` as in
-    TextTypes. A raw buffer of which nothing is said is one `like` that. UsageError for a tensor that is another one.
+    TextTypes. A raw buffer of which nothing is said is one `like` that. UsageError for a tensor that has
+    another data type, unless `lenient` says that it is meant for another tensor.
     """
     reference = Reference.input(text, format_name, name)
-    types = TextTypes(dtype, DataType.FLOAT32, keep_digits=keep_digits, sizes=sizes, strides=strides)
+    types = TextTypes(dtype, DataType.FLOAT32, lenient, keep_digits, sizes, strides)
     asked = types
     if like and reference.is_bare:
         asked = types._replace(default=like.data_type, sizes=sizes or like.sizes)
     source = _proposing(reference.absolute() if absolute else reference, asked)
-    _require_type(source, dtype)
+    if not lenient:
+        _require_type(source, dtype)
     return with_rank(source, rank)
 
 
@@ -310,7 +316,7 @@ def _open_lengths(request: Request, reference: Reference | None, whole: WholeJob
     """The lengths, unpacked: given, or of the whole job."""
     types = request.types_of_lengths
     if reference and reference.is_bare:
-        types = types._replace(sizes=_needed_sizes(request, values))
+        types = _types_of_bare(request, reference, values)
 
     def fits(lengths: Source) -> bool:
         from revseq_cli.passes import remedies  # only files of several tensors need it
@@ -332,14 +338,26 @@ def _open_lengths(request: Request, reference: Reference | None, whole: WholeJob
     return conventions.unpacked(lengths, request.cast or types.default)
 
 
-def _needed_sizes(request: Request, values: Source) -> tuple[int, ...]:
-    """The sizes of lengths that are a raw buffer: of a mask those of the values, and with a batch axis all in a row."""
+def _types_of_bare(request: Request, reference: Reference, values: Source) -> TextTypes:
+    """The sizes that lengths in a raw buffer need to have, and the data type that takes as many bytes for each."""
+    axis, batch_axis = axes_of(Parts(values, values, request))
+    system = SYSTEMS[request.like] if request.like else None
+    known = (system and not request.mask and system.lengths) or (DataType.UINT32, DataType.UINT64)
+    if axis is None or not {axis, batch_axis} - {None} <= {*range(len(values.sizes))}:
+        return TextTypes(None, known[0], sizes=(-1,))
+    needed = [(values.sizes[batch_axis],) if batch_axis is not None else lengths_sizes(values.sizes, axis)]
     if request.mask:
-        return values.sizes
-    axis = Parts(values, values, request).axis
-    if axis is None or not 0 <= axis < len(values.sizes) or request.batch_axis is not None or request.like:
-        return (-1,)
-    return lengths_sizes(values.sizes, axis)
+        known = (DataType.UINT8, *known)
+        needed = [values.sizes]
+        if batch_axis is not None:
+            is_first = batch_axis < axis or (system is not None and system.masks_batch_first)
+            places = (batch_axis, axis) if is_first else (axis, batch_axis)
+            needed += [tuple(values.sizes[d] for d in places)]
+    with positioned.opened(reference.path) as fd:
+        total = positioned.identity(fd).size
+    fits = ((data_type, sizes) for sizes in needed for data_type in known if data_type.size * prod(sizes) == total)
+    data_type, sizes = next(fits, (known[0], needed[0]))
+    return TextTypes(None, data_type, sizes=sizes)
 
 
 def _is_of_lengths(key: str) -> bool:

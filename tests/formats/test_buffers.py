@@ -80,14 +80,13 @@ def test_lengths_have_the_sizes_that_the_job_needs(revseq, tmp_path):
     for axis, options, dtype, lengths, like in (
         (1, (), "u4", [[[3, 1, 0, 2]], [[2, 2, 2, 2]]], None),
         (1, ("--batch-axis", 0), "u4", [3, 2], [[[3]], [[2]]]),
-        (1, ("--batch-axis", 2, "--lengths-dtype", "UINT64"), "u8", [3, 2, 0, 1], [[[3, 2, 0, 1]]]),
-        (
-            1,
-            ("--mask", "--lengths-dtype", "UINT32"),
-            "u4",
-            np.arange(24).reshape(2, 3, 4) % 12 < 8,
-            np.full((2, 1, 4), 2),
-        ),
+        (1, ("--batch-axis", 2), "u8", [3, 2, 0, 1], [[[3, 2, 0, 1]]]),
+        (1, ("--batch-axis", 0), "u8", [3, 2], [[[3]], [[2]]]),
+        (1, ("--like", "onnx"), "i8", [3, 2], [[[3]], [[2]]]),
+        (1, ("--like", "tensorflow"), "i4", [3, 2], [[[3]], [[2]]]),
+        (1, ("--mask",), "u1", np.arange(24).reshape(2, 3, 4) % 12 < 8, np.full((2, 1, 4), 2)),
+        (1, ("--mask",), "u4", np.arange(24).reshape(2, 3, 4) % 12 < 8, np.full((2, 1, 4), 2)),
+        (1, ("--mask", "--batch-axis", 0), "u1", [[1, 1, 0], [1, 1, 1]], [[[2]], [[3]]]),
     ):
         np.array(lengths, dtype).tofile(tmp_path / "n.bin")
         revseq(*job, "--axis", axis, *options).ok()
@@ -103,9 +102,15 @@ def test_an_output_has_the_sizes_of_what_is_right(revseq, tmp_path):
     assert "A:     (Sizes:{2,3,4}, DataType:FLOAT64)  a.bin\n" in done.out
     assert "differ, in 8 of 8 lines" in done.out
     assert done.status == 1
+    (values[:, ::-1] * 2).astype("<f2").tofile(tmp_path / "half.bin")
+    np.save(tmp_path / "c.npy", (values[:, ::-1] * 2).astype("f4"))
+    for pair in (("half.bin", "c.npy"), ("c.npy", "half.bin")):
+        revseq("diff", *pair, "--dtype", "FLOAT16", "--as", "FLOAT32").ok()
     revseq("convert", "a.bin", "b.npy", "--dtype", "FLOAT64", "--sizes", "2x3x4").ok()
     revseq("diff", "a.bin", "b.npy").ok()
     revseq("diff", "b.npy", "a.bin", "--dtype", "FLOAT64", "--sizes", "2x3x4").ok()
+    revseq("diff", "b.npy", "a.bin").ok()
+    revseq("diff", "a.bin", "a.bin", "--dtype", "FLOAT64", "--sizes", "2x3x4").ok()
 
 
 @pytest.mark.parametrize(
@@ -177,3 +182,15 @@ def test_runs_are_as_long_as_the_strides_allow(monkeypatch):
     calls.clear()
     tensor.read(0, (slice(0, 2), slice(1, 3), slice(2, 4)))
     assert calls == [(8 + row * 20 + 8 + plane * 100, 8) for plane in (0, 1) for row in (1, 2)]
+
+
+def test_lengths_of_another_type_are_not_taken_for_more(revseq, tmp_path):
+    """Two INT64 lengths are no four of UINT32, and no hint takes them for such."""
+    np.arange(24, dtype="<f4").tofile(tmp_path / "x.bin")
+    job = ["run", "x.bin", "n.bin", "--sizes", "2x3x4", "--axis", "1", "-o", "y.npy"]
+    np.array([3, 2], "<i8").tofile(tmp_path / "n.bin")
+    revseq(*job, "--batch-axis", 0).ok()
+    assert np.load(tmp_path / "y.npy")[:, :, 0].tolist() == [[8, 4, 0], [16, 12, 20]]
+    np.array([3, 2, 1], "<u4").tofile(tmp_path / "n.bin")
+    done = revseq(*job, "--batch-axis", 0, "--overwrite")
+    done.refused("n.bin: has 12 bytes, 6 for each of 2 elements", "wanted: 8: UINT32 {2}")
