@@ -10,6 +10,7 @@ import onnx
 import oracle
 import pytest
 from folders import content
+from needs import NEEDS
 from onnx import TensorProto, helper, numpy_helper
 
 from revseq_cli.formats.onnx import graphs, wire
@@ -159,7 +160,7 @@ class Builder:
         # What stands behind has inputs of its own, which no node before it needs.
         behind = self.made("Add", self.given(np.ones(1, np.float32)), self.weight(np.ones(1, np.float32)))
         # ONNX Runtime needs the weights that say sizes in the model itself.
-        outside = [name for name in self.lengths if self.choice.random() < 0.5]
+        outside = [name for name in self.lengths if self.choice.random() < 0.5 and NEEDS["outside values"][0]]
         save(path, self.nodes, self.inputs, [last, behind], self.weights, functions=self.functions, outside=outside)
 
     def key(self, node):
@@ -477,6 +478,7 @@ class TestOfWhatIsGiven:
         assert "j.json" in done.ok().out
         assert '"sourcePath": "x.npy"' in (tmp_path / "j.json").read_text()
 
+    @pytest.mark.needs("outside values")
     def test_no_output_replaces_what_a_node_gets_as_it_is(self, revseq, tmp_path):
         """Neither the model, nor an input that is read in place, nor a file with elements."""
         one(tmp_path / "m.onnx", initializers={"n": np.array([1, 2, 2])}, outside=["n"])

@@ -440,7 +440,7 @@ def test_nobody_there(monkeypatch, site):
         assert spelled(caught.value.hint) == "add --scheduler tcp://host:8786"
     monkeypatch.setattr(cluster, "_LONGEST_CALL", PATIENCE)
     monkeypatch.setattr(cluster, "_LONGEST_ALONE", 0.5)
-    until(site.file.exists)
+    until(lambda: site.file.exists() and site.file.stat().st_size)  # it is there before its text is
     try:
         with pytest.raises(EngineError, match="the scheduler has no worker"):
             cluster.Cluster(cluster.connected(site.address, 1), None).submit(int)
