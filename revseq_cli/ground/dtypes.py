@@ -102,7 +102,13 @@ def describe(array: NDArray[Any], name: str = "") -> TensorDesc:
 @functools.lru_cache(maxsize=64)
 def word(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype of the words for elements of `dtype`: an unsigned integer, or void where there is none of this size."""
-    return np.dtype(f"{'u' if dtype.itemsize in (1, 2, 4, 8) else 'V'}{dtype.itemsize}")
+    return word_of(dtype.itemsize)
+
+
+@functools.lru_cache(maxsize=64)  # to make one takes a tenth of a small call
+def word_of(size: int) -> np.dtype[Any]:
+    """The dtype of words of so many bytes."""
+    return np.dtype(f"{'u' if size in (1, 2, 4, 8) else 'V'}{size}")
 
 
 def native(values: NDArray[Any]) -> NDArray[Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from revseq_cli.ground import thresholds
-from revseq_cli.ground.dtypes import word
+from revseq_cli.ground.dtypes import word_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,13 +31,12 @@ def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int) -> NDArray[A
     `lengths` is unsigned, of any width, and has the sizes of `values` but 1 along `axis`; a length above the axis
     size acts as the axis size. The result has the memory order of `values`.
     """
-    if values.flags.f_contiguous and not values.flags.c_contiguous:
+    if not values.flags.c_contiguous and values.flags.f_contiguous:
         return reverse(values.T, lengths.T, values.ndim - 1 - axis).T
     outer, size = prod(values.shape[:axis]), values.shape[axis]
     of_lines, shared = _shared(lengths, axis, thresholds.WIDEST_WORD // values.itemsize)
     clamped = clamp(of_lines, size).reshape(outer, -1)
-    of_shared = np.dtype(f"V{values.itemsize * shared}")
-    words = np.ascontiguousarray(values).reshape(-1).view(word(of_shared)).reshape(outer, size, -1)
+    words = np.ascontiguousarray(values).reshape(-1).view(word_of(values.itemsize * shared)).reshape(outer, size, -1)
     out = np.empty_like(words)
     _choose(words, clamped)(out, words, clamped)
     return out.reshape(-1).view(values.dtype).reshape(values.shape)
@@ -56,9 +55,11 @@ def _choose(words: Words, lengths: Lengths) -> Callable[[Words, Words, Lengths],
     """The first strategy that suits the shape; the thresholds are those of tests/benchmarks/kernel.py."""
     outer, size, inner = words.shape
     alone, width = inner == 1, words.itemsize
+    if alone and outer <= thresholds.FEW_LINES:  # of a small call, the table would take a tenth
+        return _by_pairs_of_slices
     suits = {
-        _at_once: alone and outer > thresholds.FEW_LINES and (lengths == lengths[:1]).all(),
-        _by_pairs_of_slices: alone and (outer <= thresholds.FEW_LINES or size * width >= thresholds.LONG_BYTES),
+        _at_once: alone and (lengths == lengths[:1]).all(),
+        _by_pairs_of_slices: alone and size * width >= thresholds.LONG_BYTES,
         _by_windows: alone and width <= thresholds.WINDOW_BYTES and size in range(*thresholds.WINDOWS),
         _by_slices: alone and (size >= thresholds.LONG_LINE or size > outer),
         _by_table: alone,
