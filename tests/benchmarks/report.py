@@ -218,6 +218,7 @@ def main():
     parser.add_argument("--row", nargs="*", default=[""])
     options = parser.parse_args()
     allocator.keep_freed()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a user's Python keeps what it has compiled
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "h5py", "click", "rich"))
     print(f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()} {platform.release()}, {options.gib} GiB")
     print(f"Python {platform.python_version()}, {packages}\n\n| what | ratio |\n|---|---|")
