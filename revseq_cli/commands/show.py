@@ -10,7 +10,8 @@ import click
 
 from revseq_cli.commands import base, options, values
 from revseq_cli.commands.console import is_terminal
-from revseq_cli.ground.errors import RevseqError, UsageError
+from revseq_cli.ground import system
+from revseq_cli.ground.errors import FormatError, RevseqError, UsageError, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -143,6 +144,8 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
     With `headers`, a file of one tensor is shown as its contents, too; with `stats`, each tensor of a file by itself.
     """
     from revseq_cli.formats import registry
+    from revseq_cli.formats.onnx import testdata
+    from revseq_cli.formats.onnx.graphs import Model
     from revseq_cli.formats.references import Reference
     from revseq_cli.passes import jobs, summaries
     from revseq_cli.passes.arrangement import Resources
@@ -160,6 +163,10 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
         return opened(source, source.name if source.key else name)
 
     reference = Reference.input(name, format_name, override=True)
+    if not (reference.format or reference.is_piped) and testdata.is_model(reference.path):
+        nodes = [*Model.open(reference.path).nodes]
+        hint = f"revseq check {system.quoted(f'{reference.path}::{nodes[0]}')}" if nodes else ""
+        raise FormatError(f"is a model; its nodes: {listed(nodes) or 'none'}", "a tensor", hint, reference.path)
     model = registry.model_of(reference)
     several = model or (jobs.example_of(reference) if number_of(reference.key) is not None else None)
     contents = None if several else registry.contents(reference, types)

@@ -319,7 +319,7 @@ def _require_axes_of(system: System, axis: int, batch_axis: int, parts: Parts) -
 
 def require_system(job: Job) -> None:
     """FormatError for a length above the axis size, if the system that the request names refuses it."""
-    request = job.parts.request if job.parts else None
+    request = job.parts.request if job.parts and job.parts.lengths.has_values else None
     if not (request and request.like and SYSTEMS[request.like].refuses):
         return
     lengths, size = job.given_lengths, job.values.sizes[job.axis]

@@ -19,11 +19,11 @@ from revseq_cli.formats.contract import Source, Storage
 from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.onnx import testdata
-from revseq_cli.formats.onnx.graphs import OPERATOR, Model
+from revseq_cli.formats.onnx.graphs import OPERATOR, Model, Stated, known
 from revseq_cli.formats.references import refuse_shared
 from revseq_cli.ground import system
 from revseq_cli.ground.dtypes import dtype_of, native
-from revseq_cli.ground.errors import Advice, FormatError, UsageError, listed, nearest
+from revseq_cli.ground.errors import Advice, FormatError, MissingFileError, UsageError, listed, nearest
 from revseq_cli.ground.tensors import DataType, Symbol, TensorDesc
 from revseq_cli.operator.spec import INPUT
 from revseq_cli.passes.runtime import NAME, PACKAGE, asked, package
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from revseq_cli.passes.assembly import Request
 
 _FINDS_FILES = (1, 21)  # from this version of ONNX Runtime on, it takes the folder of other files
+_TENSOR = f"a tensor of {listed(DataType.__members__, len(DataType))}"
 _FLOATS = {"float": DataType.FLOAT32, "double": DataType.FLOAT64}  # the types that ONNX Runtime calls otherwise
 
 
@@ -46,7 +47,7 @@ class Inferred(Source):
 
     def __init__(self, name: str, desc: TensorDesc, hint: Advice) -> None:
         self.name, self.sizes, self.dtype, self.hint = name, desc.sizes, dtype_of(desc.data_type), hint
-        self.storage = Storage("onnx", {})
+        self.storage, self.has_values = Storage("onnx", {}), False
         self.notes = (Advice(f"sizes are inferred, and no values known: {hint.text} to run the model", hint.settings),)
 
     def ticket(self, region: Region) -> Ticket:  # noqa: ARG002 - no region can be read
@@ -64,7 +65,7 @@ class NodeJob:
     model: Model
     node: Node
     feeds: dict[str, Source]
-    needed: Mapping[str, TensorDesc | None]
+    needed: Mapping[str, Stated]
     inferred: bool = False
 
     def axis(self) -> int:
@@ -72,7 +73,7 @@ class NodeJob:
         return self.node.time_axis
 
     def completed(self, request: Request) -> Request:
-        """A request with what the lengths of the node are: one for each index of its batch axis, of INT64."""
+        """A request with what the lengths of the node are: one for each index of its batch axis, cast to UINT32."""
         if request.lengths is not None:
             return request
         batch_axis = self.node.batch_axis if request.batch_axis is None else request.batch_axis
@@ -82,9 +83,10 @@ class NodeJob:
         """The tensor of that name in the operator; FormatError and UsageError where it cannot be computed."""
         name = self.node.values if role == INPUT else self.node.lengths
         source = self.feeds.get(name) or (self._inferred if self.inferred else self._captured)[name]
-        if role == INPUT and len(source.sizes) < 2:
-            found, wanted = f"dimension count is {len(source.sizes)}", f"2 or more, as {OPERATOR} has"
-            raise FormatError(found, wanted, where=source.name)
+        rank = len(source.sizes)
+        if rank < 2 if role == INPUT else rank != 1:
+            wanted = f"{'2 or more' if role == INPUT else 1}, as {OPERATOR} has"
+            raise FormatError(f"dimension count is {rank}", wanted, where=source.name)
         return source
 
     @cached_property
@@ -102,13 +104,12 @@ class NodeJob:
         folder = os.path.realpath(Path(self.model.path).parent)
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
         wanted = (each for each in (self.node.values, self.node.lengths) if each not in self.feeds)
-        made = partial(runtime.InferenceSession, self.model.cut(*wanted), options, providers=[CPU])
-        return self._asked(made, f"operators that {NAME} has; libraries of others are never loaded")
+        return self._asked(partial(runtime.InferenceSession, self.model.cut(*wanted), options, providers=[CPU]))
 
-    def _asked(self, ask: Callable[[], Any], wanted: str = "") -> Any:  # noqa: ANN401 - what it answers
+    def _asked(self, ask: Callable[[], Any]) -> Any:  # noqa: ANN401 - what it answers
         """What ONNX Runtime answers to another thread: a signal finds this one waiting, and ends it at once."""
         with ThreadPoolExecutor(1) as pool:
-            return asked(self.model.path, FormatError, pool.submit(ask).result, wanted, NAME)
+            return asked(self.model.path, FormatError, pool.submit(ask).result, NAME)
 
     @cached_property
     def _captured(self) -> dict[str, Source]:
@@ -120,37 +121,39 @@ class NodeJob:
         arrays = {name: np.asarray(native(each.read()), order="C") for name, each in given.items()}
         made = self._asked(partial(self._session.run, None, arrays))
         captured: dict[str, Source] = {}
+        origins = [*self.model.others, *(file for each in given.values() for file in each.files)]
         for output, values in zip(self._session.get_outputs(), made, strict=True):
             source = HeldSource(f"{self.model.path}: {output.name}", values, Storage("onnx", {}), self.model.identity)
-            source.path, source.origins = self.model.path, [*self.model.others]
-            captured[output.name] = source
+            source.path, source.origins = self.model.path, origins
             source.notes = tuple(note for each in given.values() for note in each.notes)
-            for each in given.values():
-                each.recheck()
-                source.origins += each.files
+            captured[output.name] = source
+        for each in given.values():
+            each.recheck()
         return captured
 
     @cached_property
     def _inferred(self) -> dict[str, Source]:
         """The tensors of the node by their names, as sizes and data types, as far as ONNX Runtime finds them out."""
-        values, lengths = (self._desc(each) for each in self._session.get_outputs())
-        batch, hint = self.node.batch_axis, _hint(self.needed)
-        if values.dimension_count < 2:
-            raise FormatError(f"{NAME} does not find out the sizes of its input", "two or more", hint, self.model.path)
-        both = (values.sizes[batch], *lengths.sizes)  # which are equal, and known from either, or not at all
-        size = next((each for each in both if not isinstance(each, Symbol)), both[0])
-        values = replace(values, sizes=(*values.sizes[:batch], size, *values.sizes[batch + 1 :]))
-        lengths = replace(lengths, sizes=(size if isinstance(both[-1], Symbol) else both[-1],))
-        both_descs = {self.node.values: values, self.node.lengths: lengths}
-        return {name: Inferred(f"{self.model.path}: {name}", desc, hint) for name, desc in both_descs.items()}
+        (values, sizes), (lengths, counts) = (self._inferred_of(each) for each in self._session.get_outputs())
+        batch, hint, where = self.node.batch_axis, _hint(self.needed), self.model.path
+        if sizes is None:
+            raise FormatError(f"{NAME} finds out no sizes of {self.node.values}", "values of its inputs", hint, where)
+        counts = (Symbol(""),) if counts is None else counts
+        if len(sizes) > batch and len(counts) == 1:  # there is a length for each index
+            counts = (known(counts[0], sizes[batch]),)
+            sizes = (*sizes[:batch], known(sizes[batch], counts[0]), *sizes[batch + 1 :])
+        descs = {self.node.values: TensorDesc(values, sizes), self.node.lengths: TensorDesc(lengths, counts)}
+        return {name: Inferred(f"{where}: {name}", desc, hint) for name, desc in descs.items()}
 
-    def _desc(self, output: Any) -> TensorDesc:  # noqa: ANN401 - what a session says of an output
-        """Its data type and its sizes, none where they are not known; FormatError for a type that no tensor has."""
+    def _inferred_of(self, output: Any) -> tuple[DataType, tuple[int, ...] | None]:  # noqa: ANN401 - of a session
+        """Its data type and its sizes, None where they are not known; FormatError for a type that we do not have."""
         word = output.type.removeprefix("tensor(").removesuffix(")")
         data_type = _FLOATS.get(word) or DataType.__members__.get(word.upper())
         if not data_type:
-            raise FormatError(f"the data type of {output.name} is {word[:80]}", "one of tensors", where=self.model.path)
-        return TensorDesc(data_type, tuple(n if isinstance(n, int) else Symbol(n or "") for n in output.shape))
+            raise FormatError(f"the data type of {output.name} is {word[:80]}", _TENSOR, where=self.model.path)
+        # Of a scalar, ONNX Runtime says what it says where it knows no sizes: what the model states counts.
+        sizes = tuple(n if isinstance(n, int) else Symbol(n or "") for n in output.shape) or None
+        return data_type, self.model.inputs.get(output.name, Stated(data_type, sizes)).sizes
 
 
 def node_of(reference: Reference, lengths: Reference | None, request: Request) -> NodeJob | None:
@@ -182,29 +185,32 @@ def _named(request: Request, model: Model) -> dict[str, str]:
     if len(texts) == 1 and os.path.isdir(texts[0]):  # noqa: PTH112 - any text
         return testdata.inputs_in(texts[0], model)
     named: dict[str, str] = {}
+    wanted = f"once NAME=FILE for each of {_told(model.inputs)}" if model.inputs else "a model that has inputs"
     for text in texts:
+        if "=" not in text and not os.path.exists(text):  # noqa: PTH110
+            raise MissingFileError("no such folder", f"a folder of tensors, or {wanted}", where=text)
         name = max((each for each in model.inputs if text.startswith(f"{each}=")), key=len, default=None)
         if name is None or name in named:
             found = f"{text[:80]!r} is for no input" if name is None else f"the input {name} is given twice"
-            hint = _hint([near]) if name is None and (near := nearest(text.partition("=")[0], model.inputs)) else ""
-            raise UsageError(found, f"once NAME=FILE for each of {_told(model.inputs)}", hint, model.path)
+            typed, _, file = text.partition("=")
+            near = nearest(typed, model.inputs) if name is None else ""
+            hint = Advice.of("try {}", feed=system.quoted(f"{near}={file or 'FILE'}")) if near else ""
+            raise UsageError(found, wanted, hint, model.path)
         named[name] = text.removeprefix(f"{name}=")
     return named
 
 
-def _opened(reference: Reference, name: str, wanted: TensorDesc | None) -> Source:
+def _opened(reference: Reference, name: str, wanted: Stated) -> Source:
     """A tensor for an input; FormatError where the model states another data type, or other sizes."""
-    source = registry.open_source(reference, TextTypes(None, wanted.data_type if wanted else DataType.FLOAT32))
-    wanted = wanted or source.desc
-    known = [each if isinstance(each, Symbol) else size for each, size in zip(wanted.sizes, source.sizes, strict=False)]
-    if source.desc.data_type is not wanted.data_type or (len(source.sizes), known) != (len(known), [*wanted.sizes]):
+    source = registry.open_source(reference, TextTypes(None, wanted.data_type or DataType.FLOAT32))
+    if not wanted.allows(source.desc):
         raise FormatError(f"is {source.desc}", f"{_told({name: wanted})}, as the model states it", where=source.name)
     return source
 
 
-def _told(inputs: Mapping[str, TensorDesc | None]) -> str:
+def _told(inputs: Mapping[str, Stated]) -> str:
     """Inputs with their sizes and data types, as far as the model states them."""
-    return listed(f"{name} {desc or ''}".strip() for name, desc in inputs.items())
+    return listed(f"{name} {stated}".strip() for name, stated in inputs.items())
 
 
 def _hint(inputs: Iterable[str]) -> Advice:

@@ -326,7 +326,9 @@ class TestOfAModel:
             (["bilstm.onnx::", *FEED], ["no such ReverseSequence node", "one of rev, yb"]),
             (["bilstm.onnx::rev"], ["no values are given for x, len", "x (Sizes:{N,T,3}, DataType:FLOAT32)", "add --feed x=FILE --feed len=FILE"]),
             (["bilstm.onnx::rev", *FEED[:2]], ["no values are given for len", "add --feed len=FILE"]),
-            (["bilstm.onnx::rev", "--feed", "lenn=len.npy"], ["'lenn=len.npy' is for no input", "add --feed len=FILE"]),
+            (["bilstm.onnx::rev", "--feed", "lenn=len.npy"], ["'lenn=len.npy' is for no input", "try --feed len=len.npy"]),
+            (["bilstm.onnx::rev", "--feed", "X=x.npy"], ["'X=x.npy' is for no input", "try --feed x=x.npy"]),
+            (["bilstm.onnx::rev", "--feed", "no/set"], ["Error: no/set: no such folder", "a folder of tensors, or once NAME=FILE"]),
             (["bilstm.onnx::rev", "--feed", "x.npy"], ["'x.npy' is for no input", "NAME=FILE for each of x (Sizes:"]),
             (["bilstm.onnx::rev", *FEED, *FEED], ["the input x is given twice"]),
             (["bilstm.onnx::rev", "--feed", "x=len.npy"], ["len.npy: is (Sizes:{4}, DataType:INT32)", "wanted: x (Sizes:{N,T,3}, DataType:FLOAT32)"]),
@@ -391,6 +393,22 @@ class TestNames:
         assert "(Sizes:{2,3}, DataType:FLOAT32)  m.onnx: x" in done.out
         revseq("check", "m.onnx::y2").refused("m.onnx::y2: no such ReverseSequence node", "one of a, b")
 
+    def test_the_nearest_of_many_come_first(self, revseq, keys):
+        keys(*(f"layer{i}" for i in range(40)), "encoder")
+        done = revseq("check", "m.onnx::encodr").refused("m.onnx::encodr: no such", "try m.onnx::encoder")
+        assert "wanted: one of encoder, layer0," in done.err
+
+    def test_show_names_the_nodes(self, revseq, keys):
+        keys("a", "b")
+        for name in ("m.onnx", "m.onnx::a"):
+            done = revseq("show", name).refused("m.onnx: is a model; its nodes: a, b")
+            assert "Hint: revseq check m.onnx::a\n" in done.err
+
+    def test_a_suffix_in_capitals(self, revseq, keys, tmp_path):
+        keys("a")
+        (tmp_path / "m.onnx").rename(tmp_path / "M.ONNX")
+        assert "M.ONNX: x" in revseq("check", "M.ONNX::a").ok().out
+
     @pytest.mark.needs("colons")
     def test_a_file_of_that_name_comes_first(self, revseq, keys, tmp_path):
         keys("a")
@@ -427,11 +445,66 @@ class TestOfWhatIsNotKnown:
 
     def test_no_sizes_at_all(self, revseq, tmp_path):
         one(tmp_path / "m.onnx", [("x", 1, None), ("n", 7, None)])
-        revseq("check", "m.onnx").refused("does not find out the sizes", "add --feed x=FILE --feed n=FILE")
+        revseq("check", "m.onnx").refused(
+            "finds out no sizes of x", "wanted: values of its inputs", "add --feed x=FILE --feed n=FILE"
+        )
         revseq("check", "m.onnx", *VALUES).ok()
         revseq("check", "m.onnx", "--feed", "x=[1, 2]", "--feed", "n=[1]").refused(
             "x: dimension count is 1", "2 or more"
         )
+
+    @pytest.mark.parametrize(
+        ("x", "n", "words"),
+        [
+            (["T"], [3], ["m.onnx: x: dimension count is 1", "wanted: 2 or more"]),
+            ([], [3], ["m.onnx: x: dimension count is 0", "wanted: 2 or more"]),
+            (["T", 3], [], ["m.onnx: n: dimension count is 0", "wanted: 1,"]),
+            (["T", 3], [3, 2], ["m.onnx: n: dimension count is 2", "wanted: 1,"]),
+        ],
+    )  # fmt: skip
+    def test_a_rank_that_the_model_states(self, revseq, tmp_path, x, n, words):
+        """ONNX Runtime says the same of a scalar and of unknown sizes."""
+        one(tmp_path / "m.onnx", [("x", 1, x), ("n", 7, n)])
+        assert "finds out no sizes" not in revseq("check", "m.onnx").refused(*words).err
+
+    def test_lengths_of_another_rank(self, revseq, tmp_path):
+        one(tmp_path / "m.onnx", [("x", 1, None), ("n", 7, None)])
+        revseq("run", "m.onnx", *VALUES[:2], "--feed", "n=[[1, 2, 2]]").refused("n: dimension count is 2", "wanted: 1,")
+
+    def test_a_data_type_without_sizes(self, revseq, tmp_path):
+        """It is checked, and is the one of a text."""
+        one(tmp_path / "m.onnx", [("x", 1, None), ("n", 7, None)])
+        np.save(tmp_path / "x.npy", np.ones((2, 3)))
+        done = revseq("run", "m.onnx", "--feed", "x=x.npy", *VALUES[2:])
+        done.refused("x.npy: is (Sizes:{2,3}, DataType:FLOAT64)", "wanted: x (Sizes:any, DataType:FLOAT32)")
+        one(tmp_path / "m.onnx", [("x", 11, None), ("n", 7, None)])
+        assert json.loads(revseq("run", "m.onnx", *VALUES, "-f", "json").ok().out)["DataType"] == "FLOAT64"
+
+    @pytest.mark.parametrize(
+        ("sizes", "other", "allowed"),
+        [
+            (None, (2, 3), True), (None, (), True), ((), (), True), ((), (1,), False), ((2, 3), (2, 3), True), ((2, 3), (2,), False),
+            ((2,), (2, 3), False), ((Symbol("T"), 3), (7, 3), True), ((Symbol("T"), 3), (7, 4), False),
+        ],
+    )  # fmt: skip
+    def test_what_a_model_allows(self, sizes, other, allowed):
+        desc = TensorDesc(graphs.TYPES[1], other)
+        assert [graphs.Stated(graphs.TYPES.get(each), sizes).allows(desc) for each in (0, 1, 11)] == [
+            allowed,
+            allowed,
+            False,
+        ]
+
+    def test_rules_about_values_wait_for_them(self, revseq, tmp_path):
+        one(tmp_path / "m.onnx")
+        assert "5_0 accepts it" in revseq("check", "m.onnx", "--like", "onnx").ok().out
+        done = revseq("check", "m.onnx", "--batch-axis", 0).refused("the batch axis is 0")
+        assert "no setting turns" not in done.err
+        revseq("check", "m.onnx", "[9, 1, 1]", "--like", "onnx").refused("9 at [0] is above the axis size 2")
+
+    def test_a_data_type_that_no_tensor_has(self, revseq, tmp_path):
+        one(tmp_path / "m.onnx", [("x", 8, [2, 3]), ("n", 7, [3])])
+        revseq("check", "m.onnx").refused("the data type of x is string", "wanted: a tensor of FLOAT64, FLOAT32,")
 
     @pytest.mark.parametrize(("number", "status"), [(10, 0), (7, 0), (9, 1), (16, 1), (8, 2)])
     def test_data_types(self, revseq, tmp_path, number, status):
@@ -521,6 +594,26 @@ def an_if(inner, condition="c"):
     return helper.make_node("If", [condition], ["z"], "choice", then_branch=branch, else_branch=branch)
 
 
+class TestOfWhatIsLeftOut:
+    """Inputs and outputs without a name."""
+
+    def test_nothing_makes_them(self, revseq, tmp_path):
+        """The LSTM, whose first output is left out as is an input of the Clip, is not needed."""
+        weights = {"w": np.zeros((1, 8, 3), np.float32), "r": np.zeros((1, 8, 2), np.float32), "most": np.float32(5)}
+        lstm = helper.make_node("LSTM", ["s", "w", "r"], ["", "h"], hidden_size=2)
+        clip = helper.make_node("Clip", ["u", "", "most"], ["x"])
+        inputs = [("u", 1, [2, 3]), ("n", 7, [3]), ("s", 1, [2, 1, 3])]
+        one(tmp_path / "m.onnx", inputs, [lstm, clip], initializers=weights)
+        done = revseq("run", "m.onnx", "--feed", "u=[[1, 2, 3], [4, 5, 6]]", *VALUES[2:], "-f", "json").ok()
+        assert json.loads(done.out)["Values"] == [[1, 5, 5], [4, 2, 3]]
+        cut = onnx.ModelProto.FromString(graphs.Model.open(str(tmp_path / "m.onnx")).cut("x", "n"))
+        assert [each.op_type for each in cut.graph.node] == ["Clip"]
+
+    def test_a_model_without_inputs(self, revseq, tmp_path):
+        one(tmp_path / "m.onnx", [], initializers={"n": np.array([1, 2, 2]), "x": np.ones((2, 3), np.float32)})
+        revseq("run", "m.onnx", *VALUES).refused("is for no input", "wanted: a model that has inputs")
+
+
 class TestInside:
     """Nodes in subgraphs and functions, which ONNX Runtime gives no values of."""
 
@@ -598,6 +691,30 @@ class TestStrangers:
         for args in (("run", "m.onnx", *feeds), ("check", "m.onnx")):
             done = revseq(*args).refused("Error: ")
             assert "the folder of the tensor's file" in done.err or "no such file" in done.err
+
+    @pytest.mark.needs("outside values")
+    def test_other_failures_are_not_about_operators(self, revseq, tmp_path):
+        add = helper.make_node("Add", ["u", "w"], ["x"])
+        inputs = [("u", 1, [2, 3]), ("n", 7, [3])]
+        one(tmp_path / "m.onnx", inputs, [add], initializers={"w": np.ones(3, np.float32)}, outside=["w"])
+        os.truncate(tmp_path / "model.data", 5)
+        assert "wanted" not in revseq("check", "m.onnx").refused("m.onnx: ONNX Runtime says").err
+
+    @pytest.mark.parametrize("domain", ["", "mine", "com.foo"])
+    def test_an_operator_that_a_domain_lacks(self, revseq, tmp_path, domain):
+        foreign = helper.make_node("Foo", ["u"], ["x"], domain=domain)
+        one(tmp_path / "m.onnx", [("u", 1, [2, 3]), ("n", 7, [3])], [foreign])
+        revseq("check", "m.onnx").refused("wanted: operators of ONNX Runtime; libraries of others are never loaded")
+
+    def test_a_data_type_that_cannot_be_computed(self, revseq, tmp_path):
+        """NumPy has no BFLOAT16; a tensor of it that is given is read in place."""
+        cast = helper.make_node("Cast", ["u"], ["x"], to=TensorProto.BFLOAT16)
+        one(tmp_path / "m.onnx", [("u", 1, [2, 3]), ("n", 7, [3])], [cast])
+        done = revseq("run", "m.onnx", "--feed", "u=[[1, 2, 3], [4, 5, 6]]", *VALUES[2:])
+        done.refused("bfloat16", "wanted: a given tensor, or computed FLOAT16 to FLOAT64")
+        one(tmp_path / "m.onnx", [("x", 16, [2, 3]), ("n", 7, [3])])
+        onnx.save_tensor(helper.make_tensor("x", 16, [2, 3], range(6)), tmp_path / "x.pb")
+        revseq("run", "m.onnx", "--feed", "x=x.pb", *VALUES[2:], "--feature-level", "none", "-o", "y.npy").ok()
 
     def test_an_older_runtime_would_look_in_the_current_folder(self, revseq, tmp_path):
         one(tmp_path / "m.onnx", initializers={"n": np.full(3, 1)}, outside=["n"])

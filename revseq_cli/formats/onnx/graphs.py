@@ -18,7 +18,7 @@ from revseq_cli.formats.onnx.source import EXTERNAL, GRAPH, MOST_BYTES, NODE, TY
 from revseq_cli.formats.onnx.wire import package, parsed, text
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground.errors import FormatError, about, can_be_typed
-from revseq_cli.ground.tensors import Symbol, TensorDesc
+from revseq_cli.ground.tensors import DataType, Symbol, TensorDesc, braced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -51,6 +51,28 @@ class Node(NamedTuple):
     output: str
     time_axis: int
     batch_axis: int
+
+
+class Stated(NamedTuple):
+    """What a model states of a tensor: its data type, None for none of ours, and its sizes, None where it has none."""
+
+    data_type: DataType | None
+    sizes: tuple[int, ...] | None
+
+    def __str__(self) -> str:
+        sizes = "any" if self.sizes is None else braced(self.sizes)
+        return f"(Sizes:{sizes}, DataType:{self.data_type.name if self.data_type else 'any'})"
+
+    def allows(self, desc: TensorDesc) -> bool:
+        """Whether a tensor is as stated."""
+        sizes = desc.sizes if self.sizes is None else self.sizes
+        is_type = self.data_type in (None, desc.data_type)
+        return is_type and len(sizes) == len(desc.sizes) and desc.sizes == tuple(map(known, sizes, desc.sizes))
+
+
+def known(size: int, other: int) -> int:
+    """The size, or the other one where only a Symbol stands for it."""
+    return other if isinstance(size, Symbol) else size
 
 
 @dataclass(frozen=True)
@@ -98,10 +120,13 @@ class Model:
 
         FormatError if there is none, or it is not as the operator has it; SeveralError where no key says which one.
         """
+        import difflib  # only errors need it
+
         key = {_made_by(node): name for name, node in self.nodes.items()}.get(key or "", key)
         if not self.nodes or key not in (None, *self.nodes):
             self._refuse_inner(key)
-        key = chosen(self.nodes, key, self.path, f"{OPERATOR} node")
+        near = difflib.get_close_matches(key, self.nodes, 10) if key and key not in self.nodes else ()
+        key = chosen(dict.fromkeys([*near, *self.nodes]), key, self.path, f"{OPERATOR} node")
         with about(f"{self.path}::{key}" if key else self.path):
             return _checked(self.nodes[key])
 
@@ -116,7 +141,7 @@ class Model:
                 raise FormatError(found, wanted, where=self.path)
 
     @cached_property
-    def inputs(self) -> dict[str, TensorDesc | None]:
+    def inputs(self) -> dict[str, Stated]:
         """The inputs of the model that have no value of their own, in its order, and what it states of them."""
         own = {each.name for each in self.proto.graph.initializer}
         inputs = (each for each in self.proto.graph.input if each.name not in own)
@@ -124,7 +149,7 @@ class Model:
 
     def before(self, *names: str) -> set[str]:
         """These values, and all values that they are computed from."""
-        makers = {output: node for node in self.proto.graph.node for output in node.output}
+        makers = {output: node for node in self.proto.graph.node for output in node.output if output}
         pending, found = [*names], set[str]()
         while pending:
             if (name := pending.pop()) not in found:
@@ -157,9 +182,8 @@ def _names(fd: int, message: wire.Field, kind: str, path: str, tensors: list[byt
     for each in wire.fields(fd, message.end, path, message.value):
         is_kept = each.number in kept
         if depth > _DEEPEST or len(made) + is_kept * (each.end - each.start) > _MOST_PARSED:
-            raise FormatError(
-                f"has more than {_MOST_PARSED} bytes of names, or is more than {_DEEPEST} deep", where=path
-            )
+            found = f"has more than {_MOST_PARSED} bytes of names, or is more than {_DEEPEST} deep"
+            raise FormatError(found, where=path)
         if is_kept:
             made += wire.read(fd, [each], path)
         elif each.number in inner and each.wire_type == wire.LENGTH:
@@ -198,8 +222,11 @@ def _inner(nodes: Iterable[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _read_by(node: Any) -> Iterator[str]:  # noqa: ANN401 - a NodeProto
-    """The values that a node reads, also inside of it; of the others there, none is outside."""
-    yield from node.input
+    """The values that a node reads, also inside of it; of the others there, none is outside.
+
+    An input that is left out has no name.
+    """
+    yield from filter(None, node.input)
     for graph in _subgraphs(node):
         yield from (each.name for each in graph.output)
         for each in graph.node:
@@ -228,9 +255,7 @@ def _axes(node: Any) -> dict[str, Any]:  # noqa: ANN401 - a NodeProto
     return axes
 
 
-def _stated(tensor: Any, path: str) -> TensorDesc | None:  # noqa: ANN401 - a TypeProto.Tensor
-    """Data type and sizes; None where there are none, or the data type is none of ours."""
-    if not tensor.HasField("shape") or tensor.elem_type not in TYPES:
-        return None
+def _stated(tensor: Any, path: str) -> Stated:  # noqa: ANN401 - a TypeProto.Tensor
+    """Data type and sizes, as far as there are any."""
     sizes = (each.dim_value or Symbol(text(each.dim_param, path)) for each in tensor.shape.dim)
-    return TensorDesc(TYPES[tensor.elem_type], tuple(sizes))
+    return Stated(TYPES.get(tensor.elem_type), tuple(sizes) if tensor.HasField("shape") else None)

@@ -94,7 +94,7 @@ def _beside(model: Path) -> list[Path]:
 
 def is_model(path: str) -> bool:
     """Whether a file's name is that of a model of ONNX."""
-    return Path(path).suffix == SUFFIX
+    return Path(path).suffix.lower() == SUFFIX
 
 
 def first_beside(model: str) -> tuple[str, ...]:
