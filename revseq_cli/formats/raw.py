@@ -296,7 +296,8 @@ class BufferSource(RawSource):
             if seems.startswith("a"):
                 hint = Advice.of(f"it looks like {seems}: rename it, or add {{}}", sizes="...")
             raise UsageError(found, "one for each dimension, such as 2x3x4", hint, name)
-        sizes = tuple(total // dtype.itemsize if size < 0 else size for size in types.sizes)
+        known = prod(size for size in types.sizes if size >= 0)
+        sizes = tuple(total // max(1, dtype.itemsize * known) if size < 0 else size for size in types.sizes)
         require_sizes(sizes, name)
         strides = types.strides or tuple(prod(sizes[d + 1 :]) for d in range(len(sizes)))
         if len(strides) != len(sizes):

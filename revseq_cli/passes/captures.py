@@ -202,7 +202,15 @@ def _named(request: Request, model: Model) -> dict[str, str]:
 
 def _opened(reference: Reference, name: str, wanted: Stated) -> Source:
     """A tensor for an input; FormatError where the model states another data type, or other sizes."""
-    source = registry.open_source(reference, TextTypes(None, wanted.data_type or DataType.FLOAT32))
+    types = TextTypes(None, wanted.data_type or DataType.FLOAT32)
+    if reference.is_bare:
+        sizes = tuple(-1 if isinstance(size, Symbol) else size for size in wanted.sizes or (-1, -1))
+        if sizes.count(-1) > 1:
+            found = f"is a raw buffer, and the model states no sizes of {name}"
+            hint = "make it a .npy with revseq convert, which takes sizes"
+            raise FormatError(found, "a file that has sizes", hint, reference.name)
+        types = types._replace(sizes=sizes)
+    source = registry.open_source(reference, types)
     if not wanted.allows(source.desc):
         raise FormatError(f"is {source.desc}", f"{_told({name: wanted})}, as the model states it", where=source.name)
     return source

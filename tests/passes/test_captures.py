@@ -643,6 +643,18 @@ class TestInside:
         revseq("run", "m.onnx", "--feed", "x=[[1]]").refused("m.onnx: has no ReverseSequence node")
 
 
+def test_raw_buffers_are_given_with_the_sizes_that_the_model_states(revseq, tmp_path):
+    for sizes, status in (([2, 3], 0), (["T", 3], 0), (["T", "N"], 2), (None, 2)):
+        one(tmp_path / "m.onnx", [("x", 1, sizes), ("n", 7, [3])])
+        np.array([[1, 2, 3], [4, 5, 6]], "<f4").tofile(tmp_path / "x.bin")
+        done = revseq("run", "m.onnx", "--feed", "x=x.bin", "--feed", "n=[2, 0, 1]", "-f", "json")
+        assert done.status == status, done.err
+        if status:
+            assert "x.bin: is a raw buffer, and the model states no sizes of x" in done.err
+        else:
+            assert json.loads(done.out)["Values"] == [[4, 2, 3], [1, 5, 6]]
+
+
 class TestStrangers:
     """Models that want what they must not have."""
 
