@@ -367,7 +367,9 @@ def judge_diff(job, folder, values, name, stdin):
     """A tensor equals itself in another format, and another tensor differs where it does."""
     place = job.target if job.target.format in libraries.MAKERS and not job.keep_others else Place("npy")
     place = Place(place.format, tuple((o, v) for o, v in place.options if o == "packing"))
-    if libraries.needs_type(place, job.data_type, "FLOAT32") or place.format in ("zarr", "nc", "h5"):
+    # Strides are those of both, where both are raw buffers.
+    are_bare = (place.format, job.source.format) == ("bin", "bin")
+    if are_bare or libraries.needs_type(place, job.data_type, "FLOAT32") or place.format in ("zarr", "nc", "h5"):
         place = Place("npy")
     if job.target.format == "h5" and isinstance(job.target["chunks"], tuple) and job.data_type not in generated.WORDS:
         place = Place("h5", (("chunks", job.target["chunks"]), ("filters", ("gzip",))))
