@@ -101,13 +101,13 @@ def result_of(
 ) -> Check:
     """What is told of a job that was held against these constraints; its lengths are read, and a host runs it."""
     from revseq_cli.operator import spec
-    from revseq_cli.passes import captures, judges, summaries
+    from revseq_cli.passes import judges, summaries
     from revseq_cli.report.results import Check
 
     values, lengths = job.values.desc, job.lengths.desc
     lowest = spec.lowest_level(values, lengths, job.axis)
     # Lengths that no level accepts have no effects to count.
-    is_known = not (job.parts and isinstance(job.parts.values, captures.Inferred))
+    is_known = not job.parts or job.parts.values.has_values
     counts = summaries.count_lengths(job, resources) if lowest is not None and is_known else None
     notes = (*job.notes, *job.absent_notes())
     answer = None

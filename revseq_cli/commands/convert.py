@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -44,8 +44,6 @@ def command(
     dst: str,
     format_name: str | None,
     dtype: DataType | None,
-    sizes: tuple[int, ...] | None,
-    strides: tuple[int, ...] | None,
     rank: int | None,
     overwrite: bool,
     full: bool,
@@ -54,6 +52,7 @@ def command(
     layout: Layout,
     resources: Resources,
     console: Console,
+    **buffer: Any,
 ) -> None:
     """Write the tensor SRC to the new file DST, in the format of its suffix.
 
@@ -74,11 +73,10 @@ def command(
     if sha256 and not console.as_json:
         raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
     source = jobs.load_tensor(
-        src, "SRC", dtype, format_name, sizes=sizes, strides=strides, rank=rank, absolute=resources.elsewhere,
-        keep_digits=True,
-    )  # fmt: skip
+        src, "SRC", dtype, format_name, rank=rank, absolute=resources.elsewhere, keep_digits=True, **buffer
+    )
     given = references.Reference.input(src)
-    jobs.refuse_sizes([given], sizes=sizes, strides=strides)
+    jobs.refuse_sizes([given], **buffer)
     reference = references.Reference.output(dst, format_name, [given])
     if not to_file:
         _print(source, printed_format(reference.format, "give DST a name", "{} as DST with"), full=full)

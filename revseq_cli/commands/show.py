@@ -144,8 +144,6 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
     With `headers`, a file of one tensor is shown as its contents, too; with `stats`, each tensor of a file by itself.
     """
     from revseq_cli.formats import registry
-    from revseq_cli.formats.onnx import testdata
-    from revseq_cli.formats.onnx.graphs import Model
     from revseq_cli.formats.references import Reference
     from revseq_cli.passes import jobs, summaries
     from revseq_cli.passes.arrangement import Resources
@@ -163,7 +161,9 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
         return opened(source, source.name if source.key else name)
 
     reference = Reference.input(name, format_name, override=True)
-    if not (reference.format or reference.is_piped) and testdata.is_model(reference.path):
+    if reference.is_onnx_model and not reference.format:
+        from revseq_cli.formats.onnx.graphs import Model  # few files are models
+
         nodes = [*Model.open(reference.path).nodes]
         hint = f"revseq check {system.quoted(f'{reference.path}::{nodes[0]}')}" if nodes else ""
         raise FormatError(f"is a model; its nodes: {listed(nodes) or 'none'}", "a tensor", hint, reference.path)

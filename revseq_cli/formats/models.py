@@ -11,7 +11,6 @@ from revseq_cli.formats import textfiles
 from revseq_cli.formats.contract import Source, Storage
 from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.npy import NpySource
-from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.textfiles import choose_type
 from revseq_cli.ground import system
 from revseq_cli.ground.dtypes import dtype_of, is_big_endian
@@ -44,8 +43,8 @@ class ModelText:
         found = npz.text_member(path, ".json", textfiles.LARGEST)
         if not found:
             return None
-        with positioned.opened(path) as fd:
-            text = textfiles.text_of(found[1], f"{path}::{found[0]}", positioned.identity(fd))
+        name, data, identity = found
+        text = textfiles.text_of(data, f"{path}::{name}", identity)
         return cls.read(text, path) if dxdispatch.is_model(text.text) else None
 
     @property

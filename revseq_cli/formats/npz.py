@@ -158,14 +158,18 @@ def names_in(path: str) -> list[str]:
         return list(_tensors(archive, path))
 
 
-def text_member(path: str, suffix: str, most: int) -> tuple[str, bytes] | None:
-    """The name and the bytes of the only member with that suffix; None without one, or with one of more than `most`."""
+def text_member(path: str, suffix: str, most: int) -> tuple[str, bytes, positioned.Identity] | None:
+    """The name and the bytes of the only member with that suffix, and the archive's state as they are read.
+
+    None without one, or with one of more bytes than `most`.
+    """
     with positioned.opened(path) as fd, archives.opened(fd, path) as archive:
         infos = [info for info in archive.infolist() if info.filename.lower().endswith(suffix)]
         if len(infos) != 1 or infos[0].file_size > most:
             return None
         member = _Member.checked(fd, archive, infos[0], f"{path}::{infos[0].filename}")
-        return infos[0].filename, b"".join(member.pieces(archive, thresholds.UNPACKED_AT_ONCE))
+        pieces = member.pieces(archive, thresholds.UNPACKED_AT_ONCE)
+        return infos[0].filename, b"".join(pieces), positioned.identity(fd)
 
 
 def contents(address: Address, types: TextTypes) -> Contents | None:

@@ -7,7 +7,7 @@ is stored once. Its TotalTensorSizeInBytes is a multiple of 4, so that up to 3 b
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -287,12 +287,12 @@ class BufferSource(RawSource):
     def __init__(self, path: str, name: str, types: TextTypes) -> None:
         with positioned.opened(path, name=name) as fd:
             identity = positioned.identity(fd)
-            seems, _ = looks_like(positioned.read_some(fd, _MOST_MAGIC, 0, name), name)
+            head = positioned.read_some(fd, _MOST_MAGIC, 0, name) if types.sizes is None else b""
         data_type, total = types.asked or types.default, identity.size
         dtype = dtype_of(data_type).newbyteorder("<")
         if types.sizes is None:
             found = f"is a raw buffer by its suffix, of {total:,} bytes, and no sizes are given"
-            hint = Advice.of("add {}", sizes="...")
+            hint, (seems, _) = Advice.of("add {}", sizes="..."), looks_like(head, name)
             if seems.startswith("a"):
                 hint = Advice.of(f"it looks like {seems}: rename it, or add {{}}", sizes="...")
             raise UsageError(found, "one for each dimension, such as 2x3x4", hint, name)
@@ -301,23 +301,22 @@ class BufferSource(RawSource):
         require_sizes(sizes, name)
         strides = types.strides or tuple(prod(sizes[d + 1 :]) for d in range(len(sizes)))
         if len(strides) != len(sizes):
-            raise UsageError(
-                f"{len(strides)} strides are given", f"{len(sizes)}, one for each of its sizes", where=name
-            )
+            found = f"{len(strides)} strides are given"
+            raise UsageError(found, f"{len(sizes)}, one for each of its sizes", where=name)
         last = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
         needed = (1 + last if prod(sizes) else 0) * dtype.itemsize
         # Rows that are padded may be so behind the last one, too.
         most = max(needed, *(size * stride * dtype.itemsize for size, stride in zip(sizes, strides, strict=True)), 0)
         if not needed <= total <= -(-most // _MULTIPLE) * _MULTIPLE:
             strided = f" with the strides {braced(strides)}" if types.strides else ""
-            each = f", {total // prod(sizes)} for each of {prod(sizes):,} elements" if prod(sizes) else ""
+            count = prod(sizes)
+            each = f", {total // count} for each of {count:,} elements" if count and total % count == 0 else ""
             wanted = f"{needed:,}: {data_type.name} {braced(sizes)}{strided}"
-            raise FormatError(f"has {total:,} bytes{each if not total % max(1, prod(sizes)) else ''}", wanted, "", name)
+            raise FormatError(f"has {total:,} bytes{each}", wanted, "", name)
         spread = (d for d in range(len(sizes)) if strides[d] and sizes[d] != 1)
         self._order = tuple(sorted(spread, key=lambda d: (-strides[d], d)) if types.strides else range(len(sizes)))
-        stored = RawTensor(path, name, 0, dtype, tuple(sizes[d] for d in self._order))
-        if types.strides:
-            stored = replace(stored, strides=tuple(strides[d] * dtype.itemsize for d in self._order))
+        apart = tuple(strides[d] * dtype.itemsize for d in self._order) if types.strides else None
+        stored = RawTensor(path, name, 0, dtype, tuple(sizes[d] for d in self._order), strides=apart)
         super().__init__(stored, identity, Storage("raw", {"strides": braced(strides)} if types.strides else {}))
         self.sizes = sizes
 

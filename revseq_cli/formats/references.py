@@ -18,6 +18,7 @@ from revseq_cli.formats.table import (
     JSON,
     NAMES,
     NPY,
+    ONNX_MODEL,
     TEXT,
     Format,
     Packing,
@@ -133,6 +134,11 @@ class Reference:
         """Whether it is a file of elements alone, whose sizes and data type the user names."""
         row = named(self.format) or by_suffix(self.path, reading=True)
         return self.inline is None and not self.is_piped and row is not None and row.is_bare
+
+    @property
+    def is_onnx_model(self) -> bool:
+        """Whether it is a model of ONNX, by its suffix, or a node of one."""
+        return self.inline is None and not self.is_piped and self.path.lower().endswith(ONNX_MODEL)
 
     @functools.cached_property
     def row_by_bytes(self) -> Format | None:

@@ -65,6 +65,7 @@ SAFETENSORS = Format("safetensors", (".safetensors",), "safetensors", names=True
 ZARR = Format(
     "zarr", (".zarr", ".zspy"), "zarr.format", names=True, lists=True, unnamed="", is_folder=True, keeps_others=True
 )
+ONNX_MODEL = ".onnx"  # the suffix of a model, which is no tensor
 # A tensor of ONNX can do without a name.
 ONNX = Format("onnx", (".pb",), "onnx.format", names=True, unnamed="", prints=True)
 JSON = Format("json", (".json",), "text:JSON", is_text=True, prints=True, is_packed=True)

@@ -115,6 +115,11 @@ class Request:
     inferred: bool = False
 
     @property
+    def system(self) -> System | None:
+        """The system that `like` names."""
+        return SYSTEMS[self.like] if self.like else None
+
+    @property
     def cast(self) -> DataType | None:
         """The data type that the lengths are cast to; None where they stay as they are."""
         return self.lengths_dtype or (DataType.UINT32 if self.like else None)
@@ -211,7 +216,7 @@ def assemble(parts: Parts) -> Job:
         raise UsageError(f"Axis is {axis}", f"0 to {rank - 1}" if rank else "a tensor with dimensions", "", values.name)
     if lengths.desc.data_type.kind == "bool" and not request.mask:
         raise FormatError("DataType is BOOL", "lengths, and not a mask: its sum along the axis", where=lengths.name)
-    batch_first = bool(request.like) and SYSTEMS[request.like or ""].masks_batch_first
+    batch_first = request.system is not None and request.system.masks_batch_first
     alignment = align(Shape.of(values), Shape.of(lengths), axis, batch_axis, mask=request.mask, batch_first=batch_first)
     places = alignment.places if alignment else ()
     if request.mask:
@@ -233,8 +238,7 @@ def _axes(parts: Parts) -> tuple[int, int | None]:
     """The axis and the batch axis of the request, or of the system that it names; UsageError without an axis."""
     values, lengths, request = parts
     axis, batch_axis = parts.axis, parts.batch_axis
-    if request.like:
-        system = SYSTEMS[request.like]
+    if system := request.system:
         if len(lengths.sizes) != 1 + request.mask:
             found, wanted = f"dimension count is {len(lengths.sizes)}", f"{1 + request.mask}: {system.name} has"
             is_mask = lengths.desc.data_type.kind == "bool" and len(lengths.sizes) == 2  # of batch and time
@@ -279,10 +283,16 @@ def _require_tensors_of(system: System, parts: Parts) -> None:
         raise FormatError(f"DataType is {data_type.name}", wanted, _as_directml(parts), lengths.name)
 
 
-def axes_of(parts: Parts) -> tuple[int | None, int | None]:
-    """The axis and the batch axis of the request, counted from 0, or by default those of the system that it names."""
-    rank, system = len(parts.values.sizes), SYSTEMS.get(parts.request.like or "")
+def asked_axes(parts: Parts) -> tuple[int | None, int | None]:
+    """The axis and the batch axis that the request names, counted from 0."""
+    rank = len(parts.values.sizes)
     axis, batch_axis = (each if each is None else from_start(each, rank) for each in (parts.axis, parts.batch_axis))
+    return axis, batch_axis
+
+
+def axes_of(parts: Parts) -> tuple[int | None, int | None]:
+    """The same, by default those of the system that the request names."""
+    (axis, batch_axis), system = asked_axes(parts), parts.request.system
     if system and axis is None:
         axis = system.axis
     if system and batch_axis is None and axis is not None:
@@ -295,7 +305,7 @@ def _as_directml(parts: Parts) -> Advice:
     asked, (axis, batch_axis) = (parts.axis, parts.batch_axis), axes_of(parts)
     found = zip(("axis", "batch_axis"), asked, (axis, batch_axis), strict=True)
     missing = {name: str(number) for name, typed, number in found if typed != number}
-    if parts.request.cast is not parts.request.lengths_dtype and not parts.request.mask:
+    if parts.request.lengths_dtype is None and not parts.request.mask:
         missing["lengths_dtype"] = DataType.UINT32.name
     added = f", and add{' {}' * len(missing)}" * bool(missing)
     return Advice.of(f"to reverse as DirectML does: leave out {{}}{added}", like=parts.request.like, **missing)
@@ -320,12 +330,12 @@ def _require_axes_of(system: System, axis: int, batch_axis: int, parts: Parts) -
 def require_system(job: Job) -> None:
     """FormatError for a length above the axis size, if the system that the request names refuses it."""
     request = job.parts.request if job.parts and job.parts.lengths.has_values else None
-    if not (request and request.like and SYSTEMS[request.like].refuses):
+    if not (request and request.system and request.system.refuses):
         return
     lengths, size = job.given_lengths, job.values.sizes[job.axis]
     for [part], values in pieces(lengths):
         if (above := values > size).any():
             first = int(above.argmax())
             found = f"{values[first]} at [{part.start + first}] is above the axis size {size}"
-            wanted = f"at most {size}: {SYSTEMS[request.like].refuses} refuses it"
+            wanted = f"at most {size}: {request.system.refuses} refuses it"
             raise FormatError(found, wanted, where=lengths.name)

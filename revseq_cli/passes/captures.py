@@ -21,6 +21,7 @@ from revseq_cli.formats.held import HeldSource
 from revseq_cli.formats.onnx import testdata
 from revseq_cli.formats.onnx.graphs import OPERATOR, Model, Stated, known
 from revseq_cli.formats.references import refuse_shared
+from revseq_cli.formats.table import ONNX_MODEL
 from revseq_cli.ground import system
 from revseq_cli.ground.dtypes import dtype_of, native
 from revseq_cli.ground.errors import Advice, FormatError, MissingFileError, UsageError, listed, nearest
@@ -121,11 +122,11 @@ class NodeJob:
         arrays = {name: np.asarray(native(each.read()), order="C") for name, each in given.items()}
         made = self._asked(partial(self._session.run, None, arrays))
         captured: dict[str, Source] = {}
+        notes = tuple(note for each in given.values() for note in each.notes)
         origins = [*self.model.others, *(file for each in given.values() for file in each.files)]
         for output, values in zip(self._session.get_outputs(), made, strict=True):
             source = HeldSource(f"{self.model.path}: {output.name}", values, Storage("onnx", {}), self.model.identity)
-            source.path, source.origins = self.model.path, origins
-            source.notes = tuple(note for each in given.values() for note in each.notes)
+            source.path, source.origins, source.notes = self.model.path, origins, notes
             captured[output.name] = source
         for each in given.values():
             each.recheck()
@@ -161,10 +162,10 @@ def node_of(reference: Reference, lengths: Reference | None, request: Request) -
 
     UsageError for inputs that the model does not have, or not so, and where inputs are given to something else.
     """
-    if reference.inline is not None or reference.is_piped or not testdata.is_model(reference.path):
+    if not reference.is_onnx_model:
         if request.feed:
             found = f"there are inputs of a model, and {reference.name} is none"
-            raise UsageError(found, f"INPUT such as model{testdata.SUFFIX}::name", Advice.of("leave out {}", feed=""))
+            raise UsageError(found, f"INPUT such as model{ONNX_MODEL}::name", Advice.of("leave out {}", feed=""))
         return None
     model = Model.open(reference.path)
     node, named = model.node(reference.key), _named(request, model)

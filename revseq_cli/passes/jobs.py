@@ -18,10 +18,9 @@ from revseq_cli.ground import system
 from revseq_cli.ground.errors import Advice, Choice, Choices, FormatError, RevseqError, SeveralError, UsageError, listed
 from revseq_cli.ground.tensors import DataType, TensorDesc
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel, SpecError, lengths_sizes, violations
-from revseq_cli.passes import captures, conventions
+from revseq_cli.passes import conventions
 from revseq_cli.passes.alignment import Shape
 from revseq_cli.passes.assembly import Job, Parts, Request, assemble, axes_of, require_system
-from revseq_cli.passes.systems import SYSTEMS
 from revseq_cli.passes.views import pieces, with_rank
 from revseq_cli.texts.examples import number_of, numbered
 
@@ -96,9 +95,13 @@ def load(request: Request) -> Job:
 def _opened(request: Request) -> tuple[Parts, WholeJob | None]:
     """The open tensors of a request, and what has all parts of the job if it names such a thing."""
     reference, lengths_reference = request.references()
-    if node := captures.node_of(reference, lengths_reference, request):
-        request = node.completed(request)
-    whole: WholeJob | None = node or registry.model_of(reference)
+    whole: WholeJob | None = None
+    if reference.is_onnx_model or request.feed:
+        from revseq_cli.passes import captures  # most jobs are no models
+
+        whole = node = captures.node_of(reference, lengths_reference, request)
+        request = node.completed(request) if node else request
+    whole = whole or registry.model_of(reference)
     if not whole and (in_text := example_of(reference)):
         if in_text.example.problem:
             raise in_text.text.located(in_text.example.problem).about(in_text.text.name)
@@ -214,7 +217,7 @@ def require(job: Job) -> None:
 
 def choices_for(job: Job, broken: Sequence[Constraint]) -> Choices | Advice | str:
     """What to type for the tensors of a job that breaks constraints, or why there is nothing; "" if they say it."""
-    if not job.parts or isinstance(job.parts.values, captures.Inferred):
+    if not (job.parts and job.parts.values.has_values):
         return ""
     found = _choices(job.parts)
     if not isinstance(found, Choices):
@@ -248,10 +251,9 @@ def load_tensor(
     """
     reference = Reference.input(text, format_name, name)
     types = TextTypes(dtype, DataType.FLOAT32, lenient, keep_digits, sizes, strides)
-    asked = types
     if like and reference.is_bare:
-        asked = types._replace(default=like.data_type, sizes=sizes or like.sizes)
-    source = _proposing(reference.absolute() if absolute else reference, asked)
+        types = types._replace(default=like.data_type, sizes=sizes or like.sizes)
+    source = _proposing(reference.absolute() if absolute else reference, types)
     if not lenient:
         _require_type(source, dtype)
     return with_rank(source, rank)
@@ -341,8 +343,7 @@ def _open_lengths(request: Request, reference: Reference | None, whole: WholeJob
 def _types_of_bare(request: Request, reference: Reference, values: Source) -> TextTypes:
     """The sizes that lengths in a raw buffer need to have, and the data type that takes as many bytes for each."""
     axis, batch_axis = axes_of(Parts(values, values, request))
-    system = SYSTEMS[request.like] if request.like else None
-    known = (system and not request.mask and system.lengths) or (DataType.UINT32, DataType.UINT64)
+    known = (request.system and not request.mask and request.system.lengths) or (DataType.UINT32, DataType.UINT64)
     if axis is None or not {axis, batch_axis} - {None} <= {*range(len(values.sizes))}:
         return TextTypes(None, known[0], sizes=(-1,))
     needed = [(values.sizes[batch_axis],) if batch_axis is not None else lengths_sizes(values.sizes, axis)]
@@ -350,9 +351,8 @@ def _types_of_bare(request: Request, reference: Reference, values: Source) -> Te
         known = (DataType.UINT8, *known)
         needed = [values.sizes]
         if batch_axis is not None:
-            is_first = batch_axis < axis or (system is not None and system.masks_batch_first)
-            places = (batch_axis, axis) if is_first else (axis, batch_axis)
-            needed += [tuple(values.sizes[d] for d in places)]
+            is_first = batch_axis < axis or (request.system is not None and request.system.masks_batch_first)
+            needed += [tuple(values.sizes[d] for d in ((batch_axis, axis) if is_first else (axis, batch_axis)))]
     with positioned.opened(reference.path) as fd:
         total = positioned.identity(fd).size
     fits = ((data_type, sizes) for sizes in needed for data_type in known if data_type.size * prod(sizes) == total)

@@ -16,8 +16,7 @@ from revseq_cli.ground.tensors import DataType, braced
 from revseq_cli.operator.spec import FeatureLevel, lengths_sizes, support, violations
 from revseq_cli.passes import summaries
 from revseq_cli.passes.alignment import Shape, align
-from revseq_cli.passes.assembly import assemble, from_start, require_system
-from revseq_cli.passes.systems import SYSTEMS
+from revseq_cli.passes.assembly import asked_axes, assemble, require_system
 from revseq_cli.passes.views import CastSource
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def go_together(parts: Parts) -> bool:
 
 def _as_asked(parts: Parts, *, mask: bool) -> list[Fit]:
     """Where such lengths, or such a mask, fit the values with the axes that are asked for."""
-    found, asked = fits(Shape.of(parts.values), Shape.of(parts.lengths), mask=mask), _asked(parts)
+    found, asked = fits(Shape.of(parts.values), Shape.of(parts.lengths), mask=mask), asked_axes(parts)
     return [fit for fit in found if all(wanted in (None, own) for wanted, own in zip(asked, fit, strict=True))]
 
 
@@ -83,9 +82,9 @@ def choices(parts: Parts) -> Choices | Advice | str:
     span = _span(parts, sorted({values.sizes[fit.axis] for fit in found}))
     if isinstance(span, str):
         return span
-    asked = _asked(parts)
-    if parts.request.like and asked[1] is None:  # the default stays where it fits
-        system = SYSTEMS[parts.request.like]
+    asked = asked_axes(parts)
+    system = parts.request.system
+    if system and asked[1] is None:  # the default stays where it fits
         usual = system.batch_axis if asked[0] is None else system.batch_for(asked[0])
         found = [fit for fit in found if fit.batch_axis == usual != asked[0]] or found
 
@@ -137,13 +136,6 @@ def _is_strange(parts: Parts) -> bool:
     named = zip(Shape.of(parts.lengths).names, parts.lengths.sizes, strict=True)
     lacking = [name for name, size in named if name and size != 1 and name not in known]
     return bool(known and lacking) and parts.batch_axis is None
-
-
-def _asked(parts: Parts) -> tuple[int | None, int | None]:
-    """The axes that the request names, counted from the start."""
-    rank = len(parts.values.sizes)
-    axis, batch_axis = (each if each is None else from_start(each, rank) for each in (parts.axis, parts.batch_axis))
-    return axis, batch_axis
 
 
 def _why_none_fits(parts: Parts) -> Choices | Advice | str:
@@ -200,10 +192,10 @@ def _meaning(parts: Parts, fit: Fit, span: Span) -> str:
     lengths = f"{above:,} of {total:,} {noun} above {size:,}" if above else f"{noun} {span}"
     left = [
         f", in place of {name.replace('_', ' ')} {getattr(parts, name)}"
-        for (name, own), asked in zip(fit._asdict().items(), _asked(parts), strict=True)
+        for (name, own), asked in zip(fit._asdict().items(), asked_axes(parts), strict=True)
         if asked not in (None, own)
     ]
-    if len(left) > 1 and _asked(parts) == (fit.batch_axis, fit.axis):
+    if len(left) > 1 and asked_axes(parts) == (fit.batch_axis, fit.axis):
         left = [", the two axes exchanged"]
     return f"{total:,} {what} of {'' if fit.batch_axis is None else 'up to '}{size:,}, {lengths}{''.join(left)}"
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from revseq_cli.formats.onnx.graphs import OPERATOR, Model, Node
 from revseq_cli.formats.onnx.source import MOST_BYTES, open_tensor
 from revseq_cli.formats.storage import positioned
+from revseq_cli.formats.table import ONNX_MODEL
 from revseq_cli.ground.errors import FormatError, TensorIOError, listed
 from revseq_cli.texts.examples import NoExampleError
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.contract import Source
 
-SUFFIX, _TENSOR_SUFFIX = ".onnx", ".pb"
-_MODEL, _DATA_SET = f"model{SUFFIX}", "test_data_set_"
+_TENSOR_SUFFIX = ".pb"
+_MODEL, _DATA_SET = f"model{ONNX_MODEL}", "test_data_set_"
 
 
 class DataSet(NamedTuple):
@@ -39,7 +40,7 @@ class DataSet(NamedTuple):
 def is_test(path: str) -> bool:
     """Whether it is a model, or a folder of tests or of one test; of other folders, only their names are looked at."""
     if not os.path.isdir(path):  # noqa: PTH112 - it raises for no name
-        return is_model(path)
+        return path.lower().endswith(ONNX_MODEL)
     with positioned.trying_to("read", path):
         names = os.listdir(path)  # noqa: PTH208
     return any(name == _MODEL or name.startswith(_DATA_SET) or name.endswith(_TENSOR_SUFFIX) for name in names)
@@ -90,11 +91,6 @@ def _beside(model: Path) -> list[Path]:
     if not folders:
         raise TensorIOError("has no tests beside it", f"folders {_DATA_SET}0 and so on", where=str(model))
     return [each for _, each in folders]
-
-
-def is_model(path: str) -> bool:
-    """Whether a file's name is that of a model of ONNX."""
-    return Path(path).suffix.lower() == SUFFIX
 
 
 def first_beside(model: str) -> tuple[str, ...]:
