@@ -60,7 +60,7 @@ def _choose(words: Words, lengths: Lengths) -> Callable[[Words, Words, Lengths],
     suits = {
         _at_once: alone and (lengths == lengths[:1]).all(),
         _by_pairs_of_slices: alone and size * width >= thresholds.LONG_BYTES,
-        _by_windows: alone and width <= thresholds.WINDOW_BYTES and size in range(*thresholds.WINDOWS),
+        _by_windows: alone and size in range(*thresholds.WINDOWS.get(width, (0, 0))),
         _by_slices: alone and (size >= thresholds.LONG_LINE or size > outer),
         _by_table: alone,
         _by_formula: words.size <= thresholds.FEW_ELEMENTS,
@@ -89,6 +89,23 @@ def _once(lengths: NDArray[Any]) -> NDArray[Any]:
     if 0 not in lengths.strides:
         return lengths
     return lengths[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in lengths.strides)]
+
+
+def _backwards(to: Words, words: Words) -> None:
+    """Copy a tile of words into `to`, the last one first.
+
+    NumPy moves one word at a time. So of words of 1 or 2 bytes, eight bytes are moved at a time with all bytes swapped,
+    and then those of each word are swapped back: of 256 KiB, that takes 0.09 and 0.33 of the time. Words of 4 bytes
+    gain nothing, since the memory between the two steps leaves the cache.
+    """
+    if words.itemsize > 2 or words.nbytes % 8:
+        to[...] = words[::-1]
+        return
+    eights = words.view(np.dtype(np.uint64).newbyteorder())[::-1]
+    if words.itemsize == 1:
+        to.view(np.uint64)[...] = eights
+    else:
+        to[...] = eights.astype(np.uint64).view(words.dtype.newbyteorder())
 
 
 def _at_once(out: Words, words: Words, lengths: Lengths) -> None:
@@ -139,7 +156,7 @@ def _by_windows(out: Words, words: Words, lengths: Lengths) -> None:
         part = slice(start, min(start + lines, outer))
         n = part.stop - start
         reversed_lines = backwards[: n * size]
-        reversed_lines[...] = words[part].reshape(-1)[::-1]  # the last line comes first
+        _backwards(reversed_lines, words[part].reshape(-1))  # the last line comes first
         copies[:n] = words[part].reshape(-1).view(item)
         windows[(firsts[:n] + lengths[part, 0])[::-1]] = reversed_lines.view(item)
         out[part].reshape(-1).view(item)[...] = copies[:n]
@@ -175,25 +192,25 @@ def _by_formula(out: Words, words: Words, lengths: Lengths) -> None:
 
 
 def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
-    """A length for each (outer, inner), long lines: columns are packed, and each reversed start is two strided slices.
+    """A length for each (outer, inner), long lines: columns are packed, and each reversed start is one strided slice.
 
     A few columns at a time: a step along a line of the wide array would leave the cache.
     """
     outer, size, inner = words.shape
     least, most = thresholds.PACKED_ROW
     columns = min(inner, max(least, min(most, thresholds.PACKED // size)) // words.itemsize)
-    packed = np.empty((size if columns < inner else 0, columns + thresholds.PACKED_GAP // words.itemsize), words.dtype)
-    line = np.empty(size, words.dtype)
+    gap = thresholds.PACKED_GAP // words.itemsize if columns < inner else 0
+    source, to = np.empty((2, size, columns + gap), words.dtype)
     for i in range(outer):
         for left in range(0, inner, columns):
             part = slice(left, min(left + columns, inner))
-            few = packed[:, : part.stop - left] if columns < inner else out[i]
-            few[...] = words[i, :, part]
-            for column, length in enumerate(lengths[i, part].tolist()):
-                line[:length] = few[:length, column]
-                few[:length, column] = line[:length][::-1]
-            if columns < inner:
-                out[i, :, part] = few
+            few = part.stop - part.start
+            source[:, :few] = words[i, :, part]
+            to[...] = source
+            of_columns = zip(to[:, :few].T, source[::-1, :few].T, lengths[i, part].tolist(), strict=True)
+            for column, backwards, length in of_columns:
+                column[:length] = backwards[size - length :]
+            out[i, :, part] = to[:, :few]
 
 
 def _by_rows(out: Words, words: Words, lengths: Lengths) -> None:
