@@ -169,6 +169,8 @@ class Source(ABC):
     attributes: int | None = None
     # Whether several threads can read it at once; HDF5 has one lock for all of them, and so has what decodes in Python.
     reads_in_parallel = True
+    # Whether what its tickets read lies in memory of its own, which may be written.
+    reads_anew = False
 
     @property
     def desc(self) -> TensorDesc:

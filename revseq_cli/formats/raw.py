@@ -91,13 +91,7 @@ class RawTensor:
         sizes, parts = self._stored(region)
         stored = np.ascontiguousarray(values.T if self.order == "F" else values, self.dtype)
         buffer = stored.reshape(-1).view(np.uint8).data
-        edges: list[Edge] = []
-        for place, chunk in self._runs(sizes, parts, buffer):
-            if len(chunk) >= thresholds.LARGE_RUN:
-                edges += positioned.write_large(self.path, fd, chunk, place, self.name, writers=writers)
-            else:
-                positioned.write_all(fd, chunk, place, self.name)
-        return edges
+        return positioned.write_runs(self.path, fd, self._runs(sizes, parts, buffer), self.name, writers=writers)
 
     def _stored(self, region: Region) -> tuple[tuple[int, ...], Region]:
         """Sizes and region in the file's order: Fortran order is C order with the dimensions reversed."""
@@ -151,6 +145,8 @@ class RawTicket:
 
 class RawSource(Source):
     """A tensor whose elements lie uncompressed in a file; the format has read their offset from the header."""
+
+    reads_anew = True
 
     def __init__(self, tensor: RawTensor, unchanged: positioned.Identity, storage: Storage) -> None:
         self.tensor, self.unchanged, self.identity, self.storage = tensor, unchanged, unchanged, storage
@@ -318,7 +314,7 @@ class BufferSource(RawSource):
         apart = tuple(strides[d] * dtype.itemsize for d in self._order) if types.strides else None
         stored = RawTensor(path, name, 0, dtype, tuple(sizes[d] for d in self._order), strides=apart)
         super().__init__(stored, identity, Storage("raw", {"strides": braced(strides)} if types.strides else {}))
-        self.sizes = sizes
+        self.sizes, self.reads_anew = sizes, not types.strides
 
     @property
     def grains(self) -> list[tuple[int, ...]]:

@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 assert sys.platform == "win32"  # noqa: S101 - type checkers pass over the rest elsewhere
@@ -219,9 +219,10 @@ def lies_in_memory(fd: int) -> bool:  # noqa: ARG001 - no file system here lies 
     return False
 
 
-def write_mapped(path: str, data: memoryview, offset: int) -> bool:  # noqa: ARG001
-    """False: files are written at their offsets."""
-    return False
+@contextlib.contextmanager
+def mapped(path: str) -> Iterator[None]:  # noqa: ARG001
+    """None: files are written at their offsets."""
+    yield None
 
 
 FORKS = False  # a process cannot be forked

@@ -25,20 +25,22 @@ if TYPE_CHECKING:
     Lengths = NDArray[np.intp]
 
 
-def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int) -> NDArray[Any]:
+def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int, *, may_overwrite: bool = False) -> NDArray[Any]:
     """A copy of `values` in which the first `length` elements of each line along `axis` are reversed.
 
     `lengths` is unsigned, of any width, and has the sizes of `values` but 1 along `axis`; a length above the axis
-    size acts as the axis size. The result has the memory order of `values`.
+    size acts as the axis size. The result has the memory order of `values`, and where it `may_overwrite` them, it may
+    lie in their memory: blocks of a long first axis are so large that the system clears the pages of each new one.
     """
     if not values.flags.c_contiguous and values.flags.f_contiguous:
-        return reverse(values.T, lengths.T, values.ndim - 1 - axis).T
+        return reverse(values.T, lengths.T, values.ndim - 1 - axis, may_overwrite=may_overwrite).T
     outer, size = prod(values.shape[:axis]), values.shape[axis]
     of_lines, shared = _shared(lengths, axis, thresholds.WIDEST_WORD // values.itemsize)
     clamped = clamp(of_lines, size).reshape(outer, -1)
     words = np.ascontiguousarray(values).reshape(-1).view(word_of(values.itemsize * shared)).reshape(outer, size, -1)
-    out = np.empty_like(words)
-    _choose(words, clamped)(out, words, clamped)
+    strategy = _choose(words, clamped)
+    out = words if may_overwrite and strategy is _by_columns else np.empty_like(words)
+    strategy(out, words, clamped)
     return out.reshape(-1).view(values.dtype).reshape(values.shape)
 
 
@@ -194,7 +196,7 @@ def _by_formula(out: Words, words: Words, lengths: Lengths) -> None:
 def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
     """A length for each (outer, inner), long lines: columns are packed, and each reversed start is one strided slice.
 
-    A few columns at a time: a step along a line of the wide array would leave the cache.
+    A few columns at a time: a step along a line of the wide array would leave the cache. `out` may be `words`.
     """
     outer, size, inner = words.shape
     least, most = thresholds.PACKED_ROW

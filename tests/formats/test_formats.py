@@ -434,7 +434,7 @@ def test_workers_that_are_forks_have_pages_of_their_own(tmp_path):
     size = 1 << 21
     (tmp_path / "x").write_bytes(bytes(size))
     with positioned.opened_to_write(str(tmp_path / "x"), "x") as fd:
-        positioned.write_large(str(tmp_path / "x"), fd, memoryview(bytes(size)), 0, "x")
+        positioned.write_runs(str(tmp_path / "x"), fd, [(0, memoryview(bytes(size)))], "x")
     positioned._bounce.pages[:] = 1
     process = multiprocessing.get_context("fork").Process(target=lambda: positioned._bounce.pages.fill(2))
     process.start()
@@ -476,7 +476,7 @@ class TestLargeWrites:
         (tmp_path / "x").write_bytes(bytes(3 << 20))
         data = memoryview(bytes(range(256)) * 4100)
         with positioned.opened_to_write(str(tmp_path / "x"), "x") as fd:
-            edges = positioned.write_large(str(tmp_path / "x"), fd, data, 128, "x")
+            edges = positioned.write_runs(str(tmp_path / "x"), fd, [(128, data)], "x")
         assert [(place, len(part)) for place, part in edges] == [(128, 3968), (1048576, 1152)]
         stored = (tmp_path / "x").read_bytes()
         assert stored[4096:1048576] == data[3968:1048448]

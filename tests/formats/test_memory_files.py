@@ -84,7 +84,8 @@ def test_mapped_writes_change_their_bytes_alone(parts):
         file.truncate(SIZE)
         for i, (offset, size) in enumerate(parts, 1):
             data = bytes([i]) * min(size, SIZE - offset)
-            assert system.write_mapped(file.name, memoryview(data), offset)
+            with system.mapped(file.name) as write:
+                assert write(memoryview(data), offset)
             expected[offset : offset + len(data)] = data
         assert Path(file.name).read_bytes() == expected
 
@@ -92,33 +93,36 @@ def test_mapped_writes_change_their_bytes_alone(parts):
 def test_a_mapping_without_room_ends_no_process(small):
     with open(small / "y", "wb") as f:
         f.truncate(40 << 20)
-    assert not system.write_mapped(str(small / "y"), memoryview(bytes(30 << 20)), 0)
+    with system.mapped(str(small / "y")) as write:
+        assert not write(memoryview(bytes(30 << 20)), 0)
     with opened(small / "y") as fd, pytest.raises(TensorIOError, match="No space left on device"):
-        positioned.write_large(str(small / "y"), fd, memoryview(bytes(30 << 20)), 0, "y.npy", writers=16)
+        positioned.write_runs(str(small / "y"), fd, [(0, memoryview(bytes(30 << 20)))], "y.npy", writers=16)
 
 
 @pytest.mark.parametrize("writers", [1, 4, 5, 16])
 def test_many_writers_use_mappings(folder, monkeypatch, writers):
-    (folder / "y").write_bytes(bytes(100))
+    (folder / "y").write_bytes(bytes(5100))
     mapped = []
-    write_mapped = system.write_mapped
-    monkeypatch.setattr(system, "write_mapped", lambda *args: mapped.append(1) or write_mapped(*args))
+    real = system.mapped
+    monkeypatch.setattr(system, "mapped", lambda path: mapped.append(1) or real(path))
+    runs = [(7, memoryview(b"abc")), (5000, memoryview(b"de"))]
     with opened(folder / "y") as fd:
-        assert positioned.write_large(str(folder / "y"), fd, memoryview(b"abc"), 7, "y.npy", writers=writers) == []
-    assert (folder / "y").read_bytes() == bytes(7) + b"abc" + bytes(90)
+        assert positioned.write_runs(str(folder / "y"), fd, runs, "y.npy", writers=writers) == []
+    assert (folder / "y").read_bytes() == bytes(7) + b"abc" + bytes(4990) + b"de" + bytes(98)
     assert bool(mapped) is (writers > 4)
 
 
-def test_the_output_of_many_workers(revseq, folder):
-    """The header of 128 bytes makes every block begin inside a page, which two workers then write."""
-    x = np.random.default_rng(1).integers(0, 2**32, (120_000, 64), np.uint32)
-    n = np.random.default_rng(2).integers(0, 65, (120_000, 1)).astype(np.uint32)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_the_output_of_many_workers(revseq, folder, axis):
+    """The header of 128 bytes makes blocks, and runs of rows, begin inside a page, which two workers then write."""
+    x = np.random.default_rng(1).integers(0, 2**32, (64, 120_000) if axis == 0 else (120_000, 64), np.uint32)
+    n = np.random.default_rng(2).integers(0, 65, (1, 120_000) if axis == 0 else (120_000, 1)).astype(np.uint32)
     np.save(folder / "x.npy", x)
     np.save(folder / "n.npy", n)
     options = ("--engine", "processes", "--jobs", 6, "--verify")
-    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", *options, cwd=folder).ok()
-    index = np.arange(64)
-    expected = np.take_along_axis(x, np.where(index < n, n.astype(int) - 1 - index, index), 1)
+    revseq("run", "x.npy", "n.npy", "--axis", axis, "-o", "y.npy", *options, cwd=folder).ok()
+    index = np.arange(64).reshape(-1, 1) if axis == 0 else np.arange(64)
+    expected = np.take_along_axis(x, np.where(index < n, n.astype(int) - 1 - index, index), axis)
     assert np.load(folder / "y.npy").tobytes() == expected.tobytes()
 
 

@@ -349,7 +349,7 @@ def test_a_direct_write_that_is_not_whole_is_done_again(folder, monkeypatch):
     real = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda fd, part, offset: real(fd, part[: max(len(part) // 2, 4096)], offset))
     with positioned.opened_to_write("x", "x") as fd:
-        assert positioned.write_large("x", fd, data, 0, "x") == []
+        assert positioned.write_runs("x", fd, [(0, data)], "x") == []
     assert Path("x").read_bytes() == data
 
 

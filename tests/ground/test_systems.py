@@ -99,7 +99,7 @@ def test_a_large_write_without_a_way_past_the_page_cache_has_no_edges(folder, mo
     Path("x").touch()
     data = os.urandom((3 << 20) + 5)
     with positioned.opened_to_write("x", "x") as fd:
-        assert positioned.write_large("x", fd, memoryview(data), 77, "x") == []
+        assert positioned.write_runs("x", fd, [(77, memoryview(data))], "x") == []
     assert calls == [len(data)]
     assert Path("x").read_bytes() == bytes(77) + data
 

@@ -399,7 +399,7 @@ def test_reads_and_writes_at_an_offset_beyond_4_gib(tmp_path):
         positioned.allocate(fd, 100, "x")
         assert os.fstat(fd).st_size == 100
         positioned.write_all(fd, data[:50], 10, "x")
-        assert positioned.write_large(str(tmp_path / "x"), fd, memoryview(data), place, "x") == []
+        assert positioned.write_runs(str(tmp_path / "x"), fd, [(place, memoryview(data))], "x") == []
     with positioned.opened(str(tmp_path / "x")) as fd:
         assert positioned.read_some(fd, 5000, place - 3, "x") == b"\0\0\0" + data
         assert positioned.read_some(fd, 100, 0, "x") == bytes(10) + data[:50] + bytes(40)

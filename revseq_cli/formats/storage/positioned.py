@@ -22,7 +22,7 @@ from revseq_cli.ground import stopping, system, thresholds
 from revseq_cli.ground.errors import DiskFullError, MissingFileError, TensorIOError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -235,8 +235,10 @@ def read_into(fd: int, buffer: memoryview, offset: int, path: str) -> None:
     done = 0
     while done < len(buffer):
         part = buffer[done : done + thresholds.MOST_AT_ONCE]
-        with trying_to("read", path):
+        try:  # `trying_to` would cost half as much again as a short read
             count = system.read_at(fd, part, offset + done)
+        except OSError as e:
+            raise failed(path, "read", e) from None
         if count == 0:
             raise TensorIOError("ended while it was read", "a file that stands still", where=path)
         done += count
@@ -266,8 +268,11 @@ def write_all(fd: int, buffer: memoryview | bytes, offset: int, path: str) -> No
     done = 0
     while done < len(view):
         part = view[done : done + thresholds.MOST_AT_ONCE]
-        with trying_to("write", path), system.one_writer:
-            done += system.write_at(fd, part, offset + done)
+        try:
+            with system.one_writer:
+                done += system.write_at(fd, part, offset + done)
+        except OSError as e:
+            raise failed(path, "write", e) from None
 
 
 def copy(source: tuple[int, str], target: tuple[int, str], offset: int, count: int, to: int) -> None:
@@ -286,19 +291,35 @@ def copy(source: tuple[int, str], target: tuple[int, str], offset: int, count: i
         done += moved
 
 
-def write_large(file: str, fd: int, buffer: memoryview, offset: int, path: str, *, writers: int = 1) -> list[Edge]:
-    """Write a large buffer; on a disk only its whole pages, straight to it, and return the rest at its two ends.
+def write_runs(
+    file: str, fd: int, runs: Iterable[tuple[int, memoryview]], path: str, *, writers: int = 1
+) -> list[Edge]:
+    """Write runs, each an offset and its bytes; on a disk only the whole pages of large ones, straight to it.
 
-    `file` is the path that `fd` has open, and `writers` is how many processes write to it at once. A file that is
-    flushed at the end gains nothing from the page cache, and filling the cache costs more than the reversal: a copy of
-    4 GiB on two threads took 1.6 s so, and 3.4 s through the cache (medians of three). Where the system or the file
-    system has no direct writes, or no disk, the cache is used.
-    The caller gathers the edges and writes them later: a write through the cache waits for every direct one under way.
+    `file` is the path that `fd` has open, and `writers` is how many processes write to it at once. What is left of
+    large runs at their two ends is returned: the caller gathers these edges and writes them later, since a write
+    through the page cache waits for every direct one under way.
+
+    A file that is flushed at the end gains nothing from the page cache, and filling the cache costs more than the
+    reversal: a copy of 4 GiB on two threads took 1.6 s so, and 3.4 s through the cache (medians of three). Where the
+    system or the file system has no direct writes, or no disk, the cache is used.
     """
-    if not system.DIRECT or system.lies_in_memory(fd):
-        if writers <= thresholds.WRITERS_IN_TURN or not system.write_mapped(file, buffer, offset):
-            write_all(fd, buffer, offset, path)
-        return []
+    edges: list[Edge] = []
+    in_memory = system.lies_in_memory(fd)
+    is_shared = in_memory and writers > thresholds.WRITERS_IN_TURN
+    with system.mapped(file) if is_shared else contextlib.nullcontext() as write_mapped:
+        for offset, run in runs:
+            if write_mapped and write_mapped(run, offset):
+                continue
+            if system.DIRECT and not in_memory and len(run) >= thresholds.LARGE_RUN:
+                edges += _write_large(file, fd, run, offset, path)
+            else:
+                write_all(fd, run, offset, path)
+    return edges
+
+
+def _write_large(file: str, fd: int, buffer: memoryview, offset: int, path: str) -> list[Edge]:
+    """Write the whole pages of a run directly, or through the cache where the file system cannot; its edges."""
     begin = -(-offset // _PAGE) * _PAGE - offset
     end = (offset + len(buffer)) // _PAGE * _PAGE - offset
     for done in range(begin, end, thresholds.BOUNCE_BYTES):
