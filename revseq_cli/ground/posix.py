@@ -102,9 +102,9 @@ def _require_space(fd: int, size: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def lies_in_memory(fd: int) -> bool:
-    """Whether the open file is one of a file system without a disk, which Linux alone tells."""
-    return os.fstat(fd).st_dev in _devices_in_memory()
+def lies_in_memory(file: int | str) -> bool:
+    """Whether a file, which is open or has that path, is of a file system without a disk, which Linux alone tells."""
+    return os.stat(file).st_dev in _devices_in_memory()  # noqa: PTH116 - a path, or an open file
 
 
 @functools.cache  # a worker opens a file for each block

@@ -214,8 +214,8 @@ def start_tracker() -> None:
     """Nothing to start: there is nothing that a process leaves behind."""
 
 
-def lies_in_memory(fd: int) -> bool:  # noqa: ARG001 - no file system here lies in memory
-    """Whether the open file is one of a file system without a disk."""
+def lies_in_memory(file: int | str) -> bool:  # noqa: ARG001 - no file system here lies in memory
+    """Whether a file, which is open or has that path, is of a file system without a disk."""
     return False
 
 

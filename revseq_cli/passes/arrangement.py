@@ -149,10 +149,10 @@ def arrange_move(source: Source, sink: Sink, arrangement: Arrangement) -> Arrang
 def choose(cores: int, source: Source, *others: Source | Sink | None) -> Engine:
     """The engine that the benchmarks found fastest for such a tensor, and what is read or written with it.
 
-    On two cores these are threads for most tensors: they start fast, and most of a block's time is spent in calls that
-    release Python's global lock. Of more cores only processes make full use: 4 GiB in memory took 16 of them 1.1 s, and
-    threads 1.8 s at best. HDF5 has one lock around all its calls, so only processes work in parallel there, and most
-    codecs hold Python's.
+    Threads start fast, and most of a block's time is spent in calls that release Python's global lock. Of large tensors
+    only processes make full use of the cores: 4 GiB in memory took 16 of them 1.1 s, and threads 1.8 s at best; and 2
+    GiB along the first axis took two of them 1.8 s, and threads 3.0 s. On two cores, filters leave little to gain.
+    HDF5 has one lock around all its calls, so only processes work in parallel there, and most codecs hold Python's.
     """
     total = source.desc.total_bytes
     if cores == 1 or total < thresholds.WORTH_THREADS:
@@ -160,7 +160,7 @@ def choose(cores: int, source: Source, *others: Source | Sink | None) -> Engine:
     sides: list[Source | Sink] = [source, *(side for side in others if side)]
     encoded = any(side.encoded for side in sides)
     many = thresholds.WORTH_THREADS if encoded else thresholds.WORTH_PROCESSES_NOT_THREADS
-    if all(map(_in_parallel, sides)) and (cores <= 2 or total < many):
+    if all(map(_in_parallel, sides)) and (total < many or (cores <= 2 and encoded)):
         return THREADS
     return PROCESSES if encoded or total >= thresholds.WORTH_PROCESSES else SERIAL
 
@@ -236,8 +236,10 @@ def _reversal(
         plan = cut(values.sizes, job.axis, values.order, grains, most, usual)
     in_files = bool(spooled or (values.path and not chunks))
     tiling, direct = None, 0
-    if other and not extra and in_files and _is_slow(plan, values):
-        direct = cost.held(_least_of_long_runs(values, job.axis, grains[-1]))
+    is_large = values.desc.total_bytes >= thresholds.WORTH_TILES and plan.block_count > 1
+    short = _short_run(values, other) if other and not extra and in_files and is_large else 0
+    if other and plan.run(values.order) * values.dtype.itemsize < short:
+        direct = cost.held(_least_of_long_runs(values, job.axis, grains[-1], short))
         if isinstance(other, Source) or newfile.have_room(other.beside, 2 * values.desc.total_bytes):
             tiling, workers, cost = _tiled(job, other, engine, workers, share)
             plan = tiling.blocks
@@ -248,15 +250,16 @@ def _reversal(
     return Arrangement(plan, engine, workers, need * workers, spooled, tiling=tiling, direct=direct)
 
 
-def _is_slow(plan: Plan, values: Source) -> bool:
-    """Whether a plan has files read in runs so short that a temporary file is faster."""
-    is_large = values.desc.total_bytes >= thresholds.WORTH_TILES and plan.block_count > 1
-    return is_large and plan.run(values.order) * values.dtype.itemsize < thresholds.SHORT_RUN
+def _short_run(values: Source, other: Source | Sink) -> int:
+    """The bytes of a run in files that is so short that a temporary file is faster."""
+    places = [values.path, newfile.folder_of(other.beside) if isinstance(other, Sink) and other.beside else ""]
+    in_memory = all(place and system.lies_in_memory(place) for place in places)
+    return thresholds.SHORT_RUN // (thresholds.PART_IN_MEMORY if in_memory else 1)
 
 
-def _least_of_long_runs(values: Source, axis: int, grain: Grain) -> int:
+def _least_of_long_runs(values: Source, axis: int, grain: Grain, short: int) -> int:
     """The elements of the smallest block of whole lines, cut at multiples of the grain, whose runs are not short."""
-    least = grain_of(thresholds.SHORT_RUN // values.dtype.itemsize, values.sizes, values.order)
+    least = grain_of(short // values.dtype.itemsize, values.sizes, values.order)
     extents = [*_rounded_up(least, grain)]
     extents[axis] = values.sizes[axis]
     return prod(map(min, extents, values.sizes))

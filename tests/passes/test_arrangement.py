@@ -95,7 +95,9 @@ ALMOST = (1 << (28 if system.FORKS else 30)) - 1  # too little to start processe
         (MUCH, 2, {"parallel": False}, None, PROCESSES),
         (SOME, 2, {"parallel": False, "encoded": True}, None, PROCESSES),
         (ALMOST, 16, {}, None, THREADS),
-        (ALMOST + 1, 2, {}, None, THREADS),
+        (ALMOST + 1, 2, {}, None, PROCESSES),
+        (ALMOST + 1, 2, {"encoded": True}, None, THREADS),
+        (ALMOST + 1, 3, {"encoded": True}, None, PROCESSES),
         (ALMOST + 1, 3, {}, None, PROCESSES),
     ],
 )

@@ -22,7 +22,7 @@ from tensor_files import held
 from revseq_cli.formats import references, registry
 from revseq_cli.formats.held import HeldSink
 from revseq_cli.formats.storage import positioned
-from revseq_cli.ground import thresholds
+from revseq_cli.ground import system, thresholds
 from revseq_cli.ground.errors import EngineError, TensorIOError
 from revseq_cli.passes import reversal
 from revseq_cli.passes.arrangement import Arrangement, Resources, arrange
@@ -163,7 +163,21 @@ def test_lines_across_several_dimensions(tmp_path, shape, dtype, memory):
         assert not direct.tiling
         assert direct.need <= found.direct
     else:
-        assert run >= thresholds.SHORT_RUN
+        in_memory = system.lies_in_memory(str(tmp_path))
+        assert run >= thresholds.SHORT_RUN // (thresholds.PART_IN_MEMORY if in_memory else 1)
+
+
+@pytest.mark.parametrize(("memory", "tiled"), [("input output", False), ("input", True), ("output", True), ("", True)])
+def test_shorter_runs_are_enough_where_all_files_lie_in_memory(tmp_path, monkeypatch, memory, tiled):
+    arranged = tall(tmp_path, (1 << 14, 1 << 10))
+    lies = {str(tmp_path / "x.npy"): "input" in memory, str(tmp_path.resolve()): "output" in memory}
+    monkeypatch.setattr(system, "lies_in_memory", lambda _: False)
+    on_disk = arranged(1 << 23)
+    monkeypatch.setattr(system, "lies_in_memory", lies.get)
+    assert bool(arranged(on_disk.direct // 2).tiling) is tiled
+    in_memory = arranged(1 << 23)
+    assert in_memory.tiling
+    assert (in_memory.direct < on_disk.direct) is not tiled
 
 
 def test_fewer_workers_where_that_makes_runs_longer(tmp_path):

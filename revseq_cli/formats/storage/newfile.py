@@ -285,7 +285,12 @@ class Scratch(NewFile):
 
 def have_room(beside: str, size: int) -> bool:
     """Whether the disk of the file `beside`, which need not be there yet, has so many free bytes."""
-    return shutil.disk_usage(Path(system.real_path(beside)).parent).free >= size
+    return shutil.disk_usage(folder_of(beside)).free >= size
+
+
+def folder_of(path: str) -> str:
+    """The folder that a new file of that path will lie in."""
+    return str(Path(system.real_path(path)).parent)
 
 
 def copy_file(path: str, new: str, name: str) -> None:
