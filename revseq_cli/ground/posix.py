@@ -104,7 +104,10 @@ def _require_space(fd: int, size: int) -> None:
 
 def lies_in_memory(file: int | str) -> bool:
     """Whether a file, which is open or has that path, is of a file system without a disk, which Linux alone tells."""
-    return os.stat(file).st_dev in _devices_in_memory()  # noqa: PTH116 - a path, or an open file
+    try:
+        return os.stat(file).st_dev in _devices_in_memory()  # noqa: PTH116 - a path, or an open file
+    except FileNotFoundError:  # who opens it says so
+        return False
 
 
 @functools.cache  # a worker opens a file for each block

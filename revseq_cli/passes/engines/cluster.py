@@ -292,6 +292,11 @@ class Cluster(Crew):
         """The workers of the scheduler, or of a cluster here, for one pass; the connection stays for the next one."""
         return cls(connected(arrangement.scheduler, arrangement.workers), arrangement.plan)
 
+    @staticmethod
+    def writers(arrangement: Arrangement) -> int:
+        """How many threads the scheduler's workers have now: 16 took 2.1 times as long where this said 1."""
+        return connected(arrangement.scheduler, arrangement.workers).threads()
+
     @property
     def dashboard(self) -> str:
         """The address of dask's dashboard, or "none"."""

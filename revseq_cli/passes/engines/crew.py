@@ -93,6 +93,11 @@ class Crew:
         """The crew for a pass."""
         return cls(arrangement.workers)
 
+    @staticmethod
+    def writers(arrangement: Arrangement) -> int:
+        """How many processes write into one file at once."""
+        return arrangement.workers if arrangement.engine.travels else 1
+
     def window(self) -> int:
         """How many bundles may be under way now: two for each worker, so that its next one is there in time."""
         return 2 * self._most
