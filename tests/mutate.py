@@ -22,7 +22,6 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-SECONDS = 120  # for a mutant; what takes longer hangs
 OTHERS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot,
     ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And, ast.Add: ast.Sub, ast.Sub: ast.Add,
@@ -80,7 +79,7 @@ def mutants(source):
             setattr(node, field, kept)
 
 
-def notices(wanted):
+def notices(wanted, seconds):
     """Whether one of the tests fails, or hangs, in a process of its own; or a generated job, where a sweep is wanted."""
     pid = os.fork()
     if not pid:
@@ -94,7 +93,7 @@ def notices(wanted):
 
         unasked = ["-xq", "-n0", "-pno:cacheprovider", "-Wignore::pytest.PytestAssertRewriteWarning"]
         os._exit(pytest.main([*unasked, *wanted.tests]))
-    deadline = time.monotonic() + SECONDS + wanted.sweep
+    deadline = time.monotonic() + seconds
     while not (ended := os.waitpid(pid, os.WNOHANG))[0] and time.monotonic() < deadline:
         time.sleep(0.02)
     with contextlib.suppress(ProcessLookupError):
@@ -122,13 +121,15 @@ def main():
         hypothesis.settings.register_profile("mutants", database=None, phases=[hypothesis.Phase.generate])
         hypothesis.settings.load_profile("mutants")
         path = Path("revseq_cli", wanted.module)
-        assert not notices(wanted), "the tests fail as it is"
+        began = time.monotonic()
+        assert not notices(wanted, 1200 + wanted.sweep), "the tests fail as it is"
+        seconds = 20 + 4 * (time.monotonic() - began)  # what takes longer hangs
         found = [*mutants(path.read_text())]
         found = random.Random(wanted.seed).sample(found, min(wanted.sample, len(found)))
         survivors = 0
         for line, words, text in sorted(found):
             path.write_text(text)
-            if not notices(wanted):
+            if not notices(wanted, seconds):
                 survivors += 1
                 print(f"{wanted.module}:{line}: {words}", flush=True)
         print(f"{len(found) - survivors} of {len(found)} are noticed")

@@ -144,7 +144,7 @@ def test_what_is_already_as_the_values_gets_no_note(revseq, make):
         (lengths("lon").astype("i8"), ("--like", "onnx"), ("its dimension lon is axis 2", "the batch axis is 1 (lat)")),
         (lengths("station", station=6), (), ("its dimension station, of size 6, is none of v", "wanted: dimensions among lat, lon")),
         (lengths("lat", "x", x=6), (), ("its dimension x, of size 6, is none of v",)),
-        (lengths("lon", lon=4), (), ("its dimension lon has size 4, and lon of v", "has 6")),
+        (lengths("lon", lon=4), (), ("its dimension lon has size 4, and lon of v", "has 6\n  wanted: size 6\n")),
         (lengths("lat", "lon", lat=1), (), ("its dimension lat has size 1, and lat of v", "has 4")),
         (lengths("time", "lat", "lon"), (), ("its dimension time has size 5", "which is reversed", "add --mask")),
         (lengths("time"), (), ("its dimension time has size 5", "which is reversed")),
@@ -159,6 +159,11 @@ def test_what_contradicts_names_is_refused(revseq, tmp_path, array, options, wor
         along = {"station": "lon"} if "station" in array.dims else {}
         expected = right(array.rename(along), "lat" if array.sizes.get("lat") == 1 else "time")
         assert oracle.same_bits(np.load(tmp_path / "y.npy"), expected)
+
+
+def test_only_what_has_the_size_of_the_axis_may_be_a_mask(revseq, make):
+    done = revseq("run", make("v", VALUES), make("n", lengths("time", time=3)), "--axis", "time")
+    assert "Hint" not in done.refused("its dimension time has size 3", "which is reversed").err
 
 
 def test_a_batch_axis_says_where_an_unknown_name_goes(revseq, tmp_path):
@@ -751,7 +756,7 @@ def test_a_name_in_another_place_is_refused(revseq, tmp_path):
     with h5py.File(tmp_path / "t.h5", "w") as f:
         for name, array, labels in (
             ("v", np.zeros((4, 3, 4), "f4"), "atb"), ("n", np.ones((4, 1, 4), "u4"), "b"),
-            ("two", np.ones((4, 4), "u4"), "b"), ("s", np.zeros((2, 3, 4), "f4"), "xyz"), ("q", np.ones(4, "u4"), "q"),
+            ("two", np.ones((4, 4), "u4"), "b"), ("one", np.ones((4, 1, 4), "u4"), ("", "b")), ("s", np.zeros((2, 3, 4), "f4"), "xyz"), ("q", np.ones(4, "u4"), "q"),
         ):  # fmt: skip
             made = f.create_dataset(name, data=array)
             for d, label in enumerate(labels):
@@ -759,6 +764,7 @@ def test_a_name_in_another_place_is_refused(revseq, tmp_path):
     for name in ("n", "two"):
         done = revseq("run", "t.h5::v", f"t.h5::{name}", "--axis", 1).refused("its dimension b would go along a")
         assert "reshape" not in done.err
+    revseq("run", "t.h5::v", "t.h5::one", "--axis", 1).ok()  # a dimension of size 1 goes anywhere
     done = revseq("run", "t.h5::s", "t.h5::q", "--axis", 1).refused("Hint: type the one that is meant")
     assert "Hint: revseq" not in done.err
 
