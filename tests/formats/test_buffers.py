@@ -122,6 +122,7 @@ def test_an_output_has_the_sizes_of_what_is_right(revseq, tmp_path):
         (("--sizes", "2x3x4", "--dtype", "FLOAT16"), ("has 96 bytes, 4 for each of 24 elements", "wanted: 48: FLOAT16 {2,3,4}")),
         (("--sizes", "2x3x4", "--strides", "12x4"), ("2 strides are given", "wanted: 3, one for each of its sizes")),
         (("--sizes", "2x3x4", "--strides", "24x4x1"), ("wanted: 144: FLOAT32 {2,3,4} with the strides {24,4,1}",)),
+        (("--sizes", "0x3"), ("x.bin: has 96 bytes\\n", "wanted: 0: FLOAT32 {0,3}")),
         (("--sizes", "2x-3"), ("'2x-3' is not one number for each dimension",)),
         (("--sizes", f"{1 << 40}x{1 << 40}"), ("x.bin: ",)),
     ],

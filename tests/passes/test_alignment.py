@@ -22,7 +22,7 @@ from revseq_cli.formats.held import HeldSource
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import FormatError
 from revseq_cli.passes.alignment import Shape, align
-from revseq_cli.passes.views import AlignedSource
+from revseq_cli.passes.views import AlignedSource, MaskSource
 
 SIZES = {"time": 5, "lat": 4, "lon": 6}
 VALUES = xarray.DataArray(np.arange(120, dtype="f4").reshape(5, 4, 6), dims=tuple(SIZES), name="v")
@@ -786,6 +786,12 @@ def test_no_square_mask_of_a_system_that_has_none(revseq, tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((4, 4, 3), "f4"))
     np.save(tmp_path / "m.npy", mask_of([4, 3, 2, 1], 4, "?"))
     revseq("run", "x.npy", "m.npy", "--like", "mxnet", "--mask").refused("which fits in 2 ways")
+
+
+@pytest.mark.parametrize(("size", "dtype"), [((1 << 32) - 1, "u4"), (1 << 32, "u8")])
+def test_the_data_type_that_holds_the_ones_of_a_line(size, dtype):
+    mask = HeldSource("m", np.broadcast_to(np.zeros(1, "u1"), (2, size)), Storage("memory", {}))
+    assert MaskSource(mask, 1).dtype == dtype
 
 
 def test_a_mask_without_an_axis(revseq, tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.held import HeldSource
+from revseq_cli.formats.held import HeldSink, HeldSource
 from revseq_cli.formats.raw import RawSource, RawTensor
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground import system, thresholds
@@ -154,6 +154,13 @@ def test_what_travels_is_held_twice_more(engine, held, to, copies):
     """Values that are not in a file go from process to process."""
     found = arrange(job((1000, 50), held=held), Resources(engine.name, 1, MANY), to)
     assert found.need == pytest.approx(1000 * (50 * 4 * copies + 20), abs=1)
+
+
+@pytest.mark.parametrize(("engine", "copies"), [(SERIAL, 4), (THREADS, 5)])
+def test_what_waits_for_its_turn_is_held_once_more(engine, copies):
+    to = HeldSink(source((1000,)))
+    to.in_order = True
+    assert arrange_copy(source((1000,)), Resources(engine.name, 1, MANY), to).need == 1000 * 4 * copies
 
 
 @pytest.mark.parametrize(("mib", "workers"), [(1, 2), (47, 2), (48, 3), (64, 4), (255, 15), (256, 16), (1024, 16)])
@@ -310,6 +317,9 @@ def test_a_chunk_that_reaches_beyond_the_block_is_held_whole():
     assert found.need == 50 * 16 + 30 * 4
     found = arrange_copy(source((50,), chunks=(20,)), Resources("serial", 1, MANY), sink((10,)))
     assert found.need == 50 * 16
+    need = 50 * 16 + 130 * 4  # it counts where blocks are cut, too
+    found = arrange_copy(source((3, 50), chunks=(1, 180)), Resources("serial", 1, need), sink())
+    assert (found.plan.extents, found.need) == ((1, 50), need)
 
 
 def test_copies_are_cut_at_the_chunks_of_both_sides_or_of_the_output():

@@ -150,7 +150,8 @@ def test_what_is_neither_a_number_nor_a_name(revseq, tmp_path, axis):
 @pytest.mark.parametrize("axis", ["time", "--", "0x1", "1e0", "inf"])
 def test_a_file_without_names(revseq, tmp_path, axis):
     np.save(tmp_path / "x.npy", VALUES)
-    revseq("run", "x.npy", "[[[1]]]", "--axis", axis).refused(f"no dimension is named {axis}", "0 to 2, by number")
+    done = revseq("run", "x.npy", "[[[1]]]", "--axis", axis)
+    done.refused(f"no dimension is named {axis}", "0 to 2, by number: its dimensions have no names\n")
 
 
 def test_a_digit_of_full_width_is_a_name(revseq, tmp_path):

@@ -99,7 +99,7 @@ def test_leading_sizes_of_1_need_no_brackets():
         ("T: (Sizes:{2,x}, DataType:FLOAT32)\n[1]", (1, 12), "Sizes {2,x}"),
         ("T: (Sizes:{2,-1}, DataType:FLOAT32)\n[1]", (1, 12), "Sizes {2,-1}"),
         ("T: (Sizes:{2}, DataType:FLOAT99)\n[1]", (1, 25), "'FLOAT99' is not a data type"),
-        ("[" * 70 + "1" + "]" * 70, (1, 1), "70 brackets deep"), ("[1\f, 2]", (1, 3), "has no place"),
+        ("[" * 65 + "1" + "]" * 65, (1, 1), "65 brackets deep"), ("[1\f, 2]", (1, 3), "has no place"),
         ("[16777217]", (1, 2), "not exact"),
     ],
 )  # fmt: skip
