@@ -420,8 +420,8 @@ def test_coordinates_that_differ(revseq, tmp_path, suffix):
     assert "revseq convert" not in done.err  # an unnamed file would not go along lat and lon
     revseq("check", *job[:4]).refused("its lat is not that of v.")
     assert not (tmp_path / "y.npy").exists()
-    for same in (lat, np.array(lat, "f4")):
-        write("n", with_lat(array, same))
+    for same in (with_lat(array, lat), with_lat(array, np.array(lat, "f4")), array):  # the last has none
+        write("n", same)
         revseq("run", *job, "--overwrite").ok()
         assert oracle.same_bits(np.load(tmp_path / "y.npy"), right(array))
     write("n", with_lat(array, [*lat[:3], 41]))
@@ -438,6 +438,14 @@ def test_coordinates_of_text(revseq, tmp_path):
     revseq("run", "v.nc::v", n, "--axis", "time").refused("its lat is not that of v.nc", "at [0]")
     n = by_xarray(tmp_path, "n", lengths("lat").assign_coords(lat=stations))
     revseq("run", "v.nc::v", n, "--axis", "time").ok()
+
+
+def test_coordinates_that_are_nan(revseq, tmp_path):
+    by_xarray(tmp_path, "v", VALUES.assign_coords(lat=[1, np.nan, 3, 4]))
+    n = by_xarray(tmp_path, "n", lengths("lat").assign_coords(lat=[1, np.nan, 3, 4]))
+    revseq("run", "v.nc::v", n, "--axis", "time").ok()
+    n = by_xarray(tmp_path, "n", lengths("lat").assign_coords(lat=[1, 2, 3, 4]))
+    revseq("run", "v.nc::v", n, "--axis", "time").refused("its lat is not that of v.nc", "2 and nan at [1]")
 
 
 def mask_of(counts, size, dtype):
