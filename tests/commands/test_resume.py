@@ -272,6 +272,15 @@ def test_two_batches_at_once(batch, files, monkeypatch):
     assert skipped(batch("--resume")) == [True] * 4
 
 
+def test_a_batch_waits_for_workers_that_are_about_to_end(batch, files, monkeypatch):
+    batch("--resume")
+    answers, lock = iter([False, False]), journal.system.lock
+    monkeypatch.setattr(journal, "_LONGEST_WAIT", 1000)
+    monkeypatch.setattr(journal.system, "lock", lambda fd: next(answers, True) and lock(fd))
+    opened(files / JOURNAL).close()
+    assert next(answers, None) is None
+
+
 @pytest.mark.needs("free names")
 def test_a_batch_waits_for_nobody_whose_journal_is_gone(batch, files):
     """Somebody removed it: the next one begins a new one."""
