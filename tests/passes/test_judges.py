@@ -84,6 +84,14 @@ def test_random_jobs_of_all_types_and_ranks_are_equal(revseq, tmp_path, start):
         assert (found["equal"], found["different"], found["A"]["name"]) == (True, 0, CPU), options
 
 
+@pytest.mark.parametrize(("axis", "batch_axis", "lengths"), [(0, 1, "[1, 2, 2]"), (1, 0, "[3, 3]")])
+def test_dimensions_that_are_where_the_operator_has_them_stay_there(revseq, axis, batch_axis, lengths):
+    """So both of the operator's forms are judged."""
+    code = wrong(lengths="n; raise ValueError(f'gets {x.shape}')")
+    done = revseq(*ON, JOB[0], lengths, "--axis", axis, "--batch-axis", batch_axis, code=code)
+    done.refused("gets (2, 3)")
+
+
 @pytest.mark.parametrize("memory", ["6K", "40K"])
 def test_many_blocks_and_chunks(revseq, tmp_path, memory):
     rng = np.random.default_rng(3)
