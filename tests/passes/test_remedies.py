@@ -224,8 +224,8 @@ def test_a_long_command_line_is_not_repeated(revseq):
     assert done.err.endswith("  --axis 1: 1 line of 400, length 3\nHint: use --axis 1\n")
 
 
-def fits_of(values, lengths):
-    return fits(*(Shape(name, sizes, ("",) * len(sizes)) for name, sizes in (("x", values), ("n", lengths))))
+def fits_of(values, lengths, **options):
+    return fits(*(Shape(name, sizes, ("",) * len(sizes)) for name, sizes in (("x", values), ("n", lengths))), **options)
 
 
 def test_fits():
@@ -236,6 +236,7 @@ def test_fits():
     assert fits_of((1, 1, 4), (1, 1, 4)) == [(0, None), (1, None)]
     assert fits_of((5,), (1,)) == fits_of((5,), ()) == [(0, None)]
     assert fits_of((5,), (5,)) == fits_of((4, 5), (4, 5)) == fits_of((4, 5), (1, 4, 1)) == fits_of((), ()) == []
+    assert fits_of((4, 4, 6), (4, 4), mask=True) == [(1, 0)]  # in the order of the values
 
 
 def is_right(parts):

@@ -30,7 +30,7 @@ from revseq_cli.passes.arrangement import Arrangement, Resources, arrange
 from revseq_cli.passes.assembly import Job, Request
 from revseq_cli.passes.engines.table import SERIAL
 from revseq_cli.passes.jobs import load
-from revseq_cli.passes.plan import fewest_rows, make_tiling
+from revseq_cli.passes.plan import Plan, Tiling, fewest_rows, make_tiling
 
 
 @pytest.fixture
@@ -215,6 +215,21 @@ def test_what_is_read_is_at_most_what_the_plan_says(tmp_path, monkeypatch, any_s
         <= sum(counts) - values.nbytes
         <= found.tiling.most_read * 4 + lengths.nbytes * 2 * found.plan.block_count
     )
+
+
+def test_what_is_read_where_a_stripe_has_a_short_and_a_long_column(tmp_path, monkeypatch):
+    values, lengths = np.zeros((100, 4), "f4"), np.array([[0, 100, 100, 100]], np.uint32)
+    blocks = Plan(values.shape, (1, 4), 0)
+    tiling = Tiling(Plan(values.shape, values.shape, 0), blocks, 2, "C")
+    job = Job(held(values), held(lengths), 0)
+    counts, read_into = [], positioned.read_into
+    monkeypatch.setattr(
+        positioned, "read_into", lambda fd, buffer, *rest: (counts.append(len(buffer)), read_into(fd, buffer, *rest))
+    )
+    with HeldSink(job.values) as sink:
+        sink.beside = str(tmp_path / "y.npy")
+        reversal.reverse(job, sink, Arrangement(blocks, SERIAL, 1, 0, tiling=tiling))
+    assert 10 * values.nbytes < sum(counts) <= tiling.most_read * 4
 
 
 # Through the command
