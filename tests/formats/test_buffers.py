@@ -125,6 +125,7 @@ def test_an_output_has_the_sizes_of_what_is_right(revseq, tmp_path):
         (("--sizes", "0x3"), ("x.bin: has 96 bytes\\n", "wanted: 0: FLOAT32 {0,3}")),
         (("--sizes", "2x-3"), ("'2x-3' is not one number for each dimension",)),
         (("--sizes", f"{1 << 40}x{1 << 40}"), ("x.bin: ",)),
+        (("--sizes", "24" + "x1" * 64), ("x.bin: has dimension count 65", "wanted: at most 64")),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_buffer(revseq, tmp_path, options, words):
@@ -132,6 +133,20 @@ def test_what_is_wrong_with_a_buffer(revseq, tmp_path, options, words):
     done = revseq("run", "x.bin", "n.bin", "--axis", 1, "-o", "y.bin", *options)
     done.refused(*(word.replace("\\n", "\n") for word in words))
     assert not (tmp_path / "y.bin").exists()
+
+
+@pytest.mark.parametrize(
+    ("run", "order", "grain"), [(4096, "C", (1, 32, 128)), (4096, "F", (1000, 5, 1)), (1 << 30, "F", (1000, 128, 128))]
+)
+def test_grains_lie_one_element_after_another(run, order, grain):
+    assert raw.grain_of(run, (1000, 128, 128), order) == grain
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f4", "c16"])
+def test_grains_are_runs_of_so_many_bytes(dtype):
+    found = raw.grains_of(np.dtype(dtype), (1 << 20, 1 << 20))
+    runs = [rows * columns * np.dtype(dtype).itemsize for rows, columns in found]
+    assert runs == [thresholds.CHEAP_RUN, thresholds.CACHE_LINE]
 
 
 def test_bytes_behind_the_last_element(revseq, tmp_path):
