@@ -258,6 +258,7 @@ def test_lengths_that_are_decoded_count_too():
 def test_blocks_are_cut_at_the_chunks_of_both_sides():
     found = arrange(job(chunks=(4, 50)), Resources("serial", 1, 30_000), sink((6, 50)))
     assert found.plan.extents == (36, 50)  # 36 x 50 x 16.4 = 29,520
+    assert arrange(job(chunks=(4, 50)), Resources("serial", 1, 29_000), sink((6, 50))).plan.extents == (24, 50)
     assert not found.spooled
     assert arrange(job(chunks=(4, 50)), Resources("serial", 1, 30_000)).plan.extents == (36, 50)
     assert arrange(job(chunks=(5, 50)), Resources("serial", 1, 30_000)).plan.extents == (35, 50)
