@@ -131,12 +131,13 @@ class Source(ABC):
     """An input tensor whose header has been read, and whose values have not.
 
     `name` is what the user called it, `key` its name inside its file. `order` is the memory order, "C" or "F". `chunks`
-    are the sizes of what is decoded as one, or None; `encoded` says that filters decode it, and `held` that its tickets
-    carry the values; without `has_values`, there are none. `path` and `identity` are its file and that file's state;
-    `described` is the state of the model that named the file, if one did, and `origins` are those of files that it was
-    computed from. As far as the header says it, `siblings` is the number of other tensors in the file, and `notes` say
-    what is unusual about it, for every command to print. `dimensions` are the names of its dimensions, "" for one
-    without a name, or none at all; `attributes` is how many it has, None where the format has none.
+    are the sizes of what is decoded as one, or None; `encoded` says that filters decode it, `held` that its tickets
+    carry the values, and `reads_anew` that what they read may be overwritten; without `has_values`, there are none.
+    `path` and `identity` are its file and that file's state; `described` is the state of the model that named the file,
+    if one did, and `origins` are those of files that it was computed from. As far as the header says it, `siblings` is
+    the number of other tensors in the file, and `notes` say what is unusual about it, for every command to print.
+    `dimensions` are the names of its dimensions, "" for one without a name, or none at all; `attributes` is how many it
+    has, None where the format has none.
 
     Examples
     --------
@@ -169,7 +170,6 @@ class Source(ABC):
     attributes: int | None = None
     # Whether several threads can read it at once; HDF5 has one lock for all of them, and so has what decodes in Python.
     reads_in_parallel = True
-    # Whether what its tickets read lies in memory of its own, which may be written.
     reads_anew = False
 
     @property
