@@ -168,8 +168,7 @@ class Source(ABC):
     notes: tuple[str | Advice, ...] = ()
     dimensions: tuple[str, ...] = ()
     attributes: int | None = None
-    # Whether several threads can read it at once; HDF5 has one lock for all of them, and so has what decodes in Python.
-    reads_in_parallel = True
+    reads_in_parallel = True  # several threads at once: HDF5 has one lock for all, and so has what decodes in Python
     reads_anew = False
 
     @property
