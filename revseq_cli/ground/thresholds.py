@@ -73,8 +73,9 @@ TILE_ROW = 1 << 14
 FEW_LINES, FEW_ELEMENTS = 8, 256
 # Elements of lines and columns that are worth a slice each; bytes of lines that are worth two.
 LONG_LINE, LONG_COLUMN, LONG_BYTES = 512, 512, 1 << 16
-# Lines are moved whole in windows, from the first length on, below the second; for words of each size in bytes.
-WINDOWS = {1: (32, 1 << 16), 2: (32, 1 << 13), 3: (32, 1 << 11), 4: (32, 1 << 11)}
+# Lines of words up to 4 bytes are moved whole in windows, from the first length on, below the second for words of 1
+# byte; for words of 4 bytes below a 16th of it, since these are not reversed eight bytes at a time.
+WINDOWS, WINDOW_BYTES = (32, 1 << 15), 4
 # Words of so many bytes are gathered from anywhere, since each brings half a line of the cache or more.
 WIDE_WORD = 32
 # A row of packed columns, the least and the most: whole lines of the cache, eight where all rows stay in it. More bytes

@@ -57,12 +57,13 @@ def _choose(words: Words, lengths: Lengths) -> Callable[[Words, Words, Lengths],
     """The first strategy that suits the shape; the thresholds are those of tests/benchmarks/kernel.py."""
     outer, size, inner = words.shape
     alone, width = inner == 1, words.itemsize
+    least, most = thresholds.WINDOWS
     if alone and outer <= thresholds.FEW_LINES:  # of a small call, the table would take a tenth
         return _by_pairs_of_slices
     suits = {
         _at_once: alone and (lengths == lengths[:1]).all(),
         _by_pairs_of_slices: alone and size * width >= thresholds.LONG_BYTES,
-        _by_windows: alone and size in range(*thresholds.WINDOWS.get(width, (0, 0))),
+        _by_windows: alone and width <= thresholds.WINDOW_BYTES and least <= size < most // width**2,
         _by_slices: alone and (size >= thresholds.LONG_LINE or size > outer),
         _by_table: alone,
         _by_formula: words.size <= thresholds.FEW_ELEMENTS,
