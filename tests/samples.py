@@ -10,7 +10,7 @@ import oracle
 
 from revseq_cli.ground.dtypes import describe, dtype_of
 from revseq_cli.ground.tensors import DataType
-from revseq_cli.texts import printing
+from revseq_cli.texts import notation
 
 # The reference page's two examples: input, lengths, axis.
 INPUT = np.arange(1, 13, dtype=np.float32).reshape(1, 1, 3, 4)
@@ -100,7 +100,7 @@ ONNX_TEST = {"time_axis": 1, "batch_axis": 0}, INPUT.reshape(3, 4), np.array([2,
 def job_text(values, lengths, axis):
     """A job with the OutputTensor that the slow loop gives."""
     tensors = {"InputTensor": values, "SequenceTensor": lengths, "OutputTensor": oracle.reverse(values, lengths, axis)}
-    parts = [printing.tensor_text(name, describe(tensor), tensor) for name, tensor in tensors.items()]
+    parts = [notation.tensor_text(name, describe(tensor), tensor) for name, tensor in tensors.items()]
     return "\n\n".join([*parts[:2], f"Axis: {axis}", parts[2]]) + "\n"
 
 

@@ -230,31 +230,31 @@ def _in_order(ended: Iterable[tuple[int, Outcome | None]]) -> Iterator[Outcome]:
 
 def _manifest(given: tuple[str, ...], pattern: str | None, templates: dict[str, str | None]) -> Manifest:
     """The jobs of MANIFEST, or of --each; UsageError for both or neither."""
-    from revseq_cli.commands import templates as each
-    from revseq_cli.commands.manifest import parse, separator_of
+    from revseq_cli.commands import manifest
     from revseq_cli.formats import references  # --help must not load NumPy
 
     if pattern is not None:
         if given:
-            quoted = f"quote the pattern, so that the shell does not put names in its place: --each {each.PATTERN}"
+            quoted = f"quote the pattern, so that the shell does not put names in its place: --each {manifest.PATTERN}"
             raise UsageError("--each and MANIFEST are two ways to name jobs", "one of them", quoted)
         if not templates["output"]:
-            raise UsageError("--each lacks an output", "a name for each", f"add -o {each.OUTPUT}")
+            raise UsageError("--each lacks an output", "a name for each", f"add -o {manifest.OUTPUT}")
         given_templates = {name: text for name, text in templates.items() if text}
-        made = parse(each.jobs(pattern, given_templates), _columns(), "", "job")
-        return made._replace(pattern=pattern, journal=each.journal(pattern, templates["output"]))
+        made = manifest.parse(manifest.each_file(pattern, given_templates), _columns(), "", "job")
+        return made._replace(pattern=pattern, journal=manifest.journal(pattern, templates["output"]))
     if set_ := [f"--{name}" for name, text in templates.items() if text is not None]:
         raise UsageError(f"{set_[0]} goes with --each", "a column of that name in MANIFEST", f"leave out {set_[0]}")
     if len(given) != 1:
         found = f"{len(given)} manifests are given" if given else "no manifest is given"
-        hint = "run them one after another" if given else f"add jobs.csv, or --each {each.PATTERN} -o {each.OUTPUT}"
+        added = f"add jobs.csv, or --each {manifest.PATTERN} -o {manifest.OUTPUT}"
+        hint = "run them one after another" if given else added
         raise UsageError(found, "one MANIFEST, or --each", hint)
     try:
         text = references.Reference(given[0]).text
     except FormatError as e:
         e.drop_settings()  # they are about tensors, and a manifest is none
         raise
-    return parse(text, _columns(), separator_of(text))
+    return manifest.parse(text, _columns(), manifest.separator_of(text))
 
 
 def _typed() -> dict[str, str]:
@@ -298,7 +298,7 @@ class _Report:
 
     def add(self, outcome: Outcome) -> None:
         """Keep the result of a job, and print it."""
-        from revseq_cli.commands import templates
+        from revseq_cli.commands import manifest
         from revseq_cli.formats.storage.newfile import REPLACE
         from revseq_cli.report.words import spelled
 
@@ -306,7 +306,7 @@ class _Report:
         entry, error = self._entries[outcome.line], outcome.error
         where = f"{printable(self._manifest)}: {entry.place}"
         if self._pattern and isinstance(error, MissingFileError):
-            error.hint = templates.told(entry.columns["input"], self._pattern)
+            error.hint = manifest.placeholders(entry.columns["input"], self._pattern)
         if error and error.hint == REPLACE and entry.output in self._done_before:
             error.hint = Advice.of("add --resume to skip what is done, or {} to do all jobs again", overwrite="")
         if self.console.as_json:

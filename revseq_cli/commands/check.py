@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from revseq_cli.commands import base, examples, options
+from revseq_cli.commands import base, options, pictures
 from revseq_cli.commands.console import is_terminal
 from revseq_cli.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from revseq_cli.commands.console import Console
-    from revseq_cli.operator.spec import Constraint, FeatureLevel
-    from revseq_cli.passes.arrangement import Resources
-    from revseq_cli.passes.assembly import Job
-    from revseq_cli.passes.judges import Host
-    from revseq_cli.report.results import Check
+    from revseq_cli.operator.spec import FeatureLevel
 
 
 @base.command(
@@ -31,7 +27,7 @@ if TYPE_CHECKING:
 @options.levels_option
 @options.on_option
 @click.option("--all", "every", is_flag=True, help="Print the constraints that pass, too.")
-@examples.option
+@pictures.example_option
 @options.full_option
 @options.format_option
 @options.output_options
@@ -84,9 +80,9 @@ def command(
         textfiles.require_text(values, job.values.name)
         output, _ = reversal.reversed_in_memory(job, Resources())
         most = view.MOST_ON_TERMINAL if is_terminal() and not full else None
-        click.echo(examples.text(job, output, most, console, example), color=True)
+        click.echo(pictures.example_text(job, output, most, console, example), color=True)
         return 0
-    result = result_of(job, constraints, Resources(), host)
+    result = pictures.result_of(job, constraints, Resources(), host)
     if not result.valid:
         result = result._replace(choices=jobs.choices_for(job, spec.broken(constraints[level])))
     if console.as_json:
@@ -94,28 +90,3 @@ def command(
     elif not console.quiet:
         checks.print_check(result, sys.argv[1:], every=every, color=console.colored)
     return 0 if result.right else 1
-
-
-def result_of(
-    job: Job, constraints: dict[FeatureLevel, list[Constraint]], resources: Resources, host: Host | None = None
-) -> Check:
-    """What is told of a job that was held against these constraints; its lengths are read, and a host runs it."""
-    from revseq_cli.operator import spec
-    from revseq_cli.passes import judges, summaries
-    from revseq_cli.report.results import Check
-
-    values, lengths = job.values.desc, job.lengths.desc
-    lowest = spec.lowest_level(values, lengths, job.axis)
-    # Lengths that no level accepts have no effects to count.
-    is_known = not job.parts or job.parts.values.has_values
-    counts = summaries.count_lengths(job, resources) if lowest is not None and is_known else None
-    notes = (*job.notes, *job.absent_notes())
-    answer = None
-    if host and counts:
-        answer = judges.answer(host, job, resources)
-        notes += judges.clamping(counts.clamped)
-    elif host:
-        notes += (f"no feature level accepts the job, so it did not run on {host.name}",)
-    return Check(
-        job.names, values, lengths, job.axis, constraints, lowest, counts, job.batch_axis, notes, answer=answer
-    )

@@ -116,14 +116,14 @@ def _print(source: Source, row: Format, *, full: bool) -> None:
     from revseq_cli.formats import textfiles
     from revseq_cli.formats.held import HeldSource
     from revseq_cli.report import view
-    from revseq_cli.texts import printing
+    from revseq_cli.texts import notation
 
     if row.is_text:
         textfiles.require_text(source.desc, source.name)
     if row.is_shown and is_terminal() and not full:
         rows = view.shortened(source, view.MOST_ON_TERMINAL)
         source.recheck()
-        click.echo(f"{printing.header('OutputTensor', source.desc)}\n{rows}")
+        click.echo(f"{notation.header('OutputTensor', source.desc)}\n{rows}")
         return
     held = HeldSource.of(source)
     source.recheck()

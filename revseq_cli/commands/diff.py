@@ -201,7 +201,7 @@ def _sides(
     as_printed: bool,
 ) -> tuple[Source, Source | Job]:
     """A, or what a judge makes of the job; and what it is compared with: B, or the job; cast if that is asked for."""
-    from revseq_cli.passes import jobs, judges, printouts, views
+    from revseq_cli.passes import exports, jobs, judges, views
 
     def loaded(i: int, like: TensorDesc | None = None) -> Source:
         lenient = not job and "sizes" in opening[1 - i] and "sizes" not in opening[i]
@@ -215,11 +215,11 @@ def _sides(
             a = loaded(0)
             return a, loaded(1, a.desc)
         b = loaded(1)
-        return printouts.load(tensors[0], b.desc) if as_printed else loaded(0, b.desc), b
+        return exports.printed(tensors[0], b.desc) if as_printed else loaded(0, b.desc), b
     job = replace(job, values=asked(job.values))
     if host:
         return judges.JudgedOutput(job, host.judge(job)), job
-    return printouts.load(tensors[0], job.values.desc) if as_printed else loaded(0, job.values.desc), job
+    return exports.printed(tensors[0], job.values.desc) if as_printed else loaded(0, job.values.desc), job
 
 
 def _list_judges(console: Console) -> int:
@@ -294,11 +294,11 @@ def _tolerance(atol: float | None, rtol: float | None, ulp: int | None, *, equal
 
 def _opened(a: Source, b: Source | Job, resources: Resources, *, as_printed: bool) -> AbstractContextManager[Pair]:
     """The pass that compares `a` with `b`, or with the output of a job."""
-    from revseq_cli.passes import comparison, judges, oracle, printouts
+    from revseq_cli.passes import comparison, exports, judges, oracle
     from revseq_cli.passes.assembly import Job
 
     def seen(source: Source) -> Source:
-        return printouts.seen(source, a) if as_printed else source
+        return exports.as_printed(source, a) if as_printed else source
 
     if isinstance(a, judges.JudgedOutput) and isinstance(b, Job):
         return judges.opened(a.judge, b, resources)

@@ -1,24 +1,31 @@
-"""Pictures and web pages of tensors: their new files, for the commands that draw them."""
+"""What several commands show of a job: a picture, a web page, an example of the docs, and its check."""
 
 from __future__ import annotations
 
+import html
 import itertools
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import click
 
+from revseq_cli.commands import base
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from revseq_cli.commands.console import Console
     from revseq_cli.formats.contract import Source
     from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.formats.storage.positioned import Identity
+    from revseq_cli.operator.spec import Constraint, FeatureLevel
     from revseq_cli.passes.arrangement import Resources
     from revseq_cli.passes.assembly import Job
+    from revseq_cli.passes.judges import Host
     from revseq_cli.report.figures import Figure
     from revseq_cli.report.results import Check
     from revseq_cli.report.view import Limits
@@ -30,6 +37,21 @@ _WRITTEN = {"--picture": ((".svg",), "SVG"), "--html": ((".html", ".htm"), "a we
 theme_option = click.option(
     "--theme", type=click.Choice(["auto", "light", "dark"]), default="auto", show_default=True,
     help="The colours of a picture or page; auto is what the reader's system prefers.",
+)  # fmt: skip
+# The forms of an example on a page: a heading with a block of code, and what shows a picture below it.
+_FORMS = {
+    "markdown": ("### Example {number}\n\n```\n{example}\n```", "![{text}]({link})"),
+    "html": (
+        '<h3 id="example-{number}">Example {number}</h3>\n\n<pre><code>{example}\n</code></pre>',
+        '<img src="{link}" alt="{text}">',
+    ),
+    "rst": ("Example {number}\n{line}\n\n.. code-block:: none\n\n{example}", ".. image:: {link}\n   :alt: {text}"),
+}
+example_option = click.option(
+    "--example", cls=base.AloneOption, type=click.Choice(["plain", *_FORMS]), is_flag=False, flag_value="plain",
+    metavar="[FORM]",
+    help="Print the job as a docs-style example instead: plain, or with a heading and in a block of code, as it "
+    "stands on a page, as markdown, html or rst.",
 )  # fmt: skip
 
 
@@ -71,7 +93,7 @@ class Drawings:
 
     def draw(self, result: Source) -> None:
         """Write all of them."""
-        from revseq_cli.report import figures, svg, webpage
+        from revseq_cli.report import figures, svg
 
         job = self._job
         if not self.files:
@@ -87,7 +109,7 @@ class Drawings:
 
             writers = {
                 "--picture": lambda: svg.drawn(figure, self._theme),
-                "--html": lambda: webpage.page(figure, self._theme, *self._checks),
+                "--html": lambda: svg.page(figure, self._theme, *self._checks),
             }
             for option, file in self.files.items():
                 file.write(writers[option]().encode())
@@ -95,9 +117,58 @@ class Drawings:
 
 def _checked(job: Job, resources: Resources) -> Check:
     """The job held against the level that was asked for, which comes first, and all of DirectML's levels."""
-    from revseq_cli.commands import check
     from revseq_cli.operator import spec
 
     levels = [job.parts.request.level] if job.parts else []
     descs = job.values.desc, job.lengths.desc, job.axis
-    return check.result_of(job, {each: spec.constraints(*descs, each) for each in (*levels, *spec.DIRECTML)}, resources)
+    return result_of(job, {each: spec.constraints(*descs, each) for each in (*levels, *spec.DIRECTML)}, resources)
+
+
+def result_of(
+    job: Job, constraints: dict[FeatureLevel, list[Constraint]], resources: Resources, host: Host | None = None
+) -> Check:
+    """What is told of a job that was held against these constraints; its lengths are read, and a host runs it."""
+    from revseq_cli.operator import spec
+    from revseq_cli.passes import judges, summaries
+    from revseq_cli.report.results import Check
+
+    values, lengths = job.values.desc, job.lengths.desc
+    lowest = spec.lowest_level(values, lengths, job.axis)
+    # Lengths that no level accepts have no effects to count.
+    is_known = not job.parts or job.parts.values.has_values
+    counts = summaries.count_lengths(job, resources) if lowest is not None and is_known else None
+    notes = (*job.notes, *job.absent_notes())
+    answer = None
+    if host and counts:
+        answer = judges.answer(host, job, resources)
+        notes += judges.clamping(counts.clamped)
+    elif host:
+        notes += (f"no feature level accepts the job, so it did not run on {host.name}",)
+    return Check(
+        job.names, values, lengths, job.axis, constraints, lowest, counts, job.batch_axis, notes, answer=answer
+    )
+
+
+def example_text(
+    job: Job, result: Source, most: int | None, console: Console, form: str, picture: str | None = None
+) -> str:
+    """The example in that form; its title has the number that the user named it by. Only a plain one has marks.
+
+    The other forms also show the picture, if there is one; its text is for those who cannot see it.
+    """
+    from revseq_cli.report import figures, view  # --help must not load NumPy
+
+    on_page = form in _FORMS
+    shown = view.example_text(job.values, job.lengths, job.axis, result, most, None if on_page else console.marks)
+    if not on_page:
+        return shown
+    key = job.parts.request.references()[0].key if job.parts else None
+    number = key if key and key.isdecimal() else "1"
+    about = f"InputTensor and OutputTensor. {figures.sentence(job.axis)}"
+    words = {"number": number, "line": "^" * len(f"Example {number}"), "example": shown, "text": about}
+    words["link"] = quote(Path(picture or "").as_posix(), safe="/:")
+    if form == "html":
+        words = {name: html.escape(each, quote=name != "example") for name, each in words.items()}
+    if form == "rst":
+        words["example"] = textwrap.indent(shown, "    ")
+    return "\n\n".join(_FORMS[form][: 1 if picture is None else 2]).format(**words)

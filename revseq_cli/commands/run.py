@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from revseq_cli.commands import base, examples, options, pictures
+from revseq_cli.commands import base, options, pictures
 from revseq_cli.commands.console import is_terminal, printed_format
 from revseq_cli.formats import table
 from revseq_cli.ground.errors import UsageError
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 )
 @options.format_of("the output, or of an input whose first bytes and suffix do not tell it")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists, and a picture or page.")
-@examples.option
+@pictures.example_option
 @click.option(
     "--picture",
     metavar="FILE.svg",
@@ -209,7 +209,7 @@ def _print(
     if not row.is_shown:
         row.load().write_to(sys.stdout.buffer, result)
     elif form:
-        click.echo(examples.text(job, result, most, console, form, drawings.paths["--picture"]), color=True)
+        click.echo(pictures.example_text(job, result, most, console, form, drawings.paths["--picture"]), color=True)
     else:
         click.echo(view.result_text(job.lengths, job.axis, result, most, console.marks), color=True)
     sys.stdout.flush()

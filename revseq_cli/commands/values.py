@@ -88,27 +88,27 @@ class Tensor(click.ParamType[Any]):
         """The names behind :: of a file, or the numbers of its examples."""
         from revseq_cli.formats.references import Reference  # other completions load no NumPy
         from revseq_cli.formats.registry import names_in
-        from revseq_cli.passes import completions
+        from revseq_cli.passes import jobs
 
         reference = Reference.file(path)
-        if not completions.is_quick(reference):
+        if not jobs.is_quick(reference):
             return ()
         if reference.key is not None:
-            return completions.labels_in(reference) if self._names else ()
-        numbers = map(str, completions.numbers_in(reference)) if self._examples else ()
-        return [*numbers, *(completions.names_in(reference) or names_in(reference) if self._names else ())]
+            return jobs.labels_in(reference) if self._names else ()
+        numbers = map(str, jobs.numbers_in(reference)) if self._examples else ()
+        return [*numbers, *(jobs.names_in(reference) or names_in(reference) if self._names else ())]
 
 
 def complete_dimension(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The dimensions of INPUT that the option may name, with their sizes: of a job, those that its lengths fit."""
     from revseq_cli.ground.errors import RevseqError
-    from revseq_cli.passes import completions  # other completions load no NumPy
+    from revseq_cli.passes import jobs  # other completions load no NumPy
 
     given = [ctx.params.get(name) for name in ("input", "lengths")]
     if not given[0]:  # as of a batch, or in A --job INPUT LENGTHS
         given = [*(ctx.params.get("tensors") or ())][1:3]
     try:
-        found = completions.dimensions(*filter(None, given), batch=param.name == "batch_axis") if any(given[:1]) else {}
+        found = jobs.dimensions(*filter(None, given), batch=param.name == "batch_axis") if any(given[:1]) else {}
     except (RevseqError, ValueError):  # the command itself reports it
         return []
     rows = ((str(dimension), f"size {size}") for dimension, size in found.items())

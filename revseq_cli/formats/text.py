@@ -16,7 +16,7 @@ from revseq_cli.formats.textfiles import TextFormat, held, require_text
 from revseq_cli.ground import system
 from revseq_cli.ground.dtypes import describe, dtype_of
 from revseq_cli.ground.errors import Advice, FormatError, SeveralError, about, listed
-from revseq_cli.texts import dxdispatch, json_tensors, notation, printing
+from revseq_cli.texts import dxdispatch, json_tensors, notation
 from revseq_cli.texts.examples import number_of, numbered, part
 from revseq_cli.texts.places import PlacedError
 from revseq_cli.texts.tables import Table, is_table, table_text
@@ -123,7 +123,7 @@ def _open_numbers(text: Text, types: TextTypes) -> Source:
 
 def write_notation(values: NDArray[Any]) -> str:
     """A tensor in the bracket notation: a header with sizes and data type, and the rows in brackets."""
-    return printing.tensor_text("OutputTensor", describe(values), values)
+    return notation.tensor_text("OutputTensor", describe(values), values)
 
 
 def open_json(text: Text, key: str | None, types: TextTypes) -> Source:

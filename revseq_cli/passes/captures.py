@@ -27,7 +27,7 @@ from revseq_cli.ground.dtypes import dtype_of, native
 from revseq_cli.ground.errors import Advice, FormatError, MissingFileError, UsageError, listed, nearest
 from revseq_cli.ground.tensors import DataType, Symbol, TensorDesc
 from revseq_cli.operator.spec import INPUT
-from revseq_cli.passes.runtime import NAME, PACKAGE, asked, package
+from revseq_cli.passes.judges import NAME, PACKAGE, asked, package
 from revseq_cli.passes.systems import CPU
 
 if TYPE_CHECKING:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import os
 import re
 from dataclasses import dataclass, replace
 from math import prod
@@ -23,6 +25,7 @@ from revseq_cli.passes.alignment import Shape
 from revseq_cli.passes.assembly import Job, Parts, Request, assemble, axes_of, require_system
 from revseq_cli.passes.views import pieces, with_rank
 from revseq_cli.texts.examples import number_of, numbered
+from revseq_cli.texts.notation import TensorText
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,6 +42,7 @@ _OF_LENGTHS = re.compile(
     r"(^|[^a-z])((seq|sequence)?_?(len|lens|length|lengths|mask)|sequence_?tensor)([^a-z]|$)", re.IGNORECASE
 )
 _IN_CAMEL_CASE = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
+_LARGEST = 1 << 22  # bytes of a text that is parsed while somebody waits for a completion
 
 
 class WholeJob(Protocol):
@@ -445,3 +449,66 @@ def _candidates(reference: Reference, typed: str | None, types: TextTypes, *, le
     except RevseqError:  # it is told
         return {}
     return {} if typed is None else {typed: source}
+
+
+def is_quick(reference: Reference) -> bool:
+    """Whether it can be looked into at once: it is no pipe, which could be read no more, and no large text."""
+    if reference.inline is not None:
+        return True
+    return not reference.is_piped and (not reference.row.is_text or os.path.getsize(reference.path) <= _LARGEST)  # noqa: PTH202
+
+
+def numbers_in(reference: Reference) -> Sequence[int]:
+    """The numbers of the examples in a text; none for anything else."""
+    if registry.model_of(reference) or not registry.holds_text(reference):
+        return ()
+    text = reference.text
+    return range(1, len(numbered(text.text, text.items)) + 1)
+
+
+def labels_in(reference: Reference) -> list[str]:
+    """The tensors of the example that a reference such as page.md::2 names; none for another one."""
+    example = example_of(reference)
+    return [item.name for item in example.example.tensors.values()] if example else []
+
+
+def names_in(reference: Reference) -> list[str]:
+    """The names of the tensors of a model, or those that a text has once."""
+    if model := registry.model_of(reference):
+        return list(model.model.tensors)
+    if not registry.holds_text(reference):
+        return []
+    counts = collections.Counter(item.name for item in reference.text.items if isinstance(item, TensorText))
+    return [name for name, count in counts.items() if name and count == 1]
+
+
+def dimensions(values: str, lengths: str = "", *, batch: bool = False) -> dict[int | str, int]:
+    """The dimensions of the tensor `values`, by number and by name, and their sizes.
+
+    They are those along which its lengths fit, if any do; with `batch` they are the batch axes that fit. The lengths
+    are those of the whole job, if they have no name.
+    """
+    from revseq_cli.passes import remedies  # few completions need it
+
+    reference = Reference.input(values)
+    if not is_quick(reference):
+        return {}
+    whole = registry.model_of(reference) or example_of(reference)
+    types = TextTypes(None, DataType.FLOAT32)
+    source = whole.tensor(INPUT, types) if whole else registry.open_source(reference, types)
+    of_lengths = whole.tensor(LENGTHS, types) if whole else _lengths_at_hand(lengths)
+    found = remedies.fits(Shape.of(source), Shape.of(of_lengths)) if of_lengths else []
+    fitting = {fit.batch_axis if batch else fit.axis for fit in found}
+    names = source.dimensions or ("",) * len(source.sizes)
+    told: dict[int | str, int] = {}
+    for number, (size, name) in enumerate(zip(source.sizes, names, strict=True)):
+        if not found or number in fitting:
+            told |= {number: size, name: size} if name else {number: size}
+    return told
+
+
+def _lengths_at_hand(lengths: str) -> Source | None:
+    reference = Reference.input(lengths) if lengths else None
+    if not reference or not is_quick(reference):
+        return None
+    return registry.open_source(reference, TextTypes(None, DataType.UINT32))

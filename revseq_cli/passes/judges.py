@@ -1,5 +1,7 @@
 """Other implementations of the operator that run jobs here: ReverseSequence on each provider of ONNX Runtime.
 
+The package is found, kept quiet and asked here, also for `captures`; what it says where it fails is told in our errors.
+
 DirectML's provider maps ReverseSequence to DML_OPERATOR_REVERSE_SUBSEQUENCES. Source:
 onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorReverseSequence.cpp.
 """
@@ -7,16 +9,18 @@ onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorRev
 from __future__ import annotations
 
 import contextlib
+import re
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from revseq_cli.formats.contract import extra
 from revseq_cli.formats.onnx.source import NUMBERS
 from revseq_cli.formats.onnx.wire import message
 from revseq_cli.ground.dtypes import bits, data_type_of, dtype_of, native, word
-from revseq_cli.ground.errors import Advice, EngineError, UsageError, listed
+from revseq_cli.ground.errors import Advice, EngineError, FormatError, UsageError, listed
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.operator import kernel
 from revseq_cli.operator.spec import DIRECTML, support
@@ -25,17 +29,17 @@ from revseq_cli.passes.engines.table import SERIAL
 from revseq_cli.passes.oracle import Oracle, unchanged
 from revseq_cli.passes.plan import lengths_of
 from revseq_cli.passes.reversal import random_access, reversed_output
-from revseq_cli.passes.runtime import NAME, PACKAGE, asked, package
 from revseq_cli.passes.systems import CPU, CUDA, DML
 from revseq_cli.passes.views import Computed, Derived
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import ModuleType
 
     from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import Region, Source, Ticket
+    from revseq_cli.ground.errors import RevseqError
     from revseq_cli.passes.arrangement import Arrangement
     from revseq_cli.passes.assembly import Job
 
@@ -47,6 +51,13 @@ _OPERATORS, _FORMAT = 10, 5
 _INT, _INT64 = 2, 7  # the numbers of these types, of an attribute and of elements
 # How often an element of a block is held besides: as it is given, in lines of its own, as it comes back, and compared.
 _COPIES = 4
+NAME, PACKAGE = "ONNX Runtime", "onnxruntime"
+# What is wanted where it says such words.
+_WANTED = {
+    "No Op registered|No opset import|not a registered": f"operators of {NAME}; libraries of others are never loaded",
+    "No corresponding Numpy": "a given tensor, or computed FLOAT16 to FLOAT64, INT8 to INT64, UINT8 to UINT64, BOOL",
+}
+_QUIET = 4  # ONNX Runtime prints only what ends the process
 
 
 class RefusedError(EngineError):
@@ -288,3 +299,23 @@ def model(number: int, rank: int, time: int) -> bytes:
     x, n, y = tensor("x", number, rank), tensor("n", _INT64, 1), tensor("y", number, rank)
     graph = message((1, node), (2, "job"), (11, x), (11, n), (12, y))
     return message((1, _FORMAT), (7, graph), (8, message((1, ""), (2, _OPERATORS))))
+
+
+def package(name: str = PACKAGE) -> ModuleType:
+    """The package, which prints nothing; FormatError where it is missing, with what to install, or damaged."""
+    try:
+        found = extra(PACKAGE, "is not installed", NAME, name)
+    except ImportError as e:  # as on a Windows without the libraries of Visual C++
+        wanted = "a package that Python can load"
+        raise FormatError(f"cannot be loaded: {e}", wanted, where=NAME) from None
+    found.set_default_logger_severity(_QUIET)
+    return found
+
+
+def asked(where: str, error: type[RevseqError], ask: Callable[[], Any], it: str = "it") -> Any:  # noqa: ANN401
+    """What ONNX Runtime answers; that error, with its own words, where it fails. `it` is what messages call it."""
+    try:
+        return ask()
+    except Exception as e:  # noqa: BLE001 - its errors have no class in common
+        wanted = next((right for words, right in _WANTED.items() if re.search(words, str(e))), "")
+        raise error(f"{it} says {' '.join(str(e).split())[:400]}", wanted, where=where) from None

@@ -22,7 +22,7 @@ from revseq_cli.passes import jobs, judges, oracle, summaries
 from revseq_cli.passes.arrangement import Resources
 from revseq_cli.passes.assembly import Request
 from revseq_cli.passes.captures import NodeJob
-from revseq_cli.texts import support_checks
+from revseq_cli.texts import support_tables
 from revseq_cli.texts.examples import NoExampleError, find_examples
 from revseq_cli.texts.places import Finding, PlacedError, Spot
 
@@ -107,7 +107,7 @@ class Examples:
     name: str
     examples: Sequence[PageExample | DataSetExample]
     skipped: int = 0
-    support: support_checks.Checked = support_checks.NOTHING
+    support: support_tables.Checked = support_tables.NOTHING
     text: Text | None = None
 
 
@@ -148,7 +148,7 @@ class Report(NamedTuple):
 
     verdicts: list[Verdict]
     skipped: int
-    support: support_checks.Checked
+    support: support_tables.Checked
     unfixed: str = ""
     diff: Sequence[str] = ()
 
@@ -187,12 +187,12 @@ def _tests(name: str, path: str) -> Examples:
 
 def page_of(text: Text) -> Examples:
     """The examples and tables in a text; NoExampleError if it has none of this operator."""
-    if other := support_checks.other_operator(text.text):
+    if other := support_tables.other_operator(text.text):
         raise NoExampleError(f"is the page of {other}", where=text.name)
     examples = find_examples(text.text, text.items)
     ours = [PageExample(text, example) for example in examples if example.is_ours]
     skipped = len(examples) - len(ours)
-    support = support_checks.check(text.text, has_examples=bool(ours))
+    support = support_tables.check(text.text, has_examples=bool(ours))
     if not ours and not support.tables:
         others = f"; {skipped} of other operators" if skipped else ""
         wanted = "InputTensor, SequenceTensor, Axis and OutputTensor"
@@ -252,7 +252,7 @@ def verify(found: Examples, level: FeatureLevel, number: int | None = None, host
         for i, example in chosen:
             verdicts.append(_examine(i, example, level, host))
             advance(1)
-    return Report(verdicts, found.skipped, found.support if number is None else support_checks.NOTHING)
+    return Report(verdicts, found.skipped, found.support if number is None else support_tables.NOTHING)
 
 
 def _examine(number: int, example: PageExample | DataSetExample, level: FeatureLevel, host: Host | None) -> Verdict:

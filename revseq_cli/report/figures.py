@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from revseq_cli.report import view
-from revseq_cli.texts import printing
+from revseq_cli.texts import notation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -163,7 +163,7 @@ class _Shown(NamedTuple):
     @property
     def text(self) -> str:
         """The tensor in the bracket notation."""
-        return f"{printing.header(self.name, self.source.desc)}\n{view.shown(self.source, self.ends)}\n"
+        return f"{notation.header(self.name, self.source.desc)}\n{view.shown(self.source, self.ends)}\n"
 
     def cells(self, marks: NDArray[np.str_], axis: int = 0, origins: NDArray[np.intp] | None = None) -> NDArray[Any]:
         """The cells, with their marks, and with origins where elements have moved along the axis."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from revseq_cli.operator import kernel
 from revseq_cli.report import terminal
-from revseq_cli.texts import literals, printing
+from revseq_cli.texts import literals, notation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -187,7 +187,7 @@ def result_text(lengths: Source, axis: int, result: Source, most: int | None, ma
 
 
 def _tensor(name: str, source: Source, ends: Ends, highlight: _Highlight | None) -> str:
-    return f"{printing.header(name, source.desc)}\n{shown(source, ends, '; --full prints all', highlight)}"
+    return f"{notation.header(name, source.desc)}\n{shown(source, ends, '; --full prints all', highlight)}"
 
 
 class _Highlight(NamedTuple):
@@ -214,13 +214,13 @@ def shown(source: Source, ends: Ends, more: str = "", highlight: _Highlight | No
     sizes = source.sizes
     values = elements(source, ends)
     if not prod(sizes) or not sizes:
-        return printing.body(printing.rows_of(values, rendered), sizes)
+        return notation.body(notation.rows_of(values, rendered), sizes)
     gaps = [*map(gap, ends)]
     if highlight or gaps[-1]:
         mark = highlight.mark if highlight else None
-        rows = printing.aligned(rendered(values), values.shape[-1], gaps[-1], mark)
+        rows = notation.aligned(rendered(values), values.shape[-1], gaps[-1], mark)
     else:
-        rows = printing.rows_of(values, rendered)
-    text = printing.body(rows, values.shape, gaps)
+        rows = notation.rows_of(values, rendered)
+    text = notation.body(rows, values.shape, gaps)
     told = left_out(values.size, sizes, ends)
     return f"{text}\n// {told}{more}" if told else text

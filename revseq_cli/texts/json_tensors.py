@@ -16,7 +16,7 @@ import numpy as np
 from revseq_cli.ground.dtypes import require_sizes
 from revseq_cli.ground.errors import FormatError, listed
 from revseq_cli.ground.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
-from revseq_cli.texts import literals, notation, places, printing
+from revseq_cli.texts import literals, notation, places
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -118,7 +118,7 @@ def _sizes(sizes: object) -> tuple[int, ...]:
 def tensor_text(desc: TensorDesc, values: NDArray[Any]) -> str:
     """A tensor as a JSON object, with a line for each row; no line break at the end."""
     head = f'{{"DataType": "{desc.data_type.name}", "Sizes": {list(desc.sizes)}, "Values":\n'
-    return head + printing.body(printing.rows_of(values, _quoted), desc.sizes) + "}"
+    return head + notation.body(notation.rows_of(values, _quoted), desc.sizes) + "}"
 
 
 def _quoted(values: NDArray[Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The tables of a docs page that say what an operator takes at a feature level, in any language, and where they say it.
+"""What a docs page says of feature levels, in tables and sentences of any language, held against DirectML's own.
 
 A table stands below a heading with DML_FEATURE_LEVEL_x_y. A row is that of a tensor; it has dimension counts, such as
 "4 to 5", and data types. Rows are lines with bars, rows of HTML, of reStructuredText, or of a table that lost its bars.
@@ -7,16 +7,24 @@ A cell of a translated page may have the translation and the original side by si
 
 from __future__ import annotations
 
+import difflib
 import html
 import itertools
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from revseq_cli.ground.errors import listed
+from revseq_cli.ground.tensors import DataType, braced
+from revseq_cli.operator.spec import DIRECTML, INPUT, LENGTHS, OUTPUT, SUPPORT, FeatureLevel, span, support
+from revseq_cli.texts.examples import role_of
 from revseq_cli.texts.markup import blanks
+from revseq_cli.texts.places import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from revseq_cli.operator.spec import Support
 
 # Markdown may have a backslash before each underscore. A name that lacks an underscore, or has other letters, is wrong.
 LEVEL = re.compile(
@@ -63,6 +71,20 @@ _IN_ROW = re.compile(
     re.ASCII,
 )
 _MARKED_HEADING = re.compile(r"[\s>]*#{1,6}\s")
+_OURS = "DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC"
+# Where the head of a page names the operator that it is about: title and UID of Microsoft's pages, and HTML's title.
+_ABOUT = re.compile(
+    r"(?:^(?:title|uid)[ \t]*:|<title>)[^\n<]{0,300}?\b(DML_\w{1,80}_OPERATOR_DESC)",
+    re.IGNORECASE | re.MULTILINE | re.ASCII,
+)
+_HEAD = 8192  # characters
+_ROLES = (INPUT, LENGTHS, OUTPUT)
+_LEVELS = {str(level): level for level in DIRECTML}
+_CHANGES = {row.since: row for row in SUPPORT if row.since is not FeatureLevel.NONE}
+# The title above the sentence that says from which level on an operator is there, and the verb of that sentence: in
+# English, and as Microsoft's own pages translate it, into Italian, Korean and Chinese.
+_AVAILABILITY = re.compile(r"availab|disponib|가용성|可用", re.IGNORECASE)
+_INTRODUCED = re.compile(r"introdu|introdott|도입|引進|引入", re.IGNORECASE)
 
 
 class Word(NamedTuple):
@@ -104,35 +126,6 @@ class Sentence:
     text: str
     above: str
     operator: str
-
-
-class Sizes(NamedTuple):
-    """A sentence with two lists of sizes and one other number, and what of each it says."""
-
-    text: str
-    first: tuple[int, ...]
-    second: tuple[int, ...]
-    axis: int
-    start: int  # of the second list
-
-
-def sizes(text: str) -> Iterator[Sizes]:
-    """Every sentence, in any language, that may give an example of sizes and an axis."""
-    ends = _SENTENCE_END.finditer(text) if _BRACED.search(text) else ()
-    start = 0
-    for stop in (*(end.start() for end in ends), len(text)):
-        sentence = text[start:stop]
-        if len(lists := [*_BRACED.finditer(sentence)]) == 2:
-            first, second = (tuple(map(int, each[1].split(","))) for each in lists)
-            if len(numbers := _AXIS.findall(_BRACED.sub("", sentence))) == 1:
-                yield Sizes(sentence, first, second, int(numbers[0]), start + lists[1].start())
-        start = stop + 1
-
-
-def members(text: str, operator: str) -> tuple[int, list[Word]]:
-    """Where the struct of an operator begins, and the names of its members; none where the text has no struct of C."""
-    found = next((each for each in _STRUCT.finditer(text) if each[1] == operator), None)
-    return (found.start(), _words(_MEMBER, text, *found.span(2))) if found else (0, [])
 
 
 def _words(pattern: re.Pattern[str], text: str, start: int, stop: int) -> list[Word]:
@@ -289,3 +282,212 @@ def _said(languages: list[list[Word]], is_wanted: Callable[[Word], bool]) -> lis
         return found
     whole = [word for words in found for word in words]
     return [whole] if whole else []
+
+
+class Checked(NamedTuple):
+    """How many tables and sentences about the operator's levels a page has, and the findings there in their order."""
+
+    tables: int = 0
+    sentences: int = 0
+    findings: tuple[Finding, ...] = ()
+
+
+NOTHING = Checked()  # of a text that does not speak of levels
+
+
+def other_operator(text: str) -> str:
+    """The operator that the head of a page names, if it is another one; else ""."""
+    named = [match[1].upper() for match in _ABOUT.finditer(text, 0, _HEAD)]
+    return named[0] if named and _OURS not in named else ""
+
+
+def check(text: str, *, has_examples: bool) -> Checked:
+    """Check all that a page says of the operator's levels; `has_examples` says that the page is about this operator.
+
+    On a page of another operator nothing is checked.
+    """
+    tables, sentences = read(text)
+    is_sure = any(map(_is_surely_ours, tables))
+    is_ours = has_examples or is_sure
+    ours = [table for table in tables if _is_ours(table, page_is_ours=is_ours, has_others=is_sure)]
+    about = [each for each in sentences if is_ours and each.operator in ("", _OURS)]
+    titled = [each for each in about if _AVAILABILITY.search(each.above)]
+    told = (titled or [each for each in about if _INTRODUCED.search(each.text)])[:1]
+    findings = [*_missing_tables(ours), *(each for said in told for each in _sentence(said))]
+    if is_ours:
+        plain = marked(text)
+        findings += [*_sizes(plain), *_members(plain)]
+    seen: set[FeatureLevel] = set()
+    for table in ours:
+        findings += _table(table, seen)
+    return Checked(len(ours), len(told), tuple(sorted(findings)))
+
+
+def _is_surely_ours(table: Table) -> bool:
+    roles = [role_of(row.label.text)[0] for row in table.rows]
+    return LENGTHS in roles and None not in roles
+
+
+def _is_ours(table: Table, *, page_is_ours: bool, has_others: bool) -> bool:
+    """Whether a table is this operator's: others have tensors of other names, and more than one of them.
+
+    Beside other tables of the operator, one row of three may be another tensor's, which is wrong.
+    """
+    roles = [role_of(row.label.text)[0] for row in table.rows]
+    enough = {INPUT, LENGTHS} <= {*roles} or (has_others and len(roles) == len(_ROLES))
+    known = None not in roles or (roles.count(None) == 1 and enough)
+    return _is_surely_ours(table) or (known and page_is_ours and table.operator in ("", _OURS))
+
+
+def _sentence(sentence: Sentence) -> Iterator[Finding]:
+    """The finding on the sentence's first level; those behind it are about data types, or other operators."""
+    since, word = SUPPORT[0].since, sentence.levels[0]
+    if _level(word) is not since:
+        said = _shown(word).removeprefix("DML_FEATURE_LEVEL_")
+        yield Finding(word.start, f"the page says introduced in {said}; it was {since.short}")
+
+
+def _sizes(text: str) -> Iterator[Finding]:
+    """The findings on sentences, in any language, that give sizes of the input, an axis, and sizes of the lengths."""
+    ends = _SENTENCE_END.finditer(text) if _BRACED.search(text) else ()
+    start = 0
+    for stop in (*(end.start() for end in ends), len(text)):
+        sentence, begins, start = text[start:stop], start, stop + 1
+        lists, numbers = [*_BRACED.finditer(sentence)], _AXIS.findall(_BRACED.sub("", sentence))
+        if (
+            len(lists) != 2
+            or len(numbers) != 1
+            or not (INPUT in sentence and LENGTHS in sentence)
+            or OUTPUT in sentence
+        ):
+            continue
+        first, second = (tuple(map(int, each[1].split(","))) for each in lists)
+        axis = int(numbers[0])
+        if second != _of_lengths(first, axis) and first != _of_lengths(second, axis):
+            wanted = _of_lengths(first, axis)
+            shown = braced(wanted) if wanted else f"an axis below {len(first)}"
+            found = f"lengths for {braced(first)} along axis {axis} have the sizes {braced(second)}"
+            yield Finding(begins + lists[1].start(), found, shown, rule="statement")
+
+
+def _of_lengths(sizes: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    """The sizes of the lengths; none where the axis is none."""
+    return (*sizes[:axis], 1, *sizes[axis + 1 :]) if axis < len(sizes) else ()
+
+
+def _members(text: str) -> Iterator[Finding]:
+    """The finding on the first member of the struct of C that is not the operator's; none where there is no struct."""
+    wanted = [*_ROLES, "Axis"]
+    struct = next((each for each in _STRUCT.finditer(text) if each[1] == _OURS), None)
+    members = _words(_MEMBER, text, *struct.span(2)) if struct else []
+    stated = [each.text for each in members]
+    if struct and stated and stated != wanted:
+        i = next(i for i, (a, b) in enumerate(itertools.zip_longest(stated, wanted)) if a != b)
+        place, name = (members[i].start, stated[i]) if i < len(stated) else (struct.start(), "none")
+        there = wanted[i] if i < len(wanted) else "no more"
+        found = f"member {i + 1} of the struct is {name}"
+        yield Finding(place, found, f"{there}; the struct has {listed(wanted)}", rule="statement")
+
+
+def _missing_tables(tables: Sequence[Table]) -> Iterator[Finding]:
+    """A note for each level that changes the operator and has no table, at the first table."""
+    present = {_level(table.levels[0]) for table in tables if table.levels}
+    if not present:
+        return
+    place = _start(tables[0])
+    for level in _CHANGES:
+        if level not in present:
+            found = f"there is no table for {level}, which changes what the operator takes"
+            yield Finding(place, found, is_note=True)
+
+
+def _table(table: Table, seen: set[FeatureLevel]) -> Iterator[Finding]:
+    """The findings on a table; `seen` has the levels of those before it."""
+    start = _start(table)
+    if not table.levels:
+        yield Finding(start, "a table without a feature level above it", "DML_FEATURE_LEVEL_x_y", is_note=not seen)
+        return
+    first, level = table.levels[0], _level(table.levels[0])
+    for word in table.levels:
+        if _shown(word) != _shown(first):
+            yield Finding(word.start, f"the heading says {_shown(word)}, and {_shown(first)}", "one feature level")
+    if level in seen:
+        yield Finding(start, f"a second table for {level}", "one")
+    if level not in _CHANGES:
+        why = "is no feature level" if level is None else "changes nothing for this operator"
+        yield Finding(start, f"{level or _shown(first)} {why}", f"one of {listed(map(str, _CHANGES))}")
+    if level is not None and (row := support(level)):
+        seen.add(level)
+        yield from _rows(table, row, str(level))
+
+
+def _rows(table: Table, wanted: Support, level: str) -> Iterator[Finding]:
+    """The findings on the rows of a table for that level."""
+    present: set[str] = set()
+    for row in table.rows:
+        role, _ = role_of(row.label.text)
+        if role is None:
+            yield Finding(row.label.start, f"a row {row.label.text} for {level}", listed(_ROLES))
+            continue
+        named = [name for name in row.names if role_of(name.text) != (role, True)]
+        yield from (Finding(name.start, f"the row is named {name.text[:40]}", role) for name in named)
+        if role in present:
+            yield Finding(row.label.start, f"a second row {row.label.text} for {level}", "one")
+        present.add(role)
+        kind = "Output" if role == OUTPUT else "Input"
+        wrong = [word for word in row.kinds if word.text.title() != kind]
+        yield from (Finding(word.start, f"{role} at {level}: the kind {word.text}", kind) for word in wrong)
+        yield from _dimensions(row, wanted.dimension_counts, f"{role} at {level}")
+        yield from _types(row, wanted.data_types(role), f"{role} at {level}")
+    for role in _ROLES:
+        if role not in present:
+            yield Finding(_start(table), f"no row {role} for {level}", listed(_ROLES))
+
+
+def _dimensions(row: Row, counts: range, where: str) -> Iterator[Finding]:
+    if not row.dimensions:
+        yield Finding(row.label.start, f"{where}: no dimension count", span(counts))
+    for words in row.dimensions:
+        numbers = [int(word.text) for word in words]
+        is_span = len(numbers) == 2
+        if {*numbers} != ({counts[0], counts[-1]} if is_span else {*counts}):
+            shown = f"{numbers[0]} to {numbers[1]}" if is_span else listed(map(str, numbers))
+            wrong = next((word for word in words if int(word.text) not in (counts[0], counts[-1])), words[-1])
+            yield Finding(wrong.start, f"{where}: dimension count {shown}", span(counts))
+
+
+def _types(row: Row, wanted: Iterable[DataType], where: str) -> Iterator[Finding]:
+    names = [each.name for each in wanted]
+    if not all(row.types) or not row.types:
+        yield Finding(row.label.start, f"{where}: no data type", ", ".join(names))
+    for words in filter(None, row.types):
+        stated = [word.text.upper() for word in words]
+        missing = [name for name in names if name not in stated]
+        for i, word in enumerate(words):
+            if stated[i] in names:
+                if stated[i] in stated[:i]:
+                    yield Finding(word.start, f"{where}: {word.text} twice", "once")
+                elif word.text != stated[i]:
+                    yield Finding(word.start, f"{where}: {word.text}", f"{stated[i]}, in capitals", is_note=True)
+            elif stated[i] in DataType.__members__:
+                yield Finding(word.start, f"{where}: extra data type {word.text}", ", ".join(names))
+            else:
+                near = difflib.get_close_matches(stated[i], missing, 1, 0.6)
+                missing = [name for name in missing if name not in near]
+                right = near[0] if near else ", ".join(names)
+                yield Finding(word.start, f"{where}: {word.text} is no data type", right)
+        if missing:
+            plural = "s" * (len(missing) > 1)
+            yield Finding(words[0].start, f"{where}: missing data type{plural} {', '.join(missing)}", ", ".join(names))
+
+
+def _start(table: Table) -> int:
+    return table.levels[0].start if table.levels else table.rows[0].label.start
+
+
+def _shown(word: Word) -> str:
+    return word.text.replace("\\", "").upper()
+
+
+def _level(word: Word) -> FeatureLevel | None:
+    return _LEVELS.get(_shown(word))

@@ -17,7 +17,7 @@ from conftest import COMMAND
 from processes import KILLED_AT, gone, until
 
 from revseq_cli.commands import batch as batch_command
-from revseq_cli.commands import journal, manifest, templates
+from revseq_cli.commands import journal, manifest
 from revseq_cli.ground.errors import TensorIOError
 from revseq_cli.report.results import Outcome, Traffic
 
@@ -510,7 +510,7 @@ def test_batches_over_two_patterns_are_not_in_each_others_way(files, revseq):
     np.save(files / "a1.npy", INPUT)
     np.save(files / "b1.npy", INPUT)
     options = ["--lengths", "n.npy", "-o", "y-{stem}.npy", "--axis", 1]
-    held = opened(files / templates.journal("a*.npy", "y-{stem}.npy"))
+    held = opened(files / manifest.journal("a*.npy", "y-{stem}.npy"))
     try:
         revseq("batch", "--each", "b*.npy", *options).ok()
         done = revseq(
@@ -537,7 +537,7 @@ def test_batches_over_two_patterns_are_not_in_each_others_way(files, revseq):
     ],
 )  # fmt: skip
 def test_where_the_journal_of_each_is(pattern, output, expected):
-    assert templates.journal(pattern, output).replace(os.sep, "/") == expected
+    assert manifest.journal(pattern, output).replace(os.sep, "/") == expected
 
 
 def test_stems_of_packed_files_and_what_a_pattern_could_give(files, revseq):
@@ -560,7 +560,7 @@ def test_stems_of_packed_files_and_what_a_pattern_could_give(files, revseq):
      ("x.gz", "x", ".gz"), ("x", "x", "")],
 )  # fmt: skip
 def test_stem_and_suffix(name, stem, suffix):
-    values = templates._values(os.path.join("data", name), "data/*")
+    values = manifest._values(os.path.join("data", name), "data/*")
     assert (values["stem"], values["suffix"], values["name"]) == (stem, suffix, name)
 
 

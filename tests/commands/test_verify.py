@@ -21,7 +21,7 @@ from revseq_cli.formats.textfiles import text_of
 from revseq_cli.operator.spec import FeatureLevel
 from revseq_cli.passes import fixes, verification
 from revseq_cli.report import pages as reports_as
-from revseq_cli.texts import support_checks
+from revseq_cli.texts import support_tables
 
 PAGE = (SAMPLES / "page.md").read_text()
 WRONG = PAGE.replace("[8, 7, 6, 5]", "[8, 7, 6, 55]")
@@ -390,12 +390,12 @@ OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
     def test_the_parts_of_a_diff_are_those_of_difflib(self, changed):
         old = [f"line {i}" for i in range(30)]
         new = [f"new {i}" if i in changed else line for i, line in enumerate(old)]
-        report = verification.Report([], 0, support_checks.NOTHING)
+        report = verification.Report([], 0, support_tables.NOTHING)
         found = fixes.diff(fixes.Fix(text_of("\n".join(old).encode(), "x.md"), "\n".join(new).encode(), report))
         assert found[2:] == [*difflib.unified_diff(old, new, "x.md", "x.md", lineterm="")][2:]
 
     def test_a_fix_takes_time_that_is_linear_in_the_page(self):
-        report = verification.Report([], 0, support_checks.NOTHING)
+        report = verification.Report([], 0, support_tables.NOTHING)
 
         def work(count):
             old = WRONG[: WRONG.index("## Another")] * count

@@ -10,7 +10,7 @@ import pytest
 import xarray
 import zarr
 
-from revseq_cli.passes import completions
+from revseq_cli.passes import jobs
 
 VALUES = np.random.default_rng(5).random((5, 4, 6)).astype("f4")
 NAMES = ("time", "lat", "lon")
@@ -99,8 +99,8 @@ def test_a_wrong_name_lists_those_there_are(revseq, tensor):
 
 def test_names_are_completed_beside_numbers(tensor, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert completions.dimensions(tensor) == {0: 5, "time": 5, 1: 4, "lat": 4, 2: 6, "lon": 6}
-    assert completions.dimensions(tensor, "n.npy") == {0: 5, "time": 5}
+    assert jobs.dimensions(tensor) == {0: 5, "time": 5, 1: 4, "lat": 4, 2: 6, "lon": 6}
+    assert jobs.dimensions(tensor, "n.npy") == {0: 5, "time": 5}
 
 
 def test_every_command_that_has_an_axis(revseq, tmp_path, tensor):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from revseq_cli.ground.dtypes import dtype_of
 from revseq_cli.ground.errors import FormatError
 from revseq_cli.ground.tensors import DataType, TensorDesc
-from revseq_cli.texts import examples, notation, printing
+from revseq_cli.texts import examples, notation
 from revseq_cli.texts.places import Lines
 
 
@@ -33,7 +33,7 @@ def test_the_pages_tensors_to_the_letter(name):
     bodies = re.findall(r"(\w+: \(Sizes.*\)\n(?:[ \[].*\n)+)", text)
     assert len(bodies) == 3
     for body, tensor in zip(bodies, tensors(text), strict=True):
-        printed = printing.tensor_text(
+        printed = notation.tensor_text(
             tensor.name, tensor.desc, tensor.values(tensor.desc.data_type, dtype_of(tensor.desc.data_type))
         )
         assert printed == body.rstrip("\n")
@@ -44,7 +44,7 @@ def test_the_pages_tensors_to_the_letter(name):
 def test_round_trip(sizes, data_type, seed):
     array = oracle.random_values(np.random.default_rng(seed), sizes, data_type)
     desc = TensorDesc(data_type, tuple(sizes))
-    (tensor,) = tensors(printing.tensor_text("T", desc, array))
+    (tensor,) = tensors(notation.tensor_text("T", desc, array))
     assert (tensor.name, tensor.desc) == ("T", desc)
     assert oracle.same_bits(tensor.values(data_type, array.dtype), array)
 
@@ -119,18 +119,18 @@ def test_a_hundred_thousand_brackets_are_refused_at_once():
 
 
 def test_elements_share_widths_but_for_the_first_column():
-    rows = printing.aligned(["1", "200", "3", "-44", "5", "6"], 3)
-    assert printing.body(rows, (2, 3)) == "[[  1, 200,   3],\n [-44,   5,   6]]"
+    rows = notation.aligned(["1", "200", "3", "-44", "5", "6"], 3)
+    assert notation.body(rows, (2, 3)) == "[[  1, 200,   3],\n [-44,   5,   6]]"
 
 
 def test_integers_are_printed_as_other_numbers_are():
     values = np.array([[1, 200, 3], [-44, 5, 60000]], np.int32)
-    assert printing.rows_of(values) == printing.aligned(["1", "200", "3", "-44", "5", "60000"], 3)
-    assert printing.rows_of(values[:, :1]) == ["  1", "-44"]
+    assert notation.rows_of(values) == notation.aligned(["1", "200", "3", "-44", "5", "60000"], 3)
+    assert notation.rows_of(values[:, :1]) == ["  1", "-44"]
 
 
 def test_gaps():
-    body = printing.body(printing.aligned(list("123456789"), 3, 1), (3, 3), (2, 1))
+    body = notation.body(notation.aligned(list("123456789"), 3, 1), (3, 3), (2, 1))
     assert body == "[[1, ..., 2, 3],\n [4, ..., 5, 6],\n ...\n [7, ..., 8, 9]]"
 
 

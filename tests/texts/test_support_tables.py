@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT, SUPPORT, FeatureLevel, span
 from revseq_cli.texts import support_tables
-from revseq_cli.texts.support_checks import check
+from revseq_cli.texts.support_tables import check
 
 ROWS = {row.since: row for row in SUPPORT if row.since is not FeatureLevel.NONE}
 NEWEST_FIRST = sorted(ROWS, reverse=True)
