@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from revseq_cli.commands.console import Console
     from revseq_cli.formats.contract import FileSink, Layout, Source
     from revseq_cli.formats.table import Format
-    from revseq_cli.ground.tensors import DataType
     from revseq_cli.passes.arrangement import Resources
 
 
@@ -43,8 +42,6 @@ def command(
     src: str,
     dst: str,
     format_name: str | None,
-    dtype: DataType | None,
-    rank: int | None,
     overwrite: bool,
     full: bool,
     verify: bool,
@@ -52,7 +49,7 @@ def command(
     layout: Layout,
     resources: Resources,
     console: Console,
-    **buffer: Any,
+    **opening: Any,
 ) -> None:
     """Write the tensor SRC to the new file DST, in the format of its suffix.
 
@@ -72,11 +69,10 @@ def command(
         raise UsageError(found, "a DST that is one", "give DST a name", "-")
     if sha256 and not console.as_json:
         raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
-    source = jobs.load_tensor(
-        src, "SRC", dtype, format_name, rank=rank, absolute=resources.elsewhere, keep_digits=True, **buffer
-    )
+    request = options.request_of(input=src, format_name=format_name, absolute=resources.elsewhere, **opening)
+    source = jobs.load_tensor(request, "SRC", keep_digits=True)
     given = references.Reference.input(src)
-    jobs.refuse_sizes([given], **buffer)
+    jobs.refuse_sizes([given], sizes=request.sizes, strides=request.strides)
     reference = references.Reference.output(dst, format_name, [given])
     if not to_file:
         _print(source, printed_format(reference.format, "give DST a name", "{} as DST with"), full=full)

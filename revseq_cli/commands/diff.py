@@ -205,7 +205,8 @@ def _sides(
 
     def loaded(i: int, like: TensorDesc | None = None) -> Source:
         lenient = not job and "sizes" in opening[1 - i] and "sizes" not in opening[i]
-        return asked(jobs.load_tensor(tensors[i], "AB"[i], **opening[i], like=like, lenient=lenient))
+        request = options.request_of(input=tensors[i], **opening[i])
+        return asked(jobs.load_tensor(request, "AB"[i], like=like, lenient=lenient))
 
     def asked(source: Source) -> Source:
         return views.cast(source, cast) if cast else source

@@ -74,29 +74,16 @@ class Tensor(click.ParamType[Any]):
         if not separator:
             return [CompletionItem(incomplete, type="file")]
         from revseq_cli.ground.errors import RevseqError
+        from revseq_cli.passes import jobs  # other completions load no NumPy
 
         real = os.path.expanduser(path)  # noqa: PTH111 - the shell does so only when the command runs
         try:
-            names = self._names_in(real)
+            names = jobs.names_behind(real, examples=self._examples, names=self._names)
         except RevseqError:  # the command itself reports it
             return []
         # The shell reads one line for each word, so a word must not hold a line break.
         words = filter(str.isprintable, (f"{path}::{name}" for name in names))
         return [CompletionItem(word, type="name") for word in words if word.startswith(incomplete)]
-
-    def _names_in(self, path: str) -> Iterable[str]:
-        """The names behind :: of a file, or the numbers of its examples."""
-        from revseq_cli.formats.references import Reference  # other completions load no NumPy
-        from revseq_cli.formats.registry import names_in
-        from revseq_cli.passes import jobs
-
-        reference = Reference.file(path)
-        if not jobs.is_quick(reference):
-            return ()
-        if reference.key is not None:
-            return jobs.labels_in(reference) if self._names else ()
-        numbers = map(str, jobs.numbers_in(reference)) if self._examples else ()
-        return [*numbers, *(jobs.names_in(reference) or names_in(reference) if self._names else ())]
 
 
 def complete_dimension(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.storage.positioned import Identity
     from revseq_cli.ground.tensors import DataType
-    from revseq_cli.texts.notebooks import Excerpt
+    from revseq_cli.texts.markup import Excerpt
 
 
 _HEAD = 4096  # bytes of a page that may state its charset; browsers look at 1024

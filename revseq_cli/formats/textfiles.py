@@ -17,7 +17,7 @@ from revseq_cli.formats.storage import positioned
 from revseq_cli.ground import thresholds
 from revseq_cli.ground.errors import Advice, FormatError, UsageError, about
 from revseq_cli.ground.tensors import DataType
-from revseq_cli.texts import literals, notebooks
+from revseq_cli.texts import literals, markup
 from revseq_cli.texts.places import error_at
 
 if TYPE_CHECKING:
@@ -77,9 +77,9 @@ def text_of(data: bytes, name: str, identity: Identity | None = None) -> Text:
     """The text of these bytes; of a notebook, that of its Markdown cells. FormatError if they are none."""
     encoding, whole = decoded(data, name)
     excerpt = None
-    if name.lower().endswith(notebooks.SUFFIX):
+    if name.lower().endswith(markup.NOTEBOOK):
         with about(name):
-            excerpt = notebooks.markdown(whole)
+            excerpt = markup.markdown(whole)
     return Text(name, excerpt.text if excerpt else whole, identity, encoding, excerpt)
 
 

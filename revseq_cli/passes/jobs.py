@@ -233,34 +233,21 @@ def choices_for(job: Job, broken: Sequence[Constraint]) -> Choices | Advice | st
 
 
 def load_tensor(
-    text: str,
-    name: str,
-    dtype: DataType | None,
-    format_name: str | None,
-    *,
-    sizes: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-    like: TensorDesc | None = None,
-    lenient: bool = False,
-    rank: int | None = None,
-    absolute: bool = False,
-    keep_digits: bool = False,
+    request: Request, name: str, *, like: TensorDesc | None = None, lenient: bool = False, keep_digits: bool = False
 ) -> Source:
-    """Open one tensor: `text` names it, or is the tensor itself, which messages then call `name`.
+    """Open one tensor: the values of the request, which messages call `name` where they are text.
 
-    `dtype` is the data type of a text that does not state one, and `format_name` the format of a file whose bytes and
-    suffix do not say theirs. `sizes`, `strides`, `rank` and `absolute` are as in a Request, and `keep_digits` as in
-    TextTypes. A raw buffer of which nothing is said is one `like` that. UsageError for a tensor that has
-    another data type, unless `lenient` says that it is meant for another tensor.
+    A raw buffer of which nothing is said is one `like` that. UsageError for a tensor that has another data type than
+    the request says, unless `lenient` says that this is meant for another tensor. `keep_digits` is as in TextTypes.
     """
-    reference = Reference.input(text, format_name, name)
-    types = TextTypes(dtype, DataType.FLOAT32, lenient, keep_digits, sizes, strides)
+    reference = request.reference(request.values, name)
+    types = request.types._replace(cast_later=lenient, keep_digits=keep_digits)
     if like and reference.is_bare:
-        types = types._replace(default=like.data_type, sizes=sizes or like.sizes)
-    source = _proposing(reference.absolute() if absolute else reference, types)
+        types = types._replace(default=like.data_type, sizes=types.sizes or like.sizes)
+    source = _proposing(reference, types)
     if not lenient:
-        _require_type(source, dtype)
-    return with_rank(source, rank)
+        _require_type(source, request.dtype)
+    return with_rank(source, request.rank)
 
 
 def refuse_sizes(references: Sequence[Reference], **given: tuple[int, ...] | None) -> None:
@@ -458,28 +445,23 @@ def is_quick(reference: Reference) -> bool:
     return not reference.is_piped and (not reference.row.is_text or os.path.getsize(reference.path) <= _LARGEST)  # noqa: PTH202
 
 
-def numbers_in(reference: Reference) -> Sequence[int]:
-    """The numbers of the examples in a text; none for anything else."""
-    if registry.model_of(reference) or not registry.holds_text(reference):
-        return ()
-    text = reference.text
-    return range(1, len(numbered(text.text, text.items)) + 1)
+def names_behind(path: str, *, examples: bool, names: bool) -> list[str]:
+    """What may stand behind :: of a file, if that can be said at once: numbers of `examples`, and `names` of tensors.
 
-
-def labels_in(reference: Reference) -> list[str]:
-    """The tensors of the example that a reference such as page.md::2 names; none for another one."""
-    example = example_of(reference)
-    return [item.name for item in example.example.tensors.values()] if example else []
-
-
-def names_in(reference: Reference) -> list[str]:
-    """The names of the tensors of a model, or those that a text has once."""
-    if model := registry.model_of(reference):
-        return list(model.model.tensors)
-    if not registry.holds_text(reference):
+    These are the names of a model, those that a text has once, or those that the format knows; of an example, its own.
+    """
+    reference = Reference.file(path)
+    if not is_quick(reference):
         return []
-    counts = collections.Counter(item.name for item in reference.text.items if isinstance(item, TensorText))
-    return [name for name, count in counts.items() if name and count == 1]
+    if reference.key is not None:
+        example = example_of(reference) if names else None
+        return [item.name for item in example.example.tensors.values()] if example else []
+    model = registry.model_of(reference)
+    text = reference.text if not model and registry.holds_text(reference) else None
+    count = len(numbered(text.text, text.items)) if text and examples else 0
+    times = collections.Counter(item.name for item in (text.items if text else ()) if isinstance(item, TensorText))
+    known = [*model.model.tensors] if model else [name for name, n in times.items() if name and n == 1]
+    return [*map(str, range(1, count + 1)), *((known or registry.names_in(reference)) if names else ())]
 
 
 def dimensions(values: str, lengths: str = "", *, batch: bool = False) -> dict[int | str, int]:

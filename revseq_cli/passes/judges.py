@@ -146,7 +146,7 @@ class Host(NamedTuple):
 
         FormatError where the package is missing, UsageError where the provider is.
         """
-        needed = _package(provider)
+        needed = _PACKAGES.get(_named(provider, _PACKAGES), PACKAGE)
         runtime = package(needed)
         names: list[str] = runtime.get_available_providers()
         if name := _named(provider, names):
@@ -279,11 +279,6 @@ def _of_whole_lines(job: Job, resources: Resources) -> Arrangement:
 def _named(provider: str, names: Iterable[str]) -> str:
     """The one of the names that a provider has, which may lack the suffix, in any case; nothing if it is none."""
     return next((each for each in names if provider.lower() in (each.lower(), each.removesuffix(_SUFFIX).lower())), "")
-
-
-def _package(provider: str) -> str:
-    """The package that has a provider."""
-    return _PACKAGES.get(_named(provider, _PACKAGES), PACKAGE)
 
 
 def model(number: int, rank: int, time: int) -> bytes:

@@ -49,18 +49,14 @@ class Table:
             raise error_at(text, starts[0], found, 'what to_csv("x.csv", index=False) writes')
         is_named = bool(separator and rows) and not any(map(_is_like_a_number, rows[0]))
         header = rows.pop(0) if is_named else []
-        table = cls(text, separator, header, rows, starts[bool(header) :])
-        table._require_shape()
-        return table
-
-    def _require_shape(self) -> None:
-        if not self.rows:
+        if not rows:
             raise FormatError("holds no number", "a table of numbers")
-        width = len(self.rows[0])
-        for i, row in enumerate(self.rows):
+        starts, width = starts[bool(header) :], len(rows[0])
+        for start, row in zip(starts, rows, strict=True):
             if len(row) != width:
                 found = f"{len(row)} cell{'s' * (len(row) > 1)}, and the first line of numbers has {width}"
-                raise error_at(self.text, self.starts[i], found, "lines of one length")
+                raise error_at(text, start, found, "lines of one length")
+        return cls(text, separator, header, rows, starts)
 
     @property
     def may_begin_with_names(self) -> bool:
