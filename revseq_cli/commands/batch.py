@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from revseq_cli.commands.manifest import Column, Entry, Manifest
     from revseq_cli.formats.storage.newfile import NewFile
     from revseq_cli.ground.errors import RevseqError
-    from revseq_cli.report.results import FileSystem, Outcome
+    from revseq_cli.report.results import FileSystem, Outcome, Traffic
 
 _FAILED = 1
 
@@ -389,24 +389,19 @@ def needs(planned: Iterable[Outcome], paths: Mapping[int, str]) -> list[FileSyst
     from revseq_cli.commands.worker import size_of
     from revseq_cli.report.results import FileSystem
 
-    more: dict[int, int] = defaultdict(int)
-    largest: dict[int, int] = defaultdict(int)
-    folders: dict[int, str] = {}
+    outputs: dict[int, list[tuple[str, int, Traffic]]] = defaultdict(list)  # by device: folder, old size, plan
     for outcome in planned:
-        if not outcome.plan:
-            continue
-        path = paths[outcome.line]
-        folder = os.path.dirname(path)  # noqa: PTH120 - a string
-        device = os.stat(folder).st_dev  # noqa: PTH116
-        old = size_of(path)
-        folders.setdefault(device, folder)
-        size, temporary = outcome.plan.size, outcome.plan.written - outcome.plan.size
-        more[device] += max(0, size - old)
-        largest[device] = max(largest[device], min(old, size) + temporary)
-    return [
-        FileSystem(_top(folder), more[device] + largest[device], shutil.disk_usage(folder).free)
-        for device, folder in folders.items()
-    ]
+        if outcome.plan:
+            path = paths[outcome.line]
+            folder = os.path.dirname(path)  # noqa: PTH120 - a string
+            outputs[os.stat(folder).st_dev].append((folder, size_of(path), outcome.plan))  # noqa: PTH116
+    found = []
+    for rows in outputs.values():
+        folder, *_ = rows[0]
+        more = sum(max(0, plan.size - old) for _, old, plan in rows)
+        largest = max(min(old, plan.size) + plan.written - plan.size for _, old, plan in rows)
+        found.append(FileSystem(_top(folder), more + largest, shutil.disk_usage(folder).free))
+    return found
 
 
 def _top(folder: str) -> str:

@@ -73,39 +73,29 @@ class _Word(NamedTuple):
     is_known: bool = True
 
 
-class _Reader:
-    """Splits a line into words: `words` has the values of all but the one at the cursor, which is `last`."""
-
-    def __init__(self, line: str, grammar: _Grammar) -> None:
-        self.words: list[str] = []
-        self._grammar, self._value, self._quote, self._escape = grammar, "", "", ""
-        start = 0
-        for i, character in enumerate(line):
-            if self._escape:
-                self._take_escaped(character)
-            elif character == grammar.escape and grammar.escapable[self._quote] != "":
-                self._escape = character
-            elif self._quote or not character.isspace():
-                self._take(character)
-            else:
-                self.words += [self._value] if line[start:i] else []
-                start, self._value = i + 1, ""
-        typed = line[start:]
-        known = grammar.known.fullmatch(typed) is not None
-        self.last = _Word(typed.removesuffix(self._escape), self._value, self._quote, known)
-
-    def _take_escaped(self, character: str) -> None:
-        escapable = self._grammar.escapable[self._quote]
-        self._value += character if escapable is None or character in escapable else self._escape + character
-        self._escape = ""
-
-    def _take(self, character: str) -> None:
-        if character == self._quote:
-            self._quote = ""
-        elif not self._quote and character in "'\"":
-            self._quote = character
+def _read(line: str, grammar: _Grammar) -> tuple[list[str], _Word]:
+    """The values of the words in a line but for the one at the cursor, and that word."""
+    words: list[str] = []
+    value = quote = escape = ""
+    start = 0
+    for i, character in enumerate(line):
+        if escape:
+            escapable = grammar.escapable[quote]
+            value += character if escapable is None or character in escapable else escape + character
+            escape = ""
+        elif character == grammar.escape and grammar.escapable[quote] != "":
+            escape = character
+        elif not quote and character.isspace():
+            words += [value] if line[start:i] else []
+            start, value = i + 1, ""
+        elif character == quote:
+            quote = ""
+        elif not quote and character in "'\"":
+            quote = character
         else:
-            self._value += character
+            value += character
+    typed = line[start:]
+    return words, _Word(typed.removesuffix(escape), value, quote, grammar.known.fullmatch(typed) is not None)
 
 
 class _Shell(ShellComplete):
@@ -121,11 +111,10 @@ class _Shell(ShellComplete):
 
     def get_completion_args(self) -> tuple[list[str], str]:
         """The values of the words behind the command's name, and of the word at the cursor."""
-        reader = _Reader(os.environ[self.variables[0]], self.grammar)
-        self.word = reader.last
+        words, self.word = _read(os.environ[self.variables[0]], self.grammar)
         option = re.match(r"--[\w-]+=", self.word.value)
         self._option = option[0] if option else ""  # Click completes only the value behind it
-        return reader.words[1:], self.word.value
+        return words[1:], self.word.value
 
     def complete(self) -> str:
         """The answer to the script: the line of each completion that can be quoted."""
