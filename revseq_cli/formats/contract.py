@@ -136,13 +136,12 @@ class Source(ABC):
     `path` and `identity` are its file and that file's state; `described` is the state of the model that named the file,
     if one did, and `origins` are those of files that it was computed from. As far as the header says it, `siblings` is
     the number of other tensors in the file, and `notes` say what is unusual about it, for every command to print.
-    `dimensions` are the names of its dimensions, "" for one without a name, or none at all; `attributes` is how many it
-    has, None where the format has none.
+    `dimensions` are the names of its dimensions, "" for one without, or none at all; `attributes` is how many it has,
+    or None.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from revseq_cli.formats.held import HeldSource
+    >>> import numpy as np; from revseq_cli.formats.held import HeldSource
     >>> source = HeldSource("x", np.arange(6).reshape(2, 3), Storage("npy", {}))
     >>> source.sizes, source.desc.data_type.name
     ((2, 3), 'INT64')

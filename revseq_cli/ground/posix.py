@@ -136,11 +136,8 @@ def mapped(path: str) -> Iterator[Callable[[memoryview, int], bool] | None]:
         pages = None
     finally:
         os.close(fd)
-    if pages is None:
-        yield None
-        return
-    with pages:
-        yield functools.partial(_write_mapped, pages)
+    with pages or contextlib.nullcontext():
+        yield functools.partial(_write_mapped, pages) if pages else None
 
 
 def _write_mapped(pages: mmap.mmap, data: memoryview, offset: int) -> bool:
