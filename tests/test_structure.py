@@ -335,6 +335,26 @@ def test_every_extra_that_is_named_exists():
     assert {each for words in named for each in words.split(",")} <= extras.keys()
 
 
+def test_the_guide_names_what_is_there():
+    """A name in code that has a letter in capitals, an underscore or brackets stands in a file that its part names."""
+    parts = re.split(r"\n\n|\n(?=\|)", GUIDE)
+    missing = []
+    for part in parts:
+        paths = re.findall(r"`((?:[\w./-]+/)?[\w-]+\.(?:py|md|toml|css))`", part)
+        found = [each for path in paths for each in (ROOT / path, PACKAGE / path) if each.is_file()]
+        missing += [
+            path
+            for path in paths
+            if "/" in path and "NAME" not in path and not any(str(each).endswith(path) for each in found)
+        ]
+        symbols = (
+            re.findall(r"`(_?[A-Z_]{3,}|_[a-z_]+|[A-Z]\w+(?:\.\w+)?)(?:\(\))?`", part) if part.startswith("**") else []
+        )
+        text = "".join(each.read_text() for each in found)
+        missing += [each for each in symbols if not all(re.search(rf"\b{word}\b", text) for word in each.split("."))]
+    assert not missing
+
+
 def test_every_hazard_has_its_test():
     """What a test is called says which of the list it guards."""
     listed = [int(n) for n in re.findall(r"^\| (\d+) \|", (ROOT / "tests" / "hazards.md").read_text(), re.MULTILINE)]
