@@ -20,6 +20,7 @@ from revseq_cli.ground import system
 from revseq_cli.ground.errors import (
     Advice,
     DiskFullError,
+    FileThereError,
     FormatError,
     MissingFileError,
     TensorIOError,
@@ -299,7 +300,6 @@ class _Report:
     def add(self, outcome: Outcome) -> None:
         """Keep the result of a job, and print it."""
         from revseq_cli.commands import manifest
-        from revseq_cli.formats.storage.newfile import REPLACE
         from revseq_cli.report.words import spelled
 
         self.outcomes.append(outcome)
@@ -307,7 +307,7 @@ class _Report:
         where = f"{printable(self._manifest)}: {entry.place}"
         if self._pattern and isinstance(error, MissingFileError):
             error.hint = manifest.placeholders(entry.columns["input"], self._pattern)
-        if error and error.hint == REPLACE and entry.output in self._done_before:
+        if isinstance(error, FileThereError) and entry.output in self._done_before:
             error.hint = Advice.of("add --resume to skip what is done, or {} to do all jobs again", overwrite="")
         if self.console.as_json:
             self._print(outcome, where)

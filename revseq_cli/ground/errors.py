@@ -196,6 +196,10 @@ class MissingFileError(TensorIOError):
     """A file that is not there."""
 
 
+class FileThereError(TensorIOError):
+    """A new file whose name is taken."""
+
+
 class DiskFullError(TensorIOError):
     """A file for which there is no room."""
 

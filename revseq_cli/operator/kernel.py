@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     Lengths = NDArray[np.intp]
 
 
-def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int, *, may_overwrite: bool = False) -> NDArray[Any]:
+def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int, *, overwrite: bool = False) -> NDArray[Any]:
     """A copy of `values` in which the first `length` elements of each line along `axis` are reversed.
 
     `lengths` is unsigned, of any width, and has the sizes of `values` but 1 along `axis`; a length above the axis
-    size acts as the axis size. The result has the memory order of `values`, and where it `may_overwrite` them, it may
+    size acts as the axis size. The result has the memory order of `values`, and with `overwrite` it may
     lie in their memory: blocks of a long first axis are so large that the system clears the pages of each new one.
     """
     if not values.flags.c_contiguous and values.flags.f_contiguous:
-        return reverse(values.T, lengths.T, values.ndim - 1 - axis, may_overwrite=may_overwrite).T
+        return reverse(values.T, lengths.T, values.ndim - 1 - axis, overwrite=overwrite).T
     outer, size = prod(values.shape[:axis]), values.shape[axis]
     of_lines, shared = _shared(lengths, axis, thresholds.WIDEST_WORD // values.itemsize)
     clamped = clamp(of_lines, size).reshape(outer, -1)
     words = np.ascontiguousarray(values).reshape(-1).view(word_of(values.itemsize * shared)).reshape(outer, size, -1)
     strategy = _choose(words, clamped)
-    out = words if may_overwrite and strategy is _by_columns else np.empty_like(words)
+    out = words if overwrite and strategy is _by_columns else np.empty_like(words)
     strategy(out, words, clamped)
     return out.reshape(-1).view(values.dtype).reshape(values.shape)
 
@@ -104,11 +104,9 @@ def _backwards(to: Words, words: Words) -> None:
     if words.itemsize > 2 or words.nbytes % 8:
         to[...] = words[::-1]
         return
-    eights = words.view(np.dtype(np.uint64).newbyteorder())[::-1]
-    if words.itemsize == 1:
-        to.view(np.uint64)[...] = eights
-    else:
-        to[...] = eights.astype(np.uint64).view(words.dtype.newbyteorder())
+    to.view(np.uint64)[...] = words.view(np.dtype(np.uint64).newbyteorder())[::-1]
+    if words.itemsize == 2:
+        to[...] = to.view(words.dtype.newbyteorder())
 
 
 def _at_once(out: Words, words: Words, lengths: Lengths) -> None:

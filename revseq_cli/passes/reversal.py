@@ -44,7 +44,7 @@ def tickets_of(job: Job) -> TicketOf:
         lengths, part = job.lengths.ticket(lengths_of(region, job.axis)), region[job.axis]
         if part.stop - part.start < job.values.sizes[job.axis]:
             return Computed(partial(_reverse_cut, job.values, job.axis, region), (lengths,))
-        step = partial(kernel.reverse, axis=job.axis, may_overwrite=job.values.reads_anew)
+        step = partial(kernel.reverse, axis=job.axis, overwrite=job.values.reads_anew)
         return Computed(step, (job.values.ticket(region), lengths))
 
     return ticket

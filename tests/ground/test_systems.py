@@ -187,7 +187,7 @@ def test_a_name_is_tried_for_while_another_program_has_the_file_open(folder, in_
 def test_a_file_that_stays_open_stays_as_it_is(folder, in_use):
     Path("y").write_bytes(b"old")
     in_use("take_name", 1000)
-    error = pytest.raises(TensorIOError, match="y: cannot be replaced: another program has it open")
+    error = pytest.raises(TensorIOError, match="y: cannot replace: another program has it open")
     with error as caught, Together(file := NewFile("y", overwrite=True)):
         file.write(b"new")
     assert caught.value.hint == "close it there, and run the command again"

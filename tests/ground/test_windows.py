@@ -258,7 +258,7 @@ def test_an_output_that_another_program_has_open(revseq, job, suffix):
     old.write_bytes(b"old")
     with old.open("rb") as file:
         done = revseq("run", "x.npy", "n.npy", "--axis", "1", "-o", old.name, "--overwrite")
-        done.refused(f"{old.name}: cannot be replaced: another program has it open", "close it there")
+        done.refused(f"{old.name}: cannot replace: another program has it open", "close it there")
         assert file.read() == b"old"
     assert old.read_bytes() == b"old"
     assert not list(job.glob(".revseq*"))

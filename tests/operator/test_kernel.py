@@ -51,7 +51,7 @@ def test_against_the_slow_loop(job):
     assert oracle.same_bits(out, oracle.reverse(values, lengths, axis))
     assert values.tobytes() == before
     assert oracle.same_bits(kernel.reverse(out, lengths, axis), values)  # twice gives the input back
-    assert oracle.same_bits(kernel.reverse(values, lengths, axis, may_overwrite=True), out)
+    assert oracle.same_bits(kernel.reverse(values, lengths, axis, overwrite=True), out)
 
 
 @pytest.mark.parametrize("inner", [1, 3, 70])
@@ -69,7 +69,7 @@ def test_every_strategy(size, inner, constant, dtype):
     clamped = np.minimum(lengths, size).astype(np.int64)
     expected = np.take_along_axis(values, np.where(index < clamped, clamped - 1 - index, index), 1)
     assert oracle.same_bits(kernel.reverse(values, lengths, 1), expected)
-    assert oracle.same_bits(kernel.reverse(values, lengths, 1, may_overwrite=True), expected)
+    assert oracle.same_bits(kernel.reverse(values, lengths, 1, overwrite=True), expected)
 
 
 STRATEGIES = [

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from revseq_cli.formats.storage import positioned
 from revseq_cli.ground import stopping, system, thresholds
-from revseq_cli.ground.errors import Advice, TensorIOError, listed
+from revseq_cli.ground.errors import Advice, FileThereError, TensorIOError, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # A killed run may leave files whose names begin so. Later runs ignore them, and they can be deleted.
 TEMPORARY_PREFIX = ".revseq-"
-REPLACE = Advice.of("add {} to replace it", overwrite="")
+_REPLACE = Advice.of("add {} to replace it", overwrite="")
 # What the temporary names of this process go on with, so that the process that cleans up after it can tell them apart.
 tag = ""
 
@@ -69,7 +69,7 @@ class NewFile:
         if stream := positioned.stream_to(status):
             raise TensorIOError(f"is what {stream} goes to", "another file", "redirect to another name", self.name)
         if not self._overwrite:
-            raise TensorIOError("already exists", "a new file", REPLACE, self.name)
+            raise FileThereError("already exists", "a new file", _REPLACE, self.name)
         if system.is_protected(status):
             hint = f"attrib -r {system.quoted(self.name)}"
             raise TensorIOError("is read-only", "a file that may be replaced", hint, self.name)
@@ -138,12 +138,11 @@ class NewFile:
         try:
             positioned.patiently(lambda: take(self.temporary, self._final), system.keeps_name)
         except FileExistsError:
-            raise TensorIOError("was made by somebody else meanwhile", "a new file", REPLACE, self.name) from None
+            raise FileThereError("was made by somebody else meanwhile", "a new file", _REPLACE, self.name) from None
         except OSError as e:
             if not self._old or not system.keeps_name(e):
                 raise
-            found, hint = "cannot be replaced: another program has it open", "close it there, and run the command again"
-            raise TensorIOError(found, "a file that nobody has open", hint, self.name) from None
+            raise positioned.in_use(self.name, "replace") from None
 
     def flush_folder(self) -> None:
         """Make the new name last."""

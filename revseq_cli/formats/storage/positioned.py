@@ -138,8 +138,7 @@ _FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}  # what says that
 def failed(path: str | Path, doing: str, error: OSError) -> TensorIOError:
     """The TensorIOError for an OSError of the system; `doing` is "read", "write" or another verb."""
     if system.is_in_use(error):
-        found, hint = f"cannot {doing}: another program has it open", "close it there, and run the command again"
-        return TensorIOError(found, "a file that no program keeps from others", hint, str(path))
+        return in_use(path, doing)
     reason = error.strerror or str(error)
     kind = DiskFullError if error.errno in _FULL else TensorIOError
     hint = {
@@ -147,6 +146,12 @@ def failed(path: str | Path, doing: str, error: OSError) -> TensorIOError:
         errno.EACCES: "check the permissions, or write to another folder",
     }.get(error.errno or 0, "")
     return kind(f"cannot {doing}: {reason}", hint=hint if doing == "write" else "", where=str(path))
+
+
+def in_use(path: str | Path, doing: str) -> TensorIOError:
+    """The error for a file that another program has open, and keeps from others."""
+    found, wanted = f"cannot {doing}: another program has it open", "a file that no program keeps from others"
+    return TensorIOError(found, wanted, "close it there, and run the command again", str(path))
 
 
 @contextlib.contextmanager
