@@ -23,7 +23,7 @@ from revseq_cli.commands.run import command as run_command
 from revseq_cli.formats import references, registry
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.held import HeldSink, HeldSource
-from revseq_cli.ground.errors import EngineError, TensorIOError, UsageError
+from revseq_cli.ground.errors import EngineError, TensorIOError
 from revseq_cli.ground.tensors import DataType
 from revseq_cli.passes import reversal, summaries, views
 from revseq_cli.passes.arrangement import Arrangement, Resources, arrange
@@ -125,21 +125,6 @@ def test_engines_and_memory_are_those_of_the_options():
     options_of_run = {each.name: each for each in run_command.params}
     assert tuple(options_of_run["engine"].type.choices) == NAMES
     assert values.parse_bytes(options_of_run["memory"].default) == DEFAULT_MEMORY
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [("4096", 4096), ("1K", 1024), ("1KiB", 1024), ("1KB", 1000), ("2m", 2 << 20), ("1GB", 10**9), ("3 GiB", 3 << 30),
-     ("5TB", 5 * 10**12), ("7B", 7)],
-)  # fmt: skip
-def test_sizes(text, size):
-    assert values.parse_bytes(text) == size
-
-
-@pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "1.5B", "0.0001K", "G", "1X", "1KBB", "9" * 30])
-def test_what_is_no_size(text):
-    with pytest.raises(UsageError, match="is not a size"):
-        values.parse_bytes(text)
 
 
 # Chunks: every one is decoded once, and encoded once
