@@ -68,30 +68,31 @@ def ratio(ours, peer, runs, pick=statistics.median):
     return pick(each for each, _ in times) / pick(each for _, each in times)
 
 
+def case(options, folder, name, *, synced, memory=""):
+    x, n, axis = throughput.make(folder, name, options.gib)
+    out = folder / "out.npy"
+    ours = f"rm -f {out}; {COMMAND} run {x} {n} --axis {axis} -o {out} --feature-level none {memory}"
+    return ours, f"rm -f {out}; cp {x} {out}" + f" && sync {out}" * synced
+
+
 def file_rows(options):
     """Whole commands on large files, to `cp` or to one core."""
     jobs = min(16, os.cpu_count())
 
-    def case(folder, name, *, synced, memory=""):
-        x, n, axis = throughput.make(folder, name, options.gib)
-        out = folder / "out.npy"
-        ours = f"rm -f {out}; {COMMAND} run {x} {n} --axis {axis} -o {out} --feature-level none {memory}"
-        return ours, f"rm -f {out}; cp {x} {out}" + f" && sync {out}" * synced
-
     for name in ("first", "lines-128"):
-        ours, copy = case(options.memory_folder, name, synced=False)
+        ours, copy = case(options, options.memory_folder, name, synced=False)
         yield (
             f"{name}, in memory, {jobs} jobs, to cp",
             lambda o=ours, c=copy: ratio(shell(f"{o} --jobs {jobs}"), shell(c), options.runs),
         )
     for memory in ("256M", "1G"):
-        ours, copy = case(options.folder, "first", synced=True, memory=f"--memory {memory}")
+        ours, copy = case(options, options.folder, "first", synced=True, memory=f"--memory {memory}")
         yield (
             f"first, on disk, within {memory}, to cp and sync",
             lambda o=ours, c=copy: ratio(shell(o), shell(c), options.runs),
         )
     for name in ("lines-8", "lines-128", "lines-4096", "float64-128"):
-        ours, _ = case(options.memory_folder, name, synced=False)
+        ours, _ = case(options, options.memory_folder, name, synced=False)
         yield (
             f"two jobs to one, in memory, {name}",
             lambda o=ours: ratio(shell(f"{o} --jobs 2"), shell(f"{o} --jobs 1"), options.runs),
@@ -108,6 +109,56 @@ def file_rows(options):
         return ratio(shell(ours, options.folder), shell(f"rm -f {out}; cp {path} {out}; sync {out}"), options.runs)
 
     yield "--keep-others, one variable of 64 MiB, to cp and sync", others
+
+
+def packed_rows(options):
+    """Chunks that filters decode and encode, and the workers of a cluster."""
+    jobs = min(16, os.cpu_count())
+
+    def recoded():
+        if not shutil.which("ncpdq"):
+            raise MissingError("ncpdq")
+        path, out = options.folder / "packed.nc", options.folder / "out.nc"
+        with h5py.File(path, "w") as f:
+            packed = {"compression": "gzip", "shuffle": True, "chunks": (1 << 12, 128)}
+            for i in range(max(2, int(options.gib * 16))):
+                f.create_dataset(f"v{i}", data=smooth(1 << 17, i), **packed)
+        np.save(options.folder / "n.npy", np.full((1 << 17, 1), 77, np.uint32))
+        ours = f"rm -f {out}; {COMMAND} run {path}::v0 n.npy --axis 1 -o {out} --keep-others --jobs {jobs}"
+        peer = f"rm -f {out}; ncpdq -O -4 -L 4 -a -phony_dim_1 -v v0 {path} {out}"
+        return ratio(shell(ours, options.folder), shell(peer, options.folder), options.runs)
+
+    yield "--keep-others, one packed variable of 64 MiB, to ncpdq of that variable", recoded
+
+    def decoded():
+        path, out = options.memory_folder / "x.h5", options.memory_folder / "out.h5"
+        with h5py.File(path, "w") as f:
+            packed = {"compression": "gzip", "compression_opts": 4, "shuffle": True, "chunks": (1 << 10, 128)}
+            f.create_dataset("x", data=smooth(1 << 19, 1), **packed)
+        np.save(options.memory_folder / "n.npy", np.full((1 << 19, 1), 77, np.uint32))
+        ours = f"rm -f {out}; {COMMAND} run {path}::x n.npy --axis 1 -o {out} --jobs"
+        run = [shell(f"{ours} {count}", options.memory_folder) for count in (1, jobs)]
+        return ratio(*run, options.runs)
+
+    yield f"HDF5, gzip 4 and shuffle, 256 MiB, one job to {jobs}", decoded
+
+    def clustered():
+        try:
+            import cluster
+        except ImportError as e:
+            raise MissingError(e.name) from None
+        ours, _ = case(options, options.memory_folder, "lines-128", synced=False)
+        with cluster.cluster(options.folder, jobs) as (engine, _):
+            dask = f"{ours} {' '.join(map(str, engine))}"
+            return ratio(shell(dask), shell(f"{ours} --jobs {jobs}"), options.runs)
+
+    yield f"lines-128, in memory, {jobs} workers of dask to as many jobs", clustered
+
+
+def smooth(rows, seed):
+    """Values of rows of 128 that deflate to about half."""
+    steps = np.random.default_rng(seed).integers(-3, 4, (rows, 128))
+    return np.cumsum(steps, 1).astype(np.float32)
 
 
 def kernel_rows(options):
@@ -226,7 +277,7 @@ def main():
         for name in ("folder", "memory_folder"):
             made = tempfile.TemporaryDirectory(dir=getattr(options, name))
             setattr(options, name, Path(stack.enter_context(made)))
-        for rows in (kernel_rows, small_rows, command_rows, file_rows):
+        for rows in (kernel_rows, small_rows, command_rows, file_rows, packed_rows):
             for name, measured in rows(options):
                 if any(word in name for word in options.row):
                     try:
