@@ -200,7 +200,7 @@ def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
     outer, size, inner = words.shape
     least, most = thresholds.PACKED_ROW
     columns = min(inner, max(least, min(most, thresholds.PACKED // size)) // words.itemsize)
-    gap = thresholds.PACKED_GAP // words.itemsize if columns < inner else 0
+    gap = min(thresholds.PACKED_GAP // words.itemsize, inner - columns)  # so that both are no more than two copies
     source, to = np.empty((2, size, columns + gap), words.dtype)
     for i in range(outer):
         for left in range(0, inner, columns):

@@ -159,8 +159,8 @@ def choose(cores: int, source: Source, *others: Source | Sink | None) -> Engine:
         return SERIAL
     sides: list[Source | Sink] = [source, *(side for side in others if side)]
     encoded = any(side.encoded for side in sides)
-    many = thresholds.WORTH_THREADS if encoded else thresholds.WORTH_PROCESSES_NOT_THREADS
-    if all(map(_in_parallel, sides)) and (total < many or (cores <= 2 and encoded)):
+    suits_threads = cores <= 2 if encoded else total < thresholds.WORTH_PROCESSES_NOT_THREADS
+    if suits_threads and all(map(_in_parallel, sides)):
         return THREADS
     return PROCESSES if encoded or total >= thresholds.WORTH_PROCESSES else SERIAL
 

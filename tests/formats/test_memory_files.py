@@ -99,6 +99,14 @@ def test_a_mapping_without_room_ends_no_process(small):
         positioned.write_runs(str(small / "y"), fd, [(0, memoryview(bytes(30 << 20)))], "y.npy", writers=16)
 
 
+def test_a_file_that_cannot_be_mapped_is_written(folder):
+    """One that is not there, and an empty one; a write then says what is wrong, with the name of the output."""
+    (folder / "y").touch()
+    for name in ("y", "z"):
+        with system.mapped(str(folder / name)) as write:
+            assert not write(memoryview(b"x"), 0)
+
+
 @pytest.mark.parametrize("writers", [1, 4, 5, 16])
 def test_many_writers_use_mappings(folder, monkeypatch, writers):
     (folder / "y").write_bytes(bytes(5100))

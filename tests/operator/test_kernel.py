@@ -1,5 +1,6 @@
 """The kernel against the slow loop."""
 
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -70,6 +71,18 @@ def test_every_strategy(size, inner, constant, dtype):
     expected = np.take_along_axis(values, np.where(index < clamped, clamped - 1 - index, index), 1)
     assert oracle.same_bits(kernel.reverse(values, lengths, 1), expected)
     assert oracle.same_bits(kernel.reverse(values, lengths, 1, overwrite=True), expected)
+
+
+@pytest.mark.parametrize("inner", [2, 64, 65, 79, 600])
+def test_columns_hold_no_more_than_two_copies_beside_the_output(inner):
+    """That is what the memory of a block is counted with, in `passes/arrangement.py`."""
+    values, lengths = np.ones((70_000, inner), np.uint8), np.arange(inner, dtype=np.uint8).reshape(1, -1)
+    tracemalloc.start()
+    try:
+        kernel.reverse(values, lengths, 0)
+        assert tracemalloc.get_traced_memory()[1] < 3 * values.nbytes + 100_000
+    finally:
+        tracemalloc.stop()
 
 
 STRATEGIES = [
