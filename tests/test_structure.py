@@ -345,7 +345,7 @@ def test_the_guide_names_what_is_there():
         missing += [
             path
             for path in paths
-            if "/" in path and "NAME" not in path and not any(str(each).endswith(path) for each in found)
+            if "/" in path and "NAME" not in path and not any(each.as_posix().endswith(path) for each in found)
         ]
         symbols = (
             re.findall(r"`(_?[A-Z_]{3,}|_[a-z_]+|[A-Z]\w+(?:\.\w+)?)(?:\(\))?`", part) if part.startswith("**") else []
