@@ -111,73 +111,54 @@ _JOB_TENSORS = (
 )
 _JOB_SETTINGS = (
     click.option(
-        "--axis",
-        type=DIMENSION,
-        metavar="N|NAME",
-        shell_complete=complete_dimension,
+        "--axis", type=DIMENSION, metavar="N|NAME", shell_complete=complete_dimension,
         help="The dimension to reverse along: counted from 0, or its name where the file has names, as in NetCDF and "
         "Zarr. A number is never a name.",
     ),
     dtype_option,
     *_BUFFER,
     click.option(
-        "--lengths-dtype",
-        type=LENGTHS_TYPE,
+        "--lengths-dtype", type=LENGTHS_TYPE,
         help="The data type of text LENGTHS; other numbers are cast to it exactly or refused.  [default: UINT32]",
     ),
     click.option(
-        "--batch-axis",
-        type=DIMENSION,
-        metavar="B|NAME",
-        shell_complete=complete_dimension,
+        "--batch-axis", type=DIMENSION, metavar="B|NAME", shell_complete=complete_dimension,
         help="One length for each index of this dimension: LENGTHS has rank 1.",
     ),
     click.option(
-        "--like",
-        type=Known(SYSTEMS, SYNONYMS),
+        "--like", type=Known(SYSTEMS, SYNONYMS),
         help="LENGTHS as in that system: of rank 1, and cast exactly. The axes are by default the system's; what it "
         "refuses is an error.",
     ),
     feed_option,
     click.option(
-        "--mask",
-        is_flag=True,
+        "--mask", is_flag=True,
         help="LENGTHS is a mask with the sizes of INPUT, or of batch and time: in each line ones, whose number is the "
         "length, followed by zeros.",
     ),
     rank_option,
-)
+)  # fmt: skip
 
 
 _RESOURCES = (
     _session_option("--engine", type=click.Choice(NAMES), default=AUTO, help="What does the work."),
     _session_option(
-        "--jobs",
-        "cores",
-        type=click.IntRange(min=1, max=1024),
-        metavar="N",
+        "--jobs", "cores", type=click.IntRange(min=1, max=1024), metavar="N",
         help="How many cores may be used.  [default: those this process may use]",
     ),
     _session_option(
-        "--memory",
-        type=Parsed("size", parse_bytes),
-        default=bytes_text(DEFAULT_MEMORY),
+        "--memory", type=Parsed("size", parse_bytes), default=bytes_text(DEFAULT_MEMORY),
         help="The limit for the data that all workers hold: K, M, G are powers of 1024, KB, MB, GB of 1000.",
     ),
     _session_option(
-        "--scheduler",
-        metavar="ADDRESS",
-        callback=_from_session,
+        "--scheduler", metavar="ADDRESS", callback=_from_session,
         help="The scheduler for --engine dask, as tcp://host:8786; --memory is then for each thread of its workers. "
         "Without it, dask starts --jobs processes here.",
     ),
     click.option(
-        "--scheduler-file",
-        metavar="FILE",
-        type=click.Path(),
-        help="The file of dask's scheduler, with its address.",
+        "--scheduler-file", metavar="FILE", type=click.Path(), help="The file of dask's scheduler, with its address.",
     ),
-)
+)  # fmt: skip
 
 _LAYOUT = (
     click.option(
@@ -236,29 +217,23 @@ _OUTPUT = (
     click.option("--json", "as_json", is_flag=True, help="Report as JSON."),
     click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors; it overrides -v."),
     click.option(
-        "-v",
-        "--verbose",
-        count=True,
+        "-v", "--verbose", count=True,
         callback=lambda ctx, _, value: ctx.meta.setdefault("revseq.verbose", value),
         help="Say what is done, on standard error; -vv shows tracebacks.",
     ),
     _session_option(
-        "--color",
-        type=click.Choice(["auto", "always", "never"]),
-        default="auto",
+        "--color", type=click.Choice(["auto", "always", "never"]), default="auto",
         callback=lambda ctx, _, value: ctx.meta.setdefault("revseq.color", value),
         help="When to use colour. auto: on a terminal, or as NO_COLOR or FORCE_COLOR says, but not for "
         "tensors in a pipe. never: no highlights of other kinds, either.",
     ),
-)
+)  # fmt: skip
 # How long work is shown, for `output_options` below it.
 progress_option = _session_option(
-    "--progress",
-    type=click.Choice(WAYS),
-    default=WAYS[0],
+    "--progress", type=click.Choice(WAYS), default=WAYS[0],
     help="How to show how far long work is, on standard error. auto: by a bar on a terminal, and elsewhere by "
     "plain lines, one every 30 seconds.",
-)
+)  # fmt: skip
 
 
 def _adding(

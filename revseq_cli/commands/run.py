@@ -171,7 +171,7 @@ class Delivery:
                 self.sink.notes += self.job.absent_notes()
             self.job.recheck()
             written = Written(clamped, self.sink.digest() if self.sha256 else None)
-            if drawings:
+            if drawings and drawings.files:  # else the output need not be read again
                 drawings.draw(self.sink.written())
             complete(written)
         self.sink.notes += tuple(together.notes)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli.formats.documents import encoding_by_mark
 from revseq_cli.formats.storage import positioned
@@ -13,10 +12,14 @@ from revseq_cli.formats.table import PACKINGS, Packing, named
 from revseq_cli.ground import system
 from revseq_cli.ground.errors import Advice, FormatError
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 _HEAD = 64  # bytes that tell what a file is
 NPY_MAGIC = b"\x93NUMPY"
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 ZIP_MAGIC = b"PK\x03\x04"
+_STORE_FILES = ("zarr.json", ".zarray", ".zgroup")
 _NETCDF3_MAGIC = (b"CDF\x01", b"CDF\x02", b"CDF\x05")
 
 
@@ -100,7 +103,8 @@ def packing_of(head: bytes) -> Packing | None:
 
 def is_store(folder: str | Path) -> bool:
     """Whether the folder has metadata of Zarr's, for an array or a group."""
-    return any(Path(folder, name).exists() for name in ("zarr.json", ".zarray", ".zgroup"))
+    # Without a Path, which takes most of the time here: of a batch's small job a tenth.
+    return any(os.path.exists(f"{folder}{os.sep}{name}") for name in _STORE_FILES)  # noqa: PTH110
 
 
 def recognised(path: str) -> Recognised:

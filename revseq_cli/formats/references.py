@@ -18,12 +18,12 @@ from revseq_cli.formats.table import (
     JSON,
     NAMES,
     NPY,
-    ONNX_MODEL,
     TEXT,
     Format,
     Packing,
     by_suffix,
     inner_suffix,
+    is_onnx_model,
     named,
 )
 from revseq_cli.ground import system
@@ -138,7 +138,7 @@ class Reference:
     @property
     def is_onnx_model(self) -> bool:
         """Whether it is a model of ONNX, by its suffix, or a node of one."""
-        return self.inline is None and not self.is_piped and self.path.lower().endswith(ONNX_MODEL)
+        return self.inline is None and not self.is_piped and is_onnx_model(self.path)
 
     @functools.cached_property
     def row_by_bytes(self) -> Format | None:

@@ -6,6 +6,7 @@ then depend on code that is not tested here, and every command would run whateve
 
 from __future__ import annotations
 
+import functools
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -111,11 +112,17 @@ PACKINGS = (
 )  # fmt: skip
 
 
+def is_onnx_model(path: str) -> bool:
+    """Whether it is the path of a model of ONNX, by its suffix."""
+    return path.lower().endswith(ONNX_MODEL)
+
+
 def packing_of(path: str) -> Packing | None:
     """The packing of a file's suffix, in any case of letters; None for another one."""
     return next((each for each in PACKINGS if path.lower().endswith(each.suffix)), None)
 
 
+@functools.lru_cache(maxsize=64)  # a job asks some times for each of its files
 def inner_suffix(path: str) -> str:
     """The suffix that says the format, in lower case: .npy of x.npy and of x.npy.gz."""
     packing = packing_of(path)

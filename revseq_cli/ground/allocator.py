@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,10 +51,15 @@ def uncollected() -> Iterator[None]:
 
 
 def _set(mmap_threshold: int, trim_threshold: int) -> None:
-    if sys.platform == "linux":
-        import ctypes  # costs 5 ms, and --help must not pay for it
+    mallopt = _mallopt() if sys.platform == "linux" else None
+    if mallopt:
+        mallopt(_MMAP_THRESHOLD, mmap_threshold)
+        mallopt(_TRIM_THRESHOLD, trim_threshold)
 
-        with contextlib.suppress(AttributeError, OSError):  # musl has no mallopt
-            mallopt = ctypes.CDLL(None).mallopt
-            mallopt(_MMAP_THRESHOLD, mmap_threshold)
-            mallopt(_TRIM_THRESHOLD, trim_threshold)
+
+@functools.cache
+def _mallopt() -> Any:  # noqa: ANN401 - a function of C
+    """The C library's function; None for one without it, as musl."""
+    import ctypes  # costs 5 ms, and --help must not pay for it
+
+    return getattr(ctypes.CDLL(None), "mallopt", None)

@@ -175,8 +175,14 @@ def json_problem(error: json.JSONDecodeError) -> tuple[str, int]:
 
 def needs_care(text: str) -> bool:
     """Whether a text has numbers that Python's reader of JSON reads wrong or refuses: -0, and very long ones."""
-    commas = np.flatnonzero(np.frombuffer(text.encode("ascii", "replace"), np.uint8) == ord(","))
-    return bool(np.diff(commas, prepend=-1, append=len(text)).max() > LONGEST or _MINUS_ZERO.search(text))
+    is_comma = np.frombuffer(text.encode("ascii", "replace"), np.uint8) == ord(",")
+    # Of so many characters without a comma, such a part is one of these; to list the commas takes three times as long.
+    part = LONGEST // 2
+    if not is_comma[: len(text) // part * part].reshape(-1, part).any(1).all():
+        commas = np.flatnonzero(is_comma)
+        if np.diff(commas, prepend=-1, append=len(text)).max() > LONGEST:
+            return True
+    return _MINUS_ZERO.search(text) is not None
 
 
 def from_json(numbers: list[Any], dtype: np.dtype[Any], name: str) -> NDArray[Any] | None:
@@ -213,7 +219,7 @@ def _floats_of(numbers: list[Any], dtype: np.dtype[Any], has_words: bool) -> NDA
     is_exact = (values == wide) | (wide != np.trunc(wide))
     certain = is_exact & (np.abs(wide) < _exact_below(wide.dtype)) & np.isfinite(values)
     values[words] = [float(numbers[i]) for i in words]
-    if not certain.all() or _halfway(wide, values)[0].any():
+    if not certain.all() or _halfway(wide, values)[0].size:
         return None
     _notice(wide, values)
     return values
@@ -224,18 +230,21 @@ def _exact_below(dtype: np.dtype[Any]) -> float:
     return 2.0 ** (np.finfo(dtype).nmant + 1)
 
 
-def _halfway(wide: NDArray[Any], values: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-    """A mask of the FLOAT64 that lie half-way between two values of a narrower type, and the other neighbour of each.
+def _halfway(wide: NDArray[Any], values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    """The indices of the FLOAT64 that lie half-way between two values of a narrower type, and their other neighbours.
 
     The number that was rounded to such a FLOAT64 may be nearer to that other neighbour.
     """
-    if values.dtype.itemsize == wide.dtype.itemsize:
-        return np.zeros(wide.shape, np.bool_), values
+    # Such a FLOAT64 has one bit more than the narrower type, and behind it zeros; so few have them.
+    zeros = max(0, np.finfo(wide.dtype).nmant - np.finfo(values.dtype).nmant - 1)
+    left = np.flatnonzero((wide != values) & (bits(wide) & np.uint64((1 << zeros) - 1) == 0))
+    wide, values = wide[left], values[left]
     with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinities are at no such place
         beyond = np.ldexp(1.0, np.finfo(values.dtype).maxexp)  # what a type with one more exponent would have there
         off = wide - np.where(np.isinf(values) & np.isfinite(wide), np.copysign(beyond, wide), values)
         other = np.nextafter(values, np.copysign(np.inf, off).astype(values.dtype))
-        return (off != 0) & (other - wide == off), other
+        halfway = (off != 0) & (other - wide == off)
+    return left[halfway], other[halfway]
 
 
 def _is_plain(tokens: Sequence[str]) -> bool:
@@ -299,12 +308,11 @@ def _parse_floats(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDA
 
 def _round_halfway(tokens: Sequence[str], wide: NDArray[Any], values: NDArray[Any]) -> None:
     """Correct the values that were rounded twice: first to the middle of two neighbours, then to the wrong one."""
-    halfway, other = _halfway(wide, values)
-    for i in map(int, np.flatnonzero(halfway)):
+    for i, other in zip(*map(np.ndarray.tolist, _halfway(wide, values)), strict=True):
         number = _NUMBER.match(tokens[i])
         exact, middle = Decimal(number[0] if number else 0), Decimal(float(wide[i]))
         if exact != middle and (exact > middle) != (values[i] > wide[i]):
-            values[i] = other[i]
+            values[i] = other
 
 
 def _float(i: int, token: str, dtype: np.dtype[Any], name: str, patterns: dict[int, int]) -> float:

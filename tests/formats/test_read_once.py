@@ -77,6 +77,8 @@ LENGTHS = ("lengths.npy", "--axis", "1")
         (("run", "bare.txt", *LENGTHS), "bare.txt", {"notation": 1, "body of ": 1}),
         (("run", "x.json", *LENGTHS), "x.json", {"JSON": 1}),
         (("run", "object.json", *LENGTHS), "object.json", {"JSON": 1}),
+        (("run", "object.json", *LENGTHS, "-o", "y.json"), "object.json", {"JSON": 1}),  # the output is not read again
+        (("run", "x.txt", *LENGTHS, "-o", "y.txt"), "x.txt", ONE),
         (("run", "example.txt"), "example.txt", JOB),
         (("run", "page.md::2"), "page.md", JOB),
         (("run", "model.json"), "model.json", {"model": 1, "JSON": 1}),
@@ -90,6 +92,7 @@ LENGTHS = ("lengths.npy", "--axis", "1")
         (("verify", "page.md::2"), "page.md", WHOLE),
         (("verify", "page.md"), "page.md", {"notation": 1} | dict.fromkeys(WHOLE.keys() - {"notation"}, 2)),
         (("convert", "x.txt", "y.npy"), "x.txt", ONE),
+        (("convert", "x.txt", "y.json"), "x.txt", ONE),
         (("convert", "model.json::InputTensor", "y.npy"), "model.json", {"model": 1, "JSON": 1}),
         (("diff", "x.txt", "[[1, 2, 3], [4, 5, 6]]"), "x.txt", {"notation": 2, "body of InputTensor": 1, "body of ": 1}),
     ],

@@ -262,9 +262,13 @@ def system_of_small_steps(monkeypatch):
     monkeypatch.setattr(os, "copy_file_range", lambda src, dst, count, *more: real(src, dst, min(count, 3), *more))
 
 
+def system_that_flushes_at_the_end(monkeypatch):
+    monkeypatch.setattr(os, "posix_fadvise", failing(errno.ENOSYS))
+
+
 COPYING = [
     pytest.param(each, marks=pytest.mark.needs("copies"))
-    for each in (system_that_cannot, system_without, system_of_small_steps)
+    for each in (system_that_cannot, system_without, system_of_small_steps, system_that_flushes_at_the_end)
 ]
 
 
@@ -292,6 +296,16 @@ def test_copies_are_whole(folder, monkeypatch, system, at_once):
     os.utime("x", ns=(5, 5))
     with pytest.raises(TensorIOError, match="x: changed while it was read"):
         NewFile("late", overwrite=False).fill_from("x", unchanged)
+
+
+def test_a_copy_is_flushed_part_by_part(folder, monkeypatch):
+    """The disk works while the next part is copied."""
+    begun = []
+    monkeypatch.setattr(system, "begin_flush", lambda fd, *part: begun.append((os.fstat(fd).st_size, *part)))
+    monkeypatch.setattr(thresholds, "COPIED_AT_ONCE", 40)
+    Path("x").write_bytes(DATA)
+    copy_file("x", "y", "y")
+    assert begun == [(40, 0, 40), (80, 40, 40), (100, 80, 20)]
 
 
 @pytest.mark.parametrize("system", [None, COPYING[0]])

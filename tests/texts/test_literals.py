@@ -247,6 +247,14 @@ def test_h68_what_a_text_says_is_held_or_refused(data_type, form, tokens):
     assert oracle.same_bits(found, expected)
 
 
+@pytest.mark.parametrize("before", [0, 1, 549, 550, 551, 1099, 1100, 1101, 5000])
+@pytest.mark.parametrize("behind", [0, 1, 549, 550, 551, 1099, 1100, 1101])
+def test_a_long_number_is_found_wherever_it_stands(before, behind):
+    for digits in (literals.LONGEST - 1, literals.LONGEST, literals.LONGEST + 1):
+        text = "," * before + "1" * digits + "," * behind
+        assert literals.needs_care(text) == (digits >= literals.LONGEST)
+
+
 def test_a_data_type_that_text_does_not_know_is_refused():
     """One that is added to the tables of DirectML has no text of its own before somebody says what that is."""
     for dtype in map(np.dtype, ("u2", "i1", "f4", "?")):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from revseq_cli.formats.onnx.graphs import OPERATOR, Model, Node
 from revseq_cli.formats.onnx.source import MOST_BYTES, open_tensor
 from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.table import ONNX_MODEL
+from revseq_cli.formats.table import ONNX_MODEL, is_onnx_model
 from revseq_cli.ground.errors import FormatError, TensorIOError, listed
 from revseq_cli.texts.examples import NoExampleError
 
@@ -40,7 +40,7 @@ class DataSet(NamedTuple):
 def is_test(path: str) -> bool:
     """Whether it is a model, or a folder of tests or of one test; of other folders, only their names are looked at."""
     if not os.path.isdir(path):  # noqa: PTH112 - it raises for no name
-        return path.lower().endswith(ONNX_MODEL)
+        return is_onnx_model(path)
     with positioned.trying_to("read", path):
         names = os.listdir(path)  # noqa: PTH208
     return any(name == _MODEL or name.startswith(_DATA_SET) or name.endswith(_TENSOR_SUFFIX) for name in names)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from revseq_cli.formats.storage import positioned
-from revseq_cli.ground import stopping, system, thresholds
+from revseq_cli.ground import stopping, system
 from revseq_cli.ground.errors import Advice, FileThereError, TensorIOError, listed
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class NewFile:
             positioned.opened_to_write(self.temporary, self.name) as target,
         ):
             for part in [(0, unchanged.size, 0)] if parts is None else parts:
-                _copy((source, path), (target, self.name), *part)
+                positioned.copy((source, path), (target, self.name), *part)
 
     def create(self) -> None:
         """Create the temporary file, empty; nobody can read it who may not read the file that it replaces."""
@@ -298,15 +298,7 @@ def copy_file(path: str, new: str, name: str) -> None:
         with positioned.trying_to("write", name):
             os.close(system.create_file(new, 0o666))
         with positioned.opened_to_write(new, name) as target:
-            _copy((source, path), (target, name), 0, positioned.identity(source).size, 0)
-
-
-def _copy(source: tuple[int, str], target: tuple[int, str], start: int, size: int, to: int) -> None:
-    """Copy a part of one open file into another, from the offset `start` to the offset `to`; Stopped at a signal."""
-    stopping.check()
-    for done in range(0, size, thresholds.COPIED_AT_ONCE):
-        stopping.check()
-        positioned.copy(source, target, start + done, min(thresholds.COPIED_AT_ONCE, size - done), to + done)
+            positioned.copy((source, path), (target, name), 0, positioned.identity(source).size, 0)
 
 
 def _hint_to_make(folder: Path) -> str:

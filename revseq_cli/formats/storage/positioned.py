@@ -280,19 +280,24 @@ def write_all(fd: int, buffer: memoryview | bytes, offset: int, path: str) -> No
             raise failed(path, "write", e) from None
 
 
-def copy(source: tuple[int, str], target: tuple[int, str], offset: int, count: int, to: int) -> None:
-    """Copy `count` bytes from one file to the offset `to` of another; each is a descriptor and a name for messages.
+def copy(source: tuple[int, str], target: tuple[int, str], start: int, size: int, to: int) -> None:
+    """Copy a part of one open file into another, from the offset `start` to the offset `to`; Stopped at a signal.
 
-    Where it can, the system copies by itself, as for `cp`: some file systems then share the bytes and copy none.
+    Each file is a descriptor and a name for messages. Where it can, the system copies by itself, as for `cp`: some file
+    systems then share the bytes and copy none. The disk works on what is copied while the next bytes are copied.
     """
+    stopping.check()
     done = 0
-    while done < count:
-        moved = system.copy_range(source[0], target[0], offset + done, to + done, count - done)
+    while done < size:
+        stopping.check()
+        count = min(thresholds.COPIED_AT_ONCE, size - done)
+        moved = system.copy_range(source[0], target[0], start + done, to + done, count)
         if not moved:  # also where the file ends before: reading there raises the error
-            buffer = memoryview(bytearray(min(thresholds.BOUNCE_BYTES, count - done)))
-            read_into(source[0], buffer, offset + done, source[1])
+            buffer = memoryview(bytearray(min(thresholds.BOUNCE_BYTES, count)))
+            read_into(source[0], buffer, start + done, source[1])
             write_all(target[0], buffer, to + done, target[1])
             moved = len(buffer)
+        system.begin_flush(target[0], to + done, moved)
         done += moved
 
 
