@@ -215,7 +215,7 @@ def test_no_test_imports_another():
 
 
 # Asks for one help after another, and says on standard error what is loaded after each.
-_HELP = """
+_MODULES = """
 import json, os, sys
 class Ended(BaseException):
     pass
@@ -235,7 +235,7 @@ for args in asked:
 
 def test_help_loads_nothing_heavy():
     asked = [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)]
-    command = [sys.executable, "-c", _HELP, json.dumps(asked)]
+    command = [sys.executable, "-c", _MODULES, json.dumps(asked)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     for args, names in zip(asked, done.stderr.splitlines(), strict=True):
         loaded = {name.split(".")[0] for name in names.split()}
@@ -247,6 +247,21 @@ def test_a_run_on_text_loads_neither_h5py_nor_rich(tmp_path):
     code = "import revseq_cli.passes.jobs, revseq_cli.passes.reversal, revseq_cli.report.objects, revseq_cli.report.tables, sys; print('h5py' in sys.modules, 'rich' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout == "False False\n"
+
+
+def test_a_small_job_loads_only_what_it_needs(tmp_path):
+    """What others need took a tenth of its time."""
+    peer = [sys.executable, "-c", "import click, numpy, sys; print(*sys.modules)"]
+    needed = {*subprocess.run(peer, capture_output=True, text=True, check=True).stdout.split()}
+    example = str(ROOT / "samples" / "example1.txt")
+    asked = [["run", example], ["run", example, "-o", str(tmp_path / "y.npy")]]
+    command = [sys.executable, "-c", _MODULES, json.dumps(asked)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    for args, names in zip(asked, done.stderr.splitlines(), strict=True):
+        loaded = {name.split(".")[0] for name in {*names.split()} - needed}
+        assert "revseq_cli" in loaded
+        heavy = {"h5py", "rich", "dask", "shutil", "tempfile", "hashlib", "secrets", "xml", "concurrent", "logging"}
+        assert not loaded & heavy, args
 
 
 @pytest.mark.parametrize("module", [revseq_cli, contract])

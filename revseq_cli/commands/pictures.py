@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import html
 import itertools
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -93,11 +91,11 @@ class Drawings:
 
     def draw(self, result: Source) -> None:
         """Write all of them."""
-        from revseq_cli.report import figures, svg
-
-        job = self._job
         if not self.files:
             return
+        from revseq_cli.report import figures, svg  # they take 10 ms, and most jobs draw nothing
+
+        job = self._job
         with (
             job.values.random_access() as values,
             job.lengths.random_access() as lengths,
@@ -168,7 +166,11 @@ def example_text(
     words = {"number": number, "line": "^" * len(f"Example {number}"), "example": shown, "text": about}
     words["link"] = quote(Path(picture or "").as_posix(), safe="/:")
     if form == "html":
+        import html  # few examples are for pages
+
         words = {name: html.escape(each, quote=name != "example") for name, each in words.items()}
     if form == "rst":
+        import textwrap  # few examples are for pages
+
         words["example"] = textwrap.indent(shown, "    ")
     return "\n\n".join(_FORMS[form][: 1 if picture is None else 2]).format(**words)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import shutil
 import time
 from collections import deque
@@ -70,7 +69,7 @@ class _Worker:
     """A process that runs jobs: `given` has each job that it has, with its last event, or None before the first."""
 
     def __init__(self, serve: Serve, setup: object) -> None:
-        self.tag = secrets.token_hex(4)  # in the names of its temporary files
+        self.tag = os.urandom(4).hex()  # in the names of its temporary files
         self.given: dict[int, Event | None] = {}
         self.done = False
         self.process = processes.Process(_begin)

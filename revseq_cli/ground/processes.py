@@ -18,7 +18,6 @@ import os
 import pickle
 import select
 import selectors
-import shutil
 import socket
 import struct
 import sys
@@ -257,6 +256,7 @@ def end_children(folder: str, settled: Callable[[], bool] = lambda: True) -> Non
     Until `settled`, a thread may still start a process or make the folder anew: both must stay away for a while then.
     """
     import multiprocessing
+    import shutil  # see NewFolder.remove
 
     quiet = 0  # looks that found neither
     for _ in range(_LOOKS):

@@ -23,7 +23,6 @@ What else was weighed, in bytes read and written of a tensor of 1:
 from __future__ import annotations
 
 import contextlib
-import shutil
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -87,6 +86,8 @@ def _column_file(beside: str, dtype: np.dtype[Any], rows: int, columns: int, oth
 
     TensorIOError if its disk has no room for it, with the hint `otherwise`.
     """
+    import shutil  # see NewFolder.remove
+
     file, size = Scratch(beside), rows * columns * dtype.itemsize
     free = shutil.disk_usage(Path(file.temporary).parent).free
     if free < size:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 from dataclasses import dataclass, field
@@ -29,6 +28,8 @@ _MISSING = {
 @functools.lru_cache(maxsize=1024)
 def label_meant(label: str) -> str | None:
     """The label that is meant by one, which may be misspelled, or None; OutputTensors[0] is another operator's."""
+    import difflib  # most texts have no label that is looked for
+
     small = {each.lower(): each for each in LABELS}
     near = difflib.get_close_matches(label.lower(), small, 1, 0.85) if label.isidentifier() else []
     return label if label in LABELS else small[near[0]] if near else None

@@ -77,7 +77,7 @@ def _tensor(found: h5py.h5d.DatasetID, item: Item, asked: DataType | None) -> It
     )
     if sizes is None:
         return item._replace(what=f"{about.description}, no elements")
-    if netcdf.is_bare_dimension(found):
+    if attributes and netcdf.is_bare_dimension(found):
         return item._replace(what="dimension")
     try:
         if isinstance(about.data_type, FormatError):

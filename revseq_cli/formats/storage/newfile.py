@@ -6,10 +6,7 @@ import contextlib
 import errno
 import functools
 import os
-import secrets
-import shutil
 import stat
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,7 +43,7 @@ class NewFile:
         self._final = Path(system.real_path(path))  # a link stays a link; what it names is replaced
         self._old: os.stat_result | None = None  # of the file that is to be replaced
         self._check(inputs)
-        self.temporary = str(self._final.with_name(f"{TEMPORARY_PREFIX}{tag}{secrets.token_hex(8)}.tmp"))
+        self.temporary = str(self._final.with_name(f"{TEMPORARY_PREFIX}{tag}{os.urandom(8).hex()}.tmp"))
 
     def _check(self, inputs: Iterable[positioned.Identity]) -> None:
         """Refuse a name that could not be given or replaced."""
@@ -253,6 +250,8 @@ class NewFolder(NewFile):
 
     def remove(self) -> None:
         """Remove the temporary folder with all that is in it, as far as that can be done."""
+        import shutil  # with what it imports it takes 2 ms, and most jobs need it not
+
         if self.is_created:
             shutil.rmtree(self.temporary, ignore_errors=True)
             self.is_created = False
@@ -284,6 +283,8 @@ class Scratch(NewFile):
 
 def have_room(beside: str, size: int) -> bool:
     """Whether the disk of the file `beside`, which need not be there yet, has so many free bytes."""
+    import shutil  # see NewFolder.remove
+
     return shutil.disk_usage(folder_of(beside)).free >= size
 
 
@@ -309,6 +310,8 @@ def _hint_to_make(folder: Path) -> str:
 
 
 def _temporary_folder() -> str:
+    import tempfile  # it imports shutil
+
     try:
         return tempfile.gettempdir()
     except OSError:

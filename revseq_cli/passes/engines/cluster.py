@@ -10,7 +10,6 @@ import itertools
 import logging
 import math
 import os
-import secrets
 import tempfile
 import time
 import warnings
@@ -230,7 +229,7 @@ class Connection:
 
     def __init__(self, client: distributed.Client, scheduler: str) -> None:
         self.client, self.scheduler = client, scheduler
-        self.run = secrets.token_hex(4)  # makes the names of blocks differ from those of other users
+        self.run = os.urandom(4).hex()  # makes the names of blocks differ from those of other users
         self.numbers = itertools.count()
         self._threads = 0
         self._looked, self._seen = 0.0, time.monotonic()

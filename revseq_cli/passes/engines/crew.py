@@ -13,10 +13,8 @@ import pickle
 import queue
 import sys
 import time
-import traceback
 import weakref
 from collections import deque
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,6 +23,7 @@ from revseq_cli.ground.errors import Advice, EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
+    from concurrent.futures import Future
     from typing import Self
 
     from revseq_cli.ground.processes import Line, Process
@@ -116,6 +115,8 @@ class Crew:
                 if not self._started:
                     raise
                 self._most = self._started
+        from concurrent.futures import Future  # it takes 3 ms, and most jobs are serial
+
         future: Future[Any] = Future()
         self._give(future, task)
         return future
@@ -217,6 +218,8 @@ class Threads(Crew):
 
     def wait_for(self, pending: set[Future[Any]]) -> None:
         """Wait until a pending task is done, but at most `stopping.PATIENCE`; EngineError if a thread has died."""
+        from concurrent.futures import FIRST_COMPLETED, wait  # see submit
+
         if not wait(pending, stopping.PATIENCE, FIRST_COMPLETED).done and self._living() < self._started:
             raise EngineError("a worker thread died", "memory for it", _SMALLER)
 
@@ -292,6 +295,8 @@ class Processes(Crew):
 
 def _serve(line: Line) -> None:
     """The loop of a process: one task after another, until the parent closes the line."""
+    import traceback  # not every process is a worker
+
     while True:
         answer: tuple[Any, BaseException | None, str]
         try:
