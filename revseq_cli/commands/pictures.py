@@ -89,10 +89,12 @@ class Drawings:
         self._job, self._theme = job, theme
         self._checks = [_checked(job, resources)] if "--html" in named else []
 
+    def __bool__(self) -> bool:
+        """Whether there is anything to draw."""
+        return bool(self.files)
+
     def draw(self, result: Source) -> None:
         """Write all of them."""
-        if not self.files:
-            return
         from revseq_cli.report import figures, svg  # they take 10 ms, and most jobs draw nothing
 
         job = self._job

@@ -171,7 +171,7 @@ class Delivery:
                 self.sink.notes += self.job.absent_notes()
             self.job.recheck()
             written = Written(clamped, self.sink.digest() if self.sha256 else None)
-            if drawings and drawings.files:  # else the output need not be read again
+            if drawings:
                 drawings.draw(self.sink.written())
             complete(written)
         self.sink.notes += tuple(together.notes)
@@ -214,6 +214,7 @@ def _print(
         click.echo(view.result_text(job.lengths, job.axis, result, most, console.marks), color=True)
     sys.stdout.flush()
     console.note(*job.notes, *job.clamping(clamped))
-    with Together(*drawings.files.values()) as together:
-        drawings.draw(result)
-    console.note(*together.notes)
+    if drawings:
+        with Together(*drawings.files.values()) as together:
+            drawings.draw(result)
+        console.note(*together.notes)

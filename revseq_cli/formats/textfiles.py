@@ -210,8 +210,11 @@ class TextSink(Gathered, FileSink):
             self.notes += (Advice.of(text, dtype=self._data_type.name),)
 
     def finish(self) -> None:
-        """Write the text."""
-        self.file.write(f"{self._form.write(self.values)}\n".encode())
+        """Write the text; FormatError for one that could not be read back."""
+        data = f"{self._form.write(self.values)}\n".encode()
+        if len(data) > LARGEST:
+            raise too_large(f"{len(data)} bytes", self.file.name)
+        self.file.write(data)
 
     def reopen(self) -> Source:
         """The complete file, as an input."""

@@ -62,4 +62,6 @@ def _mallopt() -> Any:  # noqa: ANN401 - a function of C
     """The C library's function; None for one without it, as musl."""
     import ctypes  # costs 5 ms, and --help must not pay for it
 
-    return getattr(ctypes.CDLL(None), "mallopt", None)
+    with contextlib.suppress(AttributeError, OSError):
+        return ctypes.CDLL(None).mallopt
+    return None

@@ -28,11 +28,13 @@ _MISSING = {
 @functools.lru_cache(maxsize=1024)
 def label_meant(label: str) -> str | None:
     """The label that is meant by one, which may be misspelled, or None; OutputTensors[0] is another operator's."""
-    import difflib  # most texts have no label that is looked for
+    if label in LABELS:
+        return label
+    import difflib  # most labels are right
 
     small = {each.lower(): each for each in LABELS}
     near = difflib.get_close_matches(label.lower(), small, 1, 0.85) if label.isidentifier() else []
-    return label if label in LABELS else small[near[0]] if near else None
+    return small[near[0]] if near else None
 
 
 def role_of(label: str) -> tuple[str | None, bool]:

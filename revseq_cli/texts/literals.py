@@ -176,7 +176,7 @@ def json_problem(error: json.JSONDecodeError) -> tuple[str, int]:
 def needs_care(text: str) -> bool:
     """Whether a text has numbers that Python's reader of JSON reads wrong or refuses: -0, and very long ones."""
     is_comma = np.frombuffer(text.encode("ascii", "replace"), np.uint8) == ord(",")
-    # Of so many characters without a comma, such a part is one of these; to list the commas takes three times as long.
+    # A longer number fills one of these parts, of half its size, without a comma. To list all commas takes longer.
     part = LONGEST // 2
     if not is_comma[: len(text) // part * part].reshape(-1, part).any(1).all():
         commas = np.flatnonzero(is_comma)
@@ -235,8 +235,10 @@ def _halfway(wide: NDArray[Any], values: NDArray[Any]) -> tuple[NDArray[np.intp]
 
     The number that was rounded to such a FLOAT64 may be nearer to that other neighbour.
     """
-    # Such a FLOAT64 has one bit more than the narrower type, and behind it zeros; so few have them.
-    zeros = max(0, np.finfo(wide.dtype).nmant - np.finfo(values.dtype).nmant - 1)
+    if values.dtype.itemsize == wide.dtype.itemsize:
+        return np.empty(0, np.intp), values[:0]
+    # Such a FLOAT64 has one bit more than the narrower type, and zeros behind it; few that were rounded have them.
+    zeros = np.finfo(wide.dtype).nmant - np.finfo(values.dtype).nmant - 1
     left = np.flatnonzero((wide != values) & (bits(wide) & np.uint64((1 << zeros) - 1) == 0))
     wide, values = wide[left], values[left]
     with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinities are at no such place
@@ -308,7 +310,8 @@ def _parse_floats(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDA
 
 def _round_halfway(tokens: Sequence[str], wide: NDArray[Any], values: NDArray[Any]) -> None:
     """Correct the values that were rounded twice: first to the middle of two neighbours, then to the wrong one."""
-    for i, other in zip(*map(np.ndarray.tolist, _halfway(wide, values)), strict=True):
+    places, others = _halfway(wide, values)
+    for i, other in zip(places.tolist(), others.tolist(), strict=True):
         number = _NUMBER.match(tokens[i])
         exact, middle = Decimal(number[0] if number else 0), Decimal(float(wide[i]))
         if exact != middle and (exact > middle) != (values[i] > wide[i]):

@@ -1,5 +1,6 @@
 """What a file is, is told by its first bytes, and by its suffix only where these say nothing."""
 
+import errno
 import gzip
 import os
 import shlex
@@ -16,6 +17,7 @@ import zarr
 from conftest import SAMPLES
 from needs import WINDOWS
 
+from revseq_cli.formats import recognition
 from revseq_cli.ground import system
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -271,3 +273,16 @@ def test_newlines_that_became_cr_lf(revseq, tmp_path):
     revseq("show", "x.npy").refused(
         "was changed as a text: each newline in it became CR LF", "*.npy binary in .gitattributes"
     )
+
+
+def test_a_folder_that_may_not_be_searched_is_told(tmp_path, monkeypatch):
+    """It may be a store, and another one must not be taken instead, or none at all."""
+
+    def refused(path, **_):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    assert not recognition.is_store(tmp_path / "none")
+    assert not recognition.is_store("\0")
+    monkeypatch.setattr(os, "stat", refused)
+    with pytest.raises(PermissionError):
+        recognition.is_store(str(tmp_path))

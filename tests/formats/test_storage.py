@@ -4,6 +4,8 @@ import errno
 import os
 import signal
 import stat
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -296,6 +298,16 @@ def test_copies_are_whole(folder, monkeypatch, system, at_once):
     os.utime("x", ns=(5, 5))
     with pytest.raises(TensorIOError, match="x: changed while it was read"):
         NewFile("late", overwrite=False).fill_from("x", unchanged)
+
+
+def test_a_folder_can_be_removed_at_any_moment(folder):
+    """A signal may come while another module begins to load what removes folders."""
+    code = (
+        "import sys; from revseq_cli.formats.storage.newfile import NewFolder; new = NewFolder('y', overwrite=False);"
+        "before = 'shutil' in sys.modules; new.create(); print(before, 'shutil' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder)
+    assert done.stdout == "False True\n"
 
 
 def test_a_copy_is_flushed_part_by_part(folder, monkeypatch):

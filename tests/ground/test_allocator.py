@@ -1,12 +1,14 @@
 """Settings of the C library's allocator, seen in what they do: pages that the system clears for arrays."""
 
 import contextlib
+import ctypes
 import gc
 import json
 import os
 import platform
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -55,3 +57,19 @@ def test_garbage_is_not_looked_for_inside_the_context_alone(was):
         assert gc.isenabled() == was
     finally:
         (gc.enable if before else gc.disable)()
+
+
+@pytest.mark.parametrize("library", [OSError("Dynamic loading not supported"), SimpleNamespace()])
+def test_a_c_library_without_settings_changes_nothing(monkeypatch, library):
+    """A Python that loads no libraries, and a C library without the function."""
+
+    def load(_):
+        if isinstance(library, OSError):
+            raise library
+        return library
+
+    monkeypatch.setattr(ctypes, "CDLL", load)
+    allocator._mallopt.cache_clear()
+    allocator.keep_freed()
+    assert allocator._mallopt() is None
+    allocator._mallopt.cache_clear()

@@ -247,6 +247,14 @@ def test_h68_what_a_text_says_is_held_or_refused(data_type, form, tokens):
     assert oracle.same_bits(found, expected)
 
 
+@pytest.mark.parametrize(("name", "code"), [("FLOAT64", "f8"), ("FLOAT32", "f4"), ("FLOAT16", "f2")])
+@pytest.mark.parametrize("text", ["-inf", "inf", "nan", "1.5,-inf,inf,0.1,nan"])
+def test_infinities_and_nan_are_read_quickly(name, code, text):
+    found = literals.parse_plain(text, np.dtype(code), name)
+    assert found is not None
+    assert oracle.same_bits(found, literals.parse(text.split(","), np.dtype(code), name))
+
+
 @pytest.mark.parametrize("before", [0, 1, 549, 550, 551, 1099, 1100, 1101, 5000])
 @pytest.mark.parametrize("behind", [0, 1, 549, 550, 551, 1099, 1100, 1101])
 def test_a_long_number_is_found_wherever_it_stands(before, behind):

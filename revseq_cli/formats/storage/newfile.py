@@ -231,6 +231,8 @@ class NewFolder(NewFile):
 
     def create(self) -> None:
         """Create the temporary folder, empty."""
+        import shutil  # noqa: F401 - for `remove`, which a signal may call while another module begins to load it
+
         Path(self.temporary).mkdir()
         self.is_created = True
 
@@ -250,9 +252,9 @@ class NewFolder(NewFile):
 
     def remove(self) -> None:
         """Remove the temporary folder with all that is in it, as far as that can be done."""
-        import shutil  # with what it imports it takes 2 ms, and most jobs need it not
-
         if self.is_created:
+            import shutil  # it takes 2 ms with what it imports, and most jobs write no folder
+
             shutil.rmtree(self.temporary, ignore_errors=True)
             self.is_created = False
 
@@ -283,7 +285,7 @@ class Scratch(NewFile):
 
 def have_room(beside: str, size: int) -> bool:
     """Whether the disk of the file `beside`, which need not be there yet, has so many free bytes."""
-    import shutil  # see NewFolder.remove
+    import shutil  # it takes 2 ms with what it imports, and small jobs do not need it
 
     return shutil.disk_usage(folder_of(beside)).free >= size
 

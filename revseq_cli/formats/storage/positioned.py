@@ -286,7 +286,7 @@ def copy(source: tuple[int, str], target: tuple[int, str], start: int, size: int
     Each file is a descriptor and a name for messages. Where it can, the system copies by itself, as for `cp`: some file
     systems then share the bytes and copy none. The disk works on what is copied while the next bytes are copied.
     """
-    stopping.check()
+    stopping.check()  # also where there is nothing to copy
     done = 0
     while done < size:
         stopping.check()
