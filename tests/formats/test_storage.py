@@ -313,7 +313,7 @@ def test_a_folder_can_be_removed_at_any_moment(folder):
 def test_a_copy_is_flushed_part_by_part(folder, monkeypatch):
     """The disk works while the next part is copied."""
     begun = []
-    monkeypatch.setattr(system, "begin_flush", lambda fd, *part: begun.append((os.fstat(fd).st_size, *part)))
+    monkeypatch.setattr(system, "begin_flush", lambda _, *part: begun.append((os.stat("y").st_size, *part)))
     monkeypatch.setattr(thresholds, "COPIED_AT_ONCE", 40)
     Path("x").write_bytes(DATA)
     copy_file("x", "y", "y")
