@@ -29,7 +29,7 @@ OTHERS = {"numpy", "h5py", "rich", "click"}
 MOST_LINES, MOST_ENTRIES = 600, 9
 # What the package may have today; the goal is 12,500 and 140. The numbers rose twice: from 16,000 for `--on`, the families of
 # mistakes and the arguments of the Python functions, and from 16,552 for nodes of models and raw buffers.
-BUDGET_LINES, BUDGET_MODULES = 16_953, 140
+BUDGET_LINES, BUDGET_MODULES = 16_954, 140
 
 
 @functools.cache

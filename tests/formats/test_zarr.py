@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numcodecs
 import numpy as np
@@ -20,7 +21,9 @@ from conftest import ROOT
 from processes import job_count
 from tensor_files import open_, write
 
+from revseq_cli.commands.cli import cli
 from revseq_cli.formats.zarr import codecs, metadata, store
+from revseq_cli.ground import system
 from revseq_cli.ground.errors import FormatError, RevseqError, UsageError
 
 X = np.random.default_rng(1).integers(-500, 500, (5, 30, 17)).astype("<i2")
@@ -674,3 +677,22 @@ def test_two_underscores_where_the_input_has_them(revseq, folder):
     assert (zarr.open_group(folder / "z.zarr", mode="r")["new/__x"][...] == X).all()
     revseq("convert", "x.zarr", "w.zarr::__other").refused("'__other' is no array's name")
     revseq("convert", "n.npy", "w.zarr::__x").refused("'__x' is no array's name")
+
+
+def test_a_chunk_whose_new_file_another_program_has_open(tmp_path, monkeypatch):
+    """A virus scanner keeps it for a moment, and Windows says that access is denied."""
+    real, refused = Path.open, []
+
+    def opened(path, mode="r", *args, **options):
+        if mode[0] in "wx" and path.name not in metadata.FILES and len(refused) < 3:
+            refused.append(path)
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, mode, *args, **options)
+
+    values = np.arange(12, dtype=np.float32).reshape(3, 4)
+    np.save(tmp_path / "x.npy", values)
+    monkeypatch.setattr(Path, "open", opened)
+    monkeypatch.setattr(system, "keeps_name", lambda error: isinstance(error, PermissionError))
+    cli.main(["convert", str(tmp_path / "x.npy"), str(tmp_path / "y.zarr"), "-q"], standalone_mode=False)
+    assert len(refused) == 3
+    assert oracle.same_bits(zarr.open_array(tmp_path / "y.zarr", mode="r")[:], values)

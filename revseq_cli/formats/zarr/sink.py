@@ -130,11 +130,15 @@ class ZarrOutlet:
     identity: Identity
 
     def deliver(self, region: Region, values: NDArray[Any]) -> None:
-        """Write the values chunk by chunk: given several, zarr would write the others after one has failed."""
+        """Write the values chunk by chunk: given several, zarr would write the others after one has failed.
+
+        A chunk is written again where another program, such as a virus scanner, has its new file open for a moment.
+        """
         with source.errors_worded(self.name, "write"):
             array = source.opened(self.folder, self.version, self.identity, "r+")
             for box, part in parts(region, values, self.chunks):
-                array[box] = _stored(part, array.dtype)
+                write = functools.partial(array.__setitem__, box, _stored(part, array.dtype))
+                positioned.patiently(write, system.keeps_name)
 
 
 def _stored(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
