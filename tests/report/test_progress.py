@@ -4,10 +4,10 @@ import os
 import re
 import signal
 import subprocess
+import sys
 
 import numpy as np
 import pytest
-from conftest import COMMAND
 from needs import pty
 from processes import handles_signals, start, until
 from terminals import everything_on
@@ -142,9 +142,7 @@ def test_the_bar_on_a_terminal(folder, columns):
     code = f"{AT_ONCE}import sys; sys.argv[0] = 'revseq'\nfrom revseq_cli.__main__ import main; main()"
     job = [*map(str, JOB), "--memory", "64KiB", "--engine", "serial"]
     env = os.environ | {"TERM": "xterm", "COLUMNS": str(columns)}
-    process = subprocess.Popen(
-        [COMMAND[0].replace("revseq", "python"), "-c", code, *job], cwd=folder, stderr=sub, env=env
-    )
+    process = subprocess.Popen([sys.executable, "-c", code, *job], cwd=folder, stderr=sub, env=env)
     os.close(sub)
     shown = everything_on(main).decode()
     assert process.wait() == 0
