@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from typing import Any, Protocol, TypeVar
 
     import numpy as np
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
-    from revseq_cli.ground.errors import FormatError, RevseqError, UsageError
+    from revseq_cli.arrays import Explanation
+    from revseq_cli.core.errors import FormatError, RevseqError, UsageError
     from revseq_cli.operator.spec import Constraint, SpecError
-    from revseq_cli.passes.arrays import Explanation
 
     Item = TypeVar("Item", bound=np.generic, covariant=True)
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
         def __array__(self) -> NDArray[Item]: ...
 
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 __all__ = [
     "Constraint", "Explanation", "FormatError", "RevseqError", "SpecError", "UsageError", "explain",
     "reverse_subsequences", "violations",
 ]  # fmt: skip
 
 # Where the classes are; they are imported when they are asked for.
-_CLASSES = {"RevseqError": "ground.errors", "FormatError": "ground.errors", "UsageError": "ground.errors"}
-_CLASSES |= {"Constraint": "operator.spec", "SpecError": "operator.spec", "Explanation": "passes.arrays"}
+_CLASSES = {"RevseqError": "core.errors", "FormatError": "core.errors", "UsageError": "core.errors"}
+_CLASSES |= {"Constraint": "operator.spec", "SpecError": "operator.spec", "Explanation": "arrays"}
 
 
 def __getattr__(name: str) -> object:
@@ -55,13 +55,15 @@ def reverse_subsequences(
     *,
     batch_axis: int | None = None,
     like: str | None = None,
+    mask: bool = False,
     out: NDArray[Item] | None = None,
 ) -> NDArray[Item]:
     """Reverse the first `length` elements of each line of an array along an axis, as DirectML does.
 
-    Elements are moved as bytes, so every bit pattern survives, those of NaN too. DirectML's limits on data types and
-    dimension counts are not looked at: ask `violations` for those. Arrays are NumPy's, or have `__array__` or DLPack's
-    `__dlpack__`, as tensors of PyTorch on the CPU do.
+    The function moves elements as bytes, so every bit pattern survives, even that of a NaN. It does not check DirectML's
+    limits on data types and dimension counts: `violations` does. Arrays are NumPy's, or have `__array__` or DLPack's
+    `__dlpack__`, as PyTorch tensors on the CPU do. NumPy cannot read tensors that need a gradient or are BFLOAT16: give
+    tensor.detach(), or tensor.view(torch.uint16), which has the same bits.
 
     Parameters
     ----------
@@ -70,19 +72,22 @@ def reverse_subsequences(
         bool dtype in either byte order, or bfloat16 or a float of 8 bits of ml_dtypes.
     lengths
         The SequenceLengthsTensor, of an integer dtype without negative values, and of the shape of `values` with 1
-        along `axis`, or without that dimension: for each line, how many elements are reversed. 0 and 1 change nothing;
-        more than the axis has reverse all of it.
+        along `axis`, or without that dimension: for each line, how many elements are reversed. 0 and 1 change nothing; a
+        length above the axis size is clamped to it.
     axis
-        The dimension that lines run along, counted from 0; never negative, unless `like` names a system that counts
-        so. It may be left out where that system has a default.
+        The dimension that lines run along, counted from 0. It is negative only if `like` names a system that allows
+        this. You may omit it if that system has a default.
     batch_axis
-        With it, `lengths` has one dimension: a length for each index of this dimension of `values`.
+        If given, `lengths` has one dimension, with a length for each index of this dimension of `values`.
     like
-        "onnx", "tensorflow", "pytorch" or "mxnet": the axes are as there by default, `lengths` has one length for each
-        index of the batch axis, and what that system refuses is an error.
+        "onnx", "tensorflow", "pytorch" or "mxnet": the axes default to those of that system, `lengths` has one length
+        for each index of the batch axis, and what that system refuses is an error.
+    mask
+        If true, `lengths` is a mask with the shape of `values`, or of batch and time. Each line has ones, whose number is
+        the length, followed by zeros.
     out
-        A NumPy array of the shape and the dtype of `values`, for the result, which is copied into it; so it saves no
-        memory. It may be `values` itself.
+        A NumPy array with the shape and the dtype of `values`. The result is copied into it, so it saves no memory. It
+        may be `values` itself.
 
     Returns
     -------
@@ -94,11 +99,12 @@ def reverse_subsequences(
     SpecError
         A ValueError that names every rule of the operator that the arrays break.
     FormatError
-        A ValueError, for a dtype that no tensor has, a masked array, a negative length, and an `out` that does not fit.
+        A ValueError, for a dtype that no tensor has, a masked array, an object that NumPy cannot turn into an array, a
+        negative length, a mask in which a one follows a zero, and an `out` that does not fit.
     UsageError
         A ValueError, for axes that the system named by `like` does not have, and where no axis is given.
     TypeError
-        For an axis that is no integer.
+        For an axis that is not an integer.
 
     Notes
     -----
@@ -115,13 +121,16 @@ def reverse_subsequences(
     >>> reverse_subsequences(values, [2, 1, 2, 0], axis=0, batch_axis=1)
     array([[5., 2., 7., 4.],
            [1., 6., 3., 8.]], dtype=float32)
+    >>> reverse_subsequences(values, [[1, 1, 1, 0], [1, 1, 0, 0]], axis=1, mask=True)
+    array([[3., 2., 1., 4.],
+           [6., 5., 7., 8.]], dtype=float32)
     >>> reverse_subsequences(values, np.array([[3.5], [9]], np.float32), axis=1)
     Traceback (most recent call last):
     revseq_cli.operator.spec.SpecError: SequenceLengthsTensor: DataType is FLOAT32; wanted: UINT64, UINT32, UINT16, UINT8 (operator's rules)
     """  # noqa: E501 - the traceback's line
-    from revseq_cli.passes import arrays  # `--help` must not load NumPy
+    from revseq_cli import arrays  # `--help` must not load NumPy
 
-    result = arrays.reversed_as_asked(arrays.Asked.of(values, lengths, axis, batch_axis, like))
+    result = arrays.reversed_as_asked(arrays.Asked.of(values, lengths, axis, batch_axis, like, mask))
     return result if out is None else arrays.store(result, out)
 
 
@@ -133,26 +142,52 @@ def explain(
     *,
     batch_axis: int | None = None,
     like: str | None = None,
+    mask: bool = False,
+    dtype: DTypeLike | None = None,
+    atol: float | None = None,
+    rtol: float | None = None,
+    ulp: int | None = None,
+    equal_nan: bool = False,
 ) -> Explanation:
-    """Tell how an array differs from what `reverse_subsequences` gives, and which usual mistakes explain it.
+    """Compare an array with the result of `reverse_subsequences`: which lines are wrong, and which mistakes explain it.
+
+    It does what `revseq diff` does with an output and a job. Bits are compared, or with `atol`, `rtol`, `ulp` or
+    `equal_nan` values.
 
     Parameters
     ----------
     output
-        What another implementation made of `values`: of the same shape and dtype.
-    values, lengths, axis, batch_axis, like
+        The output of another implementation for `values`, with the same shape and dtype. An output that is transposed,
+        flattened, has other sizes of 1, is cut to the longest length, or has elements of as many bytes in another dtype
+        is compared as what it was.
+    values, lengths, axis, batch_axis, like, mask
         As for `reverse_subsequences`.
+    dtype
+        A dtype of integers or floats that both are cast to first, each element exactly, such as "float32" for an
+        `output` in float32 of values in float16.
+    atol, rtol
+        Elements are equal if |output - right| <= atol + rtol * |right|, as in numpy.isclose.
+    ulp
+        Elements are equal if they are at most so many numbers of their dtype apart.
+    equal_nan
+        Every NaN equals every other NaN.
 
     Returns
     -------
     Explanation
-        `differing` is the number of elements whose bits differ, `first` the index of the first one, or None, and
-        `mistakes` a tuple of sentences, each a mistake that would give exactly this output.
+        `differing` is the number of elements that differ, `first` the index of the first one, or None. `lines`
+        says which lines are wrong: its `count` of how many (`of`), and the simplest `rule` that parts them from the
+        right ones, in words, with its `id`. `mistakes` is a tuple: each has an `id`, a `text`, and the number of wrong
+        `lines` that it explains. The ids are listed in revseq-porting(7). `reading` says what was done to the whole
+        output, such as a transposition, and is empty where it was compared as it is; `first` is an index before that.
 
     Raises
     ------
     FormatError
-        A ValueError, for an `output` of another shape or dtype; and as `reverse_subsequences` does, like the others.
+        A ValueError, for an `output` of another shape or dtype that is none of these, and for an element that the cast
+        to `dtype` changes; and as `reverse_subsequences` does, like the others.
+    UsageError
+        A ValueError, for a `dtype` that values are not cast to, and for a tolerance below 0.
 
     Examples
     --------
@@ -161,13 +196,21 @@ def explain(
     >>> found = explain(values[:, ::-1], values, lengths, axis=1)
     >>> found.differing, found.first
     (8, (0, 0))
-    >>> found.mistakes
-    ('whole lines are reversed, whatever their lengths are',)
+    >>> found.lines.rule
+    'all lines are wrong'
+    >>> [each.text for each in found.mistakes]
+    ['whole lines are reversed, whatever their lengths are']
+    >>> right = reverse_subsequences(values, lengths, axis=1)
+    >>> explain(right + 1e-9, values, lengths, axis=1, rtol=0, atol=1e-6).differing
+    0
+    >>> explain(right.T, values, lengths, axis=1).reading
+    'the axes of the output are in the order {1,0}'
     """
-    from revseq_cli.passes import arrays
+    from revseq_cli import arrays
 
-    asked = arrays.Asked.of(values, lengths, axis, batch_axis, like)
-    return arrays.explained(arrays.array_of(output, "output"), asked)
+    asked = arrays.Asked.of(values, lengths, axis, batch_axis, like, mask)
+    tolerance = arrays.tolerance_of(atol, rtol, ulp, equal_nan=equal_nan)
+    return arrays.explained(arrays.array_of(output, "output"), asked, dtype, tolerance)
 
 
 def violations(
@@ -178,21 +221,22 @@ def violations(
     *,
     batch_axis: int | None = None,
     like: str | None = None,
+    mask: bool = False,
 ) -> tuple[Constraint, ...]:
-    """Tell every constraint for which DirectML would refuse these arrays at a feature level.
+    """List every constraint that makes DirectML refuse these arrays at a feature level.
 
     Parameters
     ----------
-    values, lengths, axis, batch_axis, like
-        As for `reverse_subsequences`; only the shapes and dtypes of arrays are looked at. DirectML takes no signed
-        lengths: they are refused as what they are, and with `like` they count as cast to UINT32, as in the command.
+    values, lengths, axis, batch_axis, like, mask
+        As for `reverse_subsequences`. The function checks only shapes and dtypes. DirectML accepts no signed lengths:
+        the function reports them, or with `like` treats them as cast to UINT32, as the command does.
     feature_level
         Written as "5_0", "5.0", "DML_FEATURE_LEVEL_5_0", or "none" for the operator's rules alone.
 
     Returns
     -------
     tuple of Constraint
-        Empty if DirectML takes the arrays. Each Constraint has `tensor`, `property`, `found`, `wanted`, and `rule`:
+        Empty if DirectML accepts the arrays. Each Constraint has `tensor`, `property`, `found`, `wanted`, and `rule`:
         where DirectML says so.
 
     Raises
@@ -200,7 +244,7 @@ def violations(
     UsageError, FormatError
         A ValueError, for a level that does not exist, and for what makes no job, as `reverse_subsequences` has it.
     TypeError
-        For an axis that is no integer, and a level that is no string.
+        For an axis that is not an integer, and a level that is not a string.
 
     Notes
     -----
@@ -217,6 +261,6 @@ def violations(
     ...     print(each.tensor, each.property, each.found)
     InputTensor DataType FLOAT64
     """
-    from revseq_cli.passes import arrays
+    from revseq_cli import arrays
 
-    return arrays.violations(arrays.Asked.of(values, lengths, axis, batch_axis, like), feature_level)
+    return arrays.violations(arrays.Asked.of(values, lengths, axis, batch_axis, like, mask), feature_level)

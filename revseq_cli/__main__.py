@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found, unused-ignore] # `signal` takes longer to import
 
-# Ctrl-C ends the process at once until `stopping.watch` installs a handler: there is no work to undo yet, and Python
+# Ctrl-C ends the process at once until `signals.watch` installs a handler: there is no work to undo yet, and Python
 # would print a traceback from one of the imports below.
 if _signal.getsignal(_signal.SIGINT) is not _signal.SIG_IGN:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
@@ -16,10 +16,10 @@ import sys
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from revseq_cli.ground import stopping, system
+from revseq_cli.core import signals, system
 
 if TYPE_CHECKING:
-    from revseq_cli.ground.errors import RevseqError
+    from revseq_cli.core.errors import RevseqError
 
 _FAILED = 2  # the exit status after any error
 _STDERR = 2  # the descriptor of standard error
@@ -27,9 +27,9 @@ _STDERR = 2  # the descriptor of standard error
 
 def main() -> NoReturn:
     """Run the command, and end the process with its exit status, or by the signal that stopped it."""
-    stopping.watch()
+    signals.watch()
     status = None  # after a signal
-    with contextlib.suppress(stopping.Stopped):
+    with contextlib.suppress(signals.Stopped):
         _open_standard_streams()
         # revseq needs no linear algebra; its threads would cost start-up time and memory, in workers too.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -41,7 +41,7 @@ def main() -> NoReturn:
             closed = _close()
         status = max(ran, closed)
     if status is None:
-        stopping.die()
+        signals.die()
     # All is flushed and closed. The exit functions of libraries are not called: they could change the status.
     os._exit(status)
 
@@ -73,14 +73,14 @@ class _OutputStream(io.FileIO):
     def _part(self, data: Any) -> memoryview:  # noqa: ANN401 - any buffer
         """Wait until the reader takes data, checking for signals; then the bytes to write without blocking."""
         data = memoryview(data).cast("B")
-        while (part := system.ready_part(self.fileno(), data, stopping.PATIENCE)) is None:
-            stopping.check()
+        while (part := system.ready_part(self.fileno(), data, signals.PATIENCE)) is None:
+            signals.check()
         return part
 
     def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
         """Write some bytes of `data`; how many, or all if an error is ignored."""
         try:
-            if self._may_block and stopping.is_deferred():
+            if self._may_block and signals.is_deferred():
                 data = self._part(data)
             return super().write(data)
         except OSError as e:
@@ -119,7 +119,7 @@ def _run() -> int:
     except click.exceptions.Exit as e:
         return e.exit_code
     except Exception as e:  # noqa: BLE001 - every error becomes a message
-        stopping.check()  # a signal may have caused the error
+        signals.check()  # a signal may have caused the error
         return _fail(e, settings)
 
 
@@ -128,7 +128,7 @@ def _worded(error: Exception) -> RevseqError:
     import click
 
     from revseq_cli.commands.base import message_of_click
-    from revseq_cli.ground.errors import RevseqError, worded
+    from revseq_cli.core.errors import RevseqError, worded
 
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else "revseq"
@@ -162,7 +162,7 @@ def _tell(error: Exception, settings: dict[str, Any]) -> None:
         traceback.print_exception(error)
     import click
 
-    from revseq_cli.commands.console import colored
+    from revseq_cli.commands.base import colored
     from revseq_cli.report.words import message
 
     color, worded = colored(settings.get("revseq.color", "auto"), sys.stderr), _worded(error)
@@ -177,7 +177,7 @@ def _tell(error: Exception, settings: dict[str, Any]) -> None:
 def _close() -> int:
     """Close connections and the like that outlive a pass; the exit status of that."""
     try:
-        stopping.close()
+        signals.close()
     except Exception as e:  # noqa: BLE001 - every error becomes a message
         return _fail(e, {})
     return 0

@@ -10,7 +10,6 @@ import tempfile
 from pathlib import Path
 
 import hdf5plugin  # noqa: F401 - before netCDF4, whose own plugins h5py would take for these, and cannot use
-import hints
 import hypothesis
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from folders import content
 from needs import NEEDS, WINDOWS, lacking
 from processes import COMMAND, start, until
 
-from revseq_cli.ground import system
+from revseq_cli.core import system
 
 # How long an example takes says nothing: the machine may be busy.
 hypothesis.settings.register_profile(
@@ -29,11 +28,11 @@ hypothesis.settings.load_profile("any machine")
 
 if WINDOWS:
     import wine
-    from resident import Server
+    from cli_runner_resident import Server
 
     wine.wake_event_loops()
 else:
-    from forked import Server
+    from cli_runner_forking import Server
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "samples"
@@ -50,7 +49,7 @@ for number in () if WINDOWS else (signal.SIGHUP, signal.SIGINT):
 def pytest_addoption(parser):
     parser.addoption("--rewrite-samples", action="store_true", help="write the golden samples anew, to be reviewed")
     parser.addoption(
-        "--battery", type=Path, metavar="FOLDER", help="what the battery left, to hold two systems together"
+        "--golden-jobs", type=Path, metavar="FOLDER", help="what the golden jobs left, to hold two systems together"
     )
 
 
@@ -60,7 +59,12 @@ def pytest_xdist_auto_num_workers():
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "needs(*names): skipped where the system lacks one of them, see tests/needs.py")
+    config.addinivalue_line(
+        "markers", "needs(*names): skipped where the system lacks one of them, see tests/support/needs.py"
+    )
+    folders = (Path(__file__).parent / each for each in ("support", "tools"))
+    names = "|".join(sorted(each.stem for folder in folders for each in folder.glob("*.py")))
+    config.getini("filterwarnings").insert(0, rf"error:::({names})\b")  # before those that are ignored
     if WINDOWS and not sys.flags.utf8_mode:
         pytest.exit("set PYTHONUTF8=1: the tests read and write texts in UTF-8")
     if hasattr(config, "workerinput") or not config.option.numprocesses:
@@ -137,7 +141,7 @@ def forked():
 def revseq(tmp_path, forked, tmp_path_factory):
     """Run the command in an empty folder: by the server, or as it is installed where the environment changes its start.
 
-    What else an order may say: `code` that runs first, and a `fault`, see tests/faults.py.
+    What else an order may say: `code` that runs first, and a `fault`, see tests/support/faults.py.
     """
 
     def run(*args, stdin=b"", env=(), cwd=tmp_path, **order):
@@ -149,17 +153,12 @@ def revseq(tmp_path, forked, tmp_path_factory):
             return Result(done.returncode, done.stdout, done.stderr)
         base = tmp_path_factory.getbasetemp()
 
-        def carried_out(args, folder):
-            streams = [base / name for name in ("in", "out", "err")]
-            for path, data in zip(streams, (stdin, b"", b""), strict=True):
-                path.write_bytes(data)
-            status = forked.status(order | {"args": args, "env": environment(env)}, folder, streams)
-            return Result(status, streams[1].read_bytes(), streams[2].read_bytes())
-
-        done = carried_out(args, cwd)
+        streams = [base / name for name in ("in", "out", "err")]
+        for path, data in zip(streams, (stdin, b"", b""), strict=True):
+            path.write_bytes(data)
+        status = forked.status(order | {"args": args, "env": environment(env)}, cwd, streams)
+        done = Result(status, streams[1].read_bytes(), streams[2].read_bytes())
         schemas.require(args, done.out)
-        if not (order or WINDOWS):
-            hints.follow(args, done, cwd, base / "hinted", carried_out)
         return done
 
     return run
@@ -193,12 +192,12 @@ def small_disk(tmp_path):
 
 @pytest.fixture
 def held(tmp_path_factory):
-    """Start the usual job, and return while it writes, with what lets it go on; see tests/held/sitecustomize.py."""
+    """Start the usual job, and return while it writes, with what lets it go on; see tests/support/held/sitecustomize.py."""
     started = []
 
     def run(folder, *args, **options):
         marks = tmp_path_factory.mktemp("held")
-        env = {"HELD": str(marks), "PYTHONPATH": str(Path(__file__).with_name("held"))}
+        env = {"HELD": str(marks), "PYTHONPATH": str(Path(__file__).parent / "support" / "held")}
         process = start(folder, *args, env=env, **options)
         started.append((process, marks))
         until(lambda: (marks / "reached").exists() or process.poll() is not None)

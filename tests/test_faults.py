@@ -1,4 +1,4 @@
-"""What a trusted file tool survives, part 2: systems that fail. Their numbers are those of hazards.md.
+"""What a trusted file tool survives, part 2: systems that fail. Their numbers are those of failure_modes.md.
 
 After each the output is the old one or the complete new one, the inputs are untouched, nothing else is left, and what
 went wrong is said in one message. The long loops are marked: pytest -m long.
@@ -25,7 +25,7 @@ import safetensors.numpy
 import zarr
 from conftest import COMMAND
 from folders import names
-from needs import WINDOWS, resource, signals
+from needs import WINDOWS, existing_signals, resource
 from processes import gone, handles_signals, limited, start, until, workers
 
 JOB = ("run", "x.npy", "n.npy", "--axis", "1")
@@ -189,7 +189,7 @@ def test_h38_a_folder_may_be_called_like_one(files, run):
 def test_h38_a_current_folder_that_is_gone(tmp_path, shell, command):
     (tmp_path / "gone").mkdir()
     done = shell(f"rmdir ../gone && exec revseq {command}", tmp_path / "gone", anew=True)
-    done.refused("Error: the current folder is not there any more", "Hint: cd to one")
+    done.refused("Error: the current folder no longer exists", "Hint: cd to one")
 
 
 @pytest.mark.needs("mounts")
@@ -489,7 +489,7 @@ main()
 
 
 # Every engine, and every signal that asks a command to stop.
-BY_ENGINE = [*zip(["serial", "threads", "processes"], signals("SIGINT", "SIGTERM", "SIGHUP"), strict=True)]
+BY_ENGINE = [*zip(["serial", "threads", "processes"], existing_signals("SIGINT", "SIGTERM", "SIGHUP"), strict=True)]
 
 
 def starting(wanted):
@@ -497,7 +497,7 @@ def starting(wanted):
 
 
 @pytest.mark.needs("signals")
-@pytest.mark.parametrize("module", ["revseq_cli.ground.stopping", "click", "revseq_cli.commands.cli", "rich.console"])
+@pytest.mark.parametrize("module", ["revseq_cli.core.signals", "click", "revseq_cli.commands.cli", "rich.console"])
 def test_h43_ctrl_c_while_the_command_starts(module):
     done = starting(module)
     assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
@@ -530,7 +530,7 @@ def test_h43_a_signal_leaves_the_old_output_and_nothing_else(original, large, en
 
 
 @pytest.mark.needs("signals")
-@pytest.mark.parametrize("number", signals("SIGINT", "SIGHUP"))
+@pytest.mark.parametrize("number", existing_signals("SIGINT", "SIGHUP"))
 def test_h43_a_signal_to_the_whole_group_is_quiet(large, number, tmp_path_factory):
     """As Ctrl-C on a terminal, or its closing, sends it: to workers too, at any moment of their start."""
     folder = tmp_path_factory.mktemp("temporary")
@@ -566,7 +566,7 @@ def test_h43_a_signal_under_hdf5(chunked, engine, number, run):
 
 _LATE = """
 import os, signal
-from revseq_cli.ground import system
+from revseq_cli.core import system
 flush_folder = system.flush_folder
 def flush(path):
     flush_folder(path)
@@ -590,8 +590,8 @@ def test_h43_a_signal_after_the_output_got_its_name_says_so(revseq, small, comma
 @pytest.mark.needs("signals")
 def test_h43_an_error_that_a_signal_caused_is_not_told(tmp_path, run):
     code = (
-        "import sys, signal, revseq_cli.__main__ as main, revseq_cli.ground.stopping as stopping;"
-        "stopping._received.append(signal.SIGTERM); sys.argv = ['revseq', 'show', 'absent.npy']; main.main()"
+        "import sys, signal, revseq_cli.__main__ as main, revseq_cli.core.signals as signals;"
+        "signals._received.append(signal.SIGTERM); sys.argv = ['revseq', 'show', 'absent.npy']; main.main()"
     )
     done = run(tmp_path, "-c", code, command=(sys.executable,))
     assert (done.returncode, done.stderr) == (-signal.SIGTERM, "")
@@ -638,7 +638,7 @@ def kill(folder, args, whole, engine, number, delay, group):
 
 @pytest.mark.needs("signals")
 @pytest.mark.long
-@pytest.mark.parametrize("number", signals("SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"))
+@pytest.mark.parametrize("number", existing_signals("SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"))
 @pytest.mark.parametrize("job", LOOPS)
 def test_h43_h44_kill_loops(large, chunked, job, number, run):
     """At random moments from the start to past the end."""
@@ -910,7 +910,7 @@ def test_h54_a_file_that_somebody_else_makes_meanwhile(held, small):
     go()
     _, err = process.communicate()
     assert process.returncode == 2
-    assert b"y.npy: was made by somebody else meanwhile" in err
+    assert b"y.npy: was created by another program meanwhile" in err
     assert (small / "y.npy").read_bytes() == b"theirs"
     assert names(small) == {"x.npy", "n.npy", "y.npy"}
 

@@ -47,13 +47,13 @@ def test_no_warnings(name, tool):
 @pytest.mark.parametrize(
     ("args", "without"),
     [
-        (("run", "samples/example1.txt", "-o", "y.npy", "--sha256"), {"plan"}),
-        (("run", "samples/example1.txt", "--dry-run"), {"output", "bytes", "verified", "clamped", "notes", "sha256"}),
-        (("check", "samples/example1.txt"), {"levels", "answer"}),
-        (("check", "samples/example1.txt", "--feature-level", "all"), {"constraints", "answer"}), (("verify", "samples/page.md"), set()),
+        (("run", "samples/example1.txt", "-o", "y.npy", "--sha256"), {"plan", "tensors"}),
+        (("run", "samples/example1.txt", "--dry-run"), {"tensors", "output", "bytes", "verified", "clamped", "notes", "sha256"}),
+        (("check", "samples/example1.txt"), {"levels", "answer", "nodes", "exit_status"}),
+        (("check", "samples/example1.txt", "--feature-level", "all"), {"constraints", "answer", "nodes", "exit_status"}), (("verify", "samples/page.md"), set()),
         (("show", "samples/example1.npy", "--stats"), set()), (("levels",), set()),
         (("convert", "samples/example1.npy", "y.h5", "--sha256"), set()),
-        (("diff", "samples/example1.npy", "samples/example2.npy"), {"version", "providers", "devices"}),
+        (("diff", "samples/example1.npy", "samples/example2.npy"), {"version", "providers", "devices", "ok", "error", "line", "errors", "a"}),
         (("export", "samples/example1.txt", "-o", "m.json"), set()), (("batch", "samples/batch.jsonl", "--sha256"), {"plan", "file_systems"}),
     ],
 )  # fmt: skip

@@ -43,6 +43,6 @@ def test_the_road(revseq, folder):
     assert "equal, 30 elements" in revseq(*shlex.split(printed)).ok().out
     done = revseq(*compare, "--json")
     assert done.status == 1
-    assert json.loads(done.out)["mistakes"] == ["lengths are one too small"]
+    assert json.loads(done.out)["mistakes"] == [{"id": "minus", "text": "lengths are one too small", "lines": 6}]
     assert "equal, 30 elements" in revseq(*here[: here.index("|")]).ok().out
     assert revseq(*onnx).ok().out.endswith("1 example, 0 wrong\n")

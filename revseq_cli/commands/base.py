@@ -1,20 +1,168 @@
-"""The class of all commands: two lengths of help, examples that run anywhere, and hints for what was mistyped."""
+"""The class of all commands, with two lengths of help and examples; and the console on which a command prints."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from typing import TYPE_CHECKING, Any
+import sys
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 from click.core import ParameterSource
 
-from revseq_cli.ground import system
-from revseq_cli.ground.errors import UsageError, shortened
+from revseq_cli.core import signals, system
+from revseq_cli.core.errors import UsageError, printable, shortened
+from revseq_cli.formats import table
+from revseq_cli.report import terminal
+from revseq_cli.report.words import spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import NoReturn
+
+    from revseq_cli.core.errors import Hint
+    from revseq_cli.formats.contract import FileSink
+    from revseq_cli.formats.table import Format
+    from revseq_cli.pipeline.arrangement import Arrangement
+    from revseq_cli.report.view import Marks, Room
+
+
+@dataclass(frozen=True)
+class Console:
+    """What the command prints beside its result, on standard error, and its use of colour."""
+
+    as_json: bool
+    quiet: bool
+    verbose: int
+    color: str
+
+    def detail(self, text: str) -> None:
+        """Print lines about what is done, if -v is given."""
+        if self.verbose and not self.quiet:
+            click.echo("\n".join(map(printable, text.split("\n"))), file=sys.stderr)
+
+    def note(self, *texts: str | Hint) -> None:
+        """Print notes, for example on what the result lacks, unless -q is given."""
+        for text in () if self.quiet else texts:
+            click.echo(printable(f"Note: {spelled(text)}"), file=sys.stderr)
+
+    @contextlib.contextmanager
+    def writing(self, sink: FileSink, arrangement: Arrangement, *, verify: bool) -> Iterator[None]:
+        """Print what there is to say of a new file that is written inside; also what became of it after a signal."""
+        path = sink.file.name
+        before = _state(path)
+        with signals.deferred():
+            try:
+                if self.verbose and arrangement.engine.remote:
+                    self.detail(f"dashboard              {arrangement.engine.load()(arrangement).dashboard}")
+                yield
+            except signals.Stopped:
+                after = _state(path)
+                fate = "was not written" if after is None else "is unchanged" if after == before else "is complete"
+                self.note(f"stopped; {path} {fate}")
+                raise
+        self.note(*sink.notes)
+        self.detail(f"wrote {path}{', and verified it' if verify else ''}")
+
+    @property
+    def marks(self) -> Marks | None:
+        """How printed tensors highlight elements; None for no highlights, as in a pipe, which a program may read."""
+        from revseq_cli.report import view
+
+        if self.color == "always":
+            return view.COLORED
+        if self.color == "never" or not is_terminal() or os.environ.get("TERM") == "dumb":
+            return None
+        return view.COLORED if self.colored else view.UNCOLORED
+
+    @property
+    def colored(self) -> bool:
+        """Whether standard output gets colour, by --color, NO_COLOR, FORCE_COLOR and the terminal, in that order."""
+        return colored(self.color, sys.stdout)
+
+    @property
+    def paints_errors(self) -> bool:
+        """The same of standard error."""
+        return colored(self.color, sys.stderr)
+
+
+def _state(path: str) -> tuple[int, int] | None:
+    """What tells a file from the one that replaces it; None where there is none."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a string
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def notes_of_libraries() -> tuple[str, ...]:
+    """Notes on environment variables that were ignored, if HDF5 was loaded."""
+    library = sys.modules.get("revseq_cli.formats.hdf5.library")
+    return tuple(library.notes) if library else ()
+
+
+def colored(color: str, stream: TextIO) -> bool:
+    """Whether a stream gets colour, by the value of --color, NO_COLOR, FORCE_COLOR and the terminal, in that order."""
+    if color != "auto":
+        return color == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
+
+
+def is_terminal() -> bool:
+    """Whether standard output is a terminal."""
+    return sys.stdout.isatty()
+
+
+def room_for_tensors(*, full: bool, whole_rows: bool = False) -> Room:
+    """The room for tensors that are printed: a terminal's, or as much as they take in a pipe, and with `full`.
+
+    With `whole_rows`, long rows are not cut, since they are to be copied.
+    """
+    from revseq_cli.report import view  # --help must not load NumPy
+
+    if full or not is_terminal():
+        return view.EVERYTHING
+    import shutil  # most jobs print nothing on a terminal
+
+    columns = inf if whole_rows else shutil.get_terminal_size().columns
+    return view.Room(view.MOST_ON_TERMINAL, columns, terminal.dots())
+
+
+def printed_format(format_name: str | None, to_name: str, output: str) -> Format:
+    """The format for standard output, text for None.
+
+    UsageError for one that needs a file, and for binary on a terminal, with the hint `to_name`: how to name a file; and
+    for a file that a shell's > names after another format than text, which is not asked for. `output` says how to name
+    a file {}.
+    """
+    if format_name is None:
+        _refuse_redirection(system.name_behind(1), output)
+    row = table.named(format_name) or table.TEXT
+    if not row.prints:
+        printing = "|".join(each.name for each in table.FORMATS if each.prints)
+        if not row.suffixes:
+            raise UsageError(f"{row.name} is only read", f"-f {printing}")
+        raise UsageError(f".{row.name} cannot be written to a pipe", f"a file, or -f {printing}", to_name)
+    if not row.is_text and is_terminal():
+        raise UsageError("a terminal takes no binary", "a pipe or a file", f"{to_name}, or add | and a command")
+    return row
+
+
+def _refuse_redirection(path: str, output: str) -> None:
+    """UsageError where a shell's > sends standard output to a file that would be text under another format's suffix."""
+    row = table.by_suffix(path)
+    if row is None or row.is_shown:
+        return
+    name = os.path.relpath(path)
+    hint = f"use {output.format(system.quoted(name))} --overwrite, and no >"  # the shell has made the file
+    if row.prints and not table.packing_of(path):
+        hint = f"add -f {row.name}"
+    raise UsageError("standard output goes there, and would be text", f"the format {row.name}", hint, name)
 
 
 _LONGEST_MESSAGE = 340  # characters
@@ -26,7 +174,8 @@ _BATCH_FIRST = {"--batch-first": ("--like", "pytorch", "--axis", "1"), "--no-bat
 # The groups of the short help, with the names of the options in each; all others are about what is printed.
 _OTHERS = "What to print"
 _GROUPS = {
-    "What to reverse": "axis batch_axis mask like feed rank dtype lengths_dtype level levels",
+    "What to reverse": "axis batch_axis mask like rank dtype lengths_dtype level levels",
+    "What to read": "feed sizes strides",
     "What to compare": "is_job on cast as_printed atol rtol ulp equal_nan first",
     "What to write": "output format_name fix overwrite history keep_others chunks compression verify inline zipped",
     _OTHERS: "",
@@ -152,6 +301,7 @@ class _Command(Helped):
                 _refuse_value(wrong, value, ctx)
             if (extra := ctx.meta.get(_EXTRA)) and type(e) in (click.UsageError, click.MissingParameter):
                 self._refuse_extra(args, extra, ctx)
+            self._refuse_file(args, ctx)
             raise
 
     def make_parser(self, ctx: click.Context) -> Any:  # a class that Click keeps to itself
@@ -207,7 +357,15 @@ class _Command(Helped):
         if len(extra) == 1 and may_be_output and is_plain and (word == "-" or by_suffix(word)):
             i = args.index(word)
             typed = meant(ctx.command_path, [*args[:i], "-o", *args[i:]])
-            raise UsageError(f"{word[:40]} is an argument too many", "the name of an output after -o", typed)
+            raise UsageError(f"{word[:40]} is an unexpected argument", "the name of an output after -o", typed)
+
+    def _refuse_file(self, args: list[str], ctx: click.Context) -> None:
+        """UsageError where an argument is a file, and its name begins as an option does; else nothing."""
+        end = args.index("--") if "--" in args else len(args)
+        files = [each for each in args[:end] if each[:1] == "-" and not self._option(each) and _is_file(each)]
+        if files:
+            hint = meant(ctx.command_path, [f"./{each}" if each in files else each for each in args])
+            raise UsageError(f"{files[0]} is a file, and begins as an option does", "./ in front of such a name", hint)
 
     def _with_names(self, args: list[str]) -> list[str]:
         """The arguments, with names of files instead of each pattern that is no option's value."""
@@ -215,6 +373,11 @@ class _Command(Helped):
         for before, word in zip(map(self._option, ("", *args)), args, strict=False):
             names += [word] if before and _takes_one_value(before) else system.names(word)
         return names
+
+
+def _is_file(word: str) -> bool:
+    """Whether it is the name of a file, or of a tensor in one."""
+    return word != "-" and os.path.exists(word.partition("::")[0])  # noqa: PTH110 - any text
 
 
 def _refuse_value(option: click.Option, follows: str, ctx: click.Context) -> NoReturn:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import os
-import re
 import shutil
 import sys
 import time
@@ -16,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import base, options, run
-from revseq_cli.ground import system
-from revseq_cli.ground.errors import (
-    Advice,
+from revseq_cli.core import system
+from revseq_cli.core.errors import (
     DiskFullError,
     FileThereError,
-    FormatError,
+    Hint,
     MissingFileError,
     TensorIOError,
     UsageError,
@@ -29,13 +26,13 @@ from revseq_cli.ground.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from revseq_cli.commands.console import Console
+    from revseq_cli.commands.base import Console
     from revseq_cli.commands.journal import Journal
-    from revseq_cli.commands.manifest import Column, Entry, Manifest
-    from revseq_cli.formats.storage.newfile import NewFile
-    from revseq_cli.ground.errors import RevseqError
+    from revseq_cli.commands.manifest import Entry, Manifest
+    from revseq_cli.core.errors import RevseqError
+    from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.report.results import FileSystem, Outcome, Traffic
 
 _FAILED = 1
@@ -47,7 +44,6 @@ _PRINTING = {
 _COLUMNS = [each for each in run.command.params if each.name not in _PRINTING and not each.multiple]
 _DEFAULTS = [each for each in _COLUMNS if each.name not in ("input", "lengths", "output")]
 _NO_SCHEDULER = {"scheduler": None, "scheduler_file": None}
-_WHOLE = re.compile(r"(-?\d+)\.0+")  # an integer as pandas writes it in a column that lacks some
 
 
 @base.command(
@@ -59,21 +55,25 @@ _WHOLE = re.compile(r"(-?\d+)\.0+")  # an integer as pandas writes it in a colum
     ),
 )
 @click.argument("manifest", metavar="[MANIFEST]", nargs=-1, type=click.Path())
-@click.option("--each", metavar="PATTERN", help="A job for each file that matches, as 'data/*.npy', and no MANIFEST.")
-@click.option("--lengths", metavar="NAME", help="The lengths of each job, as 'lengths/{stem}.npy', with --each.")
-@click.option("-o", "--output", metavar="NAME", help="The output of each job, as 'out/{stem}.npy', with --each.")
-@click.option("--resume", is_flag=True, help="Skip the jobs that are done, as the journal says.")
+@click.option(
+    "--each", metavar="PATTERN", help="Run a job for each file that matches, such as 'data/*.npy', without a MANIFEST."
+)
+@click.option("--lengths", metavar="NAME", help="The lengths of each job, such as 'lengths/{stem}.npy', with --each.")
+@click.option("-o", "--output", metavar="NAME", help="The output of each job, such as 'out/{stem}.npy', with --each.")
+@click.option(
+    "--resume", is_flag=True, help="Resume after an interruption. Skip the jobs that the journal lists as done."
+)
 @click.option(
     "--journal", "journal_path", metavar="FILE", type=click.Path(),
-    help="Where to note what is done.  [default: MANIFEST.revseq-journal; beside the outputs with --each]",
+    help="The file that lists finished jobs.  [default: MANIFEST.revseq-journal; beside the outputs with --each]",
 )  # fmt: skip
 @click.option(
     "--failed", metavar="FILE", type=click.Path(),
-    help="Write the jobs that failed to this new manifest, in MANIFEST's format, each with the options typed here; "
-    "empty if none did.",
+    help="Write the jobs that failed to this new manifest, in MANIFEST's format, each with the options typed here. "
+    "It is empty if none failed.",
 )  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Check every job and the free space of disks, and write nothing.")
-@click.option("--fail-fast", is_flag=True, help="Begin no more jobs after one has failed.")
+@click.option("--dry-run", is_flag=True, help="Check every job and the free space on disks, and write nothing.")
+@click.option("--fail-fast", is_flag=True, help="Start no more jobs after one has failed.")
 @options.progress_option
 @options.output_options
 def command(
@@ -92,42 +92,41 @@ def command(
     """Run every job of MANIFEST, small jobs side by side.
 
     MANIFEST is JSON lines or CSV, or - for standard input. Each line is a job with input, lengths, axis, output, and
-    any option below by its long name. Options given here are the defaults for all jobs. Paths are relative to the
-    current folder. The suffix .jsonl, .json or .csv says the format; with another suffix, JSON begins with a brace.
-    CSV cells stand between commas, semicolons or tabs, as in the first line.
+    any option below by its long name. Options on the command line are the defaults for all jobs. Paths are relative to
+    the current folder. The suffix .jsonl, .json or .csv determines the format; with any other suffix, JSON must begin
+    with a brace. Commas, semicolons or tabs separate CSV cells, whichever the first line uses.
 
     With --each there is no MANIFEST: each file that matches is an input. In --lengths and -o, {stem} stands for the
-    input's name without its suffix (s of s.npy.gz), {name} for its name, {suffix}, {parent} for its folder, {path} for
-    all of it, and {sub} for the folders that wildcards matched; ** matches folders of any depth. A brace itself is {{
-    or }}.
+    input's name without its suffix (s for s.npy.gz), {name} for its name, {suffix} for its suffix, {parent} for its
+    folder, {path} for the whole path, and {sub} for the folders that wildcards matched. ** matches folders of any
+    depth. Type {{ or }} for a brace.
 
-    The whole MANIFEST is checked before the first job begins. If a job fails, the others still run, and the exit status
-    is 1; the same holds if its process dies, for example over a crafted file. If standard output fails, jobs are
-    reported on standard error, and the exit status is 2. With --json each job has schema, line, output, ok, error,
-    skipped, bytes, verified and notes.
+    The command checks the whole MANIFEST before it starts the first job. If a job fails, or if its process dies, for
+    example because of a crafted file, the other jobs still run and the exit status is 1. If standard output fails, the
+    command reports jobs on standard error and the exit status is 2. With --json each job has schema, line, output, ok,
+    error, skipped, bytes, verified and notes.
 
-    A batch that was stopped, killed or had failures goes on with --resume. It skips a job if the journal says that it
-    is done, from the same options and the same files, and if neither these files nor the output have changed since. An
-    output that the batch wrote itself is replaced where its job must be done again; any other is kept, unless
-    --overwrite is given. The journal stays when all jobs are done.
+    --resume continues a batch that was stopped, killed or had failures. It skips a job if the journal lists it as done
+    with the same options and the same files, and if neither these files nor the output have changed since. A job that
+    must run again replaces an output that the batch itself wrote, but keeps any other output unless you give
+    --overwrite. The journal remains when all jobs are done.
     """
     from revseq_cli.commands.journal import chosen_path, opened  # --help must not load NumPy
     from revseq_cli.commands.manifest import refuse_streams, with_defaults
-    from revseq_cli.formats.storage.newfile import Together
-    from revseq_cli.ground import stopping
+    from revseq_cli.core import signals
+    from revseq_cli.formats.atomic_file import FileTransaction
     from revseq_cli.report import tables
 
     jobs = _manifest(manifest, each, {"lengths": lengths, "output": output})
     entries = [each._replace(options=_NO_SCHEDULER | with_defaults(each.options, defaults)) for each in jobs.entries]
     jobs = jobs._replace(entries=entries)
-    if not console.as_json and any(entry.options["sha256"] for entry in jobs.entries):
-        raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
+    _require_json(jobs.entries, console)
     refuse_streams(jobs.entries)  # before anything is printed
     path = chosen_path(jobs, journal_path, resume=resume)
     failures = _failed_file(failed, jobs, path, overwrite=defaults["overwrite"]) if failed is not None else None
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(stopping.deferred())
+        stack.enter_context(signals.deferred())
         journal = opened(path, stack, console, resume=resume, looks=dry_run)
         if journal and not resume and all(entry.options["overwrite"] for entry in jobs.entries):
             journal.clear()  # so that a batch that runs each night does not let it grow
@@ -138,7 +137,7 @@ def command(
         _run_all(jobs.entries, done, journal, report, defaults["cores"], fail_fast=fail_fast, plans=dry_run)
         wrong = {outcome.line for outcome in report.outcomes if outcome.error}
         if failures and not dry_run:
-            with Together(failures):
+            with FileTransaction(failures):
                 failures.write(jobs.part(wrong, _typed()).encode("utf-8", "surrogateescape"))
     report.require_all()
     if dry_run:
@@ -149,7 +148,7 @@ def command(
     return _FAILED * bool(wrong)
 
 
-def _failed_file(path: str, jobs: Manifest, journal: str, *, overwrite: bool) -> NewFile:
+def _failed_file(path: str, jobs: Manifest, journal: str, *, overwrite: bool) -> AtomicFile:
     """The new manifest for --failed; UsageError for a name that says another format, or that is taken."""
     from revseq_cli.commands.manifest import JSON_SUFFIXES
     from revseq_cli.formats import registry
@@ -164,26 +163,26 @@ def _failed_file(path: str, jobs: Manifest, journal: str, *, overwrite: bool) ->
     real = system.real_path(path)
     jobs.require_free(real, "--failed")
     if journal and system.name_key(real) == system.name_key(journal):
-        raise UsageError("--failed and the journal are one file", "two names", where=path)
+        raise UsageError("--failed and the journal are the same file", "two names", where=path)
     return registry.new_file(path, overwrite=overwrite, inputs=filter(None, [jobs.text.identity]))
 
 
 def _resumed(jobs: Manifest, journal: Journal, console: Console) -> tuple[Manifest, dict[int, Outcome | None]]:
     """The jobs, of which those whose outputs are ours may replace them; the outcome of each that is done, by index."""
-    from revseq_cli.ground import stopping
+    from revseq_cli.core import signals
 
     entries, done = [*jobs.entries], dict[int, "Outcome | None"]()
     for index, entry in enumerate(jobs.entries):
-        stopping.check()
+        signals.check()
         found = journal.of(entry)
         if found.told is not None:
             done[index] = entry.outcome(skipped=True, **found.told)
         if found.is_ours:
             entries[index] = entry._replace(options=entry.options | {"overwrite": True})
     if others := len(journal.outputs - {entry.output for entry in entries}):
-        console.note(f"{journal.path} has {others:,} outputs that are of no job of this manifest")
+        console.note(f"{journal.path} lists {others:,} outputs that no job of this manifest has")
     if journal.damaged:
-        console.note(f"{journal.path}: {journal.damaged:,} damaged lines are left out")
+        console.note(f"{journal.path}: {journal.damaged:,} damaged lines are ignored")
     return jobs._replace(entries=entries), done
 
 
@@ -194,27 +193,28 @@ def _run_all(
     """Run the jobs that are not done, and report all; a signal is noted with how to go on."""
     from revseq_cli.commands import worker
     from revseq_cli.commands.pool import Pool
-    from revseq_cli.ground import stages, stopping
+    from revseq_cli.core import progress, signals
 
     console, left = report.console, [index for index in range(len(entries)) if index not in done]
     again = "--resume runs the rest" if journal else "with --overwrite all can run again"
     again = "nothing was written" if plans else again
-    workers = worker.workers_for([entries[index] for index in left], cores or system.cores())
-    setup = worker.Setup(entries, workers, fail_fast, console.verbose > 1, None if plans else journal, plans)
-    hint = f"the same command again; {again}"
-    pool = Pool(worker.serve, setup, entries, left, workers, fail_fast=fail_fast, again=hint)
-    with stages.begun("batch", len(entries), "jobs") as advance, contextlib.closing(pool.ended()) as ended:
+    workers = worker.workers_for([entries[index] for index in left], cores)
+    pool = Pool(
+        entries, left, workers, None if plans else journal,
+        fail_fast=fail_fast, traceback=console.verbose > 1, plans=plans, again=f"the same command again; {again}",
+    )  # fmt: skip
+    with progress.begun("batch", len(entries), "jobs") as advance, contextlib.closing(pool.ended()) as ended:
         try:
             for outcome in _in_order(itertools.chain(done.items(), ended)):
                 report.add(outcome)
                 advance(1, 0 if outcome.skipped else outcome.bytes or 0)
-        except stopping.Stopped:
+        except signals.Stopped:
             reported = sum(not outcome.error for outcome in report.outcomes)
             console.note(f"stopped when {reported} of {len(entries)} outputs were reported; {again}")
             raise
         finally:
-            report.tell_full()
-    console.note(*pool.notes)
+            console.note(*pool.notes)
+            report.tell()
 
 
 def _in_order(ended: Iterable[tuple[int, Outcome | None]]) -> Iterator[Outcome]:
@@ -229,10 +229,15 @@ def _in_order(ended: Iterable[tuple[int, Outcome | None]]) -> Iterator[Outcome]:
     yield from (outcome for _, outcome in sorted(waiting.items()) if outcome)
 
 
+def _require_json(entries: Sequence[Entry], console: Console) -> None:
+    """UsageError where a job asks for a digest, which only the JSON report has."""
+    if not console.as_json and any(entry.options["sha256"] for entry in entries):
+        raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
+
+
 def _manifest(given: tuple[str, ...], pattern: str | None, templates: dict[str, str | None]) -> Manifest:
     """The jobs of MANIFEST, or of --each; UsageError for both or neither."""
-    from revseq_cli.commands import manifest
-    from revseq_cli.formats import references  # --help must not load NumPy
+    from revseq_cli.commands import manifest  # --help must not load NumPy
 
     if pattern is not None:
         if given:
@@ -241,21 +246,19 @@ def _manifest(given: tuple[str, ...], pattern: str | None, templates: dict[str, 
         if not templates["output"]:
             raise UsageError("--each lacks an output", "a name for each", f"add -o {manifest.OUTPUT}")
         given_templates = {name: text for name, text in templates.items() if text}
-        made = manifest.parse(manifest.each_file(pattern, given_templates), _columns(), "", "job")
+        columns = manifest.columns_of(_COLUMNS)
+        made = manifest.parse(manifest.each_file(pattern, given_templates), columns, "", "job")
         return made._replace(pattern=pattern, journal=manifest.journal(pattern, templates["output"]))
     if set_ := [f"--{name}" for name, text in templates.items() if text is not None]:
-        raise UsageError(f"{set_[0]} goes with --each", "a column of that name in MANIFEST", f"leave out {set_[0]}")
+        raise UsageError(
+            f"{set_[0]} works only with --each", "a column of that name in MANIFEST", f"leave out {set_[0]}"
+        )
     if len(given) != 1:
         found = f"{len(given)} manifests are given" if given else "no manifest is given"
         added = f"add jobs.csv, or --each {manifest.PATTERN} -o {manifest.OUTPUT}"
         hint = "run them one after another" if given else added
         raise UsageError(found, "one MANIFEST, or --each", hint)
-    try:
-        text = references.Reference(given[0]).text
-    except FormatError as e:
-        e.drop_settings()  # they are about tensors, and a manifest is none
-        raise
-    return manifest.parse(text, _columns(), manifest.separator_of(text))
+    return manifest.read(given[0], manifest.columns_of(_COLUMNS))
 
 
 def _typed() -> dict[str, str]:
@@ -265,25 +268,6 @@ def _typed() -> dict[str, str]:
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given.items()}
 
 
-def _columns() -> dict[str, Column]:
-    """The columns of a manifest: the options of `run` by their long names, with their parsers."""
-    from revseq_cli.commands.manifest import Column
-
-    context = click.get_current_context()
-
-    def parsed(parameter: click.Parameter, word: str) -> Any:
-        if isinstance(parameter.type, (click.types.IntParamType, click.IntRange)) and (whole := _WHOLE.fullmatch(word)):
-            word = whole[1]
-        try:
-            return parameter.type_cast_value(context, word)
-        except click.BadParameter as e:
-            raise UsageError(base.message_of_click(e.message)) from None
-
-    return {
-        base.long_name(each).lstrip("-"): Column(str(each.name), functools.partial(parsed, each)) for each in _COLUMNS
-    }
-
-
 class _Report:
     """Prints the result of each job: JSON on standard output, and the rest on standard error."""
 
@@ -291,6 +275,8 @@ class _Report:
         self._manifest, self.console = jobs.text.name, console
         self._pattern = jobs.pattern
         self._entries = {entry.line: entry for entry in jobs.entries}
+        self._notes: dict[str, list[str]] = {}  # of jobs, each with the places of those that have it
+        self._errors: list[tuple[str, RevseqError]] = []  # with the place of the job
         self._full: list[tuple[str, RevseqError]] = []  # where a job found a disk full, and what it says
         self._failures: list[OSError] = []  # of standard output
         self._done_before = done_before
@@ -298,7 +284,7 @@ class _Report:
         self.outcomes: list[Outcome] = []
 
     def add(self, outcome: Outcome) -> None:
-        """Keep the result of a job, and print it."""
+        """Keep the result of a job, and print what is no note and no error."""
         from revseq_cli.commands import manifest
         from revseq_cli.report.words import spelled
 
@@ -308,36 +294,41 @@ class _Report:
         if self._pattern and isinstance(error, MissingFileError):
             error.hint = manifest.placeholders(entry.columns["input"], self._pattern)
         if isinstance(error, FileThereError) and entry.output in self._done_before:
-            error.hint = Advice.of("add --resume to skip what is done, or {} to do all jobs again", overwrite="")
+            error.hint = Hint.of("add --resume to skip what is done, or {} to do all jobs again", overwrite="")
         if self.console.as_json:
             self._print(outcome, where)
         for note in outcome.notes:
-            self.console.note(f"{where}: {spelled(note)}")
+            self._notes.setdefault(spelled(note), []).append(where)
         if isinstance(error, DiskFullError):
             self._full.append((where, error))
         elif error:
-            self._tell(error, where)
+            self._errors.append((where, error))
         elif outcome.skipped or outcome.plan:
             self.console.detail(f"{where}: {outcome.output} {'is done' if outcome.skipped else 'can be written'}")
         else:
             verified = ", and verified it" if outcome.verified else ""
             self.console.detail(f"{where}: wrote {outcome.output}{verified}")
 
-    def tell_full(self) -> None:
-        """Print one error for all jobs that found a disk full."""
+    def tell(self) -> None:
+        """Print the notes, equal ones once, and then the errors: one for all jobs that found a disk full."""
+        for note, (first, *others) in self._notes.items():
+            alike = f" and {len(others):,} more job{'s' * (len(others) > 1)}" if others else ""
+            self.console.note(f"{first}{alike}: {note}")
+        for where, error in self._errors:
+            self._tell(error, where)
         if self._full:
             (where, error), *more = self._full
             error.found += f"; so for {len(more):,} more jobs" if more else ""
             self._tell(error, where)
 
     def _tell(self, error: RevseqError, where: str) -> None:
-        from revseq_cli.report.words import message, painted
+        from revseq_cli.report.words import message, painted, placed
 
-        lines = [_placed(line, where) for line in message(error).split("\n")]
-        placed = "\n".join(line for line in lines if line not in self._hints)
+        lines = placed(message(error), where).split("\n")
+        told = "\n".join(line for line in lines if line not in self._hints)
         self._hints |= {line for line in lines if line.startswith("Hint: ")}
         color = self.console.paints_errors
-        click.echo(painted(placed) if color else placed, file=sys.stderr, color=color)
+        click.echo(painted(told) if color else told, file=sys.stderr, color=color)
 
     def _print(self, outcome: Outcome, where: str) -> None:
         from revseq_cli.report import objects
@@ -372,11 +363,6 @@ class _Report:
             found = f"cannot write: {self._failures[0].strerror}"
             found += f"; {len(self._failures)} of the jobs are reported on standard error instead"
             raise TensorIOError(found, where="standard output")
-
-
-def _placed(line: str, where: str) -> str:
-    """A line of a message; if an error begins there, with `where`, its line in the manifest."""
-    return f"Error: {where}: {line.removeprefix('Error: ')}" if line.startswith("Error: ") else line
 
 
 def needs(planned: Iterable[Outcome], paths: Mapping[int, str]) -> list[FileSystem]:

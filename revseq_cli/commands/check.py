@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import base, options, pictures
-from revseq_cli.commands.console import is_terminal
-from revseq_cli.ground.errors import UsageError
+from revseq_cli.commands.base import room_for_tensors
+from revseq_cli.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from revseq_cli.commands.console import Console
+    from revseq_cli.commands.base import Console
     from revseq_cli.operator.spec import FeatureLevel
+    from revseq_cli.porting.backends import Host
+    from revseq_cli.report.results import NodeCheck
 
 
 @base.command(
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 @options.job_options
 @options.levels_option
 @options.on_option
-@click.option("--all", "every", is_flag=True, help="Print the constraints that pass, too.")
+@click.option("--all", "every", is_flag=True, help="Also print the constraints that pass.")
 @pictures.example_option
 @options.full_option
 @options.format_option
@@ -42,29 +44,33 @@ def command(
 ) -> int:
     """Check a job against every constraint of a feature level, or of all levels.
 
-    INPUT and LENGTHS are named as in revseq run; a docs-style text or a DxDispatch model is a whole job and needs no
-    LENGTHS. Nor does model.onnx::node, a ReverseSequence node: without --feed, sizes and data types are inferred.
+    Name INPUT and LENGTHS as in revseq run. A docs-style text or a DxDispatch model is a whole job and needs no
+    LENGTHS. Neither does model.onnx::node, a ReverseSequence node: without --feed, the command infers its sizes and
+    data types. For a model with several such nodes and no node name, it checks each node and prints a line for each.
 
-    If every constraint holds, --example prints the job as a whole example instead of the report.
+    The report begins with the verdict. Each constraint that fails follows, with the wanted value and a hint; --all adds
+    those that pass. Then comes the job: the axis, the batch axis, how many lengths are clamped, how many change
+    nothing, and the lowest feature level that accepts the tensors.
 
-    First comes the verdict, then each constraint that fails, with what is wanted and a hint, and with --all those that
-    pass; then the job: the axis that is reversed and the batch axis, how many lengths lie above the axis size and are
-    clamped, how many change nothing, and the lowest feature level that accepts the tensors.
+    If every constraint holds, --example prints the job as a complete example instead of the report.
 
-    With --feature-level all, a table has pass or FAIL for every constraint at every level, and what fails at all of
-    DirectML's levels stands below.
+    With --feature-level all, a table shows pass or FAIL for every constraint at every level. Constraints that fail at
+    all of DirectML's levels stand below it.
 
     With --on, the job also runs as ReverseSequence in ONNX Runtime, or on DirectML with --on directml. The report says
-    whether the answer is right, and which levels it agrees with, as far as the data type shows it.
+    whether the answer is right, and which levels it agrees with, as far as the data type shows.
 
-    The exit status is 0 if every constraint holds, and 1 if one does not. With --feature-level all it is 0 if one of
-    DirectML's levels accepts the job. With --on, it is 1 also if the job runs wrongly there, or not at all.
+    The exit status is 0 if every constraint holds, and 1 if one fails. With --feature-level all it is 0 if one of
+    DirectML's levels accepts the job. With --on it is also 1 if the job fails there or gives a wrong answer.
     """
     from revseq_cli.formats import textfiles
     from revseq_cli.operator import spec  # --help must not load NumPy
-    from revseq_cli.passes import jobs, reversal  # --help must not load NumPy
-    from revseq_cli.passes.arrangement import Resources
-    from revseq_cli.report import checks, objects, view  # --help must not load NumPy
+    from revseq_cli.pipeline import (
+        jobs,  # --help must not load NumPy
+        reversal,  # --help must not load NumPy
+    )
+    from revseq_cli.pipeline.arrangement import Resources
+    from revseq_cli.report import checks, objects  # --help must not load NumPy
 
     for option, given in (("--json", console.as_json), ("--on", on)):
         if example and given:
@@ -72,15 +78,20 @@ def command(
     if example and len(levels) > 1:
         raise UsageError("--example is for one feature level", "no --feature-level all", "try --feature-level 5_0")
     host = options.host_of(on)
+    if not example and (nodes := _nodes_of(job_options)):
+        return _check_each(nodes, levels, host, console, job_options)
     level = levels[0] if len(levels) == 1 else spec.DIRECTML[-1]
     job = jobs.load(options.request_of(override=True, level=level, inferred=not (example or host), **job_options))
     values, lengths = job.values.desc, job.lengths.desc
+    if len(levels) == 1 and job.parts:  # a system may have none of DirectML's
+        level = job.parts.request.level
+        levels = (level,)
     constraints = {level: spec.constraints(values, lengths, job.axis, level) for level in levels}
     if example and not spec.broken(constraints[levels[0]]):
         textfiles.require_text(values, job.values.name)
         output, _ = reversal.reversed_in_memory(job, Resources())
-        most = view.MOST_ON_TERMINAL if is_terminal() and not full else None
-        click.echo(pictures.example_text(job, output, most, console, example), color=True)
+        room = room_for_tensors(full=full, whole_rows=True)
+        click.echo(pictures.example_text(job, output, room, console, example), color=True)
         return 0
     result = pictures.result_of(job, constraints, Resources(), host)
     if not result.valid:
@@ -90,3 +101,54 @@ def command(
     elif not console.quiet:
         checks.print_check(result, sys.argv[1:], every=every, color=console.colored)
     return 0 if result.right else 1
+
+
+def _nodes_of(job_options: dict[str, Any]) -> list[str]:
+    """The nodes to check of a model of ONNX, as they are typed; none where there is only one, and for anything else."""
+    from revseq_cli.formats.references import Reference
+
+    reference = Reference.input(job_options["input"], job_options["format_name"], override=True)
+    if not reference.is_onnx_model or reference.key is not None:
+        return []
+    from revseq_cli.formats.onnx.models import Model  # few files are models
+
+    model = Model.open(reference.path)
+    told = model.told() if model.nodes else {}  # without nodes of its own, it is refused as a whole
+    return [f"{reference.path}::{key}" for key in told] if len(told) > 1 else []
+
+
+def _check_each(
+    nodes: list[str],
+    levels: tuple[FeatureLevel, ...],
+    host: Host | None,
+    console: Console,
+    job_options: dict[str, Any],
+) -> int:
+    """Check the nodes of a model one after the other, and print a line for each; 1 if one fails."""
+    from revseq_cli.report import checks, objects
+
+    found = [_check_of(node, levels, host, job_options) for node in nodes]
+    status = 0 if all(each.ok for each in found) else 1
+    if console.as_json:
+        click.echo(objects.checks(found, status))
+    elif not console.quiet:
+        checks.print_nodes(found, color=console.colored)
+    return status
+
+
+def _check_of(node: str, levels: tuple[FeatureLevel, ...], host: Host | None, job_options: dict[str, Any]) -> NodeCheck:
+    """What is found of a node."""
+    from revseq_cli.core.errors import RevseqError
+    from revseq_cli.operator import spec
+    from revseq_cli.pipeline import jobs
+    from revseq_cli.pipeline.arrangement import Resources
+    from revseq_cli.report.results import NodeCheck
+
+    level = levels[0] if len(levels) == 1 else spec.DIRECTML[-1]
+    try:
+        asked = {**job_options, "input": node}
+        job = jobs.load(options.request_of(override=True, level=level, inferred=not host, **asked))
+        constraints = {each: spec.constraints(job.values.desc, job.lengths.desc, job.axis, each) for each in levels}
+        return NodeCheck(node, pictures.result_of(job, constraints, Resources(), host), None)
+    except RevseqError as e:
+        return NodeCheck(node, None, e)

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 # The name of each command and its line of help; the module of that name has the command.
 COMMANDS = {
-    "run": "Reverse the start of every line of a tensor; print or write it.",
-    "check": "Check a job against every constraint of a feature level, or of all levels.",
-    "batch": "Run many jobs in one process.",
-    "verify": "Recompute the examples on docs pages, or tests of ONNX.",
-    "show": "Show data type, sizes and storage of tensors, and a preview.",
-    "convert": "Write a tensor in another format, bit for bit or not at all.",
-    "diff": "Compare two tensors, in any formats, and show where they differ.",
+    "run": "Reverse the start of every line of a tensor, and print or write the result.",
+    "check": "Check a job against every constraint of a feature level or of all levels.",
+    "batch": "Run many jobs, and resume after an interruption.",
+    "verify": "Recompute the examples on docs pages, or the tests of ONNX.",
+    "show": "Show the data type, sizes and storage of tensors, with a preview.",
+    "convert": "Copy a tensor to another format, bit for bit or not at all.",
+    "diff": "Compare two tensors of any format, and show where they differ.",
     "levels": "Show what each feature level accepts.",
     "export": "Write a job as a DxDispatch model, to run on DirectML itself.",
     "completion": "Print the completion script of a shell.",
@@ -62,7 +62,7 @@ class LazyGroup(Helped, click.Group):
         if args and args[0] in _SYNONYMS:
             args = [_SYNONYMS[args[0]], *args[1:]]
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from revseq_cli.ground.errors import UsageError  # --help needs none
+            from revseq_cli.core.errors import UsageError  # --help needs none
 
             raise UsageError(f"no such command as {args[0][:40]}", f"one of {', '.join(COMMANDS)}", _hint(args))
         return super().resolve_command(ctx, args)
@@ -92,9 +92,9 @@ def _hint(args: Sequence[str]) -> str:
 @click.version_option(__version__, prog_name="revseq", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """DirectML's operator DML_REVERSE_SUBSEQUENCES on tensor files.
+    """Run DirectML's operator DML_REVERSE_SUBSEQUENCES on tensor files.
 
-    For each line of a tensor along an axis, the first LENGTH elements are reversed and the rest are copied.
+    It reverses the first LENGTH elements of each line of a tensor along an axis, and copies the rest.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

@@ -16,7 +16,7 @@ import click
 from click.shell_completion import BashComplete, CompletionItem, ShellComplete
 
 from revseq_cli.commands import base
-from revseq_cli.ground.errors import UsageError
+from revseq_cli.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -243,7 +243,7 @@ def answer(cli: click.Command, instruction: str) -> int:
     """Print the answer to a completion script; UsageError if the environment is not that of a script."""
     name, _, what = instruction.partition("_")
     if name not in _SHELLS or what != "complete" or not all(each in os.environ for each in _SHELLS[name].variables):
-        wanted = "unset: a completion script sets it, and tells with it what is typed"
+        wanted = "unset: only a completion script sets it"
         raise UsageError(f"{VARIABLE} is set, to {instruction[:40]!r}", wanted, f"unset {VARIABLE}")
     text = _SHELLS[name](cli, {}, "revseq", VARIABLE).complete()
     click.echo(text.encode())  # bytes, since text would get other line ends on Windows

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from revseq_cli.commands import base, options, values
-from revseq_cli.commands.console import is_terminal, printed_format
-from revseq_cli.ground.errors import UsageError
+from revseq_cli.commands import base, options
+from revseq_cli.commands.base import is_terminal, printed_format, room_for_tensors
+from revseq_cli.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from revseq_cli.commands.console import Console
+    from revseq_cli.commands.base import Console
     from revseq_cli.formats.contract import FileSink, Layout, Source
     from revseq_cli.formats.table import Format
-    from revseq_cli.passes.arrangement import Resources
+    from revseq_cli.pipeline.arrangement import Resources
 
 
 @base.command(
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
         'revseq convert "[[1, 2], [3, 4]]" - -f json',
     ),
 )
-@click.argument("src", metavar="SRC", type=values.Tensor(examples=False))
+@click.argument("src", metavar="SRC", type=options.Tensor(examples=False))
 @click.argument("dst", metavar="DST", type=click.Path())
-@options.format_of("DST, or of a SRC whose first bytes and suffix do not tell it")
+@options.format_of("DST, or of a SRC whose first bytes and suffix do not show it")
 @options.buffer_options
 @options.rank_option
 @click.option("--overwrite", is_flag=True, help="Replace DST if it exists.")
@@ -53,20 +53,20 @@ def command(
 ) -> None:
     """Write the tensor SRC to the new file DST, in the format of its suffix.
 
-    SRC is named as in revseq run; one of several tensors in a text is x.txt::InputTensor. Data type, sizes and every
-    bit of every element stay as they are, the bits of a NaN among them; what DST's format cannot hold is refused. From
-    .npy to .npy memory order and byte order are kept, and from HDF5 to HDF5 everything about the dataset. Data are
-    copied in blocks within --memory; only text is held whole.
+    Name SRC as in revseq run. x.txt::InputTensor is one of several tensors in a text. The command keeps the data type,
+    the sizes and every bit of every element, also of a NaN, and refuses what DST's format cannot hold. From .npy to
+    .npy it keeps memory order and byte order, and from HDF5 to HDF5 everything about the dataset. It copies data in
+    blocks within --memory; only text is held whole.
 
-    DST is a file, or - for standard output. That gets text, or the format of -f npy or -f json, made in memory.
+    DST is a file, or - for standard output, which gets text, or .npy or JSON with -f npy or -f json, made in memory.
     """
     from revseq_cli.formats import references, registry  # --help must not load NumPy
-    from revseq_cli.passes import jobs  # --help must not load NumPy
+    from revseq_cli.pipeline import jobs  # --help must not load NumPy
 
     to_file = dst != "-"
     if not to_file and (console.as_json or verify or not layout.is_default):
-        found = "--json, --verify, --chunks, --compression and --keep-others are about a file"
-        raise UsageError(found, "a DST that is one", "give DST a name", "-")
+        found = "--json, --verify, --chunks, --compression and --keep-others apply only to a file"
+        raise UsageError(found, "a DST that is a file", "give DST a name", "-")
     if sha256 and not console.as_json:
         raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
     request = options.request_of(input=src, format_name=format_name, absolute=resources.elsewhere, **opening)
@@ -91,9 +91,9 @@ def _write(
     source: Source, sink: FileSink, resources: Resources, console: Console, *, verify: bool, sha256: bool
 ) -> str | None:
     """Copy the source into the new file; the file's SHA-256 with `sha256`, else None."""
-    from revseq_cli.passes.arrangement import arrange_copy
-    from revseq_cli.passes.comparison import verify_copy
-    from revseq_cli.passes.tasks import copy
+    from revseq_cli.pipeline.arrangement import arrange_copy
+    from revseq_cli.pipeline.comparison import verify_copy
+    from revseq_cli.pipeline.tasks import copy
 
     arrangement = arrange_copy(source, resources, sink)
     console.detail(f"{arrangement.plan.block_count:,} blocks; {arrangement.means}")
@@ -110,17 +110,17 @@ def _write(
 def _print(source: Source, row: Format, *, full: bool) -> None:
     """Print the tensor in the format of `row`; on a terminal a long text is shortened, unless `full` is set."""
     from revseq_cli.formats import textfiles
-    from revseq_cli.formats.held import HeldSource
+    from revseq_cli.formats.in_memory import MemorySource
     from revseq_cli.report import view
-    from revseq_cli.texts import notation
+    from revseq_cli.text import notation
 
     if row.is_text:
         textfiles.require_text(source.desc, source.name)
     if row.is_shown and is_terminal() and not full:
-        rows = view.shortened(source, view.MOST_ON_TERMINAL)
+        rows = view.shortened(source, room_for_tensors(full=full), "--full prints all")
         source.recheck()
         click.echo(f"{notation.header('OutputTensor', source.desc)}\n{rows}")
         return
-    held = HeldSource.of(source)
+    held = MemorySource.of(source)
     source.recheck()
     row.load().write_to(sys.stdout.buffer, held)

@@ -4,30 +4,41 @@ from __future__ import annotations
 
 import contextlib
 import math
+import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from revseq_cli.commands import base, options, pictures, values
-from revseq_cli.ground.errors import Advice, UsageError
+from revseq_cli.commands import base, options, pictures
+from revseq_cli.core.errors import Hint, UsageError, printable, worded
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from revseq_cli.commands.console import Console
+    from revseq_cli.commands.base import Console
+    from revseq_cli.commands.manifest import Column
+    from revseq_cli.core.tensors import DataType, TensorDesc
+    from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Source
-    from revseq_cli.formats.storage.newfile import NewFile
-    from revseq_cli.ground.tensors import DataType, TensorDesc
-    from revseq_cli.passes.arrangement import Resources
-    from revseq_cli.passes.assembly import Job
-    from revseq_cli.passes.comparison import Pair, Tolerance
-    from revseq_cli.passes.judges import Host
+    from revseq_cli.pipeline.arrangement import Resources
+    from revseq_cli.pipeline.assembly import Job
+    from revseq_cli.pipeline.comparison import Differences, Pair, Tolerance
+    from revseq_cli.porting.backends import Host
     from revseq_cli.report.results import Comparison
 
 _MOST_SHOWN = 100_000
 _MOST_STEPS = (1 << 64) - 1
+# What settings say of tensors, with and without a job.
+_OF_TENSORS = {"dtype", "format_name", "sizes", "strides", "rank", "cast", "atol", "rtol", "ulp", "equal_nan"}
+_TENSORS = ("a", "input", "lengths")
+# The options that are no columns of a manifest.
+_NO_COLUMNS = {
+    "tensors", "is_job", "manifest", "on", "as_printed", "first", "picture", "theme", "overwrite", "feed", "engine",
+    "cores", "memory", "scheduler", "scheduler_file", "progress", "as_json", "quiet", "verbose", "color", "help",
+}  # fmt: skip
 _ADD_JOB = "add --job to compare A with what is right for a job, or --on onnxruntime to run INPUT and LENGTHS there"
 
 
@@ -39,7 +50,7 @@ def _parse_tolerance(text: str) -> float:
     raise UsageError(f"{text[:40]!r} is not a number of at least 0")
 
 
-_TOLERANCE = values.Parsed("number", _parse_tolerance)
+_TOLERANCE = options.Parsed("number", _parse_tolerance)
 
 
 @base.command(
@@ -49,141 +60,229 @@ _TOLERANCE = values.Parsed("number", _parse_tolerance)
         'revseq diff "[[2, 1, 3]]" --job "[[1, 2, 3]]" "[[2]]" --axis 1',
     ),
 )
-@click.argument("tensors", metavar="A B", nargs=-1, type=values.Tensor())
-@click.option("--job", "is_job", is_flag=True, help="Compare A with the output of a job: A --job INPUT [LENGTHS].")
+@click.argument("tensors", metavar="A B", nargs=-1, type=options.Tensor())
+@click.option(
+    "--job", "is_job", is_flag=True, help="Compare A with the right output of a job: A --job INPUT [LENGTHS]."
+)
+@click.option(
+    "--manifest", metavar="FILE", type=click.Path(),
+    help="Check many outputs in one process. FILE is a manifest of revseq batch with the column a for A, not output.",
+)  # fmt: skip
 @options.on_option
-@click.option("--atol", type=_TOLERANCE, help="The largest difference of equal elements: |A - B| <= atol + rtol * |B|.")
-@click.option("--rtol", type=_TOLERANCE, help="The same as a factor of |B|.")
+@click.option(
+    "--atol", type=_TOLERANCE, help="The absolute tolerance. Elements are equal if |A - B| <= atol + rtol * |B|."
+)
+@click.option("--rtol", type=_TOLERANCE, help="The relative tolerance, a factor of |B|.")
 @click.option(
     "--ulp", type=click.IntRange(0, _MOST_STEPS), metavar="N",
-    help="Elements up to N numbers of their type apart are equal; behind the largest one comes infinity.",
+    help="Accept up to N steps of the data type between equal elements. Infinity follows the largest number.",
 )  # fmt: skip
-@click.option("--equal-nan", is_flag=True, help="Every NaN equals every other NaN; values are compared, not bits.")
+@click.option("--equal-nan", is_flag=True, help="Treat all NaNs as equal. Values are compared, not bits.")
 @click.option(
-    "--as", "cast", type=values.DATA_TYPE, metavar="TYPE",
-    help="Cast A and B to this data type, each element exactly, or refuse.",
+    "--as", "cast", type=options.DATA_TYPE, metavar="TYPE",
+    help="Cast A and B to this data type. A cast that is not exact is refused.",
 )  # fmt: skip
 @click.option(
     "--as-printed", is_flag=True,
-    help="A is a log of DxDispatch with a printed buffer; floats are compared in the six digits that it prints.",
+    help="A is a log of DxDispatch with a printed buffer. Floats are compared in the six digits that it prints.",
 )  # fmt: skip
 @click.option(
     "--first", type=click.IntRange(0, _MOST_SHOWN), default=10, show_default=True, metavar="N",
-    help="How many differences to show.",
+    help="The largest number of differences to show.",
 )  # fmt: skip
 @click.option(
     "--picture", metavar="FILE.svg", type=click.Path(),
-    help="Also draw both tensors side by side, with the differences marked, in this new SVG file.",
+    help="Also draw both tensors in this new SVG file, with the differences marked.",
 )  # fmt: skip
 @pictures.theme_option
 @click.option("--overwrite", is_flag=True, help="Replace the picture if it exists.")
 @options.level_option
 @options.job_settings
-@options.format_of("a file, where its first bytes and its suffix do not tell it")
+@options.format_of("a file, if its first bytes and its suffix do not show it")
 @options.resource_options
 @options.progress_option
 @options.output_options
 def command(
     tensors: tuple[str, ...],
     is_job: bool,
+    manifest: str | None,
     on: str | None,
-    atol: float | None,
-    rtol: float | None,
-    ulp: int | None,
-    equal_nan: bool,
-    cast: DataType | None,
     as_printed: bool,
     first: int,
     picture: str | None,
     theme: str,
     overwrite: bool,
-    dtype: DataType | None,
-    format_name: str | None,
-    sizes: tuple[int, ...] | None,
-    strides: tuple[int, ...] | None,
-    rank: int | None,
     resources: Resources,
     console: Console,
-    **job_settings: Any,
+    **settings: Any,
 ) -> int:
     """Compare two tensors, each in any format, and show where they differ.
 
-    A and B are named as in revseq run; one of several tensors in a text is x.txt::InputTensor. They are equal if data
-    type, sizes and every bit of every element are the same: a NaN equals only a NaN of the same bits, and -0.0 is not
-    0.0. Byte order and memory order do not matter.
+    Name A and B as in revseq run. x.txt::InputTensor is one of several tensors in a text. A and B are equal if they
+    have the same data type, the same sizes, and the same bits in every element: a NaN equals only a NaN with the same
+    bits, and -0.0 differs from 0.0. Byte order and memory order do not matter.
 
-    With --job, A is compared with what revseq run would write: revseq diff A --job INPUT LENGTHS --axis N. The right
-    elements are computed block by block. The report says in how many lines A is wrong, whether inside the reversed part
-    or behind it, and it names each usual mistake that explains A completely: of lengths, of places in a line or in
-    memory, of values, or of parts that are not done. If A is what is right transposed, flattened, with other
-    sizes of 1, or INT8 saved as UINT8, it is compared so; that is a mistake, too.
+    With --job, the command compares A with the output that revseq run would write: revseq diff A --job INPUT LENGTHS
+    --axis N. It computes the right elements block by block. The report says how many lines are wrong, whether the
+    errors lie inside the reversed part or behind it, and which mistake explains A: in lengths, in places, in values, or
+    in parts that were not done. A may also be the right output transposed, flattened, with other sizes of 1, cut to the
+    longest length, or as UINT8 instead of INT8; the command then compares it so and reports that as a mistake.
 
-    The job may be that of a ReverseSequence node of an ONNX model: A --job model.onnx::node --feed x=x.npy.
+    The job may come from a ReverseSequence node of an ONNX model: A --job model.onnx::node --feed x=x.npy.
 
-    With --on, the job of INPUT and LENGTHS runs as ReverseSequence in ONNX Runtime, and what that gives is A: revseq
-    diff --on onnxruntime INPUT LENGTHS --axis N. onnxruntime:PROVIDER names another provider than its CPU's, and
-    directml is onnxruntime:DmlExecutionProvider, on Windows. --on alone lists what this machine has.
+    With --on, A is the result of the job in ONNX Runtime, as ReverseSequence: revseq diff --on onnxruntime INPUT
+    LENGTHS --axis N. onnxruntime:PROVIDER selects a provider other than the CPU; directml is
+    onnxruntime:DmlExecutionProvider, on Windows. --on alone lists what this machine has.
 
-    With --atol, --rtol, --ulp or --equal-nan, values are compared: -0.0 is 0.0, and a NaN equals nothing, or with
-    --equal-nan every NaN. Elements are equal if they are as close as --atol and --rtol say, as numpy.isclose has it,
-    floats in FLOAT64 and integers exactly, or if they are at most --ulp numbers of their data type apart. Data type and
+    With --atol, --rtol, --ulp or --equal-nan, the command compares values: -0.0 equals 0.0, and a NaN equals nothing,
+    or every NaN with --equal-nan. Elements are equal if they are within --atol and --rtol, as in numpy.isclose, with
+    floats in FLOAT64 and integers exact, or if they are at most --ulp steps of their data type apart. Data type and
     sizes must be the same.
 
-    The exit status is 0 if the tensors are equal, 1 if they differ, and 2 for what cannot be read.
+    With --manifest, each line of FILE is a job with a, input, lengths and the options that say how to read and compare
+    them; options given here are the defaults. The command prints a line for each, or with --json an object.
+
+    The exit status is 0 if the tensors are equal, 1 if they differ, and 2 if an error stopped the command.
     """
-    from revseq_cli.formats.references import Reference
-    from revseq_cli.passes import jobs, judges, summaries  # --help must not load NumPy
-    from revseq_cli.passes.assembly import Job
     from revseq_cli.report import objects, tables  # --help must not load NumPy
-    from revseq_cli.report.results import Comparison
 
     pictures.require_drawing(theme, picture)
-    if on == values.LIST and not tensors:
-        return _list_judges(console)
+    if manifest is not None:
+        _require_alone(tensors, is_job=is_job, on=on, as_printed=as_printed, picture=picture)
+        return _judge_all(manifest, settings, resources, console)
+    if on == options.LIST and not tensors:
+        return _list_backends(console)
     host = options.host_of(on)
-    _require_tensors(tensors, job_settings, is_job=is_job, on=on)
-    for option, given in (("--as", cast), ("--ulp", ulp), ("--on", on)):
+    _require_tensors(tensors, _job_settings(settings), is_job=is_job, on=on)
+    for option, given in (("--as", settings["cast"]), ("--ulp", settings["ulp"]), ("--on", on)):
         if as_printed and given is not None:
             found = f"--as-printed compares six digits, and {option} exact values"
             raise UsageError(found, "one of them", f"leave out {option}")
-    opening = {"dtype": dtype, "format_name": format_name, "rank": rank, "absolute": resources.elsewhere}
-    described: dict[str, Any] = {"sizes": sizes, "strides": strides}
-    named = [Reference.input(each, format_name) for each in tensors[:2]]
-    jobs.refuse_sizes(named, **described)
-    # Both are those of INPUT, or else of A and B.
-    bare = [{**opening, **(described if each.is_bare else {})} for each in named]
-    job = None
-    if is_job or on:
-        job = _job(tensors[is_job:], bare[is_job] | job_settings)
-        bare[0] = opening if named[is_job].is_bare else bare[0]
-    a, right = _sides(tensors, bare, job, cast, host, as_printed=as_printed)
-    b = right.values if isinstance(right, Job) else right
-    drawing = None
-    if picture is not None:
-        drawing = pictures.new_file("--picture", picture, [*a.files, *right.files], overwrite=overwrite)
-    tolerance, hint = _tolerance(atol, rtol, ulp, equal_nan=equal_nan), _hint(a.desc, b.desc)
-    told, read = _reading(a, None if as_printed else job, resources, tolerance)
-    if as_printed or read.desc == b.desc:
-        pair = _opened(read, right, resources, as_printed=as_printed)
-        comparison = _compare(pair, (a, right), tolerance, first, drawing, theme, console)
-        comparison = comparison.of_reading(told, a, "" if a.sizes == b.sizes else hint) if told else comparison
-    else:
-        comparison = Comparison(a, b, None, hint=hint)
-        if drawing:
-            console.note("no picture is drawn: the tensors have other sizes or data types")
-    clamped = summaries.count_lengths(job, resources).clamped if job else 0
-    clamping = (*job.clamping(clamped), *(judges.clamping(clamped) if on else ())) if job else ()
-    notes = (*a.notes, *right.notes, *clamping, *([f"A is read so: {told}"] if told else []))
-    comparison = comparison._replace(axis=job.axis if job else None, notes=notes)
+    drawing = _Drawing(picture, theme, overwrite) if picture is not None else None
+    ways = _Ways(is_job or bool(on), host, as_printed, max(first, 1), drawing)
+    comparison = _judged(tensors, settings, ways, resources, console)
+    if comparison.differences:
+        comparison = comparison._replace(differences=comparison.differences.limited(first))
     console.note(*comparison.notes)
     if console.as_json or not console.quiet:
         click.echo((objects if console.as_json else tables).diff(comparison))
     return 0 if comparison.equal else 1
 
 
+class _Drawing(NamedTuple):
+    """The picture that is asked for."""
+
+    path: str
+    theme: str
+    overwrite: bool
+
+
+class _Ways(NamedTuple):
+    """How A comes to be and is compared: with the output of a job, computed by a host, as it is printed, and drawn."""
+
+    of_job: bool = True
+    host: Host | None = None
+    as_printed: bool = False
+    first: int = 1
+    drawing: _Drawing | None = None
+
+
+def _job_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Those that are about a job alone."""
+    return {name: value for name, value in settings.items() if name not in _OF_TENSORS}
+
+
+def _judged(
+    tensors: Sequence[str], settings: dict[str, Any], ways: _Ways, resources: Resources, console: Console
+) -> Comparison:
+    """Compare A with B, or with what is right for a job."""
+    from revseq_cli.formats.references import Reference
+    from revseq_cli.pipeline import jobs, summaries
+    from revseq_cli.pipeline.assembly import Job
+    from revseq_cli.porting import backends
+    from revseq_cli.report.results import Comparison
+
+    cast, job_settings = settings["cast"], _job_settings(settings)
+    opening = {name: settings[name] for name in ("dtype", "format_name", "rank")} | {"absolute": resources.elsewhere}
+    described: dict[str, Any] = {name: settings[name] for name in ("sizes", "strides")}
+    named = [Reference.input(each, settings["format_name"]) for each in tensors[:2]]
+    jobs.refuse_sizes(named, **described)
+    # Both are those of INPUT, or else of A and B.
+    bare = [{**opening, **(described if each.is_bare else {})} for each in named]
+    job, host = None, ways.host
+    if ways.of_job:
+        job = _job(tensors[not host :], bare[not host] | job_settings)
+        bare[0] = opening if named[not host].is_bare else bare[0]
+    a, right = _sides(tensors, bare, job, cast, host, as_printed=ways.as_printed)
+    tolerance, told, read = _tolerance(settings), "", a
+    if not ways.as_printed:
+        told, read, right = _reading(a, right, resources, tolerance)
+    b = right.values if isinstance(right, Job) else right
+    drawn = None
+    if ways.drawing:
+        path, theme, overwrite = ways.drawing
+        file = pictures.new_file("--picture", path, [*a.files, *right.files], overwrite=overwrite)
+        drawn = partial(_draw, file, theme, console)
+    hint = _hint(a.desc, b.desc)
+    if ways.as_printed or read.desc == b.desc:
+        pair = _opened(read, right, resources, as_printed=ways.as_printed)
+        comparison = _compare(pair, (a, right), tolerance, ways.first, drawn)
+        comparison = comparison.of_reading(told, a, "" if a.sizes == b.sizes else hint) if told else comparison
+    else:
+        comparison = Comparison(a, b, None, hint=hint)
+        if ways.drawing:
+            console.note("no picture is drawn: the tensors differ in sizes or data types")
+    clamped = summaries.count_lengths(job, resources).clamped if job else 0
+    clamping = (*job.clamping(clamped), *(backends.notes_on(host, job, clamped) if host else ())) if job else ()
+    notes = (*a.notes, *right.notes, *clamping, *([f"A is read as follows: {told}"] if told else []))
+    return comparison._replace(axis=job.axis if job else None, notes=notes)
+
+
+def _judge_all(path: str, defaults: dict[str, Any], resources: Resources, console: Console) -> int:
+    """Judge each A of a manifest, and print a line for each; 1 if one differs, 2 if one cannot be judged."""
+    from revseq_cli.commands import manifest
+    from revseq_cli.core import progress, signals
+    from revseq_cli.report import objects, tables, words
+    from revseq_cli.report.results import Judged
+
+    jobs = manifest.read(path, _columns(), "a")
+    manifest.refuse_streams(jobs.entries)
+    statuses = {0}
+    for entry in jobs.entries:
+        signals.check()
+        settings = defaults | entry.options
+        tensors = [settings.pop(name) for name in _TENSORS if name in settings]
+        job = Judged(entry.line, tensors[0])
+        try:
+            with progress.watched(progress.nothing):  # each is small, and its line says that it is done
+                job = job._replace(comparison=_judged(tensors, settings, _Ways(), resources, console))
+        except Exception as e:  # noqa: BLE001 - any error ends this job alone
+            signals.check()
+            job = job._replace(error=worded(e, tensors[0]))
+        statuses.add(2 if job.error else int(not (job.comparison and job.comparison.equal)))
+        if console.as_json:
+            click.echo(objects.judged(job))
+        elif job.error:
+            told = words.placed(words.message(job.error), f"{printable(path)}: {entry.place}")
+            click.echo(words.painted(told) if console.paints_errors else told, file=sys.stderr)
+        elif not console.quiet:
+            click.echo(tables.judged(job))
+    return max(statuses)
+
+
+def _columns() -> dict[str, Column]:
+    """The columns of a manifest: a, input, lengths, and the options that say how tensors are read and compared."""
+    from revseq_cli.commands import manifest, run
+
+    tensors = [each for each in run.command.params if each.name in _TENSORS]
+    parameters = click.get_current_context().command.params
+    columns = manifest.columns_of([*tensors, *(each for each in parameters if each.name not in _NO_COLUMNS)])
+    return {"a": columns["input"]._replace(key="a"), **columns}
+
+
 def _job(tensors: Sequence[str], settings: dict[str, Any]) -> Job:
     """The job of INPUT and perhaps LENGTHS, which its feature level accepts."""
-    from revseq_cli.passes import jobs
+    from revseq_cli.pipeline import jobs
 
     values, lengths = (*tensors, None)[:2]
     job = jobs.load(options.request_of(input=values, lengths=lengths, **settings))
@@ -200,8 +299,9 @@ def _sides(
     *,
     as_printed: bool,
 ) -> tuple[Source, Source | Job]:
-    """A, or what a judge makes of the job; and what it is compared with: B, or the job; cast if that is asked for."""
-    from revseq_cli.passes import exports, jobs, judges, views
+    """A, or what a backend makes of the job; and what it is compared with: B, or the job; cast if that is asked for."""
+    from revseq_cli.pipeline import jobs, views
+    from revseq_cli.porting import backends, exports
 
     def loaded(i: int, like: TensorDesc | None = None) -> Source:
         lenient = not job and "sizes" in opening[1 - i] and "sizes" not in opening[i]
@@ -219,24 +319,24 @@ def _sides(
         return exports.printed(tensors[0], b.desc) if as_printed else loaded(0, b.desc), b
     job = replace(job, values=asked(job.values))
     if host:
-        return judges.JudgedOutput(job, host.judge(job)), job
+        return backends.BackendOutput(job, host.backend(job)), job
     return exports.printed(tensors[0], job.values.desc) if as_printed else loaded(0, job.values.desc), job
 
 
-def _list_judges(console: Console) -> int:
+def _list_backends(console: Console) -> int:
     """Print what --on has on this machine."""
-    from revseq_cli.passes import judges
+    from revseq_cli.porting import backends
     from revseq_cli.report import objects, tables
 
-    machine = judges.machine()
+    machine = backends.machine()
     if console.as_json or not console.quiet:
-        click.echo((objects if console.as_json else tables).judges(machine))
+        click.echo((objects if console.as_json else tables).backends(machine))
     return 0
 
 
-def _hint(a: TensorDesc, b: TensorDesc) -> str | Advice:
+def _hint(a: TensorDesc, b: TensorDesc) -> str | Hint:
     """Options that make these tensors comparable, or "" if none do."""
-    from revseq_cli.passes import views
+    from revseq_cli.pipeline import views
 
     settings = {}
     if a.sizes != b.sizes:
@@ -249,20 +349,17 @@ def _hint(a: TensorDesc, b: TensorDesc) -> str | Advice:
         if common is None:
             return ""
         settings["cast"] = common.name
-    return Advice.of(f"add {' '.join('{}' for _ in settings)}", **settings)
+    return Hint.of(f"add {' '.join('{}' for _ in settings)}", **settings)
 
 
-def _reading(a: Source, job: Job | None, resources: Resources, tolerance: Tolerance | None) -> tuple[str, Source]:
-    """What was done to A, if it can be read as the output, and A as it was: of several, the one that differs least."""
-    from revseq_cli.passes import oracle
+def _reading(
+    a: Source, right: Source | Job, resources: Resources, tolerance: Tolerance | None
+) -> tuple[str, Source, Source | Job]:
+    """What was done to A, if it can be read as a job's output, A as it was, and what it is compared with."""
+    from revseq_cli.pipeline.assembly import Job
+    from revseq_cli.porting import readings
 
-    found = {}
-    if job and a.desc != job.values.desc:
-        for told, read in oracle.readings(a, job.values.desc):
-            with oracle.opened(read, job, resources) as pair:
-                found[told] = pair.compare(tolerance, 1).count, read
-    told = min(found, key=lambda each: found[each][0], default="")
-    return told, found[told][1] if found else a
+    return readings.nearest_reading(a, right, resources, tolerance) if isinstance(right, Job) else ("", a, right)
 
 
 def _require_tensors(tensors: Sequence[str], settings: Collection[str], *, is_job: bool, on: str | None) -> None:
@@ -272,9 +369,9 @@ def _require_tensors(tensors: Sequence[str], settings: Collection[str], *, is_jo
     given = [base.long_name(each) for each in context.command.params if each.name in typed]
     wanted = "A B, or A --job INPUT LENGTHS, or --on WHERE INPUT LENGTHS, where INPUT may be a whole job"
     if is_job and on:
-        raise UsageError("--on has an output in the place of A, and --job a tensor", wanted, "leave out --job")
+        raise UsageError("--on computes A, and --job reads it from a file", wanted, "leave out --job")
     if given and not (is_job or on):
-        raise UsageError(f"{given[0]} is about a job", wanted, _ADD_JOB)
+        raise UsageError(f"{given[0]} applies only to a job", wanted, _ADD_JOB)
     least, most = (1, 2) if on else (2, 2 + is_job)
     if not least <= len(tensors) <= most:
         number = f"{len(tensors)} tensor{'s are' if len(tensors) != 1 else ' is'} given"
@@ -285,26 +382,40 @@ def _require_tensors(tensors: Sequence[str], settings: Collection[str], *, is_jo
     refuse_shared([(name, Reference.input(each)) for name, each in zip(names, tensors, strict=False)])
 
 
-def _tolerance(atol: float | None, rtol: float | None, ulp: int | None, *, equal_nan: bool) -> Tolerance | None:
-    """The tolerance, or None to compare bits."""
-    from revseq_cli.passes.comparison import Tolerance
+def _require_alone(
+    tensors: Sequence[str], *, is_job: bool, on: str | None, as_printed: bool, picture: str | None
+) -> None:
+    """UsageError for what does not go with --manifest."""
+    for option, given in (("--job", is_job), ("--on", on), ("--as-printed", as_printed), ("--picture", picture)):
+        if given:
+            found = f"--manifest compares many outputs, and {option} only one"
+            raise UsageError(found, "one of them", f"leave out {option}")
+    if tensors:
+        raise UsageError("--manifest names all tensors", "no others", f"leave out {tensors[0]}")
 
-    by_value = equal_nan or any(each is not None for each in (atol, rtol, ulp))
-    return Tolerance(atol or 0, rtol or 0, equal_nan, ulp or 0) if by_value else None
+
+def _tolerance(settings: dict[str, Any]) -> Tolerance | None:
+    """The tolerance, or None to compare bits."""
+    from revseq_cli.pipeline.comparison import Tolerance
+
+    atol, rtol, ulp, equal_nan = (settings[name] for name in ("atol", "rtol", "ulp", "equal_nan"))
+    return Tolerance.asked(atol, rtol, ulp, equal_nan=equal_nan)
 
 
 def _opened(a: Source, b: Source | Job, resources: Resources, *, as_printed: bool) -> AbstractContextManager[Pair]:
     """The pass that compares `a` with `b`, or with the output of a job."""
-    from revseq_cli.passes import comparison, exports, judges, oracle
-    from revseq_cli.passes.assembly import Job
+    from revseq_cli.pipeline import comparison
+    from revseq_cli.pipeline.assembly import Job
+    from revseq_cli.porting import backends, diagnosis, exports
 
-    def seen(source: Source) -> Source:
-        return exports.as_printed(source, a) if as_printed else source
+    def printed(source: Source) -> Source:
+        return exports.as_printed(source, a)
 
-    if isinstance(a, judges.JudgedOutput) and isinstance(b, Job):
-        return judges.opened(a.judge, b, resources)
+    seen = printed if as_printed else diagnosis.unchanged
+    if isinstance(a, backends.BackendOutput) and isinstance(b, Job):
+        return backends.opened(a.backend, b, resources)
     if isinstance(b, Job):
-        return oracle.opened(a, b, resources, seen)
+        return diagnosis.opened(a, b, resources, seen)
     return comparison.opened(a, seen(b), resources)
 
 
@@ -313,31 +424,53 @@ def _compare(
     compared: Sequence[Source | Job],
     tolerance: Tolerance | None,
     first: int,
-    drawing: NewFile | None,
-    theme: str,
-    console: Console,
+    drawn: Callable[[Pair, int, int, Tolerance | None], AbstractContextManager[None]] | None,
 ) -> Comparison:
     """Compare, look for mistakes, and draw the picture; TensorIOError where one of the `compared` has changed."""
-    from revseq_cli.formats.storage.newfile import Together
-    from revseq_cli.ground import stopping
-    from revseq_cli.passes.comparison import differing
-    from revseq_cli.report import figures, svg
+    from revseq_cli.core import signals
+    from revseq_cli.pipeline.comparison import NO_DIAGNOSIS
     from revseq_cli.report.results import Comparison
 
-    with stopping.deferred(), opened as pair:
-        found = pair.compare(tolerance, max(first, 1))
-        mistakes = pair.mistakes(found, tolerance) if found.count else ()
-        picture = ""
-        if drawing:
-            title = f"{found.count:,} of {found.total:,} elements differ"
-            mask = differing(pair.a, pair.right, tolerance)
-            tensors = (("A", pair.a), (pair.label, pair.right))
-            picture = svg.drawn(lambda limits: figures.of_differences(tensors, title, mask, limits), theme)
-        for each in compared:
-            each.recheck()
-        if drawing:
-            with Together(drawing) as together:
-                drawing.write(picture.encode())
-            console.note(*together.notes)
-        hint = Advice.of("add {} to take every NaN for the same", equal_nan="") if found.nans else ""
-        return Comparison(pair.a, pair.right, found.limited(first), None, mistakes, hint)
+    with signals.deferred(), opened as pair:
+        found = pair.compare(tolerance, first)
+        why = pair.diagnosis(found, tolerance) if found.count else NO_DIAGNOSIS
+        with drawn(pair, found.count, found.total, tolerance) if drawn else contextlib.nullcontext():
+            for each in compared:
+                each.recheck()
+        hint = _tolerance_hint(pair, found, tolerance) if found.count else ""
+        return Comparison(pair.a, pair.right, found.limited(first), None, why, hint)
+
+
+def _tolerance_hint(pair: Pair, found: Differences, tolerance: Tolerance | None) -> str | Hint:
+    """The options with which they are equal, if all that differs is as small as rounding; or that every NaN is one."""
+    from revseq_cli.pipeline.comparison import Tolerance, rounding_of
+
+    nans = {"equal_nan": ""} if found.nans else {}
+    if rtol := rounding_of(found):
+        given = tolerance or Tolerance()
+        wider = given._replace(relative=rtol, equal_nan=given.equal_nan or bool(nans))
+        if not pair.compare(wider, 1).count:
+            settings = {"rtol": f"{rtol:g}", **nans}
+            return Hint.of(
+                f"the differences are as small as rounding: add {' '.join('{}' for _ in settings)}", **settings
+            )
+    return Hint.of("add {} to take every NaN for the same", **nans) if nans else ""
+
+
+@contextlib.contextmanager
+def _draw(
+    file: AtomicFile, theme: str, console: Console, pair: Pair, count: int, total: int, tolerance: Tolerance | None
+) -> Iterator[None]:
+    """Draw both tensors, and write the picture if nothing fails inside."""
+    from revseq_cli.formats.atomic_file import FileTransaction
+    from revseq_cli.pipeline.comparison import differing
+    from revseq_cli.report import figures, svg
+
+    title = f"{count:,} of {total:,} elements differ"
+    mask = differing(pair.a, pair.right, tolerance)
+    tensors = (("A", pair.a), (pair.label, pair.right))
+    picture = svg.drawn(lambda limits: figures.of_differences(tensors, title, mask, limits), theme)
+    yield
+    with FileTransaction(file) as together:
+        file.write(picture.encode())
+    console.note(*together.notes)

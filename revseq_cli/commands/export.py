@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import base, options
-from revseq_cli.ground.errors import Advice, Choices, RevseqError, UsageError
+from revseq_cli.core.errors import Hint, RevseqError, Suggestions, UsageError
 
 if TYPE_CHECKING:
-    from revseq_cli.commands.console import Console
+    from revseq_cli.commands.base import Console
     from revseq_cli.operator.spec import Constraint, FeatureLevel
 
 _LEAVES = ("feature_level", "none")  # a setting that leaves DirectML
@@ -31,11 +31,9 @@ _LEAVES = ("feature_level", "none")  # a setting that leaves DirectML
 @click.option(
     "--inline/--files",
     default=None,
-    help="Values in the model itself or in .npy files.  [default: in the model up to 1,000 elements each]",
+    help="Put the values into the model or into .npy files.  [default: into the model up to 1,000 elements each]",
 )
-@click.option(
-    "--zip", "zipped", is_flag=True, help="Write MODEL.zip instead, which holds MODEL.json and every .npy file."
-)
+@click.option("--zip", "zipped", is_flag=True, help="Write MODEL.zip instead, with MODEL.json and every .npy file.")
 @click.option("--overwrite", is_flag=True, help="Replace MODEL.json and its .npy files, or MODEL.zip, if they exist.")
 @options.format_option
 @options.output_options
@@ -48,19 +46,21 @@ def command(
     console: Console,
     **job_options: Any,
 ) -> None:
-    """Write a job as a model of Microsoft's DxDispatch, which runs it on DirectML itself, on Windows.
+    """Write a job as a model for Microsoft's DxDispatch, which runs it on DirectML itself, on Windows.
 
-    The model holds the values of small tensors. Others are in .npy files that must stay beside it: an INPUT or LENGTHS
-    that is such a file already is named as it is, and others are written as model.InputTensor.npy and
-    model.SequenceLengthsTensor.npy. With --zip all of them are in one file.
+    The model contains the values of small tensors. The values of larger ones are in .npy files that must stay beside
+    it: if INPUT or LENGTHS already is such a file, the model names that file; otherwise the command writes
+    model.InputTensor.npy and model.SequenceLengthsTensor.npy. With --zip all of them are in one file.
 
-    The job may be that of a ReverseSequence node of an ONNX model: revseq export model.onnx::node --feed x=x.npy.
+    The job may come from a ReverseSequence node of an ONNX model: revseq export model.onnx::node --feed x=x.npy.
 
-    DxDispatch writes the result to model.OutputTensor.npy, and prints a small one. This command prints which files to
-    copy to Windows, what to type there, and how to compare the result. revseq run MODEL.json computes the same bits.
+    DxDispatch writes the result to model.OutputTensor.npy, and prints it if it is small. This command prints which
+    files to copy to Windows, what to type there, and how to compare the result. revseq run MODEL.json computes the same
+    bits.
     """
     from revseq_cli.operator.spec import FeatureLevel, SpecError
-    from revseq_cli.passes import exports, jobs  # --help must not load NumPy
+    from revseq_cli.pipeline import jobs  # --help must not load NumPy
+    from revseq_cli.porting import exports
     from revseq_cli.report import objects, tables  # --help must not load NumPy
 
     model = _model(output, zipped=zipped)
@@ -68,7 +68,7 @@ def command(
         wanted = "a level of DirectML's, since the model is for it"
         raise UsageError("--feature-level none lifts DirectML's limits", wanted, "leave it out")
     try:
-        job = jobs.load(options.request_of(override=True, level=level, **job_options))
+        job = jobs.load(options.request_of(for_directml=True, override=True, level=level, **job_options))
         jobs.require(job)
     except SpecError as e:
         raise SpecError(tuple(map(_within_directml, e.violations)), e.names, _for_a_model(e.choices)) from None
@@ -83,13 +83,13 @@ def command(
 
 def _within_directml(violation: Constraint) -> Constraint:
     """The violation without a hint to leave DirectML, which a model cannot."""
-    leaves = isinstance(violation.hint, Advice) and _LEAVES in violation.hint.settings
+    leaves = isinstance(violation.hint, Hint) and _LEAVES in violation.hint.settings
     return replace(violation, hint="DirectML does not have it at any feature level") if leaves else violation
 
 
-def _for_a_model(hint: Choices | Advice | str) -> Choices | Advice | str:
+def _for_a_model(hint: Suggestions | Hint | str) -> Suggestions | Hint | str:
     """The hint, but for choices that leave DirectML."""
-    leaves = isinstance(hint, Choices) and any(_LEAVES in each.settings for each in hint.choices)
+    leaves = isinstance(hint, Suggestions) and any(_LEAVES in each.settings for each in hint.choices)
     return "no feature level of DirectML takes such tensors" if leaves else hint
 
 

@@ -6,7 +6,7 @@ from typing import cast
 
 import click
 
-from revseq_cli.commands import base, values
+from revseq_cli.commands import base, options
 from revseq_cli.commands.cli import COMMANDS
 
 _SCHEMA = "json"  # which is no command
@@ -16,9 +16,9 @@ _SCHEMA = "json"  # which is no command
     "help",
     examples=("revseq help run", "revseq help json"),
 )
-@click.argument("name", metavar="[COMMAND]", required=False, type=values.Parsed("command", str, (*COMMANDS, _SCHEMA)))
+@click.argument("name", metavar="[COMMAND]", required=False, type=options.Parsed("command", str, (*COMMANDS, _SCHEMA)))
 def command(name: str | None) -> None:
-    """Show the help of COMMAND, as revseq COMMAND --help does, or that of revseq itself.
+    """Show the help of COMMAND, as revseq COMMAND --help does. Without COMMAND, show the help of revseq itself.
 
     revseq help json prints a JSON Schema of all that --json prints.
     """

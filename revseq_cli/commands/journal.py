@@ -23,16 +23,16 @@ import time
 import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from revseq_cli.core import signals, system
+from revseq_cli.core.errors import FormatError, MissingFileError, RevseqError, TensorIOError, UsageError
+from revseq_cli.formats import file_io
+from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction
 from revseq_cli.formats.references import Reference
-from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.storage.newfile import NewFile, Together
-from revseq_cli.ground import stopping, system
-from revseq_cli.ground.errors import FormatError, MissingFileError, RevseqError, TensorIOError, UsageError
 
 if TYPE_CHECKING:
-    from revseq_cli.commands.console import Console
+    from revseq_cli.commands.base import Console
     from revseq_cli.commands.manifest import Entry, Manifest
-    from revseq_cli.passes.assembly import Job
+    from revseq_cli.pipeline.assembly import Job
     from revseq_cli.report.results import Outcome
 
 _VERSION = 1
@@ -57,8 +57,8 @@ def state_of(path: str) -> State:
             from revseq_cli.formats.zarr import source
 
             return source.state(path, path).digest
-        with positioned.opened(path) as fd:
-            return _numbers(positioned.identity(fd))
+        with file_io.opened(path) as fd:
+            return _numbers(file_io.identity(fd))
     except (RevseqError, OSError, ValueError):  # the last for what is no path
         return None
 
@@ -84,7 +84,7 @@ def states_read(entry: Entry, job: Job, began: int) -> dict[str, State]:
     return found
 
 
-def _settled(identity: positioned.Identity | None, began: int) -> State:
+def _settled(identity: file_io.Identity | None, began: int) -> State:
     """The state, or None where the file changed so short a time before that its next change might not show."""
     if identity is None:
         return None
@@ -94,7 +94,7 @@ def _settled(identity: positioned.Identity | None, began: int) -> State:
     return _numbers(identity)
 
 
-def _numbers(identity: positioned.Identity) -> list[int]:
+def _numbers(identity: file_io.Identity) -> list[int]:
     return [identity.inode, identity.size, identity.changed, identity.touched]
 
 
@@ -146,8 +146,8 @@ def chosen_path(jobs: Manifest, given: str | None, *, resume: bool) -> str:
         jobs.require_free(path, "the journal")
         return path
     if resume:
-        found = "there is no manifest file, beside which the journal would lie"
-        raise UsageError(found, "a place for the journal, now and when it goes on", "add --journal jobs.journal")
+        found = "there is no manifest file, so there is no folder for the journal"
+        raise UsageError(found, "a place for the journal, now and with --resume", "add --journal jobs.journal")
     return ""
 
 
@@ -164,7 +164,7 @@ def opened(path: str, stack: contextlib.ExitStack, console: Console, *, resume: 
     except TensorIOError as e:
         if resume or isinstance(e, InUseError):
             raise
-        console.note(f"{path}: {e.found}; so there is no journal, and an interrupted batch cannot go on")
+        console.note(f"{path}: {e.found}; so there is no journal, and an interrupted batch cannot resume")
         return None
     return journal
 
@@ -198,7 +198,7 @@ class Journal:
     def begin(self, entry: Entry, temporary: str) -> None:
         """Note that the temporary file gets the name of the job's output; on the disk when this returns."""
         self._append({"output": entry.output, "inode": os.stat(temporary).st_ino})  # noqa: PTH116 - a string
-        with positioned.trying_to("write", self.path):
+        with file_io.trying_to("write", self.path):
             system.flush(self._written)
 
     def note(self, entry: Entry, read: dict[str, State], outcome: Outcome) -> Outcome:
@@ -215,20 +215,22 @@ class Journal:
 
     def _append(self, record: dict[str, Any]) -> None:
         line = b"\n" + _line(record)  # what stands before may have been written in part
-        with positioned.trying_to("write", self.path), self._one_writer:
+        with file_io.trying_to("write", self.path), self._one_writer:
             if self._written < 0:
                 self._written = system.open_file(self.path, system.APPEND)
             written = os.write(self._written, line)
         if written < len(line):
-            raise TensorIOError("cannot write: the line was written in part", hint="free some space", where=self.path)
+            raise TensorIOError(
+                "cannot write: only part of the line was written", hint="free some space", where=self.path
+            )
 
     def lock(self) -> None:
         """Lock the file, which is made if there is none; InUseError while another batch has it."""
         deadline = time.monotonic() + _LONGEST_WAIT
         while self._locked < 0:
-            with positioned.trying_to("open", self.path), contextlib.ExitStack() as stack:
+            with file_io.trying_to("open", self.path), contextlib.ExitStack() as stack:
                 try:
-                    fd = positioned.patiently(lambda: system.open_file(self.path, system.UPDATE))
+                    fd = file_io.patiently(lambda: system.open_file(self.path, system.UPDATE))
                 except FileNotFoundError:
                     self._create()
                     continue
@@ -237,8 +239,8 @@ class Journal:
                     if time.monotonic() > deadline:
                         found, hint = "is in use: another batch works on these outputs", "--journal names another"
                         raise InUseError(found, "one at a time", f"wait until it has ended, or {hint}", self.path)
-                    stopping.check()
-                    time.sleep(stopping.PATIENCE)
+                    signals.check()
+                    time.sleep(signals.PATIENCE)
                 # Another batch may have removed or made it meanwhile.
                 with contextlib.suppress(FileNotFoundError):
                     if os.path.samestat(os.fstat(fd), os.stat(self.path)):  # noqa: PTH116 - a string
@@ -246,9 +248,9 @@ class Journal:
                         stack.pop_all()
 
     def _create(self) -> None:
-        file = NewFile(self.path, overwrite=False)
+        file = AtomicFile(self.path, overwrite=False)
         try:
-            with Together(file):
+            with FileTransaction(file):
                 file.write(_HEADER)
         except TensorIOError:
             if not os.path.exists(self.path):  # noqa: PTH110 - else another batch was faster
@@ -257,14 +259,14 @@ class Journal:
     def read(self) -> None:
         """Read all lines; FormatError if it is the journal of another version, or none."""
         try:
-            with positioned.opened(self.path) as fd:
-                data = positioned.read_some(fd, sys.maxsize, 0, self.path)
+            with file_io.opened(self.path) as fd:
+                data = file_io.read_some(fd, sys.maxsize, 0, self.path)
         except MissingFileError:  # nothing is done yet
             return
         first, *lines = data.split(b"\n")
         if first != _HEADER:
             hint = f"give it another name: {system.quoted(self.path)}"
-            raise FormatError(f"is no journal of revseq, version {_VERSION}", "one, or no such file", hint, self.path)
+            raise FormatError(f"is not a revseq journal, version {_VERSION}", "one, or no such file", hint, self.path)
         for line in filter(None, lines):
             match _record(line):
                 case {"output": str(output), "inode": int(inode), **others} if not others:

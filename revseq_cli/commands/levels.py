@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from revseq_cli.commands import base, options, values
+from revseq_cli.commands import base, options
 
 if TYPE_CHECKING:
-    from revseq_cli.commands.console import Console
+    from revseq_cli.commands.base import Console
     from revseq_cli.operator.spec import FeatureLevel
 
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
         "revseq levels --json",
     ),
 )
-@click.argument("levels", metavar="[LEVEL]", type=values.LEVELS, required=False)
+@click.argument("levels", metavar="[LEVEL]", type=options.LEVELS, required=False)
 @options.output_options
 def command(levels: tuple[FeatureLevel, ...] | None, console: Console) -> None:
-    """Show what the operator accepts at each feature level, or at LEVEL."""
+    """Show what the operator accepts at each feature level, or only at LEVEL."""
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.report import checks, objects
 

@@ -14,21 +14,24 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import click
+
+from revseq_cli.commands import base
+from revseq_cli.core import system
+from revseq_cli.core.errors import FormatError, RevseqError, UsageError, can_be_typed, listed
+from revseq_cli.formats import file_io
 from revseq_cli.formats.documents import Text
 from revseq_cli.formats.recognition import is_store
 from revseq_cli.formats.references import Reference
-from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.table import by_suffix, packing_of
 from revseq_cli.formats.textfiles import LARGEST
-from revseq_cli.ground import system
-from revseq_cli.ground.errors import FormatError, RevseqError, UsageError, can_be_typed, listed
 from revseq_cli.report.results import Outcome
-from revseq_cli.texts import literals
+from revseq_cli.text import literals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from revseq_cli.formats.storage.positioned import Identity
+    from revseq_cli.formats.file_io import Identity
 
 _EXAMPLE = '{"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}'
 _RECORDS = 'with pandas: to_json(..., orient="records", lines=True)'
@@ -38,6 +41,7 @@ _SEPARATORS = ",;\t"  # of cells: Excel writes semicolons where a comma stands i
 _TENSORS = ("input", "lengths")
 SUFFIX = ".revseq-journal"
 _MOST_PROBLEMS = 20  # of a manifest that a message lists
+_WHOLE = re.compile(r"(-?\d+)\.0+")  # an integer as pandas writes it in a column that lacks some
 
 # The columns of one job with their texts, as the manifest has them.
 Pairs = list[tuple[str, str]]
@@ -136,7 +140,7 @@ def with_defaults(row: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[s
 
 def refuse_streams(entries: list[Entry]) -> None:
     """TensorIOError if standard output or standard error is a job's input, or a file in a store that is one."""
-    if not positioned.stream_inodes():
+    if not file_io.stream_inodes():
         return
     for path in {path for entry in entries for path in entry.inputs.values()}:
         if os.path.isdir(path):  # noqa: PTH112 - a manifest may have any text
@@ -144,7 +148,7 @@ def refuse_streams(entries: list[Entry]) -> None:
 
             source.refuse_streams(path)
         elif os.path.exists(path):  # noqa: PTH110
-            positioned.refuse_stream(os.stat(path), path)  # noqa: PTH116
+            file_io.refuse_stream(os.stat(path), path)  # noqa: PTH116
 
 
 def separator_of(text: Text) -> str:
@@ -159,21 +163,54 @@ def separator_of(text: Text) -> str:
     return next((each for each in _SEPARATORS if each in first), ",")
 
 
-def parse(text: Text, columns: Mapping[str, Column], separator: str, noun: str = "line") -> Manifest:
-    """The jobs of a manifest; ManifestError with everything that is wrong with it. `noun` is what messages count."""
+def columns_of(parameters: Iterable[click.Parameter]) -> dict[str, Column]:
+    """The columns for these options and arguments, by their long names, with their parsers."""
+    context = click.get_current_context()
+
+    def parsed(parameter: click.Parameter, word: str) -> Any:
+        if isinstance(parameter.type, (click.types.IntParamType, click.IntRange)) and (whole := _WHOLE.fullmatch(word)):
+            word = whole[1]
+        try:
+            return parameter.type_cast_value(context, word)
+        except click.BadParameter as e:
+            raise UsageError(base.message_of_click(e.message)) from None
+
+    return {
+        base.long_name(each).lstrip("-"): Column(str(each.name), functools.partial(parsed, each)) for each in parameters
+    }
+
+
+def read(path: str, columns: Mapping[str, Column], target: str = "output") -> Manifest:
+    """The jobs of the manifest in that file."""
+    try:
+        text = Reference(path).text
+    except FormatError as e:
+        e.drop_settings()  # they are about tensors, and a manifest is none
+        raise
+    return parse(text, columns, separator_of(text), target=target)
+
+
+def parse(
+    text: Text, columns: Mapping[str, Column], separator: str, noun: str = "line", target: str = "output"
+) -> Manifest:
+    """The jobs of a manifest; ManifestError with everything that is wrong with it. `noun` is what messages count.
+
+    `target` is the column that each job has beside its input: what it writes, or else what is only read.
+    """
     entries: list[Entry] = []
     problems: list[RevseqError] = []
-    for line, row in _csv_rows(text, columns, separator) if separator else _json_rows(text):
+    for line, row in _csv_rows(text, columns, separator, target) if separator else _json_rows(text):
         place = f"{noun} {line}"
         try:
             pairs = row()
             named = {_plain(name): each for name, each in pairs}
-            entries.append(_entry(line, place, named, _options(pairs, columns)))
+            entries.append(_entry(line, place, named, _options(pairs, columns, target), target))
         except (FormatError, UsageError) as e:
             problems.append(FormatError(f"{place}: {e.found}", e.wanted, e.hint))
-    problems += _conflicts(entries, text)
+    problems += _conflicts(entries, text) if target == "output" else ()
     if not entries and not problems:
-        problems.append(FormatError("holds no job", f"a job a line, such as {_EXAMPLE}"))
+        example = _EXAMPLE.replace("output", target)
+        problems.append(FormatError("contains no job", f"a job a line, such as {example}"))
     if problems:
         raise ManifestError(tuple(each.about(text.name) for each in problems))
     return Manifest(text, entries, separator, journal=f"{text.name}{SUFFIX}" if text.identity else "")
@@ -214,7 +251,9 @@ def _text(name: str, value: object) -> str:
             raise FormatError(f"{name} is {kind}", "text, a number, true or false", hint)
 
 
-def _csv_rows(text: Text, columns: Mapping[str, Column], separator: str) -> Iterator[tuple[int, Callable[[], Pairs]]]:
+def _csv_rows(
+    text: Text, columns: Mapping[str, Column], separator: str, target: str
+) -> Iterator[tuple[int, Callable[[], Pairs]]]:
     """The rows of CSV, as those of JSON; FormatError for a wrong header or quote, after which no row can be read."""
     csv.field_size_limit(LARGEST)  # a cell may be a whole tensor
     rows = csv.reader(io.StringIO(text.text, newline=""), delimiter=separator, strict=True)
@@ -226,7 +265,7 @@ def _csv_rows(text: Text, columns: Mapping[str, Column], separator: str) -> Iter
                 yield line, functools.partial(_csv_row, header, cells)
             elif cells:
                 header = [cell.strip() for cell in cells]
-                _check(header, columns)
+                _check(header, columns, target)
             line = rows.line_num + 1  # a cell may hold line breaks
     except csv.Error as e:
         raise FormatError(f"line {line}: is not CSV: {e}", where=text.name) from None
@@ -241,13 +280,13 @@ def _csv_row(header: list[str], cells: list[str]) -> Pairs:
     return [(name, cell) for name, cell in zip(header, cells, strict=True) if cell]
 
 
-def _options(pairs: Pairs, columns: Mapping[str, Column]) -> dict[str, Any]:
+def _options(pairs: Pairs, columns: Mapping[str, Column], target: str) -> dict[str, Any]:
     """The parsed options of a job, by their keys."""
     options: dict[str, Any] = {}
-    _check([name for name, _ in pairs], columns)
+    _check([name for name, _ in pairs], columns, target)
     for name, text in pairs:
         if not can_be_typed(text):
-            raise FormatError(f"{name}: {text[:40]!r} holds what is no text")
+            raise FormatError(f"{name}: {text[:40]!r} contains bytes that are not text")
         column = columns[_plain(name)]
         try:
             options[column.key] = column.parse(text)
@@ -256,8 +295,8 @@ def _options(pairs: Pairs, columns: Mapping[str, Column]) -> dict[str, Any]:
     return options
 
 
-def _check(names: list[str], columns: Mapping[str, Column]) -> None:
-    """FormatError for a column that is unknown or there twice, and for a job without input or output."""
+def _check(names: list[str], columns: Mapping[str, Column], target: str) -> None:
+    """FormatError for a column that is unknown or there twice, and for a job without input or target."""
     plain = [_plain(name) for name in names]
     for i, name in enumerate(plain):
         if name not in columns:
@@ -265,10 +304,10 @@ def _check(names: list[str], columns: Mapping[str, Column]) -> None:
             hint = "of pandas this is the index: to_csv(..., index=False)" if is_index else ""
             raise FormatError(f"unknown column {names[i][:40]!r}", f"one of {listed(columns, 99)}", hint)
         if name in plain[:i]:
-            raise FormatError(f"column {name} stands there twice", "each column once")
-    for name in ("input", "output"):
+            raise FormatError(f"column {name} appears twice", "each column once")
+    for name in ("input", target):
         if name not in plain:
-            raise FormatError(f"no {name}", "an input and an output for every job")
+            raise FormatError(f"no {name}", f"an input and an {target} for every job")
 
 
 def _plain(name: str) -> str:
@@ -276,11 +315,11 @@ def _plain(name: str) -> str:
     return name.strip().replace("_", "-")
 
 
-def _entry(line: int, place: str, columns: dict[str, str], options: dict[str, Any]) -> Entry:
+def _entry(line: int, place: str, columns: dict[str, str], options: dict[str, Any], target: str) -> Entry:
     """The job with these options; UsageError if one of its files is -."""
-    output = Reference.file(options["output"])
+    output = (Reference.file if target == "output" else Reference.input)(options[target])
     inputs = {name: Reference.input(options[name]) for name in _TENSORS if name in options}
-    for name, reference in {**inputs, "output": output}.items():
+    for name, reference in {**inputs, target: output}.items():
         if reference.is_piped:
             raise UsageError(f"{name} is {reference.path}, a pipe", "a file: the jobs of a batch share no pipe")
     paths = {name: system.real_path(each.path) for name, each in inputs.items() if each.inline is None}
@@ -326,7 +365,9 @@ def _conflicts(entries: list[Entry], manifest: Text) -> Iterator[RevseqError]:
         for other in (writers.of(entry.output), writers.of(above)):
             if other not in (None, entry):
                 found = f"{entry.place}: its output {output} is that of {other.place}"
-                yield FormatError(found, "an output of its own for every job")
+                is_copy = entry.options.get("keep_others") and "::" in entry.options["input"]
+                hint = "one job reverses several tensors in one copy: x.nc::air,sst" if is_copy else ""
+                yield FormatError(found, "an output of its own for every job", hint)
                 break
     for entry in entries:
         for name, path in entry.inputs.items():
@@ -414,5 +455,5 @@ def _pieces(template: str, option: str) -> list[tuple[str, str]]:
     for _, name, spec, conversion in parts:
         if name is not None and (name not in PLACEHOLDERS or spec or conversion):
             whole = name + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "")
-            raise UsageError(f"{option} {template}: {{{whole}}} is no placeholder", wanted)
+            raise UsageError(f"{option} {template}: {{{whole}}} is not a placeholder", wanted)
     return [(text, name or "") for text, name, _, _ in parts]

@@ -1,52 +1,217 @@
-"""The options that several commands share, and what commands make of them: requests, resources, the console."""
+"""The options that several commands share, the types of their values, and what commands make of them."""
 
 from __future__ import annotations
 
 import functools
 import json
 import os
+import re
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from revseq_cli.commands.base import TYPED, AloneOption, SessionOption
-from revseq_cli.commands.console import Console, is_terminal, notes_of_libraries
-from revseq_cli.commands.values import (
-    COMPRESSIONS,
-    DATA_TYPE,
-    DIMENSION,
-    JUDGE,
-    LENGTHS_TYPE,
-    LEVEL,
-    LEVELS,
-    LIST,
-    NUMBERS,
-    Known,
-    Parsed,
-    Tensor,
-    bytes_text,
-    complete_dimension,
-    parse_bytes,
-    parse_chunks,
-    parse_compression,
-)
+from revseq_cli.commands.base import TYPED, AloneOption, Console, SessionOption, is_terminal, notes_of_libraries
+from revseq_cli.core import system
+from revseq_cli.core.errors import UsageError, printable, shortened
+from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType
 from revseq_cli.formats import table
-from revseq_cli.ground import system
-from revseq_cli.ground.errors import UsageError, printable, shortened
-from revseq_cli.ground.tensors import MOST_DIMENSIONS
-from revseq_cli.passes.engines.table import AUTO, DEFAULT_MEMORY, ENGINES, NAMES, SERIAL
-from revseq_cli.passes.systems import SYNONYMS, SYSTEMS
-from revseq_cli.report.progress import WAYS, Progress
+from revseq_cli.operator.spec import FeatureLevel
+from revseq_cli.pipeline.engines import AUTO, DEFAULT_MEMORY, ENGINES, NAMES, SERIAL
+from revseq_cli.pipeline.systems import BACKENDS, SYNONYMS, SYSTEMS
+from revseq_cli.report.terminal import WAYS, Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from revseq_cli.formats.contract import Layout
-    from revseq_cli.passes.arrangement import Resources
-    from revseq_cli.passes.assembly import Request
-    from revseq_cli.passes.judges import Host
+    from revseq_cli.pipeline.arrangement import Resources
+    from revseq_cli.pipeline.assembly import Request
+    from revseq_cli.porting.backends import Host
+
+
+_UNITS = " KMGT"  # powers of 1024
+_ALL = "all"  # every feature level
+_LONGEST_NUMBER = 40  # characters
+LIST = "list"  # the value of --on that asks what there is
+_ONNX_RUNTIME, _NAMED = next(iter(BACKENDS)), (*BACKENDS, LIST)
+
+
+class Parsed(click.ParamType[Any]):
+    """A value that `parse` makes of text; `words` are its completions."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any], words: tuple[str, ...] = ()) -> None:
+        self.name, self._parse, self._words = name, parse, words
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        """The words that begin with `incomplete`, in upper or lower case."""
+        return [CompletionItem(word) for word in self._words if word.lower().startswith(incomplete.lower())]
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The parsed value, or Click's usage error with the message of the UsageError."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._parse(value)
+        except UsageError as e:
+            self.fail("; ".join(filter(None, (e.found, e.wanted))), param, ctx)
+
+
+class Known(click.Choice[str]):
+    """One of some words in upper or lower case, or another word for one."""
+
+    def __init__(self, words: Iterable[str], synonyms: Mapping[str, str]) -> None:
+        super().__init__(tuple(words), case_sensitive=False)
+        self._synonyms = synonyms
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The word of the list, or Click's usage error."""
+        return super().convert(self._synonyms.get(value.lower(), value), param, ctx)
+
+
+class Tensor(click.ParamType[Any]):
+    """The name of a tensor; completed with files, and behind :: with the tensors in the file.
+
+    Behind :: of a page are the numbers of its examples, if `examples` is set, and the names of tensors, if `names` is.
+    """
+
+    name = "tensor"
+
+    def __init__(self, *, examples: bool = True, names: bool = True) -> None:
+        self._examples, self._names = examples, names
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        """A request for files, or, behind ::, the names in the file; none if it cannot be read."""
+        path, separator, begun = incomplete.rpartition("::")
+        if not separator:
+            return [CompletionItem(incomplete, type="file")]
+        from revseq_cli.core.errors import RevseqError
+        from revseq_cli.pipeline import jobs  # other completions load no NumPy
+
+        real = os.path.expanduser(path)  # noqa: PTH111 - the shell does so only when the command runs
+        try:
+            names = jobs.names_behind(real, begun, examples=self._examples, names=self._names)
+        except RevseqError:  # the command itself reports it
+            return []
+        # The shell reads one line for each word, so a word must not hold a line break.
+        words = filter(str.isprintable, (f"{path}::{name}" for name in names))
+        return [CompletionItem(word, type="name") for word in words if word.startswith(incomplete)]
+
+
+def complete_dimension(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The dimensions of INPUT that the option may name, with their sizes: of a job, those that its lengths fit."""
+    from revseq_cli.core.errors import RevseqError
+    from revseq_cli.pipeline import jobs  # other completions load no NumPy
+
+    given = [ctx.params.get(name) for name in ("input", "lengths")]
+    if not given[0]:  # as of a batch, or in A --job INPUT LENGTHS
+        given = [*(ctx.params.get("tensors") or ())][1:3]
+    try:
+        found = jobs.dimensions(*filter(None, given), batch=param.name == "batch_axis") if any(given[:1]) else {}
+    except (RevseqError, ValueError):  # the command itself reports it
+        return []
+    rows = ((str(dimension), f"size {size}") for dimension, size in found.items())
+    return [CompletionItem(word, help=text) for word, text in rows if word.startswith(incomplete)]
+
+
+def parse_dimension(text: str) -> int | str:
+    """The number or the name of a dimension; what looks like a number is one. UsageError for an empty text."""
+    if not text.strip():
+        raise UsageError("the dimension is empty", "a number or a name; is a variable unset?")
+    number = re.fullmatch(r"([+-]?\d+)(\.\d*)?", text.strip(), re.ASCII)
+    if not number and os.path.splitext(text)[1] and os.path.exists(text):  # noqa: PTH110, PTH122 - it may be any text
+        raise UsageError(f"{text!r} is a file", "a number or a name")
+    if not number:
+        return text
+    if len(text) <= _LONGEST_NUMBER and not (number[2] and float(number[2] + "0")):
+        return int(number[1])
+    raise UsageError(f"{text[:_LONGEST_NUMBER]!r} is not a dimension", "a whole number from 0 on, or a name")
+
+
+def parse_bytes(text: str) -> int:
+    """A number of bytes from text such as 1GiB, 0.5G, 10KB or 4096; UsageError for other text, and for 0."""
+    number = r"(\d{1,18})(?:\.(\d{1,18})(?=\s*[KMGT]))?"
+    match = re.fullmatch(number + r"\s*(?:([KMGT])(i?B)?|B?)", text.strip(), re.IGNORECASE | re.ASCII)
+    size = 0
+    if match:
+        whole, part, unit, suffix = (each or "" for each in match.groups())
+        base = 1000 if unit and suffix.upper() == "B" else 1024
+        size = int(whole + part) * base ** _UNITS.index(unit.upper() or " ") // 10 ** len(part)
+    if not size:
+        raise UsageError(f"{text[:40]!r} is not a size", "a number of bytes, such as 1GiB, 0.5G or 100MB")
+    return int(size)
+
+
+def bytes_text(number: int) -> str:
+    """The number of bytes as `parse_bytes` reads it, with the largest unit that gives a whole number: 1GiB."""
+    units = [unit for unit in range(len(_UNITS)) if number % 1024**unit == 0]
+    return f"{number // 1024 ** units[-1]}{_UNITS[units[-1]]}{'iB' if units[-1] else ''}"
+
+
+def parse_chunks(text: str) -> str | tuple[int, ...]:
+    """The sizes of a chunk from text such as 1x256x1024; keep and auto stay text; UsageError for other text."""
+    if text in ("keep", "auto"):
+        return text
+    if not re.fullmatch(r"[1-9]\d{0,17}(x[1-9]\d{0,17})*", text, re.ASCII):
+        raise UsageError(f"{text[:40]!r} is not a chunk", "keep, auto, or sizes such as 1x256x1024")
+    return tuple(map(int, text.split("x")))
+
+
+def parse_numbers(text: str) -> tuple[int, ...]:
+    """Integers of at least 0, as 2x3x4, 2,3,4 or {2,3,4}; UsageError for other text."""
+    if not re.fullmatch(r"\{?\d{1,18}([x,] ?\d{1,18})*\}?", text, re.ASCII):
+        raise UsageError(f"{text[:40]!r} is not one number for each dimension", "such as 2x3x4")
+    return tuple(map(int, re.findall(r"\d+", text)))
+
+
+def parse_compression(text: str) -> str | int:
+    """The level of gzip from gzip or gzip:LEVEL; keep and none stay text; UsageError for other text."""
+    if text in ("keep", "none"):
+        return text
+    match = re.fullmatch(r"gzip(?::([0-9]))?", text, re.ASCII)
+    if not match:
+        meant = f"did you mean gzip:{text}, or " if re.fullmatch("[0-9]", text) else ""
+        raise UsageError(f"{text[:40]!r} is not a compression", f"{meant}keep, none, gzip, or gzip:0 to gzip:9")
+    return int(match[1] or 4)
+
+
+def parse_level(text: str) -> FeatureLevel:
+    """One feature level; UsageError for other text, and for all."""
+    if text.strip().lower() == _ALL:
+        raise UsageError(f"{_ALL} is for revseq check", "here one feature level, as 5_0")
+    return FeatureLevel.parse(text)
+
+
+def parse_levels(text: str) -> tuple[FeatureLevel, ...]:
+    """One feature level, or every one from the text all; UsageError for other text."""
+    return tuple(FeatureLevel) if text.strip().lower() == _ALL else (FeatureLevel.parse(text),)
+
+
+def parse_backend(text: str) -> str:
+    """The provider of ONNX Runtime from onnxruntime, onnxruntime:PROVIDER or directml; list stays text.
+
+    UsageError for other text.
+    """
+    name, _, provider = text.partition(":")
+    if provider and name.lower() == _ONNX_RUNTIME:
+        return provider
+    if text.lower() in _NAMED:
+        return BACKENDS.get(text.lower(), LIST)
+    raise UsageError(f"{text[:40]!r} runs no jobs", f"{', '.join(_NAMED)}, or {_ONNX_RUNTIME}:PROVIDER")
+
+
+COMPRESSIONS = ("keep", "none", "gzip", *(f"gzip:{level}" for level in range(10)))
+_SHORT_LEVELS = tuple(level.short for level in FeatureLevel)
+LEVEL = Parsed("level", parse_level, _SHORT_LEVELS)
+LEVELS = Parsed("level", parse_levels, (*_SHORT_LEVELS, _ALL))
+DIMENSION = Parsed("dimension", parse_dimension)
+DATA_TYPE = Parsed("type", DataType.parse, tuple(each.name for each in DataType))
+NUMBERS = Parsed("sizes", parse_numbers)
+BACKEND = Parsed("backend", parse_backend, _NAMED)
+LENGTHS_TYPE = Parsed("type", DataType.parse_length, ("UINT32", "UINT64"))
+
 
 _LONGEST_COMMAND = 1000  # characters of a command; tensors may be typed as text
 # The time of reproducible builds; source: reproducible-builds.org/specs/source-date-epoch.
@@ -73,7 +238,7 @@ def _session_option(name: str, *more: str, **attributes: Any) -> Callable[..., A
 
 def _feature_level(name: str, levels: Parsed, more: str = "") -> Callable[..., Any]:
     """The option --feature-level; the command gets its value as `name`."""
-    text = "The feature level, as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0; none lifts DirectML's limits"
+    text = "The feature level, such as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0; none lifts DirectML's limits"
     return _session_option("--feature-level", name, type=levels, default="5_0", help=f"{text}{more}.")
 
 
@@ -82,27 +247,27 @@ levels_option = _feature_level("levels", LEVELS, "; all compares every level")
 
 rank_option = click.option(
     "--rank", type=click.IntRange(1, MOST_DIMENSIONS), metavar="N",
-    help="The dimension count of the result: leading sizes of 1 are added or removed.",
+    help="The dimension count of the result. Leading sizes of 1 are added or removed.",
 )  # fmt: skip
 
 dtype_option = click.option(
     "--dtype", type=DATA_TYPE,
-    help="The data type of a text without a header, or of untyped bytes, as |V2 in .npy.  [default: FLOAT32]",
+    help="The data type of a text without a header, or of untyped bytes, such as |V2 in .npy.  [default: FLOAT32]",
 )  # fmt: skip
 
 _BUFFER = (
     click.option(
-        "--sizes", type=NUMBERS, metavar="AxBxC", help="The sizes of a raw buffer, as x.bin; its type is --dtype.",
+        "--sizes", type=NUMBERS, metavar="AxBxC", help="The sizes of a raw buffer, such as x.bin. Its type is --dtype.",
     ),
     click.option(
         "--strides", type=NUMBERS, metavar="AxBxC",
-        help="The strides of a raw buffer, in elements, as in DML_BUFFER_TENSOR_DESC.  [default: it is packed]",
+        help="The strides of a raw buffer, in elements, as in DML_BUFFER_TENSOR_DESC.  [default: packed]",
     ),
 )  # fmt: skip
 
 feed_option = click.option(
     "--feed", multiple=True, metavar="NAME=FILE",
-    help="A tensor for an input of the ONNX model that INPUT names; or a folder as ONNX's test_data_set_0.",
+    help="A tensor for an input of the ONNX model that INPUT names, or a folder such as ONNX's test_data_set_0.",
 )  # fmt: skip
 
 _JOB_TENSORS = (
@@ -119,44 +284,47 @@ _JOB_SETTINGS = (
     *_BUFFER,
     click.option(
         "--lengths-dtype", type=LENGTHS_TYPE,
-        help="The data type of text LENGTHS; other numbers are cast to it exactly or refused.  [default: UINT32]",
+        help="The data type of LENGTHS as text. Other LENGTHS are cast to it exactly or refused.  [default: UINT32]",
     ),
     click.option(
         "--batch-axis", type=DIMENSION, metavar="B|NAME", shell_complete=complete_dimension,
-        help="One length for each index of this dimension: LENGTHS has rank 1.",
+        help="The dimension with one length for each index. LENGTHS has rank 1.",
     ),
-    click.option(
+    _session_option(
         "--like", type=Known(SYSTEMS, SYNONYMS),
-        help="LENGTHS as in that system: of rank 1, and cast exactly. The axes are by default the system's; what it "
-        "refuses is an error.",
+        help="Read LENGTHS as that system does: LENGTHS has rank 1 and is cast exactly. The axes default to those of "
+        "the system. What the system refuses is an error. numpy accepts LENGTHS of any integer type and rank, counts "
+        "negative axes from the end, and has no feature level.",
     ),
     feed_option,
     click.option(
         "--mask", is_flag=True,
-        help="LENGTHS is a mask with the sizes of INPUT, or of batch and time: in each line ones, whose number is the "
-        "length, followed by zeros.",
+        help="LENGTHS is a mask with the sizes of INPUT, or of batch and time. Each line of it has ones followed by "
+        "zeros; the number of ones is the length.",
     ),
     rank_option,
 )  # fmt: skip
 
 
 _RESOURCES = (
-    _session_option("--engine", type=click.Choice(NAMES), default=AUTO, help="What does the work."),
+    _session_option("--engine", type=click.Choice(NAMES), default=AUTO, help="The engine that does the work."),
     _session_option(
         "--jobs", "cores", type=click.IntRange(min=1, max=1024), metavar="N",
-        help="How many cores may be used.  [default: those this process may use]",
+        help="The largest number of cores to use.  [default: all that this process may use]",
     ),
     _session_option(
         "--memory", type=Parsed("size", parse_bytes), default=bytes_text(DEFAULT_MEMORY),
-        help="The limit for the data that all workers hold: K, M, G are powers of 1024, KB, MB, GB of 1000.",
+        help="The limit for the data that all workers hold. K, M and G are powers of 1024; KB, MB and GB are powers of "
+        "1000.",
     ),
     _session_option(
         "--scheduler", metavar="ADDRESS", callback=_from_session,
-        help="The scheduler for --engine dask, as tcp://host:8786; --memory is then for each thread of its workers. "
-        "Without it, dask starts --jobs processes here.",
+        help="The scheduler for --engine dask, such as tcp://host:8786. --memory then limits each thread of its "
+        "workers. Without a scheduler, dask starts --jobs processes on this machine.",
     ),
     click.option(
-        "--scheduler-file", metavar="FILE", type=click.Path(), help="The file of dask's scheduler, with its address.",
+        "--scheduler-file", metavar="FILE", type=click.Path(),
+        help="The file that dask's scheduler wrote, with its address.",
     ),
 )  # fmt: skip
 
@@ -164,27 +332,27 @@ _LAYOUT = (
     click.option(
         "--chunks", type=Parsed("chunks", parse_chunks, ("keep", "auto")), metavar="keep|auto|NxM",
         default="keep", show_default=True,
-        help="The chunks of an HDF5 output: those of an HDF5 INPUT, what h5py would choose, or these sizes.",
+        help="The chunks of an HDF5 output: those of an HDF5 INPUT (keep), h5py's choice (auto), or these sizes.",
     ),
     click.option(
         "--compression", type=Parsed("compression", parse_compression, COMPRESSIONS), metavar="keep|none|gzip[:LEVEL]",
         default="keep", show_default=True,
-        help="The compression of an HDF5 output; LEVEL is 0 to 9, or else 4.",
+        help="The compression of an HDF5 output. LEVEL is 0 to 9 and defaults to 4.",
     ),
     click.option(
         "--keep-others", is_flag=True,
-        help="Copy everything else in INPUT's file, too: the output is that file with this one tensor replaced.",
+        help="Copy everything else in INPUT's file, too. The output is that file with this one tensor replaced.",
     ),
     click.option(
         "--history/--no-history", default=True, show_default=True,
-        help="Add this command to the history of a NetCDF file: to that global attribute, as NCO does.",
+        help="Add this command to the history of a NetCDF file, the global attribute that NCO also uses.",
     ),
 )  # fmt: skip
 
 
 on_option = click.option(
-    "--on", cls=AloneOption, type=JUDGE, is_flag=False, flag_value=LIST, metavar="[WHERE]",
-    help="Run the job elsewhere: WHERE is onnxruntime, onnxruntime:PROVIDER or directml. revseq diff --on lists what "
+    "--on", cls=AloneOption, type=BACKEND, is_flag=False, flag_value=LIST, metavar="[WHERE]",
+    help="Run the job elsewhere. WHERE is onnxruntime, onnxruntime:PROVIDER or directml. revseq diff --on lists what "
     "this machine has.",
 )  # fmt: skip
 
@@ -200,7 +368,7 @@ def host_of(on: str | None) -> Host | None:
     if engine not in (AUTO, SERIAL.name):
         found = f"the engine is {engine}, and ONNX Runtime has one session with threads of its own"
         raise UsageError(found, SERIAL.name, f"try --engine {SERIAL.name}")
-    from revseq_cli.passes.judges import Host  # it loads NumPy
+    from revseq_cli.porting.backends import Host  # it loads NumPy
 
     return Host.of(on)
 
@@ -210,29 +378,29 @@ def format_of(files: str) -> Callable[..., Any]:
     return click.option("-f", "--format", "format_name", type=click.Choice(table.NAMES), help=f"The format of {files}.")
 
 
-format_option = format_of("files, whatever their first bytes and their suffixes say")
-full_option = click.option("--full", is_flag=True, help="Print every element on a terminal, too.")
+format_option = format_of("files, which overrides their first bytes and their suffixes")
+full_option = click.option("--full", is_flag=True, help="Print every element even on a terminal.")
 
 _OUTPUT = (
     click.option("--json", "as_json", is_flag=True, help="Report as JSON."),
-    click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors; it overrides -v."),
+    click.option("-q", "--quiet", is_flag=True, help="Suppress notes and progress, and text reports. Overrides -v."),
     click.option(
         "-v", "--verbose", count=True,
         callback=lambda ctx, _, value: ctx.meta.setdefault("revseq.verbose", value),
-        help="Say what is done, on standard error; -vv shows tracebacks.",
+        help="Print each step on standard error. -vv shows tracebacks.",
     ),
     _session_option(
         "--color", type=click.Choice(["auto", "always", "never"]), default="auto",
         callback=lambda ctx, _, value: ctx.meta.setdefault("revseq.color", value),
-        help="When to use colour. auto: on a terminal, or as NO_COLOR or FORCE_COLOR says, but not for "
-        "tensors in a pipe. never: no highlights of other kinds, either.",
+        help="When to use colour. auto uses it on a terminal, or as NO_COLOR or FORCE_COLOR says, but not for tensors "
+        "in a pipe. never also turns off bold and underlined text.",
     ),
 )  # fmt: skip
 # How long work is shown, for `output_options` below it.
 progress_option = _session_option(
     "--progress", type=click.Choice(WAYS), default=WAYS[0],
-    help="How to show how far long work is, on standard error. auto: by a bar on a terminal, and elsewhere by "
-    "plain lines, one every 30 seconds.",
+    help="How to show progress on standard error. auto shows a bar on a terminal, and elsewhere prints a line every "
+    "30 seconds.",
 )  # fmt: skip
 
 
@@ -276,36 +444,37 @@ def take_layout(parameters: dict[str, Any]) -> Layout:
     from revseq_cli.formats.contract import Layout
 
     parameters["history"] = _history() if parameters["history"] else ""
-    return Layout(**{name: parameters.pop(name) for name in Layout._fields})
+    asked = Layout._fields[:-1]  # `replaced` is the tensors of the job
+    return Layout(**{name: parameters.pop(name) for name in asked})
 
 
 def take_resources(parameters: dict[str, Any]) -> Resources:
     """Remove the resource options from the parameters, and combine them; UsageError for those that do not fit."""
-    from revseq_cli.passes.arrangement import Resources  # it loads NumPy
+    from revseq_cli.pipeline.arrangement import Resources  # it loads NumPy
 
     engine, cores, memory = parameters.pop("engine"), parameters.pop("cores") or 0, parameters.pop("memory")
     scheduler, file = parameters.pop("scheduler"), parameters.pop("scheduler_file")
     is_typed = scheduler is not None and not isinstance(scheduler, _Ambient)
     if is_typed and file:
-        raise UsageError("--scheduler and --scheduler-file are one thing said twice", "one of them")
+        raise UsageError("--scheduler and --scheduler-file say the same thing", "one of them")
     if engine in ENGINES and ENGINES[engine].remote:
         return Resources(engine, cores, memory, (_address_in(file) if file else scheduler) or "")
     if is_typed or file:
         remote = " or ".join(each.name for each in ENGINES.values() if each.remote)
-        found = f"--scheduler and --scheduler-file are about {remote}"
+        found = f"--scheduler and --scheduler-file apply only to {remote}"
         raise UsageError(found, f"--engine {remote}", f"add --engine {remote}")
     return Resources(engine, cores, memory)
 
 
 def _address_in(path: str) -> str:
     """The address in the file that dask's scheduler wrote; UsageError if it has none."""
-    from revseq_cli.formats.storage import positioned
-    from revseq_cli.ground.errors import TensorIOError
+    from revseq_cli.core.errors import TensorIOError
+    from revseq_cli.formats import file_io
 
     wanted = "what dask scheduler --scheduler-file writes, with an address as tcp://host:8786"
     try:
-        with positioned.opened(path) as fd:
-            address = json.loads(positioned.read_some(fd, _LARGEST_FILE, 0, path))["address"]
+        with file_io.opened(path) as fd:
+            address = json.loads(file_io.read_some(fd, _LARGEST_FILE, 0, path))["address"]
     except TensorIOError as e:
         raise UsageError(e.found, wanted, where=path) from None
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -326,10 +495,18 @@ def take_console(parameters: dict[str, Any]) -> Console:
     return console
 
 
-def request_of(**fields: Any) -> Request:
-    """The job options as a request: its fields by their names, but for INPUT and the format."""
-    from revseq_cli.passes.assembly import Request  # it loads NumPy
+def request_of(*, for_directml: bool = False, **fields: Any) -> Request:
+    """The job options as a request: its fields by their names, but for INPUT and the format.
 
+    A system without feature levels lifts the one of the request, but where the job is `for_directml`.
+    """
+    from revseq_cli import porting  # these load NumPy
+    from revseq_cli.operator.spec import FeatureLevel
+    from revseq_cli.pipeline.assembly import Request
+
+    porting.register()
+    if (like := fields.get("like")) and SYSTEMS[like].is_free and not for_directml:
+        fields["level"] = FeatureLevel.NONE
     return Request(values=fields.pop("input"), format=fields.pop("format_name"), **fields)
 
 

@@ -10,23 +10,23 @@ from urllib.parse import quote
 import click
 
 from revseq_cli.commands import base
-from revseq_cli.ground import system
-from revseq_cli.ground.errors import UsageError
+from revseq_cli.core import system
+from revseq_cli.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from revseq_cli.commands.console import Console
+    from revseq_cli.commands.base import Console
+    from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Source
-    from revseq_cli.formats.storage.newfile import NewFile
-    from revseq_cli.formats.storage.positioned import Identity
+    from revseq_cli.formats.file_io import Identity
     from revseq_cli.operator.spec import Constraint, FeatureLevel
-    from revseq_cli.passes.arrangement import Resources
-    from revseq_cli.passes.assembly import Job
-    from revseq_cli.passes.judges import Host
+    from revseq_cli.pipeline.arrangement import Resources
+    from revseq_cli.pipeline.assembly import Job
+    from revseq_cli.porting.backends import Host
     from revseq_cli.report.figures import Figure
     from revseq_cli.report.results import Check
-    from revseq_cli.report.view import Limits
+    from revseq_cli.report.view import Limits, Room
 
 # For each option the suffixes of its file, and what it writes.
 _WRITTEN = {"--picture": ((".svg",), "SVG"), "--html": ((".html", ".htm"), "a web page")}
@@ -34,7 +34,7 @@ _WRITTEN = {"--picture": ((".svg",), "SVG"), "--html": ((".html", ".htm"), "a we
 
 theme_option = click.option(
     "--theme", type=click.Choice(["auto", "light", "dark"]), default="auto", show_default=True,
-    help="The colours of a picture or page; auto is what the reader's system prefers.",
+    help="The colours of a picture or page. auto follows the reader's system.",
 )  # fmt: skip
 # The forms of an example on a page: a heading with a block of code, and what shows a picture below it.
 _FORMS = {
@@ -48,18 +48,18 @@ _FORMS = {
 example_option = click.option(
     "--example", cls=base.AloneOption, type=click.Choice(["plain", *_FORMS]), is_flag=False, flag_value="plain",
     metavar="[FORM]",
-    help="Print the job as a docs-style example instead: plain, or with a heading and in a block of code, as it "
-    "stands on a page, as markdown, html or rst.",
+    help="Print the job as a docs-style example instead. markdown, html and rst give it a heading and a code block, as "
+    "on a page; plain does not.",
 )  # fmt: skip
 
 
 def require_drawing(theme: str, *paths: str | None) -> None:
     """UsageError for a theme of nothing."""
     if theme != "auto" and not any(paths):
-        raise UsageError("--theme is about a picture", "--picture with it", "add --picture tensors.svg")
+        raise UsageError("--theme applies only to a picture or page", "--picture with it", "add --picture tensors.svg")
 
 
-def new_file(option: str, path: str, inputs: Iterable[Identity], *, overwrite: bool) -> NewFile:
+def new_file(option: str, path: str, inputs: Iterable[Identity], *, overwrite: bool) -> AtomicFile:
     """The new file for the option; UsageError for a name that it cannot have."""
     from revseq_cli.formats import registry  # --help must not load NumPy
 
@@ -85,7 +85,7 @@ class Drawings:
         named = drawn if output is None else {"-o": output, **drawn}
         for (first, path), (second, other) in itertools.combinations(named.items(), 2):
             if system.file_key(path) == system.file_key(other):
-                raise UsageError(f"{first} and {second} are one file", "two names", where=other)
+                raise UsageError(f"{first} and {second} are the same file", "two names", where=other)
         self._job, self._theme = job, theme
         self._checks = [_checked(job, resources)] if "--html" in named else []
 
@@ -129,7 +129,8 @@ def result_of(
 ) -> Check:
     """What is told of a job that was held against these constraints; its lengths are read, and a host runs it."""
     from revseq_cli.operator import spec
-    from revseq_cli.passes import judges, summaries
+    from revseq_cli.pipeline import summaries
+    from revseq_cli.porting import backends
     from revseq_cli.report.results import Check
 
     values, lengths = job.values.desc, job.lengths.desc
@@ -140,8 +141,8 @@ def result_of(
     notes = (*job.notes, *job.absent_notes())
     answer = None
     if host and counts:
-        answer = judges.answer(host, job, resources)
-        notes += judges.clamping(counts.clamped)
+        answer = backends.answer(host, job, resources)
+        notes += backends.notes_on(host, job, counts.clamped)
     elif host:
         notes += (f"no feature level accepts the job, so it did not run on {host.name}",)
     return Check(
@@ -149,9 +150,7 @@ def result_of(
     )
 
 
-def example_text(
-    job: Job, result: Source, most: int | None, console: Console, form: str, picture: str | None = None
-) -> str:
+def example_text(job: Job, result: Source, room: Room, console: Console, form: str, picture: str | None = None) -> str:
     """The example in that form; its title has the number that the user named it by. Only a plain one has marks.
 
     The other forms also show the picture, if there is one; its text is for those who cannot see it.
@@ -159,7 +158,7 @@ def example_text(
     from revseq_cli.report import figures, view  # --help must not load NumPy
 
     on_page = form in _FORMS
-    shown = view.example_text(job.values, job.lengths, job.axis, result, most, None if on_page else console.marks)
+    shown = view.example_text(job.values, job.lengths, job.axis, result, room, None if on_page else console.marks)
     if not on_page:
         return shown
     key = job.parts.request.references()[0].key if job.parts else None

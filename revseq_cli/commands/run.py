@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -9,20 +10,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from revseq_cli.commands import base, options, pictures
-from revseq_cli.commands.console import is_terminal, printed_format
+from revseq_cli.commands.base import printed_format, room_for_tensors
+from revseq_cli.core.errors import Hint, UsageError
 from revseq_cli.formats import table
-from revseq_cli.ground.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from revseq_cli.commands.console import Console
+    from revseq_cli.commands.base import Console
     from revseq_cli.commands.pictures import Drawings
     from revseq_cli.formats.contract import FileSink, Layout
     from revseq_cli.formats.references import Reference
     from revseq_cli.formats.table import Format
-    from revseq_cli.passes.arrangement import Arrangement, Resources
-    from revseq_cli.passes.assembly import Job
+    from revseq_cli.pipeline.arrangement import Arrangement, Resources
+    from revseq_cli.pipeline.assembly import Job
+    from revseq_cli.report.results import Planned
 
 
 @base.command(
@@ -39,27 +41,29 @@ if TYPE_CHECKING:
     "--output",
     metavar="OUT",
     type=click.Path(),
-    help="Write the OutputTensor to this new file, or - for standard output.",
+    help="Write the OutputTensor to this new file, or to standard output if it is -.",
 )
-@options.format_of("the output, or of an input whose first bytes and suffix do not tell it")
-@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists, and a picture or page.")
+@options.format_of("the output, or of an input if its first bytes and suffix do not show it")
+@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists, and also the picture and the page.")
 @pictures.example_option
 @click.option(
     "--picture",
     metavar="FILE.svg",
     type=click.Path(),
-    help="Also draw the job in this new SVG file: input, lengths and output side by side.",
+    help="Also draw the job in this new SVG file, with input, lengths and output side by side.",
 )
 @click.option(
     "--html",
     metavar="FILE.html",
     type=click.Path(),
-    help="Also write a web page of the job: the tensors, where each element comes from, constraints and levels.",
+    help="Also write a web page of the job, with the tensors, the origin of each element, constraints and levels.",
 )
 @pictures.theme_option
 @options.full_option
-@click.option("--dry-run", is_flag=True, help="Show the plan and write nothing: all is validated.")
-@click.option("--verify", is_flag=True, help="Read OUT back before it gets its name: reversed again, it must be INPUT.")
+@click.option("--dry-run", is_flag=True, help="Show the plan and write nothing. The whole job is validated.")
+@click.option(
+    "--verify", is_flag=True, help="Read OUT back before it gets its name. Reversed again, it must equal INPUT."
+)
 @click.option("--sha256", is_flag=True, help="Report the SHA-256 of OUT's bytes, with --json.")
 @options.layout_options
 @options.resource_options
@@ -84,93 +88,149 @@ def command(
 ) -> None:
     """Reverse the first LENGTH elements of every line of INPUT along an axis.
 
+    Without -o, the command prints the OutputTensor.
+
     INPUT and LENGTHS are x.npy, x.h5, x.h5::/group/name, x.npz::name, x.safetensors::name, x.zarr::array, x.json,
-    x.txt, x.csv, x.npy.gz, - for standard input, another pipe as <(cat x.npy), or the tensor itself as text that begins
-    with a bracket. A docs-style text with InputTensor, SequenceTensor and Axis is a whole job and needs no LENGTHS;
-    page.md::2 is the second example of a page, and model.json a model of DxDispatch. model.onnx::node is a
-    ReverseSequence node of an ONNX model: with --feed, the model computes the input and the lengths of the node.
-    Without -o, the OutputTensor is printed.
+    x.txt, x.csv, x.npy.gz, - for standard input, another pipe such as <(cat x.npy), or the tensor itself as text that
+    begins with a bracket. With --keep-others, x.nc::air,sst reverses several tensors in one copy of their file.
+
+    A whole job needs no LENGTHS: a docs-style text with InputTensor, SequenceTensor and Axis; page.md::2, the second
+    example of a page; model.json, a DxDispatch model; or model.onnx::node, a ReverseSequence node of an ONNX model.
+    With --feed, the model computes the input and the lengths of the node.
     """
     to_file = output not in (None, "-")
-    if console.as_json and not to_file and not dry_run:
-        raise UsageError("--json reports on a file", "-o or --dry-run with it", "-f json prints the tensor as JSON")
-    if verify and not to_file:
-        raise UsageError("--verify reads a file back", "-o with it", "add -o out.npy")
-    if sha256 and not (console.as_json and to_file and not dry_run):
-        raise UsageError("--sha256 is a part of the JSON report", "-o and --json with it", "add -o out.npy --json")
+    _require_file(to_file, dry_run=dry_run, as_json=console.as_json, verify=verify, sha256=sha256)
     pictures.require_drawing(theme, picture, html)
     if example and (to_file or not (table.named(format_name) or table.TEXT).is_shown):
         raise UsageError("--example prints text", "neither -o nor -f with it", "add > example.txt instead")
 
     from revseq_cli.formats import references  # --help must not load NumPy
-    from revseq_cli.passes import jobs  # --help must not load NumPy
-    from revseq_cli.passes.arrangement import arrange
+    from revseq_cli.pipeline import jobs  # --help must not load NumPy
+    from revseq_cli.pipeline.arrangement import arrange
     from revseq_cli.report import objects, tables
 
     request = options.request_of(format_name=format_name, absolute=resources.elsewhere, **job_options)
     reference = references.Reference.output(output or "-", format_name, filter(None, request.references()))
+    if not (to_file or layout.is_default):
+        found = "--chunks, --compression and --keep-others apply only to a file"
+        raise UsageError(found, "-o with it", _output_of(request.references()[0], layout))
     row = table.TEXT
-    if not to_file:
-        if not layout.is_default:
-            found = "--chunks, --compression and --keep-others are about a file"
-            raise UsageError(found, "-o with it", "add -o out.h5")
-        if not dry_run:
-            printed = table.TEXT.name if example else reference.format
-            row = printed_format(printed, f"add -o out.{printed or 'npy'}", "-o {}")
-    job = jobs.load(request)
-    jobs.require(job)
+    if not to_file and not dry_run:
+        printed = table.TEXT.name if example else reference.format
+        row = printed_format(printed, f"add -o out{table.suffix_to_write(printed)}", "-o {}")
+    every = jobs.load_each(request, keep_others=layout.keep_others)
+    for job in every:
+        jobs.require(job)
+    job = every[0]
+    if len(every) > 1 and (picture or html):
+        raise UsageError("--picture and --html draw one job", "one tensor", where=request.values)
     paths = {"--picture": picture, "--html": html}
     drawings = pictures.Drawings(job, paths, output if to_file else None, resources, overwrite=overwrite, theme=theme)
     if not to_file and not dry_run:
         _print(job, row, resources, console, drawings, form=example, full=full)
         return
-    sink = create_sink(reference, job, layout, overwrite=overwrite) if to_file else None
-    arrangement = arrange(job, resources, sink)
-    if sink and not dry_run:
-        _write(Delivery(job, sink, arrangement, verify, sha256), console, drawings)
+    if not to_file:
+        click.echo((objects if console.as_json else tables).plans([_planned(job, arrange(job, resources))]))
+        return
+    delivery = prepared(every, reference, layout, resources, overwrite=overwrite, verify=verify, sha256=sha256)
+    if not dry_run:
+        _write(delivery, console, drawings)
     else:
-        report, kept = objects if console.as_json else tables, sink.kept if sink else 0
-        click.echo(report.plan(job.values.desc, job.lengths.desc, job.axis, arrangement, kept))
+        click.echo((objects if console.as_json else tables).plans([each.planned for each in delivery.every]))
 
 
-def create_sink(reference: Reference, job: Job, layout: Layout, *, overwrite: bool) -> FileSink:
-    """The sink of the output; every error that is known before writing is raised here."""
+def _require_file(to_file: bool, *, dry_run: bool, as_json: bool, verify: bool, sha256: bool) -> None:
+    """UsageError for options that are about a file that is written, where there is none."""
+    if as_json and not to_file and not dry_run:
+        raise UsageError("--json reports on a file", "-o or --dry-run with it", "-f json prints the tensor as JSON")
+    if verify and not to_file:
+        raise UsageError("--verify reads a file back", "-o with it", "add -o out.npy")
+    if sha256 and not (as_json and to_file and not dry_run):
+        raise UsageError("--sha256 is a part of the JSON report", "-o and --json with it", "add -o out.npy --json")
+
+
+def _output_of(values: Reference, layout: Layout) -> str | Hint:
+    """A hint for a layout without an output: one that can have it."""
+    from revseq_cli.formats import references
+
+    if layout.changes_storage:
+        return "add -o out.h5"
+    name = references.name_of_copy(values)
+    return f"add -o {name}" if name else Hint.of("leave out {}", keep_others="")
+
+
+def prepared(
+    jobs: Sequence[Job], reference: Reference, layout: Layout, resources: Resources, *, overwrite: bool, verify: bool,
+    sha256: bool,
+) -> Delivery:  # fmt: skip
+    """The delivery of jobs whose outputs are in one new file; every error that is known before writing is raised."""
     from revseq_cli.formats import registry
+    from revseq_cli.pipeline.arrangement import arrange
 
-    return registry.create_sink(reference, job.values, overwrite=overwrite, inputs=job.files, layout=layout)
+    files = [file for job in jobs for file in job.files]
+    tensors = [job.values for job in jobs]
+    sinks = registry.create_sinks(reference, tensors, overwrite=overwrite, inputs=files, layout=layout)
+    passes = [(job, sink, arrange(job, resources, sink)) for job, sink in zip(jobs, sinks, strict=True)]
+    others = tuple(Delivery(*each, verify, sha256) for each in passes[1:])
+    return Delivery(*passes[0], verify, sha256, others)
 
 
 class Written(NamedTuple):
-    """What is known of a new file: how many lengths are above the axis size, and its SHA-256 if it was asked for."""
+    """How many lengths of each tensor exceed the axis size, and the SHA-256 of the new file if it was asked for."""
 
-    clamped: int
+    clamped: tuple[int, ...]
     sha256: str | None
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """A job whose output goes to a file, ready to run, for `run` and `batch`."""
+    """A job whose output goes to a file, ready to run, for `run` and `batch`.
+
+    The `others` are of further tensors of INPUT's file, which are replaced in the same copy, one after another.
+    """
 
     job: Job
     sink: FileSink
     arrangement: Arrangement
     verify: bool
     sha256: bool
+    others: tuple[Delivery, ...] = ()
+
+    @property
+    def every(self) -> tuple[Delivery, ...]:
+        """The delivery itself and the others."""
+        return (self, *self.others)
+
+    @property
+    def total_bytes(self) -> int:
+        """The bytes of all tensors that are reversed."""
+        return sum(each.job.values.desc.total_bytes for each in self.every)
+
+    @property
+    def planned(self) -> Planned:
+        """What is told before it runs."""
+        return _planned(self.job, self.arrangement, self.sink.kept)
 
     def run(self, drawings: Drawings | None = None, complete: Callable[[Written], None] = lambda _: None) -> Written:
         """Reverse into the new file; `complete` gets the result before the file gets its name."""
-        from revseq_cli.formats.storage.newfile import Together
-        from revseq_cli.passes import reversal
+        from revseq_cli.formats.atomic_file import FileTransaction
+        from revseq_cli.pipeline import reversal
 
-        together = Together(self.sink.file, *(drawings.files.values() if drawings else ()))
-        with together, self.sink:
-            clamped = reversal.reverse(self.job, self.sink, self.arrangement)
-            self.sink.notes += (*self.job.notes, *self.job.clamping(clamped))
-            if self.verify:
-                reversal.verify(self.job, self.sink, self.arrangement)
-                self.sink.notes += self.job.absent_notes()
-            self.job.recheck()
-            written = Written(clamped, self.sink.digest() if self.sha256 else None)
+        together = FileTransaction(self.sink.file, *(drawings.files.values() if drawings else ()))
+        with together, contextlib.ExitStack() as sinks:
+            clamped = []
+            for each in self.every:
+                sinks.enter_context(each.sink)
+                clamped.append(reversal.reverse(each.job, each.sink, each.arrangement))
+                each.sink.complete()  # before the next tensor of the same file is replaced
+                each.sink.notes += (*each.job.notes, *each.job.clamping(clamped[-1]))
+            for each in self.every:
+                if self.verify:
+                    reversal.verify(each.job, each.sink, each.arrangement)
+                    each.sink.notes += each.job.absent_notes()
+                each.job.recheck()
+            self.sink.notes = tuple(dict.fromkeys(note for each in self.every for note in each.sink.notes))
+            written = Written(tuple(clamped), self.sink.digest() if self.sha256 else None)
             if drawings:
                 drawings.draw(self.sink.written())
             complete(written)
@@ -178,19 +238,27 @@ class Delivery:
         return written
 
 
+def _planned(job: Job, arrangement: Arrangement, kept: int = 0) -> Planned:
+    """What is told of a job before it runs; `kept` bytes of INPUT's file are copied with it."""
+    from revseq_cli.report.results import Planned
+
+    return Planned(job.values.name, job.values.desc, job.lengths.desc, job.axis, arrangement, kept)
+
+
 def _write(delivery: Delivery, console: Console, drawings: Drawings) -> None:
     """Reverse into a new file, and print notes or the report."""
     from revseq_cli.report import objects, tables
 
-    values, lengths, axis = delivery.job.values.desc, delivery.job.lengths.desc, delivery.job.axis
-    console.detail(tables.plan(values, lengths, axis, delivery.arrangement, delivery.sink.kept))
+    planned = [each.planned for each in delivery.every]
+    console.detail(tables.plans(planned))
     with console.writing(delivery.sink, delivery.arrangement, verify=delivery.verify):
         written = delivery.run(drawings)
     if console.as_json:
-        sink = delivery.sink
-        done = {"output": sink.file.name, "bytes": values.total_bytes, "verified": delivery.verify, "notes": sink.notes}
-        job = {"values": values, "lengths": lengths, "axis": axis}
-        click.echo(objects.report("run", {**job, **done, **written._asdict()}))
+        tensors = [{**each._asdict(), "clamped": n} for each, n in zip(planned, written.clamped, strict=True)]
+        done = {"output": delivery.sink.file.name, "bytes": delivery.total_bytes, "verified": delivery.verify}
+        of_file = {"sha256": written.sha256, "notes": delivery.sink.notes}
+        several = {"tensors": tensors if delivery.others else None}
+        click.echo(objects.report("run", {**tensors[0], **done, **of_file, **several}))
 
 
 def _print(
@@ -198,23 +266,23 @@ def _print(
 ) -> None:
     """Reverse in memory, and print the output in the format of `row`, or the job as an example of that form."""
     from revseq_cli.formats import textfiles
-    from revseq_cli.formats.storage.newfile import Together
-    from revseq_cli.passes import reversal
+    from revseq_cli.formats.atomic_file import FileTransaction
+    from revseq_cli.pipeline import reversal
     from revseq_cli.report import view
 
     if row.is_text:
         textfiles.require_text(job.values.desc, job.values.name)
     result, clamped = reversal.reversed_in_memory(job, resources)
-    most = view.MOST_ON_TERMINAL if is_terminal() and not full else None
+    room = room_for_tensors(full=full, whole_rows=bool(form))
     if not row.is_shown:
         row.load().write_to(sys.stdout.buffer, result)
     elif form:
-        click.echo(pictures.example_text(job, result, most, console, form, drawings.paths["--picture"]), color=True)
+        click.echo(pictures.example_text(job, result, room, console, form, drawings.paths["--picture"]), color=True)
     else:
-        click.echo(view.result_text(job.lengths, job.axis, result, most, console.marks), color=True)
+        click.echo(view.result_text(job.lengths, job.axis, result, room, console.marks), color=True)
     sys.stdout.flush()
     console.note(*job.notes, *job.clamping(clamped))
     if drawings:
-        with Together(*drawings.files.values()) as together:
+        with FileTransaction(*drawings.files.values()) as together:
             drawings.draw(result)
         console.note(*together.notes)

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from revseq_cli.commands import base, options, values
-from revseq_cli.commands.console import is_terminal
-from revseq_cli.ground import system
-from revseq_cli.ground.errors import FormatError, RevseqError, UsageError, listed
+from revseq_cli.commands import base, options
+from revseq_cli.commands.base import is_terminal, room_for_tensors
+from revseq_cli.core import system
+from revseq_cli.core.errors import FormatError, RevseqError, UsageError, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from revseq_cli.commands.console import Console
+    from revseq_cli.commands.base import Console
+    from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import Source
     from revseq_cli.formats.documents import TextTypes
     from revseq_cli.formats.references import Reference
-    from revseq_cli.ground.tensors import DataType
     from revseq_cli.report.results import Described
 
 _SOME_FAILED, _ALL_FAILED = 1, 2  # exit statuses
@@ -34,21 +34,21 @@ _SOME_FAILED, _ALL_FAILED = 1, 2  # exit statuses
         'revseq show "[[1, 2], [3, 4]]" --stats --json',
     ),
 )
-@click.argument("tensors", metavar="TENSOR...", nargs=-1, required=True, type=values.Tensor())
-@click.option("--shape", is_flag=True, help="Print the sizes of each tensor alone, with blanks between them.")
+@click.argument("tensors", metavar="TENSOR...", nargs=-1, required=True, type=options.Tensor())
+@click.option("--shape", is_flag=True, help="Print only the sizes of each tensor, separated by spaces.")
 @click.option(
-    "--dtype", cls=base.AloneOption, type=values.DATA_TYPE, is_flag=False, flag_value=True, metavar="[TYPE]",
-    help="Print the data type of each tensor alone. With a TYPE: the data type of a text without a header, or of "
+    "--dtype", cls=base.AloneOption, type=options.DATA_TYPE, is_flag=False, flag_value=True, metavar="[TYPE]",
+    help="Print only the data type of each tensor. With a TYPE, set the data type of a text without a header, or of "
     "untyped bytes, such as |V2 in .npy.  [default: FLOAT32]",
 )  # fmt: skip
 @options.sizes_options
-@click.option("--names", is_flag=True, help="Print the name of each tensor alone.")
+@click.option("--names", is_flag=True, help="Print only the name of each tensor.")
 @click.option(
     "--stats",
     is_flag=True,
-    help="Print what all elements give: minimum, maximum, mean, and how many are NaN or infinite.",
+    help="Also print statistics of all elements: minimum, maximum, mean, and how many are NaN or infinite.",
 )
-@click.option("--full", is_flag=True, help="List everything on a terminal, too.")
+@click.option("--full", is_flag=True, help="List everything even on a terminal.")
 @options.format_option
 @options.progress_option
 @options.output_options
@@ -64,24 +64,24 @@ def command(
     format_name: str | None,
     console: Console,
 ) -> int:
-    """Show data type, sizes, dimension count, bytes and storage of tensors, and a preview of their values.
+    """Show the data type, sizes, dimension count, bytes and storage of tensors, and a preview of their values.
 
-    TENSOR is named as in revseq run; page.md::2 is every tensor of the second example of a page, and model.json those
-    of a model of DxDispatch.
+    Name TENSOR as in revseq run. page.md::2 shows every tensor of the second example of a page, model.json those of a
+    DxDispatch model, and model.onnx lists the ReverseSequence nodes of an ONNX model.
 
-    A file of several tensors, or a group as x.h5::/group, is listed: each tensor with its data type, sizes, the names
-    of its dimensions, the number of its attributes, and its storage. No values are read. On a terminal, a long list is
-    cut to one screen.
+    For a file with several tensors, or a group such as x.h5::/group, the command lists each tensor with its data type,
+    its sizes, the names of its dimensions, the number of its attributes, and its storage. It reads no values. On a
+    terminal, it cuts a long list to one screen.
 
-    --shape, --dtype and --names print a line for each tensor, for scripts: what is asked for, in this order, with tabs
-    between. The name is what to type for the tensor. With several tensors, each line ends with it.
+    --shape, --dtype and --names print a line for each tensor, for scripts: the values that you ask for, in this order,
+    separated by tabs. The name is the one to type for the tensor. With several tensors, each line ends with it.
 
-    What cannot be read hides nothing else: the exit status is 1 if some of several TENSORs cannot be read, and 2 if
-    none can.
+    If some of several TENSORs cannot be read, the command shows the others and the exit status is 1. If none can be
+    read, it is 2.
     """
+    from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.documents import TextTypes
-    from revseq_cli.ground.tensors import DataType
     from revseq_cli.report import objects  # --help must not load NumPy
     from revseq_cli.report.words import message
 
@@ -129,10 +129,11 @@ def _lines(shown: Sequence[_Shown], asked: Sequence[str], console: Console, *, f
         names = ["names"] * (several or len(tensors) > 1)
         return [*tables.columns(tensors, [*asked, *names], is_terminal=is_terminal())]
     screen = shutil.get_terminal_size() if is_terminal() and not full else None
+    room = room_for_tensors(full=full)
     texts = (
         tables.listing(each, screen)
         if isinstance(each, Contents)
-        else tables.show(each, tensors[0].statistics, preview=not console.quiet)
+        else tables.show(each, tensors[0].statistics, preview=not console.quiet, room=room)
         for tensors, each in shown
     )
     return [] if console.as_json or not shown else ["\n\n".join(texts)]
@@ -145,10 +146,10 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
     """
     from revseq_cli.formats import registry
     from revseq_cli.formats.references import Reference
-    from revseq_cli.passes import jobs, summaries
-    from revseq_cli.passes.arrangement import Resources
+    from revseq_cli.pipeline import jobs, summaries
+    from revseq_cli.pipeline.arrangement import Resources
     from revseq_cli.report.results import Described
-    from revseq_cli.texts.examples import number_of
+    from revseq_cli.text.examples import number_of
 
     def opened(source: Source, typed: str) -> _Shown:
         statistics = summaries.statistics(source, Resources()) if stats else None
@@ -162,11 +163,8 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
 
     reference = Reference.input(name, format_name, override=True)
     if reference.is_onnx_model and not reference.format:
-        from revseq_cli.formats.onnx.graphs import Model  # few files are models
-
-        nodes = [*Model.open(reference.path).nodes]
-        hint = f"revseq check {system.quoted(f'{reference.path}::{nodes[0]}')}" if nodes else ""
-        raise FormatError(f"is a model; its nodes: {listed(nodes) or 'none'}", "a tensor", hint, reference.path)
+        yield _Shown((), _nodes_of(reference))
+        return
     model = registry.model_of(reference)
     several = model or (jobs.example_of(reference) if number_of(reference.key) is not None else None)
     contents = None if several else registry.contents(reference, types)
@@ -178,3 +176,20 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
         yield _Shown(Described.all_of(contents), contents)
     else:
         yield one(reference)
+
+
+def _nodes_of(reference: Reference) -> Contents:
+    """The nodes of a model of ONNX; FormatError for a node, and for a model without any."""
+    from revseq_cli.formats.contents import Contents, Item
+    from revseq_cli.formats.onnx.models import (
+        OPERATOR,  # few files are models
+        Model,  # few files are models
+    )
+
+    model = Model.open(reference.path)
+    told = model.told()
+    if reference.key is not None or not told:
+        hint = f"revseq check {system.quoted(f'{reference.path}::{next(iter(told))}')}" if told else ""
+        raise FormatError(f"is a model; its nodes: {listed(told) or 'none'}", "a tensor", hint, reference.path)
+    items = tuple(Item(key, what=f"{OPERATOR}, {words}") for key, words in told.items())
+    return Contents(reference.path, "onnx", items)

@@ -1,50 +1,45 @@
-"""What a worker of a batch does: it opens jobs, runs small ones side by side, and the others when they are alone."""
+"""What a worker of a batch does with a job: it opens it, and runs it unless it is too large to run beside others."""
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import os
-import threading
+import shutil
 import time
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from revseq_cli.commands import journal, options, run
-from revseq_cli.commands.console import notes_of_libraries
+from revseq_cli.commands.base import notes_of_libraries
 from revseq_cli.commands.manifest import Writers
-from revseq_cli.commands.pool import HALT, Event
-from revseq_cli.formats.held import HeldSource
+from revseq_cli.core import signals, system, thresholds
+from revseq_cli.core.errors import worded
+from revseq_cli.formats import atomic_file
+from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.references import Reference
-from revseq_cli.formats.storage import newfile
 from revseq_cli.formats.textfiles import TextSink
-from revseq_cli.ground import stopping, system, thresholds
-from revseq_cli.ground.errors import EngineError, worded
-from revseq_cli.passes import jobs
-from revseq_cli.passes.arrangement import arrange
-from revseq_cli.passes.engines.crew import Threads
-from revseq_cli.passes.engines.table import ENGINES, SERIAL
+from revseq_cli.pipeline import jobs
+from revseq_cli.pipeline.engines import ENGINES, SERIAL
 from revseq_cli.report.results import Traffic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import MutableSequence, Sequence
 
     from revseq_cli.commands.journal import Journal, State
     from revseq_cli.commands.manifest import Entry
-    from revseq_cli.commands.pool import Order
-    from revseq_cli.passes.assembly import Job
+    from revseq_cli.pipeline.assembly import Job
     from revseq_cli.report.results import Outcome
 
-# Several threads wait for the disk at once. Where a flush takes 0.2 ms, 1,000 jobs of 12 elements took 1.8 s on one
-# thread and 2.1 s on eight; with 2 ms more for each flush, 6.5 s and 2.0 s. So each job flushes its file and its folder
-# as `run` does, and runs on a thread of its own only where jobs have waited for long.
-_LONG_WAIT = 0.0005  # seconds that a job has waited on average
+_BEGUN = 1  # the mark of a job that has begun and no output yet
+HALT, STOP = 1, 2  # the last mark: no more jobs begin; those under way stop, too
+_INODE = (1 << 64) - 1  # a mark has 64 bits
 
 
 class Setup(NamedTuple):
     """What each worker gets: the jobs, and how many workers there are at most.
 
     `journal` is where it notes what is done, if there is one. With `plans`, jobs are planned and nothing is written.
+    `marks` is memory that all workers share with their parent. It has a number for each job: 0, _BEGUN, or the inode of
+    the complete file that gets the name of its output; and one more, which is HALT or STOP, or 0 before.
+    `tag` is in the names of temporary files.
     """
 
     entries: list[Entry]
@@ -53,105 +48,97 @@ class Setup(NamedTuple):
     traceback: bool
     journal: Journal | None
     plans: bool
-
-    @property
-    def beside(self) -> int:
-        """How many small jobs run at once."""
-        return self.workers * self.threads
-
-    @property
-    def threads(self) -> int:
-        """The number of threads of a worker."""
-        return max(thresholds.LEAST_JOB_THREADS, thresholds.JOB_THREADS // self.workers)
+    marks: MutableSequence[int]
+    tag: str
 
 
-def workers_for(entries: Sequence[Entry], cores: int) -> int:
-    """How many workers are worth starting for these jobs: up to one for each core; one where a cluster works.
+class Ended(NamedTuple):
+    """What has become of a job, by its index in the batch; without an outcome it did not run.
+
+    One that is large needs the machine for itself, and did not run. There may be notes of libraries for the user.
+    """
+
+    job: int
+    outcome: Outcome | None = None
+    is_large: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def workers_for(entries: Sequence[Entry], cores: int | None) -> int:
+    """How many workers are worth starting for these jobs: up to `cores`, if that is given; one where a cluster works.
 
     Each has at least 32 jobs, or 64 MiB of inputs.
     """
     if any(ENGINES[name].remote for entry in entries if (name := entry.options["engine"]) in ENGINES):
         return 1
-    many = len(entries) // thresholds.WINDOW
-    if many < cores:
+    most = min(len(entries), cores or max(system.cores(), thresholds.JOB_WORKERS))
+    many = len(entries) // thresholds.JOBS_OF_A_WORKER
+    if many < most:
         many += sum(size_of(path) for entry in entries for path in entry.inputs.values()) // thresholds.WORTH_A_WORKER
-    return max(1, min(cores, len(entries), many))
+    return max(1, min(most, many))
 
 
-def serve(setup: Setup, tag: str, orders: Iterable[Order | None], send: Callable[[Event], object]) -> tuple[str, ...]:
-    """Run the jobs of the orders, and send the events of each; returns notes for the user. See `pool`."""
-    newfile.tag = tag
-    worker = _Worker(setup, send)
-    try:
-        for order in orders:
-            worker.obey(order)
-        worker.finish(0)
-    finally:
-        worker.close()
-    return notes_of_libraries()  # this process is the one that loads HDF5
+_workers: list[_Worker] = []  # of this process: one, after `begin`
+
+
+def begin(setup: Setup) -> None:
+    """Make this process ready for `run`."""
+    atomic_file.tag = setup.tag
+    _workers[:] = [_Worker(setup)]
+
+
+def begin_process(setup: Setup) -> None:
+    """Make a process of its own ready for `run`: it stops when its parent says so, and closes all at its end."""
+    from multiprocessing.util import Finalize
+
+    begin(setup)
+    signals.obey(lambda: setup.marks[-1] == STOP)
+    Finalize(None, signals.ending.close, exitpriority=1)
+
+
+def run_job(job: int, *, alone: bool) -> Ended:
+    """Run a job; `alone` says that no other one runs meanwhile. Stopped if the parent says so."""
+    with signals.deferred():
+        return _workers[0].carry_out(job, alone=alone)
 
 
 class _Worker:
-    """Runs the jobs of orders, and sends the events of each."""
+    """Runs jobs, one after another."""
 
-    def __init__(self, setup: Setup, send: Callable[[Event], object]) -> None:
-        self._setup, self._send, self._writers = setup, send, Writers(setup.entries)
-        self._halted = threading.Event()  # set after a failure with --fail-fast: no more jobs begin
-        self._pool, self._under_way = Threads(setup.threads), set[Future[Any]]()
-        self._waited = 0.0  # seconds that a job on no thread has waited, on average
-        self.close = self._pool.close
+    def __init__(self, setup: Setup) -> None:
+        self._setup, self._writers = setup, Writers(setup.entries)
 
-    def obey(self, order: Order | None) -> None:
-        """Carry out an order; without one, see what the threads do."""
-        if order is None:
-            self._look_at_threads()
-        elif order == HALT:
-            self._halted.set()
-        elif self._halted.is_set():
-            self._send(Event("ended", order.job))
-        else:
-            self._begin(order)
-            self.finish(2 * self._setup.threads)
-
-    def _begin(self, order: Order) -> None:
-        """Read the headers of a job, here, so that threads share no parser; then run it, or let a thread do so."""
-        entry = self._setup.entries[order.job]
-        self._send(Event("begun", order.job))
+    def carry_out(self, job: int, *, alone: bool) -> Ended:
+        """Run a job, unless no more jobs are to begin, or it is large and not alone."""
+        setup = self._setup
+        if setup.marks[-1] and setup.marks[job] <= _BEGUN:
+            return Ended(job)
+        entry = self._entry(job)
+        setup.marks[job] = _BEGUN
         try:
-            if not order.alone and _opens_large(entry):
-                self._send(Event("large", order.job))
-                return
+            if not alone and _opens_large(entry):
+                return Ended(job, is_large=True)
             began = time.time_ns()
             delivery = _delivery(**entry.options)
             self._refuse_outputs(entry, delivery.job)
+            if setup.plans:
+                outcome = _planned(entry, delivery)
+            elif alone or _is_small(delivery, entry.options["memory"], setup.workers):
+                outcome = self._write(job, entry, delivery, began)
+            else:
+                return Ended(job, is_large=True)
         except Exception as e:  # noqa: BLE001 - any error ends this job alone
-            self._send(Event("ended", order.job, self._failed(entry, e)))
-            return
-        if self._setup.plans:
-            self._send(Event("ended", order.job, _planned(entry, delivery)))
-            return
-        is_small = _is_small(delivery, entry.options["memory"], self._setup.beside)
-        if not (is_small or order.alone):
-            self._send(Event("large", order.job))
-            return
-        read = journal.states_read(entry, delivery.job, began) if self._setup.journal else {}
-        run_it = functools.partial(self._run, order.job, delivery, read)
-        if order.alone:
-            self.finish(0)
-            run_it()
-        else:
-            self._run_small(run_it)
+            outcome = self._failed(entry, e)
+        return Ended(job, outcome, notes=notes_of_libraries())
 
-    def _run_small(self, run_it: Callable[[], None]) -> None:
-        """Run a small job: on a thread, if the jobs before have waited for the disk, or else here, and see."""
-        if self._waited > _LONG_WAIT or self._under_way:
-            with contextlib.suppress(EngineError):  # no thread can be started
-                self._under_way.add(self._pool.submit(run_it))
-                return
-        began, worked = time.monotonic(), time.thread_time()
-        run_it()
-        waited = time.monotonic() - began - (time.thread_time() - worked)
-        self._waited += (waited - self._waited) / 8  # the average of the last jobs
+    def _entry(self, job: int) -> Entry:
+        """The job. If its process died just after its output got its name, that may be replaced, or is removed."""
+        entry, inode = self._setup.entries[job], self._setup.marks[job]
+        if inode <= _BEGUN or not os.path.exists(entry.output) or _inode(entry.output) != inode:  # noqa: PTH110
+            return entry
+        if os.path.isdir(entry.output):  # noqa: PTH112 - a string
+            shutil.rmtree(entry.output)
+        return entry._replace(options=entry.options | {"overwrite": True})
 
     def _refuse_outputs(self, entry: Entry, job: Job) -> None:
         """FormatError if a file that the job's model names is an output; the manifest does not have these names."""
@@ -159,53 +146,37 @@ class _Worker:
             if source.described and (error := self._writers.refusal(source.name, system.real_path(source.path), entry)):
                 raise error
 
-    def _run(self, index: int, delivery: run.Delivery, read: dict[str, State]) -> None:
-        """Write the output of a job, unless no more jobs are to begin."""
-        entry, outcome = self._setup.entries[index], None
+    def _write(self, job: int, entry: Entry, delivery: run.Delivery, began: int) -> Outcome:
+        """Write the output of a job, whose headers were read after that time."""
+        log = self._setup.journal
+        read: dict[str, State] = journal.states_read(entry, delivery.job, began) if log else {}
 
-        def done(written: run.Written) -> Outcome:
-            size, notes = delivery.job.values.desc.total_bytes, tuple(delivery.sink.notes)
-            return entry.outcome(bytes=size, verified=delivery.verify, notes=notes, **written._asdict())
-
-        def complete(written: run.Written) -> None:
+        def complete(_: run.Written) -> None:
             temporary = delivery.sink.file.temporary
-            self._send(Event("complete", index, done(written), temporary))
-            if self._setup.journal:
-                self._setup.journal.begin(entry, temporary)
+            self._setup.marks[job] = _inode(temporary)
+            if log:
+                log.begin(entry, temporary)
 
-        if not self._halted.is_set():
-            try:
-                outcome = done(delivery.run(complete=complete))
-                if self._setup.journal:
-                    outcome = self._setup.journal.note(entry, read, outcome)
-            except Exception as e:  # noqa: BLE001 - any error ends this job alone
-                outcome = self._failed(entry, e)
-        self._send(Event("ended", index, outcome))
+        written = delivery.run(complete=complete)
+        size, notes, clamped = delivery.total_bytes, tuple(delivery.sink.notes), sum(written.clamped)
+        verified, sha256 = delivery.verify, written.sha256
+        outcome = entry.outcome(bytes=size, verified=verified, notes=notes, clamped=clamped, sha256=sha256)
+        return log.note(entry, read, outcome) if log else outcome
 
     def _failed(self, entry: Entry, error: Exception) -> Outcome:
         """The outcome of a job that an exception ended; raises Stopped after a signal, which may have caused it."""
-        stopping.check()
+        signals.check()
         if self._setup.fail_fast:
-            self._halted.set()
+            self._setup.marks[-1] = HALT
         if self._setup.traceback:
             import traceback
 
             traceback.print_exception(error)
         return entry.outcome(worded(error, entry.options["output"]))
 
-    def finish(self, most: int) -> None:
-        """Wait until at most `most` jobs are under way on threads; an exception of one is raised here."""
-        while len(self._under_way) > most:
-            self._look_at_threads()
 
-    def _look_at_threads(self) -> None:
-        """Wait a moment for a job on a thread, if there is one."""
-        if self._under_way:
-            self._pool.wait_for(self._under_way)
-        stopping.check()
-        for future in [each for each in self._under_way if each.done()]:
-            self._under_way.remove(future)
-            future.result()
+def _inode(path: str) -> int:
+    return os.stat(path).st_ino & _INODE  # noqa: PTH116 - a string
 
 
 def _opens_large(entry: Entry) -> bool:
@@ -223,19 +194,18 @@ def size_of(path: str) -> int:
 def _is_small(delivery: run.Delivery, memory: int, beside: int) -> bool:
     """Whether a job may run beside others: on one core, with room in the memory for as many such jobs."""
     job, arrangement = delivery.job, delivery.arrangement
-    if arrangement.engine is not SERIAL or arrangement.need * beside > memory:
+    if delivery.others or arrangement.engine is not SERIAL or arrangement.need * beside > memory:
         return False
     # `need` does not count tensors that are held whole, and text needs many times the bytes of its numbers.
-    held = any(isinstance(each, (HeldSource, TextSink)) for each in (job.values, job.lengths, delivery.sink))
+    held = any(isinstance(each, (MemorySource, TextSink)) for each in (job.values, job.lengths, delivery.sink))
     most = thresholds.SMALL_HELD if held else thresholds.SMALL_IN_FILES
     return job.values.desc.total_bytes + job.lengths.desc.total_bytes <= most
 
 
 def _planned(entry: Entry, delivery: run.Delivery) -> Outcome:
     """The outcome of a job that is only planned."""
-    values, lengths = delivery.job.values.desc, delivery.job.lengths.desc
-    plan = Traffic.of(values, lengths, delivery.arrangement, delivery.sink.kept)
-    return entry.outcome(bytes=values.total_bytes, plan=plan)
+    plans = [each.planned.traffic for each in delivery.every]
+    return entry.outcome(bytes=delivery.total_bytes, plan=Traffic(*map(sum, zip(*plans, strict=True))))
 
 
 def _delivery(
@@ -245,7 +215,7 @@ def _delivery(
     resources, layout = options.take_resources(others), options.take_layout(others)
     request = options.request_of(format_name=format_name, absolute=resources.elsewhere, **others)
     reference = Reference.output(output, format_name, filter(None, request.references()))
-    job = jobs.load(request)
-    jobs.require(job)
-    sink = run.create_sink(reference, job, layout, overwrite=overwrite)
-    return run.Delivery(job, sink, arrange(job, resources, sink), verify, sha256)
+    every = jobs.load_each(request, keep_others=layout.keep_others)
+    for job in every:
+        jobs.require(job)
+    return run.prepared(every, reference, layout, resources, overwrite=overwrite, verify=verify, sha256=sha256)

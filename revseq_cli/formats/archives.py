@@ -16,17 +16,16 @@ import zipfile
 import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.formats import npy
+from revseq_cli.core.errors import FormatError, RevseqError, listed
+from revseq_cli.formats import file_io, npy
 from revseq_cli.formats.contract import Storage, not_whole
 from revseq_cli.formats.raw import RawSink, RawSource
-from revseq_cli.formats.storage import positioned
-from revseq_cli.ground.errors import FormatError, RevseqError, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Source
-    from revseq_cli.formats.storage.newfile import NewFile
 
 # What zipfile raises for damage.
 _DAMAGE = (
@@ -62,13 +61,13 @@ class _Bounded(io.FileIO):
     def read(self, size: int | None = -1) -> bytes:
         """Read up to `size` bytes; FormatError if zipfile asks for more than a directory may have."""
         if size is None or size < 0:  # the end of the file; memory for all that is allowed would be taken at once
-            size = min(_LARGEST_DIRECTORY, max(0, positioned.identity(self.fileno()).size - self.tell()))
+            size = min(_LARGEST_DIRECTORY, max(0, file_io.identity(self.fileno()).size - self.tell()))
         if size > _LARGEST_DIRECTORY:
             raise FormatError(f"has a directory of {size} bytes", f"at most {_LARGEST_DIRECTORY}", where=self._where)
         try:
             return super().read(size) or b""
         except OSError as e:
-            raise positioned.failed(self._where, "read", e) from None
+            raise file_io.failed(self._where, "read", e) from None
 
 
 def opened(fd: int, name: str) -> zipfile.ZipFile:
@@ -77,13 +76,13 @@ def opened(fd: int, name: str) -> zipfile.ZipFile:
     zipfile ignores bytes before the first member or behind the directory, and so the first of two archives that were
     joined; and of two members of one name the first.
     """
-    with refusing(not_whole("has no whole zip directory: truncated or damaged", name)):
+    with refusing(not_whole("has no complete zip directory: it is truncated or damaged", name)):
         archive = zipfile.ZipFile(_Bounded(fd, name))
     counts = collections.Counter(info.filename for info in archive.infolist())
     if twice := [each for each, count in counts.items() if count > 1]:
         raise FormatError(f"has two members of one name: {listed(twice)}", "each name once", where=name)
-    end = positioned.identity(fd).size - _END_BYTES - len(archive.comment)
-    tail = positioned.read_some(fd, _END_BYTES, end, name)
+    end = file_io.identity(fd).size - _END_BYTES - len(archive.comment)
+    tail = file_io.read_some(fd, _END_BYTES, end, name)
     ends = tail.startswith(END_MAGIC) and int.from_bytes(tail[-2:], "little") == len(archive.comment)
     if not ends or min((info.header_offset for info in archive.infolist()), default=0):
         raise FormatError(
@@ -95,7 +94,7 @@ def opened(fd: int, name: str) -> zipfile.ZipFile:
 def data_offset(fd: int, info: zipfile.ZipInfo, path: str) -> int:
     """The offset of a member's data, behind the local header, which is a whole one."""
     place = info.header_offset + _LOCAL_BYTES
-    name, extra = _LENGTHS.unpack(positioned.read_some(fd, _LENGTHS.size, place - _LENGTHS.size, path))
+    name, extra = _LENGTHS.unpack(file_io.read_some(fd, _LENGTHS.size, place - _LENGTHS.size, path))
     return int(place + name + extra)
 
 
@@ -112,7 +111,7 @@ class _InPlace(io.FileIO):
         """Write all bytes, or pass over them."""
         place = self.tell()
         if not self.passing:
-            positioned.write_all(self.fileno(), data, place, self._where)
+            file_io.write_all(self.fileno(), data, place, self._where)
         self.seek(place + len(data))
         return len(data)
 
@@ -128,52 +127,60 @@ class _Name(str):
 
 
 class Kept(NamedTuple):
-    """An archive of which all is copied but the member `replaced`.
+    """An archive of which all is copied but the members `replaced`, by name; the new ones stand in place of the first.
 
-    `infos` are all members in the order of the directory; `after` is the offset of the next one in the file, and `end`
-    that of the directory.
+    `infos` are all members in the order of the directory, `begin` is the offset of the first one that is replaced, and
+    `spans` are the offsets of what is copied behind it, up to the directory.
     """
 
     infos: list[zipfile.ZipInfo]
     comment: bytes
-    replaced: zipfile.ZipInfo
-    after: int
-    end: int
+    replaced: dict[str, zipfile.ZipInfo]
+    begin: int
+    spans: list[tuple[int, int]]
 
     @classmethod
-    def around(cls, like: Source, name: str) -> Kept:
-        """The archive of `like`, its member `name`; FormatError if members overlap: a new one would damage others."""
-        with positioned.opened(like.path, like.identity) as fd, opened(fd, like.path) as archive:
+    def around(cls, template: Source, names: Sequence[str]) -> Kept:
+        """The archive of `template` with its members of these names; FormatError if members overlap."""
+        with file_io.opened(template.path, template.identity) as fd, opened(fd, template.path) as archive:
             infos, end = archive.infolist(), archive.start_dir
             place = 0
             for info in sorted(infos, key=lambda each: each.header_offset):
                 if info.header_offset < place or info.header_offset + _LOCAL_BYTES > end:
                     raise FormatError(
-                        "has members that overlap", "each byte in one member", "fetch it again", like.path
+                        "has members that overlap", "each byte in one member", "fetch it again", template.path
                     )
-                place = data_offset(fd, info, like.path) + info.compress_size
+                place = data_offset(fd, info, template.path) + info.compress_size
             if place > end:
-                raise not_whole("has members behind its directory", like.path)
-            replaced = archive.getinfo(name)
-        after = min((each.header_offset for each in infos if each.header_offset > replaced.header_offset), default=end)
-        return cls(infos, archive.comment, replaced, after, end)
+                raise not_whole("has members after its directory", template.path)
+            replaced = {name: archive.getinfo(name) for name in names}
+        offsets = sorted(each.header_offset for each in infos)
+        begins = sorted(each.header_offset for each in replaced.values())
+        afters = [next((offset for offset in offsets if offset > begin), end) for begin in begins]
+        return cls(infos, archive.comment, replaced, begins[0], [*zip(afters, (*begins[1:], end), strict=True)])
 
     @property
     def stored(self) -> int:
         """The bytes of the file that are copied."""
-        return self.replaced.header_offset + self.end - self.after
+        return self.begin + sum(stop - start for start, stop in self.spans)
 
     def parts(self, new_end: int) -> list[tuple[int, int, int]]:
-        """What is copied around a new member that ends at `new_end`: the old offset, the bytes, and the new offset."""
-        return [(0, self.replaced.header_offset, 0), (self.after, self.end - self.after, new_end)]
+        """What is copied around new members that end at `new_end`: the old offset, the bytes, and the new offset."""
+        parts = [(0, self.begin, 0)]
+        for start, stop in self.spans:
+            parts.append((start, stop - start, new_end))
+            new_end += stop - start
+        return parts
 
-    def moved(self, new: zipfile.ZipInfo, new_end: int) -> Iterator[zipfile.ZipInfo]:
-        """The members of the new archive, with the `new` one in place of the replaced one."""
+    def moved(self, new: dict[str, zipfile.ZipInfo], new_end: int) -> Iterator[zipfile.ZipInfo]:
+        """The members of the new archive, with the `new` ones in place of the replaced ones."""
+        parts = self.parts(new_end)
         for info in self.infos:
-            if info is self.replaced:
-                yield new
+            if info is self.replaced.get(info.filename):
+                yield new[info.filename]
                 continue
-            info.header_offset += (new_end - self.after) * (info.header_offset > self.replaced.header_offset)
+            old, _, place = max(part for part in parts if part[0] <= info.header_offset)
+            info.header_offset += place - old
             info.filename = info.orig_filename if info.flag_bits & _UTF8_FLAG else _Name(info.orig_filename)
             yield info
 
@@ -182,18 +189,18 @@ class NewArchive:
     """A new archive: one sink for each .npy member, then `finish`.
 
     All is written into the temporary file of `file`, which the caller creates, and names when `finish` is done.
-    With `kept`, it is a copy of that archive, and its only new member takes the place of the replaced one.
+    With `kept`, it is a copy of that archive, and its new members take the place of the replaced ones.
     """
 
-    def __init__(self, file: NewFile, kept: Kept | None = None) -> None:
+    def __init__(self, file: AtomicFile, kept: Kept | None = None) -> None:
         self.file, self.kept = file, kept
         self._members: list[tuple[zipfile.ZipInfo, int]] = []
-        self._end = kept.replaced.header_offset if kept else 0
+        self._end = kept.begin if kept else 0
 
     def place(self, name: str, size: int) -> int:
         """Add a member of `size` bytes; the offset of its first byte."""
         if self.kept:  # its date, comment and rights stay
-            info = copy.copy(self.kept.replaced)
+            info = copy.copy(self.kept.replaced[name])
             info.filename, info.compress_type, info.extra = name, zipfile.ZIP_STORED, b""
         else:
             info = zipfile.ZipInfo(name)  # of 1 January 1980, so that the same values make the same file
@@ -204,46 +211,50 @@ class NewArchive:
         self._end = start + size
         return start
 
+    def copied(self) -> list[tuple[int, int, int]]:
+        """What is copied of the archive that is kept, once all new members have their places."""
+        return self.kept.parts(self._end) if self.kept else []
+
     def finish(self, texts: Mapping[str, bytes] | None = None) -> None:
         """Add `texts` as the last members, and write all headers, with the CRC-32 of what is read back."""
         path, name = self.file.temporary, self.file.name
         with (
-            positioned.opened(path, name=name) as written,
-            positioned.opened_to_write(path, name) as fd,
+            file_io.opened(path, name=name) as written,
+            file_io.opened_to_write(path, name) as fd,
             _InPlace(fd, name) as file,
             zipfile.ZipFile(file, "w") as archive,
         ):
             if self.kept:
-                archive.start_dir = self.kept.replaced.header_offset
+                archive.start_dir = self.kept.begin
             for info, start in self._members:
                 size = info.file_size
                 with archive.open(info, "w", force_zip64=True) as member:
                     file.passing = True
-                    for piece in positioned.pieces(written, start, size, name):
+                    for piece in file_io.pieces(written, start, size, name):
                         member.write(piece)
                     file.passing = False
             for key, data in (texts or {}).items():
                 archive.writestr(zipfile.ZipInfo(key), data)
             if self.kept:
-                [new] = archive.infolist()
+                new = {info.filename: info for info in archive.infolist()}
                 archive.infolist()[:] = self.kept.moved(new, self._end)
                 archive.comment = self.kept.comment
-                archive.start_dir += self.kept.end - self.kept.after
+                archive.start_dir += sum(stop - start for start, stop in self.kept.spans)
 
 
 class MemberSink(RawSink):
-    """A new member `name`: a .npy file with the sizes, data type and memory order of `like`.
+    """A new member `name`: a .npy file with the sizes, data type and memory order of `template`.
 
     It is complete when `finish` of the archive is done.
     """
 
-    def __init__(self, archive: NewArchive, name: str, like: Source) -> None:
+    def __init__(self, archive: NewArchive, name: str, template: Source) -> None:
         super().__init__(archive.file)
         self.archive = archive
-        head = npy.header_bytes(like.dtype, like.sizes, like.order)
-        self.place(like, head, archive.place(name, len(head) + like.desc.total_bytes))
+        head = npy.header_bytes(template.dtype, template.sizes, template.order)
+        self.place(template, head, archive.place(name, len(head) + template.desc.total_bytes))
 
     def reopen(self) -> Source:
         """The complete member, as an input."""
-        with positioned.opened(self.file.temporary, name=self.file.name) as fd:
-            return RawSource(self.tensor, positioned.identity(fd), Storage("npy", {}))
+        with file_io.opened(self.file.temporary, name=self.file.name) as fd:
+            return RawSource(self.tensor, file_io.identity(fd), Storage("npy", {}))

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.ground import system
-from revseq_cli.ground.errors import Advice, FormatError, SeveralError, UsageError, listed, nearest
+from revseq_cli.core import system
+from revseq_cli.core.errors import FormatError, Hint, SeveralError, UsageError, can_be_typed, listed, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from typing import Self
 
-    from revseq_cli.ground.errors import RevseqError
-    from revseq_cli.ground.tensors import TensorDesc
+    from revseq_cli.core.errors import RevseqError
+    from revseq_cli.core.tensors import TensorDesc
 
+_MOST_PROPOSED = 10  # words to type, in a hint
 GROUP = "group"  # what an Item is that has others in it
 
 
@@ -28,8 +29,14 @@ class TensorNameError(UsageError):
 
 def try_hint(path: str, *keys: str) -> str:
     """A hint to name the tensor of that key in a file, or one of several, quoted for a shell."""
-    named = [system.quoted(f"{path}::{key}" if key else path) for key in keys]
-    return f"{'one of' if len(named) > 1 else 'try'} {listed(named)}"
+    named = [system.typed(f"{path}::{key}" if key else path) for key in keys if can_be_typed(key)]
+    return f"{'one of' if len(named) > 1 else 'try'} {proposed(named)}" if named else ""
+
+
+def proposed(words: Sequence[str]) -> str:
+    """The first of several words to type, whole, and the count of the rest."""
+    more = f" and {len(words) - _MOST_PROPOSED} more" if len(words) > _MOST_PROPOSED else ""
+    return ", ".join(words[:_MOST_PROPOSED]) + more
 
 
 def chosen(names: Collection[str], key: str | None, path: str, noun: str = "tensor") -> str:
@@ -63,7 +70,7 @@ def refuse_key(key: str | None, file: str, where: str) -> None:
         raise UsageError(f"{file} holds one tensor", "no name after ::", where=where)
 
 
-def left_behind(count: int, noun: str = "tensor", *, or_more: bool = False) -> tuple[Advice, ...]:
+def left_behind(count: int, noun: str = "tensor", *, or_more: bool = False) -> tuple[Hint, ...]:
     """A note that `count` other tensors of the input's file are not in the output; no note for 0."""
     if not count:
         return ()
@@ -71,7 +78,7 @@ def left_behind(count: int, noun: str = "tensor", *, or_more: bool = False) -> t
     text = (
         f"{count:,}{' or more' * or_more} other {nouns} not carried over: {{}} keeps {'it' if count == 1 else 'them'}"
     )
-    return (Advice.of(text, keep_others=""),)
+    return (Hint.of(text, keep_others=""),)
 
 
 class Item(NamedTuple):

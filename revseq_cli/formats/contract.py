@@ -1,4 +1,4 @@
-"""The contract of all formats: sources that are read by tickets, and sinks that are written through outlets."""
+"""The contract of all formats: sources, which read tasks read, and sinks, which block writers write."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
-from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.storage.newfile import Together
-from revseq_cli.ground import stages
-from revseq_cli.ground.dtypes import data_type_of
-from revseq_cli.ground.errors import Advice, FormatError
-from revseq_cli.ground.tensors import TensorDesc
+from revseq_cli.core import progress
+from revseq_cli.core.dtypes import data_type_of
+from revseq_cli.core.errors import FormatError, Hint
+from revseq_cli.core.tensors import TensorDesc
+from revseq_cli.formats import file_io
+from revseq_cli.formats.atomic_file import FileTransaction
+from revseq_cli.formats.meaning import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,13 +24,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.documents import Text, TextTypes
-    from revseq_cli.formats.storage.newfile import NewFile
-    from revseq_cli.formats.storage.positioned import Identity
+    from revseq_cli.formats.file_io import Identity
+    from revseq_cli.formats.meaning import Meaning
 
 Region = tuple[slice, ...]  # of a tensor: for each dimension a slice with a start and a stop, without a step
-Parcel = tuple[Region, "NDArray[Any]"]
+WriteResult = tuple[Region, "NDArray[Any]"]
 
 # Where it takes time to find the other tensors of a file, counting stops here.
 MOST_OTHERS = 100
@@ -38,11 +40,6 @@ _BOMB_BYTES, _BOMB_RATIO = 4 << 30, 1000
 _DECLARED = "declares {} bytes and stores {}"
 
 
-# The attributes that say how values are packed; which ones stand for no value; and which ones are values at all.
-PACKING = ("scale_factor", "add_offset", "_Unsigned")
-MISSING = ("_FillValue", "missing_value")
-VALID = ("valid_range", "valid_min", "valid_max")
-CONVENTIONS = (*PACKING, *MISSING, *VALID)
 # What stands in place of _FillValue where a file has that value without the attribute.
 DEFAULT_FILL = "NetCDF's default fill value"
 
@@ -63,7 +60,7 @@ def inside(part: Region, whole: Region) -> Region:
     return tuple(slice(p.start - w.start, p.stop - w.start) for p, w in zip(part, whole, strict=True))
 
 
-def parts(region: Region, values: NDArray[Any], chunks: tuple[int, ...]) -> Iterator[Parcel]:
+def parts(region: Region, values: NDArray[Any], chunks: tuple[int, ...]) -> Iterator[WriteResult]:
     """Each chunk of a region that begins at a chunk: its own region, up to the end of that one, and its values."""
     for box in chunk_boxes(region, chunks):
         yield box, values[inside(box, region)]
@@ -100,7 +97,7 @@ class Storage(NamedTuple):
     details: dict[str, str]
 
 
-class Ticket(Protocol):
+class ReadTask(Protocol):
     """Reads one region, in whichever worker computes it: small, frozen, and it pickles."""
 
     def read(self) -> NDArray[Any]:
@@ -131,7 +128,7 @@ class Source(ABC):
     """An input tensor whose header has been read, and whose values have not.
 
     `name` is what the user called it, `key` its name inside its file. `order` is the memory order, "C" or "F". `chunks`
-    are the sizes of what is decoded as one, or None; `encoded` says that filters decode it, `held` that its tickets
+    are the sizes of what is decoded as one, or None; `encoded` says that filters decode it, `held` that its read tasks
     carry the values, and `reads_anew` that what they read may be overwritten; without `has_values`, there are none.
     `path` and `identity` are its file and that file's state; `described` is the state of the model that named the file,
     if one did, and `origins` are those of files that it was computed from. As far as the header says it, `siblings` is
@@ -141,11 +138,11 @@ class Source(ABC):
 
     Examples
     --------
-    >>> import numpy as np; from revseq_cli.formats.held import HeldSource
-    >>> source = HeldSource("x", np.arange(6).reshape(2, 3), Storage("npy", {}))
+    >>> import numpy as np; from revseq_cli.formats.in_memory import MemorySource
+    >>> source = MemorySource("x", np.arange(6).reshape(2, 3), Storage("npy", {}))
     >>> source.sizes, source.desc.data_type.name
     ((2, 3), 'INT64')
-    >>> source.ticket((slice(0, 1), slice(1, 3))).read().tolist()
+    >>> source.read_task((slice(0, 1), slice(1, 3))).read().tolist()
     [[1, 2]]
     """
 
@@ -164,7 +161,7 @@ class Source(ABC):
     origins: Sequence[Identity] = ()
     path = ""
     siblings = 0
-    notes: tuple[str | Advice, ...] = ()
+    notes: tuple[str | Hint, ...] = ()
     dimensions: tuple[str, ...] = ()
     attributes: int | None = None
     reads_in_parallel = True  # several threads at once: HDF5 has one lock for all, and so has what decodes in Python
@@ -186,7 +183,7 @@ class Source(ABC):
         return self.chunks is None and self.reads_in_parallel
 
     @property
-    def grains(self) -> list[tuple[int, ...]]:
+    def cut_alignments(self) -> list[tuple[int, ...]]:
         """For each dimension, the multiple of indices at which to cut: a chunk's sizes, or 1 without.
 
         Where there are several, cuts at the first are cheap, and the last is the smallest, where memory is short.
@@ -199,8 +196,8 @@ class Source(ABC):
         return (3 if self.encoded else 1) * prod(self.chunks) * self.dtype.itemsize if self.chunks else 0
 
     @abstractmethod
-    def ticket(self, region: Region) -> Ticket:
-        """The ticket that reads a region.
+    def read_task(self, region: Region) -> ReadTask:
+        """The read task that reads a region.
 
         Parameters
         ----------
@@ -209,7 +206,7 @@ class Source(ABC):
 
         Returns
         -------
-        Ticket
+        Read task
             What reads it, in this process or in another one.
 
         Raises
@@ -238,12 +235,16 @@ class Source(ABC):
     def recheck(self) -> None:
         """TensorIOError if the file is not as it was when its header was read."""
         if self.identity is not None and self.path:
-            with positioned.opened(self.path, self.identity):
+            with file_io.opened(self.path, self.identity):
                 pass
 
     def others(self) -> int:
         """The number of other tensors in its file; from MOST_OTHERS on, there may be more."""
         return self.siblings
+
+    def meaning(self) -> Meaning:
+        """What its file says of it beside its elements: names of dimensions, attributes, coordinates."""
+        return NOTHING
 
     def conventions(self) -> dict[str, list[Any]]:
         """What its attributes say of its values.
@@ -276,10 +277,10 @@ class Source(ABC):
 
     def read(self) -> NDArray[Any]:
         """The whole tensor."""
-        return self.ticket(tuple(slice(0, size) for size in self.sizes)).read()
+        return self.read_task(tuple(slice(0, size) for size in self.sizes)).read()
 
 
-class Outlet(Protocol):
+class BlockWriter(Protocol):
     """The half of a sink that works in the worker that computes one region; small, and it pickles."""
 
     def deliver(self, region: Region, values: NDArray[Any]) -> object:
@@ -288,7 +289,7 @@ class Outlet(Protocol):
         Parameters
         ----------
         region : tuple of slice
-            The region for which the outlet was made.
+            The region for which the block writer was made.
         values : ndarray
             Of the region's sizes, in the byte order and memory order that came out of the work.
 
@@ -311,13 +312,23 @@ class Layout(NamedTuple):
 
     `chunks` is "keep", "auto" or sizes, and `compression` is "keep", "none" or gzip's level from 0 to 9: both are for
     HDF5 alone. `keep_others` asks for a copy of the input's whole file, with this tensor replaced. `history` is the
-    line for the history of a NetCDF file, "" for none.
+    line for the history of a NetCDF file, "" for none. `replaced` are all tensors that are replaced in one copy, in the
+    order in which their sinks are entered; it is empty where there is only one.
     """
 
     chunks: str | tuple[int, ...] = "keep"
     compression: str | int = "keep"
     keep_others: bool = False
     history: str = ""
+    replaced: tuple[Source, ...] = ()
+
+    def all_replaced(self, template: Source) -> tuple[Source, ...]:
+        """The tensors that are replaced in the copy, of which `template` is one."""
+        return self.replaced or (template,)
+
+    def has_copy(self, template: Source) -> bool:
+        """Whether the sink of an earlier tensor has made the copy when that of `template` is entered."""
+        return self.all_replaced(template)[0] is not template
 
     @property
     def is_default(self) -> bool:
@@ -334,11 +345,11 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
     """An output tensor, as a context: entered before the first block, complete when it is left without an error.
 
     `chunks` are the sizes of what is encoded as one, or None; `encoded` says that filters encode it, `held` that its
-    outlets hand the values to the parent, and `gathers` that the whole tensor is held in memory. `notes` say what of
-    the input's file was not carried over. Temporary files of the pass lie next to the file `beside`. `writers` is how
-    many processes store blocks at once; a pass sets it before it asks for the outlet. With `in_order`, it receives
-    parcels in the order of the blocks, so that the same job gives the same bytes. `kept` is the bytes of the input's
-    file that are copied with the tensor.
+    block writers hand the values to the parent, and `gathers` that the whole tensor is held in memory. `notes` say what
+    of the input's file was not carried over. Temporary files of the pass lie next to the file `beside`. `writers` is
+    how many processes store blocks at once; a pass sets it before it asks for the block writer. With `in_order`, it
+    receives write results in the order of the blocks, so that the same job gives the same bytes. `kept` is the bytes of
+    the input's file that are copied with the tensor, and `carried` the number of its other tensors that go along.
 
     Examples
     --------
@@ -347,15 +358,15 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
     >>> import tempfile
     >>> import numpy as np
     >>> from revseq_cli.formats import npy
-    >>> from revseq_cli.formats.held import HeldSource
-    >>> from revseq_cli.formats.storage.newfile import NewFile
-    >>> source = HeldSource("x", np.arange(6).reshape(2, 3), Storage("npy", {}))
+    >>> from revseq_cli.formats.in_memory import MemorySource
+    >>> from revseq_cli.formats.atomic_file import AtomicFile
+    >>> source = MemorySource("x", np.arange(6).reshape(2, 3), Storage("npy", {}))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = NewFile(f"{folder}/y.npy", overwrite=False)
+    ...     file = AtomicFile(f"{folder}/y.npy", overwrite=False)
     ...     with npy.create_sink(file, source, "", Layout()) as sink:
     ...         for row in (0, 1):
     ...             region = (slice(row, row + 1), slice(0, 3))
-    ...             sink.receive(sink.outlet(region).deliver(region, source.ticket(region).read()))
+    ...             sink.receive(sink.block_writer(region).deliver(region, source.read_task(region).read()))
     ...     print(np.load(f"{folder}/y.npy").tolist())
     [[0, 1, 2], [3, 4, 5]]
     """
@@ -368,13 +379,14 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
     held = False
     gathers = False
     in_order = False
-    notes: tuple[str | Advice, ...] = ()
+    notes: tuple[str | Hint, ...] = ()
     beside = ""
     writers = 1
     kept = 0
+    carried = 0
 
     @abstractmethod
-    def outlet(self, region: Region) -> Outlet:
+    def block_writer(self, region: Region) -> BlockWriter:
         """The half for the worker that computes a region; called in the parent, in the order of the blocks.
 
         Parameters
@@ -384,7 +396,7 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
 
         Returns
         -------
-        Outlet
+        BlockWriter
             What stores the values of that region.
         """
 
@@ -392,13 +404,13 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
     def written(self) -> Source:
         """The complete output, open for reading, before it gets its name."""
 
-    def receive(self, parcel: object) -> None:  # most sinks have nothing left to do
-        """Do what an outlet left to do; called in the parent, in any order unless the sink is `in_order`.
+    def receive(self, write_result: object) -> None:  # most sinks have nothing left to do
+        """Do what a block writer left to do; called in the parent, in any order unless the sink is `in_order`.
 
         Parameters
         ----------
-        parcel : object
-            What `Outlet.deliver` returned.
+        write_result : object
+            What `BlockWriter.deliver` returned.
 
         Raises
         ------
@@ -410,12 +422,13 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
 class FileSink(Sink):
     """A sink of one new file or folder: `start`, `finish`, `abandon` and `reopen` work on the temporary file.
 
-    The file gets its name when the sink is left without an error; or later, if a `Together` has created it before.
+    The file gets its name when the sink is left without an error; or later, if a `FileTransaction` has created it
+    before.
     """
 
-    def __init__(self, file: NewFile) -> None:
+    def __init__(self, file: AtomicFile) -> None:
         self.file, self.beside = file, file.name
-        self._alone = Together(file)
+        self._alone = FileTransaction(file)
         self._finished = False
 
     def start(self) -> None:
@@ -442,10 +455,10 @@ class FileSink(Sink):
 
         self.complete()
         digest = hashlib.sha256()
-        with positioned.opened(self.file.temporary, name=self.file.name) as fd:
-            size = positioned.identity(fd).size
-            with stages.begun("digest", size) as advance:
-                for piece in positioned.pieces(fd, 0, size, self.file.name):
+        with file_io.opened(self.file.temporary, name=self.file.name) as fd:
+            size = file_io.identity(fd).size
+            with progress.begun("digest", size) as advance:
+                for piece in file_io.pieces(fd, 0, size, self.file.name):
                     digest.update(piece)
                     advance(len(piece))
         return digest.hexdigest()
@@ -458,7 +471,7 @@ class FileSink(Sink):
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
-            if not self.file.is_created:  # otherwise a `Together` of several files names it
+            if not self.file.is_created:  # otherwise a `FileTransaction` of several files names it
                 stack.enter_context(self._alone)
             stack.push(self._finish_or_abandon)
             self.start()
@@ -518,14 +531,14 @@ class FormatModule(Protocol):
             If it is no tensor that this program can read. SeveralError where the file has several and none is named.
         """
 
-    def create_sink(self, file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:
+    def create_sink(self, file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:
         """The sink of a new tensor; nothing is written before it is entered.
 
         Parameters
         ----------
         file : NewFile
             The file to write, which gets its name when the sink is left without an error.
-        like : Source
+        template : Source
             The input: the output has its sizes and data type, and as much of its storage as the format has.
         key : str
             The tensor's name in the file; "" in a format without names.

@@ -9,16 +9,16 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.ground.errors import FormatError, RevseqError
-from revseq_cli.texts import notation
-from revseq_cli.texts.places import Lines, PlacedError
+from revseq_cli.core.errors import FormatError, RevseqError
+from revseq_cli.text import notation
+from revseq_cli.text.places import Lines, PlacedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from revseq_cli.formats.storage.positioned import Identity
-    from revseq_cli.ground.tensors import DataType
-    from revseq_cli.texts.markup import Excerpt
+    from revseq_cli.core.tensors import DataType
+    from revseq_cli.formats.file_io import Identity
+    from revseq_cli.text.markup import Excerpt
 
 
 _HEAD = 4096  # bytes of a page that may state its charset; browsers look at 1024

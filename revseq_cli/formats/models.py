@@ -7,18 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from revseq_cli.core import system
+from revseq_cli.core.dtypes import dtype_of, is_big_endian
+from revseq_cli.core.errors import FormatError, about, can_be_typed, printable
 from revseq_cli.formats import textfiles
 from revseq_cli.formats.contract import Source, Storage
-from revseq_cli.formats.held import HeldSource
+from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.npy import NpySource
 from revseq_cli.formats.textfiles import choose_type
-from revseq_cli.ground import system
-from revseq_cli.ground.dtypes import dtype_of, is_big_endian
-from revseq_cli.ground.errors import FormatError, about, can_be_typed, printable
-from revseq_cli.texts import dxdispatch
+from revseq_cli.text import dxdispatch
 
 if TYPE_CHECKING:
     from revseq_cli.formats.documents import Text, TextTypes
+
+
+_MEMBERS = "names inside the archive: none from the root, with .. or with a drive"
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,8 @@ class ModelText:
         if not found:
             return None
         name, data, identity = found
+        if not _is_inside(name):
+            raise FormatError(f"has the member {name[:80]!r}", _MEMBERS, where=path)
         text = textfiles.text_of(data, f"{path}::{name}", identity)
         return cls.read(text, path) if dxdispatch.is_model(text.text) else None
 
@@ -59,7 +64,7 @@ class ModelText:
         with about(name):
             if tensor.path is None:
                 storage = Storage("model", {"resource": tensor.resource})
-                return HeldSource(name, tensor.values(dtype_of(data_type)), storage, self.text.identity)
+                return MemorySource(name, tensor.values(dtype_of(data_type)), storage, self.text.identity)
             source = self._opened(tensor.path)
         source.described = self.text.identity
         if source.desc != tensor.desc:
@@ -75,6 +80,8 @@ class ModelText:
         if self.archive:
             from revseq_cli.formats import npz  # most models are in no archive
 
+            if not _is_inside(name):
+                raise FormatError(f"sourcePath is {name[:80]!r}", _MEMBERS)
             return npz.open_member(self.archive, name)
         return NpySource(self._beside(name))
 
@@ -88,6 +95,12 @@ class ModelText:
                 "copy the file there; nothing else is read through a model",
             )  # fmt: skip
         return path
+
+
+def _is_inside(name: str) -> bool:
+    """Whether the name of a member of an archive is one in the archive, as every program takes it."""
+    parts = name.replace("\\", "/").split("/")
+    return bool(parts[0]) and ":" not in name and ".." not in parts
 
 
 def beside(folder: Path, name: str) -> str | None:

@@ -21,25 +21,25 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 import numpy as np
 from numpy.lib import format as npy_format
 
+from revseq_cli.core import dtypes, system
+from revseq_cli.core.dtypes import data_type_of, dtype_of, is_big_endian, is_nameless, named, require_sizes
+from revseq_cli.core.errors import FormatError
+from revseq_cli.core.tensors import DataType
+from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import refuse_key
 from revseq_cli.formats.contract import Source, Storage, not_whole
-from revseq_cli.formats.held import HeldSource
+from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.recognition import NPY_MAGIC, looks_like
-from revseq_cli.formats.storage import positioned
-from revseq_cli.ground import minifloats, system
-from revseq_cli.ground.dtypes import data_type_of, dtype_of, is_big_endian, is_nameless, named, require_sizes
-from revseq_cli.ground.errors import FormatError
-from revseq_cli.ground.tensors import DataType
 
 if TYPE_CHECKING:
     from typing import Self
 
     from numpy.typing import NDArray
 
+    from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Address, FileSink, Layout
     from revseq_cli.formats.documents import TextTypes
-    from revseq_cli.formats.storage.newfile import NewFile
 
 # NumPy's own limit, in bytes; a header of 64 dimensions takes less than 1,500.
 _LONGEST_HEADER = 10_000
@@ -61,9 +61,9 @@ def open_source(address: Address, types: TextTypes) -> Source:
     return NpySource(address.path, asked=types.asked)
 
 
-def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:  # noqa: ARG001 - it has neither
+def create_sink(file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:  # noqa: ARG001 - it has neither
     """The sink of a new .npy file."""
-    return NpySink(file, like)
+    return NpySink(file, template)
 
 
 def write_to(stream: BinaryIO, source: Source) -> None:
@@ -98,7 +98,7 @@ class Header:
             raise self._truncated(total, f"a header of {length} bytes")
         raw = head[start : start + length]
         if raw.endswith(b"\r"):  # in place of the header's last newline, which stands where the elements begin
-            found, wanted = "was changed as a text: each newline in it became CR LF", "the bytes as they were written"
+            found, wanted = "was changed as text: each newline in it became CR LF", "the bytes as they were written"
             raise self._wrong(found, wanted, "fetch it again as a binary file; for git: *.npy binary in .gitattributes")
         fields = self._fields(raw)
         self.dtype = self._dtype(fields["descr"])
@@ -181,7 +181,7 @@ class Header:
             line_end = _LINE_ENDS.get(behind)
             found = line_end or f"{total - promised} bytes"
             hint = (system.cut(path, promised) if path else "") if line_end else "were two files joined? split them"
-            raise self._wrong(f"has {found} behind its last element", "one tensor and nothing else", hint)
+            raise self._wrong(f"has {found} after its last element", "one tensor and nothing else", hint)
 
     def notes_on_size(self, total: int, behind: bytes = b"", path: str = "") -> tuple[str, ...]:
         """A note if a file of `total` bytes ends with DxDispatch's padding; else FormatError as by `check_size`."""
@@ -190,7 +190,7 @@ class Header:
             self.check_size(total, behind, path)
             return ()
         size = f"{padding} byte{'s' * (padding > 1)}"
-        return (f"{self._name}: padding of {size} behind the last element is left out; DxDispatch writes it",)
+        return (f"{self._name}: padding of {size} after the last element is ignored; DxDispatch writes it",)
 
     @property
     def _padding(self) -> int:
@@ -221,11 +221,11 @@ class NpySource(RawSource):
 
     def __init__(self, path: str, name: str = "", asked: DataType | None = None) -> None:
         name = name or path
-        with positioned.opened(path, name=name) as fd:
-            identity = positioned.identity(fd)
-            head = positioned.read_some(fd, HEAD_BYTES, 0, name)
+        with file_io.opened(path, name=name) as fd:
+            identity = file_io.identity(fd)
+            head = file_io.read_some(fd, HEAD_BYTES, 0, name)
             header = Header(head, identity.size, name).named(asked)
-            behind = positioned.read_some(fd, MOST_PADDING, min(header.end, identity.size), name)
+            behind = file_io.read_some(fd, MOST_PADDING, min(header.end, identity.size), name)
         self.notes = header.notes_on_size(identity.size, behind, path)
         super().__init__(header.tensor(path), identity, header.storage)
 
@@ -245,7 +245,7 @@ class Piped(NamedTuple):
     def source(self, asked: DataType | None) -> Source:
         """The tensor; `asked` is the data type of nameless bytes."""
         header = self.header.named(asked)
-        source = HeldSource(self.name, header.values(self.elements, 0), header.storage)
+        source = MemorySource(self.name, header.values(self.elements, 0), header.storage)
         source.notes = self.notes
         return source
 
@@ -274,7 +274,7 @@ def from_stream(name: str, stream: BinaryIO, head: bytes = b"") -> Piped:
 def header_bytes(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> bytes:
     """A header of version 1; for data types that NumPy lacks it says nameless bytes, as NumPy does."""
     descr: object = npy_format.dtype_to_descr(dtype)
-    if minifloats.is_minifloat(dtype):
+    if dtypes.is_minifloat(dtype):
         descr = f"{'>' if is_big_endian(dtype) else '<'}V{dtype.itemsize}"
     fields = {"descr": descr, "fortran_order": order == "F", "shape": sizes}
     stream = io.BytesIO()
@@ -285,10 +285,10 @@ def header_bytes(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> by
 class NpySink(RawSink):
     """A new .npy file, into which the workers write their regions."""
 
-    def __init__(self, file: NewFile, like: Source) -> None:
+    def __init__(self, file: AtomicFile, template: Source) -> None:
         super().__init__(file)
-        self._data_type = like.desc.data_type
-        self.place(like, header_bytes(like.dtype, like.sizes, like.order))
+        self._data_type = template.desc.data_type
+        self.place(template, header_bytes(template.dtype, template.sizes, template.order))
 
     def reopen(self) -> Source:
         """The complete file, as an input."""

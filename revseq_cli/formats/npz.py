@@ -12,27 +12,26 @@ import zlib
 from typing import TYPE_CHECKING, NamedTuple
 from zipfile import ZIP_DEFLATED, ZIP_STORED
 
-from revseq_cli.formats import archives, npy
+from revseq_cli.core import signals, system, thresholds
+from revseq_cli.core.dtypes import data_type_of
+from revseq_cli.core.errors import HALVES, FormatError
+from revseq_cli.core.tensors import TensorDesc
+from revseq_cli.formats import archives, file_io, npy
 from revseq_cli.formats.contents import Contents, Item, TensorNameError, chosen, only_of
 from revseq_cli.formats.contract import Storage, refuse_bomb
 from revseq_cli.formats.packed import SpooledSource
 from revseq_cli.formats.raw import RawSource
 from revseq_cli.formats.recognition import ZIP_MAGIC, looks_like
-from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.zarr import metadata
-from revseq_cli.ground import stopping, system, thresholds
-from revseq_cli.ground.dtypes import data_type_of
-from revseq_cli.ground.errors import HALVES, FormatError
-from revseq_cli.ground.tensors import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from zipfile import ZipFile, ZipInfo
 
+    from revseq_cli.core.tensors import DataType
+    from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Address, FileSink, Layout, Source
     from revseq_cli.formats.documents import TextTypes
-    from revseq_cli.formats.storage.newfile import NewFile
-    from revseq_cli.ground.tensors import DataType
 
 # APPNOTE 4.4.4: encrypted, patched data, strongly encrypted, masked headers.
 _UNREADABLE_FLAGS = 1 << 0 | 1 << 5 | 1 << 6 | 1 << 13
@@ -45,9 +44,9 @@ def open_source(address: Address, types: TextTypes) -> Source:
     return open_member(address.path, address.key, asked=types.asked)
 
 
-def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:
+def create_sink(file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:
     """The sink of a new archive of one member, or of the input's archive with one member replaced."""
-    return NpzSink(file, like, key, keep_others=layout.keep_others)
+    return NpzSink(file, template, key, layout)
 
 
 class _Member(NamedTuple):
@@ -75,7 +74,7 @@ class _Member(NamedTuple):
             archive.open(info).close()
         member = member._replace(offset=archives.data_offset(fd, info, where))
         if member.offset + info.compress_size > archive.start_dir:
-            raise member.wrong("its data would lie behind the directory")
+            raise member.wrong("its data would lie after the directory")
         if member.is_stored and info.compress_size != info.file_size:
             raise member.wrong(f"is stored in {info.compress_size} bytes, and declares {info.file_size}")
         return member
@@ -98,7 +97,7 @@ class _Member(NamedTuple):
         declared, done = self.info.file_size, 0
         with archives.refusing(self.damaged()), archive.open(self.info) as file:
             while piece := file.read(size):
-                stopping.check()
+                signals.check()
                 done += len(piece)
                 if len(piece) == size or done == declared:
                     yield piece
@@ -109,7 +108,7 @@ class _Member(NamedTuple):
         """The header of the .npy file; FormatError unless the member ends with the last element."""
         count = min(npy.HEAD_BYTES, self.info.file_size)
         if self.is_stored:
-            head = positioned.read_some(fd, count, self.offset, self.where)
+            head = file_io.read_some(fd, count, self.offset, self.where)
         else:
             head = next(self.pieces(archive, npy.HEAD_BYTES), b"")
         header = npy.Header(head, self.info.file_size, self.where).named(asked)
@@ -125,9 +124,9 @@ class _Member(NamedTuple):
 def open_member(path: str, key: str | None, name: str = "", asked: DataType | None = None) -> Source:
     """The tensor `key`, or the only one; `name` is for messages, the path without it; `asked` is for nameless bytes."""
     name = name or path
-    with positioned.opened(path) as fd:
-        identity = positioned.identity(fd)
-        head = positioned.read_some(fd, 64, 0, path)
+    with file_io.opened(path) as fd:
+        identity = file_io.identity(fd)
+        head = file_io.read_some(fd, 64, 0, path)
         if not head.startswith((ZIP_MAGIC, archives.END_MAGIC)):
             seems, hint = looks_like(head, path)
             raise FormatError(f"is not a .npz file: it looks like {seems}", "a .npz file by its suffix", hint, path)
@@ -154,22 +153,22 @@ def _tensors(archive: ZipFile, path: str) -> dict[str, ZipInfo]:
 
 def names_in(path: str) -> list[str]:
     """The name of every tensor, without .npy."""
-    with positioned.opened(path) as fd, archives.opened(fd, path) as archive:
+    with file_io.opened(path) as fd, archives.opened(fd, path) as archive:
         return list(_tensors(archive, path))
 
 
-def text_member(path: str, suffix: str, most: int) -> tuple[str, bytes, positioned.Identity] | None:
+def text_member(path: str, suffix: str, most: int) -> tuple[str, bytes, file_io.Identity] | None:
     """The name and the bytes of the only member with that suffix, and the archive's state as they are read.
 
     None without one, or with one of more bytes than `most`.
     """
-    with positioned.opened(path) as fd, archives.opened(fd, path) as archive:
+    with file_io.opened(path) as fd, archives.opened(fd, path) as archive:
         infos = [info for info in archive.infolist() if info.filename.lower().endswith(suffix)]
         if len(infos) != 1 or infos[0].file_size > most:
             return None
         member = _Member.checked(fd, archive, infos[0], f"{path}::{infos[0].filename}")
         pieces = member.pieces(archive, thresholds.UNPACKED_AT_ONCE)
-        return infos[0].filename, b"".join(pieces), positioned.identity(fd)
+        return infos[0].filename, b"".join(pieces), file_io.identity(fd)
 
 
 def contents(address: Address, types: TextTypes) -> Contents | None:
@@ -177,7 +176,7 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
     path = address.path
     if address.key is not None:
         return None
-    with positioned.opened(path) as fd, archives.opened(fd, path) as archive:
+    with file_io.opened(path) as fd, archives.opened(fd, path) as archive:
         infos = archive.infolist()
         _refuse_others(infos, path)
         items = tuple(_item(fd, archive, info, path, types.asked) for info in infos)
@@ -217,15 +216,15 @@ def _refuse_others(infos: Sequence[ZipInfo], path: str) -> None:
 class StoredSource(RawSource):
     """A stored member, which is read in place."""
 
-    def __init__(self, header: npy.Header, path: str, identity: positioned.Identity, member: _Member) -> None:
+    def __init__(self, header: npy.Header, path: str, identity: file_io.Identity, member: _Member) -> None:
         super().__init__(header.tensor(path, member.offset), identity, member.storage(header))
         self.key, self.siblings, self._member = member.key, member.others, member
 
     def recheck(self) -> None:
         """FormatError if the CRC-32 is wrong, for which all is read once more: regions are read in any order."""
         crc = 0
-        with positioned.opened(self.path, self.identity) as fd:
-            for piece in positioned.pieces(fd, self._member.offset, self._member.info.file_size, self.path):
+        with file_io.opened(self.path, self.identity) as fd:
+            for piece in file_io.pieces(fd, self._member.offset, self._member.info.file_size, self.path):
                 crc = zlib.crc32(piece, crc)
         if crc != self._member.info.CRC:
             raise self._member.damaged()
@@ -234,7 +233,7 @@ class StoredSource(RawSource):
 class DeflatedSource(SpooledSource):
     """A deflated member that is too large for memory."""
 
-    def __init__(self, header: npy.Header, path: str, identity: positioned.Identity, member: _Member) -> None:
+    def __init__(self, header: npy.Header, path: str, identity: file_io.Identity, member: _Member) -> None:
         super().__init__(header, path, identity, member.storage(header))
         self.key, self.siblings, self._member = member.key, member.others, member
 
@@ -245,26 +244,40 @@ class DeflatedSource(SpooledSource):
 
 
 class NpzSink(archives.MemberSink):
-    """A new archive with one stored member; with `keep_others` a copy of the input's, whose member it replaces."""
+    """A new archive with one stored member; with `keep_others` a copy of the input's, whose member it replaces.
 
-    def __init__(self, file: NewFile, like: Source, key: str, *, keep_others: bool = False) -> None:
-        kept = archives.Kept.around(like, f"{like.key}{_SUFFIX}") if keep_others else None
-        name = kept.replaced.filename if kept else _member_name(key, file.name)
-        super().__init__(archives.NewArchive(file, kept), name, like)
-        self._like, self._key = like, name.removesuffix(_SUFFIX)
-        self._data_type = like.desc.data_type
-        self.kept = kept.stored if kept else 0
+    Where several are replaced, each sink knows the places of all; the first copies the others, and the last completes.
+    """
+
+    def __init__(self, file: AtomicFile, template: Source, key: str, layout: Layout) -> None:
+        replaced = layout.all_replaced(template)
+        names = [f"{each.key}{_SUFFIX}" for each in replaced]
+        kept = archives.Kept.around(template, names) if layout.keep_others else None
+        name = f"{template.key}{_SUFFIX}" if kept else _member_name(key, file.name)
+        archive = archives.NewArchive(file, kept)
+        for other, its_name in zip(replaced, names, strict=True) if kept else ():
+            if other is template:
+                super().__init__(archive, name, template)
+            else:
+                archives.MemberSink(archive, its_name, other)
+        if not kept:
+            super().__init__(archive, name, template)
+        self._like, self._key = template, name.removesuffix(_SUFFIX)
+        self._data_type = template.desc.data_type
+        self._copies, self._completes = not layout.has_copy(template), replaced[-1] is template
+        self.kept = kept.stored if kept and self._copies else 0
 
     def start(self) -> None:
         """Begin the member, and copy the others."""
         super().start()
-        if self.archive.kept and self._like.identity:
-            self.file.fill_from(self._like.path, self._like.identity, self.archive.kept.parts(self.tensor.end))
+        if self.archive.kept and self._copies and self._like.identity:
+            self.file.fill_from(self._like.path, self._like.identity, self.archive.copied())
 
     def finish(self) -> None:
         """Complete the archive."""
         super().finish()
-        self.archive.finish()
+        if self._completes:
+            self.archive.finish()
 
     def reopen(self) -> Source:
         """The complete file, as an input."""

@@ -7,15 +7,14 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from revseq_cli.formats import npy, packing
+from revseq_cli.core import progress, thresholds
+from revseq_cli.core.errors import FormatError
+from revseq_cli.formats import file_io, npy, packing
+from revseq_cli.formats.atomic_file import FileTransaction, Scratch
 from revseq_cli.formats.contents import refuse_key
 from revseq_cli.formats.contract import FileSink, Storage, refuse_bomb
-from revseq_cli.formats.held import HeldSource
+from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.raw import RawSource
-from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.storage.newfile import Scratch, Together
-from revseq_cli.ground import stages, thresholds
-from revseq_cli.ground.errors import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -23,10 +22,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Address, Outlet, Region, Source, Ticket
-    from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.core.tensors import DataType
+    from revseq_cli.formats.atomic_file import AtomicFile
+    from revseq_cli.formats.contract import Address, BlockWriter, ReadTask, Region, Source
     from revseq_cli.formats.table import Format, Packing
-    from revseq_cli.ground.tensors import DataType
 
 
 def open_source(address: Address, row: Format, method: Packing, asked: DataType | None) -> Source:
@@ -39,8 +38,8 @@ def open_source(address: Address, row: Format, method: Packing, asked: DataType 
         hint = packing.unpack_hint(method, path)
         raise FormatError(f".{row.name} is not read packed", "the file itself", hint, path)
     refuse_key(address.key, "a .npy file", path)
-    with positioned.opened(path) as fd:
-        identity = positioned.identity(fd)
+    with file_io.opened(path) as fd:
+        identity = file_io.identity(fd)
         head = packing.head(fd, method, npy.HEAD_BYTES, path)
         header = npy.Header(head, len(head), path).named(asked)
         refuse_bomb(header.end, identity.size, packing.unpack_hint(method, path), path, packing.UNPACKS)
@@ -51,7 +50,7 @@ def open_source(address: Address, row: Format, method: Packing, asked: DataType 
 class SpooledSource(RawSource):
     """A tensor in a .npy of which all is unpacked before any region is read: into memory, or a temporary file."""
 
-    def __init__(self, header: npy.Header, path: str, identity: positioned.Identity, storage: Storage) -> None:
+    def __init__(self, header: npy.Header, path: str, identity: file_io.Identity, storage: Storage) -> None:
         super().__init__(header.tensor(path), identity, storage)
         self.header = header
 
@@ -64,7 +63,7 @@ class SpooledSource(RawSource):
         if self.header.end > thresholds.LARGEST_HELD:
             return self
         values = self.header.values(bytearray().join(pieces), self.header.offset)
-        held = HeldSource(self.name, values, self.storage, self.identity)
+        held = MemorySource(self.name, values, self.storage, self.identity)
         held.path, held.key, held.siblings, held.notes = self.path, self.key, self.siblings, self.notes
         return held
 
@@ -72,31 +71,31 @@ class SpooledSource(RawSource):
     def random_access(self, beside: str = "") -> Iterator[Source]:
         """The tensor in a temporary file next to `beside`, whose bytes are reserved first."""
         file = Scratch(beside)
-        with Together(file):
-            with positioned.opened(self.path, self.identity) as fd, stages.begun("unpack", self.header.end) as advance:
+        with FileTransaction(file):
+            with file_io.opened(self.path, self.identity) as fd, progress.begun("unpack", self.header.end) as advance:
                 file.fill(_counted(self.pieces(fd), advance), self.header.end)
             yield npy.NpySource(file.temporary, self.name, self.desc.data_type)
 
-    def ticket(self, region: Region) -> Ticket:
-        """A ticket that unpacks all of it for this region; `random_access` does it once for all regions."""
-        return _SpoolingTicket(self, region)
+    def read_task(self, region: Region) -> ReadTask:
+        """A read task that unpacks all of it for this region; `random_access` does it once for all regions."""
+        return _SpoolingReadTask(self, region)
 
 
 @dataclass(frozen=True)
-class _SpoolingTicket:
+class _SpoolingReadTask:
     source: SpooledSource
     region: Region
 
     def read(self) -> NDArray[Any]:
         """The values of the region."""
         with self.source.random_access() as ready:
-            return ready.ticket(self.region).read()
+            return ready.read_task(self.region).read()
 
 
 class PackedSource(SpooledSource):
     """A packed .npy file that is too large for memory."""
 
-    def __init__(self, header: npy.Header, path: str, identity: positioned.Identity, method: Packing) -> None:
+    def __init__(self, header: npy.Header, path: str, identity: file_io.Identity, method: Packing) -> None:
         storage = Storage(header.storage.format, {"compression": method.name, **header.storage.details})
         super().__init__(header, path, identity, storage)
         self._method = method
@@ -116,7 +115,7 @@ class PackedSource(SpooledSource):
 class PackedSink(FileSink):
     """A new packed file: `make` gives the sink of what is in it, which goes into a temporary file first."""
 
-    def __init__(self, file: NewFile, method: Packing, make: Callable[[NewFile], FileSink]) -> None:
+    def __init__(self, file: AtomicFile, method: Packing, make: Callable[[AtomicFile], FileSink]) -> None:
         super().__init__(file)
         packing.library(method, file.name)  # or an error now
         self._method, self.inner = method, make(Scratch(file.name))
@@ -132,22 +131,22 @@ class PackedSink(FileSink):
             self._leaving = stack.pop_all()
         return self
 
-    def outlet(self, region: Region) -> Outlet:
+    def block_writer(self, region: Region) -> BlockWriter:
         """That of what is in it."""
         self.inner.writers = self.writers
-        return self.inner.outlet(region)
+        return self.inner.block_writer(region)
 
-    def receive(self, parcel: object) -> None:
-        """Do what an outlet left to do."""
-        self.inner.receive(parcel)
+    def receive(self, write_result: object) -> None:
+        """Do what a block writer left to do."""
+        self.inner.receive(write_result)
 
     def finish(self) -> None:
         """Pack the complete temporary file."""
         self.inner.complete()
         scratch, name = self.inner.file.temporary, self.file.name
         with (
-            positioned.opened(scratch, name=name) as fd,
-            stages.begun("pack", positioned.identity(fd).size) as advance,
+            file_io.opened(scratch, name=name) as fd,
+            progress.begun("pack", file_io.identity(fd).size) as advance,
         ):
             pieces = packing.file_pieces(fd, name)
             self.file.fill(packing.packed(_counted(pieces, advance), self._method, name))
@@ -157,7 +156,7 @@ class PackedSink(FileSink):
         self.inner.file.remove()
         self.inner.file.create()
         name = self.file.name
-        with positioned.opened(self.file.temporary, name=name) as fd:
+        with file_io.opened(self.file.temporary, name=name) as fd:
             self.inner.file.fill(packing.unpacked(packing.file_pieces(fd, name), self._method, name))
         return self.inner.reopen()
 

@@ -11,10 +11,10 @@ import zlib
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from revseq_cli.core import signals, system, thresholds
+from revseq_cli.core.errors import FormatError
+from revseq_cli.formats import file_io
 from revseq_cli.formats.contract import not_whole, refuse_bomb
-from revseq_cli.formats.storage import positioned
-from revseq_cli.ground import stopping, system, thresholds
-from revseq_cli.ground.errors import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -101,7 +101,7 @@ def unpacked(pieces: Iterable[bytes], packing: Packing, where: str) -> Iterator[
     engine: Any = None
     read = done = members = 0
     for piece in pieces:
-        stopping.check()
+        signals.check()
         data, read = piece, read + len(piece)
         while data or (engine and not engine.needs_input):
             if engine is None and members:
@@ -140,8 +140,8 @@ def unpack_hint(packing: Packing, path: str) -> str:
 
 def file_pieces(fd: int, where: str) -> Iterator[bytes]:
     """The bytes of an open file, in pieces."""
-    for place in range(0, positioned.identity(fd).size, thresholds.PACKED_AT_ONCE):
-        yield positioned.read_some(fd, thresholds.PACKED_AT_ONCE, place, where)
+    for place in range(0, file_io.identity(fd).size, thresholds.PACKED_AT_ONCE):
+        yield file_io.read_some(fd, thresholds.PACKED_AT_ONCE, place, where)
 
 
 def head(fd: int, packing: Packing, count: int, where: str) -> bytes:
@@ -158,7 +158,7 @@ def packed(pieces: Iterable[bytes], packing: Packing, where: str) -> Iterator[by
     """The pieces packed as one member."""
     engine = _LIBRARIES[packing.name].packer(library(packing, where))
     for piece in pieces:
-        stopping.check()
+        signals.check()
         yield engine.compress(piece)
     yield engine.flush()
 

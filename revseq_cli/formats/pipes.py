@@ -10,11 +10,10 @@ import stat
 import sys
 from typing import TYPE_CHECKING, cast
 
-from revseq_cli.formats import npy, textfiles
+from revseq_cli.core import thresholds
+from revseq_cli.core.errors import FormatError
+from revseq_cli.formats import file_io, npy, textfiles
 from revseq_cli.formats.recognition import HDF5_MAGIC, NPY_MAGIC, ZIP_MAGIC, packing_of
-from revseq_cli.formats.storage import positioned
-from revseq_cli.ground import thresholds
-from revseq_cli.ground.errors import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +45,7 @@ def name_of(path: str) -> str:
 def contents(path: str) -> bytes | npy.Piped:
     """All that comes through a pipe, kept since it can be read only once: a tensor in .npy, or text."""
     name = name_of(path)
-    with positioned.trying_to("read", name), _opened(path) as stream:
+    with file_io.trying_to("read", name), _opened(path) as stream:
         head = stream.read(len(HDF5_MAGIC))
         if method := packing_of(head):
             from revseq_cli.formats import packing  # most pipes are not packed
@@ -68,5 +67,5 @@ def _opened(path: str) -> Iterator[io.BufferedReader]:
         yield cast("io.BufferedReader", sys.stdin.buffer)
         return
     with open(path, "rb") as stream:  # noqa: PTH123 - it may be any text
-        positioned.refuse_stream(os.fstat(stream.fileno()), path)
+        file_io.refuse_stream(os.fstat(stream.fileno()), path)
         yield stream

@@ -13,48 +13,50 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 
+from revseq_cli.core import thresholds
+from revseq_cli.core.dtypes import dtype_of, require_sizes
+from revseq_cli.core.errors import FormatError, Hint, UsageError
+from revseq_cli.core.tensors import braced
+from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import refuse_key
-from revseq_cli.formats.contract import FileSink, Outlet, Source, Storage, Ticket
+from revseq_cli.formats.contract import BlockWriter, FileSink, ReadTask, Source, Storage
 from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.recognition import looks_like
-from revseq_cli.formats.storage import positioned
-from revseq_cli.ground import thresholds
-from revseq_cli.ground.dtypes import dtype_of, require_sizes
-from revseq_cli.ground.errors import Advice, FormatError, UsageError
-from revseq_cli.ground.tensors import braced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Address, Layout, Region
-    from revseq_cli.formats.storage.newfile import NewFile
-    from revseq_cli.formats.storage.positioned import Edge
+    from revseq_cli.formats.file_io import Edge
 
 
 _MULTIPLE = 4  # bytes of a buffer
 _MOST_MAGIC = 64  # bytes that tell other formats
 
 
-def grains_of(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str = "C") -> list[tuple[int, ...]]:
+def cut_alignments_of(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str = "C") -> list[tuple[int, ...]]:
     """The multiples of indices at which to cut a tensor that lies uncompressed in a file; the cheap ones come first.
 
     A region of the first is at least a run of bytes that is worth a system call, one of the second a CPU cache line.
     """
-    return [grain_of(run // dtype.itemsize, sizes, order) for run in (thresholds.CHEAP_RUN, thresholds.CACHE_LINE)]
+    return [
+        cut_alignment_of(run // dtype.itemsize, sizes, order) for run in (thresholds.CHEAP_RUN, thresholds.CACHE_LINE)
+    ]
 
 
-def grain_of(run: int, sizes: tuple[int, ...], order: str = "C") -> tuple[int, ...]:
+def cut_alignment_of(run: int, sizes: tuple[int, ...], order: str = "C") -> tuple[int, ...]:
     """The smallest region of at least `run` elements that lie one after another: the fastest dimensions come first.
 
     For sizes (1000, 128, 128) in C order and a run of 4096, it is (1, 32, 128).
     """
-    grain, left = [], run
+    cut_alignment, left = [], run
     for size in sizes if order == "F" else reversed(sizes):
-        grain.append(max(1, min(size, left)))
+        cut_alignment.append(max(1, min(size, left)))
         left = -(-left // max(1, size))
-    return tuple(grain if order == "F" else reversed(grain))
+    return tuple(cut_alignment if order == "F" else reversed(cut_alignment))
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class RawTensor:
         values = np.empty([part.stop - part.start for part in parts], self.dtype)
         buffer = values.reshape(-1).view(np.uint8).data
         for place, chunk in self._runs(sizes, parts, buffer):
-            positioned.read_into(fd, chunk, place, self.name)
+            file_io.read_into(fd, chunk, place, self.name)
         return values.T if self.order == "F" else values
 
     def write(self, fd: int, region: Region, values: NDArray[Any], writers: int = 1) -> list[Edge]:
@@ -91,7 +93,7 @@ class RawTensor:
         sizes, parts = self._stored(region)
         stored = np.ascontiguousarray(values.T if self.order == "F" else values, self.dtype)
         buffer = stored.reshape(-1).view(np.uint8).data
-        return positioned.write_runs(self.path, fd, self._runs(sizes, parts, buffer), self.name, writers=writers)
+        return file_io.write_runs(self.path, fd, self._runs(sizes, parts, buffer), self.name, writers=writers)
 
     def _stored(self, region: Region) -> tuple[tuple[int, ...], Region]:
         """Sizes and region in the file's order: Fortran order is C order with the dimensions reversed."""
@@ -130,16 +132,16 @@ class RawTensor:
 
 
 @dataclass(frozen=True)
-class RawTicket:
+class RawReadTask:
     """Reads one region; TensorIOError if the file is not as it was when its header was read."""
 
     tensor: RawTensor
-    unchanged: positioned.Identity
+    unchanged: file_io.Identity
     region: Region
 
     def read(self) -> NDArray[Any]:
         """The values of the region."""
-        with positioned.opened(self.tensor.path, self.unchanged, self.tensor.name) as fd:
+        with file_io.opened(self.tensor.path, self.unchanged, self.tensor.name) as fd:
             return self.tensor.read(fd, self.region)
 
 
@@ -148,23 +150,23 @@ class RawSource(Source):
 
     reads_anew = True
 
-    def __init__(self, tensor: RawTensor, unchanged: positioned.Identity, storage: Storage) -> None:
+    def __init__(self, tensor: RawTensor, unchanged: file_io.Identity, storage: Storage) -> None:
         self.tensor, self.unchanged, self.identity, self.storage = tensor, unchanged, unchanged, storage
         self.name, self.path = tensor.name, tensor.path
         self.dtype, self.sizes, self.order = tensor.dtype, tensor.sizes, tensor.order
 
     @property
-    def grains(self) -> list[tuple[int, ...]]:
+    def cut_alignments(self) -> list[tuple[int, ...]]:
         """Regions whose elements are one run: one that is worth a system call, and one as long as a CPU cache line."""
-        return grains_of(self.dtype, self.sizes, self.order)
+        return cut_alignments_of(self.dtype, self.sizes, self.order)
 
-    def ticket(self, region: Region) -> Ticket:
-        """A ticket that opens the file and reads the region."""
-        return RawTicket(self.tensor, self.unchanged, region)
+    def read_task(self, region: Region) -> ReadTask:
+        """A read task that opens the file and reads the region."""
+        return RawReadTask(self.tensor, self.unchanged, region)
 
 
 @dataclass(frozen=True)
-class RawOutlet:
+class RawBlockWriter:
     """Writes regions into a file that has its full size already."""
 
     tensor: RawTensor
@@ -172,32 +174,8 @@ class RawOutlet:
 
     def deliver(self, region: Region, values: NDArray[Any]) -> list[Edge]:
         """Write the values; return the edges of large runs, which the parent writes."""
-        with positioned.opened_to_write(self.tensor.path, self.tensor.name) as fd:
+        with file_io.opened_to_write(self.tensor.path, self.tensor.name) as fd:
             return self.tensor.write(fd, region, values, self.writers)
-
-
-class Edges:
-    """The edges that workers have left in a new file, written many at once.
-
-    Writes through the page cache and direct ones wait for each other.
-    """
-
-    def __init__(self, file: NewFile) -> None:
-        self._file = file
-        self._edges: list[Edge] = []
-
-    def add(self, edges: list[Edge]) -> None:
-        """Gather edges, and write them if they are many."""
-        self._edges += edges
-        if len(self._edges) >= thresholds.MOST_EDGES:
-            self.write()
-
-    def write(self) -> None:
-        """Write all that were gathered."""
-        with positioned.opened_to_write(self._file.temporary, self._file.name) as fd:
-            for place, data in sorted(self._edges):
-                positioned.write_all(fd, data, place, self._file.name)
-        self._edges.clear()
 
 
 class RawSink(FileSink):
@@ -209,36 +187,49 @@ class RawSink(FileSink):
     tensor: RawTensor
     head = b""
 
-    def __init__(self, file: NewFile) -> None:
+    def __init__(self, file: AtomicFile) -> None:
         super().__init__(file)
-        self._edges = Edges(file)
+        self._edges: list[Edge] = []
 
-    def place(self, like: Source, head: bytes = b"", at: int = 0, dtype: np.dtype[Any] | None = None) -> None:
+    def place(self, template: Source, head: bytes = b"", at: int = 0, dtype: np.dtype[Any] | None = None) -> None:
         """Place the elements behind `head`, which begins at the offset `at`.
 
-        They have the sizes of `like`. Where no `dtype` is given, they have its dtype and its memory order, too.
+        They have the sizes of `template`. Where no `dtype` is given, they have its dtype and its memory order, too.
         """
-        order = "C" if dtype else like.order
+        order = "C" if dtype else template.order
         self.head, offset = head, at + len(head)
-        self.tensor = RawTensor(self.file.temporary, self.file.name, offset, dtype or like.dtype, like.sizes, order)
+        self.tensor = RawTensor(
+            self.file.temporary, self.file.name, offset, dtype or template.dtype, template.sizes, order
+        )
 
     def start(self) -> None:
         """Reserve the bytes up to the last element, and write the head."""
-        with positioned.opened_to_write(self.file.temporary, self.file.name) as fd:
-            positioned.allocate(fd, self.tensor.end, self.file.name)
-            positioned.write_all(fd, self.head, self.tensor.offset - len(self.head), self.file.name)
+        with file_io.opened_to_write(self.file.temporary, self.file.name) as fd:
+            file_io.allocate(fd, self.tensor.end, self.file.name)
+            file_io.write_all(fd, self.head, self.tensor.offset - len(self.head), self.file.name)
 
-    def outlet(self, region: Region) -> Outlet:  # noqa: ARG002 - every region has the same one
-        """An outlet that writes into the temporary file."""
-        return RawOutlet(self.tensor, self.writers)
+    def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
+        """A block writer that writes into the temporary file."""
+        return RawBlockWriter(self.tensor, self.writers)
 
-    def receive(self, parcel: object) -> None:
-        """Gather the edges."""
-        self._edges.add(cast("list[Edge]", parcel))
+    def receive(self, write_result: object) -> None:
+        """Gather edges, and write them if they are many.
+
+        Writes through the page cache and direct ones wait for each other.
+        """
+        self._edges += cast("list[Edge]", write_result)
+        if len(self._edges) >= thresholds.MOST_EDGES:
+            self._write_edges()
 
     def finish(self) -> None:
         """Write the last edges."""
-        self._edges.write()
+        self._write_edges()
+
+    def _write_edges(self) -> None:
+        with file_io.opened_to_write(self.file.temporary, self.file.name) as fd:
+            for place, data in sorted(self._edges):
+                file_io.write_all(fd, data, place, self.file.name)
+        self._edges.clear()
 
 
 # Raw buffers, as a format of their own.
@@ -250,9 +241,9 @@ def open_source(address: Address, types: TextTypes) -> Source:
     return BufferSource(address.path, address.path, types)
 
 
-def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:  # noqa: ARG001 - it has neither
+def create_sink(file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:  # noqa: ARG001 - it has neither
     """The sink of a new file, in C order."""
-    return BufferSink(file, like)
+    return BufferSink(file, template)
 
 
 def write_to(stream: BinaryIO, source: Source) -> None:
@@ -261,7 +252,7 @@ def write_to(stream: BinaryIO, source: Source) -> None:
 
 
 @dataclass(frozen=True)
-class _StridedTicket(RawTicket):
+class _StridedReadTask(RawReadTask):
     """Reads one region; `order` has the dimension of the tensor that each stored one is: no dimension of stride 0."""
 
     order: tuple[int, ...]
@@ -269,7 +260,7 @@ class _StridedTicket(RawTicket):
     def read(self) -> NDArray[Any]:
         """The values of the region; those of a dimension of stride 0 are one and the same memory."""
         stored = self.tensor
-        with positioned.opened(stored.path, self.unchanged, stored.name) as fd:
+        with file_io.opened(stored.path, self.unchanged, stored.name) as fd:
             values = stored.read(fd, tuple(self.region[d] for d in self.order))
         values = values.transpose(np.argsort(self.order))
         extents = [part.stop - part.start for part in self.region]
@@ -277,38 +268,56 @@ class _StridedTicket(RawTicket):
         return np.broadcast_to(values, extents)
 
 
+def _without_sizes(name: str, head: bytes, total: int) -> UsageError:
+    """The error for a raw buffer of so many bytes, which begins so, and of which no sizes are given."""
+    found = f"is a raw buffer by its suffix, of {total:,} bytes, and no sizes are given"
+    hint, (seems, _) = Hint.of("add {}", sizes="..."), looks_like(head, name)
+    if seems.startswith("a"):
+        hint = Hint.of(f"it looks like {seems}: rename it, or add {{}}", sizes="...")
+    return UsageError(found, "one for each dimension, such as 2x3x4", hint, name)
+
+
+def _sizes_and_strides(
+    types: TextTypes, given: tuple[int, ...], count: int, name: str
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The sizes of a buffer of `count` elements, where one below 0 is what the others leave, and its strides."""
+    known = prod(size for size in given if size >= 0)
+    sizes = tuple(count // max(1, known) if size < 0 else size for size in given)
+    require_sizes(sizes, name)
+    strides = types.strides or tuple(prod(sizes[d + 1 :]) for d in range(len(sizes)))
+    if len(strides) != len(sizes):
+        raise UsageError(f"{len(strides)} strides are given", f"{len(sizes)}, one for each of its sizes", where=name)
+    return sizes, strides
+
+
+def _require_bytes(total: int, sizes: tuple[int, ...], strides: Sequence[int], item: int, what: str, name: str) -> None:
+    """FormatError unless a file of `total` bytes holds such a tensor; strides and `item`, an element, are in bytes."""
+    count = prod(sizes)
+    last = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    needed = last + item if count else 0
+    # Rows that are padded may be so behind the last one, too.
+    most = max(needed, *(size * stride for size, stride in zip(sizes, strides, strict=True)), 0)
+    if not needed <= total <= -(-most // _MULTIPLE) * _MULTIPLE:
+        each = f", {total // count} for each of {count:,} elements" if count and total % count == 0 else ""
+        raise FormatError(f"has {total:,} bytes{each}", f"{needed:,}: {what}", "", name)
+
+
 class BufferSource(RawSource):
     """A raw buffer as `types` says; `name` is for messages."""
 
     def __init__(self, path: str, name: str, types: TextTypes) -> None:
-        with positioned.opened(path, name=name) as fd:
-            identity = positioned.identity(fd)
-            head = positioned.read_some(fd, _MOST_MAGIC, 0, name) if types.sizes is None else b""
-        data_type, total = types.asked or types.default, identity.size
-        dtype = dtype_of(data_type).newbyteorder("<")
+        with file_io.opened(path, name=name) as fd:
+            identity = file_io.identity(fd)
+            head = file_io.read_some(fd, _MOST_MAGIC, 0, name) if types.sizes is None else b""
         if types.sizes is None:
-            found = f"is a raw buffer by its suffix, of {total:,} bytes, and no sizes are given"
-            hint, (seems, _) = Advice.of("add {}", sizes="..."), looks_like(head, name)
-            if seems.startswith("a"):
-                hint = Advice.of(f"it looks like {seems}: rename it, or add {{}}", sizes="...")
-            raise UsageError(found, "one for each dimension, such as 2x3x4", hint, name)
-        known = prod(size for size in types.sizes if size >= 0)
-        sizes = tuple(total // max(1, dtype.itemsize * known) if size < 0 else size for size in types.sizes)
-        require_sizes(sizes, name)
-        strides = types.strides or tuple(prod(sizes[d + 1 :]) for d in range(len(sizes)))
-        if len(strides) != len(sizes):
-            found = f"{len(strides)} strides are given"
-            raise UsageError(found, f"{len(sizes)}, one for each of its sizes", where=name)
-        last = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
-        needed = (1 + last if prod(sizes) else 0) * dtype.itemsize
-        # Rows that are padded may be so behind the last one, too.
-        most = max(needed, *(size * stride * dtype.itemsize for size, stride in zip(sizes, strides, strict=True)), 0)
-        if not needed <= total <= -(-most // _MULTIPLE) * _MULTIPLE:
-            strided = f" with the strides {braced(strides)}" if types.strides else ""
-            count = prod(sizes)
-            each = f", {total // count} for each of {count:,} elements" if count and total % count == 0 else ""
-            wanted = f"{needed:,}: {data_type.name} {braced(sizes)}{strided}"
-            raise FormatError(f"has {total:,} bytes{each}", wanted, "", name)
+            raise _without_sizes(name, head, identity.size)
+        data_type = types.asked or types.default
+        dtype = dtype_of(data_type).newbyteorder("<")
+        sizes, strides = _sizes_and_strides(types, types.sizes, identity.size // dtype.itemsize, name)
+        wanted = f"{data_type.name} {braced(sizes)}{f' with the strides {braced(strides)}' if types.strides else ''}"
+        _require_bytes(
+            identity.size, sizes, [stride * dtype.itemsize for stride in strides], dtype.itemsize, wanted, name
+        )
         spread = (d for d in range(len(sizes)) if strides[d] and sizes[d] != 1)
         self._order = tuple(sorted(spread, key=lambda d: (-strides[d], d)) if types.strides else range(len(sizes)))
         apart = tuple(strides[d] * dtype.itemsize for d in self._order) if types.strides else None
@@ -317,25 +326,28 @@ class BufferSource(RawSource):
         self.sizes, self.reads_anew = sizes, not types.strides
 
     @property
-    def grains(self) -> list[tuple[int, ...]]:
+    def cut_alignments(self) -> list[tuple[int, ...]]:
         """Regions that are a run of bytes, or nearly one, in the order in which the elements are stored."""
-        found = (dict(zip(self._order, grain, strict=True)) for grain in grains_of(self.dtype, self.tensor.sizes))
-        return [tuple(grain.get(d, 1) for d in range(len(self.sizes))) for grain in found]
+        found = (
+            dict(zip(self._order, cut_alignment, strict=True))
+            for cut_alignment in cut_alignments_of(self.dtype, self.tensor.sizes)
+        )
+        return [tuple(cut_alignment.get(d, 1) for d in range(len(self.sizes))) for cut_alignment in found]
 
-    def ticket(self, region: Region) -> Ticket:
-        """A ticket that opens the file and reads the region."""
+    def read_task(self, region: Region) -> ReadTask:
+        """A read task that opens the file and reads the region."""
         if self.tensor.strides is None:
-            return super().ticket(region)
-        return _StridedTicket(self.tensor, self.unchanged, region, self._order)
+            return super().read_task(region)
+        return _StridedReadTask(self.tensor, self.unchanged, region, self._order)
 
 
 class BufferSink(RawSink):
     """A new raw buffer, into which the workers write their regions."""
 
-    def __init__(self, file: NewFile, like: Source) -> None:
+    def __init__(self, file: AtomicFile, template: Source) -> None:
         super().__init__(file)
-        self._types = TextTypes(like.desc.data_type, like.desc.data_type, sizes=like.sizes)
-        self.place(like, dtype=like.dtype.newbyteorder("<"))
+        self._types = TextTypes(template.desc.data_type, template.desc.data_type, sizes=template.sizes)
+        self.place(template, dtype=template.dtype.newbyteorder("<"))
 
     def reopen(self) -> Source:
         """The complete file, as an input."""

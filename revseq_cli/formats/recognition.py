@@ -6,11 +6,11 @@ import itertools
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from revseq_cli.core import system
+from revseq_cli.core.errors import FormatError, Hint
+from revseq_cli.formats import file_io
 from revseq_cli.formats.documents import encoding_by_mark
-from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.table import PACKINGS, Packing, named
-from revseq_cli.ground import system
-from revseq_cli.ground.errors import Advice, FormatError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,9 +35,9 @@ class _Kind(NamedTuple):
     format: str = ""
     packing: Packing | None = None
 
-    def hint(self, path: str) -> str | Advice:
+    def hint(self, path: str) -> str | Hint:
         """The advice for a file of this kind, with its path in place of {}."""
-        return Advice.of("add {}", format=self.format) if self.format else self.advice.format(system.quoted(path))
+        return Hint.of("add {}", format=self.format) if self.format else self.advice.format(system.quoted(path))
 
 
 _NPY = _Kind(NPY_MAGIC, "a .npy file", format="npy")
@@ -45,7 +45,7 @@ _KINDS = (
     _NPY,
     _Kind(HDF5_MAGIC, "an HDF5 file", format="h5"),
     _Kind(ZIP_MAGIC, "a zip archive, perhaps .npz", format="npz"),
-    _Kind(_NETCDF3_MAGIC, "a NetCDF-3 file, which is not HDF5", "make it NetCDF-4: nccopy -k nc4 {} out.nc"),
+    _Kind(_NETCDF3_MAGIC, "a NetCDF-3 file, which is not HDF5", format="nc3"),
     _Kind(b"\x0e\x03\x13\x01", "an HDF4 file, which is not HDF5", "make it HDF5: h4toh5 {} out.h5"),
     _Kind(
         (b"\xcd\xf3\x00\x01", b"\xcd\xf2\x60\x02", b"\x00\x00\xff\xff\x00\x00\xff\xff"),
@@ -71,7 +71,7 @@ def _kind_of(head: bytes) -> _Kind | None:
     return next((kind for table, data in tables for kind in table if data.startswith(kind.magic)), None)
 
 
-def looks_like(head: bytes, path: str) -> tuple[str, str | Advice]:
+def looks_like(head: bytes, path: str) -> tuple[str, str | Hint]:
     """What a file with these first bytes seems to be, and a hint; for messages only."""
     if not head:
         return "an empty file", ""
@@ -84,9 +84,9 @@ def is_hdf5(fd: int, path: str) -> bool:
 
     The user block has 512 bytes, or that times a power of two, and may hold anything, even a text.
     """
-    size = positioned.identity(fd).size
+    size = file_io.identity(fd).size
     places = itertools.takewhile(lambda place: place < size, (512 << i for i in itertools.count()))
-    return any(positioned.read_some(fd, len(HDF5_MAGIC), place, path) == HDF5_MAGIC for place in (0, *places))
+    return any(file_io.read_some(fd, len(HDF5_MAGIC), place, path) == HDF5_MAGIC for place in (0, *places))
 
 
 class Recognised(NamedTuple):
@@ -124,9 +124,9 @@ def recognised(path: str) -> Recognised:
     """What a file is by its first bytes, or a folder; FormatError for a kind that no format reads."""
     if os.path.isdir(path):  # noqa: PTH112 - any text
         return Recognised("zarr" if is_store(path) else None)
-    with positioned.opened(path) as fd:
-        size = positioned.identity(fd).size
-        head = positioned.read_some(fd, _HEAD, 0, path)
+    with file_io.opened(path) as fd:
+        size = file_io.identity(fd).size
+        head = file_io.read_some(fd, _HEAD, 0, path)
         if head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= size - 8:
             return Recognised("safetensors")  # the length of a header, and its first byte
         kind = _kind_of(head)
@@ -135,7 +135,7 @@ def recognised(path: str) -> Recognised:
         if kind and kind.packing:
             return _inside(fd, kind.packing, path)
     if kind and not kind.format:
-        raise FormatError(f"is no tensor file: it looks like {kind.name}", "a tensor file", kind.hint(path), path)
+        raise FormatError(f"is not a tensor file: it looks like {kind.name}", "a tensor file", kind.hint(path), path)
     return Recognised(kind.format if kind else None)
 
 

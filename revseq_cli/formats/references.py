@@ -10,13 +10,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from revseq_cli.formats import pipes, textfiles
+from revseq_cli.core import system
+from revseq_cli.core.errors import (
+    FormatError,
+    Hint,
+    MissingFileError,
+    RevseqError,
+    TensorIOError,
+    UsageError,
+    listed,
+)
+from revseq_cli.formats import pipes, table, textfiles
+from revseq_cli.formats.contents import proposed
 from revseq_cli.formats.documents import Text
 from revseq_cli.formats.recognition import Recognised, is_store, recognised
 from revseq_cli.formats.table import (
-    FORMATS,
     JSON,
-    NAMES,
     NPY,
     TEXT,
     Format,
@@ -25,19 +34,11 @@ from revseq_cli.formats.table import (
     inner_suffix,
     is_onnx_model,
     named,
+    suffix_to_write,
+    written,
 )
-from revseq_cli.ground import system
-from revseq_cli.ground.errors import (
-    Advice,
-    FormatError,
-    MissingFileError,
-    RevseqError,
-    TensorIOError,
-    UsageError,
-    listed,
-)
-from revseq_cli.texts import notation
-from revseq_cli.texts.examples import part_of
+from revseq_cli.text import notation
+from revseq_cli.text.examples import part_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -66,10 +67,11 @@ class Reference:
         `format_name` counts for a file whose bytes and suffix say nothing, or, with `override`, for any file.
         """
         try:
-            tensor = notation.as_typed(text)
+            tensor = notation.as_typed(text) or _as_number(text)
         except FormatError as e:
             raise e.about(name) from None
         if tensor:
+            _refuse_file(text, name)
             return cls(name, inline=tensor)
         reference = cls.file(text)
         counts = format_name and (override or is_about(format_name, reference))
@@ -127,7 +129,10 @@ class Reference:
             by_content = TEXT if isinstance(pipes.contents(self.path), bytes) else NPY
             return named(self.format) or by_content
         by_bytes = None if self.format or self.is_bare else self.row_by_bytes
-        return named(self.format) or by_bytes or by_suffix(self.path, reading=True) or format_to_write(self)
+        row = named(self.format) or by_bytes or by_suffix(self.path, reading=True)
+        if row is None:
+            raise _unknown(self, table.FORMATS)
+        return row
 
     @property
     def is_bare(self) -> bool:
@@ -169,8 +174,8 @@ class Reference:
         except OSError:
             return ""
         same = (each for each in others if name in (each.name.casefold(), each.stem.casefold()))
-        near = sorted(system.quoted(f"{each}{key}") for each in same if each.name != path.name)
-        return f"{'one of' if len(near) > 1 else 'try'} {listed(near)}" if near else ""
+        near = sorted(system.typed(f"{each}{key}") for each in same if each.name != path.name)
+        return f"{'one of' if len(near) > 1 else 'try'} {proposed(near)}" if near else ""
 
     @functools.cached_property
     def text(self) -> Text:
@@ -183,6 +188,19 @@ class Reference:
                 raise FormatError("is not text: it looks like a .npy file", "UTF-8", where=self.name)
             return textfiles.text_of(data, self.name)
         return textfiles.read_text(self.path, self.packing)
+
+
+def _refuse_file(text: str, name: str) -> None:
+    """UsageError for the name of a file that begins as a tensor does; a tensor ends with a bracket, too."""
+    if not text.rstrip().endswith(("]", ")")) and os.path.exists(_split(text)[0]):  # noqa: PTH110 - any text
+        found = f"is not a tensor, but there is a file {text}"
+        raise UsageError(found, "./ in front of such a name", f"try {system.typed(text)}", name)
+
+
+def _as_number(text: str) -> str:
+    """A tensor of one number that is typed alone, such as a length for all lines; "" for the name of a file."""
+    is_number = text.isascii() and text.isdecimal() and not os.path.lexists(text)
+    return f"[{text}]" if is_number else ""
 
 
 def _local(text: str) -> str:
@@ -209,27 +227,43 @@ def _split(text: str) -> tuple[str, str | None]:
     return next((split for split in splits if part_of(split[1])), splits[0])
 
 
-def format_to_write(reference: Reference) -> Format:
-    """The format of an output: by option, else by suffix; FormatError for an unknown suffix."""
-    if row := named(reference.format) or by_suffix(reference.path):
-        return row
+def format_to_write(reference: Reference, otherwise: Format | None = None) -> Format:
+    """The format of an output: by option, else by suffix, else `otherwise`; FormatError where none of them says it."""
+    row = named(reference.format) or by_suffix(reference.path) or otherwise
+    if row is None:
+        raise _unknown(reference, written())
+    if not row.suffixes:
+        known = listed((each.name for each in written()), 30)
+        raise FormatError(f"would be a file of {row.name}, which is only read", f"one of {known}", where=reference.path)
+    return row
+
+
+def _unknown(reference: Reference, rows: Sequence[Format]) -> RevseqError:
+    """The error for a file of which nothing says which of these formats it has."""
     if os.path.isdir(reference.path):  # noqa: PTH112 - see Reference.file
-        raise TensorIOError("is a directory", "a tensor file", where=reference.path)
+        return TensorIOError("is a directory", "a tensor file", where=reference.path)
     suffix = inner_suffix(reference.path)
-    known = listed((s for each in FORMATS for s in each.suffixes), 30)
+    known = listed((suffix for each in rows for suffix in each.suffixes or each.read_only), 30)
     fact = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
-    raise FormatError(fact, f"one of {known}", Advice.of("add {}", format="|".join(NAMES)), reference.path)
+    advice = Hint.of("add {}", format="|".join(each.name for each in rows))
+    return FormatError(fact, f"one of {known}", advice, reference.path)
+
+
+def name_of_copy(reference: Reference) -> str:
+    """A name for a copy of that input's file with one tensor replaced; "" for a format that has no such copies."""
+    row = reference.row
+    return f"out{inner_suffix(reference.path) or row.suffixes[0]}" if row.keeps_others else ""
 
 
 def _folder_error(reference: Reference, inputs: Sequence[Reference]) -> TensorIOError:
     """The error for an output that is a folder, with a free name inside: that of the input, if it says the format."""
     asked = named(reference.format)
     given = [Path(each.path).name for each in inputs[:1] if each.inline is None]
-    names = [*given, f"y{(asked or NPY).suffixes[0]}"]
+    names = [*given, f"y{suffix_to_write(reference.format)}"]
     fitting = (name for name in names if (row := by_suffix(name)) and row is (asked or row))
     inside = (os.path.join(reference.path, name) for name in fitting)  # noqa: PTH118 - as the user wrote it
     free = next((each for each in inside if not os.path.lexists(each)), "")
-    hint = f"try {system.quoted(free)}" if free and not is_store(reference.path) else ""
+    hint = f"try {system.typed(free)}" if free and not is_store(reference.path) else ""
     return TensorIOError("is a directory", "the name of a file to write", hint, reference.path)
 
 

@@ -6,31 +6,38 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from revseq_cli.core import system
+from revseq_cli.core.errors import FormatError, Hint, RevseqError, UsageError, listed
 from revseq_cli.formats import models, npy, pipes
+from revseq_cli.formats.atomic_file import AtomicFile, NewFolder, Scratch
 from revseq_cli.formats.contents import TensorNameError, left_behind, refuse_key
 from revseq_cli.formats.contract import MOST_OTHERS, Layout
+from revseq_cli.formats.meaning import lost_in
 from revseq_cli.formats.recognition import is_store
 from revseq_cli.formats.references import Reference, format_to_write
-from revseq_cli.formats.storage.newfile import NewFile, NewFolder, Scratch
-from revseq_cli.formats.table import FORMATS, JSON, NPZ, TEXT, Format, named, packing_of
-from revseq_cli.ground import system
-from revseq_cli.ground.errors import Advice, FormatError, UsageError, listed
-from revseq_cli.texts import dxdispatch
+from revseq_cli.formats.table import JSON, NPZ, TEXT, Format, named, packing_of, written
+from revseq_cli.text import dxdispatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+    from revseq_cli.formats import file_io
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import FileSink, Source
     from revseq_cli.formats.documents import TextTypes
-    from revseq_cli.formats.storage import positioned
 
 
-def names_in(reference: Reference) -> Iterable[str]:
-    """The names of the tensors of a file; none for a format without names, or a pipe, which could be read no more."""
-    if reference.is_piped:
+def names_in(reference: Reference, begun: str = "") -> Iterable[str]:
+    """The names of the tensors of a file; none for a format without names, or a pipe, which could be read no more.
+
+    They are those that `begun` may be the beginning of: where it leaves out the first slash, all do.
+    """
+    row = reference.row
+    if reference.is_piped or not row.names:
         return ()
-    return reference.row.load().names_in(reference.path) if reference.row.names else ()
+    names = row.load().names_in(reference.path)
+    leaves_out = row.has_root and begun and not begun.startswith("/")
+    return [name.removeprefix("/") for name in names] if leaves_out else names
 
 
 def contents(reference: Reference, types: TextTypes) -> Contents | None:
@@ -82,25 +89,42 @@ def _open_pipe(reference: Reference, types: TextTypes) -> Source:
 
 
 def new_file(
-    path: str, *, overwrite: bool, inputs: Iterable[positioned.Identity] = (), folder: bool = False
-) -> NewFile:
+    path: str, *, overwrite: bool, inputs: Iterable[file_io.Identity] = (), folder: bool = False
+) -> AtomicFile:
     """A new file or folder, not yet created; RevseqError where nothing may be written to that path."""
     if any(map(is_store, Path(system.real_path(path)).parents)):
         from revseq_cli.formats.zarr import metadata  # most files lie in none
 
         metadata.refuse_name(path)
-    return (NewFolder if folder else NewFile)(path, overwrite=overwrite, inputs=inputs)
+    return (NewFolder if folder else AtomicFile)(path, overwrite=overwrite, inputs=inputs)
 
 
 def create_sink(
     reference: Reference,
-    like: Source,
+    template: Source,
     *,
     overwrite: bool,
-    inputs: Iterable[positioned.Identity] = (),
+    inputs: Iterable[file_io.Identity] = (),
     layout: Layout = Layout(),  # noqa: B008 - it is immutable
 ) -> FileSink:
-    """The sink of a result with the sizes and data type of `like`; RevseqError now for all that could refuse it."""
+    """The sink of a result with the sizes and data type of `template`; RevseqError now for all that could refuse it."""
+    [sink] = create_sinks(reference, [template], overwrite=overwrite, inputs=inputs, layout=layout)
+    return sink
+
+
+def create_sinks(
+    reference: Reference,
+    templates: Sequence[Source],
+    *,
+    overwrite: bool,
+    inputs: Iterable[file_io.Identity],
+    layout: Layout,
+) -> list[FileSink]:
+    """The same for several tensors of one file, which are replaced in one copy of it: a sink for each.
+
+    They share the new file, and are entered one after another, in this order, when the file is created.
+    """
+    template = templates[0]
     if reference.key is not None and os.path.exists(reference.path):  # noqa: PTH110 - see Reference.file
         raise UsageError(
             "names a dataset inside an existing file as output",
@@ -109,64 +133,89 @@ def create_sink(
             + system.quoted(f"new{Path(reference.path).suffix}::{reference.key}"),
             f"{reference.path}::{reference.key}",
         )
-    row = format_to_write(reference)
+    # A copy of the input's whole file is what that is, whatever its suffix: MATLAB's .mat may be HDF5.
+    row = format_to_write(reference, _keeping(template) if layout.keep_others else None)
     file = new_file(reference.path, overwrite=overwrite, inputs=inputs, folder=row.is_folder)
     if not row.names:
         refuse_key(reference.key, f"a .{row.name} file", file.name)
-    key = reference.key if reference.key is not None else like.key or row.unnamed
-    _require_layout(layout, like, row, key, file.name)
+    if len(templates) > 1:
+        layout = layout._replace(replaced=tuple(templates))
+    return [_created(row, file, each, reference, layout) for each in templates]
+
+
+def _created(row: Format, file: AtomicFile, template: Source, reference: Reference, layout: Layout) -> FileSink:
+    """The sink of one tensor in the new file, with notes on what of the input's file is not in it."""
+    key = reference.key if reference.key is not None else template.key or row.unnamed
+    _require_layout(layout, template, row, key, file.name)
     try:
-        sink = _sink(row, file, like, key, layout)
+        sink = _sink(row, file, template, key, layout)
     except TensorNameError as e:
         if reference.key is None:  # the name is the input's, not the user's
-            e.hint = f"give it another name: {system.quoted(f'{reference.path}::tensor')}"
+            e.hint = f"give it another name: {system.typed(f'{reference.path}::tensor')}"
         raise
-    if _holds_others(row, like) and not layout.keep_others:
-        count = like.others()
-        sink.notes += left_behind(count, or_more=count == MOST_OTHERS)
+    if _holds_others(row, template) and not layout.keep_others:
+        count = template.others()
+        sink.notes += left_behind(count - sink.carried, or_more=count == MOST_OTHERS)
+    if not row.keeps_meaning:
+        sink.notes += _lost(row, template)
     return sink
 
 
-def _sink(row: Format, file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:
+def _sink(row: Format, file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:
     """The sink of a file, which its suffix may say is packed."""
     method = packing_of(file.name)
     if not method:
-        return row.load().create_sink(file, like, key, layout)
+        return row.load().create_sink(file, template, key, layout)
     if not row.is_packed:
-        packed_ones = listed(each.name for each in FORMATS if each.is_packed)
+        packed_ones = listed(each.name for each in written() if each.is_packed)
         found, hint = f"{row.name} is not packed by {method.name}", f"leave out {method.suffix}"
         raise UsageError(found, f"one of {packed_ones}, whose files are packed whole", hint, file.name)
     from revseq_cli.formats import packed  # most files are not
 
-    return packed.PackedSink(file, method, lambda scratch: row.load().create_sink(scratch, like, key, layout))
+    return packed.PackedSink(file, method, lambda scratch: row.load().create_sink(scratch, template, key, layout))
 
 
-def _holds_others(row: Format, like: Source) -> bool:
+def _keeping(template: Source) -> Format | None:
+    """The format of a copy of the input's file with one tensor replaced; None where there is no such copy."""
+    row = named(template.storage.format)
+    return row if row and row.keeps_others else None
+
+
+def _lost(row: Format, template: Source) -> tuple[str, ...]:
+    """A note on what the input's file says of the tensor, for which the format has no place."""
+    try:
+        return lost_in(row.name, template.meaning())
+    except RevseqError as e:  # who writes such a format does not need it
+        return (f"names and attributes of {template.name} cannot be read: {e.found}",)
+
+
+def _holds_others(row: Format, template: Source) -> bool:
     """Whether a file of that format can be a copy of the input's file with one tensor replaced."""
-    return row.keeps_others and row.name == like.storage.format
+    return row == _keeping(template)
 
 
-def _require_layout(layout: Layout, like: Source, row: Format, key: str, where: str) -> None:
+def _require_layout(layout: Layout, template: Source, row: Format, key: str, where: str) -> None:
     """UsageError for a layout that the output's format does not have, or that input and output do not allow."""
     if layout.changes_storage and not row.has_layout:
         raise UsageError("only HDF5 has chunks and a compression to choose", "an output such as out.h5", where=where)
     if not layout.keep_others:
         return
-    leave_out = Advice.of("leave out {}", keep_others="")
-    if not _holds_others(row, like):
-        known = listed(each.name for each in FORMATS if each.keeps_others)
-        found = f"the other tensors are kept by a copy of the input's file, and {like.name} is {like.storage.format}"
-        fitting = next((each.name for each in FORMATS if _holds_others(each, like)), "")
-        hint = Advice.of("leave out {}, or add {}", keep_others="", format=fitting) if fitting else leave_out
+    leave_out = Hint.of("leave out {}", keep_others="")
+    if not _holds_others(row, template):
+        known = listed(each.name for each in written() if each.keeps_others)
+        kept = "the other tensors are kept by a copy of the input's file"
+        found = f"{kept}, and {template.name} is {template.storage.format}"
+        fitting = _keeping(template)
+        hint = Hint.of("leave out {}, or add {}", keep_others="", format=fitting.name) if fitting else leave_out
         raise UsageError(found, f"input and output of one format, which is one of {known}", hint, where)
     if layout.changes_storage:
         found = "to keep the other tensors keeps the storage of every tensor as it is"
         raise UsageError(found, "neither chunks nor a compression with it", leave_out, where)
-    if key.strip("/") != like.key.strip("/"):
-        found = f"the result takes the place of {like.name} among the others, and the output is named {key}"
-        raise UsageError(found, "no other name after ::", Advice.of("add {}", output=where), where)
+    if key.strip("/") != template.key.strip("/"):
+        found = f"the result takes the place of {template.name} among the others, and the output is named {key}"
+        raise UsageError(found, "no other name after ::", Hint.of("add {}", output=where), where)
 
 
-def create_scratch(beside: str, like: Source) -> FileSink:
+def create_scratch(beside: str, template: Source) -> FileSink:
     """A temporary .npy file next to the file `beside`, which is removed when its sink is left."""
-    return npy.NpySink(Scratch(beside), like)
+    return npy.NpySink(Scratch(beside), template)

@@ -11,22 +11,22 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from revseq_cli.core.dtypes import dtype_of, require_dimensions, require_sizes
+from revseq_cli.core.errors import HALVES, FormatError, listed
+from revseq_cli.core.tensors import DataType, TensorDesc
+from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import Contents, Item, TensorNameError, chosen, only_of
 from revseq_cli.formats.contract import Storage, not_whole
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.recognition import looks_like
-from revseq_cli.formats.storage import positioned
-from revseq_cli.ground.dtypes import dtype_of, require_dimensions, require_sizes
-from revseq_cli.ground.errors import HALVES, FormatError, listed
-from revseq_cli.ground.tensors import DataType, TensorDesc
-from revseq_cli.texts import literals
+from revseq_cli.text import literals
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Address, FileSink, Layout, Source
     from revseq_cli.formats.documents import TextTypes
-    from revseq_cli.formats.storage.newfile import NewFile
 
 # The format's data types, except those of less than a byte.
 _TYPES = {
@@ -52,9 +52,9 @@ def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 -
     return SafetensorsSource(address.path, address.key)
 
 
-def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:
+def create_sink(file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:
     """The sink of a new file of one tensor, or of the input's file with one tensor replaced."""
-    return SafetensorsSink(file, like, key, keep_others=layout.keep_others)
+    return SafetensorsSink(file, template, key, layout)
 
 
 class _Entry(NamedTuple):
@@ -74,7 +74,7 @@ class _Entry(NamedTuple):
 class _Header(NamedTuple):
     """The header of a file in the state `identity`: the free text, the tensors, and the offset of their elements."""
 
-    identity: positioned.Identity
+    identity: file_io.Identity
     offset: int
     metadata: dict[str, str]
     entries: dict[str, _Entry]
@@ -82,8 +82,8 @@ class _Header(NamedTuple):
     @classmethod
     def read(cls, path: str, name: str) -> _Header:
         """Read the header; FormatError unless it is right, and its tensors fill the file."""
-        with positioned.opened(path) as fd:
-            identity = positioned.identity(fd)
+        with file_io.opened(path) as fd:
+            identity = file_io.identity(fd)
             offset, header = _read_header(fd, identity.size, path, name)
         metadata = header.pop(_METADATA, {})
         if not isinstance(metadata, dict) or not all(map(_is_text, metadata.values())):
@@ -136,7 +136,7 @@ def _item(key: str, entry: _Entry) -> Item:
 
 def _read_header(fd: int, total: int, path: str, name: str) -> tuple[int, dict[str, Any]]:
     """The offset of the elements, and the header, which is read only if the file is as long as it declares."""
-    head = positioned.read_some(fd, 64, 0, path)
+    head = file_io.read_some(fd, 64, 0, path)
     length = int.from_bytes(head[:_LENGTH_BYTES], "little")
     if length > _LONGEST_HEADER:
         seems, hint = looks_like(head, name)
@@ -147,7 +147,7 @@ def _read_header(fd: int, total: int, path: str, name: str) -> tuple[int, dict[s
         raise not_whole("is an empty file", name)
     if offset > total:
         raise not_whole(f"is truncated: {total} bytes, and it promises a header of {length} bytes", name)
-    raw = positioned.read_some(fd, length, _LENGTH_BYTES, path)
+    raw = file_io.read_some(fd, length, _LENGTH_BYTES, path)
     try:
         header = json.loads(raw.decode(), object_pairs_hook=_unique) if raw.startswith(b"{") else None
     except FormatError as e:
@@ -205,47 +205,59 @@ def _require_no_gaps(entries: dict[str, _Entry], total: int, where: str) -> None
     if end > total:
         raise not_whole(f"is truncated: {total} bytes of elements, and it promises {end}", where)
     if end < total:
-        raise FormatError(f"has {total - end} bytes behind its last element", "tensors and nothing else", where=where)
+        raise FormatError(f"has {total - end} bytes after its last element", "tensors and nothing else", where=where)
 
 
 class SafetensorsSink(RawSink):
     """A new file of one tensor in C order, little-endian, into which the workers write their regions.
 
-    With `keep_others` it is a copy of the input's file, and only the input's elements are replaced.
+    With `keep_others` it is a copy of the input's file, and only the elements of tensors that are replaced are others.
     """
 
-    def __init__(self, file: NewFile, like: Source, key: str, *, keep_others: bool = False) -> None:
+    def __init__(self, file: AtomicFile, template: Source, key: str, layout: Layout) -> None:
         super().__init__(file)
         self._key = key
-        self._old = like if keep_others and isinstance(like, SafetensorsSource) else None
+        self._old = template if layout.keep_others and isinstance(template, SafetensorsSource) else None
+        self._copied: list[tuple[int, int, int]] = []
         if self._old:
             self.tensor = replace(self._old.tensor, path=file.temporary, name=file.name)
-            self.kept = self._old.unchanged.size - like.desc.total_bytes
+            if not layout.has_copy(template):
+                self._copied = _around(layout.all_replaced(template), self._old.unchanged.size)
+                self.kept = sum(count for _, count, _ in self._copied)
             return
         if not self._key or self._key == _METADATA or not _is_text(self._key):
             raise TensorNameError.of(self._key, "tensor", "a name such as x", file.name)
-        data_type = like.desc.data_type
+        data_type = template.desc.data_type
         if data_type not in _NAMES:
             found, hint = f"{data_type.name} cannot be written as .safetensors", "write a binary format that has it"
             raise FormatError(found, _WANTED, f"{hint}, such as out.npy", file.name)
         header: dict[str, Any] = {
-            self._key: {"dtype": _NAMES[data_type], "shape": like.sizes, "data_offsets": (0, like.desc.total_bytes)}
+            self._key: {
+                "dtype": _NAMES[data_type],
+                "shape": template.sizes,
+                "data_offsets": (0, template.desc.total_bytes),
+            }
         }
-        if isinstance(like, SafetensorsSource) and like.metadata:
-            header = {_METADATA: like.metadata, **header}
-        self.place(like, _header_bytes(header), dtype=_dtype(data_type))
+        if isinstance(template, SafetensorsSource) and template.metadata:
+            header = {_METADATA: template.metadata, **header}
+        self.place(template, _header_bytes(header), dtype=_dtype(data_type))
 
     def start(self) -> None:
         """Reserve the bytes of the tensor, and write the header, or all but the elements of the input's file."""
         super().start()
-        if old := self._old:
-            start, stop = self.tensor.offset, self.tensor.end
-            parts = [(0, start, 0), (stop, old.unchanged.size - stop, stop)]
-            self.file.fill_from(old.path, old.unchanged, parts)
+        if self._old and self._copied:
+            self.file.fill_from(self._old.path, self._old.unchanged, self._copied)
 
     def reopen(self) -> Source:
         """The complete file, as an input."""
         return SafetensorsSource(self.file.temporary, self._key, self.file.name)
+
+
+def _around(replaced: tuple[Source, ...], size: int) -> list[tuple[int, int, int]]:
+    """The parts of a file of so many bytes that are around these tensors: offset, bytes, and the same offset."""
+    places = [(each.tensor.offset, each.tensor.end) for each in replaced if isinstance(each, SafetensorsSource)]
+    starts, stops = zip(*sorted(places), strict=True)
+    return [(stop, start - stop, stop) for stop, start in zip((0, *stops), (*starts, size), strict=True)]
 
 
 def _header_bytes(header: dict[str, Any]) -> bytes:

@@ -18,13 +18,17 @@ if TYPE_CHECKING:
 class Format(NamedTuple):
     """One format: `name` is its name in options, `suffixes` are those of its files, `module` has its functions.
 
+    A format without suffixes is never written; those of its files are all in `read_only`.
+
     Behind a colon, `module` names an object in it that has them instead.
     With `names`, a file holds tensors by name; a new one is called `unnamed` unless the user or the input names it.
+    With `has_root`, names are paths that begin with a slash, which may be left out.
     With `lists`, it can hold several, and tell what it holds without reading their values.
     With `is_folder`, a file of this format is a folder. With `has_layout`, chunks and compression can be chosen. With
     `keeps_others`, a new file can be a copy of the input's with one tensor replaced. Formats with `is_text` are parsed
     whole, and those with `prints` can be written into a pipe. The one with `is_shown` is the default for printing; a
     terminal gets it shortened and with marks. Files of formats with `is_packed` may be compressed as a whole.
+    With `keeps_meaning`, a file has a place for the names of dimensions, attributes and coordinates.
     `read_only` has suffixes of files that are read, and never written. A file of the one that `is_bare` has elements
     alone: its suffix tells what it is, since its first bytes may be any, and the user names sizes and data type.
     """
@@ -33,11 +37,13 @@ class Format(NamedTuple):
     suffixes: tuple[str, ...]
     module: str
     names: bool = False
+    has_root: bool = False
     lists: bool = False
     unnamed: str = "tensor"
     is_folder: bool = False
     has_layout: bool = False
     keeps_others: bool = False
+    keeps_meaning: bool = False
     is_text: bool = False
     prints: bool = False
     is_shown: bool = False
@@ -59,13 +65,17 @@ _HDF5_SUFFIXES = (
 )  # fmt: skip
 
 NPY = Format("npy", (".npy",), "npy", prints=True, is_packed=True)
-HDF5 = Format("h5", _HDF5_SUFFIXES, "hdf5.format", names=True, lists=True, has_layout=True, keeps_others=True)
+HDF5 = Format(
+    "h5", _HDF5_SUFFIXES, "hdf5.format", names=True, has_root=True, lists=True, has_layout=True, keeps_others=True,
+    keeps_meaning=True,
+)  # fmt: skip
 NPZ = Format("npz", (".npz",), "npz", names=True, lists=True, keeps_others=True)
 SAFETENSORS = Format("safetensors", (".safetensors",), "safetensors", names=True, lists=True, keeps_others=True)
 # The store itself can be the array, and so a new array needs no name.
 ZARR = Format(
-    "zarr", (".zarr", ".zspy"), "zarr.format", names=True, lists=True, unnamed="", is_folder=True, keeps_others=True
-)
+    "zarr", (".zarr", ".zspy"), "zarr.format", names=True, lists=True, unnamed="", is_folder=True, keeps_others=True,
+    keeps_meaning=True,
+)  # fmt: skip
 ONNX_MODEL = ".onnx"  # the suffix of a model, which is no tensor
 # A tensor of ONNX can do without a name.
 ONNX = Format("onnx", (".pb",), "onnx.format", names=True, unnamed="", prints=True)
@@ -76,10 +86,21 @@ TEXT = Format(
 )  # fmt: skip
 CSV = Format("csv", (".csv",), "text:CSV", is_text=True, prints=True, is_packed=True)
 RAW = Format("raw", (".bin", ".raw"), "raw", prints=True, is_bare=True)
+NETCDF3 = Format("nc3", (), "netcdf3", names=True, lists=True)  # read by its first bytes, and never written
 TSV = Format("tsv", (".tsv",), "text:TSV", is_text=True, prints=True, is_packed=True)
 
-FORMATS = (NPY, HDF5, NPZ, SAFETENSORS, ZARR, ONNX, RAW, JSON, TEXT, CSV, TSV)
+FORMATS = (NPY, HDF5, NPZ, SAFETENSORS, ZARR, ONNX, RAW, JSON, TEXT, CSV, TSV, NETCDF3)
 NAMES = tuple(each.name for each in FORMATS)
+
+
+def written() -> tuple[Format, ...]:
+    """The formats that are not only read."""
+    return tuple(each for each in FORMATS if each.suffixes)
+
+
+def suffix_to_write(name: str | None) -> str:
+    """The suffix of an output in the format of that name; .npy without a name, and for a format that is only read."""
+    return next((each.suffixes[0] for each in written() if each.name == name), NPY.suffixes[0])
 
 
 def named(name: str | None) -> Format | None:

@@ -9,26 +9,26 @@ import collections
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from revseq_cli.core import system
+from revseq_cli.core.dtypes import describe, dtype_of
+from revseq_cli.core.errors import FormatError, Hint, SeveralError, about, listed
 from revseq_cli.formats import models
 from revseq_cli.formats.contents import Contents, Item, chosen, refuse_key, try_hint
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.textfiles import TextFormat, held, require_text
-from revseq_cli.ground import system
-from revseq_cli.ground.dtypes import describe, dtype_of
-from revseq_cli.ground.errors import Advice, FormatError, SeveralError, about, listed
-from revseq_cli.texts import dxdispatch, json_tensors, notation
-from revseq_cli.texts.examples import number_of, numbered, part
-from revseq_cli.texts.places import PlacedError
-from revseq_cli.texts.tables import Table, is_table, table_text
+from revseq_cli.text import dxdispatch, notation, numbers
+from revseq_cli.text.examples import number_of, numbered, part
+from revseq_cli.text.numbers import Table, is_table, table_text
+from revseq_cli.text.places import PlacedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from revseq_cli.core.tensors import DataType, TensorDesc
     from revseq_cli.formats.contract import Address, Source
     from revseq_cli.formats.documents import Text, TextTypes
-    from revseq_cli.ground.tensors import DataType, TensorDesc
 
 
 def _contents(address: Address, types: TextTypes) -> Contents | None:
@@ -65,8 +65,8 @@ def _item(text: Text, item: notation.TensorText, types: TextTypes, *, alone: boo
 def notation_source(text: Text, item: notation.TensorText, types: TextTypes, name: str = "") -> Source:
     """The source of one tensor of a text; FormatError if a value does not fit its data type."""
     name = name or (f"{text.name}: {item.name}" if item.name else text.name)
-    stated, storage = item.desc.data_type if item.desc else None, Storage("text", {"line": str(item.line)})
     with text.located_errors(name):
+        stated, storage = item.desc.data_type if item.desc else None, Storage("text", {"line": str(item.line)})
         return held(lambda each: item.values(each, dtype_of(each)), stated, types, text, storage, name)
 
 
@@ -85,8 +85,8 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
         if key is None and is_table(text.text):
             return _open_numbers(text, types)
         wanted = "rows in brackets, with or without a header such as T: (Sizes:{3}, DataType:FLOAT32)"
-        of_log = Advice.of("diff reads what DxDispatch prints with {}", as_printed="")
-        raise FormatError("holds no tensor", wanted, of_log if dxdispatch.is_log(text.text) else "", text.name)
+        of_log = Hint.of("diff reads what DxDispatch prints with {}", as_printed="")
+        raise FormatError("contains no tensor", wanted, of_log if dxdispatch.is_log(text.text) else "", text.name)
     known = [f"{item.name} (line {item.line})" for item in items]
     found = f"{len(named)} tensors" if named else f"no tensor named {key}"
     keys = [*_keys(text, items, named[0].name if named and key else "", key)]
@@ -133,14 +133,14 @@ def open_json(text: Text, key: str | None, types: TextTypes) -> Source:
         return model.tensor(chosen(model.roles, key, text.name), types)
     refuse_key(key, "a JSON file", text.name)
     with text.located_errors(text.name):
-        tensor = json_tensors.parse(text.text)
+        tensor = numbers.parse(text.text)
         read, storage = (lambda each: tensor.values(each, dtype_of(each))), Storage("json", {})
         return held(read, tensor.data_type, types, text, storage, text.name)
 
 
 def write_json(values: NDArray[Any]) -> str:
     """The JSON object of a tensor, a row a line; NaN and infinities are strings."""
-    return json_tensors.tensor_text(describe(values), values)
+    return numbers.tensor_text(describe(values), values)
 
 
 def _table_format(name: str, separator: str, word: str) -> TextFormat:
@@ -172,7 +172,7 @@ def _require_table(desc: TensorDesc, where: str) -> None:
     if len(sizes) == 2 and desc.element_count:
         return
     fits = desc.element_count and prod(sizes[:-2]) == 1
-    hint = Advice.of("add {}", rank=2) if fits else "write another format, such as out.npy"
+    hint = Hint.of("add {}", rank=2) if fits else "write another format, such as out.npy"
     raise FormatError(f"holds one table, and the tensor is {desc}", "2 dimensions, and no size of 0", hint, where)
 
 

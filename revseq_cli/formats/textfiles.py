@@ -9,28 +9,29 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from revseq_cli.core import thresholds
+from revseq_cli.core.errors import FormatError, Hint, UsageError, about
+from revseq_cli.core.tensors import DataType
+from revseq_cli.formats import file_io
 from revseq_cli.formats.contract import FileSink, Source
 from revseq_cli.formats.documents import Encoding, Text, TextTypes, encoding_of
-from revseq_cli.formats.held import Gathered, HeldSource
+from revseq_cli.formats.in_memory import Gathered, MemorySource
 from revseq_cli.formats.recognition import looks_like
-from revseq_cli.formats.storage import positioned
-from revseq_cli.ground import thresholds
-from revseq_cli.ground.errors import Advice, FormatError, UsageError, about
-from revseq_cli.ground.tensors import DataType
-from revseq_cli.texts import literals, markup
-from revseq_cli.texts.places import error_at
+from revseq_cli.formats.table import NPY, SAFETENSORS
+from revseq_cli.text import literals, markup
+from revseq_cli.text.places import error_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
+    from revseq_cli.core.tensors import TensorDesc
+    from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import Address, Layout, Storage
-    from revseq_cli.formats.storage.newfile import NewFile
-    from revseq_cli.formats.storage.positioned import Identity
+    from revseq_cli.formats.file_io import Identity
     from revseq_cli.formats.table import Packing
-    from revseq_cli.ground.tensors import TensorDesc
 
 # The most bytes of a text: it is parsed whole, and each number takes about a hundred bytes of memory.
 LARGEST = 1 << 30
@@ -46,15 +47,15 @@ def read_text(path: str, method: Packing | None = None) -> Text:
 
 def read_bytes(path: str, method: Packing | None = None) -> tuple[bytes, Identity]:
     """The bytes of a text file, unpacked, and the state in which it was read; FormatError if they are too many."""
-    with positioned.opened(path) as fd:
-        identity = positioned.identity(fd)
+    with file_io.opened(path) as fd:
+        identity = file_io.identity(fd)
         if identity.size > LARGEST:
             raise too_large(f"{identity.size} bytes", path)
         if method:
             from revseq_cli.formats import packing  # most files are not packed
 
             return joined(packing.unpacked(packing.file_pieces(fd, path), method, path), path), identity
-        return positioned.read_some(fd, identity.size, 0, path), identity
+        return file_io.read_some(fd, identity.size, 0, path), identity
 
 
 def joined(pieces: Iterable[bytes], name: str) -> bytes:
@@ -112,8 +113,9 @@ def choose_type(stated: DataType | None, types: TextTypes, name: str) -> DataTyp
     """The data type of a text: the stated one, else the asked one, else the default; UsageError if two disagree."""
     if stated and types.asked and stated is not types.asked and not types.cast_later:
         raise UsageError(
-            f"its DataType is {stated.name}, and {types.asked.name} is asked for", "types are never changed silently",
-            "leave the option out, or change the header", name,
+            f"its DataType is {stated.name}, and {types.asked.name} is asked for",
+            "data types are never changed silently",
+            "remove the option, or change the header", name,
         )  # fmt: skip
     return stated or types.asked or types.default
 
@@ -121,17 +123,17 @@ def choose_type(stated: DataType | None, types: TextTypes, name: str) -> DataTyp
 def held(
     read: Callable[[DataType], NDArray[Any]], stated: DataType | None, types: TextTypes, text: Text, storage: Storage,
     name: str,
-) -> HeldSource:  # fmt: skip
+) -> MemorySource:  # fmt: skip
     """The source of what `read` gives for a data type; `name` is for messages.
 
     A number that the default type does not hold, or rounds to other digits, gets a hint or a note: none was named.
     """
     data_type = choose_type(stated, types, name)
     if stated or types.asked or data_type is not DataType.FLOAT32:
-        return HeldSource(name, read(data_type), storage, text.identity)
+        return MemorySource(name, read(data_type), storage, text.identity)
     try:
         with literals.noticed() as lost:
-            source = HeldSource(name, read(data_type), storage, text.identity)
+            source = MemorySource(name, read(data_type), storage, text.identity)
     except FormatError as e:
         e.hint = e.hint or _type_hint(read)
         raise
@@ -139,19 +141,24 @@ def held(
         why = "have more digits than FLOAT32 keeps" if np.float32(lost[0]) else "are 0 in FLOAT32"
         found = f"{lost[0]!r} and perhaps others {why}"
         if types.keep_digits:
-            hint = Advice("add {}, or {} to round them", (("dtype", "FLOAT64"), ("dtype", "FLOAT32")))
+            hint = Hint("add {}, or {} to round them", (("dtype", "FLOAT64"), ("dtype", "FLOAT32")))
             raise FormatError(found, "a data type that is named", hint, name)
-        source.notes = (Advice.of(f"{name}: {found}: {{}} keeps them", dtype="FLOAT64"),)
+        source.notes = (Hint.of(f"{name}: {found}: {{}} keeps them", dtype="FLOAT64"),)
     return source
 
 
-def _type_hint(read: Callable[[DataType], NDArray[Any]]) -> Advice | str:
+def _type_hint(read: Callable[[DataType], NDArray[Any]]) -> Hint | str:
     """The first of the larger types that holds all numbers."""
     for each in (DataType.FLOAT64, DataType.INT64, DataType.UINT64):
         with contextlib.suppress(FormatError):
             read(each)
-            return Advice.of("add {}", dtype=each.name)
+            return Hint.of("add {}", dtype=each.name)
     return ""
+
+
+def binary_suffix(data_type: DataType) -> str:
+    """The suffix of a binary format in which others can read the data type: .npy has no name for small floats."""
+    return (SAFETENSORS if data_type.kind == "minifloat" else NPY).suffixes[0]
 
 
 def require_text(desc: TensorDesc, where: str) -> None:
@@ -159,7 +166,7 @@ def require_text(desc: TensorDesc, where: str) -> None:
     if desc.data_type.name not in literals.WRITTEN:
         raise FormatError(
             f"{desc.data_type.name} cannot be written as text",
-            hint="write a binary format, such as out.npy",
+            hint=f"write a binary format, such as out{binary_suffix(desc.data_type)}",
             where=where,
         )
     if (brackets := sum(prod(desc.sizes[:d]) for d in range(len(desc.sizes)))) > _MOST_BRACKETS:
@@ -185,9 +192,9 @@ class TextFormat:
         """The tensor that the key names, or the only one."""
         return self.read(address.text, address.key, types)
 
-    def create_sink(self, file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:  # noqa: ARG002 - it has neither
+    def create_sink(self, file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:  # noqa: ARG002 - it has neither
         """The sink of a new text file."""
-        return TextSink(file, like, self)
+        return TextSink(file, template, self)
 
     def write_to(self, stream: BinaryIO, source: Source) -> None:
         """Write the tensor and a line break into a pipe, piece by piece: its bytes are never all in memory."""
@@ -200,14 +207,14 @@ class TextFormat:
 class TextSink(Gathered, FileSink):
     """A new text file; the values are gathered in memory, and written at the end."""
 
-    def __init__(self, file: NewFile, like: Source, form: TextFormat) -> None:
-        form.require(like.desc, file.name)
+    def __init__(self, file: AtomicFile, template: Source, form: TextFormat) -> None:
+        form.require(template.desc, file.name)
         super().__init__(file)
-        self._form, self._data_type = form, like.desc.data_type
-        self.values: NDArray[Any] = np.empty(like.sizes, like.dtype)
+        self._form, self._data_type = form, template.desc.data_type
+        self.values: NDArray[Any] = np.empty(template.sizes, template.dtype)
         if not form.states_type and self._data_type is not DataType.FLOAT32:
             text = f"{file.name} states no data type: {{}} reads it as it is"
-            self.notes += (Advice.of(text, dtype=self._data_type.name),)
+            self.notes += (Hint.of(text, dtype=self._data_type.name),)
 
     def finish(self) -> None:
         """Write the text; FormatError for one that could not be read back."""

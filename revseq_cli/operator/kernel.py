@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli.ground import thresholds
-from revseq_cli.ground.dtypes import word_of
+from revseq_cli.core import thresholds
+from revseq_cli.core.dtypes import word_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int, *, overwrite
     """A copy of `values` in which the first `length` elements of each line along `axis` are reversed.
 
     `lengths` is unsigned, of any width, and has the sizes of `values` but 1 along `axis`; a length above the axis
-    size acts as the axis size. The result has the memory order of `values`, and with `overwrite` it may
+    size is clamped to it. The result has the memory order of `values`, and with `overwrite` it may
     lie in their memory: blocks of a long first axis are so large that the system clears the pages of each new one.
     """
     if not values.flags.c_contiguous and values.flags.f_contiguous:

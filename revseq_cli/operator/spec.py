@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from revseq_cli.ground.errors import Advice, Choices, RevseqError, UsageError, listed
-from revseq_cli.ground.tensors import DataType, TensorDesc, braced
+from revseq_cli.core.errors import Hint, RevseqError, Suggestions, UsageError, listed
+from revseq_cli.core.tensors import DataType, TensorDesc, braced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -59,7 +59,7 @@ class FeatureLevel(IntEnum):
             if level.short.upper() == key:
                 return level
         known = listed((level.short for level in cls), len(cls))
-        hint = Advice.of("try {}", feature_level="5_0")
+        hint = Hint.of("try {}", feature_level="5_0")
         raise UsageError(f"{text[:40]!r} is not a feature level", f"one of {known}", hint)
 
 
@@ -114,7 +114,7 @@ class Constraint:
     wanted: str
     rule: str
     ok: bool = field(repr=False)
-    hint: str | Advice = field(default="", repr=False)
+    hint: str | Hint = field(default="", repr=False)
     matching: bool = field(default=False, repr=False)
 
     def label(self) -> str:
@@ -140,7 +140,7 @@ class SpecError(RevseqError, ValueError):
     """
 
     def __init__(
-        self, violations: tuple[Constraint, ...], names: dict[str, str], choices: Choices | Advice | str = ""
+        self, violations: tuple[Constraint, ...], names: dict[str, str], choices: Suggestions | Hint | str = ""
     ) -> None:
         super().__init__(f"{len(violations)} violations")
         self.violations, self.names, self.choices = violations, names, choices
@@ -151,7 +151,7 @@ class SpecError(RevseqError, ValueError):
 
     def parts(self) -> Sequence[RevseqError]:
         """An error for each violation; the last has the choices as its hint, and without choices each has its own."""
-        sure = isinstance(self.choices, Choices)
+        sure = isinstance(self.choices, Suggestions)
         parts, hinting = [], []
         for v in self.violations:
             hint, where = "" if sure else v.hint, self.names.get(v.tensor, v.tensor)
@@ -199,7 +199,7 @@ def _level_constraints(tensors: dict[str, TensorDesc], level: FeatureLevel) -> I
     row = support(level)
     introduced = SUPPORT[0].since
     wanted, rule = f"{introduced.short} or above", f"introduced in {introduced}"
-    hint: str | Advice = Advice.of("try {}", feature_level=introduced.short)
+    hint: str | Hint = Hint.of("try {}", feature_level=introduced.short)
     yield Constraint(INPUT, "feature level", level.short, wanted, rule, row is not None, hint)
     if row is None:
         return
@@ -209,11 +209,11 @@ def _level_constraints(tensors: dict[str, TensorDesc], level: FeatureLevel) -> I
         hint = _dimension_hint(desc, counts)
         yield Constraint(tensor, "dimension count", str(count), span(counts), rule, count in counts, hint)
         types, data_type = row.data_types(tensor), desc.data_type
-        wanted, hint = listed((t.name for t in types), len(types)), _data_type_hint(tensor, data_type)
+        wanted, hint = listed((t.name for t in types), len(types)), _data_type_hint(tensor, data_type, tensors[INPUT])
         yield Constraint(tensor, "DataType", data_type.name, wanted, rule, data_type in types, hint)
         if (most := row.most_elements) is not None:
             count, wanted = desc.element_count, f"at most {most}"
-            hint = Advice.of("try {}", feature_level=FeatureLevel.NONE.short)
+            hint = Hint.of("try {}", feature_level=FeatureLevel.NONE.short)
             yield Constraint(tensor, "element count", str(count), wanted, "DirectML tensors", count <= most, hint)
 
 
@@ -246,26 +246,38 @@ def span(counts: range) -> str:
     return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
 
 
-def _dimension_hint(desc: TensorDesc, counts: range) -> str | Advice:
+def _dimension_hint(desc: TensorDesc, counts: range) -> str | Hint:
     """The level that has it, or the rank that this level has."""
     level = _first_level(lambda row: desc.dimension_count in row.dimension_counts)
     if desc.dimension_count >= counts[0] or not desc.dimension_count or not level:
         return level or ""
-    return Advice(f"{level.text}, or {{}}", (*level.settings, ("rank", str(counts[0]))))
+    return Hint(f"{level.text}, or {{}}", (*level.settings, ("rank", str(counts[0]))))
 
 
-def _data_type_hint(tensor: str, data_type: DataType) -> str | Advice:
-    """The level that has it; where lengths are of another kind, their values decide whether a cast helps."""
+def _data_type_hint(tensor: str, data_type: DataType, values: TensorDesc) -> str | Hint:
+    """The level that has it; where lengths are of another kind, their values decide whether a cast helps.
+
+    Every length of a smaller unsigned type is one of UINT32, too, which each level of DirectML takes beside `values`
+    that it takes.
+    """
     if tensor == LENGTHS and data_type.kind != "uint":
         return ""
+    if data_type is DataType.BOOL and tensor == INPUT:
+        words = "DirectML does not have it; compare as UINT8, which has the same bytes, or try {}"
+        return Hint.of(words, feature_level=FeatureLevel.NONE.short)
+    is_directml = values.data_type in _ALL and any(
+        values.dimension_count in row.dimension_counts for row in SUPPORT[:-1]
+    )
+    if tensor == LENGTHS and data_type.size < DataType.UINT32.size and is_directml:
+        return Hint.of("add {}", lengths_dtype=DataType.UINT32.name)
     return _first_level(lambda row: data_type in row.data_types(tensor)) or ""
 
 
-def _first_level(accepts: Callable[[Support], bool]) -> Advice | None:
+def _first_level(accepts: Callable[[Support], bool]) -> Hint | None:
     """The lowest level whose row of the table accepts it; None where no level does."""
     row = next((row for row in SUPPORT if accepts(row)), None)
     if row is None:
         return None
     if row.since is FeatureLevel.NONE:
-        return Advice.of("DirectML does not have it; try {}", feature_level=row.since.short)
-    return Advice.of(f"{row.since} and above has it: try {{}}", feature_level=row.since.short)
+        return Hint.of("DirectML does not have it; try {}", feature_level=row.since.short)
+    return Hint.of(f"{row.since} and above has it: try {{}}", feature_level=row.since.short)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from revseq_cli.ground.errors import Choices, printable
+from revseq_cli.core import system
+from revseq_cli.core.errors import Hint, Suggestions, printable
 from revseq_cli.operator.spec import DIRECTML, INPUT, LENGTHS, OUTPUT, FeatureLevel, broken, span, support
 from revseq_cli.report import terminal
 from revseq_cli.report.tables import axis_text
-from revseq_cli.report.words import hints, spelled
+from revseq_cli.report.words import hints, option, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from revseq_cli.ground.errors import Advice
     from revseq_cli.operator.spec import Constraint
-    from revseq_cli.passes.judges import Answer
-    from revseq_cli.report.results import Check
+    from revseq_cli.porting.backends import Answer
+    from revseq_cli.report.results import Check, NodeCheck
 
 PASS, FAIL, MISSING = "pass", "FAIL", "-"
 LEGEND = f"{MISSING}  the level has no such constraint"
@@ -34,20 +34,42 @@ def print_check(check: Check, typed: Sequence[str], *, every: bool, color: bool)
     constraints = check.constraints[DIRECTML[-1] if check.level is None else check.level]
     lines = _failing(broken(constraints), check.choices, typed, width)
     if check.level is None:
-        accepting = [level for level in DIRECTML if not broken(check.constraints[level])]
-        verdict = f"DirectML refuses it: all {len(DIRECTML)} feature levels do"
-        if accepting:
-            counts = f"{len(accepting)} of {len(DIRECTML)} feature levels do"
-            verdict = f"DirectML accepts it from {accepting[0]} on: {counts}"
         failing = ["", "At every feature level of DirectML:", *lines] if broken(constraints) else []
         lines = ["", *_matrix(check.constraints), *failing]
     else:
-        verdict = verdict_of(check.level, constraints)
         lines += [line for c in constraints if c.ok and every for line in _headline(c, width)]
         lines = ["", *lines] if lines else []
-    _print(console, [verdict], terminal.GOOD if check.valid else terminal.BAD)
+    _print(console, [verdict(check)], terminal.GOOD if check.valid else terminal.BAD)
     _print(console, lines, marked=True)
     _print(console, ["", *_job(check, width)])
+
+
+def verdict(check: Check) -> str:
+    """Whether the level accepts the job, or from which level on DirectML does."""
+    if check.level is not None:
+        return verdict_of(check.level, check.constraints[check.level])
+    accepting = [level for level in DIRECTML if not broken(check.constraints[level])]
+    if not accepting:
+        return f"DirectML refuses it: all {len(DIRECTML)} feature levels do"
+    return f"DirectML accepts it from {accepting[0]} on: {len(accepting)} of {len(DIRECTML)} feature levels do"
+
+
+def print_nodes(found: Sequence[NodeCheck], *, color: bool) -> None:
+    """A line for each node of a model, whether it is accepted or what is wrong; then what to type where one fails."""
+    console = terminal.console(color=color)
+    lines = []
+    for each in found:
+        told = verdict(each.check) if each.check else each.error.found if each.error else ""
+        if each.check and each.check.valid and each.check.answer and not each.ok:
+            told = f"{each.check.answer.name}: {each.check.answer.outcome}"
+        lines.append(printable(f"{PASS if each.ok else FAIL}  {each.name}: {told}"))
+    for each in found:
+        hint = each.error.hint if each.error else ""
+        settings = hint.settings if isinstance(hint, Hint) else ()
+        if settings or (each.check and not each.ok):
+            more = [f" {option(name)} {value}".rstrip() for name, value in settings]
+            lines.append(printable(f"Hint: revseq check {system.quoted(each.name)}{''.join(more)}"))
+    _print(console, lines, marked=True)
 
 
 def print_levels(levels: Sequence[FeatureLevel], *, color: bool) -> None:
@@ -98,14 +120,14 @@ def _headline(constraint: Constraint, width: int) -> list[str]:
 
 
 def _failing(
-    violations: Iterable[Constraint], choices: Choices | Advice | str, typed: Sequence[str], width: int
+    violations: Iterable[Constraint], choices: Suggestions | Hint | str, typed: Sequence[str], width: int
 ) -> list[str]:
     """The lines of what fails: as an error says it, and in the same words; the choices stand for all hints."""
     lines: list[str] = []
     for each in violations:
         lines += _headline(each, width)
         lines += terminal.hanging("      wanted: ", f"{each.wanted} ({each.rule})", width)
-        if each.hint and not isinstance(choices, Choices):
+        if each.hint and not isinstance(choices, Suggestions):
             lines += terminal.hanging("      Hint: ", printable(spelled(each.hint)), width)
     for line in hints(choices, typed, "Hint: "):
         indent = " " * (6 + len(line) - len(line.lstrip()))

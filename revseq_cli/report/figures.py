@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from revseq_cli.report import view
-from revseq_cli.texts import notation
+from revseq_cli.text import notation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.contract import Region, Source
-    from revseq_cli.ground.tensors import TensorDesc
     from revseq_cli.report.view import Ends, Limits
 
 # The marks of cells and lengths: they are the names of classes in SVG and HTML, too.
@@ -113,7 +113,7 @@ def of_job(values: Source, lengths: Source, axis: int, result: Source, limits: L
     lines = [[*part.flat] for part in layout.tables(_objects(of_lines, clamped.shape))]
     tables = first.cells(marks), third.cells(marks, axis, reversal.origins)
     legend = {each: each for each in (REVERSED, COPIED) if (marks == each).any()}
-    legend |= {CLAMPED: f"a length above the axis size {size:,} acts as {size:,}"} if clamped.any() else {}
+    legend |= {CLAMPED: f"length clamped to the axis size ({size:,})"} if clamped.any() else {}
     return Figure(
         f"DML_REVERSE_SUBSEQUENCES along axis {axis}",
         sentence(axis),

@@ -12,22 +12,30 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from revseq_cli.ground.errors import Advice, Choices, RevseqError
-from revseq_cli.ground.tensors import Symbol
+from revseq_cli.core.errors import Hint, RevseqError, Suggestions
+from revseq_cli.core.tensors import Symbol
 from revseq_cli.operator.spec import INPUT, LENGTHS, broken, support
-from revseq_cli.report.results import Check, Comparison, Described, Outcome, Traffic, comparison_of, first_differences
+from revseq_cli.report.results import (
+    Check,
+    Comparison,
+    Described,
+    Judged,
+    Outcome,
+    Planned,
+    comparison_of,
+    first_differences,
+)
 from revseq_cli.report.words import hints, message, options_json, spelled
-from revseq_cli.texts import dxdispatch
+from revseq_cli.text import dxdispatch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from revseq_cli.formats.contents import Contents
-    from revseq_cli.ground.tensors import TensorDesc
     from revseq_cli.operator.spec import FeatureLevel
-    from revseq_cli.passes.arrangement import Arrangement
-    from revseq_cli.passes.exports import Exported
-    from revseq_cli.passes.judges import Machine
+    from revseq_cli.porting.backends import Machine
+    from revseq_cli.porting.exports import Exported
+    from revseq_cli.report.results import NodeCheck
 
 _NUMBER = 1  # of the schema
 # What errors are about that is no file: arguments, and standard streams.
@@ -45,10 +53,11 @@ _CHECK = (
 _DESC = "DataType:str=desc.data_type.name Sizes:[int]=desc.sizes"
 _ERROR = "file:str|null key:str|null found:str wanted:str hint:str where:str context:str"
 _REPORTS = {
-    "run": f"{_JOB} {_WRITTEN} clamped:int",
-    "run --dry-run": f"{_JOB} plan:plan",
+    "run": f"{_JOB} {_WRITTEN} clamped:int tensors?:[replaced]",
+    "run --dry-run": f"{_JOB} plan:plan tensors?:[replaced]",
     "check": f"{_CHECK} constraints:[constraint]",
     "check --feature-level all": f"{_CHECK} levels:[level]",
+    "check of a model": "exit_status:int nodes:[node]",
     "batch": (
         "line:int output:str|null ok:bool error:str|null errors:[error] skipped:bool bytes:int|null verified:bool "
         "clamped:int|null notes:[str] sha256?:str plan?:traffic"
@@ -58,10 +67,18 @@ _REPORTS = {
     "show": "exit_status:int tensors:[described] groups:[group] others:[other] files:[listed] errors:[unread]",
     "convert": f"input:tensor {_WRITTEN}",
     "diff": (
-        "equal:bool A:tensor=a B:tensor=b Axis:int|null=axis different:int|null=differences.count "
+        "equal:bool A:side B:side Axis:int|null=axis total:int|null=differences.total "
+        "different:int|null=differences.count "
         "both_nan:int|null=differences.nans lines:int|null=where.lines inside:int|null=where.inside "
         "behind:int|null=where.behind largest_absolute:any=differences.largest_absolute "
-        "largest_relative:any=differences.largest_relative first:[difference] mistakes:[str] hint:str notes:[str]"
+        "largest_relative:any=differences.largest_relative first:[difference] wrong_lines:wrong_lines|null=why.lines "
+        "mistakes:[mistake] hint:str notes:[str]"
+    ),
+    "diff --manifest": (
+        "line:int a:str ok:bool equal:bool|null=comparison.equal total:int|null=comparison.differences.total "
+        "different:int|null=comparison.differences.count lines:int|null=comparison.where.lines "
+        "wrong_lines:wrong_lines|null=comparison.why.lines mistakes:[mistake] hint:str notes:[str] error:str|null "
+        "errors:[error]"
     ),
     "diff --on": "version:str providers:[provider] devices:[device]",
     "levels": "levels:[support]",
@@ -71,10 +88,15 @@ _REPORTS = {
 _PARTS = {
     "desc": "DataType:str=data_type.name Sizes:[int|str]=sizes",
     "tensor": f"name:str {_DESC}",
+    "replaced": f"name:str {_JOB} clamped?:int plan?:plan",
+    "side": f"name:str role:str {_DESC}",
+    "wrong_lines": "count:int of:int rule:str id:str",
+    "mistake": "id:str text:str lines:int",
     "plan": (
         "blocks:int block_bytes:int read_bytes:int write_bytes:int engine:str workers:int|null memory:int spooled:bool "
         "run_bytes?:int direct_memory?:int scheduler?:str"
     ),
+    "node": "name:str ok:bool verdict:str|null lowest_level:str|null=check.lowest.short errors:[error]",
     "choice": "options:{str|null} meaning:str",
     "counts": "total:int clamped:int unchanged:int",
     "constraint": "label:str tensor:str property:str found:str wanted:str rule:str ok:bool hint:str",
@@ -92,10 +114,11 @@ _PARTS = {
     "wrong": "index:any line:int|null found:any expected:any count:int total:int",
     "finding": "line:int|null=spot.place.line column:int|null=spot.place.column rule:str level:str message:str",
     "described": (
-        f"name:str {_DESC} dimensions:[str|null] attributes:int|null bytes:int=desc.total_bytes format:str "
+        f"name:str {_DESC} dimensions:[str|null] attributes:int|null attribute_values?:{{any}} "
+        "bytes:int=desc.total_bytes format:str "
         "storage:{any}=details notes:[str] statistics?:statistics"
     ),
-    "statistics": "min:any=least max:any=greatest mean:any NaN:int=nans infinite:int",
+    "statistics": "min:any=least max:any=greatest mean:any NaN:int=nans infinite:int missing:int",
     "group": "name:str attributes:int|null",
     "other": "name:str what:str Sizes:[int]|null=sizes attributes:int|null",
     "listed": "name:str format:str attributes:int|null",
@@ -162,7 +185,7 @@ def _value(kind: str, value: Any) -> object:  # noqa: ANN401 - as above
     if kind in _PARTS:
         return _object(_PARTS[kind], value, {})
     if kind == "str" or isinstance(value, Symbol):
-        return spelled(value) if isinstance(value, Advice) else str(value)
+        return spelled(value) if isinstance(value, Hint) else str(value)
     return value
 
 
@@ -207,10 +230,17 @@ def export(done: Exported) -> str:
     return report("export", {**vars(done), **job, **typed, "output": done.files[0].path, "result": done.target})
 
 
-def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrangement, kept: int) -> str:
-    """The report of `run --dry-run`; memory and block sizes are in bytes."""
-    traffic, tiling = Traffic.of(values, lengths, arrangement, kept), arrangement.tiling
-    plan = {
+def plans(planned: Sequence[Planned]) -> str:
+    """The report of `run --dry-run`, which has one plan, or one for each of several tensors."""
+    tensors = [{**each._asdict(), "plan": _plan(each)} for each in planned]
+    return report("run --dry-run", tensors[0], tensors=tensors if len(tensors) > 1 else None)
+
+
+def _plan(planned: Planned) -> dict[str, object]:
+    """The plan of one tensor; memory and block sizes are in bytes."""
+    values, arrangement, traffic = planned.values, planned.arrangement, planned.traffic
+    tiling = arrangement.tiling
+    return {
         "blocks": arrangement.plan.block_count,
         "block_bytes": arrangement.plan.block_elements * values.data_type.size,
         "read_bytes": traffic.read,
@@ -223,16 +253,26 @@ def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrang
         "direct_memory": arrangement.direct if tiling else None,
         "scheduler": arrangement.scheduler or None,
     }
-    return report("run --dry-run", {"values": values, "lengths": lengths, "axis": axis, "plan": plan})
 
 
 def diff(comparison: Comparison) -> str:
     """The report of `diff`; its members are null for tensors of different data types or sizes."""
     found = first_differences(comparison.differences) if comparison.differences else []
-    return report("diff", comparison, first=[dict(zip(("index", "A", "B"), each, strict=True)) for each in found])
+    first = [dict(zip(("index", "A", "B"), each, strict=True)) for each in found]
+    sides = zip("AB", (comparison.a, comparison.b), comparison.roles, strict=True)
+    both = {key: {"name": each.name, "role": role, "desc": each.desc} for key, each, role in sides}
+    return report("diff", comparison, first=first, **both)
 
 
-def judges(machine: Machine) -> str:
+def judged(job: Judged) -> str:
+    """The report of `diff --manifest` on one job."""
+    found, error = job.comparison, job.error
+    told = {"mistakes": found.mistakes, "hint": found.hint, "notes": found.notes} if found else {}
+    parts = {"error": message(error) if error else None, "errors": errors_of(error), "ok": not error}
+    return report("diff --manifest", job, **({"mistakes": (), "hint": "", "notes": ()} | told | parts))
+
+
+def backends(machine: Machine) -> str:
     """The report of `diff --on` alone."""
     rows = [{"name": each.name, "data_types": [one.name for one in each.data_types]} for each in machine.providers]
     return report("diff --on", machine, providers=rows)
@@ -261,11 +301,23 @@ def check(check: Check) -> str:
     for level, constraints in check.constraints.items():
         told = [{**vars(each), "label": each.label()} for each in constraints]
         levels.append({"level": level.short, "valid": not broken(constraints), "constraints": told})
-    choices = check.choices.choices if isinstance(check.choices, Choices) else ()
+    choices = check.choices.choices if isinstance(check.choices, Suggestions) else ()
     typed = [{"options": options_json(each.settings), "meaning": each.meaning} for each in choices]
     if check.level is None:
         return report("check --feature-level all", check, level="all", choices=typed, levels=levels)
     return report("check", check, level=check.level.short, choices=typed, constraints=levels[0]["constraints"])
+
+
+def checks(found: Sequence[NodeCheck], status: int) -> str:
+    """The report of `check` on the nodes of a model."""
+    from revseq_cli.report.checks import verdict  # it loads what draws tables
+
+    nodes = []
+    for each in found:
+        told = verdict(each.check) if each.check else None
+        parts = {"name": each.name, "ok": each.ok, "check": each.check, "verdict": told}
+        nodes.append({**parts, "errors": errors_of(each.error)})
+    return report("check of a model", exit_status=status, nodes=nodes)
 
 
 def outcome(outcome: Outcome) -> str:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from revseq_cli import __version__
-from revseq_cli.ground.errors import RevseqError, printable
+from revseq_cli.core.errors import RevseqError, printable
 from revseq_cli.report import objects, terminal
 from revseq_cli.report.results import difference_of
 from revseq_cli.report.words import message, spelled
-from revseq_cli.texts.places import Finding, PlacedError, Spot
+from revseq_cli.text.places import Finding, PlacedError, Spot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from revseq_cli.operator.spec import FeatureLevel
-    from revseq_cli.passes.verification import Report, Verdict
+    from revseq_cli.pages.verification import Report, Verdict
 
 
 class Pages(NamedTuple):
@@ -81,41 +81,53 @@ def _text(pages: Pages) -> Iterator[Text]:
     reports = [(name, page) for name, page in pages.reports if not isinstance(page, RevseqError)]
     for name, page in reports:
         yield Text(printable(name), "bold")
-        for verdict in page.verdicts:
-            clamped = f", lengths that are clamped: {verdict.clamped}" if verdict.clamped else ""
-            place = verdict.data_set or f"line {verdict.spot.place.line if verdict.spot else None}"
-            yield Text.assemble(printable(f"  example {verdict.number}, {place}: "), _mark(verdict), clamped)
-        if page.support.tables or page.support.sentences:
-            is_wrong = any(map(_is_wrong_level, page.support.findings))
-            counted = terminal.counted(page.support.tables, "table")
-            yield Text.assemble(f"  feature levels, {counted}: ", _WRONG if is_wrong else _RIGHT)
-        hints: dict[str, None] = {}
-        for each in findings_of(page):
-            yield Text(printable(_line(name, each)))
-            yield from (Text(f"  {line}") for line in (each.spot.shown.split("\n") if each.spot else ()))
-            hints |= dict.fromkeys(map(spelled, each.hints))
-        yield from (Text(printable(f"Hint: {hint}")) for hint in hints)
-        if page.unfixed:
-            yield Text(printable(f"  not rewritten: {page.unfixed}"))
-        # Tabs stay, so that the diff can be applied.
-        yield from (Text("\t".join(map(printable, line.split("\t")))) for line in page.diff)
+        yield from _of_page(name, page)
     if reports:
-        verdicts = [verdict for _, page in reports for verdict in page.verdicts]
-        foreign, skipped = sum(each.is_foreign for each in verdicts), sum(page.skipped for _, page in reports)
-        wrong = sum(not each.right for each in verdicts) - foreign
-        others = f", {foreign} not of DirectML" if foreign else ""
-        others += f", {skipped} of other operators skipped" if skipped else ""
-        yield Text(f"{terminal.counted(len(verdicts), 'example')}, {wrong} wrong{others}")
-        if tables := sum(page.support.tables for _, page in reports):
-            found = [each for _, page in reports for each in page.support.findings]
-            notes = sum(each.is_note for each in found)
-            noted = f", {terminal.counted(notes, 'note')}" if notes else ""
-            wrong = sum(map(_is_wrong_level, found))
-            yield Text(f"{terminal.counted(tables, 'table')} of feature levels, {wrong} wrong{noted}")
-        if stated := sum(each.rule == "statement" for _, page in reports for each in page.support.findings):
-            yield Text(f"{terminal.counted(stated, 'other statement')} wrong")
+        yield from map(Text, _summary([page for _, page in reports]))
     if pages.skipped:
         yield Text(f"{terminal.counted(pages.skipped, 'page')} without an example skipped")
+
+
+def _of_page(name: str, page: Report) -> Iterator[Text]:
+    """The lines about one page, below its name."""
+    from rich.text import Text
+
+    for verdict in page.verdicts:
+        clamped = f", lengths that are clamped: {verdict.clamped}" if verdict.clamped else ""
+        place = verdict.data_set or f"line {verdict.spot.place.line if verdict.spot else None}"
+        yield Text.assemble(printable(f"  example {verdict.number}, {place}: "), _mark(verdict), clamped)
+    if page.support.tables or page.support.sentences:
+        is_wrong = any(map(_is_wrong_level, page.support.findings))
+        counted = terminal.counted(page.support.tables, "table")
+        yield Text.assemble(f"  feature levels, {counted}: ", _WRONG if is_wrong else _RIGHT)
+    hints: dict[str, None] = {}
+    for each in findings_of(page):
+        yield Text(printable(_line(name, each)))
+        yield from (Text(f"  {line}") for line in (each.spot.shown.split("\n") if each.spot else ()))
+        hints |= dict.fromkeys(map(spelled, each.hints))
+    yield from (Text(printable(f"Hint: {hint}")) for hint in hints)
+    if page.unfixed:
+        yield Text(printable(f"  not rewritten: {page.unfixed}"))
+    # Tabs stay, so that the diff can be applied.
+    yield from (Text("\t".join(map(printable, line.split("\t")))) for line in page.diff)
+
+
+def _summary(reports: Sequence[Report]) -> Iterator[str]:
+    """How many examples, tables and other statements there are on all pages, and how many are wrong."""
+    verdicts = [verdict for page in reports for verdict in page.verdicts]
+    foreign, skipped = sum(each.is_foreign for each in verdicts), sum(page.skipped for page in reports)
+    wrong = sum(not each.right for each in verdicts) - foreign
+    others = f", {foreign} not of DirectML" if foreign else ""
+    others += f", {skipped} of other operators skipped" if skipped else ""
+    yield f"{terminal.counted(len(verdicts), 'example')}, {wrong} wrong{others}"
+    found = [each for page in reports for each in page.support.findings]
+    if tables := sum(page.support.tables for page in reports):
+        notes = sum(each.is_note for each in found)
+        noted = f", {terminal.counted(notes, 'note')}" if notes else ""
+        wrong = sum(map(_is_wrong_level, found))
+        yield f"{terminal.counted(tables, 'table')} of feature levels, {wrong} wrong{noted}"
+    if stated := sum(each.rule == "statement" for each in found):
+        yield f"{terminal.counted(stated, 'other statement')} wrong"
 
 
 def _is_wrong_level(finding: Finding) -> bool:

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from revseq_cli.ground import system
+from revseq_cli.core import system
+from revseq_cli.core.errors import RevseqError
 from revseq_cli.operator.spec import DIRECTML, broken
-from revseq_cli.texts import literals
+from revseq_cli.text import literals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
+    from revseq_cli.core.errors import Hint, Suggestions
+    from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import Source
-    from revseq_cli.ground.errors import Advice, Choices, RevseqError
-    from revseq_cli.ground.tensors import TensorDesc
     from revseq_cli.operator.kernel import LengthCounts
     from revseq_cli.operator.spec import Constraint, FeatureLevel
-    from revseq_cli.passes.arrangement import Arrangement
-    from revseq_cli.passes.comparison import Differences, Where
-    from revseq_cli.passes.exports import Exported
-    from revseq_cli.passes.judges import Answer
-    from revseq_cli.passes.summaries import Statistics
-    from revseq_cli.passes.verification import Verdict
+    from revseq_cli.pages.verification import Verdict
+    from revseq_cli.pipeline.arrangement import Arrangement
+    from revseq_cli.pipeline.comparison import Diagnosis, Differences, Mistake, Where
+    from revseq_cli.pipeline.summaries import Statistics
+    from revseq_cli.porting.backends import Answer
+    from revseq_cli.porting.exports import Exported
 
 
 class Check(NamedTuple):
@@ -41,8 +42,8 @@ class Check(NamedTuple):
     lowest: FeatureLevel | None
     counts: LengthCounts | None
     batch_axis: int | None = None
-    notes: Sequence[str | Advice] = ()
-    choices: Choices | Advice | str = ""
+    notes: Sequence[str | Hint] = ()
+    choices: Suggestions | Hint | str = ""
     answer: Answer | None = None
 
     @property
@@ -62,6 +63,15 @@ class Check(NamedTuple):
         return self.valid and (self.answer is None or self.answer.outcome == "right")
 
 
+def attributes_of(source: Source) -> dict[str, Any]:
+    """The attributes of a tensor as JSON has them; none where they cannot be read."""
+    try:
+        given = source.meaning().given
+    except RevseqError:
+        return {}
+    return {name: value.tolist() if hasattr(value, "tolist") else value for name, value in given.items()}
+
+
 class Described(NamedTuple):
     """What `show` tells of a tensor but its values: `typed` is what to type for it, `name` what messages call it."""
 
@@ -72,16 +82,18 @@ class Described(NamedTuple):
     attributes: int | None
     format: str
     details: dict[str, str]
-    notes: Sequence[str | Advice] = ()
+    notes: Sequence[str | Hint] = ()
     statistics: Statistics | None = None
+    attribute_values: dict[str, object] | None = None
 
     @classmethod
     def of(
-        cls, source: Source, typed: str, notes: Sequence[str | Advice] = (), statistics: Statistics | None = None
+        cls, source: Source, typed: str, notes: Sequence[str | Hint] = (), statistics: Statistics | None = None
     ) -> Self:
         """A tensor that is open."""
         storage, about = source.storage, (source.dimensions, source.attributes)
-        return cls(typed, source.name, source.desc, *about, *storage, notes, statistics)
+        values = attributes_of(source) if source.attributes is not None else None
+        return cls(typed, source.name, source.desc, *about, *storage, notes, statistics, values)
 
     @classmethod
     def all_of(cls, contents: Contents) -> list[Self]:
@@ -116,6 +128,25 @@ class Traffic(NamedTuple):
         return cls(read, written, size)
 
 
+class Planned(NamedTuple):
+    """A job before it runs: the tensor's name, and how it will be reversed.
+
+    `kept` bytes of the input's file are copied with the tensor.
+    """
+
+    name: str
+    values: TensorDesc
+    lengths: TensorDesc
+    axis: int
+    arrangement: Arrangement
+    kept: int
+
+    @property
+    def traffic(self) -> Traffic:
+        """The bytes that it reads and writes."""
+        return Traffic.of(self.values, self.lengths, self.arrangement, self.kept)
+
+
 class Outcome(NamedTuple):
     """The result of a job of a batch: `line` is its line in the manifest, `error` is None if its output is written.
 
@@ -127,7 +158,7 @@ class Outcome(NamedTuple):
     error: RevseqError | None
     bytes: int = 0
     verified: bool = False
-    notes: Sequence[str | Advice] = ()
+    notes: Sequence[str | Hint] = ()
     clamped: int = 0
     sha256: str | None = None
     skipped: bool = False
@@ -145,36 +176,55 @@ class FileSystem(NamedTuple):
 class Comparison(NamedTuple):
     """The result of `diff`: `differences` is None for tensors of other data types or sizes, and `hint` about them.
 
-    `b` is what `a` is compared with: a tensor, or what is right for a job, whose `axis` is reversed. `mistakes` are
-    those that would give `a`. `notes` are those of all tensors.
+    `b` is what `a` is compared with: a tensor, or what is right for a job, whose `axis` is reversed. `why` says which
+    lines are wrong, and what explains them. `notes` are those of all tensors.
     """
 
     a: Source
     b: Source
     differences: Differences | None
     axis: int | None = None
-    mistakes: Sequence[str] = ()
-    hint: str | Advice = ""
-    notes: Sequence[str | Advice] = ()
+    why: Diagnosis | None = None
+    hint: str | Hint = ""
+    notes: Sequence[str | Hint] = ()
 
     @property
     def equal(self) -> bool:
         """Whether no element differs, and none was read otherwise than A has it."""
         return self.differences is not None and not self.differences.count and not self.mistakes
 
-    def of_reading(self, told: str, a: Source, hint: str | Advice) -> Self:
+    def of_reading(self, told: str, a: Source, hint: str | Hint) -> Self:
         """The same about `a`, which was compared as what it was before something was done to it, as `told`.
 
         The `hint` says how to compare it as it is.
         """
         wrong = self.differences is not None and self.differences.count
-        mistakes = [f"{told}, and {each}" for each in self.mistakes] if wrong else [told]
-        return self._replace(a=a, mistakes=mistakes, hint=hint or self.hint)
+        why = self.why and self.why.of_reading(told, is_wrong=bool(wrong))
+        return self._replace(a=a, why=why, hint=hint or self.hint)
+
+    @property
+    def mistakes(self) -> tuple[Mistake, ...]:
+        """What explains the differences."""
+        return self.why.mistakes if self.why else ()
+
+    @property
+    def roles(self) -> tuple[str, str]:
+        """What `a` and `b` are called."""
+        return ("A", "B") if self.axis is None else ("A", "right")
 
     @property
     def where(self) -> Where | None:
         """Where the elements differ, in the output of a job."""
         return self.differences.where if self.differences and self.axis is not None else None
+
+
+class Judged(NamedTuple):
+    """The result of a job of `diff --manifest`: how its A compares, or the error that stopped it."""
+
+    line: int
+    a: str
+    comparison: Comparison | None = None
+    error: RevseqError | None = None
 
 
 def first_differences(differences: Differences) -> list[tuple[list[int], str, str]]:
@@ -185,8 +235,7 @@ def first_differences(differences: Differences) -> list[tuple[list[int], str, st
 
 def comparison_of(done: Exported) -> str:
     """The command that compares the result of a model with what is right, when it has come back beside the model."""
-    names = (f"./{each}" if str(each).startswith("-") else str(each) for each in (done.target, done.model))
-    result, model = map(system.quoted, names)
+    result, model = map(system.typed, map(str, (done.target, done.model)))
     return f"revseq diff {result} --job {model}"
 
 
@@ -198,3 +247,16 @@ def difference_of(verdict: Verdict) -> dict[str, Any]:
     line = verdict.wrong.place.line if verdict.wrong else None
     element = {"index": index, "line": line, "found": found, "expected": expected}
     return {**element, "count": differences.count, "total": differences.total}
+
+
+class NodeCheck(NamedTuple):
+    """What is found of a node of a model: it is held against constraints, or there is the error of what is no job."""
+
+    name: str
+    check: Check | None
+    error: RevseqError | None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the level accepts it."""
+        return self.check is not None and self.check.right

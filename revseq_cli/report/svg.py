@@ -19,8 +19,8 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 import revseq_cli
-from revseq_cli.ground.errors import printable, shortened
-from revseq_cli.ground.tensors import braced
+from revseq_cli.core.errors import printable, shortened
+from revseq_cli.core.tensors import braced
 from revseq_cli.operator.spec import DIRECTML, INPUT, LENGTHS
 from revseq_cli.report import checks, terminal
 from revseq_cli.report.figures import CLAMPED, COPIED, DIFFERENT, REVERSED
@@ -45,6 +45,7 @@ _CHARACTER, _SMALL, _WORDS = 8.5, 7.4, 7.2  # the widths of characters, with roo
 _NARROWEST, _CAPTION, _LEGEND = 460, 28, 44  # the sentence's least width; characters of a caption's and a legend's line
 _TILE, _PAD, _LINE, _GAP = 30, 6, 18, 26  # of a cell; the height of a line of text; what stands for what is left out
 _BRACKET, _LANE, _HEAD, _ARROW = 8, 6, 5, 40  # what brackets take; between arrows; their heads; from input to output
+_DOWN = 30  # the same where the output stands below
 
 # For each name the light colour and the dark one. The grounds of marks have the names of the marks.
 _PALETTE = {
@@ -57,6 +58,7 @@ _PALETTE = {
 }  # fmt: skip
 _SANS = '"Segoe UI", system-ui, -apple-system, "Helvetica Neue", Arial, sans-serif'
 LIGHT, DARK = ({name: pair[n] for name, pair in _PALETTE.items()} for n in (0, 1))
+_APART = 28  # pixels between tables on a page, as its style sheet has it
 _LONGEST_TEXT, _MOST_NOTES = 2000, 20  # of a cell, and of a job, so that the page stays small
 
 
@@ -95,12 +97,28 @@ def style(sheet: str, theme: str) -> str:
 
 
 class Piece(NamedTuple):
-    """A part of a drawing with a size of its own; `label` says which table it is, if it is one."""
+    """A part of a drawing with a size of its own; `label` says which table it is, if it is one.
+
+    `arrow` is the width of the arrow on its left, which comes from the part before it.
+    """
 
     elements: list[Element]
     width: float
     height: float
     label: str = ""
+    arrow: float = 0
+
+    def below(self) -> Piece:
+        """The part below the one that its arrow comes from: without that arrow, and with one that points down."""
+        others = [each for each in self.elements if each.get("class") != "across"]
+        moved = element("g", *others, transform=f"translate({-self.arrow:g} {_DOWN})")
+        return self._replace(
+            elements=[_arrow_down(), moved], width=self.width - self.arrow, height=self.height + _DOWN, arrow=0
+        )
+
+
+def _arrow_down() -> Element:
+    return element("path", d="M20 0 v22 m-5 -6 l5 6 l5 -6")
 
 
 def pieces(figure_of: Callable[[Limits], Figure], *, linked: bool = False) -> tuple[Figure, list[list[Piece]]]:
@@ -128,9 +146,11 @@ def drawn(figure_of: Callable[[Limits], Figure], theme: str = "auto") -> str:
     width, y = float(_NARROWEST), 0.0
     for n, line in enumerate(lines):
         room, x, below = width if n == len(lines) - 1 else WIDEST - 2 * _MARGIN, 0.0, 0.0
-        for piece in line:
+        for part in line:
+            piece = part
             if x and x + piece.width > room:
                 x, y, below = 0, y + below + (_BELOW if piece.label else 8), 0
+                piece = piece.below() if piece.arrow else piece
             placed.append((piece, x, y))
             width, below, x = max(width, x + piece.width), max(below, piece.height), x + piece.width + _BETWEEN
         y += below + _BELOW
@@ -256,12 +276,14 @@ class _Drawing:
         rows, beside = self._rows(part, number)
         top = 26 + 16 * len(lines) + _LINE * (1 if figure.axis is None else 2)
         if left:
-            heading.append(element("path", d=f"M4 {top + self.rows.size / 2:g} h24 m-6 -5 l6 5 l-6 5"))
+            arrow = f"M4 {top + self.rows.size / 2:g} h24 m-6 -5 l6 5 l-6 5"
+            heading.append(element("path", d=arrow, class_="across"))
         marks = [*self._left_out(columns), *(self._lines(part) if part.lengths and not number else [])]
-        left, label = left + beside, " ".join([name, *lines])
+        label = " ".join([name, *lines])
         table = element("g", *rows, role="table", aria_label=label)
-        tiles = element("g", table, *marks, transform=f"translate({left:g} {top:g})")
-        return Piece([*heading, tiles], max(width, left + columns.size), top + self.rows.size, label)
+        tiles = element("g", table, *marks, transform=f"translate({left + beside:g} {top:g})")
+        width = max(width, left + beside + columns.size)
+        return Piece([*heading, tiles], width, top + self.rows.size, label, left)
 
     def _left_out(self, columns: _Tiles) -> list[Element]:
         """What stands for columns and rows that are left out."""
@@ -384,7 +406,7 @@ def page(figure_of: Callable[[Limits], Figure], theme: str, check: Check) -> str
     level = next(iter(check.constraints))
     scheme = f":root {{ color-scheme: {'light dark' if theme == 'auto' else theme} }}"
     rules, origins = [*zip(*_pointing(figure), strict=True)] or ((), ())
-    sheet = "".join([scheme, style("figure.css", theme), style("page.css", theme), *rules])
+    sheet = "".join([scheme, style("figure.css", theme), style("page.css", theme), *_narrow(lines), *rules])
     html = element(
         "html", element("head", *_head(figure, sheet)),
         element(
@@ -395,10 +417,7 @@ def page(figure_of: Callable[[Limits], Figure], theme: str, check: Check) -> str
                 element("p", f"{checks.verdict_of(level, check.constraints[level])}."),
                 element("h2", "Tensors"),
                 element("p", *emphasized(figure.sentence, "em")),
-                *(
-                    element("div", *(_piece(piece, f"t{n}-{k}") for k, piece in enumerate(line)), class_="line")
-                    for n, line in enumerate(lines)
-                ),
+                element("div", *itertools.starmap(_line, enumerate(lines)), class_="tensors"),
                 *(element("p", "Point at an element of the output to see where it comes from.", class_="quiet screen")
                   for _ in origins[:1]),
                 *_about(check),
@@ -410,6 +429,39 @@ def page(figure_of: Callable[[Limits], Figure], theme: str, check: Check) -> str
         lang="en",
     )  # fmt: skip
     return "<!DOCTYPE html>\n" + ElementTree.tostring(html, encoding="unicode", method="html") + "\n"
+
+
+def _line(n: int, line: list[Piece]) -> Element:
+    """The parts of a line side by side; an arrow down is for those that stand below each other."""
+    parts: list[Element] = []
+    for k, piece in enumerate(line):
+        if piece.arrow:
+            size = {"width": _ARROW, "height": _DOWN}
+            parts.append(element("svg", _arrow_down(), class_="revseq down", aria_hidden="true", **size))
+        parts.append(_piece(piece, f"t{n}-{k}"))
+    return element("div", *parts, class_="line tables" if line[0].label else "line")
+
+
+def _narrow(lines: list[list[Piece]]) -> Iterator[str]:
+    """The rules for a page that is too narrow for tables side by side, or for a table alone.
+
+    The first stand below each other, without the arrow on the left; the other shows that it goes on.
+    """
+    tables = [[piece for piece in line if piece.label] for line in lines]
+    together = max(sum(ceil(piece.width) for piece in line) + _APART * (len(line) - 1) for line in tables if line)
+    below = [
+        ".line.tables { flex-direction: column }",
+        ".tensors .down { display: block }",
+        ".across { display: none }",
+    ]
+    cut = []
+    for n, line in enumerate(tables):
+        for k, piece in enumerate(line):
+            below += [f"#t{n}-{k} > svg {{ margin-left: -{piece.arrow:g}px }}"] * bool(piece.arrow)
+            rule = f"#t{n}-{k}::after {{ display: flex }}"
+            cut.append(f"@container (width < {ceil(piece.width) - piece.arrow:g}px) {{ {rule} }}\n")
+    yield f"@container (width < {together}px) {{ {' '.join(below)} }}\n"
+    yield from cut
 
 
 def _piece(piece: Piece, name: str) -> Element:

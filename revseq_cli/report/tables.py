@@ -2,73 +2,88 @@
 
 from __future__ import annotations
 
-from math import prod
+import json
+from math import inf, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from revseq_cli.ground import minifloats, system
-from revseq_cli.ground.errors import Advice, listed, printable
-from revseq_cli.ground.tensors import braced
+from revseq_cli.core import dtypes, system
+from revseq_cli.core.errors import Hint, listed, printable, shortened
+from revseq_cli.core.tensors import braced
 from revseq_cli.report import terminal, view
 from revseq_cli.report.results import (
     Comparison,
     FileSystem,
+    Judged,
     Outcome,
-    Traffic,
+    Planned,
+    attributes_of,
     comparison_of,
     first_differences,
 )
 from revseq_cli.report.words import spelled
-from revseq_cli.texts import dxdispatch, literals
+from revseq_cli.text import dxdispatch, literals
 
 _HEADS = ("name", "DataType", "Sizes", "dimensions", "attributes", "storage")
 _NUMBER = _HEADS.index("attributes")  # the column that ends at the right
 _WIDEST = 36  # columns of a cell; a longer name has a line of its own, and what else is longer moves its line's rest
 _AROUND = 4  # lines of a screen that are no items: two above them, one below, and the prompt
 _BREAKS = ("\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
+_LONGEST_ATTRIBUTE = 100  # characters of an attribute's name and value
 _PREVIEW_CHUNK = 1 << 28  # bytes; of larger chunks no preview is shown, since they are decoded whole
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.contents import Contents, Item
     from revseq_cli.formats.contract import Source
-    from revseq_cli.ground.tensors import TensorDesc
-    from revseq_cli.passes.arrangement import Arrangement
-    from revseq_cli.passes.comparison import Differences
-    from revseq_cli.passes.exports import Exported
-    from revseq_cli.passes.judges import Machine
-    from revseq_cli.passes.summaries import Statistics
+    from revseq_cli.pipeline.comparison import Diagnosis, Differences
+    from revseq_cli.pipeline.summaries import Statistics
+    from revseq_cli.porting.backends import Machine
+    from revseq_cli.porting.exports import Exported
     from revseq_cli.report.results import Described
 
 
-def show(source: Source, statistics: Statistics | None = None, *, preview: bool) -> str:
+def show(source: Source, statistics: Statistics | None = None, *, preview: bool, room: view.Room) -> str:
     """The text of `show` for one tensor: data type, sizes and storage, its statistics if given, and a preview."""
     desc, storage = source.desc, source.storage
     details = details_of(storage.details)
-    lines = [
-        printable(source.name),
-        f"  DataType         {desc.data_type.name}",
-        f"  Sizes            {braced(desc.sizes)}",
-        f"  dimension count  {desc.dimension_count}",
-        *[f"  dimensions       {names_of(source.dimensions)}"] * bool(source.dimensions),
-        f"  elements         {desc.element_count:,}",
-        f"  bytes            {desc.total_bytes:,}",
-        f"  storage          {storage.format}{', ' if details else ''}{details}",
+    rows = [
+        ("DataType", desc.data_type.name),
+        ("Sizes", braced(desc.sizes)),
+        ("dimension count", str(desc.dimension_count)),
+        *[("dimensions", names_of(source.dimensions))] * bool(source.dimensions),
+        ("elements", f"{desc.element_count:,}"),
+        ("bytes", f"{desc.total_bytes:,}"),
+        ("storage", f"{storage.format}{', ' if details else ''}{details}"),
+        *(("" if i else "attributes", line) for i, line in enumerate(_stated(source))),
+        *(("note", printable(spelled(note))) for note in (*source.notes, *source.absent_notes())),
     ]
-    lines += [f"  note             {printable(spelled(note))}" for note in (*source.notes, *source.absent_notes())]
     if statistics:
         told = {"min": _element(statistics.least, source), "max": _element(statistics.greatest, source)}
         told |= {"mean": statistics.mean, "NaN": statistics.nans, "infinite": statistics.infinite}
-        lines += [f"  {key:<15}  {'-' if value is None else value}" for key, value in told.items()]
+        told |= {"missing": f"{statistics.missing:,}, left out"} if statistics.missing else {}
+        rows += [(key, "-" if value is None else str(value)) for key, value in told.items()]
+    lines = [printable(source.name)]
+    for key, text in rows:
+        head = f"  {key:<15}  "
+        lines += [head + text] if room.columns == inf else terminal.hanging(head, text, int(room.columns))
     if preview:
         chunk = prod(source.chunks or ()) * source.dtype.itemsize
-        rows = f"// no preview: a chunk has {chunk:,} bytes"
+        values = f"// no preview: a chunk has {chunk:,} bytes"
         if chunk <= _PREVIEW_CHUNK:
-            rows = view.shortened(source, view.PREVIEW)
-        lines += ["", *(f"  {line}" for line in rows.split("\n"))]
+            values = view.shortened(source, room._replace(elements=view.PREVIEW, columns=room.columns - 2))
+        lines += ["", *(f"  {line}" for line in values.split("\n"))]
     return "\n".join(lines)
+
+
+def _stated(source: Source) -> Iterator[str]:
+    """The attributes with their values, as ncdump -h has them; long ones are cut."""
+    for name, value in attributes_of(source).items():
+        each = json.dumps(value, ensure_ascii=False).removeprefix("[").removesuffix("]")
+        yield printable(shortened(f"{name} = {each}", _LONGEST_ATTRIBUTE))
 
 
 def listing(contents: Contents, screen: tuple[int, int] | None = None) -> str:
@@ -179,26 +194,26 @@ def _cut(line: str, width: int) -> str:
     from rich.cells import cell_len
 
     name = len(line) - len(line.lstrip()) + len(line.lstrip().partition("  ")[0])
-    end = len(line)
-    while end > name and cell_len(line[:end]) + 3 * (end < len(line)) > width:
+    end, dots = len(line), terminal.dots()
+    while end > name and cell_len(line[:end]) + len(dots) * (end < len(line)) > width:
         end -= 1
-    return line if end == len(line) else f"{line[:end].rstrip()}..." if end > name else line[:name]
+    return line if end == len(line) else f"{line[:end].rstrip()}{dots}" if end > name else line[:name]
 
 
 def _below(contents: Contents, shown: Sequence[Item], hidden: int) -> str:
     """What to type to see more; "" if nothing can be typed."""
     if not hidden:
         items = [item for item in contents.tensors if item.key.isprintable()]
-        return f"one of them: revseq show {system.quoted(contents.name_of(items[0]))}" if items else ""
+        return f"one of them: revseq show {system.typed(contents.name_of(items[0]))}" if items else ""
     groups = [item for item in shown if item.is_group and item.key.isprintable()]
-    one = f", revseq show {system.quoted(contents.name_of(groups[0]))} a group" if groups else ""
+    one = f", revseq show {system.typed(contents.name_of(groups[0]))} a group" if groups else ""
     return f"{hidden:,} of {len(contents.items):,} are not shown: --full shows all{one}"
 
 
 def diff(comparison: Comparison) -> str:
     """The text of `diff`: both tensors, how many elements differ and where, the first of them, and by how much."""
-    a, b, found, axis, mistakes, hint, _ = comparison
-    labels = ("A", "B") if axis is None else ("A", "right")
+    a, b, found, axis, why, hint, _ = comparison
+    labels = comparison.roles
     lines = [
         f"{label + ':':<{len(labels[1]) + 1}} {each.desc}  {printable(each.name)}"
         for label, each in zip(labels, (a, b), strict=True)
@@ -206,13 +221,9 @@ def diff(comparison: Comparison) -> str:
     if axis is not None:
         lines[1] += f", reversed along axis {axis}"
     if found:
-        told = f"{found.count:,} of {found.total:,} elements differ"
-        if found.count and axis is not None:
-            told += f", {_places(found, b.desc.element_count // b.sizes[axis])}"
-        lines.append(f"equal, {terminal.counted(found.total, 'element')}" if comparison.equal else told)
-        which = "this mistake" if len(mistakes) == 1 else "any one of these mistakes"
-        lines += [f"every element of A is what {which} gives:"] * bool(mistakes)
-        lines += [f"  {mistake}" for mistake in mistakes]
+        equal = f"equal, {terminal.counted(found.total, 'element')}"
+        lines.append(equal if comparison.equal else _difference(comparison))
+        lines += _explanation(why) if why else ()
         rows = [(str(index), *values) for index, *values in first_differences(found)]
         if rows:
             rows.insert(0, ("index", *labels))
@@ -224,14 +235,42 @@ def diff(comparison: Comparison) -> str:
         if found.nans:
             lines.append(f"NaN in both: {found.nans:,} of the elements that differ")
     else:
-        unlike = {"DataType": a.desc.data_type != b.desc.data_type, "Sizes": a.sizes != b.sizes}
-        lines.append(f"different {' and '.join(name for name, differs in unlike.items() if differs)}")
+        lines.append(_difference(comparison))
     if hint:
         lines.append(f"Hint: {spelled(hint)}")
     return "\n".join(lines)
 
 
-def judges(machine: Machine) -> str:
+def judged(job: Judged) -> str:
+    """The line of `diff --manifest` on a job that was not stopped: the verdict, and what explains it."""
+    found, a = job.comparison, f"line {job.line}: {printable(job.a)}"
+    if not found or found.equal:
+        return f"{a} is equal"
+    told = [f"{a} differs: {_difference(found)}"]
+    return "; ".join([*told, *(_explanation(found.why) if found.why else ())])
+
+
+def _difference(comparison: Comparison) -> str:
+    """In how many elements and lines both differ, or in what else."""
+    a, b, found, axis, *_ = comparison
+    if not found:
+        unlike = {"DataType": a.desc.data_type != b.desc.data_type, "Sizes": a.sizes != b.sizes}
+        return f"different {' and '.join(name for name, differs in unlike.items() if differs)}"
+    told = f"{found.count:,} of {found.total:,} elements differ"
+    if found.count and axis is not None:
+        told += f", {_places(found, b.desc.element_count // b.sizes[axis])}"
+    return told
+
+
+def _explanation(why: Diagnosis) -> Iterator[str]:
+    """Which lines are wrong, and what explains that."""
+    if why.lines and why.lines.id != "all" and (told := why.lines.rule or why.lines.nearest):
+        yield told
+    for i, mistake in enumerate(why.mistakes):
+        yield f"{'           or:' if i else 'explained by:'} {mistake.text}"
+
+
+def backends(machine: Machine) -> str:
     """The text of `diff --on`: the providers of ONNX Runtime, their data types, and the devices."""
     width = max((len(each.name) for each in machine.providers), default=0)
     lines = [f"ONNX Runtime {machine.version}"]
@@ -248,30 +287,38 @@ def _places(found: Differences, total: int) -> str:
     where = f"{inside:,} inside the reversed part, {behind:,} behind it"
     if not inside or not behind:
         where = f"only {'inside' if inside else 'behind'} the reversed part"
-    return f"in {lines:,} of {total:,} lines\n{where}"
+    return f"in {lines:,} of {total:,} lines, {where}"
 
 
-def plan(values: TensorDesc, lengths: TensorDesc, axis: int, arrangement: Arrangement, kept: int) -> str:
-    """The text of `run --dry-run`; -v prints it, too."""
+def plans(planned: Sequence[Planned]) -> str:
+    """The text of `run --dry-run`, under the name of each tensor where there are several; -v prints it, too."""
+    if len(planned) == 1:
+        return _plan(planned[0])
+    return "\n\n".join(f"{printable(each.name)}\n{_plan(each)}" for each in planned)
+
+
+def _plan(planned: Planned) -> str:
+    _, values, lengths, axis, arrangement, _ = planned
     plan, tiling = arrangement.plan, arrangement.tiling
     cut = ", lines are cut" if plan.cuts_lines else ""
-    spooled = ", through temporary files" if arrangement.spooled else ""
     block = plan.block_elements * values.data_type.size
     lines = [
         f"InputTensor            {values}, {values.total_bytes:,} bytes",
         f"SequenceLengthsTensor  {lengths}, {lengths.total_bytes:,} bytes",
         f"Axis                   {axis_text(values, axis)}",
-        f"blocks                 {plan.block_count:,} of {block:,} bytes{cut}{spooled}",
+        f"blocks                 {plan.block_count:,} of {block:,} bytes{cut}",
     ]
+    if arrangement.spooled:
+        lines.append(f"unchunked copies       {arrangement.spooled} of {values.total_bytes:,} bytes")
     if tiling:
-        run, enough = tiling.run * values.data_type.size, spelled(Advice.of("{}", memory=arrangement.direct))
+        run, enough = tiling.run * values.data_type.size, spelled(Hint.of("{}", memory=arrangement.direct))
         lines += [
             f"temporary file         {values.total_bytes:,} bytes; none with {enough}",
             f"passes                 2, in runs of {run:,} bytes",
         ]
     if arrangement.lacks_room:
         lines.append(f"temporary file         none: {2 * values.total_bytes:,} bytes are not free, so runs are short")
-    traffic = Traffic.of(values, lengths, arrangement, kept)
+    traffic = planned.traffic
     most = "at most " if tiling else ""
     lines += [
         f"bytes                  {most}{traffic.read:,} read, {traffic.written:,} written",
@@ -337,7 +384,7 @@ def _print_counts(cells: dict[str, int | str], failed: int, *, color: bool) -> N
 
 def _element(value: float | None, source: Source) -> object:
     """A number as an element of the tensor is printed; None stays."""
-    dtype = minifloats.numbers(np.empty(0, source.dtype)).dtype
+    dtype = dtypes.numbers(np.empty(0, source.dtype)).dtype
     return value if value is None or dtype.kind != "f" else literals.render(np.array([value], dtype))[0]
 
 
@@ -346,4 +393,4 @@ def axis_text(values: TensorDesc, axis: int) -> str:
     if not 0 <= axis < values.dimension_count:
         return str(axis)
     lines = terminal.counted(prod((*values.sizes[:axis], *values.sizes[axis + 1 :])), "line")
-    return f"{axis} is reversed, in {lines} of {terminal.counted(values.sizes[axis], 'element')}"
+    return f"{axis} ({lines} of {terminal.counted(values.sizes[axis], 'element')})"

@@ -11,7 +11,7 @@ import numpy as np
 
 from revseq_cli.operator import kernel
 from revseq_cli.report import terminal
-from revseq_cli.texts import literals, notation
+from revseq_cli.text import literals, notation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,6 +51,17 @@ class Limits(NamedTuple):
     indices: float = inf
     columns: float = inf
     tables: float = inf
+
+
+class Room(NamedTuple):
+    """What the rows of a tensor take at most: elements, and the columns of a line; and what stands for the rest."""
+
+    elements: float = inf
+    columns: float = inf
+    dots: str = notation.DOTS
+
+
+EVERYTHING = Room()
 
 
 def ends_of(sizes: tuple[int, ...], limits: Limits) -> Ends:
@@ -94,7 +105,7 @@ def elements(source: Source, ends: Ends) -> NDArray[Any]:
     with source.random_access() as ready:
         if not prod(source.sizes) or not source.sizes:
             return ready.read()
-        return gathered(lambda region: ready.ticket(region).read(), ends, ready.chunks)
+        return gathered(lambda region: ready.read_task(region).read(), ends, ready.chunks)
 
 
 def gathered(read: Callable[[Region], NDArray[Any]], ends: Ends, chunks: tuple[int, ...] | None = None) -> NDArray[Any]:
@@ -161,33 +172,35 @@ class Reversal(NamedTuple):
 
 
 def example_text(
-    values: Source, lengths: Source, axis: int, result: Source, most: int | None = None, marks: Marks | None = None
+    values: Source, lengths: Source, axis: int, result: Source, room: Room = EVERYTHING, marks: Marks | None = None
 ) -> str:
     """A whole docs-style example, which reads back as the same job, unless it is shortened.
 
-    A tensor of more than `most` elements is shortened. With `marks`, elements are highlighted, and a line says how many
-    lengths are clamped, if they are all shown.
+    A tensor with no room for all elements is shortened. With `marks`, elements are highlighted, and a line says how
+    many lengths are clamped, if they are all shown.
     """
-    size, ends = values.sizes[axis], ends_of(values.sizes, Limits(most or inf))
+    size, ends = values.sizes[axis], ends_of(values.sizes, Limits(room.elements))
     reversal = Reversal.of(lengths, axis, size, ends)
     moved = marks and _Highlight(reversal.moved, marks.moved)
     clamped = marks and _Highlight(reversal.clamped, marks.clamped)
-    of_lengths = _tensor("SequenceTensor", lengths, reversal.ends, clamped)
+    of_lengths = _tensor("SequenceTensor", lengths, reversal.ends, clamped, room)
     if marks and reversal.clamped.any() and reversal.clamped.size == lengths.desc.element_count:
         of_lengths += f"\n// lengths clamped to {size}: {np.count_nonzero(reversal.clamped)}"
-    first, last = _tensor("InputTensor", values, ends, moved), _tensor("OutputTensor", result, ends, moved)
+    first, last = (
+        _tensor(name, each, ends, moved, room) for name, each in (("InputTensor", values), ("OutputTensor", result))
+    )
     return "\n\n".join([first, of_lengths, f"Axis: {axis}", last])
 
 
-def result_text(lengths: Source, axis: int, result: Source, most: int | None, marks: Marks | None) -> str:
-    """The OutputTensor, shortened if it has more than `most` elements; with `marks`, reversed ones are highlighted."""
-    ends = ends_of(result.sizes, Limits(most or inf))
+def result_text(lengths: Source, axis: int, result: Source, room: Room, marks: Marks | None) -> str:
+    """The OutputTensor, as far as there is room; with `marks`, reversed elements are highlighted."""
+    ends = ends_of(result.sizes, Limits(room.elements))
     highlight = marks and _Highlight(Reversal.of(lengths, axis, result.sizes[axis], ends).moved, marks.moved)
-    return _tensor("OutputTensor", result, ends, highlight)
+    return _tensor("OutputTensor", result, ends, highlight, room)
 
 
-def _tensor(name: str, source: Source, ends: Ends, highlight: _Highlight | None) -> str:
-    return f"{notation.header(name, source.desc)}\n{shown(source, ends, '; --full prints all', highlight)}"
+def _tensor(name: str, source: Source, ends: Ends, highlight: _Highlight | None, room: Room) -> str:
+    return f"{notation.header(name, source.desc)}\n{shown(source, ends, room, highlight, '--full prints all')}"
 
 
 class _Highlight(NamedTuple):
@@ -201,26 +214,61 @@ class _Highlight(NamedTuple):
         return f"\x1b[{self.code}m{text}\x1b[0m" if self.mask.flat[i] else text
 
 
-def shortened(source: Source, most: int) -> str:
-    """A tensor's rows; above `most` elements, only the ends of long dimensions, and a line that says so.
+def shortened(source: Source, room: Room, more: str = "") -> str:
+    """A tensor's rows as far as there is room: the ends of long dimensions, and a line that says what is left out.
 
     Only what is shown is read.
     """
-    return shown(source, ends_of(source.sizes, Limits(most)))
+    return shown(source, ends_of(source.sizes, Limits(room.elements)), room, more=more)
 
 
-def shown(source: Source, ends: Ends, more: str = "", highlight: _Highlight | None = None) -> str:
-    """The rows of the indices in `ends`; if these are not all, a line below says how many elements, and `more`."""
-    sizes = source.sizes
+def shown(
+    source: Source, ends: Ends, room: Room = EVERYTHING, highlight: _Highlight | None = None, more: str = ""
+) -> str:
+    """The rows of the indices in `ends`, as many columns as there is room for.
+
+    If these are not all elements, a line below says how many and which, and `more`.
+    """
+    sizes, dots = source.sizes, room.dots
     values = elements(source, ends)
     if not prod(sizes) or not sizes:
         return notation.body(notation.rows_of(values, rendered), sizes)
     gaps = [*map(gap, ends)]
+    columns = _columns(rendered(values), values.shape, gaps[-1], room) if room.columns < inf else values.shape[-1]
+    cut = columns < values.shape[-1]
+    if cut:
+        values = values[..., :columns]
+        highlight = highlight and highlight._replace(mask=highlight.mask[..., :columns])
+        gaps[-1] = columns
     if highlight or gaps[-1]:
         mark = highlight.mark if highlight else None
-        rows = notation.aligned(rendered(values), values.shape[-1], gaps[-1], mark)
+        rows = notation.aligned(rendered(values), columns, gaps[-1], mark, dots)
     else:
         rows = notation.rows_of(values, rendered)
-    text = notation.body(rows, values.shape, gaps)
-    told = left_out(values.size, sizes, ends)
-    return f"{text}\n// {told}{more}" if told else text
+    text = notation.body(rows, values.shape, gaps, dots)
+    told = [left_out(values.size, sizes, ends)]
+    told += [f"the first {f'{columns} ' * (columns > 1)}of {sizes[-1]:,} in each row"] * cut
+    told += [more] * bool(more)
+    return "\n".join([text, *_comment(told, room.columns)]) if told[0] else text
+
+
+def _columns(texts: list[str], sizes: tuple[int, ...], gap: int, room: Room) -> int:
+    """How many columns of a tensor's rows are printed: all, or as many as there is room for before the dots.
+
+    `texts` are the elements in C order, and dots stand after `gap` of a row in any case, unless that is 0.
+    """
+    width = sizes[-1]
+    longest = [max(map(len, texts[n::width])) for n in range(width)]
+    columns = room.columns - 2 * len(sizes)  # the brackets of a line, or its indent and a comma
+    dots = len(f", {room.dots}")
+    reach = [longest[0] + n * len(", ") + n * max(longest[1 : n + 1], default=0) for n in range(width)]
+    if reach[-1] + (dots if gap else 0) <= columns:
+        return width
+    fitting = sum(each + dots <= columns for each in reach[: gap or width - 1])
+    return max(1, fitting)
+
+
+def _comment(told: list[str], columns: float) -> list[str]:
+    """What is told below a tensor, in one line if that fits."""
+    line = f"// {'; '.join(told)}"
+    return [line] if len(line) <= columns else [f"// {each}" for each in told]

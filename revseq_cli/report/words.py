@@ -6,14 +6,14 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
-from revseq_cli.ground import system
-from revseq_cli.ground.errors import ON, Advice, Choices, shown_line
+from revseq_cli.core import system
+from revseq_cli.core.errors import ON, Hint, Suggestions, shown_line
 from revseq_cli.report import terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from revseq_cli.ground.errors import RevseqError, Settings
+    from revseq_cli.core.errors import RevseqError, Settings
 
 _LONGEST_COMMAND = 1000  # characters of a command line in a hint; tensors may be typed as text
 _MOST_CHOICES = 6
@@ -36,7 +36,8 @@ _ARGUMENTS = ("input", "lengths")
 # The options of jobs whose value is the next word, which is then no INPUT and no LENGTHS.
 VALUED = (
     "--as", "--atol", "--axis", "--batch-axis", "--chunks", "--color", "--compression", "--dtype", "--engine", "-f",
-    "--feature-level", "--feed", "--first", "--format", "--html", "--jobs", "--lengths-dtype", "--like", "--memory",
+    "--feature-level", "--feed", "--first", "--format", "--html", "--jobs", "--lengths-dtype", "--like", "--manifest",
+    "--memory",
     "-o", "--on", "--output", "--picture", "--progress", "--rank", "--rtol", "--scheduler", "--scheduler-file",
     "--sizes", "--strides", "--theme", "--ulp",
 )  # fmt: skip
@@ -72,7 +73,7 @@ def option(setting: str) -> str:
     return _OTHER_NAMES.get(setting) or f"--{setting.replace('_', '-')}"
 
 
-def spelled(words: str | Advice) -> str:
+def spelled(words: str | Hint) -> str:
     """The text with each setting as the user types it: "try {}" with the axis 1 becomes "try --axis 1"."""
     if isinstance(words, str):
         return words
@@ -92,6 +93,14 @@ def message(error: RevseqError, typed: Sequence[str] = (), *, color: bool = Fals
     return painted(text) if color else text
 
 
+def placed(text: str, where: str) -> str:
+    """A message with `where`, a line of a manifest, in front of each error."""
+    lines = text.split("\n")
+    return "\n".join(
+        f"Error: {where}: {line.removeprefix('Error: ')}" if line.startswith("Error: ") else line for line in lines
+    )
+
+
 def painted(text: str) -> str:
     """A message with colours for a terminal."""
     return _WORDS.sub(lambda word: terminal.painted(word[0], _COLORS[word[0]]), text)
@@ -105,15 +114,15 @@ def _message(error: RevseqError, typed: Sequence[str]) -> str:
     return "\n".join(map(shown_line, lines))
 
 
-def hints(hint: str | Advice | Choices, typed: Sequence[str], mark: str = "") -> Iterator[str]:
+def hints(hint: str | Hint | Suggestions, typed: Sequence[str], mark: str = "") -> Iterator[str]:
     """The lines of a hint; `mark` stands before the line that says what to type."""
-    if isinstance(hint, Choices):
+    if isinstance(hint, Suggestions):
         yield from _of_choices(hint, typed, mark)
     elif hint:
         yield f"{mark}{spelled(hint)}"
 
 
-def _of_choices(hint: Choices, typed: Sequence[str], mark: str) -> Iterator[str]:
+def _of_choices(hint: Suggestions, typed: Sequence[str], mark: str) -> Iterator[str]:
     """A line for each choice, unless one leaves no doubt; then the command line with the first."""
     is_exchange = _arguments(hint.choices[0].settings) == [*reversed(hint.typed)] != []
     shared = [each for each in hint.choices[0].settings if all(each in choice.settings for choice in hint.choices)]

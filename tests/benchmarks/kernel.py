@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from revseq_cli.ground import allocator
+from revseq_cli.core import allocator
 from revseq_cli.operator import kernel
 
 TYPES = ("u1", "f2", "f4", "f8")

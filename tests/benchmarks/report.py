@@ -27,7 +27,7 @@ import numpy as np
 import throughput
 
 import revseq_cli
-from revseq_cli.ground import allocator
+from revseq_cli.core import allocator
 from revseq_cli.operator import kernel
 
 ROOT = Path(__file__).parent.parent.parent

@@ -12,10 +12,10 @@ import time
 
 import numpy as np
 
+from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import text
 from revseq_cli.formats.documents import Text, TextTypes
 from revseq_cli.formats.text import open_json, write_json
-from revseq_cli.ground.tensors import DataType
 
 
 def seconds(work, runs):

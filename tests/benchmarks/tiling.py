@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 WAY = (
-    "import sys; from revseq_cli.ground import thresholds; thresholds.SHORT_RUN = {short};"
+    "import sys; from revseq_cli.core import thresholds; thresholds.SHORT_RUN = {short};"
     "from revseq_cli.__main__ import main; sys.exit(main())"
 )
 WAYS = {"tiles": 1 << 30, "direct": 0}

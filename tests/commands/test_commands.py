@@ -20,9 +20,9 @@ from terminals import on_terminal
 
 import revseq_cli
 from revseq_cli.commands.cli import COMMANDS
-from revseq_cli.commands.values import Tensor
-from revseq_cli.ground import system
-from revseq_cli.ground.tensors import DataType, TensorDesc
+from revseq_cli.commands.options import Tensor
+from revseq_cli.core import system
+from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.operator.spec import Constraint, FeatureLevel
 from revseq_cli.report import checks
 from revseq_cli.report.results import Check
@@ -100,7 +100,7 @@ def test_batch_axis(revseq, files):
         (("x.npy", "f.npy"), ("f.npy: DataType is FLOAT64",)), (("x.npy", "x.npy"), ("x.npy: DataType is FLOAT32", "{3,1}")),
         (("x.npy::a", "n.npy"), ("a .npy file holds one tensor",)), (("x.npy",), ("no lengths are given",)),
         (("x.npy", "[[2], [4]]"), ("Sizes is {2,1}", "{3,1}")), (("x.npy", "[[2], [4], [3.5]]"), ("3.5 is a fraction",)),
-        (("x.npy", "[[2], [4], [-3]]"), ("-3 does not fit UINT32",)), (("x.npy", "[[2, 4, 3]"), ("never closed",)),
+        (("x.npy", "[[2], [4], [-3]]"), ("-3 does not fit UINT32",)), (("x.npy", "[[2, 4, 3]"), ("is missing",)),
         (("x.npy", "n.npy", "--dtype", "INT8"), ("DataType is FLOAT32, and INT8 is asked for",)),
         (("x.npy", "n.npy", "--dtype", "FLOAT99"), ("'FLOAT99' is not a data type",)),
         (("x.npy", "n.npy", "--feature-level", "7_0"), ("'7_0' is not a feature level",)),
@@ -137,7 +137,7 @@ def test_signed_lengths_in_text_are_cast(revseq, tmp_path):
     revseq("run", "e.txt").refused("DataType is INT64", "Hint: revseq run e.txt --lengths-dtype UINT32\n")
     revseq("run", "e.txt", "--feature-level", "none").refused("e.txt --feature-level none --lengths-dtype UINT32\n")
     assert revseq("run", "e.txt", "--lengths-dtype", "UINT32").ok().out in text
-    revseq("run", "e.txt", "--lengths-dtype", "FLOAT32").refused("FLOAT32 is no data type of lengths")
+    revseq("run", "e.txt", "--lengths-dtype", "FLOAT32").refused("FLOAT32 is not a data type of lengths")
 
 
 def test_a_whole_job_on_standard_input(revseq):
@@ -205,12 +205,12 @@ def test_on_a_terminal_it_is_summarised(tmp_path, forked):
     assert status == 0
     assert out == (
         "OutputTensor: (Sizes:{2,1000}, DataType:INT32)\n"
-        "[[   0,    1,    2, ...,  997,  998,  999],\n"
-        " [1000, 1001, 1002, ..., 1997, 1998, 1999]]\n"
+        "[[   0,    1,    2, …,  997,  998,  999],\n"
+        " [1000, 1001, 1002, …, 1997, 1998, 1999]]\n"
         "// 12 of 2,000 elements; --full prints all\n"
     )
     _, whole, _ = on_terminal(*forked.command, "run", "x.npy", "[[1], [1]]", "--axis", 1, "--full", cwd=tmp_path)
-    assert "..." not in whole
+    assert "…" not in whole
     assert "1999" in whole
 
 
@@ -260,7 +260,7 @@ def test_check_passes(revseq, files):
         "DML_FEATURE_LEVEL_5_0 accepts it: all 12 constraints hold\n\n"
         "InputTensor            (Sizes:{3,4}, DataType:FLOAT32)  x.npy\n"
         "SequenceLengthsTensor  (Sizes:{3,1}, DataType:UINT32)  LENGTHS\n"
-        "Axis                   1 is reversed, in 3 lines of 4 elements\n"
+        "Axis                   1 (3 lines of 4 elements)\n"
         "lengths                3 in all, 1 above 4 and clamped, 2 change nothing\n"
         "lowest level           DML_FEATURE_LEVEL_4_0\n"
     )
@@ -327,7 +327,8 @@ def test_check_of_every_level_of_what_directml_refuses(revseq, files):
         "      wanted: FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, UINT64,\n"
         "              UINT32, UINT16, UINT8 (tensor support, DML_FEATURE_LEVEL_5_0 and\n"
         "              above)\n"
-        "      Hint: DirectML does not have it; try --feature-level none\n\n"
+        "      Hint: DirectML does not have it; compare as UINT8, which has the same\n"
+        "            bytes, or try --feature-level none\n\n"
     )
     verdict = "DirectML refuses it: all 15 feature levels do\n\n"
     assert done.out.startswith(verdict + MATRIX.format("FAIL") + failing)
@@ -375,7 +376,7 @@ def test_check_prints_no_control_characters(capsys):
     assert all(line.isprintable() for line in out.split("\n"))
     assert "      Hint: try a\\x1b[31m\\nb.npy\n" in out
     assert "\nNote: 1 of c\\r.zarr\n" in out
-    assert "0 is reversed, in 1 line of 1 element\n" in out
+    assert "0 (1 line of 1 element)\n" in out
 
 
 def test_check_json(revseq, files):
@@ -470,8 +471,15 @@ def test_show_stats(revseq, tmp_path):
         in out
     )
     found = json.loads(revseq("show", "x.npy", "c.npy", "--stats", "--json").ok().out)["tensors"]
-    assert found[0]["statistics"] == {"min": pytest.approx(-0.1), "max": "inf", "mean": "inf", "NaN": 1, "infinite": 1}
-    assert found[1]["statistics"] == {"min": None, "max": None, "mean": "(1+2j)", "NaN": 0, "infinite": 0}
+    assert found[0]["statistics"] == {
+        "min": pytest.approx(-0.1),
+        "max": "inf",
+        "mean": "inf",
+        "NaN": 1,
+        "infinite": 1,
+        "missing": 0,
+    }
+    assert found[1]["statistics"] == {"min": None, "max": None, "mean": "(1+2j)", "NaN": 0, "infinite": 0, "missing": 0}
 
 
 @pytest.fixture
@@ -486,7 +494,7 @@ def terminal(forked):
     return run
 
 
-CLAMPED = "2 of 4 lengths are above the axis size 6, and act as 6"
+CLAMPED = "2 of 4 lengths exceed the axis size (6) and are clamped to 6"
 
 
 def test_clamping_is_told(revseq, tmp_path):
@@ -506,7 +514,7 @@ def test_clamping_is_told(revseq, tmp_path):
     assert [json.loads(line)["clamped"] for line in done.out.splitlines()] == [2, 0]
     assert done.err == f"Note: jobs.csv: line 2: {CLAMPED}\n"
     one = revseq("run", "[[1, 2]]", "[[3]]", "--axis", 1).ok()
-    assert one.err == "Note: 1 of 1 length is above the axis size 2, and acts as 2\n"
+    assert one.err == "Note: 1 of 1 length exceeds the axis size (2) and is clamped to 2\n"
     assert revseq("run", "[[1, 2]]", "[[2]]", "--axis", 1).ok().err == ""
 
 
@@ -592,6 +600,9 @@ def test_names_inside_files_are_completed(tmp_path, suffix):
     found = [item.value for item in Tensor().shell_complete(None, None, f"{path}::")]
     lead = "/" if suffix == ".h5" else ""
     assert found == [f"{path}::{lead}a", f"{path}::{lead}b"]
+    for begun in {"a", f"{lead}a"}:
+        assert [item.value for item in Tensor().shell_complete(None, None, f"{path}::{begun}")] == [f"{path}::{begun}"]
+    assert Tensor().shell_complete(None, None, f"{path}::c") == []
     assert Tensor().shell_complete(None, None, f"{tmp_path / 'absent'}{suffix}::") == []
 
 

@@ -104,6 +104,27 @@ def test_bash_is_given_what_fits_its_line(tmp_path, line, word, offered, complet
     assert completed("bash", line, word) == [offered]
 
 
+def test_a_name_in_hdf5_is_completed_without_its_first_slash(tmp_path, completed):
+    with h5py.File(tmp_path / "x.nc", "w") as file:
+        file["air"] = file["a b/air"] = [1]
+    for typed, offered in (
+        ("ai", ["plain,air"]), ("/ai", ["plain,/air"]), ("a\\ ", ["plain,a\\ b/air"]), ("x", [""]),
+        ("a", ["plain,a\\ b/air", "plain,air"]), ("", ["plain,/a\\ b/air", "plain,/air"]),
+    ):  # fmt: skip
+        assert completed("bash", f"revseq show x.nc::{typed}", typed) == offered
+    assert completed("zsh", "revseq show x.nc::ai") == ["name", "air", "_"]
+    assert completed("fish", "revseq show x.nc::ai") == ["plain,x.nc::air"]
+    assert completed("powershell", "revseq show x.nc::ai") == ["plain,x.nc::air"]
+
+
+@pytest.mark.needs("terminal")
+def test_a_name_in_hdf5_is_completed_without_its_first_slash_in_shells(shell, tmp_path):
+    with h5py.File(tmp_path / "work" / "x.nc", "w") as file:
+        file["air"], file["group/my data"] = [1], [1]
+    for typed, name in (("ai", "air"), ("/ai", "/air"), ("group/m", "group/my data")):
+        assert shell.arguments(f"revseq show x.nc::{typed}", "") == ["show", f"x.nc::{name}"]
+
+
 @pytest.mark.parametrize(
     ("typed", "name", "offered"),
     [("x.npz::", "a", "plain,x.npz::a"), ("x.npz::", "a b", "plain,'x.npz::a b'"), ("'x.npz::", "it's", "plain,'x.npz::it''s'"),

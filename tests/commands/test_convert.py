@@ -15,20 +15,20 @@ from folders import content
 from processes import peak
 from tensor_files import held
 
+from revseq_cli.core import dtypes, system
+from revseq_cli.core.errors import EngineError
 from revseq_cli.formats import table
-from revseq_cli.formats.held import HeldSink
-from revseq_cli.ground import minifloats, system
-from revseq_cli.ground.errors import EngineError
-from revseq_cli.passes import comparison
-from revseq_cli.passes.arrangement import Resources, arrange_copy
+from revseq_cli.formats.in_memory import MemorySink
+from revseq_cli.pipeline import comparison
+from revseq_cli.pipeline.arrangement import Resources, arrange_copy
 
 TABLES = (".csv", ".tsv")  # for rank 2 alone, and they state no data type: see tests/formats/test_tables.py
-SUFFIXES = [each.suffixes[0] for each in table.FORMATS if each.suffixes[0] not in (*TABLES, ".bin")]
+SUFFIXES = [each.suffixes[0] for each in table.written() if each.suffixes[0] not in (*TABLES, ".bin")]
 SERIAL = Resources("serial", 1)
 
 
 def saved(path, values):
-    np.save(path, values.view(f"V{values.itemsize}") if minifloats.is_minifloat(values.dtype) else values)
+    np.save(path, values.view(f"V{values.itemsize}") if dtypes.is_minifloat(values.dtype) else values)
     return path
 
 
@@ -47,7 +47,7 @@ def test_a_large_file_in_little_memory(tmp_path):
 @pytest.mark.parametrize("other", [np.zeros((40, 30), np.uint16), np.zeros((30, 40), np.int16)])
 def test_verify_finds_other_sizes_and_another_data_type(other):
     like = held(np.zeros((30, 40), np.uint16))
-    with HeldSink(like) as sink:
+    with MemorySink(like) as sink:
         sink.values = other
         with pytest.raises(EngineError, match="differs from the input in DataType or Sizes"):
             comparison.verify_copy(like, sink, arrange_copy(like, SERIAL, sink))
@@ -138,9 +138,9 @@ def test_reports(revseq, files):
         (("c.npy", "-"), ["c.npy: COMPLEX128 cannot be written as text"]),
         (("b.npy", "-", "-f", "json"), ["b.npy: BOOL cannot be written as text"]),
         (("x.npy", "-", "-f", "h5"), ["h5 cannot be written to a pipe"]),
-        (("x.npy", "-", "--json"), ["a DST that is one"]),
-        (("x.npy", "-", "--verify"), ["a DST that is one"]),
-        (("x.npy", "-", "--chunks", "auto"), ["a DST that is one"]),
+        (("x.npy", "-", "--json"), ["a DST that is a file"]),
+        (("x.npy", "-", "--verify"), ["a DST that is a file"]),
+        (("x.npy", "-", "--chunks", "auto"), ["a DST that is a file"]),
         (("x.npy", "y.npy", "--sha256"), ["add --json"]),
         (("x.npy", "y.npy", "--compression", "gzip"), ["only HDF5 has chunks"]),
         (("x.npy", "y.h5", "--chunks", "2"), ["the chunks have 1 sizes"]),

@@ -13,18 +13,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import peak
 
+from revseq_cli.core.dtypes import data_type_of, dtype_of
+from revseq_cli.core.errors import FormatError
+from revseq_cli.core.tensors import DataType
 from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.held import HeldSource
-from revseq_cli.ground.dtypes import data_type_of, dtype_of
-from revseq_cli.ground.errors import FormatError
-from revseq_cli.ground.tensors import DataType
-from revseq_cli.passes import comparison, views
-from revseq_cli.passes.arrangement import Resources
-from revseq_cli.passes.comparison import Tolerance, differences
+from revseq_cli.formats.in_memory import MemorySource
+from revseq_cli.pipeline import comparison, views
+from revseq_cli.pipeline.arrangement import Resources
+from revseq_cli.pipeline.comparison import Tolerance, differences
 from revseq_cli.report import tables
 from revseq_cli.report.results import Comparison
 
-NO_JOB = {"Axis": None, "lines": None, "inside": None, "behind": None, "mistakes": [], "hint": "", "notes": []}
+NO_JOB = {
+    "Axis": None,
+    "lines": None,
+    "inside": None,
+    "behind": None,
+    "wrong_lines": None,
+    "mistakes": [],
+    "hint": "",
+    "notes": [],
+}
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
@@ -153,19 +162,19 @@ def test_what_is_told(revseq, pair):
 
 def test_json(revseq, pair):
     pair(np.array([1, np.nan, -0.0, 3]), np.array([np.inf, np.nan, 0.0, 4]))
-    a, b = ({"name": name, "DataType": "FLOAT64", "Sizes": [4]} for name in ("a.npy", "b.npy"))
+    a, b = ({"name": f"{name}.npy", "role": name.upper(), "DataType": "FLOAT64", "Sizes": [4]} for name in "ab")
     first = [{"index": [i], "A": x, "B": y} for i, x, y in ((0, "1", "inf"), (2, "-0.0", "0"), (3, "3", "4"))]
     assert report(revseq("diff", "a.npy", "b.npy", "--json"), 1) == {
-        "schema": 1, "equal": False, "A": a, "B": b, "different": 3, "first": first, "largest_absolute": "inf",
+        "schema": 1, "equal": False, "A": a, "B": b, "total": 4, "different": 3, "first": first, "largest_absolute": "inf",
         "largest_relative": 0.25, "both_nan": 0, **NO_JOB,
     }  # fmt: skip
     assert report(revseq("diff", "a.npy", "a.npy", "--json"), 0) == {
-        "schema": 1, "equal": True, "A": a, "B": a, "different": 0, "first": [], "largest_absolute": None,
+        "schema": 1, "equal": True, "A": a, "B": {**a, "role": "B"}, "total": 4, "different": 0, "first": [], "largest_absolute": None,
         "largest_relative": None, "both_nan": 0, **NO_JOB,
     }  # fmt: skip
     assert report(revseq("diff", "a.npy", "[1, 2]", "--json"), 1) == {
-        "schema": 1, "equal": False, "A": a, "B": {"name": "B", "DataType": "FLOAT32", "Sizes": [2]},
-        "different": None, "first": [], "largest_absolute": None, "largest_relative": None, "both_nan": None, **NO_JOB,
+        "schema": 1, "equal": False, "A": a, "B": {"name": "B", "role": "B", "DataType": "FLOAT32", "Sizes": [2]},
+        "total": None, "different": None, "first": [], "largest_absolute": None, "largest_relative": None, "both_nan": None, **NO_JOB,
     }  # fmt: skip
 
 
@@ -243,7 +252,7 @@ def test_any_blocks_give_the_same(data):
     shape = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
     rng = np.random.default_rng(data.draw(st.integers(0, 999)))
     a, b = (rng.integers(0, 3, shape, np.int16).copy(data.draw(st.sampled_from("CF"))) for _ in range(2))
-    sources = [HeldSource("held", each, Storage("held", {})) for each in (a, b)]
+    sources = [MemorySource("held", each, Storage("held", {})) for each in (a, b)]
     first = data.draw(st.integers(0, 20))
     memory = data.draw(st.integers(80, 9999))
     found = [compared(*sources, first, Resources("serial", 1, most)) for most in (memory, 1 << 30)]
@@ -446,17 +455,17 @@ def test_casts_are_exact_or_refused(source, target):
             extra = np.array([each for each in wide if bounds.min <= each <= bounds.max], dtype_of(source))
         values = np.concatenate([values, extra])
     numbers = as_ml_dtypes(values).tolist()
-    cast = views.cast(HeldSource("held", values, Storage("held", {})), target)
+    cast = views.cast(MemorySource("held", values, Storage("held", {})), target)
     for i, number in enumerate(map(float if source.kind in ("float", "minifloat") else int, numbers)):
         fits = cast_fits(number, target)
         if source is target:
             continue
-        ticket = cast.ticket((slice(i, i + 1),))
+        read_task = cast.read_task((slice(i, i + 1),))
         if not fits:
             with pytest.raises(FormatError, match=rf" at \[{i}\] does not fit {target.name}"):
-                ticket.read()
+                read_task.read()
             continue
-        found = ticket.read()[0]
+        found = read_task.read()[0]
         assert found.dtype == dtype_of(target)
         assert found == number or (found != found and number != number)
         assert np.signbit(found) == np.signbit(number) or number != number
@@ -502,7 +511,7 @@ def printed(values):
 def test_a_log_that_is_not_said_to_be_one(revseq, tmp_path):
     (tmp_path / "log.txt").write_text("Running on 'a GPU'\nResource 'y': 2, 1, 3\n")
     for command in (["diff", "log.txt", "--job", "[1,2,3]", "[2]", "--axis", 0], ["show", "log.txt"]):
-        revseq(*command).refused("holds no tensor", "diff reads what DxDispatch prints with --as-printed")
+        revseq(*command).refused("contains no tensor", "diff reads what DxDispatch prints with --as-printed")
     revseq("diff", "log.txt", "--job", "[1,2,3]", "[2]", "--axis", 0, "--as-printed").ok()
 
 
@@ -532,9 +541,7 @@ def test_as_printed(revseq, tmp_path, dtype):
     if dtype[0] == "f":
         assert report(revseq("diff", "log.txt", *job), 0)["equal"]
     else:
-        assert report(revseq("diff", "log.txt", *job), 1)["mistakes"][:1] == [
-            "the output is the input: nothing is reversed"
-        ]
+        assert report(revseq("diff", "log.txt", *job), 1)["mistakes"][0]["id"] == "not-reversed"
 
 
 @pytest.mark.parametrize(
@@ -592,3 +599,68 @@ def test_logs_that_are_refused(revseq, tmp_path, log, name, values, words):
     np.save(tmp_path / "y.npy", np.array(values))
     (tmp_path / "log.txt").write_text(log)
     revseq("diff", name, "y.npy", "--as-printed").refused(*words)
+
+
+def lines_of(rows):
+    return "\n".join(map(json.dumps, rows))
+
+
+def test_a_manifest_judges_many(revseq, tmp_path):
+    """A line for each job with its verdict and what explains it; of several statuses, the worst ends the command."""
+    x = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "right.npy", oracle.reverse(x, np.array([[2], [0], [3]], np.uint32), 1))
+    job = {"input": "x.npy", "lengths": "[[2], [0], [3]]"}
+    right, wrong = {"a": "right.npy", **job}, {"a": "x.npy", **job}
+    gone = {"a": "nothing.npy", **job}
+    (tmp_path / "right.jsonl").write_text(lines_of([right]))
+    assert revseq("diff", "--manifest", "right.jsonl", "--axis", "1").ok().out == "line 1: right.npy is equal\n"
+    (tmp_path / "wrong.jsonl").write_text(lines_of([wrong, right]))
+    done = revseq("diff", "--manifest", "wrong.jsonl", "--axis", "1")
+    assert done.status == 1
+    first, second = done.out.splitlines()
+    told = "explained by: the output is the input: nothing is reversed"
+    assert first.startswith("line 1: x.npy differs: 4 of 12 elements differ, in 2 of 3 lines")
+    assert told in first
+    assert second == "line 2: right.npy is equal"
+    (tmp_path / "gone.jsonl").write_text(lines_of([gone, wrong, right]))
+    done = revseq("diff", "--manifest", "gone.jsonl", "--axis", "1")
+    assert done.status == 2
+    assert "Error: gone.jsonl: line 1: nothing.npy: no such file" in done.err
+    assert len(done.out.splitlines()) == 2
+    done = revseq("diff", "--manifest", "gone.jsonl", "--axis", "1", "--json")
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert [(row["line"], row["ok"], row["equal"]) for row in rows] == [
+        (1, False, None),
+        (2, True, False),
+        (3, True, True),
+    ]
+    assert [each["id"] for each in rows[1]["mistakes"]] == ["not-reversed"]
+    assert rows[0]["errors"][0]["found"] == "no such file"
+
+
+def test_a_manifest_has_options_of_each_job(revseq, tmp_path):
+    header = "a;input;lengths;axis;atol;as;dtype"
+    rows = ['"[2, 1.25]";"[1, 2]";[2];0;0.5;;', '"[2, 1]";"[1, 2]";[2];0;;FLOAT64;INT32']
+    (tmp_path / "jobs.csv").write_text("\n".join([header, *rows]))
+    done = revseq("diff", "--manifest", "jobs.csv", "--json").ok()
+    assert [json.loads(line)["equal"] for line in done.out.splitlines()] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("args", "rows", "words"),
+    [
+        ((), [{"input": "[1]", "output": "y.npy"}], "unknown column 'output'"),
+        ((), [{"input": "[1]"}], "an input and an a for every job"),
+        (("a.npy",), [{"a": "[1]", "input": "[1]"}], "--manifest names all tensors"),
+        (("--job",), [{"a": "[1]", "input": "[1]"}], "--manifest compares many outputs, and --job only one"),
+        (
+            ("--picture", "p.svg"),
+            [{"a": "[1]", "input": "[1]"}],
+            "--manifest compares many outputs, and --picture only one",
+        ),
+    ],
+)
+def test_what_a_manifest_lacks_is_told_before_any_job(revseq, tmp_path, args, rows, words):
+    (tmp_path / "m.jsonl").write_text(lines_of(rows))
+    revseq("diff", "--manifest", "m.jsonl", *args).refused(words)

@@ -15,15 +15,16 @@ import pytest
 from folders import content, names
 from needs import WINDOWS
 
+from revseq_cli.core.errors import FormatError
+from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import npy
 from revseq_cli.formats.archives import MemberSink, NewArchive
+from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction
 from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.held import HeldSource
-from revseq_cli.formats.storage.newfile import NewFile, Together
-from revseq_cli.ground.errors import FormatError
-from revseq_cli.ground.tensors import DataType
-from revseq_cli.passes import exports, jobs
-from revseq_cli.passes.assembly import Request
+from revseq_cli.formats.in_memory import MemorySource
+from revseq_cli.pipeline import jobs
+from revseq_cli.pipeline.assembly import Request
+from revseq_cli.porting import exports
 
 ROLES = ("InputTensor", "SequenceLengthsTensor")
 OURS = [f"model.{role}.npy" for role in ROLES]
@@ -262,7 +263,7 @@ def test_an_archive_is_not_written_over_an_input(revseq, files):
 @pytest.mark.parametrize("way", ["--files", "--zip"])
 def test_an_input_that_changes_meanwhile(revseq, files, way):
     (files / "sub").mkdir()
-    code = "import os, revseq_cli.passes.exports as e; f = e.copy; e.copy = lambda *a: (f(*a), os.utime('x.npy', ns=(1, 1)))"
+    code = "import os, revseq_cli.porting.exports as e; f = e.copy; e.copy = lambda *a: (f(*a), os.utime('x.npy', ns=(1, 1)))"
     job = ("export", "x.npy", "n.npy", "--axis", 1, "-o", "sub/model.json", "--files", way)
     revseq(*job, code=code).refused("x.npy: changed while it was read")
     assert names(files / "sub") == set()
@@ -271,8 +272,8 @@ def test_an_input_that_changes_meanwhile(revseq, files, way):
 def test_the_model_gets_its_name_last(files, monkeypatch):
     """Whoever sees it finds the files that it names."""
     named = []
-    take_name = NewFile.take_name
-    monkeypatch.setattr(NewFile, "take_name", lambda file: (named.append(Path(file.name).name), take_name(file)))
+    take_name = AtomicFile.take_name
+    monkeypatch.setattr(AtomicFile, "take_name", lambda file: (named.append(Path(file.name).name), take_name(file)))
     (files / "sub").mkdir()
     job = jobs.load(Request(str(files / "x.npy"), str(files / "n.npy"), 1))
     exports.write(job, files / "sub" / "model.json", False, zipped=False, overwrite=False)
@@ -334,15 +335,15 @@ def test_large_archives_take_64_bits(tmp_path, monkeypatch):
     """With a limit of 100 bytes instead of 4 GiB, every size and offset is in the field for 64 bits."""
     monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 100)
     values = [np.arange(count, dtype=np.int64) for count in (1, 50, 3)]
-    file = NewFile(str(tmp_path / "x.zip"), overwrite=False)
+    file = AtomicFile(str(tmp_path / "x.zip"), overwrite=False)
     archive = NewArchive(file)
-    sources = [HeldSource("x", each, Storage("memory", {})) for each in values]
+    sources = [MemorySource("x", each, Storage("memory", {})) for each in values]
     sinks = [MemberSink(archive, f"{i}.npy", source) for i, source in enumerate(sources)]
-    with Together(file):
+    with FileTransaction(file):
         for source, sink in zip(sources, sinks, strict=True):
             with sink:
                 region = (slice(0, *source.sizes),)
-                sink.receive(sink.outlet(region).deliver(region, source.read()))
+                sink.receive(sink.block_writer(region).deliver(region, source.read()))
                 assert np.array_equal(sink.written().read(), source.read())
         archive.finish({"model.json": b"x" * 1000})
     with zipfile.ZipFile(tmp_path / "x.zip") as written:
@@ -388,11 +389,11 @@ def test_padding_of_exactly_4_bytes(tmp_path, data_type, count):
             ("standard input", lambda: npy.from_stream("standard input", io.BytesIO(path.read_bytes())).source(None)),
         ):
             if padding not in (0, right):
-                with pytest.raises(FormatError, match="bytes behind its last element"):
+                with pytest.raises(FormatError, match="bytes after its last element"):
                     read()
                 continue
             size = f"{padding} byte{'s' * (padding > 1)}"
-            note = f"{name}: padding of {size} behind the last element is left out; DxDispatch writes it"
+            note = f"{name}: padding of {size} after the last element is ignored; DxDispatch writes it"
             assert read().notes == ((note,) if padding else ())
             assert oracle.same_bits(read().read(), values)
 
@@ -406,14 +407,14 @@ def test_padding_comes_through_a_pipe(revseq, tmp_path):
         assert oracle.same_bits(np.load(tmp_path / "y.npy"), values)
         assert (tmp_path / "y.npy").stat().st_size == 128 + values.nbytes
         more = (tmp_path / "x.npy").read_bytes() + b"!"
-        revseq("convert", "-", "z.npy", stdin=more).refused("3 bytes behind its last element")
+        revseq("convert", "-", "z.npy", stdin=more).refused("3 bytes after its last element")
 
 
 @pytest.mark.parametrize("data_type", [each for each in oracle.DATA_TYPES if each.size >= 4])
 def test_wide_types_are_never_padded(revseq, tmp_path, data_type):
     for padding in range(1, 5):
         padded(tmp_path / "x.npy", data_type, 3, padding)
-        revseq("show", "x.npy").refused(f"{padding} bytes behind its last element")
+        revseq("show", "x.npy").refused(f"{padding} bytes after its last element")
 
 
 @pytest.mark.parametrize(
@@ -425,7 +426,7 @@ def test_what_dxdispatch_never_writes_is_not_padded(revseq, tmp_path, changes):
     padded(tmp_path / "x.npy", HALF, 15, 0, **changes)
     revseq("show", "x.npy").ok()
     padded(tmp_path / "x.npy", HALF, 15, 2, **changes)
-    revseq("show", "x.npy").refused("2 bytes behind its last element")
+    revseq("show", "x.npy").refused("2 bytes after its last element")
     padded(tmp_path / "x.npy", HALF, 15, 2, numpy=(1, 0))
     revseq("show", "x.npy").ok()
 
@@ -436,7 +437,7 @@ def test_types_that_dxdispatch_lacks_are_not_padded(revseq, tmp_path, dtype):
     with open(tmp_path / "x.npy", "ab") as file:
         file.write(bytes(-3 * np.dtype(dtype).itemsize % 4))
     asked = {"?": (), "V1": ("--dtype", "FLOAT8_E5M2"), "V2": ("--dtype", "BFLOAT16")}[dtype]
-    revseq("show", "x.npy", *asked).refused("bytes behind its last element")
+    revseq("show", "x.npy", *asked).refused("bytes after its last element")
 
 
 def test_a_padded_member_of_an_archive_is_refused(revseq, tmp_path):
@@ -444,13 +445,13 @@ def test_a_padded_member_of_an_archive_is_refused(revseq, tmp_path):
     for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         with zipfile.ZipFile(tmp_path / "x.npz", "w", method) as archive:
             archive.write(tmp_path / "x.npy", "x.npy")
-        revseq("show", "x.npz").refused("x.npz::x: has 2 bytes behind its last element")
+        revseq("show", "x.npz").refused("x.npz::x: has 2 bytes after its last element")
 
 
 def test_every_command_notes_the_padding(revseq, tmp_path):
     padded(tmp_path / "x.npy", HALF, 3, 2)
     np.save(tmp_path / "n.npy", np.array([2], np.uint32))
-    note = "x.npy: padding of 2 bytes behind the last element is left out; DxDispatch writes it"
+    note = "x.npy: padding of 2 bytes after the last element is ignored; DxDispatch writes it"
     job = ("x.npy", "n.npy", "--axis", 0)
     for args in (
         ("run", *job), ("run", *job, "-f", "npy"), ("run", *job, "-o", "y.npy"), ("convert", "x.npy", "z.npy"),
@@ -482,7 +483,9 @@ def test_padded_lengths_that_are_cast_and_widened(revseq, tmp_path):
 def test_a_padded_file_that_changes_is_noticed(revseq, tmp_path):
     """Its size belongs to what is held against the file at the end."""
     padded(tmp_path / "x.npy", HALF, 3, 2)
-    code = "import os, revseq_cli.passes.tasks as c; f = c.copy; c.copy = lambda *a: (f(*a), os.truncate('x.npy', 134))"
+    code = (
+        "import os, revseq_cli.pipeline.tasks as c; f = c.copy; c.copy = lambda *a: (f(*a), os.truncate('x.npy', 134))"
+    )
     revseq("convert", "x.npy", "y.npy", code=code).refused("changed while it was read")
     assert not os.path.exists(tmp_path / "y.npy")
 
@@ -529,7 +532,26 @@ def test_what_the_operator_never_wrote_is_told(revseq, files, data_type):
     made[2:] = blank["value"]
     np.save(files / "out.npy", made)
     done = revseq("diff", "out.npy", "--job", "model.json")
-    assert (
-        f"never written: {blank['value']}, as exported models begin with, from index 2 of dimension 0 on\n" in done.out
-    )
+    assert f"explained by: never written: {blank['value']}, as exported models begin with" in done.out
     assert done.status == 1
+
+
+@pytest.mark.parametrize("name", ["../x.npy", "/x.npy", "a/../x.npy", "..\\x.npy", "C:x.npy", "\\x.npy"])
+@pytest.mark.parametrize("of_the_model", [False, True])
+def test_names_that_lead_out_of_an_archive(revseq, files, name, of_the_model):
+    """Of a member, and of the model itself: no program that unpacks it agrees with another about where that is."""
+    revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", "job.zip", "--zip", "--files").ok()
+    with zipfile.ZipFile(files / "job.zip") as archive:
+        members = {each: archive.read(each) for each in archive.namelist()}
+    if of_the_model:
+        members[f"{name}.json"] = members.pop("job.json")
+    else:
+        members[name] = members.pop("job.InputTensor.npy")
+        model = members["job.json"].replace(b'"job.InputTensor.npy"', json.dumps(name).encode())
+        assert model != members["job.json"]
+        members["job.json"] = model
+    with zipfile.ZipFile(files / "job.zip", "w") as archive:
+        for each, data in members.items():
+            archive.writestr(each, data)
+    wanted = "wanted: names inside the archive: none from the root, with .. or with a drive"
+    revseq("check", "job.zip").refused("has the member" if of_the_model else "sourcePath is", wanted)

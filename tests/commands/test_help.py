@@ -15,7 +15,7 @@ from terminals import in_columns
 
 from revseq_cli.commands import base
 from revseq_cli.commands.cli import COMMANDS, cli
-from revseq_cli.ground.system import quoted
+from revseq_cli.core.system import quoted
 
 NAMES = [None, *COMMANDS]
 
@@ -67,6 +67,15 @@ def test_every_name_in_a_group_of_the_short_help_is_an_option_of_some_command():
         for each in command.get_params(click.Context(command, help_option_names=["--help"])):
             known |= {each.name, *each.opts}
     assert {name for names in base._GROUPS.values() for name in names.split()} <= known
+
+
+@pytest.mark.parametrize("name", ["run", "check", "show", "convert", "export", "diff", "batch"])
+def test_the_short_help_has_what_describes_a_raw_buffer_under_what_is_read(revseq, name):
+    (read,) = re.findall(r"^What to read:\n((?:  .*\n)+)", revseq(name, "-h").ok().out, re.MULTILINE)
+    assert [each for each in re.findall(r"^  (--[\w-]+)", read, re.MULTILINE) if each != "--feed"] == [
+        "--sizes",
+        "--strides",
+    ]
 
 
 @pytest.mark.needs("terminal")
@@ -136,7 +145,7 @@ def test_help_is_shown_whatever_else_is_wrong(revseq):
     for args in (("x.npy", "n.npy", "y.npy"), ("a", "b", "c", "d"), ("[1,", "2]", "[1]")):
         assert revseq("run", *args, "--help").ok().out == revseq("run", "--help").out
     revseq("run", "x.npy", "n.npy", "").refused("an argument is empty", "Hint: is a variable unset?")
-    revseq("run", "[1, 2", "[1]", "y.npy").refused("y.npy is an argument too many")
+    revseq("run", "[1, 2", "[1]", "y.npy").refused("y.npy is an unexpected argument")
 
 
 def test_an_option_that_does_not_exist(revseq):

@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import click
+import h5py
 import hints
 import manpages
 import numpy as np
@@ -247,7 +248,7 @@ def test_each_setting_of_a_hint_is_an_option():
     """A setting that no option has would be printed as an option that nobody can type."""
     trees = [ast.parse(path.read_text()) for path in Path(words.__file__).parents[1].rglob("*.py")]
     calls = [node for tree in trees for node in ast.walk(tree)
-             if isinstance(node, ast.Call) and ast.unparse(node.func) == "Advice.of"]  # fmt: skip
+             if isinstance(node, ast.Call) and ast.unparse(node.func) == "Hint.of"]  # fmt: skip
     named = {keyword.arg for call in calls for keyword in call.keywords if keyword.arg}
     assert len(named) > 15
     commands = [cli.get_command(click.Context(cli), name) for name in COMMANDS]
@@ -383,7 +384,7 @@ def test_a_file_of_nearly_the_same_name(revseq, tmp_path, typed, near):
 
 @pytest.mark.parametrize("text", ["array([1, 2])x", "tensor([1, 2]", "np.array([1, 2], order='F')"])
 def test_what_no_library_prints(revseq, text):
-    revseq("show", text).refused("is no tensor as NumPy and PyTorch print it", "wanted: array([...])")
+    revseq("show", text).refused("is not a tensor as NumPy and PyTorch print it", "wanted: array([...])")
 
 
 def test_hints_of_a_batch_are_told_once(revseq, files):
@@ -448,7 +449,7 @@ def test_digits_that_are_rounded_are_told(revseq, tmp_path, number, is_told, for
 
 def test_digits_that_are_rounded_as_python_prints_them():
     """Against the definition: rounding to as many digits as were written gives back what was written."""
-    from revseq_cli.texts.literals import noticed, parse
+    from revseq_cli.text.literals import noticed, parse
 
     for _ in range(4000):
         digits, exponent = int(RNG.integers(1, 18)), int(RNG.integers(-46, 38))
@@ -537,3 +538,87 @@ def test_what_is_no_mask_is_not_called_one(tmp_path, revseq):
     np.save(tmp_path / "x.npy", np.linspace(-99, 99, 24, dtype="f4").reshape(4, 6))
     done = revseq("run", "x.npy", "x.npy", "--axis", 1).refused()
     assert "mask" not in done.err
+
+
+@pytest.mark.needs("POSIX words")
+def test_a_key_with_a_line_break_can_be_typed(revseq, tmp_path):
+    np.savez(tmp_path / "a.npz", **{"a'\nb": np.arange(4.0), "unlike": Z})
+    told = revseq("show", "a.npz::a'b").refused("no such tensor").err
+    again = hints.typed(["show", "a.npz::a'b"], told)
+    assert again == ["show", "a.npz::a'\nb"]
+    revseq(*again).ok()
+
+
+def test_keep_others_without_an_output_proposes_one_of_the_same_format(revseq, tmp_path):
+    np.savez(tmp_path / "x.npz", a=X, b=Z)
+    np.save(tmp_path / "x.npy", X)
+    job = ("[2, 5, 10, 7]", "--axis", "1", "--batch-axis", "0", "--keep-others")
+    told = revseq("run", "x.npz::a", *job).refused("-o with it", "Hint: add -o out.npz\n").err
+    revseq(*hints.typed(["run", "x.npz::a", *job], told)).ok()
+    assert {*np.load(tmp_path / "out.npz")} == {"a", "b"}
+    revseq("run", "x.npy", *job).refused("-o with it", "Hint: leave out --keep-others\n")
+
+
+def test_a_copy_of_an_hdf5_file_keeps_its_suffix(revseq, tmp_path):
+    with h5py.File(tmp_path / "m.mat", "w", userblock_size=512) as f:
+        f["a"], f["b"] = X, Z
+    with open(tmp_path / "m.mat", "r+b") as f:
+        f.write(b"MATLAB 7.3 MAT-file")
+    job = ("[2, 5, 10, 7]", "--axis", 1, "--batch-axis", 0)
+    revseq("run", "m.mat::a", *job, "--keep-others", "-o", "o.mat").ok()
+    assert (tmp_path / "o.mat").read_bytes().startswith(b"MATLAB 7.3 MAT-file")
+    with h5py.File(tmp_path / "o.mat") as f:
+        assert oracle.same_bits(f["a"][:], batched(X, UP_TO_10, 1, 0))
+        assert (f["b"][:] == Z).all()
+    revseq("run", "m.mat::a", *job, "-o", "p.mat").refused("unknown suffix .mat")
+
+
+@pytest.mark.needs("POSIX words")
+@pytest.mark.parametrize(
+    ("args", "typed"),
+    [
+        (("show", "-dash.npy"), "show ./-dash.npy"),
+        (("run", "-dash.npy", "n.npy", "--axis", "1"), "run ./-dash.npy n.npy --axis 1"),
+        (("show", "--", "-Dash"), "show -- ./-dash.npy"),
+        (("show", "[b].npy"), "show './[b].npy'"),
+        (("show", "./[b]"), "show './[b].npy'"),
+    ],
+)
+def test_a_file_whose_name_is_like_an_option_or_a_tensor(revseq, tmp_path, args, typed):
+    for name in ("-dash.npy", "[b].npy"):
+        np.save(tmp_path / name, X)
+    np.save(tmp_path / "n.npy", FULL)
+    told = revseq(*args).refused().err
+    assert hints.last_hint(told) in (f"did you mean: revseq {typed}", f"try {shlex.join(shlex.split(typed)[-1:])}")
+    revseq(*shlex.split(typed)).ok()
+
+
+def test_small_unsigned_lengths_are_cast_where_their_sizes_are_wrong_too(revseq, tmp_path):
+    for lengths in (np.ones((4, 1), "u2"), np.ones(4, "u1")):
+        np.save(tmp_path / "n.npy", lengths)
+        np.save(tmp_path / "x.npy", X)
+        told = revseq("run", "x.npy", "n.npy", "--axis", 1).refused().err
+        assert "--feature-level none" not in told
+        assert "--lengths-dtype UINT32" in told
+
+
+def test_bfloat16_is_sent_where_others_can_read_it(revseq, tmp_path):
+    np.save(tmp_path / "b.npy", np.zeros((2, 3), "V2"))
+    for name in ("o.json", "o.csv", "o.txt"):
+        job = ("convert", "b.npy", name, "--dtype", "BFLOAT16")
+        assert "Hint: write a binary format, such as out.safetensors\n" in revseq(*job).refused("BFLOAT16").err
+
+
+def test_names_of_dimensions_are_proposed_by_name(revseq, tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        for name, values, names in (("x", CUBE, "abc"), ("n", np.array([1, 2, 3, 4], "u4"), "a")):
+            f[name] = values
+            f[name].attrs["DIMENSION_LABELS"] = [*map(str.encode, names)]
+    told = revseq("run", "x.h5::x", "x.h5::n", "--axis", "b", "--batch-axis", "c", "-o", "y.npy").refused().err
+    assert "--batch-axis a" not in told
+    again = hints.typed(["run"], told.replace("if the first is meant: ", ""))
+    assert again == ["run", "x.h5::x", "x.h5::n", "--axis", "b", "-o", "y.npy"]
+    revseq(*again).ok()
+    assert oracle.same_bits(np.load(tmp_path / "y.npy"), batched(CUBE, [1, 2, 3, 4], 1, 0))
+    told = revseq("run", "x.h5::x", "[1, 2, 3, 4]", "--axis", "b").refused().err
+    assert "--axis b --batch-axis a: 4 sequences" in told

@@ -12,17 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import expected
 
+from revseq_cli.core.dtypes import dtype_of
+from revseq_cli.core.errors import FormatError
+from revseq_cli.core.tensors import DataType
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.documents import Text
-from revseq_cli.formats.held import HeldSource
-from revseq_cli.ground.dtypes import dtype_of
-from revseq_cli.ground.errors import FormatError
-from revseq_cli.ground.tensors import DataType
+from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.operator.spec import FeatureLevel
-from revseq_cli.passes import jobs, verification
-from revseq_cli.passes.assembly import Request
+from revseq_cli.pages import verification
+from revseq_cli.pipeline import jobs
+from revseq_cli.pipeline.assembly import Request
 from revseq_cli.report import view
-from revseq_cli.texts.examples import find_examples
+from revseq_cli.text.examples import find_examples
 
 PAGE = (SAMPLES / "page.md").read_text()
 
@@ -101,7 +102,7 @@ def test_pages_without_examples_or_that_cannot_be_read(revseq, tmp_path):
         ("Axis: 3", "Axis: three", "Axis is three; wanted: an integer"),
         ("[[[[2],\n   [9]]]]", "[[[[2],\n   [-9]]]]", "-9 does not fit UINT32"),
         ("[8, 7, 6, 5]]]]", "[8, 7, 6]]]]", "a row of 3, and the first one has 4"),
-        ("[8, 7, 6, 5]]]]", "[8, 7, 6, 5]]]", "never closed"),
+        ("[8, 7, 6, 5]]]]", "[8, 7, 6, 5]]]", "is missing"),
         ("[8, 7, 6, 5]]]]", "[8, 7, x, 5]]]]", "'x' is not a number"),
         ("DataType:UINT32", "DataType:UINT8", "SequenceLengthsTensor DataType is UINT8"),
         ("DataType:FLOAT32", "DataType:FLOAT31", "FLOAT31"),
@@ -233,7 +234,7 @@ def test_a_printed_example_is_the_same_job_and_right(data):
         np.random.default_rng(1).integers(0, sizes[axis] + 2, narrow).astype(data.draw(st.sampled_from(["u4", "u8"])))
     )
     held = (
-        HeldSource("x", array, Storage("memory", {})) for array in (values, lengths, expected(values, lengths, axis))
+        MemorySource("x", array, Storage("memory", {})) for array in (values, lengths, expected(values, lengths, axis))
     )
     source, source_lengths, result = held
     text = view.example_text(source, source_lengths, axis, result)
@@ -453,3 +454,99 @@ def test_what_a_browser_shows_is_what_is_read(revseq, tmp_path, page):
     revseq("verify", "x.html", "--fix")
     fixed = (tmp_path / "x.html").read_text()
     assert fixed in (before, page.replace("4]", "5]"))  # right again, or left as it was
+
+
+NAMED = "# DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC\n\n"
+LABELS = {
+    "SequenceTensor": ("Sequence Tensor", "SequenceLengths", "Lengths", "TensoreSequenza", "Tensore di sequenza", "시퀀스 텐서", "序列張量"),
+    "InputTensor": ("Input Tensor", "Input", "X", "Tensore di input", "입력 텐서"),
+    "OutputTensor": ("Output Tensor", "Result", "Y", "Tensore di output", "輸出張量"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("label", "other"), [(label, each) for label, others in LABELS.items() for each in others])
+def test_a_label_in_other_words_is_told_where_the_page_names_the_operator(label, other):
+    verdicts = verify(NAMED + FIRST.replace(f"{label}:", f"{other}:", 1)).verdicts
+    (finding,) = verdicts[0].findings
+    line = NAMED.count("\n") + FIRST[: FIRST.index(f"{label}:")].count("\n") + 1
+    assert (finding.spot.place.line, f"the label {other}" in finding.message, label in finding.wanted) == (
+        line,
+        True,
+        True,
+    )
+
+
+def test_an_example_without_lengths_is_incomplete_where_the_page_names_the_operator():
+    start, stop = FIRST.index("SequenceTensor"), FIRST.index("Axis")
+    half = FIRST[:start] + FIRST[stop:]
+    (finding,) = verify(NAMED + half).verdicts[0].findings
+    assert (finding.spot.place.line, finding.found) == (3, "the example has no lengths")
+    other = "# DML_GATHER_OPERATOR_DESC\n\n" + half
+    assert verify(NAMED + FIRST + other).skipped == 1
+    assert verify(FIRST + half).skipped == 1
+
+
+HEADERS = (
+    "", "(DataType:FLOAT32, Sizes:{1,1,2,4})", "\uff08Sizes:{1,1,2,4}, DataType:FLOAT32\uff09", "(DataType:FLOAT32)",
+    "(Sizes:\uff5b1,1,2,4\uff5d, DataType:FLOAT32)", "{1,1,2,4} FLOAT32", "(size:{1,1,2,4}, DataType:FLOAT32)",
+    "(Dimensioni:{1,1,2,4}, TipoDati:FLOAT32)", "Sizes:{1,1,2,4}, DataType:FLOAT32",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("label", ["InputTensor", "OutputTensor"])
+@pytest.mark.parametrize("header", HEADERS)
+def test_a_header_that_is_none_is_told_with_what_is_there(label, header):
+    (finding,) = (
+        verify(FIRST.replace(f"{label}: (Sizes:{{1,1,2,4}}, DataType:FLOAT32)", f"{label}: {header}"))
+        .verdicts[0]
+        .findings
+    )
+    assert finding.spot.place.line == FIRST[: FIRST.index(label)].count("\n") + 1
+    assert finding.found == f"{label} has no header of a tensor" + f", but {header}" * bool(header)
+
+
+@pytest.mark.parametrize("between", ["\n\n", "\n", "\n```\n\nIn other words:\n\n```\n"])
+def test_a_second_output_that_contradicts_the_first(between):
+    start = FIRST.index("OutputTensor")
+    again = FIRST.rstrip() + between + FIRST[start:]
+    assert all(each.right for each in verify(again).verdicts)
+    (verdict,) = verify(FIRST.rstrip() + between + FIRST[start:].replace("8, 7", "7, 8")).verdicts
+    assert verdict.differences.count == 2
+    other = FIRST + "## What another command prints\n\n" + FIRST[start:].replace("8, 7", "7, 8")
+    assert all(each.right for each in verify(other).verdicts)
+
+
+HIGHLIGHTED = (
+    '<span class="linenos"> 1</span>{}', '<td class="linenos"><pre> 1</pre></td><td><pre>{}</pre></td>',
+    '<span class="ln"><a href="#1">1</a></span>{}', "<pre><![CDATA[{}]]></pre>",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("form", HIGHLIGHTED)
+def test_line_numbers_and_other_dress(form):
+    def dressed(text):
+        return (
+            form.format(text)
+            if "CDATA" in form
+            else "\n".join(form.format(each) if each.strip() else each for each in text.split("\n"))
+        )
+
+    assert [each.right for each in verify(dressed(FIRST)).verdicts] == [True]
+    assert [each.right for each in verify(dressed(FIRST.replace("8, 7", "7, 8"))).verdicts] == [False]
+
+
+def test_a_form_feed_before_axis():
+    assert verify(FIRST.replace("Axis", "\fAxis")).verdicts[0].right
+
+
+def test_words_that_inline_markup_tears():
+    """As a highlighter for JSON does: each letter that is no JSON in a span of its own."""
+    torn = "".join(f'<span class="err">{each}</span>' if each.isalpha() else each for each in FIRST)
+    assert [each.right for each in verify(torn).verdicts] == [True]
+    wide = FIRST.replace("[5, 6", "[<span>1</span><wbr>5, 6").replace("6, 5]", "6, 1&shy;5]")
+    assert [each.right for each in verify(wide).verdicts] == [True]
+    assert verify(wide.replace("&shy;5]", "&shy;6]")).verdicts[0].differences.a.tolist() == [16]
+    assert [
+        each.right
+        for each in verify(FIRST.replace("5, 6", "5<sup>1</sup>, 6").replace("6, 5", "6, 5<del>3</del>")).verdicts
+    ] == [True]

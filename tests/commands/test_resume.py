@@ -18,7 +18,7 @@ from processes import KILLED_AT, gone, until
 
 from revseq_cli.commands import batch as batch_command
 from revseq_cli.commands import journal, manifest
-from revseq_cli.ground.errors import TensorIOError
+from revseq_cli.core.errors import TensorIOError
 from revseq_cli.report.results import Outcome, Traffic
 
 INPUT = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
@@ -142,16 +142,16 @@ def test_a_manifest_that_grew(batch, files):
     batch("--resume")
     assert skipped(batch("--resume", count=6)) == [True] * 4 + [False] * 2
     batch("--resume", count=1)
-    assert "has 5 outputs that are of no job of this manifest" in batch.err
+    assert "lists 5 outputs that no job of this manifest has" in batch.err
 
 
 def test_an_input_that_changed_just_before_is_not_trusted():
     """Its next change could have the same times."""
-    identity = journal.positioned.Identity(0, 1, 2, 10**18 + 7, 10**18 + 7)
+    identity = journal.file_io.Identity(0, 1, 2, 10**18 + 7, 10**18 + 7)
     assert journal._settled(identity, 10**18 + 7 + 2 * journal._TICK) == [1, 2, 10**18 + 7, 10**18 + 7]
     assert journal._settled(identity, 10**18 + 7 + journal._TICK // 2) is None
     assert journal._settled(identity, 10**18 - 10**9) is None  # it changed after that, and before it was opened
-    coarse = journal.positioned.Identity(0, 1, 2, 10**18, 10**18)
+    coarse = journal.file_io.Identity(0, 1, 2, 10**18, 10**18)
     assert journal._settled(coarse, 10**18 + 10**9) is None
 
 
@@ -236,7 +236,7 @@ def test_forged_lines_with_a_right_checksum_are_damaged_lines(batch, files):
     lines = [b"\n%08x %b" % (zlib.crc32(text.encode()), text.encode()) for text in texts]
     path.write_bytes(path.read_bytes() + b"".join(lines))
     assert skipped(batch("--resume", "--sha256")) == [True] * 4
-    assert f"{len(texts):,} damaged lines are left out" in batch.err
+    assert f"{len(texts):,} damaged lines are ignored" in batch.err
     assert len(texts) > 150
     path.write_bytes(path.read_bytes() + b"".join(b"\n" + journal._line(each) for each in right))
     redone = [True] * 4
@@ -255,7 +255,7 @@ def test_forged_lines_with_a_right_checksum_are_damaged_lines(batch, files):
 def test_a_file_that_is_no_journal_is_kept(batch, files, text, args):
     (files / JOURNAL).write_bytes(text)
     (report,) = batch(*args, status=2)
-    words = "is no journal of revseq, version 1"
+    words = "is not a revseq journal, version 1"
     assert words in report["errors"][0]["found"]
     assert words in batch.err
     assert (files / JOURNAL).read_bytes() == text
@@ -300,7 +300,7 @@ def test_where_no_journal_can_be_written(files, revseq):
     revseq("batch", "jobs/m.jsonl", "--resume").refused(JOURNAL)
     assert not (files / "y.npy").exists()
     done = revseq("batch", "jobs/m.jsonl").ok()
-    assert "so there is no journal, and an interrupted batch cannot go on" in done.err
+    assert "so there is no journal, and an interrupted batch cannot resume" in done.err
     done = revseq("batch", "jobs/m.jsonl", "--journal", "notes", "--overwrite", "--resume").ok()
     assert (done.err, (files / "notes").exists()) == ("", True)
 
@@ -324,11 +324,11 @@ def test_a_journal_that_cannot_be_written(tmp_path, monkeypatch):
     entry = manifest.Entry(1, {"input": "[1]", "output": "y"}, str(output), {}, "line 1", {})
     writer, real = journal.Journal(str(path)), os.write
     monkeypatch.setattr(os, "write", lambda fd, data: real(fd, data[:-9]))
-    with pytest.raises(TensorIOError, match="j: cannot write: the line was written in part"):
+    with pytest.raises(TensorIOError, match="j: cannot write: only part of the line was written"):
         writer.begin(entry, str(output))
     noted = writer.note(entry, {}, Outcome(1, "y", None)).notes
     assert noted == (
-        f"y is written, but the journal does not say so: {path}: cannot write: the line was written in part",
+        f"y is written, but the journal does not say so: {path}: cannot write: only part of the line was written",
     )
     monkeypatch.setattr(os, "write", real)
     writer.note(entry, {}, Outcome(1, "y", None))
@@ -592,7 +592,7 @@ def test_names_for_failed_jobs(files, revseq):
     (files / "old.jsonl").write_text("mine")
     for name, words in {
         "f.csv": "Hint: try --failed failed.jsonl", "old.jsonl": "already exists", "m.jsonl": "the manifest itself",
-        "x.npy": "a file of line 1", JOURNAL: "one file", "": "--failed is empty", "absent/f.jsonl": "no such folder",
+        "x.npy": "a file of line 1", JOURNAL: "the same file", "": "--failed is empty", "absent/f.jsonl": "no such folder",
     }.items():  # fmt: skip
         revseq("batch", "m.jsonl", "--failed", name).refused(words)
         assert not (files / "y.npy").exists()

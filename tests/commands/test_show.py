@@ -13,7 +13,7 @@ from conftest import COMMAND, SAMPLES
 from safetensors.numpy import save_file
 from terminals import on_terminal
 
-from revseq_cli.ground.system import quoted
+from revseq_cli.core.system import quoted
 
 X = np.arange(24, dtype="f4").reshape(2, 3, 4)
 
@@ -422,7 +422,7 @@ def shown(folder, *args, env=(), width=80):
 def test_a_list_on_a_terminal_ends_with_what_to_type(revseq, tmp_path):
     archive(tmp_path / "x.npz")
     found = shown(tmp_path, "x.npz")
-    assert found[2] == "  'a b'      FLOAT32   {2,3,4}  method stored, version 1, order C, byte order..."
+    assert found[2] == "  'a b'      FLOAT32   {2,3,4}  method stored, version 1, order C, byte order l…"
     assert found[-1] == "one of them: revseq show 'x.npz::a b'"
     subprocess.run([*COMMAND, "show", "x.npz::a b"], cwd=tmp_path, capture_output=True, check=True)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from revseq_cli.commands import values
-from revseq_cli.ground.errors import UsageError
+from revseq_cli.commands import options
+from revseq_cli.core.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -12,10 +12,10 @@ from revseq_cli.ground.errors import UsageError
      ("5TB", 5 * 10**12), ("7B", 7)],
 )  # fmt: skip
 def test_sizes(text, size):
-    assert values.parse_bytes(text) == size
+    assert options.parse_bytes(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "1.5B", "0.0001K", "G", "1X", "1KBB", "9" * 30])
 def test_what_is_no_size(text):
     with pytest.raises(UsageError, match="is not a size"):
-        values.parse_bytes(text)
+        options.parse_bytes(text)

@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from revseq_cli.commands import verify as command
 from revseq_cli.formats.textfiles import text_of
 from revseq_cli.operator.spec import FeatureLevel
-from revseq_cli.passes import fixes, verification
+from revseq_cli.pages import fixes, support_tables, verification
 from revseq_cli.report import pages as reports_as
-from revseq_cli.texts import support_tables
 
 PAGE = (SAMPLES / "page.md").read_text()
 WRONG = PAGE.replace("[8, 7, 6, 5]", "[8, 7, 6, 55]")
@@ -86,7 +85,7 @@ class TestFolders:
         assert done.status == 1
         assert re.findall("^Error: (.*)$", done.err, re.MULTILINE) == [
             f"{Path('docs/aa.md')}: line {WRONG.count(chr(10)) + 1}, column 1: not text: byte {len(WRONG)} is not UTF-8",
-            f"{Path('docs/z.ipynb')}: is no notebook: it has no list of cells",
+            f"{Path('docs/z.ipynb')}: is not a notebook: it has no list of cells",
         ]
         assert "6 examples, 1 wrong" in done.out
 
@@ -306,9 +305,10 @@ OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
         done = revseq("verify", "x.md", "--fix").ok()
         assert done.out.count("fixed, 1 element") == 2
         assert (tmp_path / "x.md").read_text() == page
-        if new[0] == "[":  # with another number, nobody knows which one is too many
+        if new[0] == "[":  # with another number, the row is written anew
             (tmp_path / "x.md").write_text(wrong.replace(new, f"[7, {new[1:]}"))
-            assert "not rewritten: example 2 cannot be fixed" in revseq("verify", "x.md", "--fix").out
+            revseq("verify", "x.md", "--fix").ok()
+            assert (tmp_path / "x.md").read_text() == page
 
     def test_headers(self, revseq, tmp_path):
         wrong = "OutputTensor: (Sizes:{1,2,1,4}, DataType:FLOAT16)"
@@ -321,12 +321,15 @@ OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
         ("old", "new", "reason"),
         [
             ("Axis: 0", "Axis: one", "example 2 cannot be fixed: line "),
-            ("[-1, 6]]", "[-1, 6]", "example 2 cannot be fixed: line "),
-            ("[-1, 6]]", "[-1]]", "example 2 cannot be fixed: "),
+            (
+                "[ 3, 4],\n [-1, 6]]",
+                "[ 3, 4], // here\n [-1, 6]",
+                "example 2 cannot be fixed: comments or markup stand in the rows",
+            ),
             (
                 "[[ 5, 2],\n [ 3, 4],\n [-1, 6]]",
-                "[[ 5, 2, 3],\n [ 4, -1, 7]]",
-                "example 2 cannot be fixed: the header of OutputTensor says {3,2}; the values have {2,3}",
+                "As above.",
+                "example 2 cannot be fixed: line 38, column 1: unexpected text below",
             ),
             ("Axis: 0", "Axis: 2", "example 2 cannot be fixed: Axis is 2"),
         ],
@@ -343,6 +346,53 @@ OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
         assert (tmp_path / "y.md").read_text() == PAGE
         revseq("verify", "x.md::1", "--fix").ok()
         assert (tmp_path / "x.md").read_text() == text.replace("55", "5")
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            ("\n[[ 5, 2],\n [ 3, 4],\n [-1, 6]]", "\n{5, 2}"), ("\n[[ 5, 2],\n [ 3, 4],\n [-1, 6]]", ""),
+            ("[-1, 6]]", "[-1, 6]"), ("[-1, 6]]", "[-1, 6]]]"), ("[-1, 6]]", "[-1]]"), ("[ 3, 4]", "[ 3 4]"),
+            ("[ 3, 4],", "[ 3, 4]],"), ("[[ 5, 2],\n [ 3, 4],\n [-1, 6]]", "[[ 5, 2, 3],\n [ 4, -1, 7]]"),
+            ("OutputTensor: (Sizes:{3,2}, DataType:INT8)", "OutputTensor:"),
+            ("OutputTensor: (Sizes:{3,2}, DataType:INT8)", "OutputTensor: (DataType:INT8, Sizes:{3,2})"),
+            ("OutputTensor: (Sizes:{3,2}, DataType:INT8)", "OutputTensor (Sizes:{3,2}, DataType:INT8)"),
+            ("OutputTensor: (Sizes:{3,2}", "OutputTensr: (Sizes:{3,2}"), ("OutputTensor: (Sizes:{3,2}", "Output Tensor: (Sizes:{3,2}"),
+        ],
+    )  # fmt: skip
+    def test_an_output_that_is_none_is_written_anew(self, revseq, tmp_path, old, new):
+        """Where the inputs are intact; in the InputTensor's own layout, or in columns."""
+        place = PAGE.rindex(old, 0, PAGE.index("## Another"))
+        (tmp_path / "x.md").write_text(PAGE[:place] + new + PAGE[place + len(old) :])
+        line = PAGE[:place].count("\n") + 1
+        told = [int(each) for each in re.findall(r"^x\.md:(\d+):", revseq("verify", "x.md").out, re.MULTILINE)]
+        assert told
+        assert all(abs(each - line) < 4 for each in told)
+        revseq("verify", "x.md", "--fix").ok()
+        assert (tmp_path / "x.md").read_text() == PAGE
+
+    def test_each_file_is_told_whatever_happens_to_others(self, revseq, tmp_path):
+        """An OutputTensor without rows was an internal error, and the files behind it were skipped."""
+        old = PAGE[PAGE.index("[[[[2, 1") : PAGE.index("[8, 7, 6, 5]]]]") + 15]
+        for name, text in {
+            "a.md": WRONG,
+            "b.md": PAGE.replace(old, "<image>"),
+            "c.md": WRONG,
+            "d.md": PAGE.replace(old, "-"),
+        }.items():
+            (tmp_path / name).write_text(text)
+        done = revseq("verify", ".", "--fix")
+        assert (done.status, done.err) == (1, "")
+        assert done.out.count("fixed, 1 element") == 3
+        assert "d.md:20:1: example 1: OutputTensor has no values" in done.out
+        assert (tmp_path / "c.md").read_text() == PAGE
+
+    def test_a_second_output_is_put_right_too(self, revseq, tmp_path):
+        start, stop = PAGE.index("OutputTensor: "), PAGE.index("[8, 7, 6, 5]]]]") + 15
+        twice = f"{PAGE[:stop]}\n\n{PAGE[start:stop]}{PAGE[stop:]}"
+        (tmp_path / "x.md").write_text(f"{PAGE[:stop]}\n\n{PAGE[start:stop].replace('8, 7', '7, 8')}{PAGE[stop:]}")
+        assert "x.md:26:5: example 1: OutputTensor at [0, 0, 1, 0] is 7" in revseq("verify", "x.md").out
+        revseq("verify", "x.md", "--fix").ok()
+        assert (tmp_path / "x.md").read_text() == twice
 
     def test_what_cannot_be_rewritten(self, revseq, tmp_path):
         done = revseq("verify", "-", "--fix", stdin=WRONG.encode())

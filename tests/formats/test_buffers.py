@@ -6,8 +6,8 @@ import oracle
 import pytest
 from numpy.lib.stride_tricks import as_strided
 
+from revseq_cli.core import thresholds
 from revseq_cli.formats import raw
-from revseq_cli.ground import thresholds
 
 RNG = np.random.default_rng(11)
 KINDS = {"FLOAT32": "<f4", "FLOAT16": "<f2", "INT64": "<i8", "UINT8": "u1", "COMPLEX64": "<c8", "BFLOAT16": "<u2"}
@@ -136,15 +136,16 @@ def test_what_is_wrong_with_a_buffer(revseq, tmp_path, options, words):
 
 
 @pytest.mark.parametrize(
-    ("run", "order", "grain"), [(4096, "C", (1, 32, 128)), (4096, "F", (1000, 5, 1)), (1 << 30, "F", (1000, 128, 128))]
+    ("run", "order", "cut_alignment"),
+    [(4096, "C", (1, 32, 128)), (4096, "F", (1000, 5, 1)), (1 << 30, "F", (1000, 128, 128))],
 )
-def test_grains_lie_one_element_after_another(run, order, grain):
-    assert raw.grain_of(run, (1000, 128, 128), order) == grain
+def test_cut_alignments_lie_one_element_after_another(run, order, cut_alignment):
+    assert raw.cut_alignment_of(run, (1000, 128, 128), order) == cut_alignment
 
 
 @pytest.mark.parametrize("dtype", ["u1", "f4", "c16"])
-def test_grains_are_runs_of_so_many_bytes(dtype):
-    found = raw.grains_of(np.dtype(dtype), (1 << 20, 1 << 20))
+def test_cut_alignments_are_runs_of_so_many_bytes(dtype):
+    found = raw.cut_alignments_of(np.dtype(dtype), (1 << 20, 1 << 20))
     runs = [rows * columns * np.dtype(dtype).itemsize for rows, columns in found]
     assert runs == [thresholds.CHEAP_RUN, thresholds.CACHE_LINE]
 
@@ -169,7 +170,7 @@ def test_sizes_are_for_raw_buffers_alone(revseq, tmp_path):
     for args in (["show", "x.npy"], ["run", "x.npy", "[[1], [2]]", "--axis", "1"], ["convert", "[1, 2]", "y.npy"]):
         for option in ("--sizes", "--strides"):
             (tmp_path / "y.npy").unlink(missing_ok=True)
-            told = revseq(*args, option, "2x3").refused("no raw buffer", f"leave out {option}").err
+            told = revseq(*args, option, "2x3").refused("not a raw buffer", f"leave out {option}").err
             revseq(*hints.typed([*args, option, "2x3"], told)).ok()
 
 
@@ -191,7 +192,7 @@ def test_another_format_by_that_suffix_is_told(revseq, tmp_path):
 def test_runs_are_as_long_as_the_strides_allow(monkeypatch):
     """Each is one system call."""
     calls = []
-    monkeypatch.setattr(raw.positioned, "read_into", lambda _, chunk, place, *__: calls.append((place, len(chunk))))
+    monkeypatch.setattr(raw.file_io, "read_into", lambda _, chunk, place, *__: calls.append((place, len(chunk))))
     tensor = raw.RawTensor("x", "x", 8, np.dtype("<f4"), (2, 3, 5), strides=(100, 20, 4))
     tensor.read(0, (slice(0, 2), slice(1, 3), slice(0, 5)))
     assert calls == [(28, 40), (128, 40)]

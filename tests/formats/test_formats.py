@@ -1,4 +1,4 @@
-"""One contract that every format keeps: regions, round trips, types, truncation, tickets that pickle."""
+"""One contract that every format keeps: regions, round trips, types, truncation, read tasks that pickle."""
 
 import contextlib
 import errno
@@ -8,6 +8,7 @@ import json
 import mmap
 import multiprocessing
 import os
+import sys
 import threading
 
 import h5py
@@ -15,30 +16,37 @@ import numpy as np
 import onnx
 import oracle
 import pytest
+import tiny
 from folders import names
 from needs import fcntl
 from tensor_files import held, open_, write
 
-from revseq_cli.formats import references, registry
+from revseq_cli.core import dtypes, system
+from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, UsageError
+from revseq_cli.core.processes import packed, unpacked
+from revseq_cli.core.tensors import DataType
+from revseq_cli.formats import file_io, references, registry
 from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.held import HeldSource
+from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.onnx import source as onnx_source
-from revseq_cli.formats.storage import positioned
-from revseq_cli.ground import minifloats, system
-from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, UsageError
-from revseq_cli.ground.processes import packed, unpacked
-from revseq_cli.ground.tensors import DataType
-from revseq_cli.passes.views import AlignedSource, CastSource
+from revseq_cli.pipeline.views import AlignedSource, CastSource
 from revseq_cli.report.words import message
 
 
+def _created(path, asked):
+    return registry.create_sink(references.Reference.output(str(path), asked, []), held(np.zeros(3)), overwrite=False)
+
+
 class Contract:
-    """What each format must keep; the subclasses say its suffix and what it can hold."""
+    """What each format must keep; the subclasses say its suffix and what it can hold.
+
+    One that is only read says so, and makes its file by itself.
+    """
 
     suffix = ""
     data_types = oracle.DATA_TYPES
-    orders = "CF"
     is_piped = False
+    is_written = True
 
     def make(self, tmp_path, values):
         path = tmp_path / f"x{self.suffix}"
@@ -49,6 +57,8 @@ class Contract:
     def test_round_trip(self, tmp_path, data_type):
         values = oracle.random_values(np.random.default_rng(7), (3, 1, 4), data_type)
         if data_type not in self.data_types:
+            if not self.is_written:
+                return
             with pytest.raises(FormatError, match="cannot be written as"):
                 self.make(tmp_path, values)
             assert not list(tmp_path.iterdir())
@@ -65,18 +75,39 @@ class Contract:
         source = open_(self.make(tmp_path, values))
         parts = [[slice(a, b) for a in range(n) for b in range(a + 1, n + 1)] for n in (2, 3, 4)]
         for region in itertools.product(*parts):
-            part = unpacked(packed(source.ticket(region))).read()
+            part = unpacked(packed(source.read_task(region))).read()
             assert part.dtype == source.dtype
             assert oracle.same_bits(part, values[region])
 
     def test_ranks(self, tmp_path):
         for rank in range(1, 9):
             values = np.arange(2**rank, dtype=np.float32).reshape((2,) * rank)
-            path = tmp_path / f"r{rank}{self.suffix}"
-            write(path, values)
-            assert oracle.same_bits(open_(path).read(), values)
+            folder = tmp_path / str(rank)
+            folder.mkdir()
+            assert oracle.same_bits(open_(self.make(folder, values)).read(), values)
+
+    def test_what_is_only_read_is_not_written(self, tmp_path):
+        """By its suffix, by the option, and into a folder; and no hint says to."""
+        if self.is_written:
+            return
+        name = references.Reference.file(str(self.make(tmp_path, np.zeros(3, np.float32)))).row.name
+        for path, asked in (
+            (f"y{self.suffix}", None),
+            (f"y{self.suffix}", name),
+            ("y.npy", name),
+            (".", name),
+            (".", None),
+        ):
+            with pytest.raises(RevseqError) as caught:
+                _created(tmp_path / path, asked)
+            told = message(caught.value).partition("Hint: ")[2]
+            assert name not in told
+            assert self.suffix not in told
+        assert names(tmp_path) == {f"x{self.suffix}"}
 
     def test_an_existing_output_stays(self, tmp_path):
+        if not self.is_written:
+            return
         path = self.make(tmp_path, np.zeros(3, np.float32))
         before = path.read_bytes()
         with pytest.raises(TensorIOError, match="already exists") as caught:
@@ -85,6 +116,8 @@ class Contract:
         assert path.read_bytes() == before
 
     def test_a_failed_write_leaves_nothing(self, tmp_path):
+        if not self.is_written:
+            return
         sink = registry.create_sink(
             references.Reference.file(str(tmp_path / f"x{self.suffix}")), held(np.zeros((2, 2))), overwrite=False
         )
@@ -133,6 +166,50 @@ class Contract:
             path.write_bytes(whole[:length])
             with pytest.raises(RevseqError):
                 open_(path).read()
+
+
+class TestOnlyRead(Contract):
+    """A format of its own, as CONTRIBUTING says: a row without suffixes to write, and a module."""
+
+    suffix = ".tiny"
+    is_written = False
+
+    @pytest.fixture(autouse=True)
+    def registered(self, monkeypatch):
+        for module in tiny.register():
+            monkeypatch.setattr(*module)
+        monkeypatch.setitem(sys.modules, tiny.MODULE, tiny)
+
+    def make(self, tmp_path, values):
+        path = tmp_path / f"x{self.suffix}"
+        path.write_bytes(tiny.bytes_of(values))
+        return path
+
+    def test_commands(self, revseq, tmp_path):
+        values, code = np.arange(6, dtype=np.float32).reshape(2, 3), tiny.REGISTERING
+        self.make(tmp_path, values)
+        (tmp_path / "x.dat").write_bytes(tiny.bytes_of(values))
+        for name in ("x.tiny", "x.dat -f tiny"):
+            args, options = name.split()[:1], name.split()[1:]
+            revseq("run", *args, "[[2], [3]]", "--axis", 1, *options, "-o", "y.npy", "--overwrite", code=code).ok()
+            np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), [[1, 0, 2], [5, 4, 3]])
+        assert "storage          tiny\n" in revseq("show", "x.tiny", code=code).ok().out
+        revseq("convert", "x.tiny", "y.tiny", code=code).refused(
+            "y.tiny: has the unknown suffix .tiny", "Hint: add -f npy|"
+        )
+        revseq("convert", "x.npy", "y", "-f", "tiny", code=code).refused("x.npy: no such file")
+        revseq("convert", "y.npy", "y", "-f", "tiny", code=code).refused(
+            "y: would be a file of tiny, which is only read"
+        )
+        revseq("convert", "y.npy", "-", "-f", "tiny", code=code).refused("tiny is only read\n", "wanted: -f npy|")
+        (tmp_path / "out").mkdir()
+        told = revseq("convert", "x.tiny", "out", code=code).refused("out: is a directory", f"try out{os.sep}y.npy").err
+        assert "tiny" not in told
+        told = revseq("convert", "x.dat", "out", "-f", "tiny", code=code).refused("out: is a directory").err
+        assert "Hint" not in told
+        told = revseq("show", "out.unknown", code=code).refused("no such file").err
+        (tmp_path / "a.unknown").write_bytes(b"\xff\xfe\xfd")
+        revseq("show", "a.unknown", code=code).refused("unknown suffix .unknown", ".tsv, .tiny", "|nc3|tiny\n")
 
 
 class TestNpy(Contract):
@@ -227,7 +304,7 @@ class TestDeflatedNpz(Contract):
         if path.exists():
             write(path, values)
         else:
-            lacking = minifloats.is_minifloat(values.dtype)
+            lacking = dtypes.is_minifloat(values.dtype)
             np.savez_compressed(path, x=values.view(f"V{values.itemsize}") if lacking else values)
         return path
 
@@ -395,7 +472,7 @@ class TestCast:
     "made", [lambda it: CastSource(it, DataType.UINT64), lambda it: AlignedSource(it, (3, 4), 1, (0,))]
 )
 def test_lengths_that_are_cast_or_widened_are_as_sure_as_what_was_given(made):
-    class Doubtful(HeldSource):
+    class Doubtful(MemorySource):
         def absent_notes(self):
             return ("a chunk is missing",)
 
@@ -414,7 +491,7 @@ class TestWidened:
         source = AlignedSource(held(np.array([5, 6, 7], np.uint32)), (2, 3, 4), 2, (1,))
         assert source.sizes == (2, 3, 1)
         assert source.read().tolist() == [[[5], [6], [7]]] * 2
-        assert source.ticket((slice(0, 1), slice(1, 3), slice(0, 1))).read().tolist() == [[[6], [7]]]
+        assert source.read_task((slice(0, 1), slice(1, 3), slice(0, 1))).read().tolist() == [[[6], [7]]]
 
     @pytest.mark.parametrize(("chunks", "parallel"), [((2,), True), (None, False), (None, True)])
     def test_chunks_are_read_once(self, chunks, parallel):
@@ -434,15 +511,15 @@ def test_workers_that_are_forks_have_pages_of_their_own(tmp_path):
     """A batch that had written a small output itself then mixed up those of a large one, and exited with 0."""
     size = 1 << 21
     (tmp_path / "x").write_bytes(bytes(size))
-    with positioned.opened_to_write(str(tmp_path / "x"), "x") as fd:
-        positioned.write_runs(str(tmp_path / "x"), fd, [(0, memoryview(bytes(size)))], "x")
-    positioned._bounce.pages[:] = 1
-    process = multiprocessing.get_context("fork").Process(target=lambda: positioned._bounce.pages.fill(2))
+    with file_io.opened_to_write(str(tmp_path / "x"), "x") as fd:
+        file_io.write_runs(str(tmp_path / "x"), fd, [(0, memoryview(bytes(size)))], "x")
+    file_io._bounce.pages[:] = 1
+    process = multiprocessing.get_context("fork").Process(target=lambda: file_io._bounce.pages.fill(2))
     process.start()
     process.join()
     assert process.exitcode == 0
-    assert positioned._bounce.pages.min() == positioned._bounce.pages.max() == 1
-    assert positioned._bounce.pages.ctypes.data % mmap.PAGESIZE == 0
+    assert file_io._bounce.pages.min() == file_io._bounce.pages.max() == 1
+    assert file_io._bounce.pages.ctypes.data % mmap.PAGESIZE == 0
 
 
 class TestLargeWrites:
@@ -476,8 +553,8 @@ class TestLargeWrites:
     def test_edges_are_what_is_left_of_whole_pages(self, tmp_path):
         (tmp_path / "x").write_bytes(bytes(3 << 20))
         data = memoryview(bytes(range(256)) * 4100)
-        with positioned.opened_to_write(str(tmp_path / "x"), "x") as fd:
-            edges = positioned.write_runs(str(tmp_path / "x"), fd, [(128, data)], "x")
+        with file_io.opened_to_write(str(tmp_path / "x"), "x") as fd:
+            edges = file_io.write_runs(str(tmp_path / "x"), fd, [(128, data)], "x")
         assert [(place, len(part)) for place, part in edges] == [(128, 3968), (1048576, 1152)]
         stored = (tmp_path / "x").read_bytes()
         assert stored[4096:1048576] == data[3968:1048448]

@@ -13,10 +13,10 @@ import pytest
 from oracle import expected
 from processes import job_count
 
+from revseq_cli.core import system
+from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import references, registry
 from revseq_cli.formats.documents import TextTypes
-from revseq_cli.ground import system
-from revseq_cli.ground.tensors import DataType
 
 SHAPE, CHUNKS, AXIS = (5, 30, 17), (2, 8, 5), 1
 VALUES = np.random.default_rng(1).integers(-500, 500, SHAPE).astype("<i2")
@@ -260,7 +260,7 @@ def test_other_formats_become_contiguous_unless_asked(folder, revseq):
             assert (g[dataset].chunks, g[dataset].compression) == (chunks, compression)
             assert oracle.same_bits(g[dataset][()], RESULT)
     revseq(*job, "d.npy", "--chunks", "auto").refused("only HDF5 has chunks")
-    revseq(*job[:-1], "--compression", "gzip").refused("about a file", "add -o out.h5")
+    revseq(*job[:-1], "--compression", "gzip").refused("apply only to a file", "add -o out.h5")
     revseq(*job, "d.h5", "--chunks", "3x3").refused("the chunks have 2 sizes", "3, one for each dimension")
     for wrong in ("0x1x1", "x", "1,2,3", "-1"):
         revseq(*job, "d.h5", "--chunks", wrong).refused("keep, auto, or sizes")

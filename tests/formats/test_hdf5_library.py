@@ -94,7 +94,7 @@ def test_h66_no_code_is_loaded_when_the_library_starts(folder, revseq, plugins, 
     done = revseq(*COMMANDS[command], env=plugins[variable] | {"MARK": str(mark)}).ok()
     assert not mark.exists()
     for name in (variable, "HDF5_PLUGIN_PATH"):
-        assert done.err.count(f"Note: the variable {name} is not heeded") == 1
+        assert done.err.count(f"Note: the variable {name} is ignored") == 1
     if command != "show":
         right(folder / "y.h5")
 
@@ -105,7 +105,7 @@ def test_h66_no_code_is_loaded_when_the_library_starts(folder, revseq, plugins, 
 def test_garbage_in_the_environment(folder, revseq, env, command):
     done = revseq(*COMMANDS[command], env=env).ok()
     assert done.err.splitlines() == [
-        f"Note: the variable {name} is not heeded, since it can load code or change how HDF5 files are read"
+        f"Note: the variable {name} is ignored, since it can load code or change how HDF5 files are read"
         for name in sorted(env)
     ]
     assert revseq(*COMMANDS[command], *(["--overwrite"] * (command != "show")), "-q", env=env).ok().err == ""

@@ -80,11 +80,11 @@ def test_links_that_lead_nowhere(tmp_path, revseq):
     def refused(name, *words):
         revseq("convert", f"x.h5::{name}", "none.npy").refused(f"x.h5::/{name}: ", *words)
 
-    refused("gone", "/gone is a soft link to /no/where, where nothing is", "one of /x")
+    refused("gone", "/gone is a soft link to /no/where, which does not exist", "one of /x")
     refused("self", "has more than 16 soft links on its way: /self is a soft link to self")
     refused("there", "has more than 16 soft links on its way")
-    refused("below", "where nothing is")
-    refused("dots", "where nothing is")
+    refused("below", "which does not exist")
+    refused("dots", "which does not exist")
     refused("empty", "is a group with /x")
     refused("s3", "has more than 16 soft links")
     revseq("show", "x.h5::s4").ok()  # of 16 in all, as many as HDF5 follows

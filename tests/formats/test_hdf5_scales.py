@@ -6,7 +6,7 @@ import oracle
 import pytest
 from oracle import expected
 
-from revseq_cli.formats.hdf5 import scales
+from revseq_cli.formats.hdf5 import netcdf
 
 VALUES = np.arange(6.0).reshape(2, 3)
 LENGTHS = np.array([[2, 0, 1]], "u4")
@@ -113,8 +113,8 @@ def test_other_attributes_beside_a_scale(attached, revseq, beside):
     assert revseq(*RUN, "--verify").ok().err == ""
     with h5py.File(attached / "x.h5") as f, h5py.File(attached / "y.h5") as g:
         assert oracle.same_bits(g["x"][()], expected(VALUES, LENGTHS, 0))
-        assert [s.name for s in scales.scales_of(g["x"], 0)] == ["/s"]
-        assert scales.scales_of(g["x"], 1) == []
+        assert [s.name for s in netcdf.scales_of(g["x"], 0)] == ["/s"]
+        assert netcdf.scales_of(g["x"], 1) == []
         old, new = (h5py.h5a.open(each[holder].id, name.encode()) for each in (f, g))
         if name != "REFERENCE_LIST":
             assert old.get_type().equal(new.get_type())
@@ -129,14 +129,14 @@ def test_what_is_attached_is_so_for_hdf5(tmp_path):
             f[name] = np.arange(2.0)
             f[name].make_scale(name)
         for holder, d, scale in (("x", 0, "s"), ("x", 0, "t"), ("x", 1, "s"), ("y", 0, "s")):
-            scales.attach(f[holder], d, f[scale])
+            netcdf.attach(f[holder], d, f[scale])
     with h5py.File(tmp_path / "x.h5", "a") as f:
         assert [[s.name for s in d.values()] for d in f["x"].dims] == [["/s", "/t"], ["/s"]]
         assert [(f[use].name, int(d)) for use, d in f["s"].attrs["REFERENCE_LIST"]] == [("/x", 0), ("/x", 1), ("/y", 0)]
         f["x"].dims[1].attach_scale(f["t"])  # HDF5 goes on where we ended
         f["x"].dims[0].detach_scale(f["s"])
-        assert [[s.name for s in scales.scales_of(f["x"], d)] for d in (0, 1)] == [["/t"], ["/s", "/t"]]
-        assert [scales.is_scale(f[name].id) for name in "stxy"] == [True, True, False, False]
+        assert [[s.name for s in netcdf.scales_of(f["x"], d)] for d in (0, 1)] == [["/t"], ["/s", "/t"]]
+        assert [netcdf.is_scale(f[name].id) for name in "stxy"] == [True, True, False, False]
 
 
 def test_a_scale_that_was_deleted(attached, revseq):

@@ -10,8 +10,8 @@ import pytest
 from h5py import h5a, h5d, h5g, h5p, h5s, h5t
 from oracle import expected
 
+from revseq_cli.core.errors import RevseqError
 from revseq_cli.formats.hdf5 import source
-from revseq_cli.ground.errors import RevseqError
 
 VALUES = np.arange(12.0).reshape(3, 4)
 LENGTHS = np.array([[2], [0], [4]], "u4")

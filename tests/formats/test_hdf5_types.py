@@ -12,9 +12,9 @@ from h5py import h5d, h5p, h5s, h5t
 from oracle import expected
 from processes import job_count
 
+from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import references, registry
 from revseq_cli.formats.documents import TextTypes
-from revseq_cli.ground.tensors import DataType
 
 SHAPE, CHUNKS, AXIS = (5, 30, 17), (2, 8, 5), 1
 LENGTHS = np.random.default_rng(2).integers(0, 35, (5, 1, 17)).astype("u4")

@@ -12,7 +12,7 @@ import pytest
 import xarray
 from conftest import environment
 
-from revseq_cli.ground import system
+from revseq_cli.core import system
 
 VALUES = np.arange(24, dtype="f4").reshape(2, 3, 4)
 RUN = ("run", "x.nc::v", "n.npy", "--axis", "y", "-o", "y.nc")
@@ -159,7 +159,7 @@ def test_a_history_that_is_no_text_stays(revseq, tmp_path, make, value, options)
     make()
     with h5py.File(tmp_path / "x.nc", "a") as f:
         f.attrs["history"] = value
-    assert "Note: the attribute history is not one text, and gets no line\n" in revseq(*RUN, *options).ok().err
+    assert "Note: the attribute history is not a single text, so no line is added\n" in revseq(*RUN, *options).ok().err
     with h5py.File(tmp_path / "y.nc") as f:
         assert np.array_equal(f.attrs["history"], value)
 
@@ -176,7 +176,7 @@ def test_a_list_of_one_text_stays_one(revseq, tmp_path, make, history):
 def test_a_history_that_is_full_stays(revseq, tmp_path, make, history):
     make("x" * 59_999)
     assert re.search(
-        r"Note: the attribute history would have 60,0\d\d bytes, and gets no line\n", revseq(*RUN, env=NOON).ok().err
+        r"Note: the attribute history would have 60,0\d\d bytes, so no line is added\n", revseq(*RUN, env=NOON).ok().err
     )
     assert history() == "x" * 59_999
 

@@ -16,11 +16,10 @@ from conftest import COMMAND
 from safetensors.numpy import save_file
 from tensor_files import open_
 
-from revseq_cli.formats import npy, registry
-from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.storage.newfile import NewFile, Together
-from revseq_cli.ground import stopping, system
-from revseq_cli.ground.errors import TensorIOError
+from revseq_cli.core import signals, system
+from revseq_cli.core.errors import TensorIOError
+from revseq_cli.formats import file_io, npy, registry
+from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction
 
 X = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
 
@@ -181,7 +180,7 @@ def test_rights_are_not_given_to_another_group(tmp_path, monkeypatch, number):
     (tmp_path / "old").chmod(0o664)
     (tmp_path / "new").touch()
     monkeypatch.setattr(os, "fchown", refuse)
-    positioned.flush(str(tmp_path / "new"), (tmp_path / "old").stat())
+    file_io.flush(str(tmp_path / "new"), (tmp_path / "old").stat())
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o644
 
 
@@ -191,8 +190,8 @@ def test_a_link_in_the_place_of_a_new_file_is_not_followed(tmp_path, data):
     """Neither when it is written, nor when it is flushed and gets its name."""
 
     def tricked():
-        file = NewFile(str(tmp_path / "y.npy"), overwrite=True)
-        with Together(file):
+        file = AtomicFile(str(tmp_path / "y.npy"), overwrite=True)
+        with FileTransaction(file):
             os.rename(file.temporary, tmp_path / "stolen")
             os.symlink(tmp_path / "victim", file.temporary)
             if data:
@@ -208,7 +207,7 @@ def test_a_link_in_the_place_of_a_new_file_is_not_followed(tmp_path, data):
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_files_that_belong_together_are_all_old_or_all_new(files, monkeypatch, number):
     """Whichever of them cannot be flushed."""
-    flush, calls = positioned.flush, []
+    flush, calls = file_io.flush, []
 
     def failing(*args):
         calls.append(args)
@@ -219,11 +218,11 @@ def test_files_that_belong_together_are_all_old_or_all_new(files, monkeypatch, n
     names = [f"{name}.npy" for name in "abc"]
     for name in names:
         (files / name).write_bytes(b"old")
-    monkeypatch.setattr(positioned, "flush", failing)
+    monkeypatch.setattr(file_io, "flush", failing)
 
     def written():
-        together = [NewFile(str(files / name), overwrite=True) for name in names]
-        with Together(*together):
+        together = [AtomicFile(str(files / name), overwrite=True) for name in names]
+        with FileTransaction(*together):
             for file in together:
                 file.write(b"new")
 
@@ -237,14 +236,14 @@ def test_files_that_belong_together_are_all_old_or_all_new(files, monkeypatch, n
 
 
 def test_a_name_that_fails_says_which_are_given_already(files):
-    first, second, third = (NewFile(str(files / name), overwrite=False) for name in ("a.npy", "b.npy", "c.npy"))
+    first, second, third = (AtomicFile(str(files / name), overwrite=False) for name in ("a.npy", "b.npy", "c.npy"))
 
     def written():
-        with Together(first, second, third):
+        with FileTransaction(first, second, third):
             first.write(b"new")
             (files / "b.npy").write_bytes(b"somebody's")
 
-    with pytest.raises(TensorIOError, match=r"was made by somebody else meanwhile; .*a\.npy is written already"):
+    with pytest.raises(TensorIOError, match=r"was created by another program meanwhile; .*a\.npy is written already"):
         written()
     assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy", "a.npy", "b.npy"}
     assert (files / "a.npy").read_bytes() == b"new"
@@ -255,7 +254,7 @@ def test_a_name_that_fails_says_which_are_given_already(files):
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_of_files_that_belong_together_one_cannot_be_created(files, monkeypatch, number):
     """None is left, and nothing is left to be removed at a signal."""
-    before, made = dict(stopping.at_once), []
+    before, made = dict(signals.at_once), []
 
     def refused(path, *args):
         made.append(path)
@@ -264,13 +263,13 @@ def test_of_files_that_belong_together_one_cannot_be_created(files, monkeypatch,
         return opened(path, *args)
 
     opened = os.open
-    together = Together(*(NewFile(str(files / f"{name}.npy"), overwrite=True) for name in "abc"))
+    together = FileTransaction(*(AtomicFile(str(files / f"{name}.npy"), overwrite=True) for name in "abc"))
     monkeypatch.setattr(os, "open", refused)
     with pytest.raises(TensorIOError, match="cannot write: Disk quota exceeded"):
         together.__enter__()
     assert len(made) == number
     assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy"}
-    assert stopping.at_once == before
+    assert signals.at_once == before
 
 
 @pytest.mark.parametrize("alone", [True, False])
@@ -282,11 +281,11 @@ def test_the_file_of_a_sink_gets_its_name_alone_or_together(files, monkeypatch, 
 
     source = npy.NpySource(str(files / "x.npy"))
     sink = registry.create_sink(registry.Reference(str(files / "y.npy")), source, overwrite=False)
-    together = Together(sink.file)
+    together = FileTransaction(sink.file)
     with contextlib.nullcontext() if alone else together:
         with sink:
             region = tuple(slice(0, size) for size in source.sizes)
-            sink.receive(sink.outlet(region).deliver(region, source.read()))
+            sink.receive(sink.block_writer(region).deliver(region, source.read()))
             assert not (files / "y.npy").exists()
             monkeypatch.setattr(system, "flush_folder", refuse)
         assert (files / "y.npy").exists() == alone

@@ -198,7 +198,7 @@ def test_an_archive_behind_4_gib(tmp_path, monkeypatch, limit):
     like = open_(f"{tmp_path / 'x.npz'}::x")
     reference = references.Reference(str(tmp_path / "y.npz"))
     with registry.create_sink(reference, like, overwrite=False, layout=Layout(keep_others=True)) as sink:
-        sink.receive(sink.outlet(WHOLE).deliver(WHOLE, EXPECTED))
+        sink.receive(sink.block_writer(WHOLE).deliver(WHOLE, EXPECTED))
     (before, comment), (after, kept) = raw_of(tmp_path / "x.npz"), raw_of(tmp_path / "y.npz")
     assert (list(before), comment) == (list(after), kept)
     assert all(before[name][0] == after[name][0] for name in before if name != "x.npy")
@@ -374,9 +374,9 @@ def test_an_input_that_changes_meanwhile(tmp_path, suffix):
 
     def work():
         with sink:
-            parcel = sink.outlet(WHOLE).deliver(WHOLE, EXPECTED)
-            if parcel is not None:
-                sink.receive(parcel)
+            write_result = sink.block_writer(WHOLE).deliver(WHOLE, EXPECTED)
+            if write_result is not None:
+                sink.receive(write_result)
             with open(changed, "r+b") as file:
                 file.write(file.read(1))
             like.recheck()

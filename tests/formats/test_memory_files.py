@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from revseq_cli.formats.storage import positioned
-from revseq_cli.ground import system
-from revseq_cli.ground.errors import TensorIOError
+from revseq_cli.core import system
+from revseq_cli.core.errors import TensorIOError
+from revseq_cli.formats import file_io
 
 if os.name != "nt":
-    from revseq_cli.ground import posix
+    from revseq_cli.core import posix
 
 pytestmark = pytest.mark.needs("memory files")
 SIZE = 20_000
@@ -44,7 +44,7 @@ def small(tmp_path):
 
 
 def opened(path):
-    return positioned.opened_to_write(str(path), "y.npy")
+    return file_io.opened_to_write(str(path), "y.npy")
 
 
 def test_what_lies_in_memory(folder, tmp_path):
@@ -56,7 +56,7 @@ def test_what_lies_in_memory(folder, tmp_path):
 def test_nothing_is_reserved(folder):
     (folder / "y").touch()
     with opened(folder / "y") as fd:
-        positioned.allocate(fd, 1 << 20, "y.npy")
+        file_io.allocate(fd, 1 << 20, "y.npy")
     status = (folder / "y").stat()
     assert (status.st_size, status.st_blocks) == (1 << 20, 0)
 
@@ -69,10 +69,10 @@ def test_a_file_that_does_not_fit_is_refused_before_it_is_written(folder, monkey
     monkeypatch.setattr(os, "fstatvfs", lambda _: space)
     with opened(folder / "y") as fd:
         if fits:
-            positioned.allocate(fd, 6 * 4096, "y.npy")
+            file_io.allocate(fd, 6 * 4096, "y.npy")
             return
         with pytest.raises(TensorIOError, match=r"y\.npy: cannot write: No space left on device"):
-            positioned.allocate(fd, 6 * 4096, "y.npy")
+            file_io.allocate(fd, 6 * 4096, "y.npy")
     assert (folder / "y").stat().st_size == 4096
 
 
@@ -96,7 +96,7 @@ def test_a_mapping_without_room_ends_no_process(small):
     with system.mapped(str(small / "y")) as write:
         assert not write(memoryview(bytes(30 << 20)), 0)
     with opened(small / "y") as fd, pytest.raises(TensorIOError, match="No space left on device"):
-        positioned.write_runs(str(small / "y"), fd, [(0, memoryview(bytes(30 << 20)))], "y.npy", writers=16)
+        file_io.write_runs(str(small / "y"), fd, [(0, memoryview(bytes(30 << 20)))], "y.npy", writers=16)
 
 
 def test_a_file_that_cannot_be_mapped_is_written(folder):
@@ -115,7 +115,7 @@ def test_many_writers_use_mappings(folder, monkeypatch, writers):
     monkeypatch.setattr(system, "mapped", lambda path: mapped.append(1) or real(path))
     runs = [(7, memoryview(b"abc")), (5000, memoryview(b"de"))]
     with opened(folder / "y") as fd:
-        assert positioned.write_runs(str(folder / "y"), fd, runs, "y.npy", writers=writers) == []
+        assert file_io.write_runs(str(folder / "y"), fd, runs, "y.npy", writers=writers) == []
     assert (folder / "y").read_bytes() == bytes(7) + b"abc" + bytes(4990) + b"de" + bytes(98)
     assert bool(mapped) is (writers > 4)
 
@@ -139,7 +139,7 @@ def test_memory_that_is_full_in_the_middle(revseq, small, jobs):
     """What others write meanwhile is no more seen by the check of the free space than by this one, which is off."""
     np.save(small.parent / "x.npy", np.ones((30_000, 256), np.uint32))
     np.save(small.parent / "n.npy", np.ones((30_000, 1), np.uint32))
-    code = "from revseq_cli.ground import posix; posix._require_space = lambda *_: None\n"
+    code = "from revseq_cli.core import posix; posix._require_space = lambda *_: None\n"
     job = ("run", "x.npy", "n.npy", "--axis", 1, "-o", "small/y.npy", "--engine", "processes", "--jobs", jobs)
     done = revseq(*job, cwd=small.parent, code=code)
     done.refused("small/y.npy: cannot write: No space left on device")

@@ -16,9 +16,9 @@ from generated import Place
 from oracle import expected
 from processes import peak
 
+from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import references, registry
 from revseq_cli.formats.documents import TextTypes
-from revseq_cli.ground.tensors import DataType
 from revseq_cli.report.words import spelled
 
 VALUES = np.random.default_rng(1).random((5, 4, 6)).astype("f4")
@@ -349,8 +349,8 @@ def test_verify_names_the_output_and_no_temporary_file(tmp_path, revseq):
         f["other"] = 1.0
     code = (
         "from revseq_cli.formats.hdf5 import sink\n"
-        "write = sink.Hdf5Sink._write\n"
-        "sink.Hdf5Sink._write = lambda self, chunk: write(self, chunk._replace(data=bytes(len(chunk.data))))"
+        "receive, broken = sink.Hdf5Sink.receive, lambda chunk: chunk._replace(data=bytes(len(chunk.data)))\n"
+        "sink.Hdf5Sink.receive = lambda self, chunks: receive(self, [*map(broken, chunks)])"
     )
     job = ("run", "x.h5::v", "[[3],[3],[3],[3],[3],[3],[3],[3]]", "--axis", 1, "-o", "y.h5", "--verify")
     for more in ((), ("--keep-others",)):
@@ -370,8 +370,8 @@ def test_what_keep_others_cannot_do(folder, revseq):
     revseq(*job, "y.nc", "--compression", "gzip").refused("keeps the storage", "leave out --keep-others")
     revseq(*job, "y.nc", "--chunks", "auto").refused("keeps the storage", "leave out --keep-others")
     revseq(*job, "y.nc::/w").refused("the result takes the place of x.nc::/v", "add -o y.nc")
-    revseq(*job[:-1]).refused("about a file", "add -o out.h5")
-    revseq("convert", "x.nc::/v", "-", "--keep-others").refused("about a file")
+    revseq(*job[:-1]).refused("apply only to a file", "add -o out.nc")
+    revseq("convert", "x.nc::/v", "-", "--keep-others").refused("apply only to a file")
     revseq("run", "[[1]]", "[[1]]", "--axis", 1, "--keep-others", "-o", "y.h5").refused("a copy of the input's file")
     assert sorted(path.name for path in folder.iterdir()) == ["n.npy", "x.nc"]
 
@@ -387,16 +387,14 @@ def test_names_under_which_netcdf_would_not_find_the_dimensions(tmp_path, revseq
         group.createVariable("y", "f4", ("lat", "z"))[:] = 0
     np.save(tmp_path / "n.npy", np.full((4, 1), 3, "u4"))
     job = ("n.npy", "--axis", 1, "-o")
-    revseq("run", "x.nc::g/y", *job, "y.nc::/y").refused(
-        "the dimension /g/z would be out of sight", "add -o y.nc::/g/y"
-    )
+    revseq("run", "x.nc::g/y", *job, "y.nc::/y").refused("the dimension /g/z would not be visible", "add -o y.nc::/g/y")
     done = revseq("run", "x.nc::x", *job, "y.nc::/new/x").ok()
     assert "the attribute coordinates names other" in done.err
     with netCDF4.Dataset(tmp_path / "y.nc", "a") as g:
         assert g["new/x"].dimensions == ("lat", "lat")
     make(tmp_path / "c.nc", format="NETCDF4_CLASSIC")
     np.save(tmp_path / "m.npy", LENGTHS)
-    revseq("run", "c.nc::v", "m.npy", *job[1:], "z.nc::/new/v").refused("knows no groups", "add -o z.nc::/v")
+    revseq("run", "c.nc::v", "m.npy", *job[1:], "z.nc::/new/v").refused("has no groups", "add -o z.nc::/v")
 
 
 @pytest.mark.needs("peak")

@@ -13,9 +13,9 @@ from conftest import COMMAND
 from processes import peak, until
 from tensor_files import open_, write
 
+from revseq_cli.core import thresholds
+from revseq_cli.core.errors import FormatError, RevseqError, UsageError
 from revseq_cli.formats import npz
-from revseq_cli.ground import thresholds
-from revseq_cli.ground.errors import FormatError, RevseqError, UsageError
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 N = np.array([[2], [4], [3]], np.uint32)
@@ -175,7 +175,7 @@ def test_a_stored_member_that_lies(refused, tmp_path):
     archive(tmp_path / "x.npz", **{"x.npy": npy()})
     patched(tmp_path / "x.npz", 24, (1 << 30).to_bytes(4, "little"))
     refused("x.npz", "x.npz::x: is stored in 176 bytes, and declares 1073741824")
-    for data, problem in ((npy() + b"!", "1 bytes behind"), (npy()[:-1], "is truncated"), (b"", "empty file")):
+    for data, problem in ((npy() + b"!", "1 bytes after"), (npy()[:-1], "is truncated"), (b"", "empty file")):
         archive(tmp_path / "x.npz", **{"x.npy": data})
         refused("x.npz", f"x.npz::x: {'has ' if '!' in str(data) else ''}", problem)
 
@@ -206,7 +206,7 @@ def test_bytes_behind_the_deflated_data(refused, tmp_path):
 
 
 # Deflated members that are too large to be held; the limit is lowered here.
-STREAMED = "from revseq_cli.ground import thresholds; thresholds.LARGEST_HELD = 0"
+STREAMED = "from revseq_cli.core import thresholds; thresholds.LARGEST_HELD = 0"
 
 
 @pytest.fixture

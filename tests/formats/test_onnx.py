@@ -21,12 +21,12 @@ from onnx.backend.test.case import node
 from onnx.backend.test.case.node import reversesequence  # noqa: F401 - its tests are made as it is loaded
 from tensor_files import open_, write
 
-from revseq_cli.formats.onnx import graphs, wire
+from revseq_cli.core.dtypes import data_type_of
+from revseq_cli.core.errors import TensorIOError
+from revseq_cli.core.tensors import DataType
+from revseq_cli.formats.onnx import models, source
 from revseq_cli.formats.onnx import source as onnx_source
-from revseq_cli.ground.dtypes import data_type_of
-from revseq_cli.ground.errors import TensorIOError
-from revseq_cli.ground.tensors import DataType
-from revseq_cli.passes import systems
+from revseq_cli.pipeline import systems
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 X_BYTES = X.tobytes()
@@ -146,7 +146,7 @@ _MEASURED = """
 import resource, sys
 import onnx
 from revseq_cli.formats.onnx.source import open_tensor
-from revseq_cli.ground.errors import FormatError
+from revseq_cli.core.errors import FormatError
 open_tensor(sys.argv[1])
 for path in sys.argv[2:]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -156,18 +156,18 @@ for path in sys.argv[2:]:
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, e)
 """
 # Files of some 8 MiB of packed numbers of a byte, or of many that are not packed; parsed, each number takes eight bytes.
-LONG = wire.varint(8 * MIB) + b"\x01" * (8 * MIB)
-GRAPH = b"\x0a\x02\x22\x00" + wire.head(5, 8 * MIB + 5) + b"\x0a" + LONG
+LONG = source.varint(8 * MIB) + b"\x01" * (8 * MIB)
+GRAPH = b"\x0a\x02\x22\x00" + source.head(5, 8 * MIB + 5) + b"\x0a" + LONG
 NUMBERS = [
     (b"\x0a" + LONG + b"\x10\x01", "has dimension count 8388608"),
     (b"\x0a\x3f" + b"\x01" * 63 + b"\x08\x01\x0a\x02\x01\x01\x10\x01", "has dimension count 66"),
     (b"\x08\x01" * 30_000 + b"\x10\x01", "has dimension count 30000"),
     (b"\x08\x03\x10\x06\x2a" + LONG, "has 8388608 elements"),
-    (b"\x08\x03\x10\x07\x3a" + wire.varint(8 * MIB) + b"\x81\x01" * (4 * MIB), "has 4194304 elements"),
+    (b"\x08\x03\x10\x07\x3a" + source.varint(8 * MIB) + b"\x81\x01" * (4 * MIB), "has 4194304 elements"),
     (b"\x08\x03\x10\x0d\x5a" + LONG, "has 8388608 elements"),
     (b"\x08\x03\x10\x06" + b"\x28\x01" * 30_000, "has 30000 elements"),
     (b"\x08\x03\x10\x01\x92\x06" + LONG, "has 0 bytes of elements"),
-    (b"\x08\x07" + wire.head(7, len(GRAPH)) + GRAPH, "is a model, not a tensor"),
+    (b"\x08\x07" + source.head(7, len(GRAPH)) + GRAPH, "is a model, not a tensor"),
 ]
 
 
@@ -186,11 +186,19 @@ def test_numbers_are_counted_before_they_are_parsed(tmp_path):
         assert int(grown) < 24 << 10, line  # KiB: about twice the file
 
 
-def test_a_model_whose_graph_is_large_is_not_parsed(revseq, tmp_path):
+def test_a_model_that_would_take_much_memory_is_not_parsed(revseq, tmp_path):
+    """Many times its bytes: numbers of one byte, or messages of two."""
     (tmp_path / "test_data_set_0").mkdir()
-    names = wire.message((1, wire.message((3, b"x" * (graphs._MOST_PARSED + 1)))))
-    for graph, problem in ((GRAPH, "has no node"), (b"\x0a" + LONG, "no model of ONNX"), (names, "bytes of names")):
-        (tmp_path / "model.onnx").write_bytes(b"\x08\x07" + wire.head(7, len(graph)) + graph)
+    long = source.message((5, source.message((7, b"\x01" * (models._MOST_MORE // 8 + 1)))))
+    many = source.message((1, b"")) * 60_000
+    deep = b""
+    for _ in range(20):
+        deep = source.message((1, source.message((5, source.message((6, many + deep))))))
+    for graph, problem in (
+        (GRAPH, "has no node"), (b"\x0a" + LONG, "is not an ONNX model"), (long, "bytes of memory"), (deep, "bytes of memory"),
+        (source.message((1, b"")) * 70_000, "more than 65536 protobuf fields"),
+    ):  # fmt: skip
+        (tmp_path / "model.onnx").write_bytes(b"\x08\x07" + source.head(7, len(graph)) + graph)
         revseq("verify", "model.onnx").refused("model.onnx: ", problem)
 
 
@@ -535,8 +543,8 @@ class TestVerify:
 
     def test_the_axes_are_those_of_the_preset(self):
         system = systems.SYSTEMS["onnx"]
-        assert {"time_axis": system.axis, "batch_axis": system.batch_axis} == graphs.AXES
-        assert tuple(graphs.AXES.values()) == system.axes
+        assert {"time_axis": system.axis, "batch_axis": system.batch_axis} == models.AXES
+        assert tuple(models.AXES.values()) == system.axes
 
     def test_defaults_of_the_axes_and_names_in_another_order(self, revseq, made, tmp_path):
         made(axes=(), n=(2, 1, 3, 2), y=oracle.reverse(X, np.array([[2, 1, 3, 2]]), 0))
@@ -565,14 +573,38 @@ class TestVerify:
             (lambda g: setattr(g.node[0].attribute[0], "name", "axis"), "has the attribute axis"),
             (lambda g: setattr(g.node[0].attribute[0], "type", 1), "has the attribute"),
             (lambda g: g.node[0].input.append("z"), "has 3 inputs"), (lambda g: g.node[0].ClearField("output"), "0 outputs"),
-            (lambda g: g.ClearField("input"), "the input x of ReverseSequence is no input of the graph"),
-            (lambda g: g.ClearField("output"), "the output y of ReverseSequence is no output of the graph"),
+            (lambda g: g.ClearField("input"), "the input x of ReverseSequence is not an input of the graph"),
+            (lambda g: g.ClearField("output"), "the output y of ReverseSequence is not an output of the graph"),
         ],
     )  # fmt: skip
     def test_models_of_anything_else(self, revseq, made, change, problem):
         made(change=change)
         revseq("verify", ".").refused("model.onnx:", problem)
         revseq("verify", "test_data_set_0").refused("model.onnx:", problem)
+
+    def test_tests_below_a_folder_that_has_a_model_or_tensors_itself(self, revseq, data, made, tmp_path):
+        name = NODE_TESTS[0].name
+
+        def verified(*folders):
+            done = revseq("verify", *folders, "--feature-level", "none").ok()
+            *_, count = done.out.splitlines()
+            return [line for line in done.out.splitlines() if line[:1] != " " and line != count], count
+
+        shutil.copytree(data / name, tmp_path / "all" / "deep" / name)
+        nested = str(Path("all/deep") / name)
+        for alone in ("x.pb", "model.onnx"):  # neither makes the folder a test
+            (tmp_path / "all" / alone).write_bytes(b"")
+            assert verified("all") == ([nested], "1 example, 0 wrong")
+        made()
+        shutil.copytree(tmp_path / "test_data_set_0", tmp_path / "all" / "test_data_set_0")
+        shutil.move(tmp_path / "model.onnx", tmp_path / "all" / "model.onnx")
+        shutil.copytree(tmp_path / "all" / "deep", tmp_path / "all" / "test_data_set_0" / "deep")
+        inside = str(Path("all/test_data_set_0"))
+        assert verified("all") == (["all", nested, str(Path(inside) / "deep" / name)], "3 examples, 0 wrong")
+        assert verified(inside) == ([inside, str(Path(inside) / "deep" / name)], "2 examples, 0 wrong")
+        assert verified("all", inside, "all")[1] == "4 examples, 0 wrong"
+        assert verified("all::1") == (["all"], "1 example, 0 wrong")
+        assert verified("all/model.onnx") == (["all/model.onnx"], "1 example, 0 wrong")
 
     def test_folders_that_are_no_test(self, revseq, made, tmp_path):
         revseq("verify", ".").refused("Error: .: no example of this operator in 0 pages", "or tests of ONNX")
@@ -585,7 +617,7 @@ class TestVerify:
         revseq("verify", ".").refused(f"{Path('test_data_set_0/input_1.pb')}: is truncated")
         for data in (b"", b"\xff", b"\x10\x01"):
             (tmp_path / "model.onnx").write_bytes(data)
-            revseq("verify", ".").refused("model.onnx: is no model of ONNX")
+            revseq("verify", ".").refused("model.onnx: is not an ONNX model")
         revseq("verify", "none.onnx").refused("none.onnx: no such file")
         made()
         (tmp_path / "test_data_set_0").rename(tmp_path / "other")

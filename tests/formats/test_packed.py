@@ -16,10 +16,10 @@ import oracle
 import pytest
 from conftest import COMMAND, environment
 
+from revseq_cli.core import thresholds
+from revseq_cli.core.errors import FormatError
 from revseq_cli.formats import contract, packing
 from revseq_cli.formats.table import PACKINGS
-from revseq_cli.ground import thresholds
-from revseq_cli.ground.errors import FormatError
 
 zstd = packing.library(PACKINGS[1], "the tests")
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -107,7 +107,7 @@ def test_h1_cut_damaged_or_joined(refused, folder, suffix):
     (folder / "c.npy").write_bytes(whole + b"more than belongs there")
     refused("c.npy", "is damaged: something else follows its")
     (folder / "c.npy").write_bytes(whole + whole)
-    refused("c.npy", "behind its last element", "were two files joined?")
+    refused("c.npy", "after its last element", "were two files joined?")
 
 
 IGNORED = {".gz": (5,)}  # the time in a header of gzip says nothing of the data
@@ -236,7 +236,7 @@ def test_a_large_one_that_is_longer_or_shorter_than_it_says(revseq, tmp_path):
     np.save(stream, BIG[:9])
     whole, few = stream.getvalue(), {"LARGEST_HELD": 1 << 16}
     (tmp_path / "x.npy.gz").write_bytes(gzip.compress(whole + bytes(1 << 22)))
-    revseq("convert", "x.npy.gz", "y.npy", thresholds=few).refused("behind its last element")
+    revseq("convert", "x.npy.gz", "y.npy", thresholds=few).refused("after its last element")
     (tmp_path / "x.npy.gz").write_bytes(gzip.compress(whole[:-1]))
     revseq("convert", "x.npy.gz", "y.npy", thresholds=few).refused("is truncated")
     assert os.listdir(tmp_path) == ["x.npy.gz"]

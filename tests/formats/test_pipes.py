@@ -108,7 +108,7 @@ def test_the_jobs_of_a_batch_share_no_pipe(revseq, folder):
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", ["holds no tensor"]), (b"\x89HDF\r\n\x1a\n" + bytes(99), ["HDF5 cannot be read from a pipe", "save it to a file first"]),
+        (b"", ["contains no tensor"]), (b"\x89HDF\r\n\x1a\n" + bytes(99), ["HDF5 cannot be read from a pipe", "save it to a file first"]),
         (b"PK\3\4" + bytes(99), [".npz cannot be read from a pipe"]), (b"\xff\xff\xff", ["not text: byte 0 is not UTF-8"]),
         (b"\x93NUMPY\1\0", ["is truncated"]), (b"\x1f\x8b" + bytes(99), ["is damaged: its gzip data cannot be unpacked"]),
     ],
@@ -125,7 +125,7 @@ def test_a_name_behind_a_pipe(revseq, filled, folder):
         == '{"DataType": "INT8", "Sizes": [2], "Values":\n[1, 2]}\n'
     )
     filled("q", TEXT.encode() * 2)
-    revseq("run", "q").refused("q: holds 2 examples", "put ::1 behind its name")
+    revseq("run", "q").refused("q: holds 2 examples", "put ::1 after its name")
 
 
 def test_h53_a_signal_ends_the_wait_for_a_writer(folder):

@@ -12,7 +12,7 @@ from conftest import SAMPLES
 
 from revseq_cli.commands.cli import cli
 from revseq_cli.formats import pipes, textfiles
-from revseq_cli.texts import dxdispatch, json_tensors, notation
+from revseq_cli.text import dxdispatch, notation, numbers
 
 TENSOR = "InputTensor: (Sizes:{2,3}, DataType:FLOAT32)\n[[1, 2, 3],\n [4, 5, 6]]\n"
 EXAMPLE = (SAMPLES / "example1.txt").read_text()
@@ -55,7 +55,7 @@ def counts(folder, monkeypatch):
         monkeypatch.setattr(module, name, counted)
 
     count(textfiles, "decoded", lambda args: args[1])
-    count(json_tensors, "load", lambda _: "JSON")
+    count(numbers, "load", lambda _: "JSON")
     count(notation, "parse", lambda _: "notation")
     count(notation, "_read_body", lambda args: f"body of {args[0].name}")
     count(dxdispatch, "parse", lambda _: "model")

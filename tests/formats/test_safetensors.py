@@ -9,7 +9,7 @@ import safetensors
 import safetensors.numpy
 from tensor_files import open_, write
 
-from revseq_cli.ground.errors import FormatError, RevseqError, UsageError
+from revseq_cli.core.errors import FormatError, RevseqError, UsageError
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 N = np.array([[2], [4], [3]], np.uint32)
@@ -79,7 +79,7 @@ def test_which_tensor(tmp_path):
         ({"x": ENTRY, "y": {"dtype": "U8", "shape": [1], "data_offsets": [49, 50]}}, "a gap or overlap at byte 48"),
         ({"x": ENTRY, "y": {"dtype": "Q", "shape": [1], "data_offsets": [48, 40]}}, "a gap or overlap"),
         ({"x": ENTRY, "y": {"dtype": "U8", "shape": [1], "data_offsets": [48, 49]}}, "48 bytes of elements, and it promises 49"),
-        ({"x": {"dtype": "U8", "shape": [47], "data_offsets": [0, 47]}}, "1 bytes behind"),
+        ({"x": {"dtype": "U8", "shape": [47], "data_offsets": [0, 47]}}, "1 bytes after"),
         ({"x": {"dtype": "F32", "shape": [12], "data_offsets": [0, 48], "more": 1}}, "damaged header"),
         ({"x": {"dtype": "F32", "shape": [12]}}, "damaged header"), ({"x": 1}, "damaged header"), ([ENTRY], "damaged header"),
         ({"x": ENTRY, "__metadata__": {"a": 1}}, "__metadata__"), ({"x": ENTRY, "__metadata__": "a"}, "__metadata__"),

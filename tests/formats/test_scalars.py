@@ -13,7 +13,7 @@ import zarr
 from revseq_cli.formats import table
 
 SUFFIXES = [
-    each.suffixes[0] for each in table.FORMATS if each.name not in ("csv", "tsv", "raw")
+    each.suffixes[0] for each in table.written() if each.name not in ("csv", "tsv", "raw")
 ]  # they hold two dimensions
 SHAPES = [(), (0,), (0, 3), (3, 0, 2)]
 LOADERS = {

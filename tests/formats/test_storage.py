@@ -13,10 +13,10 @@ import pytest
 from folders import content
 from needs import WINDOWS
 
-from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.storage.newfile import NewFile, NewFolder, Scratch, Together, copy_file
-from revseq_cli.ground import stopping, system, thresholds
-from revseq_cli.ground.errors import TensorIOError
+from revseq_cli.core import signals, system, thresholds
+from revseq_cli.core.errors import TensorIOError
+from revseq_cli.formats import file_io
+from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction, NewFolder, Scratch, copy_file
 from revseq_cli.report.words import spelled
 
 DATA = bytes(range(100))
@@ -34,7 +34,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def signalled(monkeypatch):
     """A signal has come, and is noted."""
-    monkeypatch.setattr(stopping, "_received", [signal.SIGTERM])
+    monkeypatch.setattr(signals, "_received", [signal.SIGTERM])
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_scratch_is_for_this_user_alone_and_never_gets_a_name(folder, beside, mo
     file = Scratch(beside)
     assert file.name == (beside or f"the temporary folder {folder}/tmp")
     assert not file.is_created
-    with Together(file):
+    with FileTransaction(file):
         assert file.is_created
         assert Path(file.temporary).parent == (folder if beside else folder / "tmp")
         assert mode_of(file.temporary) == 0o600
@@ -96,19 +96,19 @@ def test_names_that_no_file_can_get(folder, name):
         "device": ("is not a regular file", ""), "old.npy": ("already exists", "add --overwrite to replace it"),
     }[name]  # fmt: skip
     with pytest.raises(TensorIOError) as caught:
-        NewFile(name, overwrite=False)
+        AtomicFile(name, overwrite=False)
     assert (caught.value.found, spelled(caught.value.hint)) == (found, hint)
     if name == "device":
         with pytest.raises(TensorIOError, match="is not a regular file"):
-            NewFile(name, overwrite=True)
+            AtomicFile(name, overwrite=True)
 
 
 @pytest.mark.parametrize(("name", "folder_to_make"), [("a/b/y.npy", "a/b"), ("file/y.npy", ""), ("file/a/y.npy", "")])
 def test_a_hint_makes_a_folder_only_where_one_can_be(folder, monkeypatch, name, folder_to_make):
     Path("file").touch()
-    monkeypatch.setattr(NewFile, "_status", lambda _: None)  # as Windows says of a name behind a file
+    monkeypatch.setattr(AtomicFile, "_status", lambda _: None)  # as Windows says of a name behind a file
     with pytest.raises(TensorIOError, match="cannot write: no such folder") as caught:
-        NewFile(name, overwrite=False)
+        AtomicFile(name, overwrite=False)
     expected = f"{system.MAKE_FOLDER} {system.quoted(str(folder / folder_to_make))}" if folder_to_make else ""
     assert caught.value.hint == expected
 
@@ -122,32 +122,32 @@ def test_a_folder_that_takes_no_files(folder, monkeypatch, old, read_only, words
     monkeypatch.setattr(os, "access", lambda path, mode: asked.append((str(path), mode)))
     monkeypatch.setattr(system, "is_read_only", lambda _: read_only)
     with pytest.raises(TensorIOError, match=f"cannot write: {words}"):
-        NewFile("y.npy", overwrite=True)
+        AtomicFile("y.npy", overwrite=True)
     assert asked == [(str(folder), os.W_OK | os.X_OK)]
 
 
-@pytest.mark.parametrize("kind", [NewFile, NewFolder])
+@pytest.mark.parametrize("kind", [AtomicFile, NewFolder])
 def test_a_name_that_somebody_else_takes_meanwhile(folder, kind):
     def written():
-        with Together(file := kind("y", overwrite=False)):
+        with FileTransaction(file := kind("y", overwrite=False)):
             assert not file.name.startswith(".")
             Path("y").write_bytes(b"theirs")
 
     with pytest.raises(TensorIOError) as caught:
         written()
-    assert (caught.value.found, caught.value.where) == ("was made by somebody else meanwhile", "y")
+    assert (caught.value.found, caught.value.where) == ("was created by another program meanwhile", "y")
     assert content(folder) == {"y": b"theirs"}
 
 
 @pytest.mark.needs("names by links")
 def test_without_hard_links_a_new_file_gets_its_name_by_a_rename(folder, monkeypatch):
     monkeypatch.setattr(os, "link", failing(errno.EPERM))
-    with Together(file := NewFile("y", overwrite=False)):
+    with FileTransaction(file := AtomicFile("y", overwrite=False)):
         file.write(DATA)
     assert content(folder) == {"y": DATA}
 
     def written():
-        with Together(NewFile("z", overwrite=False)):
+        with FileTransaction(AtomicFile("z", overwrite=False)):
             Path("z").write_bytes(b"theirs")
 
     with pytest.raises(TensorIOError, match="cannot write: Operation not permitted"):
@@ -157,11 +157,11 @@ def test_without_hard_links_a_new_file_gets_its_name_by_a_rename(folder, monkeyp
 
 @pytest.mark.needs("names by links")
 def test_everything_is_flushed_before_the_name_is_given_and_the_folder_after(folder, flushed, monkeypatch):
-    file, group = NewFile("y", overwrite=False), NewFolder("z", overwrite=False)
+    file, group = AtomicFile("y", overwrite=False), NewFolder("z", overwrite=False)
     inode = lambda path: os.stat(path).st_ino  # noqa: E731
     link = os.link
     monkeypatch.setattr(os, "link", lambda *args: (flushed.append("named"), link(*args)))
-    with Together(file, group):
+    with FileTransaction(file, group):
         Path(group.temporary, "deep").mkdir()
         for name in ("a", "deep/b"):
             Path(group.temporary, name).write_bytes(DATA)
@@ -173,30 +173,30 @@ def test_everything_is_flushed_before_the_name_is_given_and_the_folder_after(fol
     assert flushed[5:] == ["named", inode(folder), inode(folder)]
 
 
-@pytest.mark.parametrize("kind", [NewFile, NewFolder])
+@pytest.mark.parametrize("kind", [AtomicFile, NewFolder])
 def test_a_signal_before_the_names_are_given(folder, kind, monkeypatch):
     """It is noted while the files are flushed: none of them gets its name."""
     received = []
-    monkeypatch.setattr(stopping, "_received", received)
+    monkeypatch.setattr(signals, "_received", received)
 
     def written():
-        with Together(file := kind("y", overwrite=False)):
-            assert stopping.is_deferred()
+        with FileTransaction(file := kind("y", overwrite=False)):
+            assert signals.is_deferred()
             real = file.flush
             monkeypatch.setattr(file, "flush", lambda: (real(), received.append(signal.SIGTERM)))
 
-    with pytest.raises(stopping.Stopped):
+    with pytest.raises(signals.Stopped):
         written()
     assert content(folder) == {}
-    assert not stopping.is_deferred()
+    assert not signals.is_deferred()
 
 
 def test_a_folder_of_many_files_is_flushed_until_a_signal_comes(folder, monkeypatch):
     file = NewFolder("z", overwrite=False)
     file.create()
     Path(file.temporary, "a").touch()
-    monkeypatch.setattr(stopping, "_received", [signal.SIGTERM])
-    with pytest.raises(stopping.Stopped):
+    monkeypatch.setattr(signals, "_received", [signal.SIGTERM])
+    with pytest.raises(signals.Stopped):
         file.flush()
     file.remove()
     assert not file.is_created
@@ -207,7 +207,7 @@ def test_a_temporary_file_that_cannot_be_removed(folder, monkeypatch):
     """It is said, where the file has not got its name, and whatever went wrong before."""
 
     def written():
-        with Together(file := NewFile("y", overwrite=False)):
+        with FileTransaction(file := AtomicFile("y", overwrite=False)):
             monkeypatch.setattr(file, "remove", failing(errno.EIO))
             raise ValueError
 
@@ -228,16 +228,16 @@ def test_files_that_the_standard_streams_go_to_are_not_replaced(folder, monkeypa
     Path("z").touch()
     status = os.stat("y")
     streams = {number: (status.st_dev, status.st_ino)}
-    monkeypatch.setattr(positioned, "_file_of", streams.get)
-    NewFile("z", overwrite=True)
+    monkeypatch.setattr(file_io, "_file_of", streams.get)
+    AtomicFile("z", overwrite=True)
     with pytest.raises(TensorIOError) as caught:
-        NewFile("y", overwrite=True)
+        AtomicFile("y", overwrite=True)
     assert caught.value.found == found
-    assert positioned.stream_inodes() == ({status.st_ino} if number else set())
+    assert file_io.stream_inodes() == ({status.st_ino} if number else set())
 
 
 def test_what_is_removed_is_not_there_any_more(folder):
-    file = NewFile("y", overwrite=False)
+    file = AtomicFile("y", overwrite=False)
     file.remove()  # nothing was created
     file.create()
     assert file.is_created
@@ -282,10 +282,10 @@ def test_copies_are_whole(folder, monkeypatch, system, at_once):
     monkeypatch.setattr(thresholds, "COPIED_AT_ONCE", at_once)
     monkeypatch.setattr(thresholds, "BOUNCE_BYTES", 4)
     Path("x").write_bytes(DATA)
-    with positioned.opened("x") as fd:
-        unchanged = positioned.identity(fd)
-    whole, some = NewFile("whole", overwrite=False), NewFile("some", overwrite=False)
-    with Together(whole, some):
+    with file_io.opened("x") as fd:
+        unchanged = file_io.identity(fd)
+    whole, some = AtomicFile("whole", overwrite=False), AtomicFile("some", overwrite=False)
+    with FileTransaction(whole, some):
         whole.fill_from("x", unchanged)
         some.write(b"." * 60)
         some.fill_from("x", unchanged, [(10, 20, 5), (90, 10, 50), (0, 0, 0)])
@@ -297,13 +297,13 @@ def test_copies_are_whole(folder, monkeypatch, system, at_once):
         copy_file("x", "again", "again.npy")
     os.utime("x", ns=(5, 5))
     with pytest.raises(TensorIOError, match="x: changed while it was read"):
-        NewFile("late", overwrite=False).fill_from("x", unchanged)
+        AtomicFile("late", overwrite=False).fill_from("x", unchanged)
 
 
 def test_a_folder_can_be_removed_at_any_moment(folder):
     """A signal may come while another module begins to load what removes folders."""
     code = (
-        "import sys; from revseq_cli.formats.storage.newfile import NewFolder; new = NewFolder('y', overwrite=False);"
+        "import sys; from revseq_cli.formats.atomic_file import NewFolder; new = NewFolder('y', overwrite=False);"
         "before = 'shutil' in sys.modules; new.create(); print(before, 'shutil' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder)
@@ -327,11 +327,11 @@ def test_a_file_that_ends_before_its_copy(folder, monkeypatch, system):
     Path("x").write_bytes(DATA)
     Path("y").touch()
     with (
-        positioned.opened("x") as source,
-        positioned.opened_to_write("y", "y") as target,
+        file_io.opened("x") as source,
+        file_io.opened_to_write("y", "y") as target,
         pytest.raises(TensorIOError, match="x: ended while it was read"),
     ):
-        positioned.copy((source, "x"), (target, "y"), 50, 60, 0)
+        file_io.copy((source, "x"), (target, "y"), 50, 60, 0)
 
 
 @pytest.mark.usefixtures("signalled")
@@ -339,7 +339,7 @@ def test_a_file_that_ends_before_its_copy(folder, monkeypatch, system):
 def test_copies_stop_at_a_signal(folder, data):
     """Also one of nothing, since there may be very many of those."""
     Path("x").write_bytes(data)
-    with pytest.raises(stopping.Stopped):
+    with pytest.raises(signals.Stopped):
         copy_file("x", "y", "y")
     assert Path("y").read_bytes() == b""
 
@@ -354,18 +354,18 @@ def test_systems_that_move_less_than_they_are_asked_for(folder, monkeypatch, mos
     monkeypatch.setattr(os, "preadv", lambda fd, buffers, offset: read(fd, [buffers[0][:most]], offset))
     monkeypatch.setattr(os, "pwrite", lambda fd, data, offset: write(fd, data[:most], offset))
     Path("x").write_bytes(b"." * 120)
-    with positioned.opened_to_write("x", "x") as fd:
-        positioned.write_all(fd, DATA, 10, "x")
+    with file_io.opened_to_write("x", "x") as fd:
+        file_io.write_all(fd, DATA, 10, "x")
     assert Path("x").read_bytes() == b"." * 10 + DATA + b"." * 10
-    with positioned.opened("x") as fd:
+    with file_io.opened("x") as fd:
         buffer = bytearray(90)
-        positioned.read_into(fd, memoryview(buffer), 15, "x")
+        file_io.read_into(fd, memoryview(buffer), 15, "x")
         assert buffer == DATA[5:95]
-        assert positioned.read_some(fd, 20, 10, "x") == DATA[:20]
-        assert positioned.read_some(fd, 50, 100, "x") == DATA[90:] + b"." * 10
-        assert positioned.read_some(fd, 50, 120, "x") == positioned.read_some(fd, 5, 999, "x") == b""
+        assert file_io.read_some(fd, 20, 10, "x") == DATA[:20]
+        assert file_io.read_some(fd, 50, 100, "x") == DATA[90:] + b"." * 10
+        assert file_io.read_some(fd, 50, 120, "x") == file_io.read_some(fd, 5, 999, "x") == b""
         with pytest.raises(TensorIOError, match="x: ended while it was read"):
-            positioned.read_into(fd, memoryview(buffer), 31, "x")
+            file_io.read_into(fd, memoryview(buffer), 31, "x")
 
 
 @pytest.mark.needs("positioned calls")
@@ -374,8 +374,8 @@ def test_a_direct_write_that_is_not_whole_is_done_again(folder, monkeypatch):
     Path("x").write_bytes(bytes(len(data)))
     real = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda fd, part, offset: real(fd, part[: max(len(part) // 2, 4096)], offset))
-    with positioned.opened_to_write("x", "x") as fd:
-        assert positioned.write_runs("x", fd, [(0, data)], "x") == []
+    with file_io.opened_to_write("x", "x") as fd:
+        assert file_io.write_runs("x", fd, [(0, data)], "x") == []
     assert Path("x").read_bytes() == data
 
 
@@ -384,24 +384,24 @@ def test_no_descriptor_is_left(folder, monkeypatch):
     Path("x").write_bytes(DATA)
     Path("folder").mkdir()
     before = opened_files()
-    with positioned.opened("x") as fd:
-        unchanged = positioned.identity(fd)
+    with file_io.opened("x") as fd:
+        unchanged = file_io.identity(fd)
         assert len(opened_files()) == len(before) + 1
-    with positioned.opened_to_write("x", "x"):
+    with file_io.opened_to_write("x", "x"):
         pass
-    positioned.flush("x")
+    file_io.flush("x")
     system.flush_folder(".")
-    with Together(file := NewFile("y", overwrite=False)):
+    with FileTransaction(file := AtomicFile("y", overwrite=False)):
         file.write(DATA)
         file.fill_from("x", unchanged)
     copy_file("x", "z", "z")
     os.utime("x", ns=(5, 5))
     for name in ("x", "folder", "none"):
-        with pytest.raises(TensorIOError), positioned.opened(name, unchanged):
+        with pytest.raises(TensorIOError), file_io.opened(name, unchanged):
             pass
     with monkeypatch.context() as patch:
         patch.setattr(os, "fstat", failing(errno.EIO))
-        with pytest.raises(TensorIOError, match="x: cannot read: Input/output error"), positioned.opened("x"):
+        with pytest.raises(TensorIOError, match="x: cannot read: Input/output error"), file_io.opened("x"):
             pass
     assert opened_files() == before
 
@@ -413,7 +413,7 @@ def test_no_descriptor_is_left(folder, monkeypatch):
 def test_what_cannot_be_read(folder, name, found):
     Path("folder").mkdir()
     os.mkfifo("pipe")
-    with pytest.raises(TensorIOError) as caught, positioned.opened(name, name="as it is called"):
+    with pytest.raises(TensorIOError) as caught, file_io.opened(name, name="as it is called"):
         pass
     assert (caught.value.found, caught.value.where) == (found, "as it is called")
 
@@ -424,18 +424,18 @@ def test_bytes_are_reserved_where_the_system_can(folder, monkeypatch, number):
     if number:
         monkeypatch.setattr(os, "posix_fallocate", failing(number), raising=False)
     Path("x").touch()
-    with positioned.opened_to_write("x", "x") as fd:
+    with file_io.opened_to_write("x", "x") as fd:
         if number == errno.ENOSPC:
             with pytest.raises(TensorIOError, match="x: cannot write: No space left on device") as caught:
-                positioned.allocate(fd, 5000, "x")
+                file_io.allocate(fd, 5000, "x")
             assert caught.value.hint == "free some space, or write to another disk"
             return
-        positioned.allocate(fd, 5000, "x")
+        file_io.allocate(fd, 5000, "x")
     assert Path("x").stat().st_size == 5000
     if not WINDOWS:
         assert (Path("x").stat().st_blocks > 0) is (number is None)
-    with positioned.opened_to_write("x", "x") as fd:
-        positioned.allocate(fd, 3000, "x")
+    with file_io.opened_to_write("x", "x") as fd:
+        file_io.allocate(fd, 3000, "x")
     assert Path("x").stat().st_size == 5000  # what is behind the tensor stays
 
 
@@ -449,18 +449,18 @@ def test_bytes_are_reserved_where_the_system_can(folder, monkeypatch, number):
     ],
 )
 def test_errors_of_the_system(doing, number, hint):
-    error = positioned.failed("x", doing, OSError(number, os.strerror(number)))
+    error = file_io.failed("x", doing, OSError(number, os.strerror(number)))
     assert (error.found, error.hint, error.where) == (f"cannot {doing}: {os.strerror(number)}", hint, "x")
-    assert positioned.failed("x", doing, OSError("odd")).found == f"cannot {doing}: odd"
+    assert file_io.failed("x", doing, OSError("odd")).found == f"cannot {doing}: odd"
 
 
 def test_in_what_two_states_of_a_file_differ(folder):
     Path("x").write_bytes(DATA)
-    one = positioned.identity_of(os.stat("x"))
+    one = file_io.identity_of(os.stat("x"))
     assert one.names(os.stat("x"))
     assert one.differs(one) == ""
     # Hosts number the devices of a shared file system as they like.
-    again = positioned.Identity(one.device + 1, one.inode, one.size, one.changed, one.touched)
+    again = file_io.Identity(one.device + 1, one.inode, one.size, one.changed, one.touched)
     assert (one.differs(again), one == again) == ("", True)
     for change, words in (
         ({"inode": 1}, "it is another file"), ({"size": 1}, "its size"), ({"changed": 1}, "its time"),
@@ -468,6 +468,6 @@ def test_in_what_two_states_of_a_file_differ(folder):
         ({"touched": 1}, "its status: its rights or names, or content and the time was put back"),
     ):  # fmt: skip
         facts = {name: getattr(one, name) + change.get(name, 0) for name in ("inode", "size", "changed", "touched")}
-        assert one.differs(positioned.Identity(one.device, **facts)) == words
+        assert one.differs(file_io.Identity(one.device, **facts)) == words
     Path("y").touch()
     assert not one.names(os.stat("y"))

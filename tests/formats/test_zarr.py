@@ -22,9 +22,9 @@ from processes import job_count
 from tensor_files import open_, write
 
 from revseq_cli.commands.cli import cli
-from revseq_cli.formats.zarr import codecs, metadata, store
-from revseq_cli.ground import system
-from revseq_cli.ground.errors import FormatError, RevseqError, UsageError
+from revseq_cli.core import system
+from revseq_cli.core.errors import FormatError, RevseqError, UsageError
+from revseq_cli.formats.zarr import metadata, store
 
 X = np.random.default_rng(1).integers(-500, 500, (5, 30, 17)).astype("<i2")
 N = np.random.default_rng(2).integers(0, 35, (5, 1, 17)).astype("u4")
@@ -152,7 +152,7 @@ def test_no_run_without_the_package(tmp_path):
 
 
 def test_it_is_loaded_only_when_it_is_used():
-    code = "import revseq_cli.passes.jobs, revseq_cli.passes.reversal, sys; print('zarr' in sys.modules, 'numcodecs' in sys.modules)"
+    code = "import revseq_cli.pipeline.jobs, revseq_cli.pipeline.reversal, sys; print('zarr' in sys.modules, 'numcodecs' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "False False\n"
 
@@ -198,7 +198,7 @@ def test_an_extension_that_may_be_ignored(revseq, tmp_path):
         tmp_path / "x.zarr" / "zarr.json",
         codecs=[{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "evil"}],
     )
-    revseq("show", "x.zarr").refused("has the codec evil", "write the array anew with one of these")
+    revseq("show", "x.zarr").refused("has the codec evil", "write the array again with one of these")
 
 
 @pytest.mark.parametrize(
@@ -479,7 +479,7 @@ def test_h65_what_is_damaged_is_not_absent(revseq, folder, damage):
         done = revseq(*command)
         assert "absent" not in done.out + done.err
     with pytest.raises(FormatError, match=r"the chunk at .* is damaged"):
-        open_(folder / "x.zarr").ticket((slice(1, 2), slice(3, 5))).read()
+        open_(folder / "x.zarr").read_task((slice(1, 2), slice(3, 5))).read()
     assert not list(folder.glob("y.*"))
 
 
@@ -621,16 +621,16 @@ def test_a_codec_gets_what_the_one_before_it_makes(tmp_path):
     edit(tmp_path / "x.zarr/.zarray", filters=[wide, delta])
     open_(tmp_path / "x.zarr")
     edit(tmp_path / "x.zarr/.zarray", filters=[delta, wide])
-    refused_when_opened(tmp_path, "has the codec delta, which may lose something of int16")
+    refused_when_opened(tmp_path, "has the codec delta, which may change values of int16")
 
 
 def test_every_codec_of_the_registries_is_decided():
     """A codec that a new version of the packages brings is looked at by a person."""
-    known = codecs.NUMCODECS.keys() | codecs.REFUSED.keys()
+    known = metadata.NUMCODECS.keys() | metadata.REFUSED.keys()
     assert not known & {"", None}
-    assert not codecs.NUMCODECS.keys() & codecs.REFUSED.keys()
+    assert not metadata.NUMCODECS.keys() & metadata.REFUSED.keys()
     assert set(numcodecs.registry.codec_registry) <= known
-    ours = {"bytes", "transpose", "gzip", "zstd", "blosc", "crc32c", "sharding_indexed"} | codecs.REFUSED.keys()
+    ours = {"bytes", "transpose", "gzip", "zstd", "blosc", "crc32c", "sharding_indexed"} | metadata.REFUSED.keys()
     decided = set()
     for name in [*ours, *(f"numcodecs.{name}" for name in known)]:
         with contextlib.suppress(KeyError, ValueError):  # zarr lacks some of numcodecs', and older ones those of newer

@@ -60,7 +60,7 @@ def pages(data):
     from revseq_cli.formats.documents import Text
     from revseq_cli.formats.textfiles import decoded
     from revseq_cli.operator.spec import FeatureLevel
-    from revseq_cli.passes import verification
+    from revseq_cli.pages import verification
 
     verification.verify(verification.page_of(Text("fuzz", decoded(data, "fuzz")[1])), FeatureLevel.parse("5_0"))
 
@@ -68,11 +68,11 @@ def pages(data):
 @reader
 def models(data):
     """A model of DxDispatch that holds its values itself; what is written of them is read again."""
+    from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.documents import Text, TextTypes
     from revseq_cli.formats.models import ModelText
     from revseq_cli.formats.textfiles import decoded
-    from revseq_cli.ground.tensors import DataType
-    from revseq_cli.texts import dxdispatch
+    from revseq_cli.text import dxdispatch
 
     def tensors(text):
         read = ModelText.read(Text("fuzz", text))
@@ -152,9 +152,9 @@ def _file(source, files, name):
 
 
 def _text(data, read, write):
+    from revseq_cli.core.tensors import DataType
     from revseq_cli.formats import textfiles
     from revseq_cli.formats.documents import Text, TextTypes
-    from revseq_cli.ground.tensors import DataType
 
     types = list(DataType)[:11]
     default = types[data[0] % len(types)] if data else types[0]
@@ -169,7 +169,7 @@ def _text(data, read, write):
 
 def check(name, data):
     """One input: an error of another kind, an endless one or a hang is a find."""
-    from revseq_cli.ground.errors import RevseqError
+    from revseq_cli.core.errors import RevseqError
 
     began = time.process_time()
     try:
@@ -194,7 +194,7 @@ def main():
         import revseq_cli.formats.safetensors
         import revseq_cli.formats.text
         import revseq_cli.formats.zarr.source
-        import revseq_cli.passes.verification  # noqa: F401
+        import revseq_cli.pages.verification  # noqa: F401
 
     atheris.Setup(sys.argv, lambda data: check(name, data))
     atheris.Fuzz()

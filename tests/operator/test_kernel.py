@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import revseq_cli
-from revseq_cli.ground import thresholds
-from revseq_cli.ground.errors import FormatError
-from revseq_cli.ground.tensors import DataType
+from revseq_cli.core import thresholds
+from revseq_cli.core.errors import FormatError
+from revseq_cli.core.tensors import DataType
 from revseq_cli.operator import kernel
 from revseq_cli.operator.spec import SpecError
-from revseq_cli.passes import summaries
-from revseq_cli.passes.summaries import Statistics
+from revseq_cli.pipeline import summaries
+from revseq_cli.pipeline.summaries import Statistics
 
 
 @st.composite
@@ -75,7 +75,7 @@ def test_every_strategy(size, inner, constant, dtype):
 
 @pytest.mark.parametrize("inner", [2, 64, 65, 79, 600])
 def test_columns_hold_no_more_than_two_copies_beside_the_output(inner):
-    """That is what the memory of a block is counted with, in `passes/arrangement.py`."""
+    """That is what the memory of a block is counted with, in `pipeline/arrangement.py`."""
     values, lengths = np.ones((70_000, inner), np.uint8), np.arange(inner, dtype=np.uint8).reshape(1, -1)
     tracemalloc.start()
     try:

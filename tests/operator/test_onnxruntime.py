@@ -7,7 +7,7 @@ import oracle
 import pytest
 
 import revseq_cli
-from revseq_cli.ground.tensors import DataType
+from revseq_cli.core.tensors import DataType
 
 if importlib.util.find_spec("onnxruntime") is None or importlib.util.find_spec("onnx") is None:
     pytest.skip("onnxruntime and onnx are not installed (the test extra has them)", allow_module_level=True)

@@ -1,11 +1,13 @@
 """The functions that a Python program calls: what they take, what they give, and what they refuse."""
 
+import json
+
 import numpy as np
 import oracle
 import pytest
 
 import revseq_cli
-from revseq_cli.ground.tensors import DataType
+from revseq_cli.core.tensors import DataType
 
 VALUES = np.arange(24, dtype=np.float32).reshape(2, 4, 3)
 LENGTHS = np.array([[[3, 0, 9]], [[1, 4, 2]]], np.uint32)
@@ -25,6 +27,74 @@ class WithDlpack:
 
     def __dlpack_device__(self):
         return VALUES.__dlpack_device__()
+
+
+class TorchTensor:
+    """A tensor of PyTorch, as far as it tells what it is; and what PyTorch raises where NumPy asks for an array."""
+
+    def __init__(self, dtype, error, device="cpu", requires_grad=False):
+        self.dtype, self._error, self.device, self.requires_grad = dtype, error, device, requires_grad
+
+    def __array__(self, dtype=None, copy=None):
+        raise self._error
+
+    def __dlpack__(self, **options):
+        raise AssertionError("__array__ comes first")
+
+
+class TorchType:
+    def __init__(self, name, itemsize):
+        self.name, self.itemsize = name, itemsize
+
+    def __repr__(self):
+        return f"torch.{self.name}"
+
+
+GRADIENT = "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+BFLOAT16, FLOAT8 = "Got unsupported ScalarType BFloat16", "Got unsupported ScalarType Float8_e4m3fn"
+DEVICE = "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+KEPT = r", which keeps the bits; or .float\(\) in the place of .view\(torch.uint"
+
+
+@pytest.mark.parametrize(
+    ("tensor", "words"),
+    [
+        (TorchTensor(TorchType("float32", 4), RuntimeError(GRADIENT), requires_grad=True), r"given.detach\(\)$"),
+        (TorchTensor(TorchType("bfloat16", 2), TypeError(BFLOAT16)), rf"given.view\(torch.uint16\){KEPT}16\)$"),
+        (TorchTensor(TorchType("float8_e4m3fn", 1), TypeError(FLOAT8)), rf"given.view\(torch.uint8\){KEPT}8\)$"),
+        (
+            TorchTensor(TorchType("bfloat16", 2), RuntimeError(GRADIENT), "cuda:0", True),
+            rf"given.detach\(\).cpu\(\).view\(torch.uint16\){KEPT}16\)$",
+        ),
+        (TorchTensor(TorchType("int64", 8), TypeError(DEVICE), "cuda:0"), r"given.cpu\(\)$"),
+        (
+            TorchTensor(TorchType("complex64", 8), RuntimeError("conjugate bit")),
+            "a NumPy array, or an object that NumPy can",
+        ),
+    ],
+)
+def test_a_tensor_of_which_numpy_makes_no_array_is_told_what_to_give(tensor, words):
+    for name, call in (
+        ("values", lambda: revseq_cli.reverse_subsequences(tensor, LENGTHS, 1)),
+        ("lengths", lambda: revseq_cli.reverse_subsequences(VALUES, tensor, 1)),
+        ("values", lambda: revseq_cli.violations(tensor, LENGTHS, 1)),
+        ("output", lambda: revseq_cli.explain(tensor, VALUES, LENGTHS, 1)),
+    ):
+        with pytest.raises(
+            ValueError, match=f"^{name}: cannot become a NumPy array: .*; wanted: {words.replace('given', name)}"
+        ) as caught:
+            call()
+        assert isinstance(caught.value, revseq_cli.FormatError)
+        assert caught.value.__cause__ is tensor._error
+
+
+def test_a_tensor_that_dlpack_does_not_hand_over():
+    class Elsewhere(WithDlpack):
+        def __dlpack__(self, **options):
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+
+    with pytest.raises(revseq_cli.FormatError, match="values: cannot become a NumPy array: Can't export"):
+        revseq_cli.reverse_subsequences(Elsewhere(), LENGTHS, 1)
 
 
 @pytest.mark.parametrize(
@@ -54,6 +124,33 @@ def test_like_another_system(like, axis, batch_axis):
     )
 
 
+MASK = np.arange(4)[None, :, None] < LENGTHS
+
+
+@pytest.mark.parametrize("dtype", ["bool", "u1", "i4", "i8", "f4"])
+def test_a_mask(dtype):
+    mask = MASK.astype(dtype)
+    assert oracle.same_bits(revseq_cli.reverse_subsequences(VALUES, mask, 1, mask=True), RIGHT)
+    assert revseq_cli.explain(RIGHT, VALUES, mask, 1, mask=True).differing == 0
+    assert revseq_cli.violations(VALUES, mask, 1, mask=True) == ()
+    of_batch = np.array([[1, 1, 0, 0], [1, 1, 1, 1]], dtype)
+    right = revseq_cli.reverse_subsequences(VALUES, [2, 4], 1, batch_axis=0)
+    assert oracle.same_bits(revseq_cli.reverse_subsequences(VALUES, of_batch, 1, batch_axis=0, mask=True), right)
+    turned = VALUES.swapaxes(0, 1)  # onnx has time first
+    assert oracle.same_bits(
+        revseq_cli.reverse_subsequences(turned, of_batch.T, like="onnx", mask=True), right.swapaxes(0, 1)
+    )
+
+
+def test_a_mask_that_is_none():
+    with pytest.raises(revseq_cli.FormatError, match=r"lengths: the mask has 1 at \[0, 3\]; wanted: in each line ones"):
+        revseq_cli.reverse_subsequences(VALUES, [[1, 1, 0, 1], [0, 0, 0, 0]], 1, batch_axis=0, mask=True)
+    with pytest.raises(revseq_cli.FormatError, match=r"lengths: the mask has 3 at \[0, 0, 0\]"):
+        revseq_cli.explain(RIGHT, VALUES, np.broadcast_to(LENGTHS, VALUES.shape), 1, mask=True)
+    with pytest.raises(ValueError, match="lengths: Sizes of the mask is"):
+        revseq_cli.violations(VALUES, LENGTHS, 1, mask=True)
+
+
 def test_out():
     out = np.empty_like(VALUES)
     assert revseq_cli.reverse_subsequences(VALUES, LENGTHS, 1, out=out) is out
@@ -70,7 +167,7 @@ def test_out():
         ("is a WithDlpack", WithDlpack()),
         ("is a MaskedArray", masked),
         ("is read-only", fixed),
-        ("has elements that are one in memory", repeated),
+        ("has elements that share memory", repeated),
     ):
         for other in others:
             with pytest.raises(revseq_cli.FormatError, match=f"out: {found}.*; wanted: a NumPy array to write"):
@@ -106,10 +203,10 @@ def test_what_is_refused(arguments, settings, error, words):
 
 def test_explain():
     whole = revseq_cli.explain(VALUES[:, ::-1], VALUES, LENGTHS, 1)
-    assert whole.mistakes == ("whole lines are reversed, whatever their lengths are",)
+    assert [each.text for each in whole.mistakes] == ["whole lines are reversed, whatever their lengths are"]
     assert whole.differing == (VALUES[:, ::-1] != RIGHT).sum()
     assert whole.first == (0, 0, 0)
-    assert revseq_cli.explain(RIGHT, VALUES, LENGTHS, 1) == (0, None, ())
+    assert revseq_cli.explain(RIGHT, VALUES, LENGTHS, 1) == (0, None, None, (), "")
     assert revseq_cli.explain(VALUES, VALUES, [2, 1, 0, 2], like="onnx").mistakes
     with pytest.raises(revseq_cli.FormatError, match="output: is a tensor"):
         revseq_cli.explain(RIGHT.astype("f8"), VALUES, LENGTHS, 1)
@@ -117,10 +214,81 @@ def test_explain():
         revseq_cli.explain(RIGHT.astype(object), VALUES, LENGTHS, 1)
 
 
+def near(values, *arguments, **settings):
+    return revseq_cli.explain(values, VALUES, LENGTHS, 1, *arguments, **settings)
+
+
+def test_explain_within_a_tolerance():
+    close = RIGHT * np.float32(1 + 2**-20)
+    close[0, 0, 0] += 1
+    assert near(close).differing == np.count_nonzero(close != RIGHT)
+    for settings in ({"rtol": 1e-5}, {"rtol": 0, "atol": 1e-3}, {"ulp": 16}):
+        assert near(close, **settings)[:2] == (1, (0, 0, 0))
+    assert near(close, atol=1, rtol=1e-5).differing == 0
+    minus = np.where(RIGHT == 0, -RIGHT, RIGHT)
+    assert (near(minus).differing, near(minus, equal_nan=True).differing) == (1, 0)
+    nan = VALUES.copy()
+    nan[:] = np.nan
+    found = {each: revseq_cli.explain(-nan, nan, LENGTHS, 1, equal_nan=each).differing for each in (True, False)}
+    assert found == {True: 0, False: VALUES.size}
+    wrong = revseq_cli.explain(VALUES[:, ::-1] + 1e-3, VALUES, LENGTHS, 1, atol=1e-2)
+    assert [each.id for each in wrong.mistakes] == ["whole-lines"]
+    for setting in ("atol", "rtol", "ulp"):
+        for number in (-1, float("nan"), float("inf")):
+            with pytest.raises(revseq_cli.UsageError, match=f"{setting}: is {number}; wanted: a number of at least 0"):
+                near(RIGHT, **{setting: number})
+    with pytest.raises(TypeError, match="integer"):
+        near(RIGHT, ulp=0.5)
+
+
+def test_explain_another_data_type():
+    assert near(RIGHT.astype("f8"), dtype="float64") == (0, None, None, (), "")
+    assert near(RIGHT.astype("i4"), dtype=np.float32) == (0, None, None, (), "")
+    assert [each.id for each in near(VALUES[:, ::-1].astype("f2"), dtype="f4").mistakes] == ["whole-lines"]
+    for output, dtype, words in (
+        (RIGHT.astype("f8") + 1e-9, "f4", r"output: 6.000000001 at \[0, 0, 0\] does not fit FLOAT32"),
+        (RIGHT, "c8", "dtype: values are not cast to COMPLEX64"),
+        (RIGHT, "U1", "dtype: its data type is <U1"),
+        (RIGHT.astype("c8"), "f4", "output: DataType is COMPLEX64"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            near(output, dtype=dtype)
+    with pytest.raises(revseq_cli.FormatError, match=r"one like the values, .*, or dtype='float64' to compare both in"):
+        near(RIGHT.astype("f8"))
+
+
+@pytest.mark.parametrize(
+    ("output", "reading"),
+    [(RIGHT.transpose(2, 0, 1), "the axes of the output are in the order {2,0,1}"),
+     (RIGHT.reshape(-1), "sizes {2,4,3} are flattened to {24}"), (RIGHT[None], "sizes {2,4,3} are {1,2,4,3}, with other sizes of 1"),
+     (RIGHT.view("u4"), "FLOAT32 is saved as UINT32, byte for byte")],
+    ids=["transposed", "flattened", "sizes of 1", "bytes"],
+)  # fmt: skip
+def test_explain_an_output_that_is_no_more_as_it_was(output, reading):
+    told = near(output)
+    assert (told.differing, told.first, told.lines, told.reading) == (0, None, None, reading)
+    assert [(each.id, each.text) for each in told.mistakes] == [("read-otherwise", reading)]
+    wrong = np.array(output)
+    wrong[(-1,) * wrong.ndim] += 1
+    told = near(wrong)
+    assert (told.differing, told.first, told.reading) == (1, (1, 3, 2), reading)
+
+
+def test_explain_says_what_the_command_says(revseq, tmp_path):
+    for name, array in (("x", VALUES), ("n", LENGTHS), ("a", VALUES[:, ::-1].transpose(2, 0, 1) * np.float32(1.0001))):
+        np.save(tmp_path / f"{name}.npy", array)
+    done = revseq("diff", "a.npy", "--job", "x.npy", "n.npy", "--axis", 1, "--rtol", 1e-3, "--json")
+    printed = json.loads(done.out)
+    told = near(np.load(tmp_path / "a.npy"), rtol=1e-3)
+    assert (printed["different"], printed["wrong_lines"]["count"]) == (told.differing, told.lines.count)
+    assert printed["mistakes"] == [each._asdict() for each in told.mistakes]
+
+
 def test_explain_has_the_place_of_parts():
     wrong = RIGHT.copy()
     wrong[:, 2:] = 0
-    assert revseq_cli.explain(wrong, VALUES, LENGTHS, 1).mistakes == ("zeros from index 2 of dimension 1 on",)
+    (told,) = revseq_cli.explain(wrong, VALUES, LENGTHS, 1).mistakes
+    assert (told.id, told.text) == ("zeros", "zeros in elements whose index in dimension 1 is above 1")
 
 
 def test_violations_take_what_the_others_take():
@@ -160,4 +328,4 @@ def test_explain_any_data_type(data_type):
     values = oracle.random_values(np.random.default_rng(1), (3, 5), data_type)
     lengths = np.array([[2], [5], [0]], "u4")
     right = revseq_cli.reverse_subsequences(values, lengths, 1)
-    assert revseq_cli.explain(right, values, lengths, 1) == (0, None, ())
+    assert revseq_cli.explain(right, values, lengths, 1) == (0, None, None, (), "")

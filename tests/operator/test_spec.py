@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import revseq_cli
-from revseq_cli.ground.errors import UsageError
-from revseq_cli.ground.tensors import DataType, TensorDesc
+from revseq_cli.core.errors import UsageError
+from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.operator.spec import (
     INPUT,
     LENGTHS,

@@ -8,8 +8,8 @@ import pytest
 from conftest import ROOT
 
 import revseq_cli
-from revseq_cli.ground.dtypes import dtype_of
-from revseq_cli.ground.tensors import DataType, TensorDesc
+from revseq_cli.core.dtypes import dtype_of
+from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.operator.spec import FeatureLevel, lowest_level
 
 VECTORS = json.loads((ROOT / "tests" / "vectors.json").read_text())

@@ -6,9 +6,9 @@ import sys
 import numpy as np
 import pytest
 
-from revseq_cli.ground.dtypes import dtype_of
-from revseq_cli.ground.processes import packed, unpacked
-from revseq_cli.ground.tensors import DataType
+from revseq_cli.core.dtypes import dtype_of
+from revseq_cli.core.processes import packed, unpacked
+from revseq_cli.core.tensors import DataType
 
 LAYOUTS = {
     "C": lambda values: values.copy("C"),
@@ -52,7 +52,7 @@ def test_arrays_keep_their_bytes(dtype, layout):
 
 def test_nothing_is_loaded_for_messages_without_arrays():
     code = (
-        "import sys; from revseq_cli.ground.processes import packed, unpacked\n"
+        "import sys; from revseq_cli.core.processes import packed, unpacked\n"
         "assert unpacked(packed((1, 'a', [b'c'], {2: None}))) == (1, 'a', [b'c'], {2: None})\n"
         "assert 'numpy' not in sys.modules"
     )

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.held import HeldSource
+from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.report import figures, svg
 from revseq_cli.report.view import Limits
 
@@ -31,7 +31,7 @@ needs_browser = pytest.mark.needs("chromium")
 
 
 def source(values):
-    return HeldSource("x", values, Storage("memory", {}))
+    return MemorySource("x", values, Storage("memory", {}))
 
 
 def figure_of(values, lengths, axis, *limits):
@@ -132,7 +132,7 @@ def test_dots_stand_where_slices_are_left_out(sizes, captions):
 def test_clamped_lengths_say_what_they_act_as():
     figure = figure_of(np.arange(8).reshape(2, 4), np.array([[2**32 - 1], [4]], np.uint32), 1)
     assert figure.slices[0].lengths == [("4294967295 → 4", "clamped", 4), ("4", "", 4)]
-    assert figure.legend[figures.CLAMPED] == "a length above the axis size 4 acts as 4"
+    assert figure.legend[figures.CLAMPED] == "length clamped to the axis size (4)"
     assert figures.CLAMPED not in figure_of(np.arange(8).reshape(2, 4), np.array([[1], [4]], np.uint32), 1).legend
 
 
@@ -202,7 +202,7 @@ def test_the_texts_of_a_picture(revseq, tmp_path):
     ]
     shown = texts_of(root)
     for words in ("InputTensor", "OutputTensor", "{1,1,2,4} FLOAT32", "axis 3 →", "reversed", "copied",
-                  "a length above the axis size 4 acts as 4", "these two change places",
+                  "length clamped to the axis size (4)", "these two change places",
                   "length, from SequenceTensor {1,1,2,1} UINT32"):  # fmt: skip
         assert words in shown, words
     marked = [text.text for text in root.iter(f"{SVG}text") if "reversed" in text.get("class")]
@@ -410,7 +410,9 @@ def test_the_theme(revseq, files, theme):
 
 def test_a_theme_of_nothing(revseq, files):
     for command in (("run", "x.npy", "n.npy", "--axis", 1), ("diff", "x.npy", "x.npy")):
-        revseq(*command, "--theme", "dark").refused("--theme is about a picture", "add --picture tensors.svg")
+        revseq(*command, "--theme", "dark").refused(
+            "--theme applies only to a picture or page", "add --picture tensors.svg"
+        )
         revseq(*command, "--theme", "dark", "--picture", "tensors.svg", "--overwrite").ok()
 
 
@@ -451,8 +453,8 @@ def test_both_from_one_run(revseq, files):
         (("--html", "none/job.html"), ["none/job.html", "no such"]),
         (("--html", "folder.html"), ["folder.html: is a directory"]),
         (("--html", "x.html", "-o", "y.npy", "--axis", "7"), ["Axis is 7"]),
-        (("-o", "p.svg", "-f", "npy", "--picture", "./p.svg"), ["-o and --picture are one file"]),
-        (("-o", "p.html", "-f", "npy", "--html", "p.html"), ["-o and --html are one file"]),
+        (("-o", "p.svg", "-f", "npy", "--picture", "./p.svg"), ["-o and --picture are the same file"]),
+        (("-o", "p.html", "-f", "npy", "--html", "p.html"), ["-o and --html are the same file"]),
     ],
 )
 def test_what_is_refused_writes_nothing(revseq, files, options, words):
@@ -467,7 +469,7 @@ def test_what_is_refused_writes_nothing(revseq, files, options, words):
 def test_two_names_of_one_file(revseq, files):
     (files / "p.svg").symlink_to("p.html")
     revseq("run", "x.npy", "n.npy", "--axis", 1, "--picture", "p.svg", "--html", "p.html").refused(
-        "--picture and --html are one file"
+        "--picture and --html are the same file"
     )
     (files / "x.html").symlink_to("x.npy")
     revseq("run", "x.npy", "n.npy", "--axis", 1, "--html", "x.html", "--overwrite").refused("is an input of this job")
@@ -508,7 +510,7 @@ def require_safe(text):
                     "th", "td", "svg", "g", "rect", "text", "path", "a"}  # fmt: skip
     names = {name for _, attributes in page.elements for name in attributes}
     assert names <= {"lang", "charset", "http-equiv", "content", "name", "class", "id", "href", "scope", "role", "tabindex", "aria-label",
-                     "data-head", "x", "y", "width", "height", "rx", "d", "transform", "viewbox"}  # fmt: skip
+                     "data-head", "aria-hidden", "x", "y", "width", "height", "rx", "d", "transform", "viewbox"}  # fmt: skip
     assert all(re.fullmatch(r"#(i\d+|t0-0)", each["href"]) for each in page.all("a"))
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(ids) == len({*ids})
@@ -534,7 +536,7 @@ def test_a_page(revseq, files):
     assert [each["id"] for each in page.all("g") if "id" in each] == [f"i{n}" for n in range(12)]
     assert page.all("a")[0]["aria-label"] == "2 at [0, 0] comes from [0, 1]"
     shown = re.sub(r"\s+", " ", " ".join(page.texts))
-    for words in ("DML_FEATURE_LEVEL_5_0 accepts it", "2 at [0, 0] comes from [0, 1]", "9 → 4", "a length above the axis size 4 acts as 4", "x.npy",
+    for words in ("DML_FEATURE_LEVEL_5_0 accepts it", "2 at [0, 0] comes from [0, 1]", "9 → 4", "length clamped to the axis size (4)", "x.npy",
                   "The first length elements of each line along axis 1 are reversed; the rest are copied.",
                   "3 in all, 1 above 4 and clamped, 0 change nothing", "lowest level", "InputTensor DataType", "tensor support"):  # fmt: skip
         assert words in shown, words
@@ -777,3 +779,58 @@ def test_axe_finds_nothing(revseq, files, name, dark):
     # axe cannot tell the ground of a text in SVG; `test_what_is_drawn_can_be_read` looks at each pair of colours.
     unknown = [each for each in found["incomplete"] if each[0] != "color-contrast" or not each[1].startswith("<text")]
     assert (found["violations"], unknown) == ([], [])
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [390, 1280])
+def test_tables_below_each_other_have_an_arrow_down(revseq, tmp_path, width):
+    """Where a table is cut, a sign shows that it goes on; where it is whole, none does."""
+    np.save(tmp_path / "x.npy", np.arange(24, dtype=np.float32).reshape(2, 12))
+    text = body_of(page_of(revseq, tmp_path, "x.npy", "[[3], [9]]", "--axis", 1))
+    (tmp_path / "inner.html").write_text(f"<!DOCTYPE html>{text}", encoding="utf-8")
+    script = """
+      const frame = document.querySelector('iframe');
+      return new Promise(done => { frame.onload = () => {
+        const doc = frame.contentDocument, shown = each => each.getClientRects().length > 0, style = frame.contentWindow.getComputedStyle;
+        const [input, output] = ['#t0-0', '#t0-1'].map(each => doc.querySelector(each).getBoundingClientRect());
+        const name = doc.querySelector('#t0-1 .name').getBoundingClientRect();
+        done({ below: output.top >= input.bottom, across: shown(doc.querySelector('.across')), down: shown(doc.querySelector('.down')),
+               left: Math.round(name.left - output.left), overflow: doc.documentElement.scrollWidth > doc.documentElement.clientWidth,
+               signs: [...doc.querySelectorAll('.scroll')].map(each =>
+                 [each.scrollWidth > each.clientWidth, style(each, '::after').display != 'none']) }) };
+        frame.srcdoc = document.querySelector('#page').textContent })"""
+    frame = f'<iframe style="border: 0; width: {width}px; height: 900px"></iframe><script type="text/plain" id="page">{text}</script>'
+    found = browser.measured(tmp_path, frame, script, width=max(width, 500))
+    small = width == 390
+    assert (found["below"], found["down"], found["across"]) == (small, small, not small)
+    assert (found["left"], found["overflow"]) == (0 if small else 40, False)
+    assert found["signs"] == [[small, small]] * 2
+
+
+def test_an_output_below_its_input_has_an_arrow_down(revseq, tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(1).standard_normal((2, 6)))
+    revseq("run", "x.npy", "[[3], [5]]", "--axis", 1, "--picture", "x.svg").ok()
+    drawing = ET.parse(tmp_path / "x.svg").getroot()
+    space = "{http://www.w3.org/2000/svg}"
+    names = {text.text: float(text.get("x")) for text in drawing.iter(f"{space}text") if text.get("class") == "name"}
+    assert names == {"InputTensor": 0, "OutputTensor": 40}
+    moved = [each.get("transform") for each in drawing.iter(f"{space}g")]
+    assert "translate(-40 30)" in moved
+    assert not [path for path in drawing.iter(f"{space}path") if path.get("class") == "across"]
+
+
+@needs_browser
+def test_a_table_on_narrow_paper_has_its_border_and_its_columns(revseq, files):
+    """A sheet is narrower than many windows, and no phone."""
+    text = body_of(page_of(revseq, files, "x.npy", "n.npy", "--axis", 1)).replace("@media screen", "@media not all")
+    printed = re.sub(r"@media print \{(.*?)\n\}", r"\1", text, flags=re.DOTALL)
+    script = """
+      const table = document.querySelector('table[aria-label=Constraints]'), style = each => getComputedStyle(each);
+      return { cell: style(table.querySelector('td')).display, head: style(table.tHead).display,
+               borders: [table, table.querySelector('td')].map(each => style(each).borderTopStyle + style(each).borderTopWidth),
+               narrowest: Math.min(...[...table.querySelectorAll('td')].map(each => each.getBoundingClientRect().width)),
+               wide: table.getBoundingClientRect().width }"""
+    found = browser.measured(files, printed, script, width=600)
+    assert (found["cell"], found["head"], found["borders"]) == ("table-cell", "table-header-group", ["solid1px"] * 2)
+    assert found["narrowest"] > 40
+    assert 560 <= found["wide"] <= 600

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from revseq_cli.ground.tensors import DataType
+from revseq_cli.core.tensors import DataType
 from revseq_cli.report import objects
 
 SCALARS = (

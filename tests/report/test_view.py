@@ -1,31 +1,36 @@
-"""Previews: they read what they show, and of a tensor in chunks each chunk once."""
+"""Previews: they read what they show, and of a tensor in chunks each chunk once; their rows fit on a terminal."""
 
+import io
 import itertools
+import sys
 from collections import Counter
 from math import prod
 
 import numpy as np
+import pytest
+from conftest import COMMAND
 from hypothesis import given
 from hypothesis import strategies as st
+from terminals import in_columns
 
 from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.held import HeldSource
-from revseq_cli.report import view
+from revseq_cli.formats.in_memory import MemorySource
+from revseq_cli.report import terminal, view
 
 
-class InChunks(HeldSource):
+class InChunks(MemorySource):
     """A tensor that counts how often each of its chunks is decoded."""
 
     def __init__(self, values, chunks):
         super().__init__("x", values, Storage("memory", {}))
         self.chunks, self.decoded = chunks, Counter()
 
-    def ticket(self, region):
+    def read_task(self, region):
         spans = (
             range(part.start // size, -(-part.stop // size)) for part, size in zip(region, self.chunks, strict=True)
         )
         self.decoded.update(itertools.product(*spans))
-        return super().ticket(region)
+        return super().read_task(region)
 
 
 _SIZES = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 40)), min_size=1, max_size=4)
@@ -36,5 +41,77 @@ def test_a_preview_decodes_each_chunk_once(both, most):
     sizes, chunks = zip(*both, strict=True)
     values = np.arange(prod(sizes)).reshape(sizes)
     source = InChunks(values, chunks)
-    assert view.shortened(source, most) == view.shortened(HeldSource("x", values, Storage("memory", {})), most)
+    assert view.shortened(source, view.Room(most)) == view.shortened(
+        MemorySource("x", values, Storage("memory", {})), view.Room(most)
+    )
     assert set(source.decoded.values()) == {1}
+
+
+def _held(values):
+    return MemorySource("x", np.asarray(values), Storage("memory", {}))
+
+
+@pytest.mark.parametrize(
+    ("values", "columns", "text"),
+    [
+        ([[1, 20, 300], [4, 5, 6]], 15, "[[1,  20, 300],\n [4,   5,   6]]"),
+        ([[1, 20, 300], [4, 5, 6]], 14, "[[1, 20, …],\n [4,  5, …]]\n// 4 of 6 elements\n// the first 2 of 3 in each row"),
+        ([[1, 20, 300], [4, 5, 6]], 11, "[[1, …],\n [4, …]]\n// 2 of 6 elements\n// the first of 3 in each row"),
+        ([[1], [2]], 1, "[[1],\n [2]]"),
+        (range(9), 99, "[0, 1, 2, …, 6, 7, 8]\n// 6 of 9 elements"),
+        (range(9), 20, "[0, 1, 2, …]\n// 3 of 9 elements\n// the first 3 of 9 in each row"),
+        (range(9), 11, "[0, 1, …]\n// 2 of 9 elements\n// the first 2 of 9 in each row"),
+        (7, 1, "7"), (np.empty((2, 0)), 1, "[]"),
+    ],
+)  # fmt: skip
+def test_a_row_ends_in_dots_where_there_is_no_room(values, columns, text):
+    assert view.shortened(_held(values), view.Room(8, columns, "…")) == text
+
+
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=4), st.integers(0, 2**32), st.integers(1, 100), st.booleans())
+def test_rows_fit_and_their_columns_line_up(sizes, seed, columns, marked):
+    random = np.random.default_rng(seed)
+    values = np.trunc(random.standard_normal(sizes) * 10 ** random.integers(0, 18, sizes))
+    source = _held(values.astype(np.int64))
+    ends = view.ends_of(source.sizes, view.Limits(200))
+    lengths = _held(np.full([*sizes[:-1], 1], 3))
+    text = view.result_text(
+        lengths, len(sizes) - 1, source, view.Room(200, columns, "…"), view.Marks("", "") if marked else None
+    )
+    _, *rows = text.replace("\x1b[m", "").replace("\x1b[0m", "").split("\n")
+    of_numbers = [row for row in rows if "]" in row]
+    assert len(of_numbers) == prod(map(view.count, ends[:-1]))
+    commas = {tuple(i for i, c in enumerate(row.rstrip("],")) if c == ",") for row in of_numbers}
+    assert len(commas) == 1
+    is_narrowest = len(next(iter(commas))) <= 1  # one number is printed, however wide it is
+    assert is_narrowest or all(len(row) <= columns for row in of_numbers)
+
+
+@pytest.mark.needs("terminal")
+def test_wide_numbers_break_no_row_on_a_terminal(tmp_path, forked, revseq):
+    values = (np.arange(40).reshape(4, 10) - 20) * 1234567.25
+    np.save(tmp_path / "x.npy", values)
+    np.save(tmp_path / "n.npy", np.array([[3], [10], [2], [7]], np.uint32))
+    run = ("run", "x.npy", "n.npy", "--axis", 1, "--color", "never")
+    for args, more in (
+        (("show", "x.npy"), ""),
+        (run, "; --full prints all"),
+        (("convert", "x.npy", "-"), "; --full prints all"),
+    ):
+        out = in_columns(80, *forked.command, *args, cwd=tmp_path)
+        assert max(map(len, out.split("\n"))) <= 80
+        assert out.count(", …]") == 4
+        assert f"// 20 of 40 elements; the first 5 of 10 in each row{more}\n" in out
+        whole = in_columns(80, *forked.command, *args, "--full", cwd=tmp_path)
+        assert whole == revseq(*args).ok().out
+        assert "…" not in whole
+    env = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    assert in_columns(80, *COMMAND, *args, cwd=tmp_path, env=env) == out.replace("…", "...")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "dots"), [("utf-8", "…"), ("cp1252", "…"), ("ascii", "..."), ("latin-1", "..."), ("cp437", "...")]
+)
+def test_dots_that_the_encoding_has(monkeypatch, encoding, dots):
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding))
+    assert terminal.dots() == dots

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from revseq_cli.core.errors import FormatError, Hint, UsageError, printable
+from revseq_cli.core.tensors import braced
 from revseq_cli.formats.contents import left_behind
-from revseq_cli.formats.hdf5 import netcdf, types
+from revseq_cli.formats.hdf5 import meaning, netcdf, types
 from revseq_cli.formats.hdf5.files import opened
 from revseq_cli.formats.hdf5.filters import UNCOMPRESSED, changed_filters
 from revseq_cli.formats.hdf5.library import h5py
-from revseq_cli.formats.hdf5.scales import attach, scales_of
+from revseq_cli.formats.hdf5.netcdf import attach, scales_of
 from revseq_cli.formats.hdf5.source import Hdf5Source, refuse_other_files
-from revseq_cli.ground.errors import Advice, FormatError, UsageError, printable
-from revseq_cli.ground.tensors import braced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,37 +36,43 @@ class _Carried(NamedTuple):
 
 
 def create_dataset(
-    file: h5py.File, name: str, like: Source, properties: h5py.h5p.PropDCID, where: str
-) -> tuple[h5py.Dataset, list[str | Advice]]:
-    """A new dataset of the sizes and data type of `like`, without values; and notes on what was not carried over.
+    file: h5py.File, name: str, template: Source, properties: h5py.h5p.PropDCID, where: str
+) -> tuple[h5py.Dataset, list[str | Hint]]:
+    """A new dataset of the sizes and data type of `template`, without values; and notes on what was not carried over.
 
-    Where `like` is an HDF5 dataset, its attributes, its scales and the groups on its path are copied.
+    Where `template` is an HDF5 dataset, its attributes, its scales and the groups on its path are copied.
     """
-    if not isinstance(like, Hdf5Source):
-        space = h5py.h5s.create_simple(like.sizes)
-        kind = types.kind_of(like.dtype)
+    if not isinstance(template, Hdf5Source):
+        space = h5py.h5s.create_simple(template.sizes)
+        kind = types.kind_of(template.dtype)
         group = file["/"]
         *parents, own_name = name.strip("/").split("/")
         for parent in parents:
             group = _group_like(group, group, parent)
-        return _create(group, own_name, (kind, space, properties), where), []
-    with opened(like.path, like.name) as old:
-        return _Copy(old[like.key], file, name, like).carried_out(properties, where)
+        made = _create(group, own_name, (kind, space, properties), where)
+        return made, [*meaning.write(made, template.meaning())]
+    with opened(template.path, template.name) as old:
+        return _Copy(old[template.key], file, name, template).carried_out(properties, where)
 
 
-def keeps_order(like: Source, where: str) -> bool:
+def keeps_order(template: Source, where: str) -> bool:
     """Whether the groups of the new file must remember the order in which their links are made.
 
     They do as in the old file, and in one with a suffix of NetCDF, whose library opens no other for writing.
     """
-    return where.lower().endswith((".nc", ".nc4")) or (isinstance(like, Hdf5Source) and bool(like.origin.link_order))
+    return where.lower().endswith((".nc", ".nc4")) or (
+        isinstance(template, Hdf5Source) and bool(template.origin.link_order)
+    )
 
 
-def refuse_clashes(like: Source, name: str, where: str) -> None:
+def refuse_clashes(template: Source, name: str, where: str) -> None:
     """UsageError where a scale that is carried over needs the output's path, or NetCDF would not find it from there."""
-    if not isinstance(like, Hdf5Source):
+    hint = Hint.of("add {}", output=f"{where}::/{template.key}")
+    if not isinstance(template, Hdf5Source):
+        if name.rpartition("/")[2] in template.meaning().dimensions[1:]:
+            raise UsageError(f"{name} is where the scale of that dimension will stand", "another name", hint, where)
         return
-    origin, hint = like.origin, Advice.of("add {}", output=f"{where}::/{like.key}")
+    origin = template.origin
     if origin.numbers_dimensions and (problem := netcdf.misplaced(origin.scales, name, classic=origin.is_classic)):
         raise UsageError(problem, "a name where NetCDF looks for its dimensions", hint, where)
     for scale in origin.scales:
@@ -80,11 +86,11 @@ class _Copy:
     Groups, datasets and attributes are created in the order in which they were created in the old file.
     """
 
-    def __init__(self, source: h5py.Dataset, file: h5py.File, name: str, like: Hdf5Source) -> None:
-        self._source, self._file, self._name, self._like = source, file, name, like
-        self._notes: list[str | Advice] = []
+    def __init__(self, source: h5py.Dataset, file: h5py.File, name: str, template: Hdf5Source) -> None:
+        self._source, self._file, self._name, self._like = source, file, name, template
+        self._notes: list[str | Hint] = []
 
-    def carried_out(self, properties: h5py.h5p.PropDCID, where: str) -> tuple[h5py.Dataset, list[str | Advice]]:
+    def carried_out(self, properties: h5py.h5p.PropDCID, where: str) -> tuple[h5py.Dataset, list[str | Hint]]:
         """The new dataset, without its values, and notes on what could not be carried over."""
         carried = [_Carried(self._source, self._name), *(_Carried(each, each.name) for each in self._scales())]
         ids = netcdf.new_dimension_ids(each.source for each in carried)
@@ -118,28 +124,32 @@ class _Copy:
         return names
 
     def _make_dataset(self, group: h5py.Group, name: str, properties: h5py.h5p.PropDCID, where: str) -> h5py.Dataset:
-        like, space = self._like, self._source.id.get_space()
-        kind = self._source.id.get_type().copy() if like.is_plain else types.kind_of(like.dtype)
-        inner = like.sizes[self._source.ndim :]
+        template, space = self._like, self._source.id.get_space()
+        kind = self._source.id.get_type().copy() if template.is_plain else types.kind_of(template.dtype)
+        inner = template.sizes[self._source.ndim :]
         limits = (*space.get_simple_extent_dims(maxdims=True), *inner)
         if properties.get_layout() != h5py.h5d.CHUNKED:  # only chunks can grow
-            limits = like.sizes
-        if not like.is_plain:
-            stored = f"plain numbers of sizes {braced(like.sizes)}" if inner else f"plain {like.desc.data_type.name}"
-            self._notes.append(f"{like.name} has {types.meaning(self._source.id.get_type())}; the output has {stored}")
-        return _create(group, name, (kind, h5py.h5s.create_simple(like.sizes, limits), properties), where)
+            limits = template.sizes
+        if not template.is_plain:
+            stored = (
+                f"plain numbers of sizes {braced(template.sizes)}" if inner else f"plain {template.desc.data_type.name}"
+            )
+            self._notes.append(
+                f"{template.name} has {types.meaning(self._source.id.get_type())}; the output has {stored}"
+            )
+        return _create(group, name, (kind, h5py.h5s.create_simple(template.sizes, limits), properties), where)
 
-    def _group(self, path: str, like: str) -> h5py.Group:
-        """The group of that path in the new file; created like the old file's group `like`, if it is missing."""
+    def _group(self, path: str, template: str) -> h5py.Group:
+        """The group of that path in the new file; created like the old file's group `template`, if it is missing."""
         if not path:
             return self._file["/"]
         if path in self._file:
             return self._file[path]
-        parent = self._group(path.rpartition("/")[0], like.rpartition("/")[0])
+        parent = self._group(path.rpartition("/")[0], template.rpartition("/")[0])
         name = path.rpartition("/")[2]
-        source = self._source.file[like] if like else parent
+        source = self._source.file[template] if template else parent
         group = _group_like(parent, source, name)
-        if like:
+        if template:
             self._copy_attributes(source, group)
         return group
 

@@ -10,19 +10,15 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from revseq_cli.core import system
+from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, worded
+from revseq_cli.formats import file_io
 from revseq_cli.formats.hdf5.library import h5py
-from revseq_cli.formats.storage import positioned
-from revseq_cli.ground import system
-from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, worded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
-    from revseq_cli.formats.storage.newfile import NewFile
+    from revseq_cli.formats.atomic_file import AtomicFile
 
 # What h5py raises, for HDF5 or of its own. HDF5's messages end with the innermost of its reasons in brackets.
 RAISED = (OSError, RuntimeError, KeyError, ValueError, TypeError)
@@ -78,7 +74,7 @@ def _worded(error: Exception, path: str, where: str) -> RevseqError:
         hint = f"try again later; if nobody writes it: h5clear -s {system.quoted(path)}"
         return TensorIOError("is being written by another process", hint=hint, where=path)
     if number := error_number(error):
-        return positioned.failed(where, "read", OSError(number, os.strerror(number)))
+        return file_io.failed(where, "read", OSError(number, os.strerror(number)))
     if not (innermost := _INNERMOST.search(words)):  # a message of h5py's own, about what it does not support
         return FormatError(f"h5py cannot read it: {words[:200]}", "what h5py knows", where=where)
     if refusal := _part_refusal(path):
@@ -90,8 +86,8 @@ def _worded(error: Exception, path: str, where: str) -> RevseqError:
 
 def _part_refusal(path: str) -> FormatError | None:
     """The error for the first of several files that hold one HDF5 file; None for any other file."""
-    with positioned.opened(path) as fd:
-        head = positioned.read_some(fd, _HEAD, 0, path)
+    with file_io.opened(path) as fd:
+        head = file_io.read_some(fd, _HEAD, 0, path)
     if not any(mark in head for mark in _PARTS):
         return None
     hint = (
@@ -124,22 +120,16 @@ class Recorder(io.FileIO):
     """
 
     error: OSError | None = None
-    _blank: NDArray[np.uint8] | None = None
-    _offset = 0
 
-    def __init__(self, file: NewFile) -> None:
+    def __init__(self, file: AtomicFile) -> None:
         try:
-            self._name = file.name
             super().__init__(file.temporary, "r+", opener=lambda path, _: system.open_file(path, system.UPDATE))
         except OSError as e:
-            raise positioned.failed(file.name, "write", e) from None
+            raise file_io.failed(file.name, "write", e) from None
 
     def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
-        """Write all of the data, or keep the error; of a blank, only remember the offset."""
+        """Write all of the data, or keep the error."""
         view = memoryview(data).cast("B")
-        if self._blank is not None and _address(view) == _address(self._blank.data):
-            self._offset = self.tell()
-            return len(view)
         done = 0
         while done < len(view) and not self.error:
             try:
@@ -147,18 +137,6 @@ class Recorder(io.FileIO):
             except OSError as e:
                 self.error = e
         return len(view)
-
-    def offset_of(self, blank: NDArray[np.uint8], write: Callable[[], None]) -> int:
-        """Where HDF5 would write the blank, which `write` gives it: the bytes themselves are somebody else's work."""
-        self._blank, self._offset = blank, 0
-        try:
-            write()
-        finally:
-            self._blank = None
-        if not self._offset and not self.error:  # the file's first bytes are never a chunk's
-            found, wanted = "cannot write: HDF5 does not tell where a chunk lies", "another version of HDF5"
-            raise TensorIOError(found, wanted, "write a .npy file", self._name)
-        return self._offset
 
     def truncate(self, size: int | None = None) -> int:
         """Change the file's size, or keep the error."""
@@ -179,12 +157,7 @@ def writing(name: str, recorder: Recorder | None = None) -> Iterator[None]:
     except (OSError, RuntimeError, ValueError) as e:
         if not (recorder and recorder.error):
             if number := error_number(e):
-                raise positioned.failed(name, "write", OSError(number, os.strerror(number))) from None
+                raise file_io.failed(name, "write", OSError(number, os.strerror(number))) from None
             raise TensorIOError(f"HDF5 cannot write it: {str(e)[:200]}", where=name) from None
     if recorder and recorder.error:
-        raise positioned.failed(name, "write", recorder.error) from None
-
-
-def _address(view: memoryview) -> int:
-    """Where the bytes are in memory."""
-    return int(np.frombuffer(view, np.uint8).__array_interface__["data"][0])
+        raise file_io.failed(name, "write", recorder.error) from None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from revseq_cli.core.errors import FormatError, Hint
 from revseq_cli.formats.hdf5 import types
 from revseq_cli.formats.hdf5.library import h5py
-from revseq_cli.ground.errors import Advice, FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ _Filter = tuple[int, int, tuple[int, ...]]
 
 
 # A hint for filters that do not fit.
-UNCOMPRESSED = Advice.of("add {}", compression="none")
+UNCOMPRESSED = Hint.of("add {}", compression="none")
 
 
 def filters_of(properties: h5py.h5p.PropDCID) -> dict[int, str]:
@@ -84,18 +84,18 @@ def properties_of(dataset: h5py.Dataset) -> h5py.h5p.PropDCID:
     return properties
 
 
-def changed_filters(made: h5py.Dataset, like: h5py.Dataset, asked: h5py.h5p.PropDCID) -> list[str]:
-    """A note for each filter that stores other parameters than in `like` although the same ones were asked for.
+def changed_filters(made: h5py.Dataset, template: h5py.Dataset, asked: h5py.h5p.PropDCID) -> list[str]:
+    """A note for each filter that stores other parameters than in `template` although the same ones were asked for.
 
     That happens where another version of the filter is installed.
     """
-    kept = set(pipeline(properties_of(like))) & set(pipeline(asked))
+    kept = set(pipeline(properties_of(template))) & set(pipeline(asked))
     codes = {code for code, _, _ in kept}
-    wanted = {code: stored for code, _, stored in pipeline(like.id.get_create_plist()) if code in codes}
+    wanted = {code: stored for code, _, stored in pipeline(template.id.get_create_plist()) if code in codes}
     got = {code: stored for code, _, stored in pipeline(made.id.get_create_plist())}
     return [
         f"the filter {name} had the parameters {wanted[code]}, and has {got[code]} here"
-        for code, name in filters_of(like.id.get_create_plist()).items()
+        for code, name in filters_of(template.id.get_create_plist()).items()
         if code in wanted and got[code] != wanted[code]
     ]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, NamedTuple
 
+from revseq_cli.core.dtypes import data_type_of, require_sizes
+from revseq_cli.core.errors import FormatError
+from revseq_cli.core.tensors import DataType, TensorDesc
+from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import GROUP, Contents, Item, only_of
-from revseq_cli.formats.hdf5 import links, netcdf, scales, types
+from revseq_cli.formats.hdf5 import links, netcdf, types
 from revseq_cli.formats.hdf5.files import RAISED, opened
 from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.hdf5.sink import create_sink
 from revseq_cli.formats.hdf5.source import Hdf5Source, details_of, names_in, refuse_other_files
-from revseq_cli.formats.storage import positioned
-from revseq_cli.ground.dtypes import data_type_of, require_sizes
-from revseq_cli.ground.errors import FormatError
-from revseq_cli.ground.tensors import DataType, TensorDesc
 
 if TYPE_CHECKING:
     from revseq_cli.formats.contract import Address, Source
@@ -31,7 +31,7 @@ def open_source(address: Address, types: TextTypes) -> Source:
 def contents(address: Address, types: TextTypes) -> Contents | None:
     """What the file or the group holds; None where the address is that of a dataset."""
     path = address.path
-    with positioned.opened(path), opened(path) as file:
+    with file_io.opened(path), opened(path) as file:
         found = links.group_at(file, address.key, path)
         if found is None:
             return None
@@ -71,7 +71,7 @@ def _tensor(found: h5py.h5d.DatasetID, item: Item, asked: DataType | None) -> It
     outer, properties, attributes = found.shape, found.get_create_plist(), h5py.h5a.get_num_attrs(found)
     about = _about(found.get_type().encode(), asked)
     sizes = None if outer is None else (*outer, *about.inner)
-    dimensions = scales.names_of(h5py.Dataset(found)) if attributes else ()
+    dimensions = netcdf.names_of(h5py.Dataset(found)) if attributes else ()
     item = item._replace(
         sizes=sizes, dimensions=dimensions, attributes=attributes, details=details_of(properties, about.meaning)
     )

@@ -18,7 +18,7 @@ def _forget() -> list[str]:
     names = sorted(name for name in os.environ if name.startswith("HDF5_") and name not in _KEPT)
     for name in names:
         del os.environ[name]
-    why = "not heeded, since it can load code or change how HDF5 files are read"
+    why = "ignored, since it can load code or change how HDF5 files are read"
     return [f"the variable {name} is {why}" for name in names]
 
 

@@ -10,11 +10,11 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from revseq_cli.core.errors import FormatError, listed
 from revseq_cli.formats.contents import TensorNameError, chosen, missing, try_hint
-from revseq_cli.formats.hdf5 import scales, types
+from revseq_cli.formats.hdf5 import netcdf, types
 from revseq_cli.formats.hdf5.files import RAISED
 from revseq_cli.formats.hdf5.library import h5py
-from revseq_cli.ground.errors import FormatError, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ class Listing(NamedTuple):
             case h5py.h5d.DatasetID():
                 self.datasets[entry.path] = False
                 with contextlib.suppress(*RAISED):
-                    self.datasets[entry.path] = scales.is_scale(entry.found)
+                    self.datasets[entry.path] = netcdf.is_scale(entry.found)
             case Exception():
                 self.datasets[entry.path] = False
 
@@ -137,7 +137,7 @@ def _followed(file: h5py.File, key: str, path: str) -> tuple[h5py.h5g.GroupID | 
     while todo:
         part, *todo = todo
         if not isinstance(item, h5py.h5g.GroupID) or not item.links.exists(_bytes(part)):
-            found = f"{', and '.join(followed)}, where nothing is" if followed else "no such dataset"
+            found = f"{', and '.join(followed)}, which does not exist" if followed else "no such dataset"
             raise missing(names_in(file), name, path, found)
         link = Link.read(item, _bytes(part))
         if link is None:
@@ -164,7 +164,7 @@ def _open(group: h5py.h5g.GroupID, part: bytes, where: str) -> h5py.h5g.GroupID 
             return h5py.h5g.open(group, part)
         case h5py.h5o.TYPE_DATASET:
             return h5py.h5d.open(group, part)
-    raise FormatError("is a data type, or what h5py does not know", "a dataset", where=where)
+    raise FormatError("is a data type, or something that h5py does not know", "a dataset", where=where)
 
 
 def _only(file: h5py.File, path: str) -> str:

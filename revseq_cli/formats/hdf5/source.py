@@ -9,38 +9,37 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from revseq_cli.core.errors import FormatError, about
+from revseq_cli.formats import file_io
 from revseq_cli.formats.contract import (
-    CONVENTIONS,
     Coordinate,
+    ReadTask,
     Source,
     Storage,
-    Ticket,
     chunk_boxes,
     not_whole,
     refuse_bomb,
 )
-from revseq_cli.formats.hdf5 import links, netcdf, scales, types
-from revseq_cli.formats.hdf5.chunks import ChunkTicket, damaged, own_filters_of, places_of
+from revseq_cli.formats.hdf5 import links, meaning, netcdf, types
 from revseq_cli.formats.hdf5.files import RAISED, opened
 from revseq_cli.formats.hdf5.filters import filters_of, properties_of, require_filters
 from revseq_cli.formats.hdf5.library import h5py
-from revseq_cli.formats.raw import RawTensor, RawTicket, grains_of
+from revseq_cli.formats.meaning import CONVENTIONS, Meaning
+from revseq_cli.formats.raw import RawReadTask, RawTensor, cut_alignments_of
 from revseq_cli.formats.recognition import is_hdf5, looks_like
-from revseq_cli.formats.storage import positioned
-from revseq_cli.ground.errors import FormatError, TensorIOError, about
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.contract import Region
-    from revseq_cli.ground.tensors import DataType
 
 _LAYOUTS = {h5py.h5d.COMPACT: "compact", h5py.h5d.CONTIGUOUS: "contiguous", h5py.h5d.VIRTUAL: "virtual"}
 
 
 def names_in(path: str) -> list[str]:
     """The path of every dataset that hard links lead to."""
-    with positioned.opened(path), opened(path) as file:
+    with file_io.opened(path), opened(path) as file:
         return links.names_in(file)
 
 
@@ -106,7 +105,7 @@ class Origin(NamedTuple):
         """The facts about a dataset of an open file."""
         link_order = dataset.file["/"].id.get_create_plist().get_link_creation_order()
         try:
-            attached = [scale for d in range(dataset.ndim) for scale in scales.scales_of(dataset, d) if scale.name]
+            attached = [scale for d in range(dataset.ndim) for scale in netcdf.scales_of(dataset, d) if scale.name]
             attached = [scale for scale in attached if scale != dataset]
             numbered, is_classic = any(map(netcdf.has_number, attached)), netcdf.is_classic(dataset.file)
             is_netcdf = netcdf.is_netcdf(dataset.file, [dataset, *attached])
@@ -127,9 +126,9 @@ class Hdf5Source(Source):
 
     def __init__(self, path: str, key: str | None, name: str = "", asked: DataType | None = None) -> None:
         name = name or path
-        with positioned.opened(path, name=name) as fd:
-            self.identity = positioned.identity(fd)
-            head = positioned.read_some(fd, 64, 0, name)
+        with file_io.opened(path, name=name) as fd:
+            self.identity = file_io.identity(fd)
+            head = file_io.read_some(fd, 64, 0, name)
             holds_hdf5 = is_hdf5(fd, name)
         if not holds_hdf5:
             seems, hint = looks_like(head, name)
@@ -148,20 +147,15 @@ class Hdf5Source(Source):
             self.chunks = (*dataset.chunks, *inner) if dataset.chunks else None
             self.encoded = bool(filters_of(dataset.id.get_create_plist()))
             self._raw = self._as_raw(dataset, path)
-            self._own_filters = own_filters_of(dataset, self.dtype) if self.is_plain else None
             self.storage = self._describe(dataset)
             self.origin = Origin.of(dataset)
-            self.dimensions, self.attributes = scales.names_of(dataset), h5py.h5a.get_num_attrs(dataset.id)
+            self.dimensions, self.attributes = netcdf.names_of(dataset), h5py.h5a.get_num_attrs(dataset.id)
         self.path, self._unchanged = path, self.identity
-        # HDF5 itself has one lock for all threads.
-        self.reads_in_parallel = self._raw is not None or self._own_filters is not None
+        self.reads_in_parallel = self._raw is not None  # HDF5 itself has one lock for all threads
 
     def __getstate__(self) -> dict[str, Any]:
-        """What workers get: all but the origin, which is about new files, and holds objects that do not pickle.
-
-        Nor do they get the places of all chunks, which may be many: where a worker makes tickets, HDF5 reads.
-        """
-        return {name: value for name, value in self.__dict__.items() if name != "origin"} | {"_places": None}
+        """What workers get: all but the origin, which is about new files, and holds objects that do not pickle."""
+        return {name: value for name, value in self.__dict__.items() if name != "origin"}
 
     def _as_raw(self, dataset: h5py.Dataset, path: str) -> RawTensor | None:
         """Where a contiguous dataset's elements lie in the file; None for others, or where HDF5 converts them."""
@@ -184,6 +178,10 @@ class Hdf5Source(Source):
         with opened(self.path, self.name) as file:
             return netcdf.conventions_of(file[self._place], CONVENTIONS)
 
+    def meaning(self) -> Meaning:
+        """What the file says of the dataset."""
+        return meaning.meaning_of(self.path, self.name, self._place, self.dtype, self.dimensions)
+
     def conventions(self) -> dict[str, list[Any]]:
         """The values of each attribute among CONVENTIONS that it has."""
         return self._conventions
@@ -191,13 +189,13 @@ class Hdf5Source(Source):
     def coordinate(self, dimension: int) -> Coordinate | None:
         """The first scale of a dimension, if it has one value for each index."""
         with opened(self.path, self.name) as file:
-            scale = next(iter(scales.scales_of(file[self._place], dimension)), None)
+            scale = next(iter(netcdf.scales_of(file[self._place], dimension)), None)
             if scale is None or not scale.name or scale.shape != (self.sizes[dimension],):
                 return None
             if netcdf.is_bare_dimension(scale.id):
                 return None
             refuse_other_files(scale.id.get_create_plist(), self.name)
-            units, name = scales.text_of(scale.id, b"units"), scale.name
+            units, name = netcdf.text_of(scale.id, b"units"), scale.name
         return Coordinate(units.decode("utf-8", "replace"), functools.partial(self._read_scale, name))
 
     def _read_scale(self, name: str, part: slice) -> NDArray[Any]:
@@ -205,46 +203,31 @@ class Hdf5Source(Source):
             return np.asarray(file[name][part])
 
     @property
-    def grains(self) -> list[tuple[int, ...]]:
+    def cut_alignments(self) -> list[tuple[int, ...]]:
         """The chunk's sizes, so that no chunk is decoded twice; without chunks, those of elements as they are."""
-        return grains_of(self.dtype, self.sizes) if self._raw else super().grains
+        return cut_alignments_of(self.dtype, self.sizes) if self._raw else super().cut_alignments
 
-    def ticket(self, region: Region) -> Ticket:
-        """A ticket that opens the file and reads the region."""
+    def read_task(self, region: Region) -> ReadTask:
+        """A read task that opens the file and reads the region."""
         if self._raw:
-            return RawTicket(self._raw, self._unchanged, region)
-        if self.chunks and self._own_filters is not None and self._places is not None:
-            grid = tuple(slice(r.start // c, -(-r.stop // c)) for r, c in zip(region, self.chunks, strict=True))
-            found = self._places[grid]
-            if found["offset"].all():
-                means = self.dtype, self.chunks, self._own_filters, self._unchanged
-                return ChunkTicket(self.path, self.name, *means, region, found)
-        return Hdf5Ticket(self.path, self.name, self._place, self.dtype, self._unchanged, region)
-
-    @functools.cached_property
-    def _places(self) -> NDArray[Any] | None:
-        """Where each chunk lies; None where HDF5 cannot tell, and says why when it reads."""
-        try:
-            with positioned.opened(self.path, self._unchanged, self.name) as fd, opened(self.path, self.name) as file:
-                return places_of(file[self._place], self.dtype, positioned.identity(fd).size)
-        except (FormatError, TensorIOError, OverflowError, TypeError):  # the last two are h5py's for a damaged index
-            return None
+            return RawReadTask(self._raw, self._unchanged, region)
+        return Hdf5ReadTask(self.path, self.name, self._place, self.dtype, self._unchanged, region)
 
 
 @dataclass(frozen=True)
-class Hdf5Ticket:
+class Hdf5ReadTask:
     """One region of a dataset of a file that must be as it was when its header was read; `name` is for messages."""
 
     path: str
     name: str
     dataset: str
     dtype: np.dtype[Any]
-    unchanged: positioned.Identity
+    unchanged: file_io.Identity
     region: Region
 
     def read(self) -> NDArray[Any]:
         """The values of the region."""
-        with positioned.opened(self.path, self.unchanged, self.name), opened(self.path, self.name) as file:
+        with file_io.opened(self.path, self.unchanged, self.name), opened(self.path, self.name) as file:
             dataset = file[self.dataset]
             require_filters(dataset, self.name)
             try:
@@ -260,4 +243,6 @@ class Hdf5Ticket:
                 try:
                     types.read(dataset, box, self.dtype)
                 except RAISED:
-                    raise damaged(box, self.name) from None
+                    place = [part.start for part in box]
+                    found = f"the chunk at {place} is damaged: it fails its checksum or its filter"
+                    raise not_whole(found, self.name) from None

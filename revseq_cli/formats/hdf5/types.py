@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from revseq_cli.core import dtypes
+from revseq_cli.core.dtypes import data_type_of, is_big_endian, named
+from revseq_cli.core.dtypes import dtype_of as dtype_of_name
+from revseq_cli.core.errors import FormatError, listed
+from revseq_cli.core.tensors import DataType, braced
 from revseq_cli.formats.hdf5.library import h5py
-from revseq_cli.ground import minifloats
-from revseq_cli.ground.dtypes import data_type_of, is_big_endian, named
-from revseq_cli.ground.dtypes import dtype_of as dtype_of_name
-from revseq_cli.ground.errors import FormatError, listed
-from revseq_cli.ground.tensors import DataType, braced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,7 +71,7 @@ def dtype_of(kind: h5py.h5t.TypeID, asked: DataType | None = None) -> np.dtype[A
         return named(np.dtype(f"V{kind.get_size()}"), asked, "")
     dtype = _number(kind) or _minifloat(kind) or _enumeration(kind) or _complex(kind) or _narrow(kind)
     if dtype is None:
-        raise FormatError(f"its data type is {description(kind)}", "numbers in whole bytes, as NumPy has them")
+        raise FormatError(f"its data type is {description(kind)}", "numbers in whole bytes, as in NumPy")
     return dtype
 
 
@@ -95,7 +95,7 @@ def is_plain(kind: h5py.h5t.TypeID) -> bool:
 
 def kind_of(dtype: np.dtype[Any]) -> h5py.h5t.TypeID:
     """HDF5's type for elements of a dtype."""
-    if not minifloats.is_minifloat(dtype):
+    if not dtypes.is_minifloat(dtype):
         return h5py.h5t.py_create(dtype, logical=True)
     data_type = data_type_of(dtype)
     if data_type not in _MINIFLOATS:

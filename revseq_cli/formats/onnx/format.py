@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
+from revseq_cli.core.dtypes import dtype_of
+from revseq_cli.core.errors import FormatError
 from revseq_cli.formats.contents import TensorNameError
-from revseq_cli.formats.onnx import wire
-from revseq_cli.formats.onnx.source import MOST_BYTES, NUMBERS, RAW, OnnxTensor, open_tensor
-from revseq_cli.formats.onnx.wire import package
+from revseq_cli.formats.onnx import source
+from revseq_cli.formats.onnx.source import MOST_BYTES, NUMBERS, RAW, OnnxTensor, open_tensor, package
 from revseq_cli.formats.raw import RawSink
-from revseq_cli.ground.dtypes import dtype_of
-from revseq_cli.ground.errors import FormatError
+from revseq_cli.formats.textfiles import binary_suffix
 
 if TYPE_CHECKING:
+    from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Address, FileSink, Layout, Source
     from revseq_cli.formats.documents import TextTypes
-    from revseq_cli.formats.storage.newfile import NewFile
 
 
 def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 - the file names its type
@@ -25,9 +25,9 @@ def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 -
     return open_tensor(address.path, address.key)
 
 
-def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:  # noqa: ARG001 - it has neither
+def create_sink(file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:  # noqa: ARG001 - it has neither
     """The sink of a new file of one tensor, with or without a name."""
-    return OnnxSink(file, like, key)
+    return OnnxSink(file, template, key)
 
 
 def names_in(path: str) -> list[str]:
@@ -43,9 +43,9 @@ def write_to(stream: BinaryIO, source: Source) -> None:
     stream.write(values.reshape(-1).view(np.uint8).data)
 
 
-def _head_bytes(like: Source, key: str, where: str) -> bytes:
+def _head_bytes(template: Source, key: str, where: str) -> bytes:
     """What stands before the elements of a tensor of that name; FormatError if the file would be too large."""
-    desc, kept = like.desc, like if isinstance(like, OnnxTensor) else None
+    desc, kept = template.desc, template if isinstance(template, OnnxTensor) else None
     try:
         proto = package(where).TensorProto(
             dims=desc.sizes, data_type=NUMBERS[desc.data_type], name=key or None,
@@ -55,11 +55,11 @@ def _head_bytes(like: Source, key: str, where: str) -> bytes:
         raise TensorNameError.of(key, "tensor", "a name such as x", where) from None
     for name, value in kept.metadata if kept else ():
         proto.metadata_props.add(key=name, value=value)
-    head: bytes = proto.SerializeToString(deterministic=True) + wire.head(RAW, desc.total_bytes)
+    head: bytes = proto.SerializeToString(deterministic=True) + source.head(RAW, desc.total_bytes)
     if len(head) + desc.total_bytes > MOST_BYTES:
         raise FormatError(
             f"would be a protobuf message of {len(head) + desc.total_bytes} bytes", f"at most {MOST_BYTES}",
-            "write a format without that limit, such as out.npy", where,
+            f"write a format without that limit, such as out{binary_suffix(desc.data_type)}", where,
         )  # fmt: skip
     return head
 
@@ -67,10 +67,10 @@ def _head_bytes(like: Source, key: str, where: str) -> bytes:
 class OnnxSink(RawSink):
     """A new file, into which the workers write their regions."""
 
-    def __init__(self, file: NewFile, like: Source, key: str) -> None:
+    def __init__(self, file: AtomicFile, template: Source, key: str) -> None:
         super().__init__(file)
-        dtype = dtype_of(like.desc.data_type).newbyteorder("<")
-        self.place(like, _head_bytes(like, key, file.name), dtype=dtype)
+        dtype = dtype_of(template.desc.data_type).newbyteorder("<")
+        self.place(template, _head_bytes(template, key, file.name), dtype=dtype)
 
     def reopen(self) -> Source:
         """The complete file, as an input."""

@@ -1,5 +1,9 @@
 """A tensor in a .pb file: its header is parsed, and its elements are read in place, or parsed where ONNX encodes them.
 
+Of a model it only measures how much memory its parsed form would take: the package onnx parses it.
+
+Source: protobuf.dev/programming-guides/encoding.
+
 Source of the format: onnx/onnx.proto, and docs/ExternalData.md for elements in a file of their own.
 """
 
@@ -14,23 +18,183 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from revseq_cli.core import thresholds
+from revseq_cli.core.dtypes import dtype_of, require_dimensions, require_sizes
+from revseq_cli.core.errors import FormatError, listed, printable
+from revseq_cli.core.tensors import DataType, TensorDesc
+from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import try_hint
-from revseq_cli.formats.contract import Source, Storage, not_whole
-from revseq_cli.formats.held import HeldSource
-from revseq_cli.formats.onnx import wire
-from revseq_cli.formats.onnx.wire import package, parsed, text
+from revseq_cli.formats.contract import Source, Storage, extra, not_whole
+from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.raw import RawSource, RawTensor
 from revseq_cli.formats.recognition import looks_like
-from revseq_cli.formats.storage import positioned
-from revseq_cli.ground.dtypes import dtype_of, require_dimensions, require_sizes
-from revseq_cli.ground.errors import FormatError, listed, printable
-from revseq_cli.ground.tensors import DataType, TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from types import ModuleType
 
     from numpy.typing import NDArray
+
+
+VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
+_FIXED = {FIXED64: 8, FIXED32: 4}  # bytes
+_LONGEST_VARINT = 10
+_LONGEST_HEAD = 2 * _LONGEST_VARINT  # of a field: its key, and its length or its value
+# The most fields of a message. A tensor has one for each dimension, and some more; its elements together are one.
+_MOST_FIELDS = 1 << 16
+_GO_ON = bytes(range(0x80, 0x100))  # the bytes of a number behind which there are more
+
+
+class Field(NamedTuple):
+    """A field of a message: its number and wire type, and the offsets of its first byte, its value and its end."""
+
+    number: int
+    wire_type: int
+    start: int
+    value: int
+    end: int
+
+
+def fields(fd: int, total: int, name: str, start: int = 0) -> Iterator[Field]:
+    """Every field of the message from `start` to `total` of a file; FormatError for none, or a part of one."""
+    place, base, count = start, 0, 0
+    piece = b""
+    while place < total:
+        if place + _LONGEST_HEAD > base + len(piece):
+            base, piece = place, file_io.read_some(fd, thresholds.MESSAGE_PIECE, place, name)
+        try:
+            field = _field(piece, place - base, base)
+        except ValueError as e:
+            raise FormatError(f"has {e} at byte {place} of {total}", "a protobuf message", where=name) from None
+        if field.end > total:
+            raise not_whole(f"is truncated: {total} bytes, and a field at byte {place} ends at {field.end}", name)
+        if (count := count + 1) > _MOST_FIELDS:
+            raise FormatError(
+                f"has more than {_MOST_FIELDS} protobuf fields", "packed elements, in one field", where=name
+            )
+        yield field
+        place = field.end
+
+
+def fields_in(data: bytes, start: int, end: int, name: str) -> Iterator[Field]:
+    """Every field of the message from `start` to `end` of these bytes; FormatError for none, or a part of one."""
+    place, found = start, 0
+    while place < end:
+        try:
+            field = _field(data, place, 0)
+        except ValueError as e:
+            raise FormatError(f"has {e} at byte {place}", "a protobuf message", where=name) from None
+        if field.end > end:
+            raise not_whole(f"is truncated: a field at byte {place} ends at {field.end}, behind {end}", name)
+        if (found := found + 1) > _MOST_FIELDS:
+            raise FormatError(f"has more than {_MOST_FIELDS} protobuf fields in a message", where=name)
+        yield field
+        place = field.end
+
+
+def count_in(data: bytes, field: Field) -> int:
+    """How many packed varints a field of these bytes has."""
+    pieces = range(field.value, field.end, thresholds.PIPE_PIECE)
+    return sum(
+        len(data[place : min(place + thresholds.PIPE_PIECE, field.end)].translate(None, _GO_ON)) for place in pieces
+    )
+
+
+def read(fd: int, places: Iterable[Field], name: str) -> bytes:
+    """These fields, as a message."""
+    return b"".join(file_io.read_some(fd, each.end - each.start, each.start, name) for each in places)
+
+
+def count(fd: int, places: Iterable[Field], name: str) -> int:
+    """How many numbers these fields hold, where a field of bytes is packed varints; none of them is parsed.
+
+    In a packed field, each byte without its highest bit ends a number. Parsed numbers take many times their bytes.
+    """
+    found = 0
+    for field in places:
+        found += field.wire_type == VARINT
+        packed = range(field.value, field.end, thresholds.MESSAGE_PIECE) if field.wire_type == LENGTH else ()
+        for place in packed:
+            piece = file_io.read_some(fd, min(thresholds.MESSAGE_PIECE, field.end - place), place, name)
+            found += len(piece.translate(None, _GO_ON))
+    return found
+
+
+def varint(value: int) -> bytes:
+    """A number of at least 0 in seven bits a byte, the lowest first."""
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*encoded, value])
+
+
+def head(number: int, length: int) -> bytes:
+    """What stands before the bytes of a field of that length."""
+    return varint(number << 3 | LENGTH) + varint(length)
+
+
+def message(*fields: tuple[int, int | str | bytes]) -> bytes:
+    """A message of these fields: their numbers, and integers of at least 0, texts or messages."""
+    encoded = b""
+    for number, value in fields:
+        if isinstance(value, int):
+            encoded += varint(number << 3 | VARINT) + varint(value)
+        else:
+            data = value.encode() if isinstance(value, str) else value
+            encoded += head(number, len(data)) + data
+    return encoded
+
+
+def _field(piece: bytes, at: int, base: int) -> Field:
+    """The field that begins at `at` of a piece of the file, which begins at `base`; ValueError if none does."""
+    key, value = _read_varint(piece, at)
+    number, wire_type = key >> 3, key & 7
+    if wire_type in _FIXED:
+        end = value + _FIXED[wire_type]
+    elif wire_type == VARINT:
+        end = _read_varint(piece, value)[1]
+    elif wire_type == LENGTH:
+        length, value = _read_varint(piece, value)
+        end = value + length
+    else:  # groups, which ONNX does not have
+        raise ValueError(f"a field of wire type {wire_type}")
+    if not number:
+        raise ValueError("a field of number 0")
+    return Field(number, wire_type, base + at, base + value, base + end)
+
+
+def _read_varint(piece: bytes, at: int) -> tuple[int, int]:
+    """The number at `at`, and the offset behind it; ValueError where it does not end."""
+    value = 0
+    for i, byte in enumerate(piece[at : at + _LONGEST_VARINT]):
+        value |= (byte & 0x7F) << 7 * i
+        if byte < 0x80:
+            return value, at + i + 1
+    raise ValueError("a number without an end")
+
+
+def package(where: str) -> ModuleType:
+    """The package, which takes a quarter of a second to load; FormatError about `where` if it is not installed."""
+    return extra("onnx", "is a protobuf message of ONNX", where)
+
+
+def parsed(kind: Any, data: bytes | bytearray) -> Any:  # noqa: ANN401 - classes of a package that is an extra
+    """A message of that class, such as TensorProto, in the bytes; None if they are something else."""
+    from google.protobuf.message import DecodeError  # onnx depends on it
+
+    try:
+        return kind.FromString(data)
+    except DecodeError:
+        return None
+
+
+def text(value: object, where: str) -> str:
+    """A text of a message, which protobuf gives as bytes where it is not UTF-8; FormatError for those."""
+    if not isinstance(value, str):
+        raise FormatError(f"has a text that is not UTF-8: {str(value)[:80]}", "UTF-8", where=where)
+    return value
+
 
 # ONNX's numbers of the data types that this program has.
 TYPES = {
@@ -45,6 +209,7 @@ NUMBERS = {data_type: number for number, data_type in TYPES.items()}
 MOST_BYTES = (1 << 31) - 1  # of a protobuf message
 RAW = 9  # the number of the field raw_data
 _LONGEST_NUMBER = 20  # digits
+_IN_MEMORY = "_ORT_MEM_ADDR_"  # a location by which ONNX Runtime reads its own memory
 EXTERNAL = 1  # the number of that data_location
 _IR_VERSION, GRAPH, NODE = 1, 7, 1  # fields of a ModelProto, and one of its GraphProto
 
@@ -62,21 +227,21 @@ class _Kind(NamedTuple):
 
 
 _FIELDS = {
-    1: _Kind("dims", (wire.VARINT, wire.LENGTH)),
-    2: _Kind("data_type", (wire.VARINT,)),
-    3: _Kind("segment", (wire.LENGTH,)),
-    4: _Kind("float_data", (wire.LENGTH, wire.FIXED32), holds_elements=True, as_stored=True),
-    5: _Kind("int32_data", (wire.LENGTH, wire.VARINT), holds_elements=True),
-    6: _Kind("string_data", (wire.LENGTH,)),
-    7: _Kind("int64_data", (wire.LENGTH, wire.VARINT), holds_elements=True),
-    8: _Kind("name", (wire.LENGTH,)),
-    RAW: _Kind("raw_data", (wire.LENGTH,), holds_elements=True, as_stored=True),
-    10: _Kind("double_data", (wire.LENGTH, wire.FIXED64), holds_elements=True, as_stored=True),
-    11: _Kind("uint64_data", (wire.LENGTH, wire.VARINT), holds_elements=True),
-    12: _Kind("doc_string", (wire.LENGTH,)),
-    13: _Kind("external_data", (wire.LENGTH,)),
-    14: _Kind("data_location", (wire.VARINT,)),
-    16: _Kind("metadata_props", (wire.LENGTH,)),
+    1: _Kind("dims", (VARINT, LENGTH)),
+    2: _Kind("data_type", (VARINT,)),
+    3: _Kind("segment", (LENGTH,)),
+    4: _Kind("float_data", (LENGTH, FIXED32), holds_elements=True, as_stored=True),
+    5: _Kind("int32_data", (LENGTH, VARINT), holds_elements=True),
+    6: _Kind("string_data", (LENGTH,)),
+    7: _Kind("int64_data", (LENGTH, VARINT), holds_elements=True),
+    8: _Kind("name", (LENGTH,)),
+    RAW: _Kind("raw_data", (LENGTH,), holds_elements=True, as_stored=True),
+    10: _Kind("double_data", (LENGTH, FIXED64), holds_elements=True, as_stored=True),
+    11: _Kind("uint64_data", (LENGTH, VARINT), holds_elements=True),
+    12: _Kind("doc_string", (LENGTH,)),
+    13: _Kind("external_data", (LENGTH,)),
+    14: _Kind("data_location", (VARINT,)),
+    16: _Kind("metadata_props", (LENGTH,)),
 }
 _DIMS, _SEGMENT, _STRINGS = 1, 3, 6
 # The field of each data type beside raw_data; for the others it is int32_data.
@@ -91,8 +256,8 @@ class _Message(NamedTuple):
     """A TensorProto without its elements, and where these lie."""
 
     proto: Any
-    elements: dict[int, list[wire.Field]]
-    identity: positioned.Identity
+    elements: dict[int, list[Field]]
+    identity: file_io.Identity
 
 
 class OnnxTensor(Source):
@@ -110,7 +275,7 @@ class OnnxTensor(Source):
         self.metadata = tuple((text(each.key, name), text(each.value, name)) for each in proto.metadata_props)
 
 
-class HeldTensor(OnnxTensor, HeldSource):
+class MemoryTensor(OnnxTensor, MemorySource):
     """A tensor whose elements were parsed."""
 
 
@@ -125,15 +290,15 @@ class StoredTensor(OnnxTensor, RawSource):
         super().recheck()
         if not self.by:
             return
-        with positioned.opened(self.by, self.described):
+        with file_io.opened(self.by, self.described):
             pass
         if self.checksum:
             self._require_checksum()
 
     def _require_checksum(self) -> None:
         digest = hashlib.sha1(usedforsecurity=False)
-        with positioned.opened(self.path, self.identity) as fd:
-            for piece in positioned.pieces(fd, 0, self.unchanged.size, self.path):
+        with file_io.opened(self.path, self.identity) as fd:
+            for piece in file_io.pieces(fd, 0, self.unchanged.size, self.path):
                 digest.update(piece)
         if digest.hexdigest() != self.checksum:
             found = f"is damaged: its SHA-1 is {digest.hexdigest()}, and {self.by} says {self.checksum}"
@@ -144,7 +309,7 @@ def open_tensor(path: str, key: str | None = None, name: str = "") -> OnnxTensor
     """The tensor of a file; `name` is for messages, the path without it. FormatError if `key` is another tensor's."""
     name = name or path
     onnx = package(name)
-    with positioned.opened(path, name=name) as fd:
+    with file_io.opened(path, name=name) as fd:
         message = _scanned(onnx, fd, name)
         proto = message.proto
         desc = _desc(onnx, proto, name)
@@ -161,13 +326,13 @@ def open_tensor(path: str, key: str | None = None, name: str = "") -> OnnxTensor
 
 def _scanned(onnx: ModuleType, fd: int, name: str) -> _Message:
     """The parsed message; FormatError if it is no TensorProto."""
-    identity = positioned.identity(fd)
+    identity = file_io.identity(fd)
     if identity.size > MOST_BYTES:
         found = f"has {identity.size} bytes"
         raise FormatError(found, f"at most {MOST_BYTES}, protobuf's limit", "keep large tensors in .npy or .h5", name)
-    places: dict[int, list[wire.Field]] = {}
+    places: dict[int, list[Field]] = {}
     try:
-        for field in wire.fields(fd, identity.size, name):
+        for field in fields(fd, identity.size, name):
             kind = _FIELDS.get(field.number)
             if kind and field.wire_type not in kind.wire_types:
                 raise FormatError(f"its field {field.number} is no {kind.name}", "a TensorProto", where=name)
@@ -178,10 +343,10 @@ def _scanned(onnx: ModuleType, fd: int, name: str) -> _Message:
                 raise FormatError(found, "a TensorProto", where=name)
             if kind and (field.end > field.value or not kind.holds_elements):
                 places.setdefault(field.number, []).append(field)
-        require_dimensions(wire.count(fd, places.get(_DIMS, ()), name), name)
+        require_dimensions(count(fd, places.get(_DIMS, ()), name), name)
         elements = {number: found for number, found in places.items() if _FIELDS[number].holds_elements}
         rest = (each for number, found in places.items() if number not in elements for each in found)
-        proto = parsed(onnx.TensorProto, wire.read(fd, rest, name))
+        proto = parsed(onnx.TensorProto, read(fd, rest, name))
         if proto is None or not proto.data_type:
             raise FormatError("has no data type" if proto else "is damaged", "a TensorProto", where=name)
     except FormatError as e:
@@ -191,7 +356,7 @@ def _scanned(onnx: ModuleType, fd: int, name: str) -> _Message:
 
 def _another(fd: int, total: int, error: FormatError) -> FormatError:
     """The error of a file that is no tensor, or a better one where it is clear what else it is."""
-    seems, hint = looks_like(positioned.read_some(fd, 64, 0, error.where), error.where)
+    seems, hint = looks_like(file_io.read_some(fd, 64, 0, error.where), error.where)
     if hint or not total:
         return FormatError(f"is not a TensorProto: it looks like {seems}", "a tensor of ONNX", hint, error.where)
     with contextlib.suppress(FormatError):  # it is no message at all
@@ -203,13 +368,13 @@ def _another(fd: int, total: int, error: FormatError) -> FormatError:
 
 def _has_nodes(fd: int, total: int, name: str) -> bool:
     """Whether a message is a model, whose graph has nodes; nothing of it is parsed."""
-    found = {field.number: field for field in wire.fields(fd, total, name)}
+    found = {field.number: field for field in fields(fd, total, name)}
     version, graph = (found.get(number) for number in (_IR_VERSION, GRAPH))
-    if not version or not graph or (version.wire_type, graph.wire_type) != (wire.VARINT, wire.LENGTH):
+    if not version or not graph or (version.wire_type, graph.wire_type) != (VARINT, LENGTH):
         return False
-    inner = (each for each in wire.fields(fd, graph.end, name, graph.value) if each.number == NODE)
+    inner = (each for each in fields(fd, graph.end, name, graph.value) if each.number == NODE)
     node = next(inner, None)
-    return node is not None and node.wire_type == wire.LENGTH
+    return node is not None and node.wire_type == LENGTH
 
 
 def _desc(onnx: ModuleType, proto: Any, name: str) -> TensorDesc:  # noqa: ANN401 - a TensorProto
@@ -240,24 +405,24 @@ def _inside(onnx: ModuleType, fd: int, message: _Message, desc: TensorDesc, path
         if len(found) <= 1:
             offset = found[0].value if found else identity.size
             return StoredTensor(RawTensor(path, name, offset, dtype, desc.sizes), identity, storage)
-        data = b"".join(positioned.read_some(fd, field.end - field.value, field.value, name) for field in found)
+        data = b"".join(file_io.read_some(fd, field.end - field.value, field.value, name) for field in found)
         values = np.frombuffer(data, dtype)
     else:
-        found_count = wire.count(fd, found, name)
+        found_count = count(fd, found, name)
         if found_count != desc.element_count:
             raise FormatError(
                 f"has {found_count} elements, and {desc} has {desc.element_count}", "the same", where=name
             )
-        proto = parsed(onnx.TensorProto, wire.read(fd, found, name))
+        proto = parsed(onnx.TensorProto, read(fd, found, name))
         if proto is None:
             raise FormatError("is damaged", "a TensorProto", where=name)
         values = _decoded(getattr(proto, kind.name), desc, name)
-    held = HeldTensor(name, values.reshape(desc.sizes), storage, identity)
+    held = MemoryTensor(name, values.reshape(desc.sizes), storage, identity)
     held.path = path
     return held
 
 
-def _only_place(message: _Message, desc: TensorDesc, name: str) -> tuple[int, list[wire.Field]]:
+def _only_place(message: _Message, desc: TensorDesc, name: str) -> tuple[int, list[Field]]:
     """The number of the field with the elements, and where it lies; it may lie in several pieces, but for raw_data."""
     typed = _TYPED.get(desc.data_type, _INT32)
     places = message.elements
@@ -288,34 +453,50 @@ def _decoded(numbers: Any, desc: TensorDesc, name: str) -> NDArray[Any]:  # noqa
     return wide.astype(word).view(dtype)
 
 
+class Beside(NamedTuple):
+    """Where elements are: `size` bytes at an offset of another file, and the SHA-1 that it should have, or nothing."""
+
+    file: str
+    identity: file_io.Identity
+    offset: int
+    size: int
+    location: str
+    checksum: str
+
+
 def _beside(message: _Message, desc: TensorDesc, path: str, name: str) -> OnnxTensor:
     """The tensor whose elements are in a file of their own, in the same folder or below it."""
     if message.elements:
         raise FormatError("has elements, and says that they are in another file", "one of the two", where=name)
-    fields = _external(message.proto.external_data, name)
-    location, checksum = fields.get("location", ""), fields.get("checksum", "").lower()
-    if checksum and not re.fullmatch("[0-9a-f]{40}", checksum):
-        raise FormatError(f"its checksum is {checksum[:80]}", "a SHA-1, of 40 hexadecimal digits", where=name)
-    offset, file = _number(fields.get("offset", "0"), name), _within(location, path, name)
-    stated = _number(fields["length"], name) if fields.get("length") else None
-    with positioned.opened(file) as fd:
-        identity = positioned.identity(fd)
-    length = max(0, identity.size - offset) if stated is None else stated
-    found = f"has {length} bytes at {offset} of {printable(location)}"
-    if offset + length > identity.size:
-        raise FormatError(f"{found}, which has {identity.size}", "bytes of the file", "fetch it again", name)
-    if length != desc.total_bytes:
-        raise FormatError(found, f"{desc.total_bytes}, as {desc} has", where=name)
+    file, identity, offset, _, location, checksum = elements_beside(
+        message.proto, desc.total_bytes, str(desc), path, name
+    )
     tensor = RawTensor(file, file, offset, _dtype(desc), desc.sizes)
     source = StoredTensor(tensor, identity, Storage("onnx", {"elements": location, "offset": str(offset)}))
     source.by, source.described, source.checksum = path, message.identity, checksum
     return source
 
 
-def file_of_elements(proto: Any, path: str) -> positioned.Identity:  # noqa: ANN401 - a TensorProto
-    """The file that has the elements of a tensor in the file `path`; FormatError for one outside of its folder."""
-    with positioned.opened(_within(_external(proto.external_data, path).get("location", ""), path, path)) as fd:
-        return positioned.identity(fd)
+def elements_beside(proto: Any, size: int, desc: str, path: str, name: str) -> Beside:  # noqa: ANN401 - a TensorProto
+    """Where a tensor in the file `path`, of `size` bytes as `desc` says, has its elements.
+
+    FormatError for a file outside of the folder of `path`, or one that does not have them.
+    """
+    fields = _external(proto.external_data, name)
+    location, checksum = fields.get("location", ""), fields.get("checksum", "").lower()
+    if checksum and not re.fullmatch("[0-9a-f]{40}", checksum):
+        raise FormatError(f"its checksum is {checksum[:80]}", "a SHA-1, of 40 hexadecimal digits", where=name)
+    offset, file = _number(fields.get("offset", "0"), name), _within(location, path, name)
+    stated = _number(fields["length"], name) if fields.get("length") else None
+    with file_io.opened(file) as fd:
+        identity = file_io.identity(fd)
+    length = max(0, identity.size - offset) if stated is None else stated
+    found = f"has {length} bytes at {offset} of {printable(location)}"
+    if offset + length > identity.size:
+        raise FormatError(f"{found}, which has {identity.size}", "bytes of the file", "fetch it again", name)
+    if length != size:
+        raise FormatError(found, f"{size}, as {desc} has", where=name)
+    return Beside(file, identity, offset, size, location, checksum)
 
 
 def _external(entries: Iterable[Any], name: str) -> dict[str, str]:
@@ -342,7 +523,7 @@ def _within(location: str, path: str, name: str) -> str:
     """
     folder = Path(path).parent
     plain = location and not set(location) & set("\\:\0") and ".." not in PurePosixPath(location).parts
-    if plain and not location.startswith("/"):
+    if plain and not location.startswith("/") and _IN_MEMORY not in location:
         found, allowed = os.path.realpath(folder / location), os.path.realpath(folder)
         if Path(found).is_relative_to(allowed):
             return found

@@ -11,12 +11,12 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.formats.onnx.graphs import OPERATOR, Model, Node
+from revseq_cli.core.errors import FormatError, TensorIOError, listed
+from revseq_cli.formats import file_io
+from revseq_cli.formats.onnx.models import OPERATOR, Model, Node
 from revseq_cli.formats.onnx.source import MOST_BYTES, open_tensor
-from revseq_cli.formats.storage import positioned
 from revseq_cli.formats.table import ONNX_MODEL, is_onnx_model
-from revseq_cli.ground.errors import FormatError, TensorIOError, listed
-from revseq_cli.texts.examples import NoExampleError
+from revseq_cli.text.examples import NoExampleError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,9 +41,15 @@ def is_test(path: str) -> bool:
     """Whether it is a model, or a folder of tests or of one test; of other folders, only their names are looked at."""
     if not os.path.isdir(path):  # noqa: PTH112 - it raises for no name
         return is_onnx_model(path)
-    with positioned.trying_to("read", path):
+    with file_io.trying_to("read", path):
         names = os.listdir(path)  # noqa: PTH208
     return any(name == _MODEL or name.startswith(_DATA_SET) or name.endswith(_TENSOR_SUFFIX) for name in names)
+
+
+def is_data_set(folder: str) -> bool:
+    """Whether a folder is one test of the model in the folder above."""
+    inside, above = Path(folder, _MODEL), _absolute(Path(folder)).parent / _MODEL
+    return not inside.exists() and above.exists() and any(Path(folder).glob(f"output_*{_TENSOR_SUFFIX}"))
 
 
 def has_tests(folders: Iterable[str], names: Iterable[str]) -> bool:
@@ -54,8 +60,8 @@ def has_tests(folders: Iterable[str], names: Iterable[str]) -> bool:
 def may_be_ours(folder: str) -> bool:
     """Whether the model in a folder may have the operator; the package onnx is not needed."""
     path = str(Path(folder) / _MODEL)
-    with positioned.opened(path) as fd:
-        return OPERATOR.encode() in positioned.read_some(fd, min(positioned.identity(fd).size, MOST_BYTES), 0, path)
+    with file_io.opened(path) as fd:
+        return OPERATOR.encode() in file_io.read_some(fd, min(file_io.identity(fd).size, MOST_BYTES), 0, path)
 
 
 def data_sets(path: str) -> list[DataSet]:
@@ -125,6 +131,6 @@ def _only_node(path: str) -> tuple[Model, Node, str]:
         ("input", node.values, inputs), ("input", node.lengths, inputs), ("output", node.output, outputs),
     ):  # fmt: skip
         if name not in known:
-            found = f"the {what} {name[:80]} of {OPERATOR} is no {what} of the graph"
+            found = f"the {what} {name[:80]} of {OPERATOR} is not an {what} of the graph"
             raise FormatError(found, f"one of {listed(known)}, whose values are in files", where=path)
     return model, node, f"output_{outputs.index(node.output)}{_TENSOR_SUFFIX}"

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from revseq_cli.formats.storage import positioned
-from revseq_cli.ground import stopping
-from revseq_cli.ground.errors import FormatError
+from revseq_cli.core import signals
+from revseq_cli.core.errors import FormatError
+from revseq_cli.formats import file_io
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ def absent(folder: str, metadata: Metadata) -> tuple[int, int]:
     per_shard = tuple(shard // chunk for shard, chunk in zip(shards, chunks, strict=True))
     stored = 0
     for path, place in _files(folder, metadata):
-        stopping.check()
+        signals.check()
         # A shard at the end of a dimension has fewer chunks with elements.
         counts = tuple(
             -(-min(shard, size - i * shard) // chunk)
@@ -66,7 +66,7 @@ def _files(folder: str, metadata: Metadata) -> Iterator[tuple[str, tuple[int, ..
     pending = [""]
     while pending:
         below = pending.pop()
-        with positioned.trying_to("read", Path(folder, below)):
+        with file_io.trying_to("read", Path(folder, below)):
             entries = list(os.scandir(Path(folder, below)))
         for entry in entries:
             key = f"{below}/{entry.name}" if below else entry.name
@@ -84,12 +84,12 @@ def _files(folder: str, metadata: Metadata) -> Iterator[tuple[str, tuple[int, ..
 def _held(path: str, index: ShardIndex, per_shard: tuple[int, ...], counts: tuple[int, ...]) -> int:
     """The number of chunks that a shard holds, among the first `counts` in each dimension."""
     wanted = prod(per_shard) * _ENTRY_BYTES
-    with positioned.opened(path) as fd:
-        size = positioned.identity(fd).size
+    with file_io.opened(path) as fd:
+        size = file_io.identity(fd).size
         offset = 0 if index.at_start else size - wanted - index.checksum_bytes
         if offset < 0 or size < wanted:
             raise FormatError(f"is truncated: {size} bytes, and its index has {wanted}", "the whole file", where=path)
-        data = positioned.read_some(fd, wanted, offset, path)
+        data = file_io.read_some(fd, wanted, offset, path)
     entries = np.frombuffer(data, f"{index.byte_order}u8").reshape(*per_shard, 2)
     held = (entries != _NONE).any(axis=-1)
     return int(held[tuple(map(slice, counts))].sum())

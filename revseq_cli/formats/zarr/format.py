@@ -5,22 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from revseq_cli.core.dtypes import data_type_of
+from revseq_cli.core.errors import RevseqError
+from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.formats.contents import GROUP, Contents, Item, only_of
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.formats.zarr.metadata import arrays_in as names_in
 from revseq_cli.formats.zarr.sink import ZarrSink
 from revseq_cli.formats.zarr.source import ZarrSource, details_of
-from revseq_cli.ground.dtypes import data_type_of
-from revseq_cli.ground.errors import RevseqError
-from revseq_cli.ground.tensors import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from revseq_cli.core.tensors import DataType
+    from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Address, FileSink, Layout, Source
     from revseq_cli.formats.documents import TextTypes
-    from revseq_cli.formats.storage.newfile import NewFile
-    from revseq_cli.ground.tensors import DataType
 
 __all__ = ["contents", "create_sink", "names_in", "open_source"]
 
@@ -30,9 +30,9 @@ def open_source(address: Address, types: TextTypes) -> Source:
     return ZarrSource(address.path, address.key, asked=types.asked)
 
 
-def create_sink(file: NewFile, like: Source, key: str, layout: Layout) -> FileSink:
-    """A new store of one array, or the input's store with one array replaced."""
-    return ZarrSink(file, like, key, keep_others=layout.keep_others)
+def create_sink(file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:
+    """A new store of one array, or the input's store with arrays replaced."""
+    return ZarrSink(file, template, key, layout)
 
 
 def contents(address: Address, types: TextTypes) -> Contents | None:

@@ -1,4 +1,4 @@
-"""The metadata of Zarr stores, versions 2 and 3, read without the package zarr: where arrays are, and what they hold.
+"""Metadata of Zarr arrays, and the codecs that they name: those that give back every bit; all others are refused.
 
 Arrays are refused unless they hold plain numbers, in regular chunks, encoded by codecs that lose nothing and unpickle
 nothing. No link is followed. Source of the format: the specifications of versions 2 and 3 on zarr-specs.readthedocs.io.
@@ -18,17 +18,115 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from revseq_cli.formats.contract import MISSING, VALID
-from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.zarr.codecs import SHARDING, codec_names, require_lossless
-from revseq_cli.ground import system
-from revseq_cli.ground.dtypes import data_type_of, dtype_of, is_nameless, named, require_sizes
-from revseq_cli.ground.errors import FormatError, RevseqError, TensorIOError, listed
-from revseq_cli.ground.tensors import DataType, braced
-from revseq_cli.texts import literals
+from revseq_cli.core import system
+from revseq_cli.core.dtypes import data_type_of, dtype_of, is_nameless, named, require_sizes
+from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, listed
+from revseq_cli.core.tensors import DataType, braced
+from revseq_cli.formats import file_io
+from revseq_cli.formats.meaning import MISSING, VALID
+from revseq_cli.text import literals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+    Rule = Callable[[dict[str, Any], np.dtype[Any]], np.dtype[Any] | None]
+
+
+SHARDING = "sharding_indexed"
+PREFIX = "numcodecs."  # of their names in version 3
+
+
+def _keep(_: dict[str, Any], dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Of codecs that take any bytes."""
+    return dtype
+
+
+def _delta(fields: dict[str, Any], dtype: np.dtype[Any]) -> np.dtype[Any] | None:
+    """Differences of integers wrap around, and their sums back; those of floats are rounded."""
+    stored = _type(fields.get("astype") or fields["dtype"])
+    return stored if _type(fields["dtype"]) == dtype and dtype.kind != "b" and _widens(dtype, stored) else None
+
+
+def _astype(fields: dict[str, Any], dtype: np.dtype[Any]) -> np.dtype[Any] | None:
+    """Between integers alone: a conversion of floats makes every signalling NaN a quiet one."""
+    stored = _type(fields["encode_dtype"])
+    return stored if _type(fields.get("decode_dtype") or dtype.str) == dtype and _widens(dtype, stored) else None
+
+
+def _packbits(_: dict[str, Any], dtype: np.dtype[Any]) -> np.dtype[Any] | None:
+    return np.dtype(np.uint8) if dtype.kind == "b" else None
+
+
+def _widens(dtype: np.dtype[Any], stored: np.dtype[Any]) -> bool:
+    """Whether every value of the integers or truth values `dtype` is one of `stored`."""
+    return {dtype.kind, stored.kind} <= set("iub") and np.can_cast(dtype, stored, "safe")
+
+
+def _type(text: object) -> np.dtype[Any]:
+    """The dtype of that name; ValueError or TypeError for anything else."""
+    if not isinstance(text, str) or len(text) > _LONGEST_TYPE:
+        raise ValueError
+    return np.dtype(text)
+
+
+# The codecs of the package numcodecs that may lose nothing.
+NUMCODECS: dict[str, Rule] = {
+    **dict.fromkeys(("blosc", "bz2", "gzip", "zlib", "lz4", "lzma", "zstd", "shuffle", "base64"), _keep),
+    **dict.fromkeys(("crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3"), _keep),  # checksums
+    "delta": _delta, "astype": _astype, "packbits": _packbits,
+}  # fmt: skip
+_RULES: dict[int, dict[str, Rule]] = {
+    2: NUMCODECS,
+    3: {
+        **dict.fromkeys(("bytes", "transpose", "gzip", "zstd", "blosc", "crc32c", SHARDING), _keep),
+        **{f"{PREFIX}{name}": rule for name, rule in NUMCODECS.items()},
+    },
+}
+# The other codecs of numcodecs and zarr, and why each is refused.
+_OBJECTS, _ROUNDED = "is for texts and objects, not numbers", "rounds"
+REFUSED = {
+    **dict.fromkeys(("bitround", "quantize", "fixedscaleoffset", "cast_value", "scale_offset"), _ROUNDED),
+    **dict.fromkeys(("categorize", "json2", "msgpack2", "vlen-array", "vlen-bytes", "vlen-utf8"), _OBJECTS),
+    "pickle": "runs code when it is read",
+    "zfpy": "rounds, but in one of its modes, and needs a package of its own",
+    "pcodec": "needs a package of its own",
+    "endian": "is an early name of bytes, which zarr does not read",
+}
+
+
+def codec_names(codecs: list[dict[str, Any]], key: str) -> Iterator[str]:
+    """The name of every codec, also of those inside a shard."""
+    for codec in codecs:
+        yield str(codec[key])
+        if codec[key] == SHARDING:
+            inside = codec["configuration"]
+            yield from codec_names([*inside["codecs"], *inside["index_codecs"]], key)
+
+
+def require_lossless(version: int, codecs: list[dict[str, Any]], dtype: np.dtype[Any], where: str) -> None:
+    """FormatError for a codec that may lose something of elements of that type, or that is unknown."""
+    rules, key = _RULES[version], "id" if version == 2 else "name"
+    for codec in codecs:
+        name = str(codec[key])
+        fields = codec if version == 2 else codec.get("configuration") or {}
+        if name == SHARDING:
+            require_lossless(version, fields["codecs"], dtype, where)
+            require_lossless(version, fields["index_codecs"], np.dtype(np.uint64), where)
+            continue
+        known = f"lossless codecs: {listed(rules, len(rules))}"
+        if name not in rules:
+            why = REFUSED.get(name.removeprefix(PREFIX), "")
+            hint = "write the array again with one of these"
+            raise FormatError(f"has the codec {name[:80]}{why and f', which {why}'}", known, hint, where)
+        try:
+            made = rules[name](fields, dtype)
+        except (KeyError, ValueError, TypeError, SyntaxError):
+            made = None
+        if made is None:
+            found = f"has the codec {name}, which may change values of {dtype} as it is configured"
+            raise FormatError(found, "integers of that type, kept as such of the same or a wider type", where=where)
+        dtype = made
+
 
 # The files of metadata and of attributes in the folder of an array and of a group, by the format's version.
 _ATTRIBUTES = ".zattrs"
@@ -108,7 +206,7 @@ def _walk(store: str) -> Iterator[str]:
 def folders_in(store: str, key: str) -> list[str]:
     """The path inside the store of each folder in a group, the first one last."""
     folder = Path(store, key)
-    with positioned.trying_to("read", folder):
+    with file_io.trying_to("read", folder):
         names = [entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
     return [f"{key}/{name}".lstrip("/") for name in sorted(names, reverse=True)]
 
@@ -178,11 +276,11 @@ def read_object(path: Path) -> dict[str, Any]:
         raise FormatError("is a link", "a file in the store itself; links are not followed", where=str(path))
     if not path.exists():
         return {}
-    with positioned.opened(str(path)) as fd:
-        size = positioned.identity(fd).size
+    with file_io.opened(str(path)) as fd:
+        size = file_io.identity(fd).size
         if size > _LARGEST:
             raise FormatError(f"has {size} bytes of metadata", f"at most {_LARGEST}", where=str(path))
-        raw = positioned.read_some(fd, size, 0, str(path))
+        raw = file_io.read_some(fd, size, 0, str(path))
     try:
         fields = json.loads(raw, object_pairs_hook=literals.unique)
     except FormatError as e:
@@ -210,17 +308,28 @@ def read(folder: str, where: str, asked: DataType | None = None) -> Metadata:
     if not fits or not all(0 < each < 1 << 63 for each in (*chunks, *shards)):
         problem = f"has the chunks {braced(chunks)[:200]}"
         raise FormatError(problem, "a size from 1 to 2^63 - 1 for each dimension", where=where)
-    require_lossless(version, _codecs(version, fields), metadata.dtype, where)
+    require_lossless(version, codecs(version, fields), metadata.dtype, where)
     return metadata
 
 
 def _about(version: Version, fields: dict[str, Any], folder: str) -> dict[str, Any]:
     """The names of the dimensions, and the number of attributes, of which one has the names in version 2."""
     attributes = attributes_of(version, fields, folder)
+    return {"dimensions": dimensions_of(version, fields, attributes), "attributes": len(attributes)}
+
+
+def dimensions_of(version: Version, fields: dict[str, Any], attributes: dict[str, Any]) -> tuple[str, ...]:
+    """The name of each dimension of an array, "" for one without, or nothing."""
     names = fields.get("dimension_names") if version == 3 else attributes.get("_ARRAY_DIMENSIONS")
     fits = isinstance(names, list) and len(names) == len(fields["shape"])
     words = tuple(each if isinstance(each, str) else "" for each in names) if fits and names else ()
-    return {"dimensions": words if any(words) else (), "attributes": len(attributes)}
+    return words if any(words) else ()
+
+
+def described(folder: Path) -> tuple[Version, dict[str, Any], dict[str, Any]]:
+    """The version of an array, its metadata, and its attributes."""
+    version, fields = _array_in(folder) or (NEWEST, {})
+    return version, fields, attributes_of(version, fields, str(folder))
 
 
 def attributes_of_group(store: str, key: str) -> dict[str, Any] | None:
@@ -249,19 +358,18 @@ def conventions_in(folder: str, names: Iterable[str]) -> dict[str, list[Any]]:
     xarray's _FillValue is the array's own fill value in version 2, where a 0 is nobody's choice; in version 3 one of
     floats is eight bytes, in base 64.
     """
-    version, fields = _array_in(Path(folder)) or (NEWEST, {})
-    attributes = attributes_of(version, fields, folder)
+    version, fields, attributes = described(Path(folder))
     if version == 2 and fields.get("fill_value") and "_ARRAY_DIMENSIONS" in attributes:
         attributes = {"_FillValue": fields["fill_value"]} | attributes
     found = {name: attributes[name] for name in names if name in attributes}
     numbers = {*MISSING, *VALID}
     return {
-        name: [*map(_decoded, values if isinstance(values, list) else [values])] if name in numbers else [values]
+        name: [*map(decoded, values if isinstance(values, list) else [values])] if name in numbers else [values]
         for name, values in found.items()
     }
 
 
-def _decoded(value: object) -> object:
+def decoded(value: object) -> object:
     """A number that xarray or Zarr wrote as text; anything else as it is."""
     if not isinstance(value, str):
         return value
@@ -272,7 +380,7 @@ def _decoded(value: object) -> object:
     return value
 
 
-def _codecs(version: Version, fields: dict[str, Any]) -> list[dict[str, Any]]:
+def codecs(version: Version, fields: dict[str, Any]) -> list[dict[str, Any]]:
     """The codecs of an array, in the order in which they encode."""
     if version == 3:
         return [_whole(each) for each in fields["codecs"]]
@@ -280,9 +388,9 @@ def _codecs(version: Version, fields: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _version_2(fields: dict[str, Any], where: str) -> Metadata:
-    chunks, codecs = tuple(fields["chunks"]), tuple(codec_names(_codecs(2, fields), "id"))
+    chunks, names = tuple(fields["chunks"]), tuple(codec_names(codecs(2, fields), "id"))
     return Metadata(
-        2, _dtype(fields["dtype"], where), tuple(fields["shape"]), chunks, chunks, codecs,
+        2, _dtype(fields["dtype"], where), tuple(fields["shape"]), chunks, chunks, names,
         "", str(fields.get("dimension_separator", ".")),
     )  # fmt: skip
 
@@ -303,7 +411,7 @@ def _require_known(fields: dict[str, Any], where: str) -> None:
     ]
     if lacking:
         found = f"has the {lacking[0][:100]}, which the package zarr does not read"
-        raise FormatError(found, "features that it reads", "write the array anew without this one", where)
+        raise FormatError(found, "features that it reads", "write the array again without this one", where)
 
 
 def _may_be_ignored(extension: object) -> bool:
@@ -312,7 +420,7 @@ def _may_be_ignored(extension: object) -> bool:
 
 def _version_3(fields: dict[str, Any], where: str) -> Metadata:
     _require_known(fields, where)
-    kind, grid, codecs = fields["data_type"], fields["chunk_grid"], _codecs(3, fields)
+    kind, grid, steps = fields["data_type"], fields["chunk_grid"], codecs(3, fields)
     if grid["name"] != "regular":
         raise FormatError(f"has the chunk grid {str(grid['name'])[:80]}", "regular", where=where)
     raw = isinstance(kind, dict) and f"{kind['name']} {kind.get('configuration', {}).get('length_bytes')}"
@@ -320,7 +428,7 @@ def _version_3(fields: dict[str, Any], where: str) -> Metadata:
     if dtype is None:
         raise FormatError(f"its data type is {str(kind)[:80]}", f"one of {listed(_TYPES, len(_TYPES))}", where=where)
     shards = grid["configuration"]["chunk_shape"]
-    sharding = [each["configuration"] for each in codecs if each["name"] == SHARDING]
+    sharding = [each["configuration"] for each in steps if each["name"] == SHARDING]
     keys = _whole(fields["chunk_key_encoding"])
     start, separator = ("", ".") if keys["name"] == "v2" else ("c", "/")
     separator = str(keys.get("configuration", {}).get("separator", separator))
@@ -330,7 +438,7 @@ def _version_3(fields: dict[str, Any], where: str) -> Metadata:
         tuple(fields["shape"]),
         tuple(*[each["chunk_shape"] for each in sharding] or [shards]),
         tuple(shards),
-        tuple(codec_names(codecs, "name")),
+        tuple(codec_names(steps, "name")),
         start and start + separator,
         separator,
         _index(sharding[0]) if sharding else None,

@@ -13,21 +13,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from revseq_cli.core import dtypes, signals, system
+from revseq_cli.core.dtypes import is_nameless
+from revseq_cli.core.errors import UsageError, listed
+from revseq_cli.formats import file_io
+from revseq_cli.formats.atomic_file import copy_file
 from revseq_cli.formats.contents import TensorNameError
-from revseq_cli.formats.contract import FileSink, Outlet, Source, parts
-from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.storage.newfile import copy_file
-from revseq_cli.formats.zarr import chunks, metadata, source
-from revseq_cli.ground import minifloats, stopping, system
-from revseq_cli.ground.dtypes import is_nameless
-from revseq_cli.ground.errors import UsageError
+from revseq_cli.formats.contract import BlockWriter, FileSink, Source, parts
+from revseq_cli.formats.meaning import FILL, as_fill
+from revseq_cli.formats.zarr import chunks, meaning, metadata, source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Region
-    from revseq_cli.formats.storage.newfile import NewFile
-    from revseq_cli.formats.storage.positioned import Identity
+    from revseq_cli.formats.atomic_file import AtomicFile
+    from revseq_cli.formats.contract import Layout, Region
+    from revseq_cli.formats.file_io import Identity
+    from revseq_cli.formats.meaning import Meaning, Variable
 
 _GROUPS: dict[metadata.Version, dict[str, Any]] = {
     2: {"zarr_format": 2},
@@ -43,24 +45,44 @@ class ZarrSink(FileSink):
     encoded = True
     writes_in_parallel = False  # most codecs hold Python's lock
 
-    def __init__(self, file: NewFile, like: Source, key: str, *, keep_others: bool = False) -> None:
+    def __init__(self, file: AtomicFile, template: Source, key: str, layout: Layout) -> None:
         super().__init__(file)
-        self._data_type = like.desc.data_type
+        self._data_type = template.desc.data_type
+        said = template.meaning()
         source.require_package(file.name)
-        self._inner = _checked(key, file.name, like.key if isinstance(like, source.ZarrSource) else "")
-        if isinstance(like, source.ZarrSource):
-            self._version, self._shards = like.metadata.version, like.metadata.shards
-            array = _copied(like)
+        self._inner = _checked(key, file.name, template.key if isinstance(template, source.ZarrSource) else "")
+        if isinstance(template, source.ZarrSource):
+            self._version, self._shards = template.metadata.version, template.metadata.shards
+            array = _copied(template)
         else:
             self._version = metadata.NEWEST
-            self._shards, array = _made(like, file.name)
+            dtype = template.dtype.newbyteorder("=")  # in the format, codecs have a byte order and data types have none
+            if dtypes.is_minifloat(dtype):  # zarr lacks them, but has a type of bytes
+                dtype = np.dtype(f"V{dtype.itemsize}")
+            attributes = meaning.encoded(said.attributes)
+            if said.fill is not None:
+                attributes[FILL] = meaning.encoded_fill(said.fill)
+            self._shards, array = _made(template.sizes, dtype, said.dimensions, attributes, self._version, file.name)
+            self.notes += said.notes()
         self.chunks = self._shards
         self._files = {PurePosixPath(self._inner, name): data for name, data in array.items()}
-        self._files |= _groups(like, self._inner, self._version)
-        self._old = like if keep_others and isinstance(like, source.ZarrSource) else None
+        self._files |= _groups(template, said, self._inner, self._version)
+        self._old = template if layout.keep_others and isinstance(template, source.ZarrSource) else None
+        self._replaced = [each for each in layout.all_replaced(template) if isinstance(each, source.ZarrSource)]
+        self._has_copy = layout.has_copy(template)
+        self._variables = self._beside(said.variables) if not self._old else ()
+        self.carried = len(self._variables)
         self._old_state = source.state(self._old.store, self._old.name) if self._old else None
-        if self._old and self._old_state:
-            self.kept = self._old_state.stored - self._old.stored
+        if self._old_state and not self._has_copy:
+            self.kept = self._old_state.stored - sum(each.stored for each in self._replaced)
+
+    def _beside(self, variables: tuple[Variable, ...]) -> tuple[Variable, ...]:
+        """The variables that go into the array's group; a note on those that cannot."""
+        own_name = PurePosixPath(self._inner).name
+        fits = [each for each in variables if own_name and own_name != each.name and _is_name(each.name)]
+        if lost := [each.name for each in variables if each not in fits]:
+            self.notes += (f"not carried over, since they have no place beside the array: {listed(lost)}",)
+        return tuple(fits)
 
     @property
     def _folder(self) -> Path:
@@ -69,23 +91,26 @@ class ZarrSink(FileSink):
     def start(self) -> None:
         """Write the metadata, or copy the store."""
         if self._old:
-            self._copy(self._old)
+            if not self._has_copy:
+                self._copy(self._old)
             return
         with source.errors_worded(self.file.name, "write"):
             self._folder.mkdir(parents=True, exist_ok=True)
             for name, data in self._files.items():
                 Path(self.file.temporary, name).write_bytes(data)
+            for variable in self._variables:
+                _write(self._folder.with_name(variable.name), variable, self._version, self.file.name)
 
     def _copy(self, old: source.ZarrSource) -> None:
-        """Copy every file and folder of the old store but the array's chunks."""
-        place_of = chunks.places(old.metadata)
+        """Copy every file and folder of the old store but the chunks of arrays that are replaced."""
+        arrays = [(Path(each.folder), chunks.places(each.metadata)) for each in self._replaced]
         for folder, _, names in os.walk(old.store, onerror=_raise):  # it follows no links
             target = Path(self.file.temporary, os.path.relpath(folder, old.store))
             with source.errors_worded(self.file.name, "write"):
                 target.mkdir(exist_ok=True)
             for name in names:
                 path = Path(folder, name)
-                if place_of(Path(os.path.relpath(path, old.folder)).as_posix()) is None:
+                if all(place_of(Path(os.path.relpath(path, of)).as_posix()) is None for of, place_of in arrays):
                     copy_file(str(path), str(target / name), self.file.name)
 
     def finish(self) -> None:
@@ -93,15 +118,15 @@ class ZarrSink(FileSink):
         if self._old and source.state(self._old.store, self._old.name) != self._old_state:
             raise source.changed(self._old.store)
 
-    def outlet(self, region: Region) -> Outlet:  # noqa: ARG002 - every region has the same one
+    def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
         """Workers encode and write the chunks."""
-        return self._outlet
+        return self._block_writer
 
     @functools.cached_property
-    def _outlet(self) -> ZarrOutlet:
+    def _block_writer(self) -> ZarrBlockWriter:
         path = self._folder / metadata.ARRAY_FILES[self._version][0]
-        with positioned.opened(str(path), name=self.file.name) as fd:
-            return ZarrOutlet(str(self._folder), self.file.name, self._version, self._shards, positioned.identity(fd))
+        with file_io.opened(str(path), name=self.file.name) as fd:
+            return ZarrBlockWriter(str(self._folder), self.file.name, self._version, self._shards, file_io.identity(fd))
 
     def reopen(self) -> Source:
         """The complete store, as an input."""
@@ -113,14 +138,14 @@ class ZarrSink(FileSink):
         digests = []
         for path in Path(self.file.temporary).rglob("*"):
             if path.is_file():
-                stopping.check()
+                signals.check()
                 name = path.relative_to(self.file.temporary).as_posix()
                 digests.append((name, hashlib.sha256(path.read_bytes()).hexdigest()))
         return hashlib.sha256("".join(f"{digest}  {name}\n" for name, digest in sorted(digests)).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
-class ZarrOutlet:
+class ZarrBlockWriter:
     """Encodes and writes the chunks of a block, which no other block shares."""
 
     folder: str
@@ -138,7 +163,33 @@ class ZarrOutlet:
             array = source.opened(self.folder, self.version, self.identity, "r+")
             for box, part in parts(region, values, self.chunks):
                 write = functools.partial(array.__setitem__, box, _stored(part, array.dtype))
-                positioned.patiently(write, system.keeps_name)
+                file_io.patiently(write, system.keeps_name)
+
+
+def _is_name(name: str) -> bool:
+    """Whether the name of a variable can be that of a new array."""
+    return (
+        bool(name.strip(".")) and name not in metadata.FILES and not name.startswith("__") and not {*"\0/\\"} & {*name}
+    )
+
+
+def _write(folder: Path, variable: Variable, version: metadata.Version, where: str) -> None:
+    """Write an array that goes with the tensor."""
+    from revseq_cli.formats.zarr import store  # the package takes a while to load
+
+    values, attributes = variable.read(), dict(variable.attributes)
+    is_text = values.dtype == object
+    fill = None if is_text else as_fill(attributes.get(FILL), values.dtype)
+    attributes.pop(FILL, None)
+    stated = meaning.encoded(attributes)
+    if fill is not None and version == 3:
+        stated[FILL] = meaning.encoded_fill(fill)
+    dtype = str if is_text else values.dtype.newbyteorder("=")
+    _, files = _made(values.shape, dtype, variable.dimensions, stated, version, where, fill)
+    folder.mkdir()
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    store.open_array(str(folder), version, "r+")[(...,)] = values.astype(dtype)
 
 
 def _stored(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -149,7 +200,7 @@ def _stored(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def _raise(error: OSError) -> None:
-    raise positioned.failed(error.filename, "read", error)
+    raise file_io.failed(error.filename, "read", error)
 
 
 def _checked(key: str, where: str, old: str) -> str:
@@ -168,29 +219,43 @@ def _checked(key: str, where: str, old: str) -> str:
     return "/".join(parts)
 
 
-def _copied(like: source.ZarrSource) -> dict[str, bytes]:
+def _copied(template: source.ZarrSource) -> dict[str, bytes]:
     """The metadata files of the input's array, which say chunks, codecs, fill value and attributes, byte by byte."""
-    paths = [Path(like.folder, name) for name in metadata.ARRAY_FILES[like.metadata.version]]
+    paths = [Path(template.folder, name) for name in metadata.ARRAY_FILES[template.metadata.version]]
     return {path.name: path.read_bytes() for path in paths if path.exists()}
 
 
-def _made(like: Source, where: str) -> tuple[tuple[int, ...], dict[str, bytes]]:
-    """The sizes of chunks and the metadata file of a new array, as the package zarr chooses them."""
+def _made(
+    sizes: tuple[int, ...],
+    dtype: Any,  # noqa: ANN401 - of NumPy, or str
+    dimensions: tuple[str, ...],
+    attributes: dict[str, Any],
+    version: metadata.Version,
+    where: str,
+    fill: Any = None,  # noqa: ANN401 - a NumPy number
+) -> tuple[tuple[int, ...], dict[str, bytes]]:
+    """The sizes of chunks and the metadata files of a new array, as the package zarr chooses them.
+
+    `fill` is the fill value of version 2, which marks missing values there.
+    """
     from zarr.api import asynchronous
 
     from revseq_cli.formats.zarr import store  # the package takes a while to load
 
     files: dict[str, Any] = {}
+    more: dict[str, Any] = {"attributes": attributes} if attributes else {}
+    if dimensions and version == 3:
+        more["dimension_names"] = [name or None for name in dimensions]
+    elif version == 2 and len(dimensions) == len(sizes):
+        more |= {"attributes": attributes | {meaning.DIMENSIONS: [*dimensions]}, "fill_value": fill}
     with source.errors_worded(where, "write"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # zarr warns that the specification has no data type for bytes
-        dtype = like.dtype.newbyteorder("=")  # in the format, codecs have a byte order and data types have none
-        if minifloats.is_minifloat(dtype):  # zarr lacks them, but has a type of bytes
-            dtype = np.dtype(f"V{dtype.itemsize}")
-        array = store.done(asynchronous.create_array(files, shape=like.sizes, dtype=dtype, zarr_format=metadata.NEWEST))
+        created = asynchronous.create_array(files, shape=sizes, dtype=dtype, zarr_format=version, **more)
+        array = store.done(created)
         return array.chunks, {name: data.to_bytes() for name, data in files.items()}
 
 
-def _groups(like: Source, key: str, version: metadata.Version) -> dict[PurePosixPath, bytes]:
+def _groups(template: Source, said: Meaning, key: str, version: metadata.Version) -> dict[PurePosixPath, bytes]:
     """The metadata files of every group on the new array's path, with the attributes of a group on the input's path.
 
     The groups of the two paths are paired from the arrays upwards, and the root of one store with that of the other.
@@ -199,13 +264,16 @@ def _groups(like: Source, key: str, version: metadata.Version) -> dict[PurePosix
     main, *others = metadata.GROUP_FILES[version]
     parents = [*PurePosixPath(key).parents]
     old: dict[PurePosixPath, Path] = {}
-    if isinstance(like, source.ZarrSource) and like.key:
-        paths = parents, [*PurePosixPath(like.key).parents]
+    if isinstance(template, source.ZarrSource) and template.key:
+        paths = parents, [*PurePosixPath(template.key).parents]
         pairs = [*zip(*(path[:-1] for path in paths), strict=False), *zip(*(path[-1:] for path in paths), strict=False)]
-        old = {parent: Path(like.store, counterpart) for parent, counterpart in pairs}
+        old = {parent: Path(template.store, counterpart) for parent, counterpart in pairs}
     for parent in parents:
         kept = {name: metadata.read_object(old[parent] / name) for name in (main, *others) if parent in old}
         kept.get(main, {}).pop(_CONSOLIDATED, None)
         files[parent / main] = kept.get(main) or _GROUPS[version]
         files |= {parent / name: kept[name] for name in others if kept.get(name)}
+    if not isinstance(template, source.ZarrSource):
+        for parent, attributes in zip(parents[::-1], said.groups, strict=False):
+            files[parent / main] = _GROUPS[version] | {"attributes": meaning.encoded(attributes)}
     return {path: json.dumps(fields).encode() for path, fields in files.items()}

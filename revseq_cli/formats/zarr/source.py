@@ -16,33 +16,33 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from revseq_cli.core.dtypes import is_nameless
+from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError, TensorIOError
+from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import chosen
 from revseq_cli.formats.contract import (
-    CONVENTIONS,
     MOST_OTHERS,
     Coordinate,
+    ReadTask,
     Source,
     Storage,
-    Ticket,
     chunk_boxes,
     extra,
     refuse_bomb,
 )
+from revseq_cli.formats.meaning import CONVENTIONS, Meaning
 from revseq_cli.formats.recognition import looks_like
-from revseq_cli.formats.storage import positioned
-from revseq_cli.formats.zarr import chunks, metadata
-from revseq_cli.ground.dtypes import is_nameless
-from revseq_cli.ground.errors import MEMORY_ENDED, FormatError, RevseqError, TensorIOError
+from revseq_cli.formats.zarr import chunks, meaning, metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.contract import Region
-    from revseq_cli.formats.storage.positioned import Identity
+    from revseq_cli.formats.file_io import Identity
     from revseq_cli.formats.zarr.metadata import Metadata, Version
-    from revseq_cli.ground.tensors import DataType
 
 # What is wanted where zarr cannot do this with an array.
 _WANTED = {"open": "metadata that the package zarr reads", "read": "a whole store", "write": ""}
@@ -85,8 +85,8 @@ class ZarrSource(Source):
         declared = max(prod(self.sizes), prod(self.chunks)) * self.dtype.itemsize
         refuse_bomb(declared, self._state.stored, "write it anew uncompressed", self.name)
         self.path = str(Path(self.folder, metadata.ARRAY_FILES[version][0]))
-        with positioned.opened(self.path) as fd:
-            self.identity = self._unchanged = positioned.identity(fd)
+        with file_io.opened(self.path) as fd:
+            self.identity = self._unchanged = file_io.identity(fd)
         with errors_worded(self.name, "open"):
             opened(self.folder, version, self._unchanged)
         about, details = {"version": str(version), "array": f"/{self.key}"}, details_of(self.metadata)
@@ -114,6 +114,10 @@ class ZarrSource(Source):
         note = f"{absent:,} of {total:,} chunks of {self.name} are absent, and read as the fill value"
         return (note,) if absent else ()
 
+    def meaning(self) -> Meaning:
+        """What the store says of the array."""
+        return meaning.meaning_of(self.store, self.key, self.metadata, lambda key: ZarrSource(self.store, key).read)
+
     def conventions(self) -> dict[str, list[Any]]:
         """The values of each attribute among CONVENTIONS that it has."""
         return metadata.conventions_in(self.folder, CONVENTIONS)
@@ -129,12 +133,12 @@ class ZarrSource(Source):
         except RevseqError:
             return None
         units = metadata.conventions_in(found.folder, ("units",)).get("units", [""])
-        coordinate = Coordinate(str(units[0]), lambda part: found.ticket((part,)).read())
+        coordinate = Coordinate(str(units[0]), lambda part: found.read_task((part,)).read())
         return coordinate if found.sizes == (self.sizes[dimension],) else None
 
-    def ticket(self, region: Region) -> Ticket:
-        """A ticket that reads the region from the chunks."""
-        return ZarrTicket(self.path, self.name, self.metadata, self._unchanged, region)
+    def read_task(self, region: Region) -> ReadTask:
+        """A read task that reads the region from the chunks."""
+        return ZarrReadTask(self.path, self.name, self.metadata, self._unchanged, region)
 
 
 def details_of(found: Metadata) -> dict[str, str]:
@@ -143,7 +147,7 @@ def details_of(found: Metadata) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class ZarrTicket:
+class ZarrReadTask:
     """One region of an array; its metadata file, `path`, must be as it was when it was read."""
 
     path: str
@@ -154,7 +158,7 @@ class ZarrTicket:
 
     def read(self) -> NDArray[Any]:
         """The values of the region."""
-        with positioned.opened(self.path, self.unchanged):
+        with file_io.opened(self.path, self.unchanged):
             try:
                 return self._values(self.region)
             except (FormatError, *MEMORY_ENDED):
@@ -205,7 +209,7 @@ def errors_worded(where: str, doing: str) -> Iterator[None]:
     except Exception as e:  # noqa: BLE001 - codecs raise errors of any class
         # EINVAL comes from an offset in the index of a damaged shard.
         if isinstance(e, OSError) and e.errno not in (None, errno.EINVAL):
-            raise positioned.failed(where, doing, e) from None
+            raise file_io.failed(where, doing, e) from None
         found = f"zarr cannot {doing} it: {str(e)[:200] or type(e).__name__}"
         raise FormatError(found, _WANTED[doing], where=where) from None
 
@@ -219,42 +223,42 @@ def _require_folder(path: str, name: str) -> None:
     """TensorIOError for a store that does not exist, FormatError for a file."""
     if Path(path).is_dir():
         return
-    with positioned.opened(path) as fd:
-        seems, hint = looks_like(positioned.read_some(fd, 64, 0, path), path)
+    with file_io.opened(path) as fd:
+        seems, hint = looks_like(file_io.read_some(fd, 64, 0, path), path)
     raise FormatError(f"is not a Zarr store: it looks like {seems}", "a folder", hint, name)
 
 
 def refuse_streams(store: str) -> None:
     """TensorIOError if standard output or standard error goes to a file of the store, of whichever array."""
-    inodes = positioned.stream_inodes()
+    inodes = file_io.stream_inodes()
     pending = [store] if inodes else []
     while pending:
-        with positioned.trying_to("read", store):
+        with file_io.trying_to("read", store):
             entries = list(os.scandir(pending.pop()))
         pending += [each.path for each in entries if each.is_dir(follow_symlinks=False)]
         for entry in entries:
             if entry.inode() in inodes:  # known without a system call, unlike the status
-                positioned.refuse_stream(os.lstat(entry.path), entry.path)
+                file_io.refuse_stream(os.lstat(entry.path), entry.path)
 
 
 def changed(where: str) -> TensorIOError:
     """The error for a store that is not as it was."""
-    return TensorIOError("changed while it was read", "a store that stands still", where=where)
+    return TensorIOError("changed while it was read", "a store that does not change", where=where)
 
 
 def state(folder: str, where: str) -> _State:
     """The state of the folder; FormatError for links, and for anything else but files and folders."""
     digest, stored, pending = hashlib.sha256(), 0, [folder]
-    with positioned.trying_to("read", where):
+    with file_io.trying_to("read", where):
         try:
             while pending:
                 for entry in sorted(os.scandir(pending.pop()), key=lambda each: each.name):
                     status = entry.stat(follow_symlinks=False)
                     if stat.S_ISDIR(status.st_mode):
                         pending.append(entry.path)
-                        known = positioned.identity_of(status)
+                        known = file_io.identity_of(status)
                     elif stat.S_ISREG(status.st_mode):
-                        known = positioned.identity_of_entry(entry)
+                        known = file_io.identity_of_entry(entry)
                         stored += known.size
                     else:
                         raise FormatError(f"{entry.name} is not a regular file", _LINKS, where=where)

@@ -15,7 +15,7 @@ from zarr.abc.store import RangeByteRequest, SuffixByteRequest
 from zarr.api import asynchronous
 from zarr.storage import LocalStore
 
-from revseq_cli.ground.errors import FormatError
+from revseq_cli.core.errors import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -67,7 +67,7 @@ class _Array:
     def __init__(self, array: Any) -> None:  # noqa: ANN401 - zarr's AsyncArray
         self._array, self.dtype = array, array.dtype
 
-    def __getitem__(self, region: tuple[slice, ...]) -> Any:  # noqa: ANN401 - zarr's kinds of arrays
+    def __getitem__(self, region: tuple[Any, ...]) -> Any:  # noqa: ANN401 - zarr's kinds of arrays
         return done(self._array.getitem(region))
 
     def __setitem__(self, region: tuple[slice, ...], values: NDArray[Any]) -> None:

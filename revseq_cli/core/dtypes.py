@@ -1,0 +1,203 @@
+"""DirectML's data types as NumPy dtypes, and back; the bits of elements; and the floats that NumPy lacks.
+
+An array of such a data type has a structured dtype with one field. The field has the data type's name, and its value is
+the word: the element's bits as an unsigned integer. So the dtype names the data type, elements are copied like any
+others, and NumPy refuses to compute with them.
+Sources: the tables of ml_dtypes and of the ONNX operators' page "Float stored in 8 bits"; OCP MX for E8M0.
+
+Bits are compared and moved as words, which are unsigned integers of an element's size, so that every bit is kept. With
+floats, NumPy may change a signaling NaN to a quiet one.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from revseq_cli.core.errors import FormatError, Hint, listed
+from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class _Layout(NamedTuple):
+    """How many bits exponent and mantissa have, the exponent's bias, and the word of the usual NaN.
+
+    `special` says which words are not finite numbers. "ieee": infinities and NaNs have the highest exponent. "fn": all
+    bits but the sign are set in a NaN. "fnuz": the only NaN has the word that -0.0 would have.
+    """
+
+    exponent: int
+    mantissa: int
+    bias: int
+    nan: int
+    special: str
+    signed: bool = True
+
+    @property
+    def bits(self) -> int:
+        return self.signed + self.exponent + self.mantissa
+
+
+_LAYOUTS = {
+    "BFLOAT16": _Layout(8, 7, 127, 0x7FC0, "ieee"),
+    "FLOAT8_E4M3FN": _Layout(4, 3, 7, 0x7F, "fn"),
+    "FLOAT8_E5M2": _Layout(5, 2, 15, 0x7E, "ieee"),
+    "FLOAT8_E4M3FNUZ": _Layout(4, 3, 8, 0x80, "fnuz"),
+    "FLOAT8_E5M2FNUZ": _Layout(5, 2, 16, 0x80, "fnuz"),
+    "FLOAT8_E8M0FNU": _Layout(8, 0, 127, 0xFF, "fn", signed=False),
+}
+DTYPES = {name: np.dtype([(name, f"u{layout.bits // 8}")]) for name, layout in _LAYOUTS.items()}
+
+
+def is_minifloat(dtype: np.dtype[Any]) -> bool:
+    """Whether `dtype` is one of DTYPES, in either byte order."""
+    return bool(dtype.names and DTYPES.get(dtype.names[0]) == dtype.newbyteorder("="))
+
+
+def is_signed(dtype: np.dtype[Any]) -> bool:
+    """Whether `dtype` is a minifloat whose words have a sign."""
+    return is_minifloat(dtype) and _LAYOUTS[dtype.names[0]].signed  # type: ignore[index]
+
+
+def numbers(values: NDArray[Any]) -> NDArray[Any]:
+    """Minifloats as FLOAT32, which holds each of them exactly; elements of other dtypes unchanged."""
+    if not is_minifloat(values.dtype):
+        return values
+    name = values.dtype.names[0]  # type: ignore[index]
+    numbers: NDArray[Any] = _table(name)[values[name]]
+    return numbers
+
+
+@functools.cache
+def _table(name: str) -> NDArray[np.float32]:
+    """The numbers of all words, indexed by the word: of shape (256,) or (65536,)."""
+    layout = _LAYOUTS[name]
+    words = np.arange(1 << layout.bits)
+    exponent, mantissa = words >> layout.mantissa & ((1 << layout.exponent) - 1), words & ((1 << layout.mantissa) - 1)
+    fraction = mantissa / (1 << layout.mantissa)
+    # A layout without mantissa bits has neither 0 nor subnormal numbers.
+    normal = (exponent > 0) | (layout.mantissa == 0)
+    magnitude = np.ldexp(fraction + normal, np.where(normal, exponent, 1) - layout.bias)
+    highest = exponent == (1 << layout.exponent) - 1
+    if layout.special == "ieee":
+        magnitude[highest] = np.where(mantissa[highest], np.nan, np.inf)
+    elif layout.special == "fn":
+        magnitude[highest & (mantissa == (1 << layout.mantissa) - 1)] = np.nan
+    else:
+        magnitude[layout.nan] = np.nan
+    negative = layout.signed & (words >> (layout.bits - 1) == 1)
+    numbers: NDArray[np.float32] = np.where(negative, -magnitude, magnitude).astype(np.float32)
+    return numbers
+
+
+def render(values: NDArray[Any]) -> list[str]:
+    """Each element as text, in C order: four digits, which tell all numbers apart; an unusual NaN with its word."""
+    name = values.dtype.names[0]  # type: ignore[index]
+    usual = _LAYOUTS[name].nan
+    pairs = zip(numbers(values).ravel().tolist(), values[name].ravel().tolist(), strict=True)
+    return [f"{number:.4g}" if number == number or word == usual else f"nan({word:#x})" for number, word in pairs]
+
+
+_DTYPES = {
+    data_type: DTYPES.get(data_type.name)
+    or np.dtype("?" if data_type.kind == "bool" else f"{data_type.kind[0]}{data_type.size}")
+    for data_type in DataType
+}
+_DATA_TYPES = {dtype: data_type for data_type, dtype in _DTYPES.items()}
+
+
+def dtype_of(data_type: DataType) -> np.dtype[Any]:
+    """The dtype of a data type, in this machine's byte order."""
+    return _DTYPES[data_type]
+
+
+@functools.lru_cache(maxsize=64)  # small calls from Python ask for it again and again
+def data_type_of(dtype: np.dtype[Any]) -> DataType:
+    """The data type of a dtype in either byte order; FormatError if a tensor cannot have it.
+
+    The dtypes of the package ml_dtypes are recognized by their names.
+    """
+    try:
+        return _DATA_TYPES.get(dtype.newbyteorder("=")) or DataType[dtype.name.upper()]
+    except (KeyError, TypeError):
+        known = listed((t.name for t in DataType), len(DataType))
+        raise FormatError(f"its data type is {str(dtype)[:80]}", f"one of {known}") from None
+
+
+def is_big_endian(dtype: np.dtype[Any]) -> bool:
+    """Whether elements are stored with the highest byte first; False for elements of one byte."""
+    return dtype.itemsize > 1 and dtype == dtype.newbyteorder(">")
+
+
+def is_nameless(dtype: np.dtype[Any]) -> bool:
+    """Whether `dtype` is NumPy's plain void, such as |V2: bytes without the name of a data type."""
+    return dtype.type is np.void and not dtype.names and not dtype.subdtype
+
+
+def named(dtype: np.dtype[Any], asked: DataType | None, where: str, *, big: bool = False) -> np.dtype[Any]:
+    """The dtype; for bytes without a name, the dtype of the data type that the user asked for.
+
+    It is little-endian, or big-endian with `big`. FormatError for bytes without a name if `asked` is None or has
+    another size.
+    """
+    if not is_nameless(dtype):
+        return dtype
+    fitting = [data_type for data_type in DataType if data_type.size == dtype.itemsize]
+    if asked in fitting:
+        return dtype_of(asked).newbyteorder(">" if big else "<")
+    found = f"its data type is {dtype.str}: bytes without a name"
+    if not fitting:
+        raise FormatError(found, "numbers of 1, 2, 4, 8 or 16 bytes", where=where)
+    # Packages save BFLOAT16 so; which type other bytes have, only their writer knows.
+    likely = DataType.BFLOAT16 if DataType.BFLOAT16 in fitting else fitting[0] if len(fitting) == 1 else None
+    known = listed((each.name for each in fitting), len(fitting))
+    hint = Hint.of("add {}", dtype=likely.name) if likely else Hint.of("add {} and the type that was saved", dtype="")
+    raise FormatError(found, f"the data type that they have: one of {known}", hint, where)
+
+
+def require_dimensions(count: int, where: str) -> None:
+    """FormatError for more dimensions than a tensor can have."""
+    if count > MOST_DIMENSIONS:
+        wanted = f"at most {MOST_DIMENSIONS}, and at most 8 in DirectML"
+        raise FormatError(f"has dimension count {count}", wanted, where=where)
+
+
+def require_sizes(sizes: tuple[int, ...], where: str) -> None:
+    """FormatError for sizes that no tensor has. The operator refuses more: a scalar, and sizes of 0."""
+    require_dimensions(len(sizes), where)
+    if sizes and not 0 <= min(sizes) <= max(sizes) < 1 << 63:
+        raise FormatError(f"Sizes is {braced(sizes)[:200]}", "sizes from 0 to 2^63 - 1", where=where)
+
+
+def describe(array: NDArray[Any], name: str = "") -> TensorDesc:
+    """The data type and the sizes of an array; FormatError, about `name`, for a dtype that a tensor cannot have."""
+    try:
+        return TensorDesc(data_type_of(array.dtype), array.shape)
+    except FormatError as e:
+        raise e.about(name) from None
+
+
+@functools.lru_cache(maxsize=64)
+def word(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of the words for elements of `dtype`: an unsigned integer, or void where there is none of this size."""
+    return word_of(dtype.itemsize)
+
+
+@functools.lru_cache(maxsize=64)  # to make one takes a tenth of a small call
+def word_of(size: int) -> np.dtype[Any]:
+    """The dtype of words of so many bytes."""
+    return np.dtype(f"{'u' if size in (1, 2, 4, 8) else 'V'}{size}")
+
+
+def native(values: NDArray[Any]) -> NDArray[Any]:
+    """The elements in this machine's byte order; bytes are swapped, not converted, so every bit is kept."""
+    return values if values.dtype.isnative else values.byteswap().view(values.dtype.newbyteorder("="))
+
+
+def bits(values: NDArray[Any]) -> NDArray[Any]:
+    """The elements as words in this machine's byte order: of the same shape, and contiguous in C order."""
+    return np.ascontiguousarray(native(values)).view(word(values.dtype)).reshape(values.shape)

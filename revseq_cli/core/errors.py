@@ -1,0 +1,233 @@
+"""The exceptions of revseq: what is wrong, what is wanted, and what to do next."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Self
+
+# Names and values of settings, such as the axis, instead of command-line options.
+Settings = tuple[tuple[str, str], ...]
+ON = "on"  # the value of an option without a value, in a Choice
+
+_MOST_COMPARED = 5000  # names, to find the nearest one: 0.1 s
+_LONGEST = 200  # characters of a name in a list
+HALVES = re.compile("[\ud800-\udfff]")  # of characters, which no encoding has; JSON may
+_UNTYPED = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
+_LONGEST_LINE = 6000  # characters of a line in a message; the longest path has 4,096
+
+
+def printable(text: str) -> str:
+    r"""The text with a backslash escape for each control, surrogate or invisible character.
+
+    Every name and text from a file goes through this function before it is printed on a terminal.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def can_be_typed(text: str) -> bool:
+    """Whether the text could be an argument of a command, such as a name: JSON may have NUL and halves of characters.
+
+    Python has bytes of names that are not UTF-8 as some of these halves, which are no mistake.
+    """
+    return not _UNTYPED.search(text)
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """The one of the words that was most likely meant, among the first thousands; nothing if none or several are near.
+
+    A word with other digits is another one: v2 is not v1 mistyped.
+    """
+    import difflib  # only errors need it
+
+    typed = word.strip("/").lower()
+    folded = {each.strip("/").lower(): each for each in itertools.islice(words, _MOST_COMPARED)}
+    near = [each for each in difflib.get_close_matches(typed, folded, 2) if _digits(each) == _digits(typed)]
+    ratios = [difflib.SequenceMatcher(None, each, typed).ratio() for each in near]
+    return folded[near[0]] if ratios and ratios.count(ratios[0]) == 1 else ""
+
+
+def _digits(word: str) -> str:
+    return "".join(filter(str.isdigit, word))
+
+
+def listed(names: Iterable[str], most: int = 10) -> str:
+    """The first `most` names as printable text, separated by commas, and the count of the rest."""
+    names = list(names)
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(printable(shortened(name, _LONGEST)) for name in names[:most]) + more
+
+
+def shortened(text: str, most: int) -> str:
+    """The text; of one with more than `most` characters, so many of them."""
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+def shown_line(line: str) -> str:
+    """A line of a message for a terminal: printable, and cut after 6,000 characters."""
+    return printable(line[:_LONGEST_LINE])
+
+
+@dataclass(frozen=True)
+class Hint:
+    """A text for a user with settings, such as the axis, instead of command-line options.
+
+    `text` has {} for each setting, and `settings` has their names and values in that order; a value may be "". What the
+    user typed, such as the name of a file, may have {} as well: it stands in front of the first setting.
+    `report.words` replaces each setting with its option.
+    """
+
+    text: str
+    settings: Settings = ()
+
+    @classmethod
+    def of(cls, text: str, **settings: object) -> Hint:
+        """A text with its settings as keywords: `Hint.of("try {}", axis=1)`."""
+        return cls(text, tuple((name, str(value)) for name, value in settings.items()))
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """Settings with which a command works: they take the place of those that the user gave, and "" removes one.
+
+    `meaning` says what they do, and `label` has the settings that tell this choice from others. Both are empty for
+    settings that leave no doubt.
+    """
+
+    settings: Settings
+    meaning: str = ""
+    label: Settings = ()
+
+
+@dataclass(frozen=True)
+class Suggestions:
+    """A hint: the choices with which the command works, the best first; at least one.
+
+    `sure` says that the first one can be proposed: else one of several is meant, and only the user knows which.
+    `typed` is what the user called INPUT, and perhaps LENGTHS, where the choices have other ones.
+    """
+
+    choices: tuple[Suggestion, ...]
+    sure: bool = True
+    typed: tuple[str, ...] = ()
+
+
+class RevseqError(Exception):
+    """Why the work stops, and what the user can do.
+
+    `found` states the fact, `wanted` says what would be right and by which rule, `hint` what to do next. `where` names
+    the file (and dataset). `context` has lines of a text file, with a caret below the place of the error.
+    """
+
+    def __init__(
+        self, found: str, wanted: str = "", hint: str | Hint | Suggestions = "", where: str = "", context: str = ""
+    ) -> None:
+        super().__init__(found)
+        self.found, self.wanted, self.hint, self.where, self.context = found, wanted, hint, where, context
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle all parts: OSError's own method would drop those that it takes for a file name."""
+        return type(self), (self.found, self.wanted, self.hint, self.where, self.context)
+
+    def about(self, where: str) -> Self:
+        """Set `where` to the file if it names none yet, and return the error."""
+        self.where = self.where or where
+        return self
+
+    def __repr__(self) -> str:
+        """As Python shows an exception: with all parts of the message."""
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def drop_settings(self) -> None:
+        """Leave out a hint that names settings, for a command that does not have them."""
+        if isinstance(self.hint, Hint):
+            self.hint = ""
+
+    def parts(self) -> Sequence[RevseqError]:
+        """The errors that this one combines; a single error gives itself."""
+        return (self,)
+
+    def __str__(self) -> str:
+        """The message for a Python traceback: without the hint, which is for the command line."""
+        if [*self.parts()] != [self]:
+            return "\n".join(map(str, self.parts()))
+        text = f"{self.where}: {self.found}" if self.where else self.found
+        lines = [f"{text}; wanted: {self.wanted}" if self.wanted else text]
+        return "\n".join(map(shown_line, [*lines, *(self.context.split("\n") if self.context else [])]))
+
+
+@contextlib.contextmanager
+def about(where: str) -> Iterator[None]:
+    """Set `where` of an error that is raised inside, if it names no file yet."""
+    try:
+        yield
+    except RevseqError as e:
+        raise e.about(where) from None
+
+
+class UsageError(RevseqError, ValueError):
+    """Options or arguments that are wrong, or do not go together."""
+
+
+class FormatError(RevseqError, ValueError):
+    """Content of a file that is wrong, or that its format or data type cannot hold."""
+
+
+class SeveralError(FormatError):
+    """A file of several tensors, of which the user names none; `names` has the keys."""
+
+    names: Sequence[str] = ()
+
+
+class TensorIOError(RevseqError, OSError):
+    """A file that cannot be opened, read or written."""
+
+
+class MissingFileError(TensorIOError):
+    """A file that is not there."""
+
+
+class FileThereError(TensorIOError):
+    """A new file whose name is taken."""
+
+
+class DiskFullError(TensorIOError):
+    """A file for which there is no room."""
+
+
+class EngineError(RevseqError):
+    """Work that does not fit into its memory, or that its workers could not do."""
+
+
+# What Python raises where memory ends: a library may lose its MemoryError, and Python finds a failure without an error.
+MEMORY_ENDED = (MemoryError, SystemError)
+_LESS_MEMORY = Hint.of("try a smaller {}; text needs more than a binary format", memory="")
+
+
+def worded(error: Exception, where: str) -> RevseqError:
+    """Any exception as a RevseqError; `where` names the output, for an OSError that names no file."""
+    match error:
+        case RevseqError():
+            return error
+        case MemoryError() | OSError(errno=errno.ENOMEM):
+            return RevseqError("out of memory", hint=_LESS_MEMORY)
+        case SystemError() if "exception" in str(error):  # lost by a library
+            return RevseqError("most likely out of memory: a library failed without saying why", hint=_LESS_MEMORY)
+        case FileNotFoundError(filename=None):  # from os.getcwd(): other calls name a file
+            return RevseqError("the current folder no longer exists", "an existing folder", "cd to one")
+        case ImportError() if "failed to map segment" in str(error):  # how the loader says that memory is short
+            return RevseqError("out of memory", "room for the libraries", "ulimit -v unlimited")
+        case OSError():  # of standard output; files raise TensorIOError
+            return RevseqError(f"cannot write: {error.strerror or error}", where=error.filename or where)
+        case _:
+            found = f"internal error: {type(error).__name__}: {str(error)[:200]}"
+            return RevseqError(found, hint=Hint.of("report it, with {}", traceback=""))

@@ -1,0 +1,115 @@
+"""Data types and sizes of tensors. This module loads no NumPy, since completion needs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from math import prod
+
+from revseq_cli.core.errors import UsageError, listed, printable
+
+
+class DataType(Enum):
+    """The data types, each with its kind and its size in bytes; those from BOOL on need feature level none.
+
+    A minifloat has a third entry, its layout, which tells data types of the same size apart.
+    """
+
+    FLOAT64 = ("float", 8)
+    FLOAT32 = ("float", 4)
+    FLOAT16 = ("float", 2)
+    INT64 = ("int", 8)
+    INT32 = ("int", 4)
+    INT16 = ("int", 2)
+    INT8 = ("int", 1)
+    UINT64 = ("uint", 8)
+    UINT32 = ("uint", 4)
+    UINT16 = ("uint", 2)
+    UINT8 = ("uint", 1)
+    BOOL = ("bool", 1)
+    COMPLEX64 = ("complex", 8)
+    COMPLEX128 = ("complex", 16)
+    BFLOAT16 = ("minifloat", 2, "E8M7")
+    FLOAT8_E4M3FN = ("minifloat", 1, "E4M3FN")
+    FLOAT8_E5M2 = ("minifloat", 1, "E5M2")
+    FLOAT8_E4M3FNUZ = ("minifloat", 1, "E4M3FNUZ")
+    FLOAT8_E5M2FNUZ = ("minifloat", 1, "E5M2FNUZ")
+    FLOAT8_E8M0FNU = ("minifloat", 1, "E8M0FNU")
+
+    def __init__(self, kind: str, size: int, _layout: str = "") -> None:
+        self.kind, self.size = kind, size
+
+    @classmethod
+    def parse(cls, text: str) -> DataType:
+        """The data type with a name, in upper or lower case; UsageError for an unknown name."""
+        try:
+            return cls[text.strip().upper()]
+        except KeyError:
+            known = listed(cls.__members__, len(cls))
+            raise UsageError(f"{text[:40]!r} is not a data type", f"one of {known}") from None
+
+    @classmethod
+    def parse_length(cls, text: str) -> DataType:
+        """The data type with a name, if lengths can have it; UsageError for others."""
+        data_type = cls.parse(text)
+        if data_type.kind != "uint":
+            raise UsageError(f"{data_type.name} is not a data type of lengths", "UINT32 or UINT64")
+        return data_type
+
+
+class Symbol(int):
+    """A size that is known only when a model runs. It is written as its name, and counts as 2, which is any size."""
+
+    name: str
+
+    def __new__(cls, name: str, value: int = 2) -> Symbol:
+        """The size of that name; without one, it is a question mark."""
+        made = super().__new__(cls, value)
+        made.name = printable(name[:40]) or "?"
+        return made
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __format__(self, spec: str) -> str:
+        return self.name
+
+    def __mul__(self, other: int) -> Symbol:
+        """The product, whose name tells its factors."""
+        return self if other == 1 else Symbol(f"{self.name}*{other}", int(self) * int(other))
+
+    __rmul__ = __mul__
+
+
+@dataclass(frozen=True)
+class TensorDesc:
+    """The data type and the sizes of a tensor, without its values."""
+
+    data_type: DataType
+    sizes: tuple[int, ...]
+
+    @property
+    def dimension_count(self) -> int:
+        """The number of dimensions."""
+        return len(self.sizes)
+
+    @property
+    def element_count(self) -> int:
+        """The number of elements: the product of the sizes."""
+        return prod(self.sizes)
+
+    @property
+    def total_bytes(self) -> int:
+        """The bytes of all elements."""
+        return self.element_count * self.data_type.size
+
+    def __str__(self) -> str:
+        return f"(Sizes:{braced(self.sizes)}, DataType:{self.data_type.name})"
+
+
+MOST_DIMENSIONS = 64  # NumPy's limit; DirectML's feature levels accept fewer
+
+
+def braced(sizes: tuple[int, ...]) -> str:
+    """Sizes as the reference page writes them: {1,1,3,4}."""
+    return "{" + ",".join(map(str, sizes)) + "}"

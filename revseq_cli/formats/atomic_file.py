@@ -1,0 +1,324 @@
+"""New files: each is written under a temporary name, and named when all of a job are complete."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from revseq_cli.core import signals, system
+from revseq_cli.core.errors import FileThereError, Hint, TensorIOError, listed
+from revseq_cli.formats import file_io
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Self
+
+# A killed run may leave files whose names begin so. Later runs ignore them, and they can be deleted.
+TEMPORARY_PREFIX = ".revseq-"
+_REPLACE = Hint.of("add {} to replace it", overwrite="")
+# What the temporary names of this process go on with, so that the process that cleans up after it can tell them apart.
+tag = ""
+
+
+class AtomicFile:
+    """A file to write: its temporary file stands beside it, and the name keeps its old content or none until the end.
+
+    Making one checks the name before any work, and writes nothing. `FileTransaction` calls the steps: `create`,
+    `flush`, `take_name` and `flush_folder`, and `remove` at the end in any case. Each raises the OSError of the system.
+    `is_created` says whether the temporary file exists.
+    """
+
+    def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[file_io.Identity] = ()) -> None:
+        self.name = path
+        self.is_created = False
+        self._overwrite = overwrite
+        fault, hint = system.name_fault(path, writing=True)
+        if fault:
+            raise TensorIOError(fault, "the name of a file to write", hint, path)
+        self._final = Path(system.real_path(path))  # a link stays a link; what it names is replaced
+        self._old: os.stat_result | None = None  # of the file that is to be replaced
+        self._check(inputs)
+        self.temporary = str(self._final.with_name(f"{TEMPORARY_PREFIX}{tag}{os.urandom(8).hex()}.tmp"))
+
+    def _check(self, inputs: Iterable[file_io.Identity]) -> None:
+        """Refuse a name that could not be given or replaced."""
+        if os.path.basename(self.name) in ("", ".", "..") and not self._final.is_dir():  # noqa: PTH119 - a Path has no such end
+            hint = f"try {system.quoted(os.path.normpath(self.name))}"
+            raise TensorIOError("is the name of a folder", "the name of a file to write", hint, self.name)
+        status = self._status()
+        if status is None:
+            self._check_folder()
+            return
+        if stat.S_ISDIR(status.st_mode):
+            raise TensorIOError("is a directory", "the name of a file to write", where=self.name)
+        if not stat.S_ISREG(status.st_mode):
+            raise TensorIOError("is not a regular file", "the name of a file to write", where=self.name)
+        if any(each.names(status) for each in inputs) or file_io.is_open(0, status):
+            raise TensorIOError(
+                "is an input of this job", "another file: there is no in-place execution, as in DirectML",
+                "give the output another name", self.name,
+            )  # fmt: skip
+        if stream := file_io.stream_to(status):
+            raise TensorIOError(f"is what {stream} goes to", "another file", "redirect to another name", self.name)
+        if not self._overwrite:
+            raise FileThereError("already exists", "a new file", _REPLACE, self.name)
+        if system.is_protected(status):
+            hint = f"attrib -r {system.quoted(self.name)}"
+            raise TensorIOError("is read-only", "a file that may be replaced", hint, self.name)
+        self._check_folder()
+        self._old = status
+
+    def _status(self) -> os.stat_result | None:
+        """The status of what has the name now; None where nothing has it."""
+        with file_io.trying_to("write", self.name), contextlib.suppress(FileNotFoundError):
+            return self._final.stat()
+        return None
+
+    def _check_folder(self) -> None:
+        folder = self._final.parent
+        if not folder.is_dir():
+            found = f"cannot write: no such folder as {folder}"
+            raise TensorIOError(found, hint=_hint_to_make(folder), where=self.name)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            number = errno.EROFS if system.is_read_only(folder) else errno.EACCES
+            raise file_io.failed(self.name, "write", OSError(number, os.strerror(number)))
+
+    def write(self, data: bytes) -> None:
+        """Write the whole content at once into the temporary file."""
+        self.fill([data])
+
+    def fill(self, pieces: Iterable[bytes], size: int = 0) -> None:
+        """Write the pieces as the whole content of the temporary file, in which `size` bytes are reserved first."""
+        place = 0
+        with file_io.opened_to_write(self.temporary, self.name) as fd:
+            if size:
+                file_io.allocate(fd, size, self.name)
+            for piece in pieces:
+                file_io.write_all(fd, piece, place, self.name)
+                place += len(piece)
+
+    def fill_from(
+        self, path: str, unchanged: file_io.Identity, parts: Iterable[tuple[int, int, int]] | None = None
+    ) -> None:
+        """Copy another file, which must be as it was at `unchanged`, into the temporary file: whole, or parts of it.
+
+        Each part says from which offset, how many bytes, and to which offset.
+        """
+        with (
+            file_io.opened(path, unchanged) as source,
+            file_io.opened_to_write(self.temporary, self.name) as target,
+        ):
+            for part in [(0, unchanged.size, 0)] if parts is None else parts:
+                file_io.copy((source, path), (target, self.name), *part)
+
+    def create(self) -> None:
+        """Create the temporary file, empty; nobody can read it who may not read the file that it replaces."""
+        self._create(0o600 if self._old else 0o666)
+
+    def _create(self, mode: int) -> None:
+        fd = system.create_file(self.temporary, mode, str(self._final) if self._old else "")
+        self.is_created = True
+        os.close(fd)
+
+    def flush(self) -> None:
+        """Return when the temporary file is on the disk, with the owner and the rights of the file that it replaces."""
+        file_io.flush(self.temporary, self._old)
+
+    def take_name(self) -> None:
+        """Give the file its name; without `overwrite` it never replaces another."""
+        take = system.take_name if self._overwrite else system.take_free_name
+        try:
+            file_io.patiently(lambda: take(self.temporary, self._final), system.keeps_name)
+        except FileExistsError:
+            raise FileThereError(
+                "was created by another program meanwhile", "a new file", _REPLACE, self.name
+            ) from None
+        except OSError as e:
+            if not self._old or not system.keeps_name(e):
+                raise
+            raise file_io.in_use(self.name, "replace") from None
+
+    def flush_folder(self) -> None:
+        """Make the new name last."""
+        system.flush_folder(str(self._final.parent))
+
+    def remove(self) -> None:
+        """Remove the temporary file, if it was created and still has its temporary name."""
+        if self.is_created:
+            gone = functools.partial(Path(self.temporary).unlink, missing_ok=True)
+            file_io.patiently(gone, system.keeps_name, stops=False)
+            self.is_created = False
+
+
+class FileTransaction:
+    """One or more new files, written in one `with` block and named at its end.
+
+    Entering creates the temporary files. When the block ends well, all files are flushed, and only then each gets its
+    name, in the order given. After an error the temporary files are removed. A signal is noted meanwhile, and counts at
+    the end; a second signal removes the temporary files at once.
+    `notes` says what could not be removed or flushed after the files had their names.
+    """
+
+    def __init__(self, *files: AtomicFile) -> None:
+        self._files = files
+        self._named: list[AtomicFile] = []
+        self.notes: list[str] = []
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(signals.deferred())
+            for file in self._files:
+                stack.callback(self._remove, file)
+                signals.at_once[file] = file.remove
+                with self._errors_worded(file):
+                    file.create()
+            self._undo = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with self._undo:
+            if kind is None:
+                self._flush_and_name()
+
+    def _flush_and_name(self) -> None:
+        for file in self._files:
+            with self._errors_worded(file):
+                file.flush()
+        signals.check()
+        for file in self._files:
+            with self._errors_worded(file):
+                file.take_name()
+            self._named.append(file)
+        for file in self._files:
+            try:
+                file.flush_folder()
+            except OSError as e:  # the file is complete and has its name; only a power cut now could take it back
+                self.notes.append(f"{file.name} is written, but its folder could not be flushed: {e.strerror}")
+
+    @contextlib.contextmanager
+    def _errors_worded(self, file: AtomicFile) -> Iterator[None]:
+        """Turn an OSError into a TensorIOError about the file, with the names that are given already."""
+        try:
+            with file_io.trying_to("write", file.name):
+                yield
+        except TensorIOError as e:
+            if self._named:
+                e.found += f"; {listed(each.name for each in self._named)} is written already"
+            raise
+
+    def _remove(self, file: AtomicFile) -> None:
+        signals.at_once.pop(file, None)
+        try:
+            file.remove()
+        except OSError as e:
+            if file not in self._named:
+                raise file_io.failed(file.name, f"remove {file.temporary}", e) from None
+            self.notes.append(f"{file.name} is written, but {file.temporary} could not be removed: {e.strerror}")
+
+
+class NewFolder(AtomicFile):
+    """A folder to write: a folder that exists cannot be replaced in one step, and so is never replaced."""
+
+    def _check(self, inputs: Iterable[file_io.Identity]) -> None:  # noqa: ARG002 - it replaces nothing
+        if os.path.lexists(self._final):
+            wanted = "a new one: a folder is never replaced"
+            raise TensorIOError("already exists", wanted, "give it another name", self.name)
+        self._status()  # refuses a name that is too long, or behind a folder that may not be searched
+        self._check_folder()
+
+    def create(self) -> None:
+        """Create the temporary folder, empty."""
+        import shutil  # noqa: F401 - for `remove`, which a signal may call while another module begins to load it
+
+        Path(self.temporary).mkdir()
+        self.is_created = True
+
+    def flush(self) -> None:
+        """Return when every file and folder in it is on the disk."""
+        for folder, _, names in os.walk(self.temporary, topdown=False):
+            for name in names:
+                signals.check()
+                file_io.flush(os.path.join(folder, name))  # noqa: PTH118 - as os.walk has it
+            system.flush_folder(folder)
+
+    def take_name(self) -> None:
+        """Give the folder its name, if nothing else has it."""
+        if os.path.lexists(self._final):
+            raise TensorIOError(
+                "was created by another program meanwhile", "a new one", "give it another name", self.name
+            )
+        file_io.patiently(lambda: Path(self.temporary).rename(self._final), system.keeps_name)
+
+    def remove(self) -> None:
+        """Remove the temporary folder with all that is in it, as far as that can be done."""
+        if self.is_created:
+            import shutil  # it takes 2 ms with what it imports, and most jobs write no folder
+
+            shutil.rmtree(self.temporary, ignore_errors=True)
+            self.is_created = False
+
+
+class Scratch(AtomicFile):
+    """A temporary file that never gets a name; it stands beside the output, or in the temporary folder without one."""
+
+    def __init__(self, beside: str) -> None:
+        super().__init__(beside or str(Path(_temporary_folder(), "tensor")), overwrite=True)
+        self.name = beside or f"the temporary folder {self._final.parent}"
+
+    def _check(self, inputs: Iterable[file_io.Identity]) -> None:  # noqa: ARG002 - it replaces nothing
+        self._check_folder()
+
+    def create(self) -> None:
+        """Create the file for this user alone: an input may be private where its output's folder is not."""
+        self._create(0o600)
+
+    def flush(self) -> None:
+        """Nothing to flush: the file is about to be removed."""
+
+    def take_name(self) -> None:
+        """No name to take: the file is about to be removed."""
+
+    def flush_folder(self) -> None:
+        """Nothing to flush: the folder has no new name."""
+
+
+def have_room(beside: str, size: int) -> bool:
+    """Whether the disk of the file `beside`, which need not be there yet, has so many free bytes."""
+    import shutil  # it takes 2 ms with what it imports, and small jobs do not need it
+
+    return shutil.disk_usage(folder_of(beside)).free >= size
+
+
+def folder_of(path: str) -> str:
+    """The folder that a new file of that path will lie in."""
+    return str(Path(system.real_path(path)).parent)
+
+
+def copy_file(path: str, new: str, name: str) -> None:
+    """Copy a regular file to the new path `new`, inside the temporary folder of a NewFolder that is called `name`."""
+    with file_io.opened(path) as source:
+        with file_io.trying_to("write", name):
+            os.close(system.create_file(new, 0o666))
+        with file_io.opened_to_write(new, name) as target:
+            file_io.copy((source, path), (target, name), 0, file_io.identity(source).size, 0)
+
+
+def _hint_to_make(folder: Path) -> str:
+    """The command that makes a folder; nothing where none can be made, as behind a file or on no drive."""
+    above = next(filter(os.path.lexists, (folder, *folder.parents)), None)
+    can_be_made = above and above.is_dir() and os.access(above, os.W_OK | os.X_OK)
+    return f"{system.MAKE_FOLDER} {system.quoted(str(folder))}" if can_be_made else ""
+
+
+def _temporary_folder() -> str:
+    import tempfile  # it imports shutil
+
+    try:
+        return tempfile.gettempdir()
+    except OSError:
+        raise TensorIOError("there is no temporary folder", "a folder to write to", "set TMPDIR") from None

@@ -1,0 +1,391 @@
+"""Positioned reads and writes, preallocation and flushing, and their errors; `core.system` does them.
+
+In all functions, `path` or `name` is what to call the file in an error, which is a TensorIOError if nothing else is
+said.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import os
+import stat
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from revseq_cli.core import signals, system, thresholds
+from revseq_cli.core.errors import DiskFullError, MissingFileError, TensorIOError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+_Result = TypeVar("_Result")
+_PAGE = 1 << 12
+_bounce = threading.local()
+_LONGEST_USE = 2.0  # seconds to wait for another program, such as a virus scanner, that has the file open
+
+_STDOUT, _STDERR = 1, 2
+_STREAMS = {_STDOUT: "standard output", _STDERR: "standard error"}
+
+# The offset of some bytes in a file, and the bytes.
+Edge = tuple[int, bytes]
+
+
+@dataclass(frozen=True)
+class Identity:
+    """One state of a file: device, inode, size in bytes, and the times of its last changes in ns.
+
+    `changed` is the time of the content, which a program can set. `touched` is the system's own time, which nobody can
+    set; new rights or names change it, too.
+    """
+
+    device: int = field(compare=False, repr=False)  # every host has a number of its own for a shared file system
+    inode: int
+    size: int
+    changed: int
+    touched: int
+
+    def differs(self, other: Identity) -> str:
+        """In what this state differs from the other, for a person; nothing where they are the same."""
+        words = {"it is another file": "inode", "its size": "size", "its time": "changed"}
+        differences = [word for word, name in words.items() if getattr(self, name) != getattr(other, name)]
+        if not differences and self.touched != other.touched:
+            differences = ["its status: its rights or names, or content and the time was put back"]
+        return " and ".join(differences)
+
+    def names(self, status: os.stat_result) -> bool:
+        """Whether it is the file of that status, changed or not."""
+        return (self.device, self.inode) == (status.st_dev, status.st_ino)
+
+
+def identity(fd: int) -> Identity:
+    """The identity of an open file."""
+    status = os.fstat(fd)
+    return Identity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, system.touched(fd, status))
+
+
+def identity_of(status: os.stat_result) -> Identity:
+    """The identity of a file of that status."""
+    return Identity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def identity_of_entry(entry: os.DirEntry[str]) -> Identity:
+    """The identity of a file in a folder that was listed; TensorIOError if a standard stream goes to it."""
+    if not system.LISTS_STATUS:
+        with opened(entry.path) as fd:
+            return identity(fd)
+    status = entry.stat(follow_symlinks=False)
+    refuse_stream(status, entry.path)
+    return identity_of(status)
+
+
+def is_open(number: int, status: os.stat_result) -> bool:
+    """Whether the descriptor 0, 1 or 2 is open on the file of that status, as after a shell's <, > or 2>."""
+    return (status.st_dev, status.st_ino) == _file_of(number)
+
+
+def stream_to(status: os.stat_result) -> str:
+    """The name of the standard stream that goes to the file of that status; nothing if none does."""
+    return next((name for number, name in _STREAMS.items() if is_open(number, status)), "")
+
+
+def stream_inodes() -> set[int]:
+    """The inodes of the files that standard output and standard error go to."""
+    return {file[1] for file in map(_file_of, _STREAMS) if file}
+
+
+def refuse_stream(status: os.stat_result, name: str) -> None:
+    """TensorIOError if standard output or standard error goes to the file of that status, which is an input.
+
+    That stream is then redirected, since not even the error may be written into an input, as text or as JSON.
+    """
+    if stream := stream_to(status):
+        _redirect(status)
+        raise TensorIOError(f"is what {stream} goes to", "another file", "redirect to another name", name)
+
+
+def _redirect(away_from: os.stat_result) -> None:
+    """Send the streams that go to that file elsewhere: standard output nowhere, and standard error where that goes."""
+    if is_open(_STDOUT, away_from):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, _STDOUT)
+        os.close(nowhere)
+    if is_open(_STDERR, away_from):
+        os.dup2(_STDOUT, _STDERR)
+
+
+@functools.cache  # what the process was started with; a redirection of standard error does not matter here
+def _file_of(number: int) -> tuple[int, int] | None:
+    """Device and inode of the file that a standard stream goes to; None for a terminal or a pipe."""
+    try:
+        status = os.fstat(number)
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+
+
+_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}  # what says that there is no room
+
+
+def failed(path: str | Path, doing: str, error: OSError) -> TensorIOError:
+    """The TensorIOError for an OSError of the system; `doing` is "read", "write" or another verb."""
+    if system.is_in_use(error):
+        return in_use(path, doing)
+    reason = error.strerror or str(error)
+    kind = DiskFullError if error.errno in _FULL else TensorIOError
+    hint = {
+        errno.ENOSPC: "free some space, or write to another disk",
+        errno.EACCES: "check the permissions, or write to another folder",
+    }.get(error.errno or 0, "")
+    return kind(f"cannot {doing}: {reason}", hint=hint if doing == "write" else "", where=str(path))
+
+
+def in_use(path: str | Path, doing: str) -> TensorIOError:
+    """The error for a file that another program has open, and keeps from others."""
+    found, wanted = f"cannot {doing}: another program has it open", "a file that no other program has locked"
+    return TensorIOError(found, wanted, "close it there, and run the command again", str(path))
+
+
+@contextlib.contextmanager
+def trying_to(do: str, path: str | Path) -> Iterator[None]:
+    """Raise the TensorIOError for an OSError of the system; `do` is "read", "write" or another verb."""
+    try:
+        yield
+    except TensorIOError:
+        raise
+    except OSError as e:
+        raise failed(path, do, e) from None
+
+
+def patiently(
+    call: Callable[[], _Result], passes: Callable[[OSError], bool] = system.is_in_use, *, stops: bool = True
+) -> _Result:
+    """Call the function again for two seconds while another program has the file open; Stopped after a signal.
+
+    `passes` says of an error whether it is that. Without `stops` signals are not looked at, as where work is undone.
+    """
+    deadline = 0.0
+    while True:
+        try:
+            return call()
+        except OSError as e:
+            deadline = deadline or time.monotonic() + _LONGEST_USE
+            if not passes(e) or time.monotonic() > deadline:
+                raise
+        if stops:
+            signals.check()
+        time.sleep(signals.PATIENCE / 10)
+
+
+@contextlib.contextmanager
+def opened(path: str, unchanged: Identity | None = None, name: str = "") -> Iterator[int]:
+    """A descriptor for reading a regular file, which must be as it was at `unchanged`.
+
+    `name` is what to call the file, where that is not its path. A pipe or a device is refused, and never waited for.
+    """
+    name = name or path
+    fault, hint = system.name_fault(path)
+    if fault:
+        raise TensorIOError(fault, "the name of a file", hint, name)
+    with trying_to("open", name):
+        try:
+            fd = patiently(lambda: system.open_file(path, system.READ))
+        except FileNotFoundError:
+            raise MissingFileError("no such file", where=name) from None
+        except IsADirectoryError:
+            raise TensorIOError("is a directory", "a tensor file", where=name) from None
+    try:
+        with trying_to("read", name):
+            _require_regular(os.fstat(fd), name)
+            if unchanged is not None and (differs := unchanged.differs(identity(fd))):
+                raise TensorIOError(f"changed while it was read: {differs}", "a file that does not change", where=name)
+            yield fd
+    finally:
+        with contextlib.suppress(OSError):  # nothing can be lost that was only read
+            os.close(fd)
+
+
+@contextlib.contextmanager
+def opened_to_write(file: str, path: str) -> Iterator[int]:
+    """A descriptor for writing the file `file`, which exists."""
+    with trying_to("write", path):
+        # Not for reading too: NFS would then fill up a page that is written in part, and write it back whole, over
+        # what another host has written beside it.
+        fd = patiently(lambda: system.open_file(file, system.WRITE))
+    try:
+        yield fd
+    finally:
+        with trying_to("write", path):  # some file systems report a failed write only now
+            os.close(fd)
+
+
+def _require_regular(status: os.stat_result, name: str) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise TensorIOError("is a directory", "a tensor file", where=name)
+    if not stat.S_ISREG(status.st_mode):
+        raise TensorIOError("is not a regular file", "a tensor file, or a pipe", where=name)
+    refuse_stream(status, name)
+
+
+def read_into(fd: int, buffer: memoryview, offset: int, path: str) -> None:
+    """Fill the buffer from that offset; an error where the file ends before."""
+    done = 0
+    while done < len(buffer):
+        part = buffer[done : done + thresholds.MOST_AT_ONCE]
+        try:  # `trying_to` would cost half as much again as a short read
+            count = system.read_at(fd, part, offset + done)
+        except OSError as e:
+            raise failed(path, "read", e) from None
+        if count == 0:
+            raise TensorIOError("ended while it was read", "a file that does not change", where=path)
+        done += count
+
+
+def read_some(fd: int, count: int, offset: int, path: str) -> bytes:
+    """Up to `count` bytes from that offset, fewer at the end of the file."""
+    size = max(0, min(count, identity(fd).size - offset))
+    buffer = bytearray(size)
+    read_into(fd, memoryview(buffer), offset, path)
+    return bytes(buffer)
+
+
+def pieces(fd: int, offset: int, size: int, path: str) -> Iterator[memoryview]:
+    """Read `size` bytes from `offset` on; all pieces are views of the same buffer. Stopped at a signal."""
+    buffer = memoryview(bytearray(min(thresholds.STORED_PIECE, size)))
+    for place in range(0, size, thresholds.STORED_PIECE):
+        signals.check()
+        part = buffer[: size - place]
+        read_into(fd, part, offset + place, path)
+        yield part
+
+
+def write_all(fd: int, buffer: memoryview | bytes, offset: int, path: str) -> None:
+    """Write the whole buffer at that offset."""
+    view = memoryview(buffer)
+    done = 0
+    while done < len(view):
+        part = view[done : done + thresholds.MOST_AT_ONCE]
+        try:
+            done += system.write_at(fd, part, offset + done)
+        except OSError as e:
+            raise failed(path, "write", e) from None
+
+
+def copy(source: tuple[int, str], target: tuple[int, str], start: int, size: int, to: int) -> None:
+    """Copy a part of one open file into another, from the offset `start` to the offset `to`; Stopped at a signal.
+
+    Each file is a descriptor and a name for messages. Where it can, the system copies by itself, as for `cp`: some file
+    systems then share the bytes and copy none. The disk works on what is copied while the next bytes are copied.
+    """
+    signals.check()  # also where there is nothing to copy
+    done = 0
+    while done < size:
+        signals.check()
+        count = min(thresholds.COPIED_AT_ONCE, size - done)
+        moved = system.copy_range(source[0], target[0], start + done, to + done, count)
+        if not moved:  # also where the file ends before: reading there raises the error
+            buffer = memoryview(bytearray(min(thresholds.BOUNCE_BYTES, count)))
+            read_into(source[0], buffer, start + done, source[1])
+            write_all(target[0], buffer, to + done, target[1])
+            moved = len(buffer)
+        system.begin_flush(target[0], to + done, moved)
+        done += moved
+
+
+def write_runs(
+    file: str, fd: int, runs: Iterable[tuple[int, memoryview]], path: str, *, writers: int = 1
+) -> list[Edge]:
+    """Write runs, each an offset and its bytes; on a disk only the whole pages of large ones, straight to it.
+
+    `file` is the path that `fd` has open, and `writers` is how many processes write to it at once. What is left of
+    large runs at their two ends is returned: the caller gathers these edges and writes them later, since a write
+    through the page cache waits for every direct one under way.
+
+    A file that is flushed at the end gains nothing from the page cache, and filling the cache costs more than the
+    reversal: a copy of 4 GiB on two threads took 1.6 s so, and 3.4 s through the cache (medians of three). Where the
+    system or the file system has no direct writes, or no disk, the cache is used.
+    """
+    edges: list[Edge] = []
+    in_memory = system.lies_in_memory(fd)
+    is_shared = in_memory and writers > thresholds.WRITERS_IN_TURN
+    with system.mapped(file) if is_shared else contextlib.nullcontext() as write_mapped:
+        for offset, run in runs:
+            if write_mapped and write_mapped(run, offset):
+                continue
+            if system.DIRECT and not in_memory and len(run) >= thresholds.LARGE_RUN:
+                edges += _write_large(file, fd, run, offset, path)
+            else:
+                write_all(fd, run, offset, path)
+    return edges
+
+
+def _write_large(file: str, fd: int, buffer: memoryview, offset: int, path: str) -> list[Edge]:
+    """Write the whole pages of a run directly, or through the cache where the file system cannot; its edges."""
+    begin = -(-offset // _PAGE) * _PAGE - offset
+    end = (offset + len(buffer)) // _PAGE * _PAGE - offset
+    for done in range(begin, end, thresholds.BOUNCE_BYTES):
+        part = buffer[done : min(done + thresholds.BOUNCE_BYTES, end)]
+        if not _written_directly(file, part, offset + done, path):
+            write_all(fd, part, offset + done, path)
+    edges = (offset, bytes(buffer[:begin])), (offset + end, bytes(buffer[end:]))
+    return [edge for edge in edges if edge[1]]
+
+
+def _written_directly(file: str, part: memoryview, offset: int, path: str) -> bool:
+    """Write whole pages past the page cache; False where the file system cannot."""
+    if not hasattr(_bounce, "pages"):
+        _bounce.pages = _pages()
+    try:
+        fd = system.open_file(file, system.WRITE | system.DIRECT)
+        try:
+            pages = _bounce.pages[: len(part)]
+            pages[:] = np.frombuffer(part, np.uint8)  # unlike a memoryview's, this copy lets other threads run
+            return system.write_at(fd, pages.data, offset) == len(part)
+        finally:
+            os.close(fd)  # an error of it is raised below, too
+    except OSError as e:
+        if e.errno in (errno.EINVAL, errno.EOPNOTSUPP):
+            return False
+        raise failed(path, "write", e) from None
+
+
+def _pages() -> NDArray[np.uint8]:
+    """Memory that begins with a page, as direct writes need it, for one thread.
+
+    It is no mapping of `mmap.mmap(-1, n)`: those are shared with the workers that are forks of this process.
+    """
+    memory = np.empty(thresholds.BOUNCE_BYTES + _PAGE, np.uint8)
+    begin = -memory.__array_interface__["data"][0] % _PAGE
+    return memory[begin : begin + thresholds.BOUNCE_BYTES]
+
+
+def allocate(fd: int, size: int, path: str) -> None:
+    """Reserve the bytes of a new file, so that a full disk shows before the work and not in its middle.
+
+    In a file system without a disk only the free space is looked at, and nothing is reserved.
+    """
+    with trying_to("write", path):
+        system.reserve(fd, size)
+
+
+def flush(path: str, template: os.stat_result | None = None) -> None:
+    """Return when the file is on the disk, with the owner and the mode of `template`.
+
+    OSError where it cannot be flushed; there is no second try, since the system may report success then.
+    """
+    # Opened before the rights are given, which may allow nobody to write.
+    fd = patiently(lambda: system.open_file(path, system.UPDATE))
+    try:
+        if template:
+            system.give_rights(fd, template)
+        system.flush(fd)
+    finally:
+        os.close(fd)

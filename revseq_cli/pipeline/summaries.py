@@ -1,0 +1,158 @@
+"""The passes that read a tensor once and keep a few numbers: counts and spans of lengths, and statistics."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from revseq_cli.core import dtypes, thresholds
+from revseq_cli.operator import kernel
+from revseq_cli.pipeline import conventions
+from revseq_cli.pipeline.arrangement import Resources, arrange_fold
+from revseq_cli.pipeline.tasks import Task, completed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.contract import Source
+    from revseq_cli.pipeline.assembly import Job
+
+# Whether a type has more bits than FLOAT64: not with Microsoft's compilers, nor on Apple's processors.
+_HAS_WIDER = np.finfo(np.longdouble).nmant > np.finfo(np.float64).nmant
+
+
+class Statistics(NamedTuple):
+    """The statistics of an array: `numbers` counts the elements that are no NaN, `infinite` of them infinities.
+
+    `nans` counts the others. `least`, `greatest` and `total` (the sum) are over the numbers. `least` and `greatest` are
+    None where there is no number, and for complex numbers, which have no order. `missing` counts elements that stand
+    for none, which are in no other number. Add the statistics of two parts for those of both.
+    """
+
+    numbers: int = 0
+    nans: int = 0
+    least: float | None = None
+    greatest: float | None = None
+    total: complex | Fraction = 0
+    infinite: int = 0
+    missing: int = 0
+
+    @classmethod
+    def of(cls, values: NDArray[Any]) -> Statistics:
+        """The statistics of an array of any shape and data type."""
+        values = dtypes.numbers(values)
+        with np.errstate(all="ignore"):
+            numbers = values[~np.isnan(values)] if values.dtype.kind in "fc" else values.ravel()
+            nans = values.size - numbers.size
+            if not numbers.size:
+                return cls(0, nans)
+            infinite = int(np.count_nonzero(np.isinf(numbers)))
+            if values.dtype.kind == "c":
+                return cls(numbers.size, nans, total=complex(numbers.sum(dtype=np.complex128)), infinite=infinite)
+            if values.dtype.kind == "f":
+                total: Any = _sum_of_64_bits(numbers) if values.dtype.itemsize == 8 else numbers.sum(dtype=np.float64)
+            else:  # in two halves, since the sum of 64-bit integers needs more bits than they have
+                high, low = (numbers >> 32, numbers & 0xFFFFFFFF) if values.dtype.itemsize == 8 else (0, numbers)
+                total = (int(np.sum(high, dtype=np.int64)) << 32) + int(np.sum(low, dtype=np.int64))
+            return cls(numbers.size, nans, numbers.min().item(), numbers.max().item(), total, infinite)
+
+    @property
+    def mean(self) -> complex | None:
+        """The mean of the numbers: of integers from the exact sum, of FLOAT64 from one in a wider type, or exact."""
+        mean = self.total / self.numbers if self.numbers else None
+        return float(mean) if isinstance(mean, np.floating | Fraction) else mean
+
+    def __add__(self, other: object) -> Statistics:
+        """The statistics of this part and the other part together."""
+        if not isinstance(other, Statistics):
+            return NotImplemented
+        ends = [(s.least, s.greatest) for s in (self, other) if s.least is not None and s.greatest is not None]
+        with np.errstate(all="ignore"):  # a sum that its type cannot hold is infinite
+            try:
+                total = self.total + other.total
+            except OverflowError:  # an exact sum above all FLOAT64, and one that is not finite, which stays
+                total = self.total if isinstance(other.total, Fraction) else other.total
+        least, greatest = min((low for low, _ in ends), default=None), max((high for _, high in ends), default=None)
+        numbers, nans, infinite = self.numbers + other.numbers, self.nans + other.nans, self.infinite + other.infinite
+        return Statistics(numbers, nans, least, greatest, total, infinite, self.missing + other.missing)
+
+
+def _sum_of_64_bits(numbers: NDArray[Any]) -> Any:  # noqa: ANN401 - a NumPy number, or a Fraction
+    """The sum of FLOAT64 numbers: in a wider type, or exact where there is none."""
+    if _HAS_WIDER:
+        return numbers.sum(dtype=np.longdouble)
+    if not np.isfinite(numbers).all():
+        return numbers.sum()
+    total = 0  # in units of 2**-1127: each number is 53 bits at one of 2098 places
+    for start in range(0, numbers.size, thresholds.SUMMED_AT_ONCE):
+        fractions, exponents = np.frexp(numbers[start : start + thresholds.SUMMED_AT_ONCE])
+        bits, places = (fractions * 2.0**53).astype(np.int64), exponents + 1074
+        for half, shift in ((bits >> 27, 27), (bits & (1 << 27) - 1, 0)):
+            sums = np.bincount(places, half)
+            total += sum(int(sums[place]) << int(place) + shift for place in np.flatnonzero(sums))
+    return Fraction(total, 1 << 1127)
+
+
+def count_lengths(job: Job, resources: Resources) -> kernel.LengthCounts:
+    """The counts of the job's lengths, each as often as the user gave it."""
+    step = functools.partial(kernel.count_lengths, size=job.values.sizes[job.axis])
+    counts = [*_folded(job.given_lengths, step, resources)]
+    return kernel.LengthCounts(*map(sum, zip(*counts, strict=True)))
+
+
+@dataclass(frozen=True)
+class Span:
+    """The least and the greatest of some lengths, and how many are above each of some axis sizes."""
+
+    least: int
+    greatest: int
+    above: Counter[int]
+
+    @classmethod
+    def of(cls, sizes: tuple[int, ...], lengths: NDArray[Any]) -> Span:
+        """The span of some lengths, of which there is at least one, for lines of these sizes."""
+        above = Counter({size: int(np.count_nonzero(lengths > size)) for size in sizes})
+        return cls(int(lengths.min()), int(lengths.max()), above)
+
+    def __str__(self) -> str:
+        return str(self.least) if self.least == self.greatest else f"{self.least} to {self.greatest}"
+
+    def merged(self, other: Span) -> Span:
+        """The span of both."""
+        return Span(min(self.least, other.least), max(self.greatest, other.greatest), self.above + other.above)
+
+
+def span_of_lengths(lengths: Source, sizes: Iterable[int]) -> Span:
+    """The span of all lengths, of which there is at least one."""
+    spans: Iterator[Span] = _folded(lengths, functools.partial(Span.of, tuple(sizes)), Resources())
+    return functools.reduce(Span.merged, spans)
+
+
+def statistics(source: Source, resources: Resources) -> Statistics:
+    """The statistics of a whole tensor, without the values that its file says are missing."""
+    step: Callable[[NDArray[Any]], Statistics] = Statistics.of
+    if is_missing := conventions.missing_in(source):
+        step = functools.partial(_without_missing, is_missing)
+    return sum(_folded(source, step, resources), Statistics())
+
+
+def _without_missing(is_missing: Callable[[NDArray[Any]], NDArray[np.bool_]], values: NDArray[Any]) -> Statistics:
+    missing = is_missing(values)
+    return Statistics.of(values[~missing])._replace(missing=int(np.count_nonzero(missing)))
+
+
+def _folded(source: Source, step: Callable[[NDArray[Any]], Any], resources: Resources) -> Iterator[Any]:
+    """What the step makes of each block."""
+    arrangement = arrange_fold(source, resources)
+    with source.random_access() as ready:
+        tasks = (Task(step, (ready.read_task(region),), region) for region in arrangement.plan)
+        for _, share in completed("read", tasks, arrangement, ready):
+            yield share
+    source.recheck()

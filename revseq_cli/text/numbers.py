@@ -1,0 +1,240 @@
+"""Plain numbers as text: nested lists of JSON, and tables with a row a line.
+
+JSON has no word for NaN and infinities: they are strings. When a text is read, bare words are taken, too.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from revseq_cli.core.dtypes import require_sizes
+from revseq_cli.core.errors import FormatError, listed
+from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
+from revseq_cli.text import literals, notation, places
+from revseq_cli.text.places import error_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+
+_WANTED = "a nested list, or an object of DataType, Sizes and Values"
+_WANTED_DEPTH = f"at most {MOST_DIMENSIONS} dimensions, and 8 in DirectML"
+# Where the values begin: of a text that is a list, and behind their key. A quote inside a string has a \ before it.
+_VALUES = re.compile(r"\s*(?=\[)")
+_VALUES_KEY = re.compile(r'(?<!\\)"Values"\s*:\s*')
+_WORDS = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
+
+
+@dataclass(frozen=True)
+class JsonTensor:
+    """A tensor of a JSON text: its entries Values, and perhaps DataType and Sizes, which are not checked yet."""
+
+    text: str
+    entries: dict[str, object]
+
+    @property
+    def data_type(self) -> DataType | None:
+        """The data type that the text states, if it does; UsageError for one that does not exist."""
+        return DataType.parse(str(self.entries["DataType"])) if self.entries.get("DataType") is not None else None
+
+    def values(self, data_type: DataType, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """The values, as an array of the tensor's sizes and of `dtype`, which is that of `data_type`.
+
+        FormatError, with line, column and a caret, for what is no tensor, or a number that the data type cannot hold.
+        """
+        values = self._quick_values(data_type, dtype)
+        if values is None:
+            values = self._body().values(data_type, dtype)
+        sizes = _sizes(self.entries["Sizes"]) if "Sizes" in self.entries else values.shape
+        if values.ndim == 1 and values.size == TensorDesc(data_type, sizes).element_count:
+            values = values.reshape(sizes)
+        if values.shape != sizes:
+            found = f"its Values have Sizes {braced(values.shape)}, and Sizes says {braced(sizes)}"
+            raise FormatError(found, "nested lists of these sizes, or one flat list")
+        return values
+
+    def _quick_values(self, data_type: DataType, dtype: np.dtype[Any]) -> NDArray[Any] | None:
+        """The values as Python reads them; None where they must be read as they are written, which takes longer."""
+        level: Any = [self.entries["Values"]]
+        sizes: list[int] = []
+        while level and isinstance(level[0], list):
+            sizes.append(len(level[0]))
+            if len(sizes) > MOST_DIMENSIONS or any(type(row) is not list or len(row) != sizes[-1] for row in level):
+                return None
+            level = list(itertools.chain.from_iterable(level))
+        if not level:
+            return np.empty(sizes, dtype)
+        flat = None if literals.needs_care(self.text) else literals.from_json(level, dtype, data_type.name)
+        return None if flat is None else flat.reshape(sizes)
+
+    def _body(self) -> notation.TensorText:
+        """The text of the values, to be read as the bracket notation is."""
+        key = _VALUES.match(self.text) or _VALUES_KEY.search(self.text)
+        return notation.body_at(self.text, key.end() if key else 0)
+
+
+def parse(text: str) -> JsonTensor:
+    """The tensor of a JSON text; FormatError for what is none."""
+    if not text or text.isspace():
+        raise FormatError("is empty", _WANTED)
+    root = load(text, text, _WANTED_DEPTH, parse_constant=_WORDS.__getitem__)
+    if isinstance(root, list):
+        root = {"Values": root}
+    if not isinstance(root, dict) or "Values" not in root or set(root) - {"DataType", "Sizes", "Values"}:
+        keys = f" with {listed(root)}" if isinstance(root, dict) else ""
+        raise FormatError(f"is JSON, but not a tensor{keys}", _WANTED)
+    return JsonTensor(text, root)
+
+
+def load(text: str, plain: str, wanted_depth: str, **hooks: Any) -> object:  # noqa: ANN401 - those of json.loads
+    """The JSON of `plain`, with the hooks of json.loads; FormatError for what is no JSON, and for a key given twice.
+
+    `plain` is `text`, perhaps with blanks for comments: messages show the place in `text`.
+    """
+    try:
+        return json.loads(plain, object_pairs_hook=literals.unique, **hooks)
+    except json.JSONDecodeError as e:
+        problem, offset = literals.json_problem(e)
+        raise places.error_at(text, offset, f"is not JSON: {problem}") from None
+    except RecursionError:
+        raise FormatError("is nested too deep", wanted_depth) from None
+    except FormatError:
+        raise
+    except ValueError:  # Python refuses an integer of so many digits
+        raise FormatError("has a number of thousands of digits", f"at most {literals.LONGEST}") from None
+
+
+def _sizes(sizes: object) -> tuple[int, ...]:
+    if isinstance(sizes, list) and all(type(size) is int and 0 <= size < 1 << 63 for size in sizes):
+        require_sizes(tuple(sizes), "")
+        return tuple(sizes)
+    raise FormatError("Sizes is not a list of sizes", "integers of at least 0")
+
+
+def tensor_text(desc: TensorDesc, values: NDArray[Any]) -> str:
+    """A tensor as a JSON object, with a line for each row; no line break at the end."""
+    head = f'{{"DataType": "{desc.data_type.name}", "Sizes": {list(desc.sizes)}, "Values":\n'
+    return head + notation.body(notation.rows_of(values, _quoted), desc.sizes) + "}"
+
+
+def _quoted(values: NDArray[Any]) -> list[str]:
+    """Floats as text, with quotes around NaN and infinities."""
+    texts = literals.render(values)
+    for i in map(int, np.flatnonzero(~np.isfinite(values))):
+        texts[i] = f'"{texts[i]}"'
+    return texts
+
+
+_LINE = re.compile(r"^[^\S\n]*[^\s#].*", re.MULTILINE)
+_WANTED_CELL = "a number in each cell, or nan for a missing one"
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of a text: the cells of each, and the place in the text where its line begins.
+
+    With a separator, `header` may have the cells of a first line that are no numbers; without one, a line may have
+    commas or blanks. Lines that begin with # are comments, as NumPy writes its header.
+    """
+
+    text: str
+    separator: str | None
+    header: list[str]
+    rows: list[list[str]]
+    starts: list[int]
+
+    @classmethod
+    def of(cls, text: str, separator: str | None = None) -> Table:
+        """The table of a text; FormatError where lines differ in the number of their cells, and for other tables."""
+        if separator == "," and ";" in text:
+            found = "a semicolon, as Excel writes it where the comma is the decimal sign"
+            raise error_at(text, text.index(";"), found, "commas between cells, and points in numbers")
+        rows, starts = [], []
+        for start, line in _lines(text):
+            rows.append(_cells(line, separator))
+            starts.append(start)
+        if separator and rows and not rows[0][0] and any(rows[0]):
+            found = "an empty cell at the start of the first line, as pandas writes it above the column of its index"
+            raise error_at(text, starts[0], found, 'what to_csv("x.csv", index=False) writes')
+        is_named = bool(separator and rows) and not any(map(_is_like_a_number, rows[0]))
+        header = rows.pop(0) if is_named else []
+        if not rows:
+            raise FormatError("contains no number", "a table of numbers")
+        starts, width = starts[bool(header) :], len(rows[0])
+        for start, row in zip(starts, rows, strict=True):
+            if len(row) != width:
+                found = f"{len(row)} cell{'s' * (len(row) > 1)}, and the first line of numbers has {width}"
+                raise error_at(text, start, found, "lines of one length")
+        return cls(text, separator, header, rows, starts)
+
+    @property
+    def may_begin_with_names(self) -> bool:
+        """Whether the first row may be names that pandas gives to columns: 0, 1, 2 and so on, above fractions."""
+        counted = [*map(str, range(len(self.rows[0])))]
+        return self.rows[0] == counted and len(self.rows) > 1 and any(set(cell) & set(".eE") for cell in self.rows[1])
+
+    def values(self, dtype: Any, name: str) -> NDArray[Any]:  # noqa: ANN401 - a NumPy dtype
+        """The numbers as an array of rank 2; FormatError, with line and column, for one that `dtype` cannot hold."""
+        tokens = [*itertools.chain.from_iterable(self.rows)]
+        flat = literals.parse_plain(",".join(tokens), dtype, name) if all(tokens) else None
+        if flat is None or flat.size != len(tokens):
+            try:
+                flat = literals.parse(tokens, dtype, name)
+            except literals.LiteralError as e:
+                raise self._wrong(e) from None
+        return flat.reshape(len(self.rows), len(self.rows[0]))
+
+    def _wrong(self, error: literals.LiteralError) -> FormatError:
+        """The error about one cell, at its place."""
+        row, column = divmod(error.index, len(self.rows[0]))
+        cell, start = self.rows[row][column], self.starts[row]
+        line = self.text[start:].partition("\n")[0]
+        if self.separator or "," in line:
+            parts = line.split(self.separator or ",")
+            offset = sum(len(part) + 1 for part in parts[:column])
+            offset += len(parts[column]) - len(parts[column].lstrip())
+        else:
+            offset = [match.start() for match in re.finditer(r"\S+", line)][column]
+        problem = error.problem if cell else "this cell is empty"
+        return error_at(self.text, start + offset, problem, "" if cell and literals.is_number(cell) else _WANTED_CELL)
+
+
+def is_table(text: str) -> bool:
+    """Whether the first line of a text is numbers and nothing else."""
+    _, line = next(_lines(text), (0, ""))
+    cells = _cells(line, None)
+    return bool(cells) and all(map(literals.is_number, cells))
+
+
+def table_text(values: NDArray[Any], separator: str) -> str:
+    """An array of rank 2 as text that reads back to the same bits; no line break at the end."""
+    texts, width = literals.render(values), values.shape[1]
+    return "\n".join(separator.join(texts[start : start + width]) for start in range(0, len(texts), width))
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Each line with content that is no comment, and where it begins."""
+    return ((line.start(), line[0]) for line in _LINE.finditer(text))
+
+
+def _cells(line: str, separator: str | None) -> list[str]:
+    if not separator and "," not in line:
+        return line.split()
+    return [_unquoted(cell.strip()) for cell in line.rstrip("\r").split(separator or ",")]
+
+
+def _unquoted(cell: str) -> str:
+    return cell[1:-1].strip() if len(cell) > 1 and cell[0] == cell[-1] == '"' else cell
+
+
+def _is_like_a_number(cell: str) -> bool:
+    """Whether the cell is a number, or begins as one: 1.0.0 is a mistake, and no name."""
+    return literals.is_number(cell) or bool(re.match(r"[+-]?\.?\d", cell))

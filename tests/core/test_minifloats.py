@@ -1,0 +1,311 @@
+"""The floats that NumPy lacks: files that their own packages make go in, and what comes out is read back by them."""
+
+import json
+import warnings
+
+import h5py
+import ml_dtypes
+import numpy as np
+import oracle
+import pytest
+import safetensors.numpy
+import zarr
+from safetensors import deserialize
+
+import revseq_cli
+from revseq_cli.core import dtypes
+from revseq_cli.core.dtypes import data_type_of
+from revseq_cli.core.tensors import DataType
+from revseq_cli.text import literals
+
+# ONNX's name of each type, ml_dtypes' type, and the name that safetensors has for it.
+TYPES = {
+    "BFLOAT16": (ml_dtypes.bfloat16, "BF16"),
+    "FLOAT8_E4M3FN": (ml_dtypes.float8_e4m3fn, "F8_E4M3"),
+    "FLOAT8_E5M2": (ml_dtypes.float8_e5m2, "F8_E5M2"),
+    "FLOAT8_E4M3FNUZ": (ml_dtypes.float8_e4m3fnuz, "F8_E4M3FNUZ"),
+    "FLOAT8_E5M2FNUZ": (ml_dtypes.float8_e5m2fnuz, "F8_E5M2FNUZ"),
+    "FLOAT8_E8M0FNU": (ml_dtypes.float8_e8m0fnu, "F8_E8M0"),
+}
+LATER = {"FLOAT8_E4M3FNUZ", "FLOAT8_E5M2FNUZ", "FLOAT8_E8M0FNU"}  # those that safetensors has since 0.5
+NONE = ("--feature-level", "none")
+every_type = pytest.mark.parametrize("name", TYPES)
+# Those that the package safetensors reads, too.
+written = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.needs("safetensors") if name in LATER else ()) for name in TYPES]
+)
+
+
+def words(name):
+    """Every bit pattern of a type, in lines of 16; NaNs of every payload among them."""
+    size = np.dtype(TYPES[name][0]).itemsize
+    return np.arange(1 << 8 * size, dtype=f"<u{size}").reshape(-1, 16)
+
+
+def lengths(name):
+    count = len(words(name))
+    return (np.arange(count, dtype=np.uint32) % 19).reshape(count, 1)
+
+
+def expected(name):
+    return oracle.reverse(words(name), lengths(name), 1)
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A file of safetensors, made by its package from an array of ml_dtypes if it can, and lengths in a .npy."""
+
+    def make(name):
+        if name in LATER:
+            entry = {"dtype": TYPES[name][1], "shape": words(name).shape, "data_offsets": [0, words(name).nbytes]}
+            header = json.dumps({"x": entry}).encode()
+            data = len(header).to_bytes(8, "little") + header + words(name).tobytes()
+            (tmp_path / "x.safetensors").write_bytes(data)
+        else:
+            safetensors.numpy.save_file({"x": words(name).view(TYPES[name][0])}, tmp_path / "x.safetensors")
+        np.save(tmp_path / "n.npy", lengths(name))
+        return "x.safetensors", "n.npy", "--axis", 1, *NONE
+
+    return make
+
+
+def test_the_types_are_those_of_the_table():
+    assert {each.name for each in DataType if each.kind == "minifloat"} == set(dtypes.DTYPES) == set(TYPES)
+    assert all(DataType[name].size == dtype.itemsize for name, dtype in dtypes.DTYPES.items())
+
+
+@every_type
+@pytest.mark.parametrize("order", "<>")
+def test_every_number_is_the_one_that_ml_dtypes_says(name, order):
+    theirs = words(name).view(TYPES[name][0]).astype(np.float32)
+    dtype = dtypes.DTYPES[name].newbyteorder(order)
+    ours = dtypes.numbers(words(name).astype(f"{order}u{dtype.itemsize}").view(dtype))
+    assert (np.isnan(ours) == np.isnan(theirs)).all()
+    assert ((ours == theirs) & (np.signbit(ours) == np.signbit(theirs)) | np.isnan(theirs)).all()
+
+
+@every_type
+def test_no_two_elements_look_alike(name):
+    texts = literals.render(words(name).view(dtypes.DTYPES[name]))
+    assert len(set(texts)) == words(name).size
+    usual = np.array(np.nan, TYPES[name][0]).tobytes()
+    assert literals.render(np.frombuffer(usual, dtypes.DTYPES[name]))[0] == "nan" or name == "BFLOAT16"
+
+
+@written
+def test_safetensors_to_safetensors(revseq, tmp_path, made, name):
+    revseq("run", *made(name), "-o", "y.safetensors", "--verify").ok()
+    ((key, found),) = deserialize((tmp_path / "y.safetensors").read_bytes())
+    assert (key, found["dtype"], found["shape"]) == ("x", TYPES[name][1], list(words(name).shape))
+    assert bytes(found["data"]) == expected(name).tobytes()
+
+
+@every_type
+@pytest.mark.parametrize("out", ["y.npy", "y.npz"])
+def test_npy_as_numpy_writes_it(revseq, tmp_path, made, name, out):
+    """NumPy's own descr, but for FLOAT8_E5M2, where it writes one that it refuses to read."""
+    revseq("run", *made(name), "-o", out, "--verify").ok()
+    found = np.load(tmp_path / out)
+    found = found["x"] if out == "y.npz" else found
+    assert found.dtype == np.dtype(f"V{np.dtype(TYPES[name][0]).itemsize}")
+    assert found.tobytes() == expected(name).tobytes()
+    if out == "y.npy" and name != "FLOAT8_E5M2":
+        np.save(tmp_path / "z.npy", expected(name).view(TYPES[name][0]))
+        assert (tmp_path / out).read_bytes() == (tmp_path / "z.npy").read_bytes()
+
+
+@written
+@pytest.mark.parametrize("again", [False, True])
+def test_npy_has_no_name_for_them(revseq, tmp_path, made, name, again):
+    """What numpy.save makes of an array of ml_dtypes, and of what numpy.load makes of that."""
+    job = made(name)[1:]
+    array = words(name).view(TYPES[name][0])
+    np.save(tmp_path / "x.npy", array.view(f"V{array.itemsize}") if again else array)
+    if name == "FLOAT8_E5M2" and not again:  # NumPy writes f1, which is no other type's
+        assert "FLOAT8_E5M2\n" in revseq("show", "x.npy").ok().out
+    else:
+        hint = "add --dtype BFLOAT16" if array.itemsize == 2 else "add --dtype and the type that was saved"
+        revseq("run", "x.npy", *job, "-o", "y.npy").refused(
+            "x.npy: its data type is |V", "bytes without a name", name, hint
+        )
+        revseq("show", "x.npy", "--dtype", "FLOAT32").refused("bytes without a name", hint)
+    revseq("run", "x.npy", *job, "--dtype", name, "-o", "y.safetensors", "--verify").ok()
+    ((_, found),) = deserialize((tmp_path / "y.safetensors").read_bytes())
+    assert (found["dtype"], bytes(found["data"])) == (TYPES[name][1], expected(name).tobytes())
+    assert revseq("diff", "y.safetensors", "y.safetensors").ok().out.endswith("elements\n")
+
+
+def test_bytes_without_a_name_may_be_of_any_type_of_their_size(revseq, tmp_path):
+    halves = np.arange(8, dtype="<f2").reshape(2, 4)
+    np.save(tmp_path / "x.npy", halves.view("V2"))
+    np.savez_compressed(tmp_path / "x.npz", x=halves.view("V2"))
+    for source in ("x.npy", "x.npz"):
+        revseq("convert", source, "y.npy", "--dtype", "float16", "--verify", "--overwrite").ok()
+        assert oracle.same_bits(np.load(tmp_path / "y.npy"), halves)
+    revseq("convert", "x.npz", "y.h5").refused("x.npz::x", "--dtype BFLOAT16")
+    piped = revseq("convert", "-", "-", "--dtype", "FLOAT16", stdin=(tmp_path / "x.npy").read_bytes()).ok()
+    assert piped.out == "OutputTensor: (Sizes:{2,4}, DataType:FLOAT16)\n[[0, 1, 2, 3],\n [4, 5, 6, 7]]\n"
+    np.save(tmp_path / "odd.npy", np.zeros(4, "V3"))
+    revseq("show", "odd.npy", "--dtype", "BFLOAT16").refused("its data type is |V3", "1, 2, 4, 8 or 16 bytes")
+    np.save(tmp_path / "named.npy", np.zeros(4, dtypes.DTYPES["BFLOAT16"]))  # its field is not a data type
+    revseq("show", "named.npy").refused("which is structured", "save each field")
+
+
+def test_big_endian_words(revseq, tmp_path):
+    big = np.dtype(ml_dtypes.bfloat16).newbyteorder(">")
+    np.save(tmp_path / "x.npy", words("BFLOAT16").astype(">u2").view(big))
+    assert "byte order big-endian" in revseq("show", "x.npy", "--dtype", "BFLOAT16").ok().out
+    revseq("convert", "x.npy", "y.npy", "--dtype", "BFLOAT16", "--verify").ok()
+    assert (tmp_path / "y.npy").read_bytes() == (tmp_path / "x.npy").read_bytes()
+    for out in ("y.safetensors", "y.h5", "y.zarr"):
+        revseq("convert", "x.npy", out, "--dtype", "BFLOAT16", "--verify").ok()
+        revseq("diff", out, "x.npy", "--dtype", "BFLOAT16").ok()
+    ((_, found),) = deserialize((tmp_path / "y.safetensors").read_bytes())
+    assert bytes(found["data"]) == words("BFLOAT16").tobytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "layout"),
+    [*((name, ()) for name in TYPES),
+     *((name, layout) for name in ("BFLOAT16", "FLOAT8_E4M3FN")
+       for layout in (("--chunks", "3x5"), ("--chunks", "auto", "--compression", "gzip")))],
+)  # fmt: skip
+def test_hdf5_from_safetensors(revseq, tmp_path, made, name, layout):
+    """HDF5 has words for floats with infinities; the others are opaque, as h5py writes them."""
+    revseq("run", *made(name), "-o", "y.h5", "--verify", *layout).ok()
+    with h5py.File(tmp_path / "y.h5") as file:
+        assert raw(file["x"]) == expected(name).tobytes()
+        if name in ("BFLOAT16", "FLOAT8_E5M2"):
+            theirs = expected(name).view(TYPES[name][0]).astype(np.float32)
+            assert np.array_equal(file["x"][:].astype(np.float32), theirs, equal_nan=True)
+        else:
+            assert file["x"][:].view(TYPES[name][0]).tobytes() == expected(name).tobytes()
+    dtype = () if name in ("BFLOAT16", "FLOAT8_E5M2") else ("--dtype", name)
+    assert f"DataType         {name}\n" in revseq("show", "y.h5", *dtype).ok().out
+    revseq("run", "y.h5", "n.npy", "--axis", 1, *NONE, *dtype, "-o", "z.h5", "--verify").ok()
+    with h5py.File(tmp_path / "z.h5") as z, h5py.File(tmp_path / "y.h5") as y:
+        assert raw(z["x"]) == oracle.reverse(expected(name), lengths(name), 1).tobytes()
+        assert z["x"].id.get_type().equal(y["x"].id.get_type())
+        assert (z["x"].chunks, z["x"].compression) == (y["x"].chunks, y["x"].compression)
+
+
+def raw(dataset):
+    """The bytes of all elements, which HDF5 does not convert where it is asked for its own type."""
+    kind = dataset.id.get_type()
+    found = np.empty(dataset.shape, f"V{kind.get_size()}")
+    dataset.id.read(h5py.h5s.ALL, h5py.h5s.ALL, found, kind)
+    return found.tobytes()
+
+
+@pytest.mark.parametrize("chunks", [None, (3, 5)])
+@pytest.mark.parametrize("tag", [b"", b"bfloat16"])
+def test_hdf5_of_opaque_elements(revseq, tmp_path, chunks, tag):
+    """As h5py writes ml_dtypes, and with a tag, which h5py itself cannot read."""
+    x = words("BFLOAT16")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        if tag:
+            kind = h5py.h5t.create(h5py.h5t.OPAQUE, 2)
+            kind.set_tag(tag)
+            properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            if chunks:
+                properties.set_chunk(chunks)
+            dataset = h5py.Dataset(h5py.h5d.create(file.id, b"x", kind, h5py.h5s.create_simple(x.shape), properties))
+            dataset.id.write(h5py.h5s.ALL, h5py.h5s.ALL, x, kind)
+        else:
+            file.create_dataset("x", data=x.view(ml_dtypes.bfloat16), chunks=chunks, maxshape=chunks and (None, None))
+    np.save(tmp_path / "n.npy", lengths("BFLOAT16"))
+    job = ("run", "x.h5", "n.npy", "--axis", 1, *NONE, "-o", "y.h5", "--verify")
+    revseq(*job).refused("x.h5::/x: its data type is |V2: bytes without a name", "--dtype BFLOAT16")
+    revseq(*job, "--dtype", "BFLOAT16").ok()
+    with h5py.File(tmp_path / "x.h5") as old, h5py.File(tmp_path / "y.h5") as new:
+        assert raw(new["x"]) == expected("BFLOAT16").tobytes()
+        assert new["x"].id.get_type().equal(old["x"].id.get_type())
+        assert (new["x"].chunks, new["x"].maxshape) == (old["x"].chunks, old["x"].maxshape)
+
+
+def test_hdf5_keeps_a_fill_value_of_words(revseq, tmp_path):
+    """What stands behind the tensor's end in its last chunks shows when the dataset grows."""
+    np.save(tmp_path / "bf16.npy", np.zeros((4, 4), ml_dtypes.bfloat16))
+    revseq("convert", "bf16.npy", "type.h5", "--dtype", "BFLOAT16").ok()
+    with h5py.File(tmp_path / "type.h5") as made, h5py.File(tmp_path / "x.h5", "w") as file:
+        kind = made["tensor"].id.get_type().copy()
+        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        properties.set_chunk((4, 4))
+        properties.set_fill_value(np.array(-1.5, "f4"))
+        space = h5py.h5s.create_simple((3, 3), (h5py.h5s.UNLIMITED,) * 2)
+        h5py.Dataset(h5py.h5d.create(file.id, b"x", kind, space, properties))[:] = np.full((3, 3), 2.0, "f4")
+    revseq("convert", "x.h5", "y.h5", "--verify").ok()
+    with h5py.File(tmp_path / "y.h5", "r+") as file:
+        file["x"].resize((4, 4))
+        assert file["x"][:].tolist() == [[2.0, 2.0, 2.0, -1.5]] * 3 + [[-1.5] * 4]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_zarr_of_bytes(revseq, tmp_path, version):
+    """The package zarr has no word for these types; it stores them as bytes."""
+    x = words("BFLOAT16")
+    np.save(tmp_path / "n.npy", lengths("BFLOAT16"))
+    with warnings.catch_warnings(action="ignore"):  # other programs may not know this type
+        array = zarr.create_array(tmp_path / "x.zarr", shape=x.shape, dtype="V2", chunks=(100, 7), zarr_format=version)
+        array[:] = x.view("V2")
+    job = ("run", "x.zarr", "n.npy", "--axis", 1, *NONE, "-o", "y.zarr", "--verify")
+    revseq(*job).refused("x.zarr: its data type is |V2: bytes without a name", "--dtype BFLOAT16")
+    revseq(*job, "--dtype", "BFLOAT16").ok()
+    with warnings.catch_warnings(action="ignore"):
+        found = zarr.open_array(tmp_path / "y.zarr", mode="r")
+        assert found[:].tobytes() == expected("BFLOAT16").tobytes()
+    assert found.chunks == (100, 7)
+
+
+def test_zarr_from_safetensors(revseq, tmp_path, made):
+    revseq("run", *made("FLOAT8_E4M3FN"), "-o", "y.zarr", "--verify").ok()
+    with warnings.catch_warnings(action="ignore"):
+        found = zarr.open_array(tmp_path / "y.zarr", path="x", mode="r")[:]
+    assert found.view(ml_dtypes.float8_e4m3fn).tobytes() == expected("FLOAT8_E4M3FN").tobytes()
+
+
+def test_directml_has_none_of_them(revseq, made):
+    revseq("run", *made("BFLOAT16")[:4], "-o", "y.npy").refused("BFLOAT16", "try --feature-level none")
+    revseq("run", *made("BFLOAT16")).refused("BFLOAT16 cannot be written as text", "out.safetensors")
+    revseq("convert", "x.safetensors", "y.json").refused("BFLOAT16 cannot be written as text", "out.safetensors")
+
+
+def test_what_is_shown(revseq, tmp_path):
+    x = np.array([[1, -2.5, np.nan, 0.1], [3e38, -0.0, np.inf, 7]], ml_dtypes.bfloat16)
+    x.view("u2")[1, 3] = 0xFF81
+    safetensors.numpy.save_file({"x": x}, tmp_path / "x.safetensors")
+    shown = revseq("show", "--stats", "x.safetensors").ok().out
+    assert "DataType         BFLOAT16\n" in shown
+    assert "min              -2.5\n" in shown
+    assert "NaN              2\n" in shown
+    for text in ("0.1001", "3.004e+38", "-0", "inf", "nan(0xff81)"):
+        assert text in shown
+
+
+def test_diff_of_words(revseq, tmp_path):
+    a = np.array([1, 2, 3, np.nan], ml_dtypes.bfloat16)
+    b = np.array([1, 2.015625, 3, np.nan], ml_dtypes.bfloat16)
+    safetensors.numpy.save_file({"x": a}, tmp_path / "a.safetensors")
+    np.save(tmp_path / "b.npy", b)
+    pair = ("diff", "a.safetensors", "b.npy", "--dtype", "BFLOAT16")
+    found = revseq(*pair)
+    assert (found.status, found.err) == (1, "")
+    assert "1 of 4 elements differ\n  index  A      B\n    [1]  2  2.016\nlargest |A - B|: 0.015625\n" in found.out
+    assert revseq(*pair, "--equal-nan", "--atol", "0.02").status == 0
+    assert "[3]  nan  nan" in revseq(*pair, "--atol", "0.02").out
+
+
+def test_text_is_never_taken_for_words(revseq, tmp_path):
+    (tmp_path / "x.json").write_text('{"DataType": "BFLOAT16", "Values": [1, 2]}')
+    revseq("show", "x.json").refused("cannot be written as text")
+    (tmp_path / "x.txt").write_text("X: (Sizes:{2}, DataType:FLOAT8_E5M2)\n[1, 2]\n")
+    revseq("show", "x.txt").refused("FLOAT8_E5M2 cannot be written as text")
+
+
+@every_type
+def test_arrays_of_ml_dtypes(name):
+    array = words(name).view(TYPES[name][0])
+    assert data_type_of(array.dtype) is DataType[name]
+    found = revseq_cli.reverse_subsequences(array, lengths(name), 1)
+    assert found.dtype == array.dtype
+    assert found.tobytes() == expected(name).tobytes()

@@ -1,0 +1,769 @@
+"""What only Windows has: names, files that others have open, events of the console, and its own limits."""
+
+import contextlib
+import io
+import itertools
+import os
+import random
+import stat
+import subprocess
+import sys
+import threading
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import h5py
+import numpy as np
+import oracle
+import pytest
+from conftest import ROOT
+
+if sys.platform != "win32":
+    pytest.skip("Windows alone has these", allow_module_level=True)
+
+import ctypes
+from ctypes import wintypes
+
+from revseq_cli.commands.cli import cli
+from revseq_cli.core import system
+from revseq_cli.core.errors import RevseqError
+from revseq_cli.formats import file_io
+from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction
+from revseq_cli.formats.references import Reference
+from revseq_cli.report.words import message
+
+ENDED = 0xC000013A  # what cmd.exe shows after Ctrl-C
+LONGEST = 120  # seconds for what takes one, on a busy machine
+# A job whose blocks take their time; each line of its input is an event of the console, which the system would send in
+# a thread of its own, too.
+HELD = """
+import os, sys, threading, time
+from revseq_cli.formats import raw
+from revseq_cli.__main__ import main
+from revseq_cli.core import kernel32
+
+real, first = raw.RawTensor.write, iter([True])
+
+def write(self, *rest):
+    if next(first, False):
+        os.write(2, b"reached\\n")
+    time.sleep(0.2)
+    return real(self, *rest)
+
+def send():
+    for line in sys.stdin:
+        threading.Thread(target=kernel32._listening[0], args=[int(line)], daemon=True).start()
+
+raw.RawTensor.write = write
+threading.Thread(target=send, daemon=True).start()
+sys.argv = ["revseq", *sys.argv[1:]]
+main()
+"""
+
+
+class Done(NamedTuple):
+    """What a run of the command left."""
+
+    status: int
+    out: str = ""
+    err: str = ""
+
+    def ok(self):
+        assert (self.status, self.err) == (0, "")
+        return self
+
+    def refused(self, *words):
+        assert (self.status, self.out) == (2, ""), self.err
+        assert self.err.startswith("Error: ")
+        assert "Traceback" not in self.err
+        assert not [word for word in words if word not in self.err], self.err
+        return self
+
+
+@pytest.fixture
+def revseq(tmp_path, monkeypatch):
+    """Run the command in the folder, in this process."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*args):
+        out = io.StringIO()
+        try:
+            with contextlib.redirect_stdout(out), cli.make_context("revseq", [*args]) as context:
+                return Done(cli.invoke(context) or 0, out.getvalue())
+        except RevseqError as e:
+            return Done(2, out.getvalue(), message(e))
+
+    return run
+
+
+@pytest.fixture
+def process(tmp_path):
+    """Run the command in a process of its own, with a pipe on each stream; what it writes on standard output."""
+
+    def run(*args, stdin=b"", **options):
+        command = [sys.executable, "-c", "from revseq_cli.__main__ import main; main()", *args]
+        done = subprocess.run(command, input=stdin, capture_output=True, cwd=tmp_path, timeout=LONGEST, **options)
+        assert (done.returncode, done.stderr) == (0, b"")
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def job(tmp_path):
+    """x.npy, n.npy and an old y.npy."""
+    np.save(tmp_path / "x.npy", np.arange(1, 13, dtype=np.float32).reshape(3, 4))
+    np.save(tmp_path / "n.npy", np.array([[2], [4], [3]], np.uint32))
+    (tmp_path / "y.npy").write_bytes(b"old")
+    return tmp_path
+
+
+def opened_to_read(name):
+    """What positioned reads find in the file."""
+    with file_io.opened(name) as fd:
+        return file_io.read_some(fd, 99, 0, name)
+
+
+def left(folder):
+    return sorted(each.name for each in folder.iterdir() if each.name not in ("x.npy", "n.npy"))
+
+
+def opened(path, *, shared=0):
+    """A handle on a file, which others may not open, or as `shared` says, until it is closed."""
+    kernel = ctypes.WinDLL("kernel32")
+    kernel.CreateFileW.restype = wintypes.HANDLE
+    handle = kernel.CreateFileW(str(path), 0x80000000, shared, None, 3, 0x80, None)
+    assert handle != wintypes.HANDLE(-1).value
+    return lambda: kernel.CloseHandle(wintypes.HANDLE(handle))
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("NUL", "is a device: NUL is one in every folder"), ("aux.npy", "is a device: AUX"), ("sub/com1.npy", "COM1"),
+        ("Com¹ .x.npy", "COM¹"), ("conout$.npy", "CONOUT$"), ("x.npy:stream", "is a stream inside a file"),
+        ("x.npy:stream:$DATA", "is a stream inside a file"), ("out.npy.", "ends with a dot"), ("out.npy ", "ends with a blank"),
+        ("dots. /out.npy", "ends with a blank"), (r"\\.\C:\out.npy", "is a device"), ("a?b.npy", "Windows has in no name: '?'"),
+        ("a\tb.npy", "Windows has in no name: '\\t'"), (f"sub/{'a' * 252}.npy", "a name of 256 characters"),
+    ],
+)  # fmt: skip
+def test_names_that_windows_would_take_for_others(tmp_path, monkeypatch, name, words):
+    monkeypatch.chdir(tmp_path)
+    for refuses in (Reference.file, lambda name: AtomicFile(name, overwrite=True), opened_to_read):
+        with pytest.raises(RevseqError) as caught:
+            refuses(name)
+        assert words in caught.value.found
+    assert left(tmp_path) == []
+
+
+def test_a_stream_is_no_way_around_a_file(revseq, job):
+    """Each file has the stream ::$DATA, which is the file itself; behind :: stands the name of a tensor."""
+    revseq("convert", "x.npy", "x.npy::$DATA", "--overwrite").refused("x.npy")
+    assert np.load(job / "x.npy").size == 12
+
+
+@pytest.mark.parametrize(
+    ("key", "words"), [("AUX", "is a device: AUX"), ("a/COM1", "is a device: COM1"), ("a./b", "ends with a dot")]
+)
+def test_names_inside_a_zarr_store_are_names_of_folders(revseq, job, key, words):
+    before = left(job)
+    revseq("convert", "x.npy", f"z.zarr::{key}").refused(f"z.zarr::{key}: {words}")
+    assert left(job) == before
+
+
+@pytest.mark.parametrize("name", ["COM10.npy", "NULL.npy", "auxiliary.npy", "a.nul", ".npy", "a b.npy", "ä'(&).npy"])
+def test_names_that_are_none_of_them(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with FileTransaction(file := AtomicFile(Reference.file(name).path, overwrite=False)):
+        file.write(b"data")
+    assert opened_to_read(name) == b"data"
+    assert left(tmp_path) == [name]
+
+
+def test_a_drive_is_no_key_and_no_stream(revseq, job):
+    r"""C:\x.h5::/a is a file and a dataset; C:x is a file in the current folder of the drive."""
+    drive, _ = os.path.splitdrive(job)
+    revseq("convert", f"{job}\\x.npy", f"{job}\\out.h5::/a").ok()
+    assert "dataset /a" in revseq("show", f"{job}\\out.h5::/a").out
+    revseq("convert", f"{drive}x.npy", f"{drive}out.npy").ok()
+    revseq("show", f"{drive}absent.npy").refused(f"{drive}absent.npy: no such file")
+    assert left(job) == ["out.h5", "out.npy", "y.npy"]
+    revseq("show", r"\\no-server\share\x.npy").refused(r"\\no-server\share\x.npy: ")
+
+
+@pytest.mark.parametrize("suffix", ["npy", "h5"])
+def test_paths_of_more_than_260_characters(revseq, job, suffix):
+    folder = job
+    for _ in range(3):
+        folder = folder / ("d" * 100)
+        os.mkdir(f"\\\\?\\{folder}")
+    path = f"{folder}\\y.{suffix}"
+    revseq("convert", "x.npy", os.path.relpath(path, job)).ok()
+    revseq("diff", "x.npy", path).ok()
+    revseq("convert", "x.npy", f"\\\\?\\{path}", "--overwrite").ok()
+    assert os.listdir(f"\\\\?\\{folder}") == [f"y.{suffix}"]
+
+
+# An output that is an input
+
+
+def test_an_output_that_is_an_input_by_another_name(revseq, job, monkeypatch):
+    monkeypatch.chdir(job)
+    os.link(job / "x.npy", job / "hard.npy")
+    ways = ["X.NPY", ".\\x.npy", f"\\\\?\\{job}\\x.npy", str(job).upper() + "\\x.npy", "hard.npy"]
+    short = ctypes.create_unicode_buffer(300)
+    if ctypes.WinDLL("kernel32").GetShortPathNameW(str(job / "x.npy"), short, 300):
+        ways.append(short.value)
+    with file_io.opened("x.npy") as fd:
+        identity = file_io.identity(fd)
+    for way in ways:
+        with pytest.raises(RevseqError, match="is an input of this job"):
+            AtomicFile(way, overwrite=True, inputs=[identity])
+    revseq("run", "x.npy", "n.npy", "--axis", "1", "-o", "X.NPY", "--overwrite").refused("is an input of this job")
+    assert np.load(job / "x.npy").size == 12
+
+
+def test_an_output_that_is_an_input_behind_a_junction(revseq, job):
+    import _winapi
+
+    (job / "folder").mkdir()
+    (job / "x.npy").rename(job / "folder" / "x.npy")
+    try:
+        _winapi.CreateJunction(str(job / "folder"), str(job / "junction"))
+    except OSError as e:
+        pytest.skip(f"no junctions here: {e}")
+    done = revseq("run", "folder\\x.npy", "n.npy", "--axis", "1", "-o", "junction\\x.npy", "--overwrite")
+    done.refused("is an input of this job")
+
+
+def test_outputs_of_a_batch_that_differ_in_case_alone(revseq, job):
+    lines = '{"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "%s"}\n'
+    (job / "jobs.jsonl").write_text(lines % "a.npy" + lines % "A.npy")
+    revseq("batch", "jobs.jsonl").refused("line 2: its output A.npy is that of line 1")
+    (job / "jobs.jsonl").write_text(lines % "a.npy" + lines.replace("x.npy", "A.NPY") % "b.npy")
+    revseq("batch", "jobs.jsonl").refused("line 2: its input A.NPY is the output of line 1")
+
+
+# Files that others have open
+
+
+@pytest.mark.parametrize("suffix", ["npy", "h5"])
+def test_an_output_that_another_program_has_open(revseq, job, suffix):
+    old = job / f"y.{suffix}"
+    old.write_bytes(b"old")
+    with old.open("rb") as file:
+        done = revseq("run", "x.npy", "n.npy", "--axis", "1", "-o", old.name, "--overwrite")
+        done.refused(f"{old.name}: cannot replace: another program has it open", "close it there")
+        assert file.read() == b"old"
+    assert old.read_bytes() == b"old"
+    assert not list(job.glob(".revseq*"))
+
+
+def test_an_output_that_h5py_has_open(revseq, job):
+    with h5py.File(job / "y.h5", "w") as file:
+        file["a"] = [1, 2]
+        file.flush()
+        revseq("convert", "x.npy", "y.h5", "--overwrite").refused("another program has it open")
+        assert file["a"][:].tolist() == [1, 2]
+    assert not list(job.glob(".revseq*"))
+
+
+@pytest.mark.parametrize("name", ["x.npy", "y.npy"])
+def test_what_is_open_for_a_moment_is_waited_for(tmp_path, name):
+    """As by a virus scanner, which opens what is new."""
+    for each in ("x.npy", "y.npy"):
+        (tmp_path / each).write_bytes(each.encode())
+    close = opened(tmp_path / name)
+    timer = threading.Timer(0.5, close)
+    timer.start()
+    with file_io.opened(str(tmp_path / "x.npy")) as fd:
+        assert file_io.read_some(fd, 9, 0, "x") == b"x.npy"
+    file = AtomicFile(str(tmp_path / "y.npy"), overwrite=True)
+    file.create()
+    file.write(b"new")
+    file.take_name()
+    timer.join()
+    assert (tmp_path / "y.npy").read_bytes() == b"new"
+
+
+def test_an_input_that_nobody_may_open(revseq, job):
+    close = opened(job / "x.npy")
+    begin = time.monotonic()
+    revseq("show", "x.npy").refused("x.npy: cannot open: another program has it open", "Hint: close it there")
+    assert time.monotonic() - begin < LONGEST / 2
+    close()
+    revseq("show", "x.npy").ok()
+
+
+def test_others_may_rename_and_remove_what_is_read_and_written(tmp_path):
+    (tmp_path / "x").write_bytes(b"data")
+    with file_io.opened(str(tmp_path / "x")) as fd:
+        (tmp_path / "x").rename(tmp_path / "z")
+        assert file_io.read_some(fd, 9, 0, "x") == b"data"
+    file = AtomicFile(str(tmp_path / "y"), overwrite=False)
+    file.create()
+    with file_io.opened_to_write(file.temporary, "y"):
+        file.remove()
+    assert left(tmp_path) == ["z"]
+
+
+def test_a_change_is_seen_though_the_time_is_put_back(tmp_path):
+    (tmp_path / "x").write_bytes(b"data")
+    before = (tmp_path / "x").stat()
+    with file_io.opened(str(tmp_path / "x")) as fd:
+        unchanged = file_io.identity(fd)
+    time.sleep(0.1)  # ticks of the clock
+    (tmp_path / "x").write_bytes(b"atad")
+    os.utime(tmp_path / "x", ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(RevseqError, match="its status"), file_io.opened(str(tmp_path / "x"), unchanged):
+        pass
+
+
+def test_a_read_only_file_is_not_replaced(revseq, job):
+    os.chmod(job / "y.npy", stat.S_IREAD)
+    done = revseq("convert", "x.npy", "y.npy", "--overwrite").refused("y.npy: is read-only")
+    assert done.err.splitlines()[-1] == "Hint: attrib -r y.npy"
+    assert (job / "y.npy").read_bytes() == b"old"
+    os.chmod(job / "y.npy", stat.S_IWRITE)
+    revseq("convert", "x.npy", "y.npy", "--overwrite").ok()
+
+
+def rights(path, text=None):
+    """The access list of a file as text, after it was set to the other text if there is one."""
+    library, descriptor, words = ctypes.WinDLL("advapi32"), ctypes.c_void_p(), wintypes.LPWSTR()
+    if text:
+        make = library.ConvertStringSecurityDescriptorToSecurityDescriptorW
+        assert make(text, 1, ctypes.byref(descriptor), None)
+        assert library.SetFileSecurityW(str(path), 4, descriptor)
+    data, needed = ctypes.create_string_buffer(4096), wintypes.DWORD()
+    assert library.GetFileSecurityW(str(path), 4, data, 4096, ctypes.byref(needed))
+    assert library.ConvertSecurityDescriptorToStringSecurityDescriptorW(data, 1, 4, ctypes.byref(words), None)
+    return words.value
+
+
+def test_what_replaces_a_private_file_is_private_from_the_first(job, monkeypatch):
+    """Its access list is that of the old file, and not that of the folder."""
+    monkeypatch.chdir(job)
+    rights(job / "y.npy", "D:P(A;;FA;;;SY)(A;;FA;;;BA)(A;;FA;;;OW)")
+    private = rights(job / "y.npy")
+    assert private != rights(job / "x.npy")
+    with FileTransaction(file := AtomicFile("y.npy", overwrite=True)):
+        assert rights(file.temporary) == private
+        file.write(b"new")
+    assert (rights(job / "y.npy"), (job / "y.npy").read_bytes()) == (private, b"new")
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("C:\\a\\x-1.npy::/b", "C:\\a\\x-1.npy::/b"), ("a&b", '"a&b"'), ("a b\\", '"a b\\\\"'), ("", '""'),
+        ("[1, 2]", '"[1, 2]"'), ('{"a":1}', '"{\\"a\\":1}"'), ("ü.npy", "ü.npy"), ("--axis=1", "--axis=1"),
+    ],
+)  # fmt: skip
+def test_words_that_a_shell_would_take_for_more_are_quoted(text, word):
+    assert system.quoted(text) == word
+    assert split(f"revseq {word}") == ["revseq", text]
+
+
+def split(line):
+    """The words of a line as a program gets them."""
+    library, shell, count = ctypes.WinDLL("kernel32"), ctypes.WinDLL("shell32"), ctypes.c_int()
+    shell.CommandLineToArgvW.restype = ctypes.POINTER(ctypes.c_wchar_p)
+    library.LocalFree.argtypes = (ctypes.c_void_p,)
+    found = shell.CommandLineToArgvW(ctypes.c_wchar_p(line), ctypes.byref(count))
+    words = found[: count.value]
+    library.LocalFree(found)
+    return words
+
+
+def test_hints_are_for_this_system(revseq, job):
+    hint = revseq("convert", "x.npy", "no such\\y.npy").refused("no such folder").err.splitlines()[-1]
+    subprocess.run(f"cmd /c {hint.removeprefix('Hint: ')}", check=True, timeout=LONGEST)
+    revseq("convert", "x.npy", "no such\\y.npy").ok()
+    for path in ("Q:\\no\\y.npy", "x.npy\\no\\y.npy", "\\\\nobody\\share\\no\\y.npy"):  # no command makes these folders
+        assert "Hint" not in revseq("convert", "x.npy", path).refused("cannot write").err
+
+
+# Positioned reads and writes
+
+
+def test_reads_and_writes_at_an_offset_beyond_4_gib(tmp_path):
+    os.close(system.create_file(str(tmp_path / "x"), 0o666))
+    data, place = bytes(range(256)) * 5, (1 << 32) + 77
+    with file_io.opened_to_write(str(tmp_path / "x"), "x") as fd:
+        file_io.allocate(fd, 100, "x")
+        assert os.fstat(fd).st_size == 100
+        file_io.write_all(fd, data[:50], 10, "x")
+        assert file_io.write_runs(str(tmp_path / "x"), fd, [(place, memoryview(data))], "x") == []
+    with file_io.opened(str(tmp_path / "x")) as fd:
+        assert file_io.read_some(fd, 5000, place - 3, "x") == b"\0\0\0" + data
+        assert file_io.read_some(fd, 100, 0, "x") == bytes(10) + data[:50] + bytes(40)
+        assert file_io.read_some(fd, 9, place + len(data), "x") == b""
+
+
+def test_one_descriptor_serves_many_threads(tmp_path):
+    data = np.random.default_rng(1).integers(0, 256, 1 << 20, np.uint8).tobytes()
+    (tmp_path / "x").write_bytes(data)
+    wrong = []
+
+    def read(fd, first):
+        places = range(first, len(data) - 999, 7001)
+        wrong.extend(each for each in places if file_io.read_some(fd, 999, each, "x") != data[each : each + 999])
+
+    with file_io.opened(str(tmp_path / "x")) as fd:
+        threads = [threading.Thread(target=read, args=(fd, first)) for first in range(4)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    assert not wrong
+
+
+class Counters(ctypes.Structure):
+    """PROCESS_MEMORY_COUNTERS."""
+
+    _fields_ = [
+        ("size", wintypes.DWORD), ("faults", wintypes.DWORD), ("peak", ctypes.c_size_t), ("now", ctypes.c_size_t),
+        *((f"pool{i}", ctypes.c_size_t) for i in range(4)), ("committed", ctypes.c_size_t), ("peak_committed", ctypes.c_size_t),
+    ]  # fmt: skip
+
+
+AWAITED = """
+import os
+end = os._exit
+os._exit = lambda status: (os.write(2, b"."), os.read(0, 1), end(status))
+from revseq_cli.__main__ import main
+main()
+"""
+
+
+def peak(args, folder):
+    """The most bytes of memory that a run of the command has held, asked at its end: Wine forgets it afterwards."""
+    with subprocess.Popen([sys.executable, "-c", AWAITED, *args], cwd=folder, stdin=-1, stderr=-1) as process:
+        assert process.stderr.read(1) == b"."
+        counters, library = Counters(ctypes.sizeof(Counters)), ctypes.WinDLL("psapi")
+        handle = wintypes.HANDLE(int(process._handle))
+        assert library.GetProcessMemoryInfo(handle, ctypes.byref(counters), counters.size)
+        process.stdin.close()
+        assert process.wait(LONGEST) == 0
+    return counters.peak
+
+
+@pytest.mark.parametrize("engine", ["serial", "threads"])
+def test_the_memory_is_held(tmp_path, engine):
+    """The file has many times as much, and what a small job takes is not counted."""
+    limit = 8 << 20
+    for name, rows in (("small", 1), ("large", 1 << 11)):
+        np.save(tmp_path / f"{name}.npy", np.zeros((rows, 1 << 14), np.float32))
+        np.save(tmp_path / f"{name}-n.npy", np.full((rows, 1), 9, np.uint32))
+    options = ("--axis", "1", "--engine", engine, "--jobs", "2", "--memory", limit)
+    small, large = (
+        peak([*map(str, ("run", f"{name}.npy", f"{name}-n.npy", *options, "-o", f"{name}-y.npy"))], tmp_path)
+        for name in ("small", "large")
+    )
+    assert large - small < 2 * limit < (tmp_path / "large.npy").stat().st_size // 4
+
+
+# The end
+
+
+@pytest.fixture
+def held(tmp_path):
+    """Start a job that takes long, and return once it writes, with what sends events of the console to it."""
+    np.save(tmp_path / "x.npy", np.zeros((64, 1 << 12), np.float32))
+    np.save(tmp_path / "n.npy", np.full((64, 1), 9, np.uint32))
+    (tmp_path / "y.npy").write_bytes(b"old")
+    started = []
+
+    def run(*args):
+        job = ("run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy", "--overwrite", "--memory", "64KiB")
+        process = subprocess.Popen(
+            [sys.executable, "-c", HELD, *job, *args], cwd=tmp_path, stdin=-1, stderr=-1, bufsize=0
+        )
+        started.append(process)
+        assert process.stderr.readline() == b"reached\n"
+        return process, lambda event: process.stdin.write(f"{event}\n".encode())
+
+    yield run
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stderr.close()
+
+
+@pytest.mark.parametrize("engine", ["serial", "threads"])
+@pytest.mark.parametrize("event", [0, 1, 2, 5, 6])
+def test_events_of_the_console_end_a_job_in_order(held, tmp_path, engine, event):
+    """Ctrl-C, Ctrl-Break, a console that is closed, a user who logs off, and a system that shuts down."""
+    process, send = held("--engine", engine, "--jobs", "2")
+    assert [name for name in left(tmp_path) if name.startswith(".revseq")]
+    send(event)
+    assert process.stderr.read() == b"Note: stopped; y.npy is unchanged\n"
+    assert process.wait(LONGEST) == ENDED
+    assert (left(tmp_path), (tmp_path / "y.npy").read_bytes()) == (["y.npy"], b"old")
+
+
+def test_a_second_event_does_not_wait(held, tmp_path):
+    process, send = held("--engine", "threads", "--jobs", "3")
+    send(0)
+    send(1)
+    assert process.wait(LONGEST) == ENDED
+    assert left(tmp_path) == ["y.npy"]
+
+
+def test_a_process_that_is_ended_by_force_leaves_the_old_file(held, tmp_path):
+    process, _ = held("--engine", "serial")
+    process.kill()
+    process.wait(LONGEST)
+    assert (tmp_path / "y.npy").read_bytes() == b"old"
+    assert all(name.startswith(".revseq-") for name in left(tmp_path) if name != "y.npy")
+
+
+KILLED = {
+    "y.npy": ("run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy"),
+    "y.h5": ("run", "x.npy", "n.npy", "--axis", "1", "-o", "y.h5"),
+    "y.npz": ("run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npz"),
+    "batch": ("batch", "m.csv", "-q"),
+}
+
+
+def values_in(path):
+    """What another reader finds in a file, which it closes."""
+    if path.suffix == ".npy":
+        return np.load(path)
+    with h5py.File(path) if path.suffix == ".h5" else np.load(path) as file:
+        return file["tensor"][()]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("job", KILLED)
+def test_kill_loops(tmp_path, job):
+    """TerminateProcess at random moments, from the start to the end: the old output or the new one is there."""
+    chance = random.Random(job)
+    values = np.random.default_rng(1).random((1 << 12, 1 << 10), np.float32)
+    lengths = np.random.default_rng(2).integers(0, 1 << 10, (1 << 12, 1), np.uint32)
+    np.save(tmp_path / "x.npy", values)
+    np.save(tmp_path / "n.npy", lengths)
+    (tmp_path / "m.csv").write_text("input,lengths,axis,output\nx.npy,n.npy,1,y.npy\n")
+    output = tmp_path / ("y.npy" if job == "batch" else job)
+    command = [sys.executable, "-m", "revseq_cli", *KILLED[job], "--overwrite", "--memory", "4M", "--jobs", "2"]
+    began = time.monotonic()
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=LONGEST)
+    seconds, whole = time.monotonic() - began, oracle.expected(values, lengths, 1)
+    assert oracle.same_bits(values_in(output), whole)
+    stopped = 0
+    for _ in range(20):
+        output.write_bytes(b"old")
+        engine = chance.choice(["serial", "threads", "processes"])
+        process = subprocess.Popen([*command, "--engine", engine], cwd=tmp_path, stdout=-1, stderr=-1)
+        time.sleep(chance.uniform(0, seconds))
+        process.kill()
+        kill_children(process.pid)  # Wine keeps the connection of a process that was in a poll, and so they would stay
+        process.communicate(timeout=LONGEST)
+        if output.read_bytes() == b"old":
+            stopped += 1
+        else:
+            assert oracle.same_bits(values_in(output), whole)
+        (tmp_path / "m.csv.revseq-journal").unlink(missing_ok=True)
+        for each in tmp_path.glob(".revseq-*"):
+            each.unlink()
+        assert left(tmp_path) == sorted(["m.csv", output.name])
+    assert stopped > 6
+    assert (np.load(tmp_path / "x.npy") == values).all()
+
+
+BATCH = """
+import sys, time
+from revseq_cli.formats import raw
+from revseq_cli.__main__ import main
+
+def write(self, *rest):
+    open("reached", "w").close()
+    time.sleep(8)
+
+if __name__ == "__main__":
+    sys.argv = ["revseq", *sys.argv[1:]]
+    main()
+else:
+    raw.RawTensor.write = write
+"""
+
+
+@pytest.mark.parametrize("ends", ["job", "all"])
+def test_no_temporary_file_is_left_of_a_batch(tmp_path, ends):
+    """Whether the process of its jobs is ended by force, or Ctrl-C comes to that which watches over it."""
+    np.save(tmp_path / "x.npy", np.zeros((4, 4), np.float32))
+    np.save(tmp_path / "n.npy", np.full((4, 1), 2, np.uint32))
+    (tmp_path / "jobs.csv").write_text("input,lengths,axis,output\nx.npy,n.npy,1,y.npy\n")
+    (tmp_path / "slow.py").write_text(BATCH)
+    command = [sys.executable, "slow.py", "batch", "jobs.csv"]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=-1, stdout=-1, stderr=-1) as process:
+        deadline = time.monotonic() + LONGEST
+        while not (tmp_path / "reached").exists():
+            assert time.monotonic() < deadline
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.1)
+        assert list(tmp_path.glob(".revseq*"))
+        if ends == "all":
+            process.kill()
+        else:
+            assert kill_children(process.pid)
+        out, err = process.communicate(timeout=LONGEST)
+        if ends == "job":
+            assert b"its process died" in out + err
+            assert process.returncode == 1
+    deadline = time.monotonic() + LONGEST
+    while list(tmp_path.glob(".revseq*")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert not (tmp_path / "y.npy").exists()
+
+
+class Entry(ctypes.Structure):
+    """PROCESSENTRY32W."""
+
+    _fields_ = [
+        ("size", wintypes.DWORD), ("usage", wintypes.DWORD), ("pid", wintypes.DWORD), ("heap", ctypes.c_size_t),
+        ("module", wintypes.DWORD), ("threads", wintypes.DWORD), ("parent", wintypes.DWORD), ("base", wintypes.LONG),
+        ("flags", wintypes.DWORD), ("name", wintypes.WCHAR * 260),
+    ]  # fmt: skip
+
+
+def kill_children(pid):
+    """End the child processes of a process, and theirs, by TerminateProcess; how many children there were."""
+    kernel = ctypes.WinDLL("kernel32")
+    kernel.CreateToolhelp32Snapshot.restype = wintypes.HANDLE
+    snapshot, entry = wintypes.HANDLE(kernel.CreateToolhelp32Snapshot(2, 0)), Entry()
+    entry.size = ctypes.sizeof(Entry)
+    found = []
+    more = kernel.Process32FirstW(snapshot, ctypes.byref(entry))
+    while more:
+        found += [entry.pid] if entry.parent == pid else []
+        more = kernel.Process32NextW(snapshot, ctypes.byref(entry))
+    kernel.CloseHandle(snapshot)
+    for each in found:
+        kill_children(each)
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            os.kill(each, 9)
+    return len(found)
+
+
+# Streams
+
+
+def test_a_reader_that_leaves(job):
+    """As `| Select-Object -First 1` does."""
+    np.save(job / "large.npy", np.zeros((1 << 12, 64), np.float32))
+    command = [
+        sys.executable,
+        "-c",
+        "from revseq_cli.__main__ import main; main()",
+        "convert",
+        "large.npy",
+        "-",
+        "-f",
+        "text",
+    ]
+    with subprocess.Popen(command, cwd=job, stdin=-1, stdout=-1, stderr=-1) as process:
+        assert process.stdout.read(5) == b"Outpu"
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait(LONGEST)) == (b"", 0)
+
+
+def test_standard_output_has_the_bytes_of_other_systems(process, job):
+    """Lines end with a line feed, text is UTF-8, and tensors go through unharmed."""
+    (job / "ä.json").write_text("[1, 2]")
+    out = process("show", "ä.json")
+    assert out.startswith("ä.json\n".encode())
+    assert b"\r" not in out
+    values = np.arange(256, dtype=np.uint8).reshape(4, 64)
+    np.save(job / "bytes.npy", values)
+    data = process("convert", "bytes.npy", "-", "-f", "npy")
+    assert data == (job / "bytes.npy").read_bytes()
+    process("convert", "-", "again.npy", stdin=data)
+    assert (job / "again.npy").read_bytes() == data
+
+
+@pytest.mark.parametrize("page", ["cp437", "cp1252"])
+def test_code_pages_lack_characters_and_raise_no_error(process, job, page):
+    (job / "日本.json").write_text("[1, 2]")
+    out = process("show", "日本.json", env=os.environ | {"PYTHONIOENCODING": page})
+    assert out.startswith(b"\\u65e5\\u672c.json\n")
+
+
+def test_batch_files_see_the_exit_status(job):
+    lines = [
+        "@echo off", f'"{sys.executable}" -c "from revseq_cli.__main__ import main; main()" show absent.npy 2>NUL',
+        "if errorlevel 2 echo two", "if errorlevel 3 echo three",
+    ]  # fmt: skip
+    (job / "run.bat").write_text("\r\n".join(lines) + "\r\n")
+    done = subprocess.run("cmd /c run.bat", cwd=job, capture_output=True, timeout=LONGEST, check=False)
+    assert done.stdout.split() == [b"two"]
+
+
+@pytest.mark.skipif(not (find_spec("pip") and find_spec("hatchling")), reason="pip or hatchling is not installed")
+def test_pip_makes_a_program(job):
+    """revseq.exe, with workers that it starts, and with a status that batch files see."""
+    options = ("--no-deps", "--no-build-isolation", "--no-index", "--ignore-installed", "--prefix", str(job / "prefix"))
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", *options, str(ROOT)], check=True, timeout=LONGEST)
+    program = job / "prefix" / "Scripts" / "revseq.exe"
+    done = subprocess.run(
+        [program, "run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy", "--overwrite", "--engine", "processes"],
+        cwd=job, stdin=-1, capture_output=True, timeout=LONGEST, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert np.load(job / "y.npy")[:, 0].tolist() == [2, 8, 11]
+    lines = [
+        "@echo off",
+        f'"{program}" show absent.npy 2>NUL',
+        "if errorlevel 2 echo two",
+        "if errorlevel 3 echo three",
+    ]
+    (job / "run.bat").write_text("\r\n".join(lines) + "\r\n")
+    done = subprocess.run("cmd /c run.bat", cwd=job, capture_output=True, timeout=LONGEST, check=False)
+    assert done.stdout.split() == [b"two"]
+
+
+def test_cores(monkeypatch):
+    assert 1 <= system.cores() <= os.cpu_count()
+
+
+def test_what_stays_open_is_counted(tmp_path):
+    """No handle is left of reads and writes, or a temporary file could not go away on older systems."""
+    (tmp_path / "x").write_bytes(b"data")
+    count = wintypes.DWORD()
+    kernel = ctypes.WinDLL("kernel32")
+
+    def handles():
+        assert kernel.GetProcessHandleCount(wintypes.HANDLE(-1), ctypes.byref(count))
+        return count.value
+
+    for each in itertools.count():
+        with file_io.opened(str(tmp_path / "x")), file_io.opened_to_write(str(tmp_path / "x"), "x"):
+            pass
+        if each == 5:
+            before = handles()
+        if each == 50:
+            break
+    assert handles() <= before
+
+
+def test_patterns_are_names(tmp_path, monkeypatch):
+    """No shell of Windows puts names in their place; a tensor as text stays as it is typed."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("b.npy", "a.npy", "1"):
+        (tmp_path / name).touch()
+    assert [system.names(each) for each in ("show", "*.npy", "[1]", "[*]", "--a=*", "?.h5", "", ".\\?.npy")] == [
+        ["show"], ["a.npy", "b.npy"], ["[1]"], ["[*]"], ["--a=*"], ["?.h5"], [""], [".\\a.npy", ".\\b.npy"],
+    ]  # fmt: skip
+
+
+def test_names_are_equal_as_windows_has_them():
+    assert system.name_key("C:/A\\b.NPY") == system.name_key("c:\\a\\B.npy")
+    assert system.name_fault(str(Path.cwd())) == ("", "")

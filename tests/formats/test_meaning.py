@@ -1,0 +1,242 @@
+"""What files say of a tensor goes with it from format to format: xarray, h5py, ncdump and h5dump read the same."""
+
+import json
+import subprocess
+import warnings
+
+import h5py
+import netCDF4
+import numpy as np
+import pytest
+import xarray
+from weather import ENCODING, dataset, plain
+
+LEVEL = ("--feature-level", "none")
+FORMATS = {"nc": "x.nc", "h5": "x.h5", "zarr2": "x2.zarr", "zarr3": "x3.zarr"}
+
+
+def write(path, group=None, unlimited=()):
+    data, name = dataset(), path.name
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if name.endswith(".zarr"):
+            data.to_zarr(path, group=group, encoding=ENCODING, zarr_format=int(name[1]))
+        else:
+            engine = "netcdf4" if name.endswith(".nc") else "h5netcdf"
+            data.to_netcdf(path, group=group, engine=engine, encoding=ENCODING, unlimited_dims=unlimited)
+
+
+def opened(path, group=None, *, decode=True):
+    """The variable and what goes with it, read by each of xarray's engines that opens such a file."""
+    engines = ["zarr"] if path.name.endswith(".zarr") else ["netcdf4", "h5netcdf"]
+    found = []
+    for engine in engines:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with xarray.open_dataset(path, engine=engine, group=group, decode_cf=decode) as data:
+                found.append(data.load())
+    return found
+
+
+def same(found, wanted):
+    """Whether a variable is as it was: values, dimensions, attributes, coordinates; JSON has one type of integers."""
+    a, b = found["air"], wanted["air"]
+    assert a.dims == b.dims
+    np.testing.assert_array_equal(a.values, b.values)
+    assert plain(a.attrs) == plain(b.attrs)
+    assert set(a.coords) == set(b.coords)
+    for name in b.coords:
+        assert a[name].dims == b[name].dims, name
+        assert a[name].values.tolist() == b[name].values.tolist(), name
+        assert plain(a[name].attrs) == plain(b[name].attrs), name
+    assert plain(found.attrs) == plain(wanted.attrs)
+
+
+@pytest.mark.parametrize("to", ["nc", "h5", "zarr"])
+@pytest.mark.parametrize("made", FORMATS)
+@pytest.mark.parametrize("group", [None, "model/run"])
+def test_every_pair_of_formats_keeps_what_a_file_says(tmp_path, revseq, made, to, group):
+    source = tmp_path / FORMATS[made]
+    write(source, group, unlimited=("time",) if made == "nc" else ())
+    key = f"{group}/air" if group else "air"
+    revseq("convert", f"{source.name}::{key}", f"y.{to}", "--verify", "--no-history").ok()
+    wanted = opened(source, group)[0].drop_vars("other")
+    for found in opened(tmp_path / f"y.{to}", group):
+        if {made, to} <= {"nc", "h5"}:  # the scales go along, and notes name what does not
+            found, wanted = (each["air"].reset_coords(drop=True).to_dataset() for each in (found, wanted))
+            wanted = wanted.drop_attrs(deep=False)
+            found = found.drop_attrs(deep=False)
+            for each in (found, wanted):
+                each["air"].attrs.pop("grid_mapping", None), each["air"].attrs.pop("coordinates", None)
+            same(found, wanted)
+            continue
+        same(found, wanted)
+        assert found["crs"].attrs == {"grid_mapping_name": "latitude_longitude"}
+    raw = opened(tmp_path / f"y.{to}", group, decode=False)[0]["air"]
+    assert raw.dtype == np.int16
+    assert raw.attrs["_FillValue"] == -32768
+    assert (raw.attrs["scale_factor"], raw.attrs["add_offset"]) == (0.01, 250.0)
+
+
+@pytest.mark.needs("ncdump")
+def test_ncdump_and_h5dump_read_what_came_from_zarr(tmp_path, revseq):
+    write(tmp_path / "x3.zarr")
+    revseq("convert", "x3.zarr::air", "y.nc").ok()
+    dumped = subprocess.run(["ncdump", "-h", tmp_path / "y.nc"], check=True, capture_output=True, text=True).stdout
+    for line in (
+        "short air(time, lat, lon) ;", "air:_FillValue = -32768s ;", "air:scale_factor = 0.01 ;", 'air:units = "K" ;',
+        "int64 time(time) ;", "float lat(lat) ;", ':title = "two days" ;', "string station(lon) ;",
+    ):  # fmt: skip
+        assert line in dumped
+    assert "float lon(lon)" not in dumped  # a dimension without a variable
+    dumped = subprocess.run(["h5dump", "-A", tmp_path / "y.nc"], check=True, capture_output=True, text=True).stdout
+    assert 'ATTRIBUTE "DIMENSION_LIST"' in dumped
+
+
+def test_run_carries_it_and_reverses_stored_values(tmp_path, revseq):
+    write(tmp_path / "x.nc")
+    revseq("run", "x.nc::air", "[[[2], [2], [2]], [[2], [2], [2]]]", "--axis", "lon", "-o", "y.zarr", *LEVEL).ok()
+    [found], [wanted, _] = opened(tmp_path / "y.zarr"), opened(tmp_path / "x.nc")
+    assert found["air"].dims == ("time", "lat", "lon")
+    np.testing.assert_array_equal(found["air"].values, wanted["air"].values[..., [1, 0, 2, 3]])
+    assert plain(found["lat"].attrs) == plain(wanted["lat"].attrs)
+
+
+def notes(revseq, *command):
+    return json.loads(revseq(*command, "--json").ok().out)["notes"]
+
+
+@pytest.mark.parametrize("to", ["npy", "npz", "safetensors", "pb", "json", "bin"])
+def test_a_note_names_what_a_format_has_no_place_for(tmp_path, revseq, to):
+    write(tmp_path / "x.nc")
+    with h5py.File(tmp_path / "plain.h5", "w") as f:
+        f["x"] = np.arange(3)
+        f["y"] = np.arange(3)
+        f["y"].attrs["units"] = "m"
+    [note] = notes(revseq, "convert", "x.nc::air", f"y.{to}")
+    assert note.startswith("scale_factor, add_offset, _FillValue, long_name, ")
+    name = {"pb": "onnx", "bin": "raw"}.get(to, to)
+    assert note.endswith(
+        f"the names of dimensions and the variables time, lat, height, station, crs are not kept in .{name}; "
+        "values are stored as they are: -32768 stands for missing"
+    )
+    assert notes(revseq, "convert", "plain.h5::x", f"z.{to}") == []
+    assert notes(revseq, "convert", "plain.h5::y", f"u.{to}") == [f"units is not kept in .{name}"]
+
+
+def test_attributes_of_the_old_storage_are_not_carried(tmp_path, revseq):
+    """A fill value of another type, names of absent variables, and what a format alone has."""
+    with netCDF4.Dataset(tmp_path / "x.nc", "w") as f:
+        f.createDimension("t", None)
+        f.createVariable("lat", "f4", ("t",))[:] = np.arange(3)
+        v = f.createVariable("v", "i4", ("t",), chunksizes=(2,), zlib=True)
+        v.setncatts({"coordinates": "lat gone", "bounds": "gone_too", "ancillary_variables": "lat", "units": "m"})
+        v[:] = np.arange(3)
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f["v"] = np.arange(3, dtype="u1")
+        f["v"].attrs["_FillValue"] = -1.5
+        f["v"].attrs["structure"] = np.zeros(2, [("a", "i4")])
+    revseq("convert", "x.nc::v", "y.zarr").ok()
+    found = json.loads((tmp_path / "y.zarr/v/zarr.json").read_text())
+    assert found["attributes"] == {"coordinates": "lat", "ancillary_variables": "lat", "units": "m"}
+    assert found["dimension_names"] == ["t"]
+    assert "not carried over: structure, _FillValue" in notes(revseq, "convert", "x.h5", "z.zarr")
+    assert json.loads((tmp_path / "z.zarr/v/zarr.json").read_text())["attributes"] == {}
+
+
+def test_a_note_says_that_an_unlimited_dimension_is_no_longer(tmp_path, revseq):
+    """NetCDF-4 and NetCDF-3 files have them; from one NetCDF-4 file to another they stay."""
+    write(tmp_path / "x.nc", unlimited=("time",))
+    write(tmp_path / "limited.nc")
+    with netCDF4.Dataset(tmp_path / "c.nc", "w", format="NETCDF3_CLASSIC") as f:
+        f.createDimension("time", None)
+        f.createVariable("air", "i2", ("time",))[:] = np.arange(3)
+    lost = "not carried over: the unlimited size of time"
+    for source in ("x.nc", "c.nc"):
+        assert lost in notes(revseq, "convert", f"{source}::air", f"{source[0]}.zarr")
+        [note] = notes(revseq, "convert", f"{source}::air", f"{source[0]}.npy")
+        assert "the unlimited size of time" in note
+    assert lost not in notes(revseq, "convert", "limited.nc::air", "limited.zarr")
+    assert lost in notes(revseq, "convert", "c.nc::air", "y3.nc")
+    assert lost not in notes(revseq, "convert", "x.nc::air", "y4.nc")
+    with netCDF4.Dataset(tmp_path / "y4.nc") as f:
+        assert f.dimensions["time"].isunlimited()
+
+
+def test_a_zarr_array_that_is_the_store_has_no_place_for_coordinates(tmp_path, revseq):
+    write(tmp_path / "x.nc")
+    found = notes(revseq, "convert", "x.nc::air", "y.zarr::")
+    assert "not carried over, since they have no place beside the array: time, lat, height, station, crs" in found
+
+
+def test_the_place_of_a_dimension_is_taken(tmp_path, revseq):
+    write(tmp_path / "x3.zarr")
+    revseq("convert", "x3.zarr::air", "y.nc::lat").refused("/lat is where the scale of that dimension will stand")
+    [note] = notes(revseq, "convert", "x3.zarr::air", "y.nc::crs")
+    assert note == "not carried over, since its name is taken: crs"
+    with netCDF4.Dataset(tmp_path / "y.nc") as f:
+        assert f["crs"].dimensions == ("time", "lat", "lon")
+
+
+def test_a_coordinate_variable_of_two_dimensions_comes_from_zarr(tmp_path, revseq):
+    """It is the scale of its first dimension, and names the second one by number only."""
+    import zarr
+
+    group = zarr.create_group(tmp_path / "x.zarr")
+    group.create_array("time", data=np.arange(8).reshape(4, 2), dimension_names=("time", "width"))
+    group.create_array("v", data=np.arange(4), dimension_names=("time",))
+    for name in ("time", "v"):
+        revseq("convert", f"x.zarr::{name}", f"{name}.nc").ok()
+        with netCDF4.Dataset(tmp_path / f"{name}.nc") as f:
+            assert f["time"].dimensions == ("time", "width")
+            assert f["time"][:].tolist() == np.arange(8).reshape(4, 2).tolist()
+
+
+SHOWN = """  attributes       _FillValue = -32768
+                   long_name = "Lufttemperatur in °C"
+                   units = "K"
+                   level = 2
+                   precision = 0.5
+                   flags = 1, 2, 3
+                   grid_mapping = "crs"
+                   actual = 185.5, 322.25
+                   names = "a", "bc"
+                   coordinates = "height station"
+                   add_offset = 250.0
+                   scale_factor = 0.01
+"""
+
+
+def test_show_prints_attributes_with_their_values(tmp_path, revseq):
+    write(tmp_path / "x.nc")
+    assert SHOWN in revseq("show", "x.nc::air").ok().out
+    [told] = json.loads(revseq("show", "x.nc::air", "--json").ok().out)["tensors"]
+    assert told["attribute_values"]["flags"] == [1, 2, 3]
+    assert told["attribute_values"]["_FillValue"] == -32768
+    write(tmp_path / "x2.zarr")
+    shown = revseq("show", "x2.zarr::air").ok().out
+    assert all(line.removeprefix("  attributes").strip() in shown for line in SHOWN.split("\n"))
+    with h5py.File(tmp_path / "long.h5", "w") as f:
+        f["x"] = [1]
+        f["x"].attrs["text\x1b"] = "\x1b" + "x" * 500
+    [line] = [each for each in revseq("show", "long.h5").ok().out.split("\n") if "attributes" in each]
+    assert "\x1b" not in line
+    assert len(line) < 150
+    assert line.endswith("...")
+
+
+@pytest.mark.parametrize("made", FORMATS)
+def test_statistics_leave_out_missing_values_and_say_how_many(tmp_path, revseq, made):
+    write(tmp_path / FORMATS[made])
+    [told] = json.loads(revseq("show", f"{FORMATS[made]}::air", "--stats", "--json").ok().out)["tensors"]
+    assert told["statistics"] == {"min": 0, "max": 22, "mean": 11.0, "NaN": 0, "infinite": 0, "missing": 1}
+    assert "missing          1, left out" in revseq("show", f"{FORMATS[made]}::air", "--stats").ok().out
+
+
+def test_statistics_of_floats_and_of_valid_values(tmp_path, revseq):
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f["x"] = np.array([1.5, 9.0, -99.0, np.nan, 200.0])
+        f["x"].attrs["missing_value"] = -99.0
+        f["x"].attrs["valid_max"] = 100.0
+    [told] = json.loads(revseq("show", "x.h5", "--stats", "--json").ok().out)["tensors"]
+    assert told["statistics"] == {"min": 1.5, "max": 9.0, "mean": 5.25, "NaN": 1, "infinite": 0, "missing": 2}

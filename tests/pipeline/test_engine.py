@@ -1,0 +1,369 @@
+"""Every engine, on every format, in little memory, and what becomes of it when something dies."""
+
+import hashlib
+import json
+import multiprocessing
+import threading
+import time
+import tracemalloc
+
+import h5py
+import numpy as np
+import oracle
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from observed import observed
+from oracle import expected
+from processes import members, peak, start
+from tensor_files import held, open_
+
+from revseq_cli.commands import options
+from revseq_cli.commands.run import command as run_command
+from revseq_cli.core.errors import EngineError, TensorIOError
+from revseq_cli.core.tensors import DataType
+from revseq_cli.formats import references, registry
+from revseq_cli.formats.contract import Storage
+from revseq_cli.formats.in_memory import MemorySink, MemorySource
+from revseq_cli.pipeline import reversal, summaries, views
+from revseq_cli.pipeline.arrangement import Arrangement, Resources, arrange
+from revseq_cli.pipeline.assembly import Job, Request
+from revseq_cli.pipeline.engines import DEFAULT_MEMORY, ENGINES, NAMES, SERIAL
+from revseq_cli.pipeline.executors import results
+from revseq_cli.pipeline.jobs import load
+from revseq_cli.pipeline.plan import make_plan
+from revseq_cli.pipeline.views import AlignedSource
+from revseq_cli.report.words import spelled
+
+REAL = ["serial", "threads", "processes"]
+
+
+def make_job(tmp_path, shape, axis, *, order="C", dtype="f4", suffix=".npy", seed=1):
+    """A job on files with random bits, some lengths beyond the axis and some 0."""
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 256, (*shape, np.dtype(dtype).itemsize), np.uint8).view(dtype)[..., 0].copy(order)
+    lengths_shape = (*shape[:axis], 1, *shape[axis + 1 :])
+    lengths = rng.integers(0, shape[axis] + 3, lengths_shape).astype(np.uint32)
+    path = tmp_path / f"x{suffix}"
+    if suffix == ".npy":
+        np.save(path, values)
+    else:
+        with h5py.File(path, "w") as f:
+            f.create_dataset("x", data=values, chunks=tuple(max(1, n // 3) for n in shape))
+    np.save(tmp_path / "n.npy", lengths)
+    job = load(Request(str(path), str(tmp_path / "n.npy"), axis))
+    return job, values, lengths
+
+
+def run(job, path, resources):
+    """The reversal into a file; its arrangement, and how many lengths were clamped."""
+    sink = registry.create_sink(references.Reference.file(str(path)), job.values, overwrite=True)
+    arrangement = arrange(job, resources, sink)
+    with sink:
+        clamped = reversal.reverse(job, sink, arrangement)
+        reversal.verify(job, sink, arrangement)
+    return arrangement, clamped
+
+
+@pytest.mark.parametrize(
+    ("target", "memory", "options"),
+    [
+        ("y.h5", 42_000, ["--chunks", "1x1x194x3", "--compression", "gzip:4"]),
+        ("y.npz", 303, ["--keep-others"]),
+        ("y.npy", 9_000, []),
+    ],
+)
+def test_what_is_held_in_memory_travels_in_its_byte_order(revseq, tmp_path, target, memory, options):
+    """NumPy pickles a part of an array in this machine's byte order, whatever the array's is."""
+    values = np.arange(257 * 7, dtype=">u8").reshape(1, 1, 257, 7)
+    np.savez_compressed(tmp_path / "x.npz", v=values)
+    np.save(tmp_path / "n.npy", np.ones((1, 1, 257, 7), np.uint64))
+    job = ("run", "x.npz::v", "n.npy", "--axis", 1, "-o", target, "--engine", "processes", "--jobs", 2, *options)
+    revseq(*job, "--memory", memory, "--feature-level", "none", cwd=tmp_path).ok()
+    back = open_(tmp_path / target, DataType.UINT64).read()
+    assert oracle.same_bits(back, values)
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_each_length_of_a_batch_axis_is_counted_once(data):
+    """Whatever the plan, and however often a length is used."""
+    shape = tuple(data.draw(st.lists(st.integers(1, 5), min_size=2, max_size=4)))
+    axis, batch_axis = data.draw(st.permutations(range(len(shape))))[:2]
+    lengths = np.array(data.draw(st.lists(st.integers(0, 6), min_size=shape[batch_axis], max_size=shape[batch_axis])))
+    values = np.zeros(shape, np.float32)
+    job = Job(held(values), AlignedSource(held(lengths.astype("u4")), shape, axis, (batch_axis,)), axis, batch_axis)
+    plan = make_plan(
+        shape, axis, most_elements=data.draw(st.integers(1, 60)), cut_alignment=(1,) * len(shape), order="C"
+    )
+    with MemorySink(job.values) as sink:
+        assert reversal.reverse(job, sink, Arrangement(plan, SERIAL, 1, 0)) == (lengths > shape[axis]).sum()
+
+
+@pytest.mark.parametrize("suffix", ["npy", "h5"])
+def test_the_memory_of_a_mask_is_counted(tmp_path, suffix):
+    """Few elements of it are read at once; a chunk is decoded whole."""
+    mask = (np.arange(1000) < np.arange(800)[:, None]).astype("i8")
+    np.save(tmp_path / "x.npy", np.zeros(mask.shape, "f4"))
+    np.save(tmp_path / "m.npy", mask)
+    with h5py.File(tmp_path / "m.h5", "w") as f:
+        f.create_dataset("m", data=mask, chunks=mask.shape, compression="gzip")
+    request = Request(str(tmp_path / "x.npy"), str(tmp_path / f"m.{suffix}"), 1, mask=True)
+    load(request)  # which loads HDF5
+    tracemalloc.start()
+    try:
+        job = load(request)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak <= job.lengths.least_bytes + 100_000  # the objects that tell it
+    least = {"npy": 0, "h5": 4 * mask.nbytes}[suffix]
+    assert least <= job.lengths.least_bytes <= least + 300_000
+    with pytest.raises(EngineError, match=f"a block takes {job.lengths.least_bytes}"):
+        arrange(job, Resources("serial", 1, 100_000))
+
+
+def test_engines_and_memory_are_those_of_the_options():
+    options_of_run = {each.name: each for each in run_command.params}
+    assert tuple(options_of_run["engine"].type.choices) == NAMES
+    assert options.parse_bytes(options_of_run["memory"].default) == DEFAULT_MEMORY
+
+
+# Chunks: every one is decoded once, and encoded once
+
+
+class Chunked(MemorySource):
+    """A tensor in chunks, or in none; it notes the regions that are read."""
+
+    def __init__(self, values, chunks=None):
+        super().__init__("chunked", values, Storage("held", {}))
+        self.chunks, self.noted = chunks, []
+
+    def read_task(self, region):
+        self.noted.append(region)
+        return super().read_task(region)
+
+
+class ChunkedSink(MemorySink):
+    """Gathers in memory, beside a file; it notes the regions that it receives."""
+
+    def __init__(self, like, beside, chunks=None):
+        super().__init__(like)
+        self.beside, self.chunks, self.noted = str(beside), chunks, []
+
+    def receive(self, write_result):
+        self.noted.append(write_result[0])
+        super().receive(write_result)
+
+
+def times(regions, sizes, chunks):
+    """How often each chunk is among the regions."""
+    seen = np.zeros([-(-size // chunk) for size, chunk in zip(sizes, chunks, strict=True)], int)
+    for region in regions:
+        seen[tuple(slice(p.start // c, -(-p.stop // c)) for p, c in zip(region, chunks, strict=True))] += 1
+    return set(seen.ravel().tolist())
+
+
+@pytest.mark.parametrize("chunks", [(10, 100), None])
+@pytest.mark.parametrize("sink_chunks", [(20, 50), None])
+def test_chunks_across_too_many_lines_are_read_and_written_once(tmp_path, chunks, sink_chunks):
+    """The whole lines through one chunk do not fit: the tensor passes through temporary files."""
+    values = np.arange(100_000, dtype=np.int32).reshape(100, 1000)
+    lengths = np.random.default_rng(1).integers(0, 1002, (100, 1)).astype(np.uint32)
+    job = Job(Chunked(values, chunks), held(lengths), 1)
+    sink = ChunkedSink(job.values, tmp_path / "y.npy", sink_chunks)
+    arrangement = arrange(job, Resources("serial", 1, 30_000), sink)
+    assert arrangement.spooled == bool(chunks) + bool(sink_chunks)
+    done = []
+    with sink, observed(done.append, "reverse"):
+        reversal.reverse(job, sink, arrangement)
+    assert sum(done) == values.nbytes
+    assert oracle.same_bits(sink.values, expected(values, lengths, 1))
+    if chunks:
+        assert times(job.values.noted, values.shape, chunks) == {1}
+    if sink_chunks:
+        assert times(sink.noted, values.shape, sink_chunks) == {1}
+    done.clear()
+    with observed(done.append, "verify"):
+        reversal.verify(job, sink, arrangement)
+    assert sum(done) == values.nbytes
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("beside", ["y.npy", ""])
+@pytest.mark.parametrize(("chunks", "held_back"), [((400, 1), 0), ((400, 1), 1), (None, 1)])
+def test_lengths_in_chunks_are_read_once(tmp_path, beside, chunks, held_back):
+    """Into memory up to an eighth of what the pass needs, or where there is no room on a disk; else into a file."""
+    values = np.arange(20_000, dtype=np.int16).reshape(2000, 10)
+    lengths = Chunked(np.random.default_rng(1).integers(0, 12, (2000, 1)).astype(np.uint32), chunks)
+    job = Job(held(values), lengths, 1)
+    plan = make_plan(values.shape, 1, most_elements=1000, cut_alignment=(1, 1))
+    sink = ChunkedSink(job.values, tmp_path / beside if beside else "")
+    files = []
+    with sink, observed(lambda _: files.extend(tmp_path.iterdir())):
+        need = 8 * 8000 - held_back
+        reversal.reverse(job, sink, Arrangement(plan, SERIAL, 1, need))
+    assert oracle.same_bits(sink.values, expected(values, lengths.read(), 1))
+    assert bool(files) is bool(beside and chunks and held_back)
+    assert not list(tmp_path.iterdir())
+    noted = lengths.noted[:-1]  # without the test's own
+    if chunks:
+        assert times(noted, (2000, 1), chunks) == {1}
+    else:  # they are read where they lie, block by block
+        assert noted == [(rows, slice(0, 1)) for rows, _ in plan]
+
+
+# Inputs that change
+
+
+class Changed(MemorySource):
+    def recheck(self):
+        raise TensorIOError(f"{self.name} changed")
+
+
+@pytest.mark.parametrize("which", ["values", "lengths"])
+def test_every_pass_asks_at_its_end_whether_its_input_has_changed(which):
+    arrays = {"values": np.arange(4.0), "lengths": np.array([3], np.uint32)}
+    tensors = {name: held(values) for name, values in arrays.items()}
+    tensors[which] = Changed(which, arrays[which], Storage("held", {}))
+    job, serial = Job(**tensors, axis=0), Resources("serial", 1)
+    passes = [job.recheck, lambda: reversal.reversed_in_memory(job, serial)]
+    passes.append(lambda: summaries.statistics(job.values if which == "values" else job.lengths, serial))
+    if which == "lengths":
+        passes.append(lambda: summaries.count_lengths(job, serial))
+    for each in passes:
+        with pytest.raises(TensorIOError, match=f"{which} changed"):
+            each()
+
+
+# Through the command
+
+
+@pytest.fixture
+def large(tmp_path):
+    """64 MiB in lines of 1024, and their lengths; the values are not stored."""
+    np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.uint32, (1 << 14, 1 << 10))
+    np.save(tmp_path / "n.npy", np.ones((1 << 14, 1), np.uint32))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_options_of_run(revseq, small, name):
+    done = revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--engine", name, "--jobs", 2, "--memory", "300K",
+                  "--verify", "-v").ok()  # fmt: skip
+    assert name in done.err
+    assert "and verified it" in done.err
+    values, lengths = np.load(small / "x.npy"), np.load(small / "n.npy")
+    assert oracle.same_bits(np.load(small / "y.npy"), expected(values, lengths, 1))
+
+
+def test_dry_run(revseq, large):
+    done = revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--dry-run", "--jobs", 2).ok()
+    assert "16 of 4,194,304 bytes" in done.out
+    assert "threads" in done.out or "processes" in done.out
+    assert sorted(path.name for path in large.iterdir()) == ["n.npy", "x.npy"]
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "n.npy", "--dry-run").refused("is an input of this job")
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8"])
+def test_the_check_of_a_cast_takes_hardly_any_memory(dtype):
+    """Of a chunk that is held whole, and of the same size as the job's memory allows."""
+    source = views.CastSource(held(np.ones(1 << 19, dtype)), DataType.UINT32)
+    tracemalloc.start()
+    try:
+        assert source.read().sum() == 1 << 19
+        assert tracemalloc.get_traced_memory()[1] < 5 << 19  # the result is 4 << 19
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_dry_run_counts_what_goes_through_temporary_files(revseq, tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f.create_dataset("x", data=np.zeros((128, 4096), "f4"), chunks=(128, 64))
+    np.save(tmp_path / "n.npy", np.ones((128, 1), "u4"))
+    job = ["run", "x.h5", "n.npy", "--axis", 1, "-o", "y.h5", "--dry-run", "--json", "--jobs", 1]
+    plan = json.loads(revseq(*job, "--memory", "300K").ok().out)["plan"]
+    assert plan["spooled"]
+    assert plan["write_bytes"] == 3 * (128 * 4096 * 4)
+    assert plan["read_bytes"] == 3 * (128 * 4096 * 4) + 128 * 4
+    plan = json.loads(revseq(*job, "--memory", "64M").ok().out)["plan"]
+    assert (plan["spooled"], plan["write_bytes"]) == (False, 128 * 4096 * 4)
+
+
+def test_dry_run_of_100_tb(revseq, roomy):
+    for name, dtype, shape in (("x.npy", "|u1", (10**9, 10**5)), ("n.npy", "<u4", (10**9, 1))):
+        with open(roomy / name, "wb") as f:
+            np.lib.format.write_array_header_1_0(f, {"descr": dtype, "fortran_order": False, "shape": shape})
+            f.truncate(f.tell() + int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize)
+    job = ("run", "x.npy", "n.npy", "--axis", 1, "--dry-run", "--feature-level", "none", "--jobs", 2)
+    done = revseq(*job, cwd=roomy).ok()
+    assert "blocks                 24,390,244 of 4,100,000 bytes" in done.out
+
+
+@pytest.mark.needs("peak")
+def test_the_memory_bound_holds(revseq, tmp_path):
+    """256 MiB of data with --memory 16MiB: the whole process stays far below the size of its file."""
+    with open(tmp_path / "x.npy", "wb") as f:
+        np.lib.format.write_array_header_1_0(f, {"descr": "<f4", "fortran_order": False, "shape": (1 << 26,)})
+        f.truncate(f.tell() + (1 << 28))
+    np.save(tmp_path / "n.npy", np.array([1 << 25], np.uint32))
+    job = ("run", "x.npy", "n.npy", "--axis", 0, "-o", "y.npy", "--memory", "16MiB", "--engine", "serial")
+    _, memory, _ = peak(tmp_path, *job)
+    assert memory < 100 << 10  # a start with NumPy takes 35 MiB of it
+
+
+@pytest.mark.needs("proc")
+@pytest.mark.parametrize(("mib", "jobs"), [(64, 2), (64, 16), (128, 16)])
+def test_the_memory_bound_holds_for_all_processes_together(tmp_path, mib, jobs):
+    """What they share counts once: the proportional set size, without the pages of files."""
+    with open(tmp_path / "x.npy", "wb") as f:
+        np.lib.format.write_array_header_1_0(f, {"descr": "<f4", "fortran_order": False, "shape": (1 << 19, 128)})
+        f.truncate(f.tell() + (1 << 28))
+    np.save(tmp_path / "n.npy", np.full((1 << 19, 1), 100, np.uint32))
+    options = ("--engine", "processes", "--jobs", str(jobs), "--memory", f"{mib}MiB", "--feature-level", "none")
+    process = start(tmp_path, *options, overwrite=False)
+    most, workers_seen = 0, 0
+    while process.poll() is None:
+        sizes = [each for each in map(anonymous, members(process.pid)) if each]
+        most, workers_seen = max(most, sum(sizes)), max(workers_seen, len(sizes) - 1)
+        time.sleep(0.01)
+    process.communicate()
+    assert process.returncode == 0
+    assert workers_seen >= 2
+    assert most < 1.25 * mib * 1024
+
+
+def anonymous(pid):
+    """KiB of a process that are not of files; of what it shares with others, its part."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup") as f:
+            return next(int(line.split()[1]) for line in f if line.startswith("Pss_Anon:"))
+    except (OSError, StopIteration):  # it ended
+        return 0
+
+
+def test_sha256_is_that_of_the_file(revseq, files):
+    done = revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--json", "--sha256").ok()
+    assert json.loads(done.out)["sha256"] == hashlib.sha256((files / "y.npy").read_bytes()).hexdigest()
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "z.npy", "--sha256").refused("add -o out.npy --json")
+
+
+@pytest.mark.parametrize("engine_name", ["threads", "processes"])
+def test_a_system_that_starts_no_more_workers(monkeypatch, engine_name):
+    def refuse(*_, **__):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", refuse)
+    arrangement = Arrangement(make_plan((4,), None, most_elements=1, cut_alignment=(1,)), ENGINES[engine_name], 2, 0)
+    with pytest.raises(EngineError, match="cannot start a worker") as caught:
+        list(results([int] * 4, arrangement))
+    assert spelled(caught.value.hint) == "add --engine serial"
+
+
+def test_more_memory_is_never_too_little(tmp_path):
+    """What fits into some memory fits into all that is more."""
+    job, *_ = make_job(tmp_path, (100, 50), 1)
+    for memory in range(900, 20_000, 25):
+        assert arrange(job, Resources("serial", 1, memory)).need <= memory
+    assert arrange(job, Resources("serial", 1, 8200)).need <= 8200

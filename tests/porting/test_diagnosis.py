@@ -1,0 +1,248 @@
+"""Wrong outputs explain themselves: of all that are made in `mistakes`, nine of ten at least, and none falsely."""
+
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import oracle
+import pytest
+from mistakes import JOBS, MISTAKES
+
+import revseq_cli
+from revseq_cli.porting import candidates
+from revseq_cli.porting.candidates import FAMILIES, FILLS
+from revseq_cli.porting.features import QUANTITIES, TESTS, Spots, of_lines
+from revseq_cli.porting.relations import ELEMENTS, LENGTHS, VALUES, casts
+
+ROOT = Path(__file__).parents[2]
+
+
+def explained(job, wrong):
+    return revseq_cli.explain(wrong, job.x, job.given, job.axis, batch_axis=job.batch)
+
+
+def verdict_on(found, ids):
+    """Whether the cause is told; a false one is told alone, where lines are enough to tell."""
+    ids = ids.split() if isinstance(ids, str) else ids
+    told = {each.id for each in found.mistakes if each.lines == found.lines.count}
+    if not told:
+        return "in part" if found.mistakes else "not explained"
+    return "explained" if told & {*ids} or not ids else "falsely"
+
+
+def test_there_are_enough():
+    assert len(MISTAKES) >= 150
+    assert len({(job.x.ndim, job.x.dtype, job.x.flags.c_contiguous) for job in JOBS.values()}) == 4
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_mistakes_are_explained(name):
+    job, told = JOBS[name], []
+    counts = dict.fromkeys(("explained", "in part", "not explained", "falsely"), 0)
+    for mistake, (make, ids) in MISTAKES.items():
+        wrong = make(job)
+        if wrong is None or oracle.same_bits(wrong, job.right):  # not in this job
+            continue
+        found = explained(job, wrong)
+        verdict = verdict_on(found, ids)
+        counts[verdict] += 1
+        if verdict != "explained":
+            told.append(f"{mistake}: {verdict}: {[*found.mistakes]}, {found.lines}")
+    report = "\n".join([name, str(counts), *told])
+    if os.environ.get("REVSEQ_TOLD"):
+        print(report)
+    assert not counts["falsely"], report
+    assert counts["explained"] >= 0.9 * sum(counts.values()), report
+
+
+def test_the_manual_lists_exactly_the_ids():
+    text = (ROOT / "man/porting.md").read_text()
+    start = text.index("\n- quantities: `")
+    listed = re.findall(r"`(.*?)`", text[start : text.index("\n\n", start)])
+    tables = (QUANTITIES, TESTS, LENGTHS, ELEMENTS, VALUES)
+    wanted = {row.id for table in tables for row in table} | {*FAMILIES, *FILLS}
+    wanted |= set(re.findall(r'"([a-z]+(?:-[a-z]+)+)"', Path(candidates.__file__).read_text()))  # those of no table
+    wanted |= {id_.partition("-to-")[0] + "-to-TYPE" for kind in ("f8", "i8") for id_, *_ in casts(np.dtype(kind))}
+    assert {*listed} == wanted | {"all", "one", "read-otherwise", "too-few-lines"}
+
+
+def test_where_one_length_is_all_there_is_no_other_line():
+    x, n = np.array([[[1.0, 2.0], [3.0, 4.0]]], np.float32), np.array([2], np.uint32)
+    found = revseq_cli.explain(np.array([[[3, 2], [1, 4]]], np.float32), x, n, 1, batch_axis=0)
+    assert not [each for each in found.mistakes if "lengths" in each.id]
+
+
+def test_what_is_saturated_is_not_rounded():
+    x = np.array([[np.inf, 2, 1]], np.float32)
+    found = revseq_cli.explain(np.array([[2, np.finfo("f4").max, 1]], np.float32), x, [[2]], 1)
+    assert "infinity" in [each.id for each in found.mistakes]
+    assert not [each for each in found.mistakes if "FLOAT32" in each.text]
+
+
+def test_lines_of_length_0_are_a_rule():
+    x, n = np.arange(1, 49, dtype=np.float32).reshape(12, 4), np.array([[2], [0], [3], [4]] * 3)
+    wrong = revseq_cli.reverse_subsequences(x, n, 1)
+    wrong[1::4] = 0
+    found = revseq_cli.explain(wrong, x, n, 1)
+    assert found.lines[:4] == (3, 12, "wrong are just the lines whose length is 0", "length-is")
+    assert [each.id for each in found.mistakes] == ["zeros"]
+
+
+OTHER_LENGTHS = {
+    "longest": lambda n: n * 0 + n.max(),
+    "minus": lambda n: np.maximum(n, 1) - 1,
+    "sum": lambda n: np.cumsum(n),
+    "rank-of-length": lambda n: np.argsort(np.argsort(n, kind="stable")),
+    "lengths-of-others": lambda n: np.sort(n)[::-1],
+    "lengths-as-words": lambda n: np.frombuffer(n.astype("<u4").tobytes(), "<u2")[: len(n)],
+}
+
+
+@pytest.mark.parametrize("name", OTHER_LENGTHS)
+@pytest.mark.parametrize("of_batch", [True, False])
+def test_other_lengths_of_a_tensor_larger_than_its_sample(name, of_batch):
+    """They are computed for the sample, and for all other lines where these are read."""
+    rng = np.random.default_rng(5)
+    n = rng.integers(2, 16, 5000).astype(np.uint32)
+    x = rng.normal(size=(5000, 16)).astype(np.float32)
+    wrong = revseq_cli.reverse_subsequences(x, OTHER_LENGTHS[name](n).astype(np.uint32)[:, None], 1)
+    given, settings = (n, {"batch_axis": 0}) if of_batch else (n[:, None], {})
+    found = revseq_cli.explain(wrong, x, given, 1, **settings)
+    assert (name, found.lines.count) in [(each.id, each.lines) for each in found.mistakes]
+
+
+def rule_of(wrong, lengths=None):
+    """The rule that parts these lines, of so many in a row."""
+    lengths = np.full(wrong.shape, 4) if lengths is None else lengths
+    spots = Spots((np.arange(len(wrong))[:, None], np.zeros((1, 1), int)), (len(wrong), 4), 1, lengths, of_lines=True)
+    return of_lines(spots, wrong)
+
+
+def test_rules_are_fitted_to_all_lines_not_to_the_sample_alone():
+    wrong = np.zeros((100_003, 1), np.bool_)
+    wrong[77_777:] = True
+    assert rule_of(wrong).rule == "wrong are just the lines whose index in dimension 0 is above 77776"
+    wrong[:] = False
+    wrong[::3] = True
+    assert rule_of(wrong).id == "index-multiple"
+    wrong[50_001] = False
+    told = rule_of(wrong)
+    assert not told.rule
+    assert told.nearest.endswith("lines whose index in dimension 0 is a multiple of 3, but for 1")
+
+
+# Mistakes that someone made who had seen only the manual: the id, and the output of lines x with lengths n.
+def _by_rows(function):
+    def made(x, n):
+        return np.stack([function(row.copy(), int(length)) for row, length in zip(x, n, strict=True)])
+
+    return made
+
+
+def _tail_of_4(row, n):
+    row[:n] = row[:n][::-1]
+    row[n // 4 * 4 : n] = 0
+    return row
+
+
+def _middle_pair(row, n):
+    right = row[:n][::-1].copy()
+    right[n // 2 - 1 : n - n // 2 + 1] = row[n // 2 - 1 : n - n // 2 + 1]
+    return np.concatenate([right, row[n:]])
+
+
+def _middle_zero(row, n):
+    row[:n] = row[:n][::-1]
+    row[n // 2 : n // 2 + n % 2] = 0
+    return row
+
+
+def _even_only(row, n):
+    row[:n:2] = row[:n:2][::-1]
+    return row
+
+
+def _padded_by_mask(row, n):
+    row[:n] = row[:n][::-1]
+    row[n:] *= 0
+    return row
+
+
+def _pitch_of_32(x, n):
+    memory = np.append(x.reshape(-1), np.zeros(32 * len(x), x.dtype))
+    read = np.stack([memory[32 * i : 32 * i + x.shape[1]] for i in range(len(x))])
+    return revseq_cli.reverse_subsequences(read, n[:, None], 1)
+
+
+def _whole_and_relu(x, _):
+    return np.maximum(x[:, ::-1], 0)
+
+
+def _padded_and_rounded(x, n):
+    return _by_rows(lambda row, k: np.append(row[:k][::-1], row[k:] * 0))(x, n).astype("f2").astype("f4") + 0
+
+
+def _negated_and_cut(x, n):
+    return (-revseq_cli.reverse_subsequences(x, n[:, None], 1)).view("u4").__and__(0xFFFF0000).view("f4")
+
+
+def _every_third(x, n):
+    return np.where(np.arange(len(x))[:, None] % 3 == 1, x[:, ::-1], revseq_cli.reverse_subsequences(x, n[:, None], 1))
+
+
+WHOLE = "whole lines are reversed, whatever their lengths are"
+SEEN_IN_PORTS = {
+    "cut-block": (_by_rows(_tail_of_4), "zeros in elements that lie in a block of 4 that the length cuts"),
+    "middle-kept": (_by_rows(_middle_pair), "the middle of each reversed part stays, for one at both sides of it"),
+    "middle": (_by_rows(_middle_zero), "zeros in elements that are in the middle of the reversed part"),
+    "multiples": (_by_rows(_even_only), "only elements whose index is a multiple of 2 change places"),
+    "masked": (_by_rows(_padded_by_mask), "0 times the right element in elements that lie behind the length"),
+    "pitch": (_pitch_of_32, "rows of 30 elements of the input are read as if each began 32 behind the one before"),
+    "whole and relu": (
+        _whole_and_relu,
+        f"{WHOLE}; and negative values are 0",
+    ),
+    "padded and rounded": (
+        _padded_and_rounded,
+        "zeros in elements that lie behind the length; and values are rounded to FLOAT16",
+    ),
+    "negated and cut": (_negated_and_cut, "values are negated, and then values are cut to BFLOAT16"),
+    "every third": (
+        _every_third,
+        f"only in lines whose index in dimension 0 has the remainder 1 by 3: {WHOLE}",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SEEN_IN_PORTS)
+def test_what_ports_do_is_told(name):
+    rng = np.random.default_rng(9)
+    x, n = rng.normal(size=(41, 30)).astype(np.float32), rng.integers(4, 30, 41)
+    make, text = SEEN_IN_PORTS[name]
+    found = revseq_cli.explain(make(x.copy(), n), x, n[:, None], 1)
+    assert text in [each.text for each in found.mistakes]
+
+
+def test_lengths_of_the_batch_are_read_by_the_number_of_the_line():
+    rng = np.random.default_rng(9)
+    x, n = rng.normal(size=(4, 3, 12)).astype(np.float32), np.array([2, 5, 11, 7])
+    wrong = revseq_cli.reverse_subsequences(x, n[np.arange(12) % 4].reshape(4, 3, 1), 2)
+    found = revseq_cli.explain(wrong, x, n, 2, batch_axis=0)
+    assert [each.id for each in found.mistakes] == ["lengths-by-line"]
+
+
+def test_python_takes_an_output_that_is_cut_to_the_longest_length():
+    rng = np.random.default_rng(9)
+    x, n = rng.normal(size=(6, 30, 2)).astype(np.float32), rng.integers(4, 20, 6)
+    right = revseq_cli.reverse_subsequences(x, n, 1, batch_axis=0)[:, : n.max()]
+    found = revseq_cli.explain(right, x, n, 1, batch_axis=0)
+    assert found.differing == 0
+    assert found.reading == f"along axis 1 the output is cut to the longest length, {n.max()} of 30"
+    assert [each.id for each in found.mistakes] == ["read-otherwise"]
+
+
+def test_many_lines_are_explained_in_one_process():
+    """What is kept of them takes memory that is left, not a part of that of the blocks."""
+    x, n = np.arange(1 << 21, dtype=np.uint32).reshape(-1, 2), np.full((1 << 20, 1), 2)
+    assert [each.id for each in revseq_cli.explain(x, x, n, 1).mistakes] == ["not-reversed"]

@@ -1,0 +1,393 @@
+"""What a generated job must do: its commands, and how what they leave is held against NumPy, bit for bit.
+
+`carry_out` types the commands of a job in a `Folder` of tests/tools/generated_jobs.py, whose `fail` says what is wrong.
+"""
+
+import json
+import math
+import random
+import re
+from pathlib import PurePath
+
+import generated
+import libraries
+import numpy as np
+from generated import Place
+from needs import WINDOWS
+
+MOST_BLOCKS = 80  # about; each takes a millisecond or more
+# What a directory of an archive and headers take beside the bytes that a plan has.
+_HEADERS_BYTES = 1000
+
+
+def carry_out(job, folder):
+    """Make the files of a job, run its commands, and judge what they leave."""
+    values, lengths = generated.values_of(job), generated.lengths_of(job)
+    name, stdin = named(job, folder, "x", job.source, values, job.data_type)
+    if job.command == "convert":
+        judge_convert(job, folder, values, name, stdin)
+    elif job.command == "diff":
+        judge_diff(job, folder, values, name, stdin)
+    elif job.command == "refused":
+        judge_refused(job, folder, lengths, name, stdin)
+    else:
+        lengths_name, _ = named(job, folder, "n", job.lengths_source, lengths, job.lengths_type)
+        backend = judge_print if job.command == "print" else judge_run
+        backend(job, folder, values, lengths, (name, lengths_name), stdin)
+
+
+def named(job, folder, stem, place, values, data_type):
+    """Write a tensor; its name on the command line, and what stands on standard input."""
+    first = job.batch_axis or 0 if values.shape != job.sizes and values.ndim == 1 else 0
+    made = libraries.make(place, folder.path / stem, values, data_type, first)
+    return made if isinstance(made, tuple) else (made, b"")
+
+
+# Options
+
+
+def means(job):
+    return ["--engine", job.engine, "--jobs", job.cores]
+
+
+def verifying(job):
+    return ["--verify"] if job.verify else []
+
+
+def type_options(job, place=None):
+    """The options that say what a file does not say; the sizes are those of the input, or of an output."""
+    sizes, place = (job.ranked_sizes, place) if place else (job.sizes, job.source)
+    options = ["--dtype", job.data_type] if libraries.needs_type(place, job.data_type, "FLOAT32") else []
+    if place.format == "bin":
+        options += ["--sizes", "x".join(map(str, sizes))]
+        options += ["--strides", "x".join(map(str, place["strides"]))] if place["strides"] else []
+    return options
+
+
+def cast_type(job):
+    """The data type to which lengths of others are cast."""
+    takes_both = "UINT64" in generated.LEVELS[job.level][1] and job.command != "refused"
+    return "UINT64" if takes_both and job.seed % 3 == 0 else "UINT32"
+
+
+def job_options(job):
+    """The options that say how the tensors make a job."""
+    axis, batch_axis, rank = job.axis, job.batch_axis, len(job.sizes)
+    if job.by_name and job.source.format == "nc":
+        axis = f"d{axis}"
+    elif job.by_name and job.like == "pytorch":
+        axis, batch_axis = axis - rank, batch_axis - rank
+    options = ["--axis", axis, "--feature-level", job.level]
+    if batch_axis is not None:
+        options += ["--batch-axis", batch_axis]
+    if job.like:
+        options += ["--like", job.like]
+    if job.mask:
+        options += ["--mask"]
+    elif generated.is_cast(job):
+        options += [] if job.like and job.seed % 2 else ["--lengths-dtype", cast_type(job)]
+    elif not job.like and libraries.needs_type(job.lengths_source, job.lengths_type, "UINT32"):
+        options += ["--lengths-dtype", job.lengths_type]
+    return [*options, *rank_options(job)]
+
+
+def rank_options(job):
+    return ["--rank", job.rank] if job.rank else []
+
+
+def target_name(job):
+    """The output's path."""
+    place = job.target
+    return f"y.{place.format}{place['packing'] or ''}"
+
+
+def layout_options(job):
+    """How the output is stored."""
+    if job.keep_others:
+        return ["--keep-others"]
+    options = []
+    if job.target.format == "h5":
+        if (chunks := job.target["chunks"]) is not None:
+            sizes = (1,) * (len(job.ranked_sizes) - len(job.sizes)) + tuple(chunks) if chunks != "auto" else ()
+            options += ["--chunks", "x".join(map(str, sizes)) if sizes else chunks]
+        if (compression := job.target["compression"]) is not None:
+            options += ["--compression", compression]
+    return options
+
+
+def enough_memory(job):
+    """Bytes that hold a whole tensor, or chunk, and the lengths as often as any engine does, with what is computed."""
+    places = (job.source, job.target, job.lengths_source)
+    if any(each["unlimited"] and not each["chunks"] for each in places):  # netCDF makes some that are larger
+        return math.inf
+    of_values, of_lengths = (
+        max(
+            math.prod(sizes),
+            *(math.prod(each[name] or ()) for each in files for name in ("chunks", "shards") if each[name] != "auto"),
+        )
+        for sizes, files in ((job.sizes, places[:2]), (generated.lengths_sizes(job), places[2:]))
+    )
+    return of_values * (6 * job.dtype.itemsize + 100) + of_lengths * 100
+
+
+def largest_chunk(job):
+    """The bytes of the largest chunk that is encoded or decoded whole, since it passes through filters."""
+    is_encoded = {"h5": bool(job.source["filters"]), "nc": job.source["zlib"], "zarr": job.source["codec"] != "none"}
+    chunks = [job.source["chunks"]] if is_encoded.get(job.source.format) else []
+    if job.command != "diff" and job.target["compression"] in ("gzip", "gzip:1") and job.target["chunks"] != "auto":
+        chunks.append(tuple(map(min, job.target["chunks"] or (), job.sizes)))  # an output's end with the tensor
+    return max((math.prod(each) for each in chunks if each), default=0) * job.dtype.itemsize
+
+
+def memory_options(job, folder, args, stdin):
+    """The option for the memory: so many times the least, which the command says when it gets none.
+
+    Where the memory is measured, blocks are so large that it shows.
+    """
+    if job.memory is None:
+        return []
+    refused = folder.revseq(*args, "--memory", 1, stdin=stdin)
+    if refused.status == 0:
+        folder.fail("one byte of memory is enough", refused)
+    match = re.search(r"Hint: try --memory (\d+)", refused.err)
+    if not match or f"at least {match[1]} bytes" not in refused.err:
+        folder.fail("no word on how much memory is enough", refused)
+    least = int(match[1])
+    if least > (most := enough_memory(job)):
+        folder.fail(f"at least {least} bytes, and {most} hold the whole tensor as often as any engine does")
+    if least < (chunk := largest_chunk(job)):
+        folder.fail(f"{least} bytes are enough, and a chunk that is decoded whole has {chunk}")
+    few_blocks = 4 * job.cores * job.bytes // MOST_BLOCKS
+    if job.scene == "measured":
+        few_blocks = max(few_blocks, job.bytes * (job.seed % 5))
+    return ["--memory", max(math.ceil(least * job.memory), few_blocks)]
+
+
+def measured(job, memory):
+    """The limit that the memory is held against, if all is counted by it: text is held whole, and so is what unpacks.
+
+    On Windows the process that is measured ends in another way, and writes nothing down.
+    """
+    places = (job.source, job.lengths_source, job.target)
+    is_counted = not any(each.format in generated.IS_TEXT or each["packing"] or each["deflated"] for each in places)
+    if not (memory and job.scene == "measured" and is_counted) or WINDOWS:
+        return {}
+    # HDF5 gives plain chunks their places while it writes one of zeros, which are pages without memory behind them.
+    is_plain = job.target.format in ("h5", "nc") and job.target["compression"] in (None, "none")
+    chunks = job.target["chunks"] or job.source["chunks"] or (job.sizes if job.source["unlimited"] else ())
+    return {"most": memory[1] + is_plain * math.prod(job.sizes if chunks == "auto" else chunks) * job.dtype.itemsize}
+
+
+# Judges
+
+
+def judge_run(job, folder, values, lengths, names, stdin):
+    target, key = target_name(job), output_key(job, names[0])
+    of_job = [*type_options(job), *job_options(job), *means(job)]
+    args = ["run", *names, "-o", target, *of_job, *verifying(job), *layout_options(job)]
+    memory = memory_options(job, folder, args, stdin)
+    right = generated.right(job, values, lengths)
+    before, plan = folder.listing(), None
+    if job.seed % 4 == 0:
+        planned = folder.revseq(*args, *memory, "--dry-run", "--json", stdin=stdin)
+        if planned.status or folder.listing() != before:
+            folder.fail("--dry-run fails, or writes", planned)
+        plan = json.loads(planned.out)["plan"]
+        if memory and plan["memory"] > memory[1]:
+            folder.fail(f"the plan takes {plan['memory']} bytes of memory")
+    done = folder.revseq(*args, *memory, stdin=stdin, **measured(job, memory))
+    if done.status or done.out:
+        folder.fail("it does not succeed", done)
+    clamped = 0 if job.mask else int((lengths.astype(np.uint64) > job.sizes[job.axis]).sum())
+    told = re.search(r"([\d,]+) of ([\d,]+) lengths? exceeds? the axis size", done.err)
+    if (int(told[1].replace(",", "")) if told else 0) != clamped:
+        folder.fail(f"{clamped} lengths are clamped, and that is not what is told", done)
+    judge_output(job, folder, right, before, target, key)
+    if plan and job.keep_others and job.source.format in ("npz", "safetensors"):
+        size, tiled = (folder.path / target).stat().st_size, "run_bytes" in plan
+        if abs(plan["write_bytes"] - size - tiled * job.bytes) > _HEADERS_BYTES:
+            folder.fail(f"the plan has {plan['write_bytes']} bytes to write, and there are {size}")
+    if job.seed % 3 == 0 and not stdin:
+        judge_job_of_output(job, folder, target, key, names, of_job)
+    if job.seed % 5 == 0:
+        judge_back(job, folder, right, target, key)
+
+
+def judge_print(job, folder, values, lengths, names, stdin):
+    """What is printed is what a file would hold."""
+    place = Place(
+        "npy" if job.data_type not in generated.NUMBERS or job.seed % 3 == 0 else ("txt", "json")[job.seed % 2]
+    )
+    form = ["-f", place.format] if place.format != "txt" else []
+    order = folder.revseq("run", *names, *type_options(job), *job_options(job), *means(job), *form, stdin=stdin)
+    if order.status:
+        folder.fail("it does not print", order)
+    (folder.path / f"y.{place.format}").write_bytes(order.raw)
+    sizes = job.ranked_sizes
+    found = libraries.read(place, folder.path / f"y.{place.format}", "", job.data_type, sizes)
+    compare(job, folder, found, generated.right(job, values, lengths).reshape(sizes))
+
+
+# Numbers that no length can be.
+_NO_LENGTHS = {"INT64": (-1, 1 << 32, -(1 << 40)), "INT32": (-1, -(1 << 31)), "FLOAT64": (0.5, -1, math.nan, math.inf, 2.0**32, -0.0),
+               "FLOAT32": (1.5, -3, math.nan, -math.inf, 2.0**33, -0.0)}  # fmt: skip
+
+
+def judge_refused(job, folder, lengths, name, stdin):
+    """A number that is no length is named, with its place."""
+    rng = random.Random(job.seed)
+    place = [rng.randrange(size) for size in lengths.shape]
+    lengths[tuple(place)] = rng.choice(_NO_LENGTHS[job.lengths_type])
+    lengths_name, _ = named(job, folder, "n", Place("npy"), lengths, job.lengths_type)
+    options = [*type_options(job), *job_options(job)]
+    done = folder.revseq("run", name, lengths_name, *options, "-o", "y.npy", *means(job), stdin=stdin)
+    if done.status != 2 or f"{lengths[tuple(place)]} at {place} does not fit UINT32" not in done.err:
+        folder.fail(f"{lengths[tuple(place)]} at {place} is no length, and that is not told", done)
+
+
+def output_key(job, name):
+    """The key of the output's tensor: that of the input, if it has one and the output's format has keys."""
+    if job.target.format not in ("npz", "h5", "nc", "safetensors", "zarr"):
+        return ""
+    has_key = job.source.format in ("npz", "h5", "nc", "safetensors", "pb")
+    if job.source.format == "zarr":
+        key = name.partition("::")[2]
+        return key or ("" if job.target.format == "zarr" else "tensor")
+    key = ("group/v" if job.source["group"] else "v") if has_key else "tensor"
+    return "" if job.target.format == "zarr" and not has_key else key
+
+
+def judge_output(job, folder, right, before, target, key):
+    after = folder.listing()
+    if any(after.get(path) != content for path, content in before.items()):
+        folder.fail("an input was changed")
+    left = {path for path in after.keys() - before.keys() if PurePath(path).parts[0] != target}
+    if left:
+        folder.fail(f"left behind: {left}")
+    sizes = job.ranked_sizes
+    try:
+        found = libraries.read(job.target, folder.path / target, key, job.data_type, sizes)
+    except Exception as e:  # noqa: BLE001 - whatever another library does not like
+        folder.fail(f"another library cannot read the output: {type(e).__name__}: {e}")
+    compare(job, folder, found, right.reshape(sizes))
+    if job.target.format == "h5" and not libraries.is_filled_up(folder.path / target, key):
+        folder.fail("behind the tensor's end, the chunks do not have the fill value")
+    if (job.source.format, job.target.format) in (("npy", "npy"), ("npz", "npz"), ("stdin", "npy")):
+        swapped = found.dtype.itemsize > 1 and found.dtype.byteorder == ">"
+        if found.dtype.itemsize > 1 and swapped != job.big:
+            folder.fail("the byte order is not kept")
+        if not job.rank and right.flags.c_contiguous != right.flags.f_contiguous:
+            is_f = found.flags.f_contiguous and not found.flags.c_contiguous
+            if is_f != (job.order == "F"):
+                folder.fail("the memory order is not kept")
+    if job.keep_others:
+        judge_others(job, folder, target, key)
+
+
+def judge_others(job, folder, target, key):
+    """All else in the file is as it was, and a file of HDF5 has hardly more dead space."""
+    source, made = folder.path / f"x.{job.source.format}", folder.path / target
+    one, other = (libraries.beside(job.source.format, path, key) for path in (source, made))
+    wrong = [name for name in {**one, **other} if one.get(name) != other.get(name)]
+    if wrong:
+        name = wrong[0]
+        folder.fail(f"beside the tensor, {name!r} is not as it was: {one.get(name)}\nnow: {other.get(name)}"[:3000])
+    if job.source.format in ("h5", "nc"):
+        (dead, chunk), (more, _) = (libraries.dead_bytes(path, key) for path in (source, made))
+        # A chunk may not fit where others were. One that was written without its checksum is 4 bytes too short for the
+        # new one, and other objects may lie on either side of it: then no place of an old chunk can be used again.
+        unfit = job.bytes if dict(job.source.options).get("skips") else 0
+        if more > dead + chunk + unfit + made.stat().st_size // 100 + (1 << 13):
+            folder.fail(f"{more} bytes beside the tensor, and they were {dead}")
+
+
+def words(values):
+    """The bits of elements as numbers in this machine's byte order."""
+    values = np.ascontiguousarray(values)
+    if values.dtype.kind == "c":  # each part is swapped alone
+        values = values.view(f"{values.dtype.byteorder.replace('|', '=')}f{values.itemsize // 2}")
+    plain = values.view(f"u{values.itemsize}")
+    return plain if values.dtype.isnative else plain.byteswap()
+
+
+def compare(job, folder, found, right):
+    a, b = words(found), words(right)
+    if a.shape != b.shape or (a != b).any():
+        where = np.argwhere(a != b) if a.shape == b.shape else ()
+        folder.fail(
+            f"wrong bits: {len(where)} of {right.size}, first at {list(map(int, where[0])) if len(where) else '?'}"
+        )
+
+
+def judge_job_of_output(job, folder, target, key, names, of_job):
+    """`diff --job` finds the output right, and wrong where a bit of it is flipped."""
+    typed = f"{target}::{key}" if key else target
+    if "--dtype" not in of_job:
+        of_job = [*of_job, *type_options(job, job.target)]
+    done = folder.revseq("diff", typed, "--job", *names, *of_job)
+    if done.status:
+        folder.fail("diff --job does not find its own output right", done)
+    path = folder.path / target
+    if job.target.format == "npy" and not job.target["packing"] and job.bytes:
+        data = bytearray(path.read_bytes())
+        place = len(data) - job.bytes + job.seed % job.bytes
+        data[place] ^= 1
+        path.write_bytes(data)
+        done = folder.revseq("diff", typed, "--job", *names, *of_job)
+        if done.status != 1 or "1 of " not in done.out:
+            folder.fail("diff --job does not find the bit that is wrong", done)
+        data[place] ^= 1
+        path.write_bytes(data)
+
+
+def judge_back(job, folder, right, target, key):
+    """The output converts to .npy with the same bits."""
+    typed = f"{target}::{key}" if key else target
+    done = folder.revseq("convert", typed, "back.npy", *type_options(job, job.target))
+    if done.status:
+        folder.fail("its own output does not convert", done)
+    sizes = job.ranked_sizes
+    found = libraries.read(Place("npy"), folder.path / "back.npy", "", job.data_type, sizes)
+    compare(job, folder, found, right.reshape(sizes))
+
+
+def judge_convert(job, folder, values, name, stdin):
+    target, key = target_name(job), output_key(job, name)
+    args = ["convert", name, target, *type_options(job), *means(job), *verifying(job), *layout_options(job)]
+    args += rank_options(job)
+    memory = memory_options(job, folder, args, stdin)
+    before = folder.listing()
+    done = folder.revseq(*args, *memory, stdin=stdin, **measured(job, memory))
+    if done.status or done.out:
+        folder.fail("it does not succeed", done)
+    judge_output(job, folder, values, before, target, key)
+
+
+def judge_diff(job, folder, values, name, stdin):
+    """A tensor equals itself in another format, and another tensor differs where it does."""
+    place = job.target if job.target.format in libraries.MAKERS and not job.keep_others else Place("npy")
+    place = Place(place.format, tuple((o, v) for o, v in place.options if o == "packing"))
+    # Strides are those of both, where both are raw buffers.
+    are_bare = (place.format, job.source.format) == ("bin", "bin")
+    if are_bare or libraries.needs_type(place, job.data_type, "FLOAT32") or place.format in ("zarr", "nc", "h5"):
+        place = Place("npy")
+    if job.target.format == "h5" and isinstance(job.target["chunks"], tuple) and job.data_type not in generated.WORDS:
+        place = Place("h5", (("chunks", job.target["chunks"]), ("filters", ("gzip",))))
+    other, _ = named(job, folder, "z", place, values, job.data_type)
+    options = type_options(job) or type_options(job, place)
+    args = ["diff", name, other, *options, *means(job), *rank_options(job)]
+    memory = memory_options(job, folder, args, stdin)
+    done = folder.revseq(*args, *memory, stdin=stdin, **measured(job, memory))
+    if done.status:
+        folder.fail("a tensor does not equal itself", done)
+    if place.format == "npy" and not place["packing"] and job.data_type != "BOOL":
+        path = folder.path / other
+        data = bytearray(path.read_bytes())
+        rng = random.Random(job.seed)
+        count = min(len(values.reshape(-1)), rng.randint(1, 5))
+        for at in rng.sample(range(values.size), count):
+            data[len(data) - job.bytes + at * values.itemsize] ^= 1 << rng.randrange(8)
+        path.write_bytes(data)
+        done = folder.revseq(*args, *memory, stdin=stdin)
+        if done.status != 1 or not re.search(rf"\b{count} of [\d,]+ elements? differs?", done.out):
+            folder.fail(f"{count} elements differ, and that is not what is told", done)

@@ -1,0 +1,55 @@
+"""Lets one call of the operating system fail: the n-th of os.FUNCTION, or of "write", which are those of Python files."""
+
+import io
+import os
+
+_open, _write, _close = os.open, os.write, os.close
+
+
+def failing(real, n, number, told):
+    """The function, which fails once, and says so in a file."""
+    calls = iter(range(1, 1 << 30))
+
+    def function(*args, **options):
+        if next(calls) == n:
+            fd = _open(told, os.O_WRONLY)
+            _write(fd, b"failed")
+            _close(fd)
+            if real is _close:  # after an error of it, too, a descriptor is closed
+                real(*args)
+            raise OSError(number, os.strerror(number), *args[:1] if isinstance(args[0], str) else ())
+        return real(*args, **options)
+
+    return function
+
+
+class File:
+    """A Python file object, whose writes all count together."""
+
+    def __init__(self, file, write):
+        self._file, self._write = file, write
+
+    def write(self, data):
+        return self._write(self._file, data)
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._file.close()
+
+
+def install(call, n, number, told):
+    """Let the n-th such call fail; `told` is the file that says whether there were so many."""
+    import revseq_cli.core.thresholds
+
+    revseq_cli.core.thresholds.LARGEST_HELD = 0  # a small deflated member takes the way of a large one
+    _close(_open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
+    if call != "write":
+        setattr(os, call, failing(getattr(os, call), n, number, told))
+        return
+    opened, write = io.open, failing(lambda file, data: file.write(data), n, number, told)
+    io.open = lambda *args, **options: File(opened(*args, **options), write)

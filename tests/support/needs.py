@@ -1,0 +1,136 @@
+"""What tests need of the system. Those marked `needs("shell")` are skipped, with the reason, where it lacks that.
+
+What Windows lacks is counted by tests/test_needs.py, so that no more tests are skipped there unnoticed.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from functools import partialmethod
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+import browser
+import h5py
+import numpy as np
+
+from revseq_cli.core import system
+
+WINDOWS = os.name == "nt"
+IS_WINE = WINDOWS and import_module("wine").IS_WINE
+_STRACE = ["strace", "-qq", "-o", "/dev/null", "true"]
+
+
+def _makes_links():
+    """Whether a link that is made is one: Wine 8 says so and makes none."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.suppress(OSError):
+        os.symlink(".", f"{folder}/link")
+        return os.path.islink(f"{folder}/link")
+    return False
+
+
+def _frees_names():
+    """Whether the name of an open file is free once it is removed: under Wine 8, once it is closed."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "x")
+        path.touch()
+        fd = system.open_file(str(path), system.READ)
+        path.unlink()
+        free = not path.exists()
+        os.close(fd)
+    return free
+
+
+def _maps_memory():
+    """Whether files in memory can be written through mappings that refuse where there is no room: Linux 5.14."""
+    if not Path("/dev/shm").is_dir():
+        return False
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+        file.truncate(1)
+        with system.mapped(file.name) as write:
+            return bool(write and write(memoryview(b"x"), 0))
+
+
+# What a test may need: whether it is here, and why a test is skipped where it is not.
+NEEDS = {
+    "signals": (hasattr(signal, "SIGHUP"), "no signals reach another process, as SIGTERM, SIGHUP and SIGSTOP do"),
+    "shell": (not WINDOWS and bool(shutil.which("sh")), "no POSIX shell"),
+    "terminal": (bool(find_spec("termios")), "no terminals that a program makes"),
+    "limits": (bool(find_spec("resource")), "no limits of a process, as setrlimit sets them"),
+    "modes": (not WINDOWS, "no owner, group and mode of a file, and no umask"),
+    "fifos": (hasattr(os, "mkfifo"), "no named pipes that are files"),
+    "links": (_makes_links(), "no symbolic links"),
+    "free names": (_frees_names(), "no name that is free once its open file is removed: it is when the file is closed"),
+    "mounts": (bool(shutil.which("mount")), "no file system that the test can make"),
+    "memory files": (_maps_memory(), "no folder in memory whose files many processes write through mappings"),
+    "devices": (not WINDOWS and Path("/dev/full").exists(), "no devices that are files, as /dev/full is"),
+    "proc": (not WINDOWS and Path("/proc/self/fd").exists(), "no /proc, which tells what a process has open"),
+    "peak": (bool(find_spec("resource")), "no most memory of a process that has ended, as getrusage tells it"),
+    "fork": (hasattr(os, "fork"), "no process that is forked and so has what a test changed in its parent"),
+    "positioned calls": (hasattr(os, "pwrite"), "no positioned reads and writes of `os`, for which a test has its own"),
+    "copies": (hasattr(os, "copy_file_range"), "no copies that the system makes by itself, as os.copy_file_range does"),
+    "folder flushes": (not WINDOWS, "no flush of a folder: a name is on the disk when it is given"),
+    "names by links": (not WINDOWS, "no new file that gets its name by a hard link, but by MoveFileEx"),
+    "names of bytes": (not WINDOWS, "no names that are bytes: they are UTF-16, and half a character is one"),
+    "cases": (not WINDOWS, "no two names in a folder that differ in case alone"),
+    "affinity": (not WINDOWS, "no cores of a process by os: tests/core/test_windows.py looks at those that Windows gives"),
+    "colons": (not WINDOWS, "no colon in the name of a file"),
+    "xattrs": (hasattr(os, "setxattr"), "no extended attributes"),
+    "long doubles": (np.dtype("g").itemsize > 8, "no floats of C that are longer than FLOAT64"),
+    "POSIX words": (not WINDOWS, "no words as a POSIX shell quotes and reads them"),
+    "backslashes": (os.sep == "/", "no backslash in the name of a zip's member: Python makes it a slash"),
+    "sha256sum": (bool(shutil.which("sha256sum")), "no program sha256sum to compare with"),
+    "HDF5": (
+        h5py.version.hdf5_version_tuple >= (2,),
+        "no HDF5 that puts no times into files: those after 1.14.2 do not start under Wine 8",
+    ),
+    "superuser": (hasattr(os, "getuid") and not os.getuid(), "only the superuser can give files away"),
+    "strace": (
+        shutil.which("strace") and not subprocess.run(_STRACE, check=False).returncode,
+        "strace is not installed, or may not trace",
+    ),
+    "szip": ("szip" in h5py.filters.encode, "no HDF5 that compresses with szip"),
+    "h5diff": (shutil.which("h5diff"), "h5diff (Debian's hdf5-tools) is not installed"),
+    "ncdump": (
+        shutil.which("ncdump") and shutil.which("nccopy") and shutil.which("h5dump"),
+        "ncdump, nccopy and h5dump (Debian's netcdf-bin and hdf5-tools) are not installed",
+    ),
+    "safetensors": (
+        int(version("safetensors").split(".")[1]) >= 5,
+        "no safetensors that knows all data types: those after 0.4.3 do not start under Wine 8",
+    ),
+    "ONNX Runtime 1.21": (
+        not IS_WINE, "no ONNX Runtime newer than 1.20: none of those starts under Wine 8",
+    ),
+    "chromium": (bool(browser.CHROMIUM), "no Chromium on PATH, in which pictures and pages are shown"),
+    "axe": (
+        browser.AXE.is_file(),
+        "no axe-core: npm install --no-save axe-core, or REVSEQ_AXE with the path of its axe.min.js",
+    ),
+    "told deaths": (not IS_WINE, "no connection that ends when a process dies in a poll: Wine 8 keeps it open"),
+    "ps": (not WINDOWS and bool(shutil.which("ps")), "no sessions of processes, as ps tells them"),
+}  # fmt: skip
+
+# Modules of Python that Windows lacks; a test that uses one needs what it is about.
+fcntl, pty, resource, termios = (
+    import_module(name) if find_spec("termios") else None for name in ("fcntl", "pty", "resource", "termios")
+)
+
+
+def existing_signals(*names):
+    """The signals of those names; the name itself of one that the system lacks, for a test that needs signals."""
+    return [getattr(signal, name, name) for name in names]
+
+
+def lacking(marks):
+    """The first thing that those marks need and this system lacks; None where it has them all."""
+    return next((name for mark in marks for name in mark.args if not NEEDS[name][0]), None)
+
+
+if WINDOWS:  # the texts that tests write are the same on every system
+    Path.write_text = partialmethod(Path.write_text, newline="\n")

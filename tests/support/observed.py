@@ -1,0 +1,12 @@
+"""A function that is called with how much more is done, as a command's progress bar is."""
+
+import contextlib
+
+from revseq_cli.core import progress
+
+
+def observed(function, stage=""):
+    """Passes inside this context call `function` with how many more bytes are done, in that stage or in any."""
+    return progress.watched(
+        lambda name, *_: contextlib.nullcontext(function if stage in ("", name) else lambda _: None)
+    )

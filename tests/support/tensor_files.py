@@ -1,0 +1,32 @@
+"""A tensor of each format, through its own source and sink."""
+
+from revseq_cli.core.processes import packed, unpacked
+from revseq_cli.core.tensors import DataType
+from revseq_cli.formats import references, registry
+from revseq_cli.formats.contract import Storage
+from revseq_cli.formats.documents import TextTypes
+from revseq_cli.formats.in_memory import MemorySource
+
+
+def open_(path, asked=None):
+    return registry.open_source(references.Reference.input(str(path)), TextTypes(asked, DataType.FLOAT32))
+
+
+def held(values):
+    return MemorySource("held", values, Storage("held", {}))
+
+
+def write(path, values, **options):
+    """Through the format's own sink, in two blocks, each of whole chunks, where there are so many."""
+    like = held(values)
+    sink = registry.create_sink(references.Reference.file(str(path)), like, overwrite=False, **options)
+    chunk = sink.chunks[0] if sink.chunks else 1
+    middle = -(-max(1, len(values) // 2) // chunk) * chunk
+    with sink:
+        for part in (slice(0, middle), slice(middle, len(values))):
+            if part.start < part.stop:
+                region = (part, *(slice(0, size) for size in values.shape[1:]))
+                block_writer = unpacked(packed(sink.block_writer(region)))
+                write_result = unpacked(packed(block_writer.deliver(region, values[region])))
+                if write_result is not None:
+                    sink.receive(write_result)

@@ -1,0 +1,297 @@
+"""Numbers as text: exact or refused, and back bit for bit."""
+
+import json
+from decimal import Decimal
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import oracle
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from revseq_cli.core.dtypes import dtype_of
+from revseq_cli.core.errors import FormatError
+from revseq_cli.core.tensors import DataType
+from revseq_cli.formats.documents import Text, TextTypes
+from revseq_cli.formats.text import open_json, open_notation
+from revseq_cli.formats.textfiles import require_text
+from revseq_cli.text import literals
+
+
+def parse(name, *tokens):
+    return literals.parse(tokens, dtype_of(DataType[name]), name)
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(oracle.DATA_TYPES), st.binary(min_size=64, max_size=64))
+@example(DataType.FLOAT32, np.array([123456789] * 16, np.float32).tobytes())  # 123456792: 9 digits are not enough
+@example(DataType.FLOAT64, np.array([1e16, 1e300, 5e-324, -0.0, 2**53 + 2, 0.1, 1e15, -1e16]).tobytes())
+def test_text_reads_back_bit_for_bit(data_type, data):
+    values = np.frombuffer(data, dtype_of(data_type))
+    texts = literals.render(values)
+    back = literals.parse(texts, dtype_of(data_type), data_type.name)
+    assert oracle.same_bits(back, values), texts
+
+
+def test_every_float16_reads_back():
+    values = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    assert oracle.same_bits(literals.parse(literals.render(values), np.dtype("f2"), "FLOAT16"), values)
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_either_byte_order_is_rendered(order):
+    values = np.array([0x7FC00001, 0xFF800000, 0x3DCCCCCD], f"{order}u4").view(f"{order}f4")
+    assert literals.render(values) == ["nan(0x7fc00001)", "-inf", "0.1"]
+
+
+_EDGES = (
+    "0 -0 +7 1.0 .5 5. 1e3 300 -129 65504 65520 16777217 1e39 1e400 -9223372036854775808 18446744073709551615".split()
+)
+_TOKENS = st.lists(
+    st.sampled_from(_EDGES) | st.text("0123456789+-.eE", min_size=1, max_size=6) | st.just("1" * 1101),
+    min_size=1,
+    max_size=4,
+)
+
+
+def read_with_care(tokens, data_type):
+    try:
+        return literals.parse(tokens, dtype_of(data_type), data_type.name)
+    except literals.LiteralError:
+        return None
+
+
+@settings(max_examples=500)
+@given(st.sampled_from(DataType), _TOKENS)
+@example(DataType.INT8, ["1-2"])
+@example(DataType.INT8, ["1", "true"])
+@example(DataType.FLOAT32, ["nan", "-inf", "inf", "1"])
+@example(DataType.FLOAT32, ["inf", "1e400"])
+@example(DataType.FLOAT16, ["nan", "70000"])
+@example(DataType.FLOAT32, ["NaN", "infinity", "+inf"])
+@example(DataType.FLOAT32, ["16777216.0", "16777217.0"])
+@example(DataType.FLOAT32, ["33554434", "1.5e30"])
+@example(DataType.FLOAT32, ["1", "null"])
+@example(DataType.FLOAT32, ["1", "NaN"])
+@example(DataType.FLOAT32, ["1", '"2"'])
+@example(DataType.INT8, ["1-2", "+"])
+@example(DataType.FLOAT32, ["0." + "1" * 1100])
+def test_the_fast_way_reads_what_the_careful_one_reads(data_type, tokens):
+    careful = read_with_care(tokens, data_type)
+    plain = literals.parse_plain(", ".join(tokens), dtype_of(data_type), data_type.name)
+    assert plain is None or oracle.same_bits(plain, careful)
+
+
+@pytest.mark.parametrize("name", ["INT32", "UINT64", "FLOAT32", "FLOAT64"])
+def test_usual_numbers_are_read_in_the_fast_way(name):
+    expected = np.array([1, 200, 3], dtype_of(DataType[name]))
+    assert oracle.same_bits(literals.parse_plain("1, 200,\n 3", expected.dtype, name), expected)
+
+
+def test_how_numbers_are_written():
+    values = np.array([1, -0.0, 0, 1e16, 0.5, np.nan, np.inf, -np.inf, 2**53], np.float64)
+    assert literals.render(values) == "1 -0.0 0 1e+16 0.5 nan inf -inf 9007199254740992".split()
+
+
+@pytest.mark.parametrize(
+    ("name", "token", "value"),
+    [
+        ("FLOAT32", "1.0f", 1), ("FLOAT32", "-0.0f", -0.0), ("FLOAT32", "-0", -0.0), ("FLOAT32", "0.", 0),
+        ("FLOAT32", "102.", 102), ("FLOAT32", ".5", 0.5), ("FLOAT32", "+1e3", 1000), ("FLOAT32", "NaN", np.nan),
+        ("FLOAT32", "Infinity", np.inf), ("FLOAT32", "-inf", -np.inf), ("FLOAT16", "0.1", 0.1),
+        ("FLOAT32", "1e-60", 0), ("INT8", "1.0", 1), ("INT8", "-128", -128), ("INT64", "1e3", 1000),
+        ("UINT64", "18446744073709551615", 2**64 - 1), ("UINT8", "-0", 0), ("INT32", "2.0f", 2),
+        ("UINT64", "9007199254740993.0", 2**53 + 1), ("BOOL", "1.0", 1), ("COMPLEX64", "1.5", 1.5),
+        ("COMPLEX64", "-0", complex(-0.0, 0)), ("COMPLEX128", "nan", complex(np.nan, 0)),
+    ],
+)  # fmt: skip
+def test_accepted(name, token, value):
+    dtype = dtype_of(DataType[name])
+    assert oracle.same_bits(parse(name, token), np.array([value], dtype))
+
+
+@pytest.mark.parametrize(
+    ("name", "token", "why"),
+    [
+        ("UINT8", "300", "does not fit UINT8 (0 to 255)"), ("UINT32", "-1", "does not fit UINT32"),
+        ("UINT8", "256.0", "does not fit"), ("INT64", str(2**63), "does not fit"),
+        ("UINT64", "1e30", "does not fit"), ("INT32", "1.5", "is a fraction"), ("INT32", "1e-1", "is a fraction"),
+        ("INT32", "1e999999999", "does not fit"), ("INT32", "1e-999999999", "does not fit"),
+        ("INT32", "nan", "INT32 has no nan"), ("FLOAT32", "16777217", "not exact in FLOAT32"),
+        ("FLOAT32", "16777217.0", "not exact"), ("FLOAT16", "2049", "not exact"),
+        ("FLOAT64", "9007199254740993", "not exact"), ("FLOAT32", "1e39", "too large"),
+        ("FLOAT64", "1e400", "too large"), ("FLOAT16", "65520", "too large"), ("FLOAT32", "1_0", "not a number"),
+        ("FLOAT32", "abc", "not a number"), ("FLOAT32", "--1", "not a number"), ("FLOAT32", "1e", "not a number"),
+        ("INT8", "0x10", "not a number"), ("FLOAT32", "nan(0x7f800000)", "not the bits of a NaN"),
+        ("FLOAT32", "nan(0x1)", "not the bits"), ("FLOAT16", "nan(0x7fc00001)", "not the bits"),
+        ("FLOAT32", "1" * 5000, "5000 characters"), ("BOOL", "2", "2 does not fit BOOL (0 to 1)"),
+        ("BOOL", "-1", "does not fit BOOL"), ("BOOL", "0.5", "is a fraction, and BOOL holds integers"),
+        ("BOOL", "true", "not a number"), ("BOOL", "nan", "BOOL has no nan"),
+        ("COMPLEX64", "16777217", "not exact in COMPLEX64"), ("COMPLEX64", "1e39", "too large for COMPLEX64"),
+        ("COMPLEX128", "9007199254740993", "not exact"), ("COMPLEX64", "1j", "not a number"),
+    ],
+)  # fmt: skip
+def test_refused(name, token, why):
+    with pytest.raises(literals.LiteralError) as caught:
+        parse(name, "1", token)
+    assert why in caught.value.problem
+    assert caught.value.index == 1
+    assert len(caught.value.problem) < 200
+
+
+_INTEGERS = {"BOOL": (0, 1)}
+for _bits in (8, 16, 32, 64):
+    _INTEGERS |= {f"UINT{_bits}": (0, 2**_bits - 1), f"INT{_bits}": (-(2 ** (_bits - 1)), 2 ** (_bits - 1) - 1)}
+_REAL = {"COMPLEX64": np.float32, "COMPLEX128": np.float64, "FLOAT16": np.float16, "FLOAT32": np.float32}
+
+
+def held(name, token):
+    """The number of a token as that data type holds it, found in fractions; None where it does not hold it."""
+    exact = Fraction(token)
+    if DataType[name].kind == "minifloat":  # a word, for which there is no text
+        return None
+    if name in _INTEGERS:
+        least, most = _INTEGERS[name]
+        return exact if exact.denominator == 1 and least <= exact <= most else None
+    rounded = nearest(exact, _REAL.get(name, np.float64))
+    integral = exact.denominator == 1 and "e" not in token.lower()
+    if rounded is None or (integral and Fraction(float(rounded)) != exact):
+        return None
+    return -rounded if token.startswith("-") and rounded == 0 and not np.signbit(rounded) else rounded
+
+
+def nearest(exact, real):
+    """The nearest value of a float type, of two the even one; None for what is nearer to infinity."""
+    info = np.finfo(real)
+    top = Fraction(float(info.max))
+    if abs(exact) >= top + (Fraction(2) ** info.maxexp - top) / 2:
+        return None
+    about = real(float(min(max(exact, -top), top)))
+    with np.errstate(over="ignore", under="ignore"):
+        beside = [np.nextafter(about, real(np.inf)), np.nextafter(about, real(-np.inf))]
+    return min(
+        (each for each in (about, *beside) if np.isfinite(each)),
+        key=lambda each: (abs(Fraction(float(each)) - exact), int(each.view(f"u{each.itemsize}")) % 2),
+    )
+
+
+def _between(bits, dtype, tail):
+    """The decimal of a place half-way between two floats, or a little beside it."""
+    value = np.array([bits], f"u{dtype.itemsize}").view(dtype)[0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle = (float(value) + float(np.nextafter(value, dtype.type(np.inf)))) / 2
+    if not np.isfinite(middle):
+        return "65519.99999999999999999999"
+    written = f"{Decimal(middle):f}"
+    return (written if "." in written else f"{written}.0") + tail
+
+
+_MIDDLES = st.one_of(
+    st.builds(_between, st.integers(0, 2 ** (8 * dtype.itemsize) - 1), st.just(dtype), st.sampled_from(["", "1"]))
+    for dtype in (np.dtype("f2"), np.dtype("f4"))
+)
+_NEAR = [0, 1, 2, 255, 2**11, 2**24, 2**31, 2**53, 2**63, 2**64, 65504, 65520]
+_WRITTEN = st.one_of(
+    st.sampled_from([str(sign * n + d) for n in _NEAR for d in (-1, 0, 1) for sign in (1, -1)]),
+    st.sampled_from("-0 -0.0 0.0 1.0 2.0 0.5 1e3 1e39 1e400 1e-400 16777217e0 340282356779733661637539395458142568447.9 "
+                    "340282356779733661637539395458142568448.5 -65519.99999999999999999999".split()),
+    st.from_regex(r"-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?", fullmatch=True),
+    _MIDDLES.filter(lambda token: len(token) <= literals.LONGEST),
+)  # fmt: skip
+
+
+_TEXTS = {
+    "bare JSON": "[{row}]",
+    "rows": "[[{row}]]",
+    "JSON": '{{"DataType": "{name}", "Values": [[{row}]]}}',
+    "JSON with Sizes": '{{"DataType": "{name}", "Sizes": [1, {count}], "Values": [{row}]}}',
+    "notation": "T: (Sizes:{{1,{count}}}, DataType:{name})\n[[{row}]]",
+}
+
+
+def read(form, name, tokens):
+    """What a text of that form says; None where it is refused."""
+    written = _TEXTS[form].format(name=name, count=len(tokens), row=", ".join(tokens))
+    text, types = Text("the text", written), TextTypes(DataType[name], DataType.FLOAT32)
+    try:
+        return (open_json if form.endswith(("JSON", "Sizes")) else open_notation)(text, None, types).read().ravel()
+    except FormatError:
+        return None
+
+
+@settings(max_examples=400)
+@given(st.sampled_from(DataType), st.sampled_from(list(_TEXTS)), st.lists(_WRITTEN, min_size=1, max_size=3))
+@example(DataType.BOOL, "bare JSON", ["2"])
+@example(DataType.BOOL, "JSON with Sizes", ["0", "255"])
+@example(DataType.BOOL, "notation", ["1", "0"])
+@example(DataType.COMPLEX64, "rows", ["16777217"])
+@example(DataType.COMPLEX64, "JSON", ["16777217", "1"])
+@example(DataType.FLOAT32, "rows", ["1.00000005960464478"])
+@example(DataType.FLOAT32, "JSON", ["1.00000005960464477"])
+@example(DataType.FLOAT16, "rows", ["65519.99999999999999999999"])
+@example(DataType.FLOAT32, "rows", ["-340282356779733661637539395458142568447.9"])
+def test_h68_what_a_text_says_is_held_or_refused(data_type, form, tokens):
+    """Every data type and every form of text: integral numbers exactly, others as the nearest value, or not at all."""
+    wanted = [held(data_type.name, token) for token in tokens]
+    found = read(form, data_type.name, tokens)
+    if None in wanted:
+        assert found is None
+        return
+    assert found is not None
+    expected = np.zeros(len(tokens), dtype_of(data_type))
+    (expected.real if data_type.kind == "complex" else expected)[:] = [
+        int(each) if isinstance(each, Fraction) else each for each in wanted
+    ]
+    assert oracle.same_bits(found, expected)
+
+
+@pytest.mark.parametrize(("name", "code"), [("FLOAT64", "f8"), ("FLOAT32", "f4"), ("FLOAT16", "f2")])
+@pytest.mark.parametrize("text", ["-inf", "inf", "nan", "1.5,-inf,inf,0.1,nan"])
+def test_infinities_and_nan_are_read_quickly(name, code, text):
+    found = literals.parse_plain(text, np.dtype(code), name)
+    assert found is not None
+    assert oracle.same_bits(found, literals.parse(text.split(","), np.dtype(code), name))
+
+
+@pytest.mark.parametrize("before", [0, 1, 549, 550, 551, 1099, 1100, 1101, 5000])
+@pytest.mark.parametrize("behind", [0, 1, 549, 550, 551, 1099, 1100, 1101])
+def test_a_long_number_is_found_wherever_it_stands(before, behind):
+    for digits in (literals.LONGEST - 1, literals.LONGEST, literals.LONGEST + 1):
+        text = "," * before + "1" * digits + "," * behind
+        assert literals.needs_care(text) == (digits >= literals.LONGEST)
+
+
+def test_a_data_type_that_text_does_not_know_is_refused():
+    """One that is added to the tables of DirectML has no text of its own before somebody says what that is."""
+    for dtype in map(np.dtype, ("u2", "i1", "f4", "?")):
+        with pytest.raises(literals.LiteralError, match="cannot be written as text"):
+            literals.parse(["1"], dtype, "NEW8")
+        assert literals.from_json([1], dtype, "NEW8") is None
+        assert literals.parse_plain("1", dtype, "NEW8") is None
+    desc = SimpleNamespace(data_type=SimpleNamespace(name="NEW8", kind="float"), sizes=(1,))
+    with pytest.raises(FormatError, match="NEW8 cannot be written as text"):
+        require_text(desc, "x.txt")
+
+
+def test_the_bits_of_a_nan_are_those_of_the_real_part():
+    found = literals.parse(["nan(0xffc00001)"], np.dtype("c8"), "COMPLEX64")
+    assert found.view("u4").tolist() == [0xFFC00001, 0]
+
+
+_REFUSED = [("BOOL", "[[2,3],[0,255]]", "2 does not fit BOOL (0 to 1)"), ("COMPLEX64", "[[16777217]]", "not exact")]
+
+
+@pytest.mark.parametrize(("name", "values", "why"), _REFUSED)
+def test_h68_no_command_changes_what_a_text_says(revseq, tmp_path, name, values, why):
+    (tmp_path / "x.json").write_text(json.dumps({"DataType": name, "Values": json.loads(values)}))
+    (tmp_path / "x.txt").write_text(
+        f"InputTensor: (Sizes:{{{'2,2' if name == 'BOOL' else '1,1'}}}, DataType:{name})\n{values}"
+    )
+    for source in (["--dtype", name, values], ["x.json"], ["x.txt"]):
+        revseq("convert", *source, "o.npy").refused(why)
+        revseq("diff", *source, source[-1]).refused(why)
+        revseq("run", *source, "[[1],[1]]", "--axis", 1, "--feature-level", "none", "-o", "o.npy").refused(why)
+        revseq("show", *source).refused(why)
+    assert not (tmp_path / "o.npy").exists()

@@ -1,0 +1,187 @@
+"""The bracket notation: the pages to the letter, every variation that pages have, and errors with their place."""
+
+import re
+
+import numpy as np
+import oracle
+import pytest
+from conftest import SAMPLES
+from growth import is_linear
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from revseq_cli.core.dtypes import dtype_of
+from revseq_cli.core.errors import FormatError
+from revseq_cli.core.tensors import DataType, TensorDesc
+from revseq_cli.text import examples, notation
+from revseq_cli.text.places import Lines
+
+
+def tensors(text):
+    return [item for item in notation.parse(text) if isinstance(item, notation.TensorText)]
+
+
+def values(text, name="FLOAT32"):
+    (tensor,) = tensors(text)
+    return tensor.values(DataType[name], dtype_of(DataType[name]))
+
+
+@pytest.mark.parametrize("name", ["example1.txt", "example2.txt"])
+def test_the_pages_tensors_to_the_letter(name):
+    """All six tensors of the page's two examples; the samples have them character for character."""
+    text = (SAMPLES / name).read_text()
+    bodies = re.findall(r"(\w+: \(Sizes.*\)\n(?:[ \[].*\n)+)", text)
+    assert len(bodies) == 3
+    for body, tensor in zip(bodies, tensors(text), strict=True):
+        printed = notation.tensor_text(
+            tensor.name, tensor.desc, tensor.values(tensor.desc.data_type, dtype_of(tensor.desc.data_type))
+        )
+        assert printed == body.rstrip("\n")
+
+
+@settings(max_examples=150)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=8), st.sampled_from(oracle.DATA_TYPES), st.integers(0, 2**32))
+def test_round_trip(sizes, data_type, seed):
+    array = oracle.random_values(np.random.default_rng(seed), sizes, data_type)
+    desc = TensorDesc(data_type, tuple(sizes))
+    (tensor,) = tensors(notation.tensor_text("T", desc, array))
+    assert (tensor.name, tensor.desc) == ("T", desc)
+    assert oracle.same_bits(tensor.values(data_type, array.dtype), array)
+
+
+HEADER = "T: (Sizes:{2,2}, DataType:FLOAT32)\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[[1, 2], [3, 4]]", "[[1, 2],\n [3, 4]]", " \n[[1,2],[3,4]]\n ", "[[1, 2,],\n [3, 4],\n]",
+        "[[1, 2]\n [3, 4]]", "[\n[1, 2],\n\n  \n[3, 4]\n]", "[[1.0f, 2.], [3, 4.0]]", "[[1,\t2], [3, 4]]\r\n",
+        "[[1, 2], // [[ { 9, ...\n [3, 4]]", "// a line of its own: [1\n[[1, 2], [3, 4]] // [", '[["inf", 2], [3, 4]]',
+        HEADER + "[[1, 2], [3, 4]]", HEADER + "    [[1, 2],\n     [3, 4]]", HEADER + "\n \n[[1, 2], [3, 4]]",
+        "  T : (Sizes:{2, 2}, DataType:FLOAT32)\n[[1, 2], [3, 4]]", "T: (Sizes:{2,2} DataType:FLOAT32)\n[[1,2],[3,4]]",
+        "T[0]: (Sizes:{2,2}, DataType:FLOAT32)\n[[1, 2], [3, 4]]", "T = (Sizes:{2,2},DataType:float32)\n[[1,2],[3,4]]",
+        "T: (Sizes:{1,1,2, 2}, DataType:FLOAT32)\n[[1, 2], [3, 4]]",
+        "prose before\n```\n" + HEADER + "[[1, 2], [3, 4]]\n```\nand after [link](x)\n",
+    ],
+)  # fmt: skip
+def test_variations(text):
+    assert values(text).ravel()[1:].tolist() == [2, 3, 4]
+
+
+def test_attributes_anywhere():
+    text = f"Axis: 3\n{HEADER}[[1, 2], [3, 4]]\nK:    2\n  Mode = SOME_ENUM\nAxes: {{0, 1}}\nInputTensor: none\n"
+    found = [
+        (a.name, a.value, Lines(text).line(a.start)) for a in notation.parse(text) if isinstance(a, notation.Attribute)
+    ]
+    assert found == [
+        ("Axis", "3", 1), ("K", "2", 4), ("Mode", "SOME_ENUM", 5), ("Axes", "{0, 1}", 6), ("InputTensor", "none", 7),
+    ]  # fmt: skip
+
+
+def test_leading_sizes_of_1_need_no_brackets():
+    assert values("T: (Sizes:{1,1,1,1}, DataType:FLOAT32)\n[4]").shape == (1, 1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "problem"),
+    [
+        ("[[1, 2], [3]]", (1, 10), "a row of 1, and the first one has 2"),
+        ("[[1, 2],\n [3, 4, 5]]", (2, 2), "a row of 3"), ("[1, [2]]", (1, 6), "2 brackets deep"), ("[1 [2]]", (1, 4), "beside a number"),
+        ("[[1], 2]", (1, 7), "1 brackets deep"), ("[[1] 2]", (1, 6), "beside a row"), ("[[1 2]]", (1, 5), "a comma is missing"),
+        ("[1,, 2]", (1, 4), "a number is missing"), ("[, 1]", (1, 2), "a number is missing"),
+        ("[]", (1, 2), "an empty row"), ("[[1], []]", (1, 8), "an empty row"), ("[[1, 2]", (1, 8), "is missing"),
+        ("[1]]", (1, 4), "after the last bracket"), ("[[[1]], [2]]", (1, 10), "2 brackets deep"),
+        ("[[1, x], [3, 4]]", (1, 6), "'x' is not a number"), ("[[1, 2], [3, é]]", (1, 14), "'é' has no place"),
+        ('["2"]', (1, 2), "'\"' has no place"), ("[1;2]", (1, 3), "';' has no place"),
+        (HEADER + "[[1, 2, 3], [3, 4, 5]]", (1, 12), "says {2,2}; the values have {2,3}"),
+        (HEADER + "Axis: 1\n", (1, 1), "T has no values"),
+        ("T: (Sizes:{2,x}, DataType:FLOAT32)\n[1]", (1, 12), "Sizes {2,x}"),
+        ("T: (Sizes:{2,-1}, DataType:FLOAT32)\n[1]", (1, 12), "Sizes {2,-1}"),
+        ("T: (Sizes:{2}, DataType:FLOAT99)\n[1]", (1, 25), "'FLOAT99' is not a data type"),
+        ("[" * 65 + "1" + "]" * 65, (1, 1), "65 brackets deep"), ("[1\f, 2]", (1, 3), "has no place"),
+        ("[16777217]", (1, 2), "not exact"),
+    ],
+)  # fmt: skip
+def test_errors_show_the_place(text, place, problem):
+    with pytest.raises(FormatError) as caught:
+        [t.values(DataType.FLOAT32, np.dtype("f4")) for t in tensors(text)]
+    message = str(caught.value)
+    assert f"line {place[0]}, column {place[1]}: " in message
+    assert problem in message
+    shown, caret = message.split("\n")[1:3]
+    told = f"{text} ".split("\n")[place[0] - 1][place[1] - 1]  # or right behind the text
+    assert f"{shown} "[caret.index("^")] == told.replace("\f", "\\")
+
+
+def test_a_hundred_thousand_brackets_are_refused_at_once():
+    with pytest.raises(FormatError, match="brackets deep"):
+        values("[" * 100_000 + "1" + "]" * 100_000)
+
+
+def test_elements_share_widths_but_for_the_first_column():
+    rows = notation.aligned(["1", "200", "3", "-44", "5", "6"], 3)
+    assert notation.body(rows, (2, 3)) == "[[  1, 200,   3],\n [-44,   5,   6]]"
+
+
+def test_integers_are_printed_as_other_numbers_are():
+    values = np.array([[1, 200, 3], [-44, 5, 60000]], np.int32)
+    assert notation.rows_of(values) == notation.aligned(["1", "200", "3", "-44", "5", "60000"], 3)
+    assert notation.rows_of(values[:, :1]) == ["  1", "-44"]
+
+
+def test_gaps():
+    body = notation.body(notation.aligned(list("123456789"), 3, 1), (3, 3), (2, 1))
+    assert body == "[[1, ..., 2, 3],\n [4, ..., 5, 6],\n ...\n [7, ..., 8, 9]]"
+
+
+def test_a_text_of_headers_alone_is_refused(monkeypatch):
+    monkeypatch.setattr(notation, "MOST_TENSORS", 100)
+    with pytest.raises(FormatError, match="holds more than 100 tensors"):
+        tensors("T: (Sizes:{1}, DataType:FLOAT32)\n" * 101)
+
+
+def test_a_page_of_5000_examples():
+    page = (SAMPLES / "page.md").read_text(encoding="utf-8")
+    once = examples.numbered(page, notation.parse(page))
+    many = page * (5000 // len(once))
+    assert len(examples.numbered(many, notation.parse(many))) == 5000
+
+
+@pytest.mark.parametrize("text", ["[1, \uff12]", "T: (Sizes:{\uff12}, DataType:FLOAT32)\n[1, 2]", "[\u0662]"])
+def test_digits_of_other_scripts(text):
+    with pytest.raises(FormatError, match=r"is (a full-width digit|none of the digits 0 to 9); write 2"):
+        tensors(text)[0].values(DataType.FLOAT32, np.dtype("f4"))
+
+
+@pytest.mark.parametrize(
+    ("character", "right"),
+    [("\u2212", "-"), ("\u2013", "-"), ("\uff0c", ","), ("\u202f", ""), ("\xb2", ""), ("\xd7", "")],
+)
+def test_characters_that_look_alike(character, right):
+    with pytest.raises(FormatError, match="has no place in a tensor") as raised:
+        tensors(f"[1, {character}2]")[0].values(DataType.FLOAT32, np.dtype("f4"))
+    assert raised.value.wanted == (f"write {right}" if right else "")
+
+
+def test_the_type_of_another_operator_is_no_concern_of_ours():
+    first, second = tensors("A: (Sizes:{2}, DataType:UINT4)\n[1, 2]\n\nB: (Sizes:{1}, DataType:FLOAT32)\n[3]")
+    assert second.values(DataType.FLOAT32, np.dtype("f4")).tolist() == [3]
+    with pytest.raises(FormatError, match="'UINT4' is not a data type"):
+        first.values(DataType.FLOAT32, np.dtype("f4"))
+
+
+@given(st.lists(st.sampled_from(["Sizes", "x", "- ", " ", "\n", "\t", ":", "=", "(", "[1]", "\u2028"]), max_size=40))
+@settings(max_examples=250)
+@example(["x", ":", "\n", "Sizes", ":", " ", "Sizes", "="])
+def test_headers_are_found_as_the_pattern_finds_them(parts):
+    text = "".join(parts)
+    found = [match.span() for match in notation._headers(text)]
+    assert found == [match.span() for match in notation._HEADER_START.finditer(text)]
+
+
+def test_many_words_that_are_no_headers_take_no_time():
+    def parse(count):
+        assert not list(notation.parse("Sizes" * count + "\n" + "Sizes " * count + "\n" * count + "Sizes:"))
+
+    assert is_linear(parse, 10_000)

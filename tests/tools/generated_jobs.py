@@ -1,0 +1,355 @@
+"""Carries out generated jobs with the real command, and holds each against NumPy, bit for bit.
+
+    python tests/tools/generated_jobs.py                          two minutes, on all cores
+    python tests/tools/generated_jobs.py --seconds 3600 --seed 7  an hour; the seed of a run is printed
+    python tests/tools/generated_jobs.py --job "Job(...)" --keep FOLDER   one job again, whose files stay in the folder
+    coverage run --branch --source revseq_cli tests/tools/generated_jobs.py --here && coverage report -m   which branches they take
+
+Each job must end in time, with exit status 0 and the right bits, or be refused for the memory with one that is enough;
+it must leave its output and nothing else, and print nothing but notes. A job that fails is made as small as it can be,
+and printed with the commands to type.
+"""
+
+import argparse
+import contextlib
+import hashlib
+import math
+import multiprocessing
+import os
+import random
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+import cli_runner
+import generated
+from expectations import MOST_BLOCKS, carry_out
+
+from revseq_cli.core import thresholds
+
+# Seconds for a command, and one more for so many bytes: `diff --job` of 55 KB in the smallest blocks took 75.
+_LONGEST = 240.0
+_BYTES_A_SECOND = 100_000
+_MOST_TRIES, _LONGEST_SHRINKING = 400, 120.0
+_LONGEST_CLEANING = 10.0  # seconds: threads of zarr write on when one of them has failed
+_OWN_BYTES = 2 << 20  # memory of the program itself that grows with no data
+# What becomes too slow, or is no such number any more, below these.
+_LEAST = {"BOUNCE_BYTES": 1 << 12, "MOST_AT_ONCE": 1 << 12, "LENGTHS_AT_ONCE": 16, "MASK_AT_ONCE": 16, "CAST_AT_ONCE": 16, "PACKED_AT_ONCE": 16, "UNPACKED_AT_ONCE": 64,
+          "TEXT_PIECE": 16, "STORED_PIECE": 256, "MESSAGE_PIECE": 64, "SORT_KEYS": 2, "BLOCK_BYTES": 256,
+          "ENCODED_BYTES": 256, "COPIED_AT_ONCE": 256, "SUMMED_AT_ONCE": 16, "PIPE_PIECE": 16, "PACKED_GAP": 16, "PACKED_ROW": 32, "USUAL_ROWS": 8, "CACHE_LINE": 8, "LARGE_RUN": 1 << 13}  # fmt: skip
+# Those that a kind of jobs needs: lines in short runs go through tiles, and blocks take all the memory that there is.
+_OF_SCENES = {
+    "tiles": {"WORTH_TILES": (1,), "SHORT_RUN": (1 << 7, 1 << 10, 1 << 13), "LONG_RUN": (4, 64, 1 << 10, 1 << 16), "USUAL_ROWS": (1, 2, 5, 16),
+              "STRIPE_PART": (1, 2, 4), "SORT_KEYS": (2, 16, 1 << 16)},
+    "measured": {"BLOCK_BYTES": (1 << 28,), "ENCODED_BYTES": (1 << 28,), "WORTH_TILES": (1 << 28,), "LENGTHS_AT_ONCE": (1 << 12,),
+                 "STORED_PIECE": (1 << 16,), "PIPE_PIECE": (1 << 16,), "SUMMED_AT_ONCE": (1 << 12,)},
+}  # fmt: skip
+
+# What runs first where memory is measured: a process of its own writes its peak when it ends.
+_TRACED = """
+import contextlib, importlib, os, pkgutil, tracemalloc
+import hdf5plugin, numcodecs, numpy.ma, onnx, zarr.api.synchronous, zarr.codecs  # which are no data, nor are these:
+import revseq_cli
+for each in pkgutil.walk_packages(revseq_cli.__path__, "revseq_cli."):
+    with contextlib.suppress(AssertionError, ImportError):  # those of another system
+        importlib.import_module(each.name)
+from revseq_cli.core import thresholds
+vars(thresholds).update({thresholds})
+tracemalloc.start()
+exit_process = os._exit
+def end(status):
+    with open({peak!r}, "w") as f:
+        f.write(str(tracemalloc.get_traced_memory()[1]))
+    exit_process(status)
+os._exit = end
+"""
+
+
+class JobError(Exception):
+    """What is wrong with a job; `commands` were typed until then."""
+
+    def __init__(self, problem, commands):
+        super().__init__(problem)
+        self.commands = commands
+
+
+def smaller_thresholds(job):
+    """Most of the thresholds, made smaller; which ones depends on the seed."""
+    if job.divisor == 1:
+        return {}
+    rng = random.Random(f"{job.seed}-{job.divisor}")
+    made = {}
+    for name, value in vars(thresholds).items():
+        if name.isupper() and rng.random() < 0.75:
+            parts = value if isinstance(value, tuple) else (value,)
+            parts = tuple(max(_LEAST.get(name, 1), part // job.divisor) for part in parts)
+            made[name] = (parts[0], max(parts[1], parts[0] + 1)) if isinstance(value, tuple) else parts[0]
+    if "BLOCK_BYTES" in made:
+        made["BLOCK_BYTES"] = max(made["BLOCK_BYTES"], job.bytes // MOST_BLOCKS)
+    made |= {name: rng.choice(values) for name, values in _OF_SCENES.get(job.scene, {}).items()}
+    if job.scene == "tiles":
+        made["BLOCK_BYTES"] = max(_LEAST["BLOCK_BYTES"], job.bytes // rng.choice((3, 10, 40)))
+    if made.get("TILE_ROW", thresholds.TILE_ROW) < made.get("LONG_COLUMN", thresholds.LONG_COLUMN):
+        made["TILE_ROW"] = made.get("LONG_COLUMN", thresholds.LONG_COLUMN)
+    return made
+
+
+class Result:
+    """What a command left."""
+
+    def __init__(self, status, out, err):
+        self.status, self.raw = status, out
+        self.out, self.err = out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+
+
+class Folder:
+    """An empty folder for a job, and the commands that run in it."""
+
+    def __init__(self, path, run, job):
+        self.path, self._run, self._job, self.commands = Path(path), run, job, []
+        self.inputs = {}
+
+    def revseq(self, *args, stdin=b"", most=None):
+        """Run the command; JobError unless it ends in time, in a way that the manual promises.
+
+        With `most`, also where it held more bytes than that, and those of the program itself.
+        """
+        args = [*map(str, args)]
+        self.commands.append(shlex.join(["revseq", *args]))
+        before = self.listing()
+        order = {"args": args, "thresholds": smaller_thresholds(self._job)}
+        peak = self.path.with_name(f"{self.path.name}-peak")
+        if most is not None:
+            order["code"] = _TRACED.format(thresholds=order.pop("thresholds"), peak=str(peak))
+        timeout = _LONGEST + self._job.bytes / _BYTES_A_SECOND
+        try:
+            done = self._run(order, self.path, stdin, timeout)
+        except TimeoutError:
+            self.fail(f"no end after {timeout:.0f} s")
+        if done.status not in (0, 1, 2):
+            self.fail(f"exit status {done.status}", done)
+        if "Traceback" in done.err or "internal error" in done.err:
+            self.fail("a bug by its own words", done)
+        if done.status == 2 and not (done.err.startswith("Error: ") and not done.out):
+            self.fail("an error that is no error message", done)
+        if done.status != 2 and any(not re.match(r"Note: |      |\w+ \d+ %, ", line) for line in done.err.splitlines()):
+            self.fail("more than notes and progress on standard error", done)
+        if done.status == 2 and self.listing() != before:
+            self.fail("an error left something behind, or changed it", done)
+        if most is not None:
+            held = int(peak.read_text())
+            peak.unlink()
+            if held > most + _OWN_BYTES:
+                self.fail(f"it held {held} bytes, and {most} is the limit")
+        return done
+
+    def listing(self):
+        """Each file below the folder, with its bytes."""
+        found = {}
+        for folder, _, files in os.walk(self.path):
+            for name in files:
+                path = Path(folder, name)
+                found[str(path.relative_to(self.path))] = hashlib.md5(path.read_bytes()).hexdigest()
+        return found
+
+    def fail(self, problem, done=None):
+        if done:
+            problem += f"\n{done.status} {done.out[-2000:]}\n{done.err[-3000:]}"
+        raise JobError(problem, self.commands)
+
+
+# Carrying out
+
+
+@contextlib.contextmanager
+def server():
+    """The function that runs the command in processes that stay; see tests/support/cli_runner_forking.py."""
+    from conftest import Server, environment
+
+    running = Server(environment())
+    streams = tempfile.mkdtemp()
+
+    def run(order, folder, stdin, timeout):
+        paths = [Path(streams, name) for name in ("in", "out", "err")]
+        for path, data in zip(paths, (stdin, b"", b""), strict=True):
+            path.write_bytes(data)
+        status = running.status(order | {"env": environment()}, folder, paths, timeout)
+        return Result(status, paths[1].read_bytes(), paths[2].read_bytes())
+
+    try:
+        yield run
+    finally:
+        running.end()
+        shutil.rmtree(streams)
+
+
+@contextlib.contextmanager
+def here():
+    """The function that runs the command in this process, which nothing ends that does not end by itself."""
+    kept = cli_runner.Kept(cli_runner.load_command("windows", "kernel32"))
+    out, streams = os.dup(1), tempfile.mkdtemp()
+
+    def run(order, folder, stdin, timeout):
+        paths = [Path(streams, name) for name in ("in", "out", "err")]
+        for path, data in zip(paths, (stdin, b"", b""), strict=True):
+            path.write_bytes(data)
+        ways = (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY)
+        fds = [os.open(path, how) for path, how in zip(paths, ways, strict=True)]
+        return Result(cli_runner.carry_out(order, folder, fds, kept), paths[1].read_bytes(), paths[2].read_bytes())
+
+    try:
+        yield run
+    finally:
+        os.dup2(out, 1)
+        shutil.rmtree(streams)
+
+
+def problem_of(job, run, base, keep=None):
+    """What is wrong with a job, as a JobError, or None."""
+    path = keep or tempfile.mkdtemp(prefix="job-", dir=base)
+    folder = Folder(path, run, job)
+    try:
+        carry_out(job, folder)
+    except JobError as e:
+        return e
+    except Exception:  # noqa: BLE001 - a bug of the generated jobs itself is a failure, too
+        return JobError(traceback.format_exc(), folder.commands)
+    finally:
+        if not keep:
+            removed(path)
+    return None
+
+
+def removed(path):
+    """Remove a folder, into which something may still write."""
+    end = time.monotonic() + _LONGEST_CLEANING
+    while os.path.lexists(path):
+        try:
+            shutil.rmtree(path)
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.01)
+
+
+def _kind(failure):
+    """What a failure is about: the first words, without numbers."""
+    return re.sub(r"\d+", "", str(failure).partition("\n")[0])[:60]
+
+
+def shrunk(job, failure, run, base):
+    """The smallest job that was found to fail in the same way, and its failure."""
+    kind, tries, end = _kind(failure), 0, time.monotonic() + _LONGEST_SHRINKING
+    found = True
+    while found and tries < _MOST_TRIES:
+        found = False
+        for each in generated.simpler(job):
+            tries += 1
+            if tries >= _MOST_TRIES or time.monotonic() > end:
+                break
+            if generated.is_possible(each) and (now := problem_of(each, run, base)) and _kind(now) == kind:
+                job, failure, found = each, now, True
+                break
+    return job, failure
+
+
+def text_of(job, failure):
+    """What is printed of a job that fails."""
+    made = ", ".join(f"{name}={value!r}" for name, value in generated.fields(job).items())
+    lines = [str(failure), "", "after these commands:", *(f"  {each}" for each in failure.commands[-3:])]
+    if smaller := smaller_thresholds(job):
+        lines += ["", f"with these thresholds: {smaller}"]
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "again, with its files in a folder:",
+            f'  python tests/tools/generated_jobs.py --keep FOLDER --job "Job({made})"',
+        ]
+    )
+
+
+def run_jobs(seed, seconds, base, count=None, runner=None, *, as_found=False, scenes=None):
+    """Carry out jobs for so long, or so many; how many there were, and the text of the first failure or None.
+
+    The job that fails is made smaller, unless it is wanted `as_found`.
+    """
+    end, done = time.monotonic() + seconds, 0
+    with contextlib.nullcontext(runner) if runner else server() as run:
+        for job in generated.jobs(seed, count, scenes):
+            if time.monotonic() > end:
+                break
+            if failure := problem_of(job, run, base):
+                return done, text_of(*((job, failure) if as_found else shrunk(job, failure, run, base)))
+            done += 1
+    return done, None
+
+
+def bases():
+    """Folders for files: on the disk and in memory, whose ways differ."""
+    return [each for each in (tempfile.gettempdir(), "/dev/shm") if os.access(each, os.W_OK)]
+
+
+def _shard(args):
+    seed, seconds, base, jobs, as_found, scenes = args
+    return run_jobs(seed, seconds, base, jobs, as_found=as_found, scenes=scenes)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--jobs", type=int, help="so many for each worker, instead of --seconds")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--job")
+    parser.add_argument("--keep")
+    parser.add_argument("--as-found", action="store_true", help="do not make a job that fails smaller")
+    parser.add_argument("--scenes", nargs="+", choices=generated.SCENES, help="jobs of these alone")
+    parser.add_argument("--here", action="store_true", help="in this process, to see which branches the jobs take")
+    options = parser.parse_args()
+    options.seconds = options.seconds or (math.inf if options.jobs else 120)
+    if options.job:
+        if options.keep:
+            Path(options.keep).mkdir(exist_ok=True)
+        with server() as run:
+            failure = problem_of(generated.from_text(options.job), run, tempfile.gettempdir(), options.keep)
+        print(text_of(generated.from_text(options.job), failure) if failure else "right")
+        return bool(failure)
+    print(f"seed {options.seed}", flush=True)
+    if options.here:
+        with here() as run:
+            done, problem = run_jobs(options.seed, options.seconds, bases()[-1], runner=run, scenes=options.scenes)
+        print(f"{done} jobs", problem or "")
+        return bool(problem)
+    shards = [
+        (
+            f"{options.seed}-{i}",
+            options.seconds,
+            bases()[i % len(bases())],
+            options.jobs,
+            options.as_found,
+            options.scenes,
+        )
+        for i in range(options.workers)
+    ]
+    failed = 0
+    with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
+        total = 0
+        for count, problem in pool.imap_unordered(_shard, shards):
+            total += count
+            if problem:
+                failed += 1
+                print(f"\n{problem}\n", flush=True)
+    print(f"{total} jobs, {failed} failures")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
