@@ -17,9 +17,9 @@ from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.errors import HALVES, FormatError
 from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.formats import archives, file_io, npy
+from revseq_cli.formats.compressed import SpooledSource
 from revseq_cli.formats.contents import Contents, Item, TensorNameError, chosen, only_of
 from revseq_cli.formats.contract import Storage, refuse_bomb
-from revseq_cli.formats.packed import SpooledSource
 from revseq_cli.formats.raw import RawSource
 from revseq_cli.formats.recognition import ZIP_MAGIC, looks_like
 from revseq_cli.formats.zarr import metadata

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from revseq_cli.core import thresholds
 from revseq_cli.core.errors import FormatError
 from revseq_cli.formats import file_io, npy, textfiles
-from revseq_cli.formats.recognition import HDF5_MAGIC, NPY_MAGIC, ZIP_MAGIC, packing_of
+from revseq_cli.formats.recognition import HDF5_MAGIC, NPY_MAGIC, ZIP_MAGIC, compression_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,10 +47,10 @@ def contents(path: str) -> bytes | npy.Piped:
     name = name_of(path)
     with file_io.trying_to("read", name), _opened(path) as stream:
         head = stream.read(len(HDF5_MAGIC))
-        if method := packing_of(head):
-            from revseq_cli.formats import packing  # most pipes are not packed
+        if method := compression_of(head):
+            from revseq_cli.formats import compression  # most pipes are not compressed
 
-            stream = io.BufferedReader(packing.Unpacking(stream, head, method, name))
+            stream = io.BufferedReader(compression.Unpacking(stream, head, method, name))
             head = stream.read(len(HDF5_MAGIC))
         if head.startswith(NPY_MAGIC):
             return npy.from_stream(name, stream, head)

@@ -15,7 +15,7 @@ from revseq_cli.formats.contract import MOST_OTHERS, Layout
 from revseq_cli.formats.meaning import lost_in
 from revseq_cli.formats.recognition import is_store
 from revseq_cli.formats.references import Reference, format_to_write
-from revseq_cli.formats.table import JSON, NPZ, TEXT, Format, named, packing_of, written
+from revseq_cli.formats.table import JSON, NPZ, TEXT, Format, compression_of, named, written
 from revseq_cli.text import dxdispatch
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def names_in(reference: Reference, begun: str = "") -> Iterable[str]:
 
 def contents(reference: Reference, types: TextTypes) -> Contents | None:
     """What a file or a group of it holds, as its headers say; None where the reference is to one tensor."""
-    if reference.is_piped or reference.inline is not None or reference.packing or not reference.row.lists:
+    if reference.is_piped or reference.inline is not None or reference.compression or not reference.row.lists:
         return None
     return reference.row.load().contents(reference, types)
 
@@ -69,10 +69,10 @@ def open_source(reference: Reference, types: TextTypes) -> Source:
     """Read the header of the tensor; RevseqError if it is not a tensor that this program can read."""
     if reference.is_piped:
         return _open_pipe(reference, types)
-    if reference.packing and not reference.row.is_text:
-        from revseq_cli.formats import packed  # most files are not
+    if reference.compression and not reference.row.is_text:
+        from revseq_cli.formats import compressed  # most files are not
 
-        return packed.open_source(reference, reference.row, reference.packing, types.asked)
+        return compressed.open_source(reference, reference.row, reference.compression, types.asked)
     return reference.row.load().open_source(reference, types)
 
 
@@ -163,16 +163,18 @@ def _created(row: Format, file: AtomicFile, template: Source, reference: Referen
 
 def _sink(row: Format, file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:
     """The sink of a file, which its suffix may say is packed."""
-    method = packing_of(file.name)
+    method = compression_of(file.name)
     if not method:
         return row.load().create_sink(file, template, key, layout)
-    if not row.is_packed:
-        packed_ones = listed(each.name for each in written() if each.is_packed)
+    if not row.may_be_compressed:
+        packed_ones = listed(each.name for each in written() if each.may_be_compressed)
         found, hint = f"{row.name} is not packed by {method.name}", f"leave out {method.suffix}"
         raise UsageError(found, f"one of {packed_ones}, whose files are packed whole", hint, file.name)
-    from revseq_cli.formats import packed  # most files are not
+    from revseq_cli.formats import compressed  # most files are not
 
-    return packed.PackedSink(file, method, lambda scratch: row.load().create_sink(scratch, template, key, layout))
+    return compressed.CompressedSink(
+        file, method, lambda scratch: row.load().create_sink(scratch, template, key, layout)
+    )
 
 
 def _keeping(template: Source) -> Format | None:

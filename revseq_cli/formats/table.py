@@ -27,7 +27,7 @@ class Format(NamedTuple):
     With `is_folder`, a file of this format is a folder. With `has_layout`, chunks and compression can be chosen. With
     `keeps_others`, a new file can be a copy of the input's with one tensor replaced. Formats with `is_text` are parsed
     whole, and those with `prints` can be written into a pipe. The one with `is_shown` is the default for printing; a
-    terminal gets it shortened and with marks. Files of formats with `is_packed` may be compressed as a whole.
+    terminal gets it shortened and with marks. Files of formats with `may_be_compressed` may be compressed as a whole.
     With `keeps_meaning`, a file has a place for the names of dimensions, attributes and coordinates.
     `read_only` has suffixes of files that are read, and never written. A file of the one that `is_bare` has elements
     alone: its suffix tells what it is, since its first bytes may be any, and the user names sizes and data type.
@@ -47,7 +47,7 @@ class Format(NamedTuple):
     is_text: bool = False
     prints: bool = False
     is_shown: bool = False
-    is_packed: bool = False
+    may_be_compressed: bool = False
     read_only: tuple[str, ...] = ()
     is_bare: bool = False
 
@@ -64,7 +64,7 @@ _HDF5_SUFFIXES = (
     ".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4", ".h5ad", ".loom", ".nxs", ".nwb", ".emd", ".hspy",
 )  # fmt: skip
 
-NPY = Format("npy", (".npy",), "npy", prints=True, is_packed=True)
+NPY = Format("npy", (".npy",), "npy", prints=True, may_be_compressed=True)
 HDF5 = Format(
     "h5", _HDF5_SUFFIXES, "hdf5.format", names=True, has_root=True, lists=True, has_layout=True, keeps_others=True,
     keeps_meaning=True,
@@ -79,15 +79,15 @@ ZARR = Format(
 ONNX_MODEL = ".onnx"  # the suffix of a model, which is no tensor
 # A tensor of ONNX can do without a name.
 ONNX = Format("onnx", (".pb",), "onnx.format", names=True, unnamed="", prints=True)
-JSON = Format("json", (".json",), "text:JSON", is_text=True, prints=True, is_packed=True)
+JSON = Format("json", (".json",), "text:JSON", is_text=True, prints=True, may_be_compressed=True)
 TEXT = Format(
-    "text", (".txt", ".md"), "text:TEXT", lists=True, is_text=True, prints=True, is_shown=True, is_packed=True,
+    "text", (".txt", ".md"), "text:TEXT", lists=True, is_text=True, prints=True, is_shown=True, may_be_compressed=True,
     read_only=(".markdown", ".text", ".rst", ".html", ".htm", ".xhtml", ".ipynb"),
 )  # fmt: skip
-CSV = Format("csv", (".csv",), "text:CSV", is_text=True, prints=True, is_packed=True)
+CSV = Format("csv", (".csv",), "text:CSV", is_text=True, prints=True, may_be_compressed=True)
 RAW = Format("raw", (".bin", ".raw"), "raw", prints=True, is_bare=True)
 NETCDF3 = Format("nc3", (), "netcdf3", names=True, lists=True)  # read by its first bytes, and never written
-TSV = Format("tsv", (".tsv",), "text:TSV", is_text=True, prints=True, is_packed=True)
+TSV = Format("tsv", (".tsv",), "text:TSV", is_text=True, prints=True, may_be_compressed=True)
 
 FORMATS = (NPY, HDF5, NPZ, SAFETENSORS, ZARR, ONNX, RAW, JSON, TEXT, CSV, TSV, NETCDF3)
 NAMES = tuple(each.name for each in FORMATS)
@@ -108,7 +108,7 @@ def named(name: str | None) -> Format | None:
     return next((each for each in FORMATS if each.name == name), None)
 
 
-class Packing(NamedTuple):
+class Compression(NamedTuple):
     """A compression of whole files: `suffix` follows the format's own, `magic` has the first bytes of a file.
 
     `module` is Python's, `package` one on PyPI that has the same functions, and `unpack` the program that undoes it.
@@ -123,13 +123,13 @@ class Packing(NamedTuple):
 
 
 # Zstandard may begin with a frame to skip, as pzstd writes it.
-PACKINGS = (
-    Packing("gzip", ".gz", (b"\x1f\x8b",), "gunzip", "zlib"),
-    Packing(
+COMPRESSIONS = (
+    Compression("gzip", ".gz", (b"\x1f\x8b",), "gunzip", "zlib"),
+    Compression(
         "zstd", ".zst", (b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18"), "unzstd", "compression.zstd", "backports.zstd",
     ),
-    Packing("xz", ".xz", (b"\xfd7zXZ\0",), "unxz", "lzma"),
-    Packing("bzip2", ".bz2", (b"BZh",), "bunzip2", "bz2"),
+    Compression("xz", ".xz", (b"\xfd7zXZ\0",), "unxz", "lzma"),
+    Compression("bzip2", ".bz2", (b"BZh",), "bunzip2", "bz2"),
 )  # fmt: skip
 
 
@@ -138,16 +138,16 @@ def is_onnx_model(path: str) -> bool:
     return path.lower().endswith(ONNX_MODEL)
 
 
-def packing_of(path: str) -> Packing | None:
-    """The packing of a file's suffix, in any case of letters; None for another one."""
-    return next((each for each in PACKINGS if path.lower().endswith(each.suffix)), None)
+def compression_of(path: str) -> Compression | None:
+    """The compression of a file's suffix, in any case of letters; None for another one."""
+    return next((each for each in COMPRESSIONS if path.lower().endswith(each.suffix)), None)
 
 
 @functools.lru_cache(maxsize=64)  # a job asks some times for each of its files
 def inner_suffix(path: str) -> str:
     """The suffix that says the format, in lower case: .npy of x.npy and of x.npy.gz."""
-    packing = packing_of(path)
-    return Path(path[: -len(packing.suffix)] if packing else path).suffix.lower()
+    compression = compression_of(path)
+    return Path(path[: -len(compression.suffix)] if compression else path).suffix.lower()
 
 
 def by_suffix(path: str, *, reading: bool = False) -> Format | None:

@@ -13,7 +13,7 @@ from revseq_cli.core.errors import EngineError, FormatError, Hint, RevseqError, 
 from revseq_cli.formats import file_io, textfiles
 from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.onnx import testdata
-from revseq_cli.formats.table import TEXT, by_suffix, packing_of
+from revseq_cli.formats.table import TEXT, by_suffix, compression_of
 from revseq_cli.formats.text import notation_source
 from revseq_cli.operator import spec
 from revseq_cli.operator.spec import DIRECTML, OUTPUT, FeatureLevel
@@ -240,7 +240,7 @@ def places_below(folder: str, *, everything: bool = False) -> Iterator[str | Ten
         if testdata.has_tests(folders, names):
             yield path or folder
         for name in sorted(filter(is_seen, names)):
-            if by_suffix(name, reading=True) is TEXT and (everything or not packing_of(name)):
+            if by_suffix(name, reading=True) is TEXT and (everything or not compression_of(name)):
                 signals.check()
                 yield os.path.join(path, name)  # noqa: PTH118
     yield from errors

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from revseq_cli.core import progress, thresholds
 from revseq_cli.core.errors import FormatError
-from revseq_cli.formats import file_io, npy, packing
+from revseq_cli.formats import compression, file_io, npy
 from revseq_cli.formats.atomic_file import FileTransaction, Scratch
 from revseq_cli.formats.contents import refuse_key
 from revseq_cli.formats.contract import FileSink, Storage, refuse_bomb
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Address, BlockWriter, ReadTask, Region, Source
-    from revseq_cli.formats.table import Format, Packing
+    from revseq_cli.formats.table import Compression, Format
 
 
-def open_source(address: Address, row: Format, method: Packing, asked: DataType | None) -> Source:
+def open_source(address: Address, row: Format, method: Compression, asked: DataType | None) -> Source:
     """The tensor of a packed .npy file, of which a small one is held in memory; FormatError for other formats.
 
     `asked` is the data type of nameless bytes.
     """
     path = address.path
-    if not row.is_packed:
-        hint = packing.unpack_hint(method, path)
+    if not row.may_be_compressed:
+        hint = compression.unpack_hint(method, path)
         raise FormatError(f".{row.name} is not read packed", "the file itself", hint, path)
     refuse_key(address.key, "a .npy file", path)
     with file_io.opened(path) as fd:
         identity = file_io.identity(fd)
-        head = packing.head(fd, method, npy.HEAD_BYTES, path)
-        header = npy.Header(head, len(head), path).named(asked)
-        refuse_bomb(header.end, identity.size, packing.unpack_hint(method, path), path, packing.UNPACKS)
-        source = PackedSource(header, path, identity, method)
+        first = compression.head(fd, method, npy.HEAD_BYTES, path)
+        header = npy.Header(first, len(first), path).named(asked)
+        refuse_bomb(header.end, identity.size, compression.unpack_hint(method, path), path, compression.UNPACKS)
+        source = CompressedSource(header, path, identity, method)
         return source.at_once(source.pieces(fd))
 
 
@@ -92,10 +92,10 @@ class _SpoolingReadTask:
             return ready.read_task(self.region).read()
 
 
-class PackedSource(SpooledSource):
+class CompressedSource(SpooledSource):
     """A packed .npy file that is too large for memory."""
 
-    def __init__(self, header: npy.Header, path: str, identity: file_io.Identity, method: Packing) -> None:
+    def __init__(self, header: npy.Header, path: str, identity: file_io.Identity, method: Compression) -> None:
         storage = Storage(header.storage.format, {"compression": method.name, **header.storage.details})
         super().__init__(header, path, identity, storage)
         self._method = method
@@ -103,7 +103,7 @@ class PackedSource(SpooledSource):
     def pieces(self, fd: int) -> Iterator[bytes]:
         """Unpack the file; FormatError unless it ends with the last element, or DxDispatch's padding behind it."""
         done, behind = 0, b""
-        for data in packing.unpacked(packing.file_pieces(fd, self.path), self._method, self.path):
+        for data in compression.decompressed(compression.file_pieces(fd, self.path), self._method, self.path):
             behind += data[max(0, self.header.end - done) :]
             done += len(data)
             if len(behind) > npy.MOST_PADDING:
@@ -112,12 +112,12 @@ class PackedSource(SpooledSource):
         self.notes = self.header.notes_on_size(done, behind)
 
 
-class PackedSink(FileSink):
+class CompressedSink(FileSink):
     """A new packed file: `make` gives the sink of what is in it, which goes into a temporary file first."""
 
-    def __init__(self, file: AtomicFile, method: Packing, make: Callable[[AtomicFile], FileSink]) -> None:
+    def __init__(self, file: AtomicFile, method: Compression, make: Callable[[AtomicFile], FileSink]) -> None:
         super().__init__(file)
-        packing.library(method, file.name)  # or an error now
+        compression.library(method, file.name)  # or an error now
         self._method, self.inner = method, make(Scratch(file.name))
         self.chunks, self.encoded, self.notes = self.inner.chunks, self.inner.encoded, self.inner.notes
         self.gathers, self.held = self.inner.gathers, self.inner.held
@@ -148,8 +148,8 @@ class PackedSink(FileSink):
             file_io.opened(scratch, name=name) as fd,
             progress.begun("pack", file_io.identity(fd).size) as advance,
         ):
-            pieces = packing.file_pieces(fd, name)
-            self.file.fill(packing.packed(_counted(pieces, advance), self._method, name))
+            pieces = compression.file_pieces(fd, name)
+            self.file.fill(compression.compressed(_counted(pieces, advance), self._method, name))
 
     def reopen(self) -> Source:
         """What is in the complete file, unpacked again, in place of what was packed."""
@@ -157,7 +157,7 @@ class PackedSink(FileSink):
         self.inner.file.create()
         name = self.file.name
         with file_io.opened(self.file.temporary, name=name) as fd:
-            self.inner.file.fill(packing.unpacked(packing.file_pieces(fd, name), self._method, name))
+            self.inner.file.fill(compression.decompressed(compression.file_pieces(fd, name), self._method, name))
         return self.inner.reopen()
 
 

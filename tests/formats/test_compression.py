@@ -18,10 +18,10 @@ from conftest import COMMAND, environment
 
 from revseq_cli.core import thresholds
 from revseq_cli.core.errors import FormatError
-from revseq_cli.formats import contract, packing
-from revseq_cli.formats.table import PACKINGS
+from revseq_cli.formats import compression, contract
+from revseq_cli.formats.table import COMPRESSIONS
 
-zstd = packing.library(PACKINGS[1], "the tests")
+zstd = compression.library(COMPRESSIONS[1], "the tests")
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 N = np.array([[2], [4], [3]], np.uint32)
 EXPECTED = oracle.reverse(X, N, 1)
@@ -185,7 +185,7 @@ def test_h23_a_bomb(revseq, folder, monkeypatch, through):
     else:
         monkeypatch.setattr(contract, "_BOMB_BYTES", 1 << 27)
         with pytest.raises(FormatError, match="or more from"):
-            for _ in packing.unpacked(iter([head, zeros * 80]), PACKINGS[3], "x"):
+            for _ in compression.decompressed(iter([head, zeros * 80]), COMPRESSIONS[3], "x"):
                 pass
 
 
@@ -245,9 +245,9 @@ def test_a_large_one_that_is_longer_or_shorter_than_it_says(revseq, tmp_path):
 def test_verify_reads_the_packed_file_back(revseq, folder):
     """Not what was packed: here other bytes are."""
     code = """
-import revseq_cli.formats.packing as packing
-packed = packing.packed
-packing.packed = lambda pieces, method, where: packed((piece[:-1] + b"?" for piece in pieces), method, where)
+import revseq_cli.formats.compression as compression
+packed = compression.compressed
+compression.compressed = lambda pieces, method, where: packed((piece[:-1] + b"?" for piece in pieces), method, where)
 """
     revseq("convert", "x.npy", "y.npy.gz", "--verify", code=code).refused("y.npy.gz")
     revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy.gz", "--verify", code=code).refused("y.npy.gz")

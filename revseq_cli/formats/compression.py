@@ -1,6 +1,6 @@
 """Files and pipes that are compressed as a whole, by gzip, Zstandard, xz or bzip2: their bytes, piece by piece.
 
-A packed file is one or more members, each compressed by itself, as these programs read and write it.
+A compressed file is one or more members, each compressed by itself, as these programs read and write it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from revseq_cli.formats.contract import not_whole, refuse_bomb
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from revseq_cli.formats.table import Packing
+    from revseq_cli.formats.table import Compression
 
 UNPACKS = "unpacks to {} bytes or more from {}"  # what is wrong with a bomb
 _MEMORY = 1 << 28  # bytes for a dictionary of xz; its highest level takes a quarter
@@ -82,22 +82,22 @@ _LIBRARIES = {
 }  # fmt: skip
 
 
-def library(packing: Packing, where: str) -> Any:  # noqa: ANN401 - one of several modules
+def library(compression: Compression, where: str) -> Any:  # noqa: ANN401 - one of several modules
     """The module that packs and unpacks; FormatError about the file `where` if there is none."""
-    for name in filter(None, (packing.module, packing.package)):
+    for name in filter(None, (compression.module, compression.package)):
         try:
             return import_module(name)
         except ImportError:  # in an older Python, or in one that was built without it
             continue
-    wanted, hint = f"a Python that has {packing.module}", ""
-    if packing.package:
-        wanted, hint = f"the package {packing.package}", f"pip install {packing.package}"
-    raise FormatError(f"needs {packing.name}, which this Python lacks", wanted, hint, where)
+    wanted, hint = f"a Python that has {compression.module}", ""
+    if compression.package:
+        wanted, hint = f"the package {compression.package}", f"pip install {compression.package}"
+    raise FormatError(f"needs {compression.name}, which this Python lacks", wanted, hint, where)
 
 
-def unpacked(pieces: Iterable[bytes], packing: Packing, where: str) -> Iterator[bytes]:
+def decompressed(pieces: Iterable[bytes], compression: Compression, where: str) -> Iterator[bytes]:
     """Unpack what the pieces hold, in pieces; FormatError for damage, a cut end, and a bomb."""
-    means, module = _LIBRARIES[packing.name], library(packing, where)
+    means, module = _LIBRARIES[compression.name], library(compression, where)
     engine: Any = None
     read = done = members = 0
     for piece in pieces:
@@ -112,30 +112,33 @@ def unpacked(pieces: Iterable[bytes], packing: Packing, where: str) -> Iterator[
             try:
                 part, data = engine.decompress(data, thresholds.UNPACKED_AT_ONCE), b""
             except means.damage(module) as e:
-                raise _damaged(e, members, packing, where) from None
+                raise _damaged(e, members, compression, where) from None
             done += len(part)
-            refuse_bomb(done, read, unpack_hint(packing, where), where, UNPACKS)
+            refuse_bomb(done, read, unpack_hint(compression, where), where, UNPACKS)
             if part:
                 yield part
             if engine.eof:
                 data, engine, members = engine.unused_data, None, members + 1
     if engine or not members:
-        raise not_whole(f"is truncated: its {packing.name} data end after {read} bytes, too early", where)
+        raise not_whole(f"is truncated: its {compression.name} data end after {read} bytes, too early", where)
 
 
-def _damaged(error: Exception, members: int, packing: Packing, where: str) -> FormatError:
+def _damaged(error: Exception, members: int, compression: Compression, where: str) -> FormatError:
     if "emory" in str(error):
-        found, wanted = f"needs more memory to unpack than {packing.name} itself gives by default", "a smaller window"
-        return FormatError(found, wanted, unpack_hint(packing, where), where)
-    found = f"is damaged: its {packing.name} data cannot be unpacked"
+        found, wanted = (
+            f"needs more memory to unpack than {compression.name} itself gives by default",
+            "a smaller window",
+        )
+        return FormatError(found, wanted, unpack_hint(compression, where), where)
+    found = f"is damaged: its {compression.name} data cannot be unpacked"
     if members:
-        found = f"is damaged: something else follows its {packing.name} data"
+        found = f"is damaged: something else follows its {compression.name} data"
     return FormatError(found, "the whole file and nothing else", "fetch it again", where)
 
 
-def unpack_hint(packing: Packing, path: str) -> str:
+def unpack_hint(compression: Compression, path: str) -> str:
     """How to unpack that file."""
-    return f"unpack it first: {packing.unpack} {system.quoted(path)}"
+    return f"unpack it first: {compression.unpack} {system.quoted(path)}"
 
 
 def file_pieces(fd: int, where: str) -> Iterator[bytes]:
@@ -144,19 +147,19 @@ def file_pieces(fd: int, where: str) -> Iterator[bytes]:
         yield file_io.read_some(fd, thresholds.PACKED_AT_ONCE, place, where)
 
 
-def head(fd: int, packing: Packing, count: int, where: str) -> bytes:
+def head(fd: int, compression: Compression, count: int, where: str) -> bytes:
     """The first unpacked bytes of an open file: `count` of them, or fewer at its end."""
     data = b""
-    for piece in unpacked(file_pieces(fd, where), packing, where):
+    for piece in decompressed(file_pieces(fd, where), compression, where):
         data += piece
         if len(data) >= count:
             break
     return data[:count]
 
 
-def packed(pieces: Iterable[bytes], packing: Packing, where: str) -> Iterator[bytes]:
+def compressed(pieces: Iterable[bytes], compression: Compression, where: str) -> Iterator[bytes]:
     """The pieces packed as one member."""
-    engine = _LIBRARIES[packing.name].packer(library(packing, where))
+    engine = _LIBRARIES[compression.name].packer(library(compression, where))
     for piece in pieces:
         signals.check()
         yield engine.compress(piece)
@@ -166,9 +169,9 @@ def packed(pieces: Iterable[bytes], packing: Packing, where: str) -> Iterator[by
 class Unpacking(io.RawIOBase):
     """What a pipe holds, unpacked, as a stream; `first` has been read from it already."""
 
-    def __init__(self, stream: io.BufferedIOBase, first: bytes, packing: Packing, where: str) -> None:
+    def __init__(self, stream: io.BufferedIOBase, first: bytes, compression: Compression, where: str) -> None:
         rest = iter(lambda: stream.read1(thresholds.PACKED_AT_ONCE), b"")
-        self._pieces = unpacked(itertools.chain([first], rest), packing, where)
+        self._pieces = decompressed(itertools.chain([first], rest), compression, where)
         self._left = b""
 
     def readable(self) -> bool:
