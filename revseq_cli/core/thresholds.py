@@ -34,8 +34,6 @@ LEAST_PART = 8
 # A block's input, where the memory allows: so large that opening a file costs little beside it, and so small that it is
 # still in the cache when it is written. It was the fastest of 1, 4 and 16 MiB.
 BLOCK_BYTES = 1 << 22
-# gzip takes a worker longer for so many bytes than all else that a block costs, and workers end at about one time.
-ENCODED_BYTES = 1 << 20
 # Runs of a file that are worth a system call; and where memory is short, runs of whole lines of a CPU's cache.
 CHEAP_RUN, CACHE_LINE = 1 << 14, 1 << 6
 # The lengths of a job that are read at once to look for one that another system refuses, in elements.

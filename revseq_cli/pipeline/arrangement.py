@@ -144,18 +144,16 @@ def choose(cores: int, source: Source, *others: Source | Sink | None) -> Engine:
 
     Threads start fast, and most of a block's time is spent in calls that release Python's global lock. Of large tensors
     only processes make full use of the cores: 4 GiB in memory took 16 of them 1.1 s, and threads 1.8 s at best; and 2
-    GiB along the first axis took two of them 1.8 s, and threads 3.0 s. On two cores, filters leave little to gain.
-    HDF5 has one lock around all its calls, so only processes work in parallel there, and most codecs hold Python's.
+    GiB along the first axis took two of them 1.8 s, and threads 3.0 s. HDF5 has one lock around all its calls, so only
+    processes work in parallel there, and most codecs hold Python's: with filters, they pay from smaller tensors on.
     """
     total = source.desc.total_bytes
     if cores == 1 or total < thresholds.WORTH_THREADS:
         return SERIAL
     sides: list[Source | Sink] = [source, *(side for side in others if side)]
-    encoded = any(side.encoded for side in sides)
-    suits_threads = cores <= 2 if encoded else total < thresholds.WORTH_PROCESSES_NOT_THREADS
-    if suits_threads and all(map(_in_parallel, sides)):
+    if total < thresholds.WORTH_PROCESSES_NOT_THREADS and all(map(_in_parallel, sides)):
         return THREADS
-    return PROCESSES if encoded or total >= thresholds.WORTH_PROCESSES else SERIAL
+    return PROCESSES if total >= thresholds.WORTH_PROCESSES or any(side.encoded for side in sides) else SERIAL
 
 
 def _in_parallel(side: Source | Sink) -> bool:
@@ -223,7 +221,7 @@ def _reversal(
     copies = _copies(engine, values, other) * values.dtype.itemsize
     cost = Cost((copies + extra) * size + job.lengths.dtype.itemsize + 16, size)
     most = cost.most(share)
-    usual = _usual_bytes(values, other) // (8 if extra else values.dtype.itemsize)  # 8 where computed with
+    usual = thresholds.BLOCK_BYTES // (8 if extra else values.dtype.itemsize)  # 8 where computed with
     cut_alignments = [_aligned(cut_alignment, values, other) for cut_alignment in values.cut_alignments]
     plan = cut(values.sizes, job.axis, values.order, cut_alignments, most, usual)
     chunks = [prod(each) for each in _chunks(values, other)]
@@ -304,7 +302,7 @@ def _elementwise(
 ) -> Arrangement:
     """The arrangement for a pass without an axis, whose elements take `extra` bytes each beside their copies."""
     cost = _copies(engine, source, other) * source.dtype.itemsize + extra
-    usual = _usual_bytes(source, other) // (8 if extra else source.dtype.itemsize)  # 8 where computed with
+    usual = thresholds.BLOCK_BYTES // (8 if extra else source.dtype.itemsize)  # 8 where computed with
     item_size, largest = source.dtype.itemsize, max([0, *map(prod, chunks)])
     # Chunks are decoded and encoded whole, even where they are larger than a block or reach beyond the tensor.
     whole = len(chunks) * item_size
@@ -325,16 +323,6 @@ def _copies(engine: Engine, *sides: Source | Sink | None) -> int:
     travels = engine.travels and any(side.held for side in given)
     waits = engine is THREADS and any(isinstance(side, Sink) and side.in_order for side in given)
     return 4 + encoded + 2 * travels + waits
-
-
-def _usual_bytes(*sides: Source | Sink | None) -> int:
-    """The bytes of a block, where memory and chunks allow: fewer where filters work on it that wait for no lock.
-
-    Other filters have a file to open for each block, which costs more.
-    """
-    given = [side for side in sides if side]
-    free = all(map(_in_parallel, given))
-    return thresholds.ENCODED_BYTES if free and any(side.encoded for side in given) else thresholds.BLOCK_BYTES
 
 
 def _chunks(*sides: Source | Sink | None) -> list[CutAlignment]:

@@ -85,8 +85,6 @@ ALMOST = (1 << (28 if system.FORKS else 30)) - 1  # too little to start processe
         (LITTLE, 2, {"encoded": True}, None, SERIAL),
         (SOME, 2, {}, None, THREADS),
         (SOME, 1, {}, None, SERIAL),
-        (SOME, 2, {"encoded": True}, None, THREADS),
-        (SOME, 2, {}, sink(encoded=True), THREADS),
         (SOME, 2, {}, sink(parallel=False), SERIAL),
         (SOME, 2, {}, sink(encoded=True, parallel=False), PROCESSES),
         (SOME, 2, {}, sink(), THREADS),
@@ -96,8 +94,6 @@ ALMOST = (1 << (28 if system.FORKS else 30)) - 1  # too little to start processe
         (SOME, 2, {"parallel": False, "encoded": True}, None, PROCESSES),
         (ALMOST, 16, {}, None, THREADS),
         (ALMOST + 1, 2, {}, None, PROCESSES),
-        (ALMOST + 1, 2, {"encoded": True}, None, THREADS),
-        (ALMOST + 1, 3, {"encoded": True}, None, PROCESSES),
         (ALMOST + 1, 3, {}, None, PROCESSES),
     ],
 )
