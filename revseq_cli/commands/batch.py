@@ -106,6 +106,9 @@ def command(
     command reports jobs on standard error and the exit status is 2. With --json each job has schema, line, output, ok,
     error, skipped, bytes, verified and notes.
 
+    With --keep-others, jobs that differ only in the tensor of their INPUT share an output: x.nc::air and x.nc::sst are
+    replaced in one copy. They succeed or fail together, and the bytes of all are told of the first.
+
     --resume continues a batch that was stopped, killed or had failures. It skips a job if the journal lists it as done
     with the same options and the same files, and if neither these files nor the output have changed since. A job that
     must run again replaces an output that the batch itself wrote, but keeps any other output unless you give
@@ -117,7 +120,7 @@ def command(
     from revseq_cli.formats.atomic_file import FileTransaction
     from revseq_cli.report import tables
 
-    jobs = _manifest(manifest, each, {"lengths": lengths, "output": output})
+    jobs = _manifest(manifest, each, {"lengths": lengths, "output": output}, keep_others=defaults["keep_others"])
     entries = [each._replace(options=_NO_SCHEDULER | with_defaults(each.options, defaults)) for each in jobs.entries]
     jobs = jobs._replace(entries=entries)
     _require_json(jobs.entries, console)
@@ -143,7 +146,7 @@ def command(
     if dry_run:
         return report.tell_plans(resume=resume) or _FAILED * bool(wrong)
     if not (console.as_json or console.quiet):
-        seconds, total = time.monotonic() - began, len(jobs.entries)
+        seconds, total = time.monotonic() - began, len(jobs.each)
         tables.print_batch(report.outcomes, total, seconds, resumed=resume, color=console.colored)
     return _FAILED * bool(wrong)
 
@@ -209,7 +212,7 @@ def _run_all(
                 report.add(outcome)
                 advance(1, 0 if outcome.skipped else outcome.bytes or 0)
         except signals.Stopped:
-            reported = sum(not outcome.error for outcome in report.outcomes)
+            reported = len({outcome.output for outcome in report.outcomes if not outcome.error})
             console.note(f"stopped when {reported} of {len(entries)} outputs were reported; {again}")
             raise
         finally:
@@ -235,7 +238,9 @@ def _require_json(entries: Sequence[Entry], console: Console) -> None:
         raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
 
 
-def _manifest(given: tuple[str, ...], pattern: str | None, templates: dict[str, str | None]) -> Manifest:
+def _manifest(
+    given: tuple[str, ...], pattern: str | None, templates: dict[str, str | None], *, keep_others: bool
+) -> Manifest:
     """The jobs of MANIFEST, or of --each; UsageError for both or neither."""
     from revseq_cli.commands import manifest  # --help must not load NumPy
 
@@ -258,7 +263,7 @@ def _manifest(given: tuple[str, ...], pattern: str | None, templates: dict[str, 
         added = f"add jobs.csv, or --each {manifest.PATTERN} -o {manifest.OUTPUT}"
         hint = "run them one after another" if given else added
         raise UsageError(found, "one MANIFEST, or --each", hint)
-    return manifest.read(given[0], manifest.columns_of(_COLUMNS))
+    return manifest.read(given[0], manifest.columns_of(_COLUMNS), keep_others=keep_others)
 
 
 def _typed() -> dict[str, str]:
@@ -274,7 +279,7 @@ class _Report:
     def __init__(self, jobs: Manifest, console: Console, done_before: Collection[str]) -> None:
         self._manifest, self.console = jobs.text.name, console
         self._pattern = jobs.pattern
-        self._entries = {entry.line: entry for entry in jobs.entries}
+        self._entries = {each.line: entry for entry in jobs.entries for each in entry.each}
         self._notes: dict[str, list[str]] = {}  # of jobs, each with the places of those that have it
         self._errors: list[tuple[str, RevseqError]] = []  # with the place of the job
         self._full: list[tuple[str, RevseqError]] = []  # where a job found a disk full, and what it says
@@ -288,17 +293,19 @@ class _Report:
         from revseq_cli.commands import manifest
         from revseq_cli.report.words import spelled
 
-        self.outcomes.append(outcome)
         entry, error = self._entries[outcome.line], outcome.error
         where = f"{printable(self._manifest)}: {entry.place}"
         if self._pattern and isinstance(error, MissingFileError):
             error.hint = manifest.placeholders(entry.columns["input"], self._pattern)
         if isinstance(error, FileThereError) and entry.output in self._done_before:
             error.hint = Hint.of("add --resume to skip what is done, or {} to do all jobs again", overwrite="")
-        if self.console.as_json:
-            self._print(outcome, where)
-        for note in outcome.notes:
-            self._notes.setdefault(spelled(note), []).append(where)
+        for part, each in zip(entry.each, entry.outcomes(outcome), strict=True):
+            self.outcomes.append(each)
+            place = f"{printable(self._manifest)}: {part.place}"
+            if self.console.as_json:
+                self._print(each, place)
+            for note in each.notes:
+                self._notes.setdefault(spelled(note), []).append(place)
         if isinstance(error, DiskFullError):
             self._full.append((where, error))
         elif error:

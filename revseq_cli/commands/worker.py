@@ -11,7 +11,7 @@ from revseq_cli.commands import journal, options, run
 from revseq_cli.commands.base import notes_of_libraries
 from revseq_cli.commands.manifest import Writers
 from revseq_cli.core import signals, system, thresholds
-from revseq_cli.core.errors import worded
+from revseq_cli.core.errors import FormatError, worded
 from revseq_cli.formats import atomic_file
 from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.references import Reference
@@ -121,6 +121,7 @@ class _Worker:
             began = time.time_ns()
             delivery = _delivery(**entry.options)
             self._refuse_outputs(entry, delivery.job)
+            _require_each(entry, delivery)
             if setup.plans:
                 outcome = _planned(entry, delivery)
             elif alone or _is_small(delivery, entry.options["memory"], setup.workers):
@@ -173,6 +174,13 @@ class _Worker:
 
             traceback.print_exception(error)
         return entry.outcome(worded(error, entry.options["output"]))
+
+
+def _require_each(entry: Entry, delivery: run.Delivery) -> None:
+    """FormatError if the names of a job's tensors, with commas between them, are the name of another tensor."""
+    if len(delivery.every) < len(entry.parts):
+        found = f"has a tensor {delivery.job.values.key}, which the names of {entry.place} are together"
+        raise FormatError(found, "other names, or an output for each", where=delivery.job.values.path)
 
 
 def _inode(path: str) -> int:

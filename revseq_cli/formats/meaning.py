@@ -64,8 +64,7 @@ class Meaning:
     `dimensions` are the names of its dimensions, "" for one without, or none at all. `attributes` lack the fill value,
     which is `fill`, of the tensor's data type, or None; and what is about storage. `groups` has the attributes of each
     group on the tensor's path, that of the file first. `given` are the attributes as the file has them, and `lost`
-    names those that this form has no place for. `unlimited` names the dimensions that can grow in the file, of
-    which a sink is not told.
+    names those that this form has no place for. `unlimited` names the dimensions that can grow in the file.
     """
 
     dimensions: tuple[str, ...] = ()
@@ -82,9 +81,9 @@ class Meaning:
         """What is lost of the dimensions that can grow."""
         return [f"the unlimited size of {name}" for name in self.unlimited]
 
-    def notes(self) -> tuple[str, ...]:
-        """A note on attributes that this form has no place for."""
-        lost = [*self.lost, *self.lost_sizes]
+    def notes(self, *, can_grow: bool) -> tuple[str, ...]:
+        """A note on attributes that this form has no place for, and where dimensions cannot grow, on those that can."""
+        lost = [*self.lost, *([] if can_grow else self.lost_sizes)]
         return (f"not carried over: {listed(lost)}",) if lost else ()
 
 

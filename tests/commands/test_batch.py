@@ -21,7 +21,7 @@ from needs import existing_signals, pty
 from processes import FEW, members, until
 from terminals import everything_on
 
-from revseq_cli.commands import batch, run
+from revseq_cli.commands import batch, journal, run
 from revseq_cli.core import signals, system
 from revseq_cli.core.tensors import DataType
 
@@ -131,6 +131,83 @@ def test_the_environment_counts_too(revseq, files):
     done = revseq("batch", "-", stdin=lines({}).encode(), env={"REVSEQ_FEATURE_LEVEL": "3_0"})
     assert done.status == 1
     assert "Error: standard input: line 1: x.npy: dimension count is 2\n" in done.err
+
+
+# several jobs of one INPUT and output
+
+COPY = {"input": "x.npz::a", "keep_others": True, "output": "y.npz"}
+
+
+@pytest.fixture
+def copies(files):
+    """Tensors in one file, old enough to be told apart from its next change."""
+    np.savez(files / "x.npz", a=INPUT, b=INPUT + 100, c=INPUT)
+    time.sleep(3 * journal._TICK / 1e9)
+    return files
+
+
+@pytest.mark.parametrize("write", [lines, table])
+def test_tensors_of_one_input_and_output_are_replaced_in_one_copy(revseq, copies, write):
+    copy = {"input": "x.npz::a", "output": "y.npz"}  # keep_others is the default of all jobs
+    rows = [copy, {"keep_others": False}, copy | {"input": "./x.npz::/b"}]
+    (copies / "m").write_text(write(*rows))
+    command = ("batch", "m", "--keep-others", "--json")
+    planned = reports(revseq(*command, "--dry-run").ok())
+    assert [each["plan"]["write_bytes"] > 0 for each in planned[:3]] == [True, False, True]
+    done = revseq(*command).ok()
+    told = sorted(reports(done), key=lambda each: each["line"])
+    first = told[0]["line"]
+    assert [(each["ok"], each["output"], each["bytes"]) for each in told] == [
+        (True, "y.npz", 2 * INPUT.nbytes), (True, "y.npy", INPUT.nbytes), (True, "y.npz", 0)
+    ]  # fmt: skip
+    assert told[2]["notes"] == [f"its tensor is in the copy that line {first} tells of"]
+    assert f"Note: m: line {first + 2}: its tensor is in the copy" in done.err
+    with np.load(copies / "y.npz") as found:
+        assert oracle.same_bits(found["a"], EXPECTED)
+        assert oracle.same_bits(found["b"], EXPECTED + 100)
+        assert oracle.same_bits(found["c"], INPUT)
+    assert [each["skipped"] for each in reports(revseq(*command, "--resume").ok())] == [True] * 3
+    (copies / "m").write_text(write(*rows[:2]))
+    again = reports(revseq(*command, "--resume").ok())
+    assert [each["skipped"] for each in again] == [False, True]
+    with np.load(copies / "y.npz") as found:
+        assert oracle.same_bits(found["b"], INPUT + 100)
+
+
+def test_a_failure_is_one_of_all_its_lines(revseq, copies):
+    (copies / "m").write_text(lines(COPY, {}, COPY | {"input": "x.npz::gone"}))
+    done = revseq("batch", "m", "--json", "--failed", "f.jsonl")
+    assert done.status == 1
+    assert [(each["line"], each["ok"]) for each in reports(done)] == [(1, False), (3, False), (2, True)]
+    assert done.err.count("Error: ") == 1
+    assert "Error: m: line 1, line 3: x.npz::gone: no such tensor" in done.err
+    assert outputs(copies) == {"y.npy"}
+    assert [json.loads(row)["input"] for row in (copies / "f.jsonl").read_text().splitlines()] == [
+        "x.npz::a", "x.npz::gone"
+    ]  # fmt: skip
+    counts = revseq("batch", "m", "--overwrite").out.splitlines()[3].split("│")
+    assert [cell.strip() for cell in counts[1:5]] == ["3", "1", "2", "0"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ({"lengths": "[[2]]"}, "if all else is the same, and keep_others is true"),
+        ({"keep_others": False}, "if all else is the same, and keep_others is true"),
+        ({"input": "x.npz::a,c"}, "if all else is the same, and keep_others is true"),
+        ({"input": "x.npz"}, "line 2: its output y.npz is that of line 1"),
+    ],
+)
+def test_jobs_that_differ_have_outputs_of_their_own(revseq, copies, name, words):
+    revseq("batch", "-", stdin=lines(COPY, COPY | {"input": "x.npz::b"} | name).encode()).refused(words)
+
+
+def test_names_that_are_one_name_together_are_no_two_tensors(revseq, files):
+    np.savez(files / "x.npz", **{"a": INPUT, "b": INPUT, "a,b": INPUT})
+    done = revseq("batch", "-", stdin=lines(COPY, COPY | {"input": "x.npz::b"}).encode())
+    assert done.status == 1
+    assert "x.npz: has a tensor a,b, which the names of line 1, line 2 are together" in done.err
+    assert outputs(files) == set()
 
 
 # The options of run that are defaults for all jobs, and columns of a manifest.

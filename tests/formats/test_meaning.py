@@ -1,6 +1,7 @@
 """What files say of a tensor goes with it from format to format: xarray, h5py, ncdump and h5dump read the same."""
 
 import json
+import shutil
 import subprocess
 import warnings
 
@@ -12,23 +13,28 @@ import xarray
 from weather import ENCODING, dataset, plain
 
 LEVEL = ("--feature-level", "none")
-FORMATS = {"nc": "x.nc", "h5": "x.h5", "zarr2": "x2.zarr", "zarr3": "x3.zarr"}
+FORMATS = {"nc": "x.nc", "nc3": "x3.nc", "h5": "x.h5", "zarr2": "x2.zarr", "zarr3": "x3.zarr"}
 
 
 def write(path, group=None, unlimited=()):
-    data, name = dataset(), path.name
+    data, name, encoding = dataset(), path.name, ENCODING
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if name.endswith(".zarr"):
-            data.to_zarr(path, group=group, encoding=ENCODING, zarr_format=int(name[1]))
-        else:
-            engine = "netcdf4" if name.endswith(".nc") else "h5netcdf"
-            data.to_netcdf(path, group=group, engine=engine, encoding=ENCODING, unlimited_dims=unlimited)
+            data.to_zarr(path, group=group, encoding=encoding, zarr_format=int(name[1]))
+            return
+        options = {"engine": "h5netcdf" if name.endswith(".h5") else "netcdf4"}
+        if name == FORMATS["nc3"]:  # which has neither lists of texts nor integers of 64 bits
+            del data["air"].attrs["names"], data.attrs["count"]
+            encoding = encoding | {"time": encoding["time"] | {"dtype": "i4"}}
+            options |= {"format": "NETCDF3_CLASSIC"}
+        data.to_netcdf(path, group=group, encoding=encoding, unlimited_dims=unlimited, **options)
 
 
 def opened(path, group=None, *, decode=True):
     """The variable and what goes with it, read by each of xarray's engines that opens such a file."""
-    engines = ["zarr"] if path.name.endswith(".zarr") else ["netcdf4", "h5netcdf"]
+    is_classic = path.name == FORMATS["nc3"]
+    engines = ["zarr"] if path.name.endswith(".zarr") else ["netcdf4", "h5netcdf"][: 1 if is_classic else 2]
     found = []
     for engine in engines:
         with warnings.catch_warnings():
@@ -52,16 +58,28 @@ def same(found, wanted):
     assert plain(found.attrs) == plain(wanted.attrs)
 
 
+# What is made, in which group, with which dimensions that can grow: neither Zarr nor NetCDF-3 has all of it.
+MADE = [
+    (made, group, unlimited)
+    for made in FORMATS
+    for group in (None, "model/run")
+    for unlimited in ((), ("time",), ("time", "lat"))
+    if not (unlimited and made[0] == "z") and not (made == "nc3" and (group or len(unlimited) > 1))
+]
+
+
 @pytest.mark.parametrize("to", ["nc", "h5", "zarr"])
-@pytest.mark.parametrize("made", FORMATS)
-@pytest.mark.parametrize("group", [None, "model/run"])
-def test_every_pair_of_formats_keeps_what_a_file_says(tmp_path, revseq, made, to, group):
-    source = tmp_path / FORMATS[made]
-    write(source, group, unlimited=("time",) if made == "nc" else ())
+@pytest.mark.parametrize(("made", "group", "unlimited"), MADE)
+def test_every_pair_of_formats_keeps_what_a_file_says(tmp_path, revseq, made, to, group, unlimited):
+    source, result = tmp_path / FORMATS[made], tmp_path / f"y.{to}"
+    write(source, group, unlimited)
     key = f"{group}/air" if group else "air"
-    revseq("convert", f"{source.name}::{key}", f"y.{to}", "--verify", "--no-history").ok()
+    told = notes(revseq, "convert", f"{source.name}::{key}", result.name, "--verify", "--no-history")
+    lost = [f"not carried over: {', '.join(f'the unlimited size of {name}' for name in unlimited)}"] * bool(unlimited)
+    assert [note for note in told if "unlimited" in note] == lost * (to == "zarr")
     wanted = opened(source, group)[0].drop_vars("other")
-    for found in opened(tmp_path / f"y.{to}", group):
+    for found in opened(result, group):
+        assert found.encoding.get("unlimited_dims", set()) == (set() if to == "zarr" else {*unlimited})
         if {made, to} <= {"nc", "h5"}:  # the scales go along, and notes name what does not
             found, wanted = (each["air"].reset_coords(drop=True).to_dataset() for each in (found, wanted))
             wanted = wanted.drop_attrs(deep=False)
@@ -72,10 +90,32 @@ def test_every_pair_of_formats_keeps_what_a_file_says(tmp_path, revseq, made, to
             continue
         same(found, wanted)
         assert found["crs"].attrs == {"grid_mapping_name": "latitude_longitude"}
-    raw = opened(tmp_path / f"y.{to}", group, decode=False)[0]["air"]
+    raw = opened(result, group, decode=False)[0]["air"]
     assert raw.dtype == np.int16
     assert raw.attrs["_FillValue"] == -32768
     assert (raw.attrs["scale_factor"], raw.attrs["add_offset"]) == (0.01, 250.0)
+    if to != "zarr":
+        require_growth(result, group or "/", unlimited)
+
+
+def require_growth(path, group, unlimited):
+    """Whether h5py, ncdump and h5dump say that these dimensions and no others can grow, and NetCDF's library does it."""
+    with h5py.File(path) as f:
+        limits = tuple(None if name in unlimited else size for name, size in (("time", 2), ("lat", 3), ("lon", 4)))
+        assert f[group]["air"].maxshape == limits
+    for program, word in (("ncdump", "UNLIMITED ;"), ("h5dump", "H5S_UNLIMITED")):
+        if shutil.which(program):
+            command = [program, {"ncdump": "-h", "h5dump": "-H"}[program], path]
+            dumped = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            assert (word in dumped) == bool(unlimited)
+    with netCDF4.Dataset(path, "a") as f:
+        group = f if group == "/" else f[group]
+        assert {name for name, each in group.dimensions.items() if each.isunlimited()} == {*unlimited}
+        if unlimited:
+            group["air"].set_auto_maskandscale(False)
+            group["air"][2] = group["air"][0]
+            assert group["air"][:, 0, 0].tolist() == [0, 12, 0]
+            assert group["time"].shape == (3,)
 
 
 @pytest.mark.needs("ncdump")
@@ -145,7 +185,7 @@ def test_attributes_of_the_old_storage_are_not_carried(tmp_path, revseq):
 
 
 def test_a_note_says_that_an_unlimited_dimension_is_no_longer(tmp_path, revseq):
-    """NetCDF-4 and NetCDF-3 files have them; from one NetCDF-4 file to another they stay."""
+    """NetCDF-4 and NetCDF-3 files have them, and HDF5 keeps them."""
     write(tmp_path / "x.nc", unlimited=("time",))
     write(tmp_path / "limited.nc")
     with netCDF4.Dataset(tmp_path / "c.nc", "w", format="NETCDF3_CLASSIC") as f:
@@ -157,9 +197,8 @@ def test_a_note_says_that_an_unlimited_dimension_is_no_longer(tmp_path, revseq):
         [note] = notes(revseq, "convert", f"{source}::air", f"{source[0]}.npy")
         assert "the unlimited size of time" in note
     assert lost not in notes(revseq, "convert", "limited.nc::air", "limited.zarr")
-    assert lost in notes(revseq, "convert", "c.nc::air", "y3.nc")
-    assert lost not in notes(revseq, "convert", "x.nc::air", "y4.nc")
-    with netCDF4.Dataset(tmp_path / "y4.nc") as f:
+    assert notes(revseq, "convert", "c.nc::air", "y.h5") == []
+    with netCDF4.Dataset(tmp_path / "y.h5") as f:  # the dimension has no variable
         assert f.dimensions["time"].isunlimited()
 
 

@@ -151,9 +151,6 @@ def test_a_job_of_a_batch_names_several(revseq, tmp_path):
     job = {"input": "x.nc::air,sst", "lengths": "x.nc::n", "axis": 0, "batch_axis": 1, "keep_others": True}
     jobs = [job | {"feature_level": "none", "output": "y.nc"}]
     (tmp_path / "jobs.jsonl").write_text("\n".join(map(json.dumps, jobs)))
-    apart = [jobs[0] | {"input": f"x.nc::{name}"} for name in ("air", "sst")]
-    (tmp_path / "apart.jsonl").write_text("\n".join(map(json.dumps, apart)))
-    revseq("batch", "apart.jsonl").refused("line 2: its output y.nc is that of line 1", "in one copy: x.nc::air,sst")
     planned = json.loads(revseq("batch", "jobs.jsonl", "--dry-run", "--json").ok().out.splitlines()[0])
     assert planned["plan"]["write_bytes"] == (tmp_path / "x.nc").stat().st_size + TENSORS["sst"].nbytes
     done = json.loads(revseq("batch", "jobs.jsonl", "--json").ok().out)

@@ -43,14 +43,17 @@ def create_dataset(
     Where `template` is an HDF5 dataset, its attributes, its scales and the groups on its path are copied.
     """
     if not isinstance(template, Hdf5Source):
-        space = h5py.h5s.create_simple(template.sizes)
+        said = template.meaning()
+        most = meaning.limits(said, said.dimensions, template.sizes)
+        grown = tuple(h5py.h5s.UNLIMITED if size is None else size for size in most)
+        space = h5py.h5s.create_simple(template.sizes, grown)
         kind = types.kind_of(template.dtype)
         group = file["/"]
         *parents, own_name = name.strip("/").split("/")
         for parent in parents:
             group = _group_like(group, group, parent)
         made = _create(group, own_name, (kind, space, properties), where)
-        return made, [*meaning.write(made, template.meaning())]
+        return made, [*meaning.write(made, said)]
     with opened(template.path, template.name) as old:
         return _Copy(old[template.key], file, name, template).carried_out(properties, where)
 
@@ -58,11 +61,12 @@ def create_dataset(
 def keeps_order(template: Source, where: str) -> bool:
     """Whether the groups of the new file must remember the order in which their links are made.
 
-    They do as in the old file, and in one with a suffix of NetCDF, whose library opens no other for writing.
+    They do as in the old file, and in one with a suffix of NetCDF or with names of dimensions from another format:
+    NetCDF's library opens no other for writing.
     """
-    return where.lower().endswith((".nc", ".nc4")) or (
-        isinstance(template, Hdf5Source) and bool(template.origin.link_order)
-    )
+    if where.lower().endswith((".nc", ".nc4")):
+        return True
+    return bool(template.origin.link_order if isinstance(template, Hdf5Source) else template.meaning().dimensions)
 
 
 def refuse_clashes(template: Source, name: str, where: str) -> None:

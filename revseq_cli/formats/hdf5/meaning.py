@@ -133,12 +133,18 @@ def prepare(properties: h5py.h5p.PropDCID, meaning: Meaning, dtype: np.dtype[Any
         properties.set_fill_value(np.array(meaning.fill, dtype))
 
 
+def limits(meaning: Meaning, dimensions: tuple[str, ...], sizes: tuple[int, ...]) -> tuple[int | None, ...]:
+    """The largest sizes that a new dataset can have: None for a dimension that can grow."""
+    names = dimensions if len(dimensions) == len(sizes) else ("",) * len(sizes)
+    return tuple(None if name in meaning.unlimited else size for name, size in zip(names, sizes, strict=True))
+
+
 def write(dataset: h5py.Dataset, meaning: Meaning) -> list[str]:
     """Give a new dataset what the neutral form says of it, with the scales of its dimensions; notes on what it cannot.
 
     The new file has nothing but this dataset and the groups on its path.
     """
-    group, notes = dataset.parent, [*meaning.notes()]
+    group, notes = dataset.parent, [*meaning.notes(can_grow=True)]
     _write_groups(group, meaning)
     _write_attributes(dataset, typed(meaning.attributes, dataset.dtype), meaning.fill)
     made, lost = {dataset.name.rpartition("/")[2]: dataset}, []
@@ -147,20 +153,22 @@ def write(dataset: h5py.Dataset, meaning: Meaning) -> list[str]:
         if variable.name in made or variable.name in group:
             lost.append(variable.name)
             continue
-        made[variable.name] = new = _write_variable(group, variable)
+        made[variable.name] = new = _write_variable(group, variable, meaning)
         dimensions[new] = variable.dimensions
-    _attach_scales(dimensions, made)
+    _attach_scales(dimensions, made, meaning)
     return [*notes, *[f"not carried over, since its name is taken: {listed(lost)}"] * bool(lost)]
 
 
-def _attach_scales(dimensions: dict[h5py.Dataset, tuple[str, ...]], made: dict[str, h5py.Dataset]) -> None:
+def _attach_scales(
+    dimensions: dict[h5py.Dataset, tuple[str, ...]], made: dict[str, h5py.Dataset], meaning: Meaning
+) -> None:
     """Give each dimension of some datasets its scale: the one `made` for its name, or that of a dimension alone."""
     numbers: dict[str, int] = {}
     for each, names in dimensions.items():
         for d, name in enumerate(names[: each.ndim]):
             if name and name not in numbers:
                 if name not in made:
-                    made[name] = _bare(each.parent, name, each.shape[d])
+                    made[name] = _bare(each.parent, name, each.shape[d], meaning)
                 numbers[name] = _mark(made[name], len(numbers))
     for each, names in dimensions.items():
         if netcdf.is_scale(each.id):  # it has no scales, and names further dimensions by their numbers
@@ -181,22 +189,24 @@ def _write_groups(group: h5py.Group, meaning: Meaning) -> None:
         _write_attributes(each, attributes)
 
 
-def _write_variable(group: h5py.Group, variable: Variable) -> h5py.Dataset:
+def _write_variable(group: h5py.Group, variable: Variable, meaning: Meaning) -> h5py.Dataset:
     values, attributes = variable.read(), dict(variable.attributes)
+    most = limits(meaning, variable.dimensions, values.shape)
+    more = {"track_order": True} | ({"maxshape": most} if None in most else {})
     if values.dtype == object:
         attributes.pop(FILL, None)  # of text, which NetCDF has none for
-        made = group.create_dataset(variable.name, data=values, dtype=h5py.string_dtype(), track_order=True)
+        made = group.create_dataset(variable.name, data=values, dtype=h5py.string_dtype(), **more)
         _write_attributes(made, attributes)
         return made
     fill = as_fill(attributes.pop(FILL, None), values.dtype)
-    made = group.create_dataset(variable.name, data=values, fillvalue=fill, track_order=True)
+    made = group.create_dataset(variable.name, data=values, fillvalue=fill, **more)
     _write_attributes(made, typed(attributes, values.dtype), fill)
     return made
 
 
-def _bare(group: h5py.Group, name: str, size: int) -> h5py.Dataset:
+def _bare(group: h5py.Group, name: str, size: int, meaning: Meaning) -> h5py.Dataset:
     """The scale of a dimension that has no variable, as NetCDF's library makes it."""
-    made = group.create_dataset(name, (size,), ">f4")
+    made = group.create_dataset(name, (size,), ">f4", maxshape=(None,) if name in meaning.unlimited else None)
     made.make_scale(f"This is a netCDF dimension but not a netCDF variable.{size:10d}")
     return made
 

@@ -20,6 +20,7 @@ from revseq_cli.formats.hdf5.library import h5py, lock
 from revseq_cli.formats.hdf5.links import parts_of
 from revseq_cli.formats.hdf5.source import Hdf5Source, offset_of
 from revseq_cli.formats.in_memory import Handing
+from revseq_cli.formats.netcdf3 import NetCDF3Source
 from revseq_cli.formats.raw import RawSink
 
 if TYPE_CHECKING:
@@ -52,18 +53,20 @@ def create_sink(file: AtomicFile, template: Source, key: str, layout: Layout) ->
 
 def _creation_properties(template: Source, layout: Layout, where: str) -> h5py.h5p.PropDCID:
     """The storage of the new dataset: that of the input, where `layout` does not ask for another."""
+    chunks = layout.chunks
     if isinstance(template, Hdf5Source):
         properties = template.origin.properties.copy()
     else:
-        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        meaning.prepare(properties, template.meaning(), template.dtype)
+        properties, said = h5py.h5p.create(h5py.h5p.DATASET_CREATE), template.meaning()
+        meaning.prepare(properties, said, template.dtype)
+        if chunks == "keep" and said.unlimited:  # only chunks can grow
+            chunks = "auto"
     if not template.sizes and layout.changes_storage:
         raise UsageError(
             "has no dimensions, and so no chunks", "neither chunks nor a compression for it", where=template.name
         )
     if layout.compression != "keep":
         _compress(properties, layout.compression)
-    chunks = layout.chunks
     if chunks == "keep" and properties.get_nfilters() and properties.get_layout() != h5py.h5d.CHUNKED:
         chunks = "auto"
     if chunks == "auto":
@@ -135,7 +138,8 @@ class _Making:
 
     def recorded(self, file: h5py.File) -> list[str]:
         """Add the line to the file's history; notes if that is not possible."""
-        is_netcdf = isinstance(self.template, Hdf5Source) and self.template.origin.is_netcdf
+        like = self.template
+        is_netcdf = like.origin.is_netcdf if isinstance(like, Hdf5Source) else isinstance(like, NetCDF3Source)
         return netcdf.record_history(file, self.history) if is_netcdf and self.history else []
 
     def prepare(self, file: AtomicFile) -> None:

@@ -63,7 +63,7 @@ class ZarrSink(FileSink):
             if said.fill is not None:
                 attributes[FILL] = meaning.encoded_fill(said.fill)
             self._shards, array = _made(template.sizes, dtype, said.dimensions, attributes, self._version, file.name)
-            self.notes += said.notes()
+            self.notes += said.notes(can_grow=False)
         self.chunks = self._shards
         self._files = {PurePosixPath(self._inner, name): data for name, data in array.items()}
         self._files |= _groups(template, said, self._inner, self._version)
