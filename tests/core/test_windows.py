@@ -424,51 +424,6 @@ def test_one_descriptor_serves_many_threads(tmp_path):
     assert not wrong
 
 
-class Counters(ctypes.Structure):
-    """PROCESS_MEMORY_COUNTERS."""
-
-    _fields_ = [
-        ("size", wintypes.DWORD), ("faults", wintypes.DWORD), ("peak", ctypes.c_size_t), ("now", ctypes.c_size_t),
-        *((f"pool{i}", ctypes.c_size_t) for i in range(4)), ("committed", ctypes.c_size_t), ("peak_committed", ctypes.c_size_t),
-    ]  # fmt: skip
-
-
-AWAITED = """
-import os
-end = os._exit
-os._exit = lambda status: (os.write(2, b"."), os.read(0, 1), end(status))
-from revseq_cli.__main__ import main
-main()
-"""
-
-
-def peak(args, folder):
-    """The most bytes of memory that a run of the command has held, asked at its end: Wine forgets it afterwards."""
-    with subprocess.Popen([sys.executable, "-c", AWAITED, *args], cwd=folder, stdin=-1, stderr=-1) as process:
-        assert process.stderr.read(1) == b"."
-        counters, library = Counters(ctypes.sizeof(Counters)), ctypes.WinDLL("psapi")
-        handle = wintypes.HANDLE(int(process._handle))
-        assert library.GetProcessMemoryInfo(handle, ctypes.byref(counters), counters.size)
-        process.stdin.close()
-        assert process.wait(LONGEST) == 0
-    return counters.peak
-
-
-@pytest.mark.parametrize("engine", ["serial", "threads"])
-def test_the_memory_is_held(tmp_path, engine):
-    """The file has many times as much, and what a small job takes is not counted."""
-    limit = 8 << 20
-    for name, rows in (("small", 1), ("large", 1 << 11)):
-        np.save(tmp_path / f"{name}.npy", np.zeros((rows, 1 << 14), np.float32))
-        np.save(tmp_path / f"{name}-n.npy", np.full((rows, 1), 9, np.uint32))
-    options = ("--axis", "1", "--engine", engine, "--jobs", "2", "--memory", limit)
-    small, large = (
-        peak([*map(str, ("run", f"{name}.npy", f"{name}-n.npy", *options, "-o", f"{name}-y.npy"))], tmp_path)
-        for name in ("small", "large")
-    )
-    assert large - small < 2 * limit < (tmp_path / "large.npy").stat().st_size // 4
-
-
 # The end
 
 
@@ -697,16 +652,6 @@ def test_code_pages_lack_characters_and_raise_no_error(process, job, page):
     assert out.startswith(b"\\u65e5\\u672c.json\n")
 
 
-def test_batch_files_see_the_exit_status(job):
-    lines = [
-        "@echo off", f'"{sys.executable}" -c "from revseq_cli.__main__ import main; main()" show absent.npy 2>NUL',
-        "if errorlevel 2 echo two", "if errorlevel 3 echo three",
-    ]  # fmt: skip
-    (job / "run.bat").write_text("\r\n".join(lines) + "\r\n")
-    done = subprocess.run("cmd /c run.bat", cwd=job, capture_output=True, timeout=LONGEST, check=False)
-    assert done.stdout.split() == [b"two"]
-
-
 @pytest.mark.skipif(not (find_spec("pip") and find_spec("hatchling")), reason="pip or hatchling is not installed")
 def test_pip_makes_a_program(job):
     """revseq.exe, with workers that it starts, and with a status that batch files see."""
@@ -728,10 +673,6 @@ def test_pip_makes_a_program(job):
     (job / "run.bat").write_text("\r\n".join(lines) + "\r\n")
     done = subprocess.run("cmd /c run.bat", cwd=job, capture_output=True, timeout=LONGEST, check=False)
     assert done.stdout.split() == [b"two"]
-
-
-def test_cores(monkeypatch):
-    assert 1 <= system.cores() <= os.cpu_count()
 
 
 def test_what_stays_open_is_counted(tmp_path):

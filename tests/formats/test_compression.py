@@ -62,8 +62,9 @@ def test_any_packing_under_any_name(revseq, folder, name, suffix):
     assert oracle.same_bits(np.load(folder / "y.npy"), EXPECTED)
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
-@pytest.mark.parametrize("inner", [".npy", ".txt", ".json"])
+@pytest.mark.parametrize(
+    ("inner", "suffix"), [*((".npy", each) for each in SUFFIXES), (".txt", ".xz"), (".json", ".gz")]
+)
 def test_written(revseq, folder, inner, suffix):
     """Every program unpacks what is written, and its bytes are those of the file without the packing."""
     name = f"y{inner}{suffix}"

@@ -1,8 +1,6 @@
 """HDF5 to HDF5: everything beside the values is kept, whatever cannot be is named, and a failure leaves nothing."""
 
-import contextlib
 import json
-import subprocess
 import time
 
 import h5py
@@ -11,12 +9,9 @@ import numpy as np
 import oracle
 import pytest
 from oracle import expected
-from processes import job_count
+from processes import job_count, until
 
 from revseq_cli.core import system
-from revseq_cli.core.tensors import DataType
-from revseq_cli.formats import references, registry
-from revseq_cli.formats.documents import TextTypes
 
 SHAPE, CHUNKS, AXIS = (5, 30, 17), (2, 8, 5), 1
 VALUES = np.random.default_rng(1).integers(-500, 500, SHAPE).astype("<i2")
@@ -144,30 +139,6 @@ def test_attributes_of_all_kinds_are_kept(folder, revseq):
             assert len(g[name].attrs) == len(ATTRIBUTES) + 2
 
 
-@pytest.mark.parametrize("options", [{}, {"chunks": CHUNKS, "compression": "gzip"}], ids=["contiguous", "chunked"])
-def test_an_input_is_opened_once_for_its_header_and_once_to_be_copied(folder, monkeypatch, options):
-    make(folder, **options)
-    with h5py.File(folder / "x.h5", "a") as f:
-        f["scale"] = np.arange(SHAPE[0])
-        f["scale"].make_scale()
-        f["x"].dims[0].attach_scale(f["scale"])
-    opened, path = [], str(folder / "x.h5")
-    init = h5py.File.__init__
-    monkeypatch.setattr(
-        h5py.File,
-        "__init__",
-        lambda self, name, *rest, **more: (opened.append(name), init(self, name, *rest, **more))[1],
-    )
-    source = registry.open_source(references.Reference(path, "/x"), TextTypes(None, DataType.FLOAT32))
-    assert opened.count(path) == 1
-    sink = registry.create_sink(references.Reference(str(folder / "y.h5")), source, overwrite=False)
-    assert opened.count(path) == 1
-    with contextlib.suppress(KeyboardInterrupt), sink:
-        assert opened.count(path) == 2
-        raise KeyboardInterrupt
-    assert opened.count(path) == 2
-
-
 def test_a_damaged_scale_is_told_where_it_would_be_copied(folder, revseq):
     """Whoever writes another format does not need it."""
     make(folder, np.arange(4.0), chunks=(2,))
@@ -282,40 +253,12 @@ def test_a_filter_with_loss_is_refused(folder, revseq):
     assert {path.name for path in folder.iterdir()} == {"x.h5", "n.npy", "y.h5"}
 
 
-@pytest.mark.needs("h5diff")
-@pytest.mark.parametrize("name", sorted(set(FILTERS) - {"lzf", "blosc", "zstd"}))  # the tools cannot decode these
-def test_h5diff_and_h5dump_read_the_output(folder, revseq, name):
-    make(folder, **FILTERS[name])
-    revseq(*RUN).ok()
-    with h5py.File(folder / "x.h5") as f, h5py.File(folder / "expected.h5", "w") as g:
-        g.create_dataset("x", data=RESULT, dtype=f["x"].dtype)
-    done = subprocess.run(
-        ["h5diff", "-v", "y.h5", "expected.h5"], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
-    assert "0 differences found" in done.stdout
-    subprocess.run(["h5dump", "-p", "y.h5"], cwd=folder, capture_output=True, check=True)
-
-
 def test_a_preview_decodes_no_huge_chunk(folder, revseq):
     with h5py.File(folder / "x.h5", "w") as f:
         f.create_dataset("x", (1 << 12, 1 << 17), "u1", chunks=(1 << 12, 1 << 17), compression="gzip")
     assert "no preview: a chunk has 536,870,912 bytes" in revseq("show", "x.h5").ok().out
     make(folder, chunks=CHUNKS)
     assert "elements" in revseq("show", "x.h5").ok().out.splitlines()[-1]
-
-
-def test_a_dataset_grows_as_its_input_would(folder, revseq):
-    """Behind the end of the last chunks stands the fill value."""
-    make(folder, chunks=CHUNKS, maxshape=(None, None, None), fillvalue=-7)
-    revseq(*RUN).ok()
-    for name in ("x.h5", "y.h5"):
-        with h5py.File(folder / name, "a") as f:
-            f["x"].resize((6, 40, 20))
-    with h5py.File(folder / "x.h5") as f, h5py.File(folder / "y.h5") as g:
-        assert (f["x"][5] == g["x"][5]).all()
-        assert (g["x"][:5, 30:] == -7).all()
-        assert (g["x"][:5, :, 17:] == -7).all()
 
 
 def test_a_chunk_larger_than_its_dataset_counts_whole(folder, revseq):
@@ -375,7 +318,8 @@ def test_the_same_job_gives_the_same_bytes(folder, revseq):
     make(folder, chunks=CHUNKS, compression="gzip", track_times=True)
     revseq(*RUN).ok()
     first = (folder / "y.h5").read_bytes()
-    time.sleep(1.1)
+    second = int(time.time())
+    until(lambda: int(time.time()) > second)
     revseq(*RUN, "--overwrite").ok()
     assert (folder / "y.h5").read_bytes() == first
 

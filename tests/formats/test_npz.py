@@ -260,11 +260,11 @@ def test_a_large_deflated_member_that_lies(streamed, tmp_path, at, data, problem
 @pytest.mark.needs("peak")
 @pytest.mark.needs("signals")
 def test_a_signal_while_a_large_deflated_member_is_inflated(tmp_path):
-    """And its memory: 256 MiB go through a small part of that."""
+    """And its memory: 128 MiB go through a small part of that."""
     file = zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1)
     with file, file.open("x.npy", "w") as member:
-        member.write(npz.npy.header_bytes(np.dtype("u1"), (1 << 8, 1 << 20), "C"))
-        for i in range(1 << 8):
+        member.write(npz.npy.header_bytes(np.dtype("u1"), (1 << 7, 1 << 20), "C"))
+        for i in range(1 << 7):
             member.write(bytes([i]) * (1 << 20))
     command = ("convert", "x.npz", "y.npy")
     process = subprocess.Popen([*COMMAND, *command], cwd=tmp_path, stderr=-1, start_new_session=True)
@@ -276,8 +276,7 @@ def test_a_signal_while_a_large_deflated_member_is_inflated(tmp_path):
     _, memory, status = peak(tmp_path, *command, "--memory", "8M")
     assert (status, memory < 128 << 10) == (0, True), memory
     found = np.load(tmp_path / "y.npy", mmap_mode="r")
-    assert (found[:, 0] == np.arange(1 << 8)).all()
-    assert (found[:, -1] == np.arange(1 << 8)).all()
+    assert (found[:, [0, -1]] == np.arange(1 << 7)[:, None]).all()
 
 
 def test_a_huge_directory_is_not_read(refused, tmp_path):

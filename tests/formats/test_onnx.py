@@ -73,19 +73,6 @@ class TestTypedFields:
         (tmp_path / "x.pb").write_bytes(data + b"\x22\x08" + NAN[2:].tobytes())  # then together
         assert oracle.same_bits(open_(tmp_path / "x.pb").read(), NAN)
 
-    def test_what_helper_writes(self, tmp_path):
-        for kind in (
-            TensorProto.FLOAT,
-            TensorProto.INT8,
-            TensorProto.UINT64,
-            TensorProto.FLOAT16,
-            TensorProto.BFLOAT16,
-        ):
-            proto = helper.make_tensor("x", kind, (2, 2), [1, 2, 3, 4])
-            assert not proto.raw_data
-            onnx.save_tensor(proto, tmp_path / "x.pb")
-            assert open_(tmp_path / "x.pb").read().tobytes() == numpy_helper.to_array(proto).tobytes()
-
     @pytest.mark.parametrize(
         ("fields", "problem"),
         [
@@ -189,17 +176,18 @@ def test_numbers_are_counted_before_they_are_parsed(tmp_path):
 def test_a_model_that_would_take_much_memory_is_not_parsed(revseq, tmp_path):
     """Many times its bytes: numbers of one byte, or messages of two."""
     (tmp_path / "test_data_set_0").mkdir()
-    long = source.message((5, source.message((7, b"\x01" * (models._MOST_MORE // 8 + 1)))))
-    many = source.message((1, b"")) * 60_000
+    less = "from revseq_cli.formats.onnx import models; models._MOST_MORE = 1 << 20"
+    long = source.message((5, source.message((7, b"\x01" * ((1 << 17) + 1)))))
+    many = source.message((1, b"")) * 1000
     deep = b""
-    for _ in range(20):
+    for _ in range(5):
         deep = source.message((1, source.message((5, source.message((6, many + deep))))))
-    for graph, problem in (
-        (GRAPH, "has no node"), (b"\x0a" + LONG, "is not an ONNX model"), (long, "bytes of memory"), (deep, "bytes of memory"),
-        (source.message((1, b"")) * 70_000, "more than 65536 protobuf fields"),
+    for graph, problem, code in (
+        (GRAPH, "has no node", ""), (b"\x0a" + LONG, "is not an ONNX model", ""), (long, "bytes of memory", less),
+        (deep, "bytes of memory", less), (source.message((1, b"")) * 70_000, "more than 65536 protobuf fields", ""),
     ):  # fmt: skip
         (tmp_path / "model.onnx").write_bytes(b"\x08\x07" + source.head(7, len(graph)) + graph)
-        revseq("verify", "model.onnx").refused("model.onnx: ", problem)
+        revseq("verify", "model.onnx", code=code).refused("model.onnx: ", problem)
 
 
 def test_other_messages_of_onnx(refused, tmp_path):
@@ -273,12 +261,6 @@ def test_lengths_of_fields_are_as_short_as_onnx_has_them(tmp_path, count):
     values = np.arange(count, dtype=np.uint8)
     write(tmp_path / "x.pb", values)
     assert (tmp_path / "x.pb").read_bytes() == numpy_helper.from_array(values).SerializeToString()
-
-
-def test_sizes_without_elements_and_dimensions(tmp_path):
-    for values in (np.zeros((0, 3), np.int8), np.float32(2.5).reshape(())):
-        onnx.save_tensor(numpy_helper.from_array(values), tmp_path / "x.pb")
-        assert oracle.same_bits(open_(tmp_path / "x.pb").read(), values)
 
 
 def test_a_file_that_changes_is_refused(tmp_path):
@@ -465,16 +447,6 @@ class TestVerify:
             assert done.out == f"{folder}\n  example 1, test_data_set_0: right\n1 example, 0 wrong\n"
         done = revseq("verify", ".", "--feature-level", "none", cwd=data / name / "test_data_set_0").ok()
         assert "example 1, test_data_set_0: right" in done.out
-
-    @pytest.mark.parametrize("name", [each.name for each in NODE_TESTS])
-    def test_run_gives_the_same(self, revseq, data, name, tmp_path):
-        axes = {each.name: each.i for each in onnx.load(data / name / "model.onnx").graph.node[0].attribute}
-        options = ("--axis", axes["time_axis"], "--batch-axis", axes["batch_axis"], "--lengths-dtype", "UINT32")
-        folder = data / name / "test_data_set_0"
-        revseq(
-            "run", "input_0.pb", "input_1.pb", *options, "--feature-level", "none", "-o", tmp_path / "y.pb", cwd=folder
-        ).ok()
-        revseq("diff", tmp_path / "y.pb", "output_0.pb", cwd=folder).ok()
 
     def test_bfloat16_needs_no_level(self, revseq, made):
         made(oracle.random_values(np.random.default_rng(8), (3, 4), DataType.BFLOAT16))

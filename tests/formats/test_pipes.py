@@ -33,10 +33,8 @@ pytestmark = pytest.mark.needs("fifos", "shell")
 @pytest.mark.parametrize(
     ("typed", "expected"),
     [
-        ("revseq run <(cat x.npy) n.npy --axis 1", EXPECTED), ("revseq run x.npy <(cat n.npy) --axis 1", EXPECTED),
         ("revseq run <(cat x.npy) <(cat n.npy) --axis 1", EXPECTED), ("cat x.npy | revseq run - <(cat n.npy) --axis 1", EXPECTED),
-        ("revseq run <(gzip -c x.npy) <(gzip -c n.npy) --axis 1", EXPECTED), ("gzip -c x.npy | revseq run - n.npy --axis 1", EXPECTED),
-        ("revseq run <(revseq convert x.npy - -f json) n.npy --axis 1", EXPECTED), ("revseq run <(cat job.txt)", np.array([2, 1], np.int8)),
+        ("revseq run <(gzip -c x.npy) <(gzip -c n.npy) --axis 1", EXPECTED),
         ("revseq run <(cat job.txt)::1", np.array([2, 1], np.int8)),
     ],
 )  # fmt: skip
@@ -48,7 +46,7 @@ def test_process_substitution(folder, shell, typed, expected):
 @pytest.mark.parametrize(
     "typed",
     [
-        "revseq show <(cat x.npy)", "revseq convert <(cat x.npy) y.h5", "revseq diff <(cat x.npy) x.npy", "revseq diff x.npy <(cat x.npy)",
+        "revseq show <(cat x.npy)", "revseq diff x.npy <(cat x.npy)",
         "revseq check <(cat x.npy) <(cat n.npy) --axis 1", "revseq run x.npy n.npy --axis 1 --example > y.txt; revseq verify <(cat y.txt)",
         "revseq batch <(echo input,lengths,axis,output; echo x.npy,n.npy,1,y.npy)", "revseq export <(cat x.npy) n.npy --axis 1 -o m.json",
         "revseq run x.npy n.npy --axis 1 -o y.npy; revseq diff y.npy --job <(cat x.npy) <(cat n.npy) --axis 1",

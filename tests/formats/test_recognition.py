@@ -55,8 +55,10 @@ WRITERS = {
 }
 
 
-@pytest.mark.parametrize("suffix", ["", ".dat", ".npy", ".h5", ".txt"])
-@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize(
+    ("kind", "suffix"),
+    [*((kind, "") for kind in WRITERS), *((kind, ".npy" if kind in ("h5", "text") else ".h5") for kind in WRITERS)],
+)
 def test_any_format_under_any_name(revseq, tmp_path, kind, suffix):
     WRITERS[kind](tmp_path / f"x{suffix}")
     np.save(tmp_path / "n.npy", N)
@@ -65,7 +67,7 @@ def test_any_format_under_any_name(revseq, tmp_path, kind, suffix):
     assert oracle.same_bits(np.load(tmp_path / "y.npy"), EXPECTED)
 
 
-@pytest.mark.parametrize("name", ["x.h5ad", "x.nwb", "x.mat", "x.nc4", "x"])
+@pytest.mark.parametrize("name", ["x.h5ad", "x.mat", "x"])
 def test_hdf5_under_the_names_of_its_fields(revseq, tmp_path, name):
     h5(tmp_path / name)
     revseq("run", f"{name}::x", f"{name}::n", "--axis", 1, "-o", "y.npy").ok()
@@ -76,7 +78,7 @@ def test_hdf5_under_the_names_of_its_fields(revseq, tmp_path, name):
             assert oracle.same_bits(file["x"][:], EXPECTED)
 
 
-@pytest.mark.parametrize("size", [512, 1024, 2048, 1 << 16])
+@pytest.mark.parametrize("size", [512, 1 << 16])
 def test_a_user_block_before_hdf5(revseq, tmp_path, size):
     """As MATLAB writes its files of version 7.3, with a block of 512 bytes."""
     h5(tmp_path / "x.mat", userblock_size=size)
@@ -126,9 +128,8 @@ def test_an_output_has_the_format_of_its_suffix(revseq, tmp_path):
     revseq("convert", "x.npy", "y", "--overwrite").refused("y: has no suffix", "add -f")
 
 
-@pytest.mark.parametrize("form", ["NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"])
-def test_netcdf_3(revseq, tmp_path, form):
-    with netCDF4.Dataset(tmp_path / "x y.nc", "w", format=form) as file:
+def test_netcdf_3(revseq, tmp_path):
+    with netCDF4.Dataset(tmp_path / "x y.nc", "w", format="NETCDF3_CLASSIC") as file:
         file.createDimension("d", 3)
         file.createVariable("x", "f4", ("d",))[:] = 1
     revseq("show", "x y.nc").ok()

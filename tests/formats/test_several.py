@@ -68,8 +68,7 @@ def expected(names):
     }
 
 
-@pytest.mark.parametrize("names", [("air", "sst", "u"), ("u", "sst")])
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(("name", "names"), [*((name, ("u", "sst")) for name in FILES), ("x.nc", ("air", "sst", "u"))])
 def test_each_is_reversed_and_all_else_stays(revseq, tmp_path, name, names):
     source = tmp_path / name
     write(source)

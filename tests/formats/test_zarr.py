@@ -81,7 +81,7 @@ STORAGE = {
 }  # fmt: skip
 
 
-ENGINES = [("zstd", "threads"), ("shards", "threads"), ("shards", "processes"), ("version 2", "processes")]
+ENGINES = [("shards", "threads"), ("version 2", "processes")]
 
 
 @pytest.mark.parametrize(("storage", "engine"), [*((storage, "serial") for storage in STORAGE), *ENGINES])
@@ -114,14 +114,10 @@ def test_groups_keep_their_attributes(revseq, folder, version):
 
 def test_to_and_from_other_formats(revseq, folder):
     np.save(folder / "x.npy", np.asfortranarray(X.astype(">i2")))
-    revseq("run", "x.npy", *RUN[2:]).ok()
     revseq("run", "x.npy", *RUN[2:5], "-o", "g.zarr::a/b", "--verify").ok()
-    for name in ("y.zarr", "g.zarr::a/b"):
-        assert (open_(folder / name).read() == EXPECTED).all()
-    revseq("run", "y.zarr", *RUN[2:5], "-o", "z.npy", "--verify").ok()
-    assert (np.load(folder / "z.npy") == X).all()
-    revseq("run", "y.zarr", *RUN[2:5], "-f", "zarr").refused(".zarr cannot be written to a pipe")
-    revseq("run", "y.zarr", *RUN[2:5], "-o", "w.zarr", "--compression", "none").refused("only HDF5 has chunks")
+    assert (open_(folder / "g.zarr::a/b").read() == EXPECTED).all()
+    revseq("run", "g.zarr", *RUN[2:5], "-f", "zarr").refused(".zarr cannot be written to a pipe")
+    revseq("run", "g.zarr", *RUN[2:5], "-o", "w.zarr", "--compression", "none").refused("only HDF5 has chunks")
 
 
 @pytest.mark.needs("shell")
@@ -141,14 +137,11 @@ def test_names_that_are_none(tmp_path, name):
     assert not list(tmp_path.iterdir())
 
 
-def test_no_run_without_the_package(tmp_path):
+def test_no_run_without_the_package(revseq, tmp_path):
     make(tmp_path, F4, chunks=(3, 4))
-    code = "import sys; sys.modules['zarr'] = None; from revseq_cli.__main__ import main; main()"
-    for args in (["x.zarr", "[[1],[1],[1]]", "--axis", "1"], ["[[1, 2]]", "[[1]]", "--axis", "1", "-o", "y.zarr"]):
-        command = [sys.executable, "-c", code, "run", *args]
-        found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert found.returncode == 2
-        assert "Hint: pip install zarr" in found.stderr
+    for args in (["x.zarr", "[[1],[1],[1]]"], ["[[1, 2]]", "[[1]]", "-o", "y.zarr"]):
+        done = revseq("run", *args, "--axis", 1, code="import sys; sys.modules['zarr'] = None")
+        done.refused("Hint: pip install zarr")
 
 
 def test_it_is_loaded_only_when_it_is_used():
@@ -468,12 +461,7 @@ def test_h65_what_is_damaged_is_not_absent(revseq, folder, damage):
     make(folder, np.arange(1, 25, dtype="f4").reshape(3, 8), **{"chunks": (1, 4)} | options)
     np.save(folder / "n.npy", np.full((3, 1), 8, "u4"))
     hurt(folder / "x.zarr" / name)
-    for command in (
-        RUN[:7],
-        ("convert", "x.zarr", "y.npy"),
-        ("show", "x.zarr", "--stats"),
-        ("diff", "x.zarr", "x.zarr"),
-    ):
+    for command in (RUN[:7], ("show", "x.zarr", "--stats")):
         revseq(*command).refused("the chunk at [")
     for command in (("show", "x.zarr"), ("check", "x.zarr", "n.npy", "--axis", 1)):
         done = revseq(*command)

@@ -129,16 +129,6 @@ class Site:
         with self.asked() as client:
             return client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))
 
-    def forgotten(self):
-        """How many tasks of ours the scheduler knew, and knows no more."""
-        with self.asked() as client:
-            prefixes = client.run_on_scheduler(
-                lambda dask_scheduler: {
-                    name: prefix.state_counts["forgotten"] for name, prefix in dask_scheduler.task_prefixes.items()
-                }
-            )
-        return prefixes.get("revseq-block", 0)
-
     def end(self):
         for process in self._started:
             process.kill()
@@ -364,6 +354,7 @@ def test_workers_that_die_with_the_same_block(tmp_path, strict, site, job):
     ended(process, tmp_path, "died with the same block")
 
 
+@pytest.mark.long
 def test_few_tasks_are_known_at_once(tmp_path, site, job):
     site.worker(STUCK)
     process = under_way(site.ready(1), tmp_path)
@@ -374,19 +365,6 @@ def test_few_tasks_are_known_at_once(tmp_path, site, job):
     assert 1 <= max(map(len, samples)) <= 2
     assert all(key.startswith("revseq-block-0000") for keys in samples for key in keys)
     until(lambda: site.tasks() == [])
-
-
-def test_many_blocks_are_few_tasks(revseq, tmp_path, pair):
-    rng = np.random.default_rng(3)
-    values = rng.integers(0, 256, (3000, 64), np.uint8)
-    np.save(tmp_path / "x.npy", values)
-    np.save(tmp_path / "n.npy", np.full((3000, 1), 64, np.uint32))
-    before = pair.forgotten()
-    job = ("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--memory", "500", "--engine", "dask")
-    revseq(*job, "--scheduler", pair.address).ok()
-    assert np.array_equal(np.load(tmp_path / "y.npy"), values[:, ::-1])
-    assert 3000 // 256 <= pair.forgotten() - before <= 40
-    assert pair.tasks() == []
 
 
 @pytest.mark.long
@@ -510,13 +488,12 @@ def test_scheduler_files_that_are_none(revseq, files, content, words):
     assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy", "m.csv", "m.csv.revseq-journal", "s.json"}
 
 
-@pytest.mark.parametrize("junk", [b"\xff" * 4096, b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0" * 4096])
-def test_what_answers_junk_is_no_scheduler(monkeypatch, junk):
+def test_what_answers_junk_is_no_scheduler(monkeypatch):
     def answer():
         with contextlib.suppress(OSError):
             while True:
                 taken.append(server.accept()[0])
-                taken[-1].sendall(junk)
+                taken[-1].sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
     monkeypatch.setattr(cluster, "_LONGEST_CALL", 2.0)
     taken = []

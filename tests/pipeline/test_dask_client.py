@@ -342,7 +342,7 @@ def square(number):
         (2, 4096, 2, 2),
         (1024, 1 << 20, 32, 50),  # 4 GiB of FLOAT32: 32 blocks of 4 MiB make a task
         (100, 1 << 25, 100, 100),  # nor are blocks joined that are large themselves
-        (100_000, 4096, 391, 450),
+        (20_000, 4096, 79, 120),
     ],
 )
 def test_many_blocks_are_few_tasks(connected, blocks, elements, fewest, most):
@@ -385,12 +385,12 @@ def test_results_that_are_large_travel_one_by_one(connected):
         return returned[-1]
 
     client.gather = gather
-    workers = cluster.Cluster(arrangement(600, 4096))
-    found = [len(each) for each in workers.results(functools.partial(bytes, 1_000_000 + i) for i in range(600))]
-    assert sorted(found) == list(range(1_000_000, 1_000_600))
+    workers = cluster.Cluster(arrangement(300, 4096))
+    found = [len(each) for each in workers.results(functools.partial(bytes, 1_000_000 + i) for i in range(300))]
+    assert sorted(found) == list(range(1_000_000, 1_000_300))
     assert max(len(unpacked(each)) for each in returned) == 1
-    assert len(client.keys) == 600
-    assert sum(client.sent) < 600 + 4 * 256  # the first ones were sent before anything was known
+    assert len(client.keys) == 300
+    assert sum(client.sent) < 300 + 4 * 256  # the first ones were sent before anything was known
 
 
 def test_an_error_inside_a_batch_ends_the_pass(connected):

@@ -103,17 +103,6 @@ def test_names_are_completed_beside_numbers(tensor, monkeypatch, tmp_path):
     assert jobs.dimensions(tensor, "n.npy") == {0: 5, "time": 5}
 
 
-def test_every_command_that_has_an_axis(revseq, tmp_path, tensor):
-    given = (tensor, "n.npy", "--axis", "time")
-    assert json.loads(revseq("check", *given, "--json").ok().out)["Axis"] == 0
-    revseq("export", *given, "-o", "m.json").ok()
-    revseq("run", "m.json", "-o", "y.npy").ok()
-    revseq("diff", "y.npy", "--job", *given).ok()
-    (tmp_path / "jobs.csv").write_text(f"input,lengths,axis,output\n{tensor},n.npy,time,z.npy\n")
-    revseq("batch", "jobs.csv").ok()
-    assert oracle.same_bits(np.load(tmp_path / "z.npy"), RESULT)
-
-
 def test_a_batch_axis_by_its_name(revseq, tmp_path, tensor):
     lengths = ("[1, 5, 0, 3]", "--axis", "lon", "--batch-axis", "lat")
     revseq("run", tensor, *lengths, "-o", "y.npy").ok()
