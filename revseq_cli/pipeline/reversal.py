@@ -15,7 +15,7 @@ What else was weighed, in bytes read and written of a tensor of 1:
 
 - Short runs: 1 and 1, but in 4 KiB pages, of which a run uses a part; a page cache that is too small fetches each page
   once for each block. Even from a cache that holds all, 512 MiB took 26 s of processor time in runs of 680 bytes, and
-  5 s in runs of 4 KiB, against 2.4 to 3.7 s in tiles (tests/benchmarks/tiling.py).
+  5 s in runs of 4 KiB, against 2.4 to 3.7 s in tiles.
 - Whole columns in the temporary file, reversed there, and a third pass to make rows of them: 3 and 3.
 - Rows in reverse order, and no temporary file: 1 and 1 where all lengths are equal, but 1 more for each other length.
 """

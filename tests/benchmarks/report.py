@@ -24,14 +24,14 @@ from pathlib import Path
 import h5py
 import kernel as kernels
 import numpy as np
-import throughput
+import scaling
 
 import revseq_cli
 from revseq_cli.core import allocator
 from revseq_cli.operator import kernel
 
 ROOT = Path(__file__).parent.parent.parent
-PYTHON, COMMAND = sys.executable, throughput.COMMAND
+PYTHON, COMMAND = sys.executable, scaling.COMMAND
 PAGE = ROOT / "samples" / "page.md"
 
 
@@ -69,7 +69,7 @@ def ratio(ours, peer, runs, pick=statistics.median):
 
 
 def case(options, folder, name, *, synced, memory=""):
-    x, n, axis = throughput.make(folder, name, options.gib)
+    x, n, axis = scaling.make(folder, name, options.gib)
     out = folder / "out.npy"
     ours = f"rm -f {out}; {COMMAND} run {x} {n} --axis {axis} -o {out} --feature-level none {memory}"
     return ours, f"rm -f {out}; cp {x} {out}" + f" && sync {out}" * synced
@@ -130,29 +130,68 @@ def packed_rows(options):
 
     yield "--keep-others, one packed variable of 64 MiB, to ncpdq of that variable", recoded
 
-    def decoded():
-        path, out = options.memory_folder / "x.h5", options.memory_folder / "out.h5"
+    path, out = options.memory_folder / "x.h5", options.memory_folder / "out.h5"
+    reversed_in = f"rm -f {out}; {COMMAND} run {path}::x n.npy --axis 1 -o {out} --jobs"
+
+    def make():
         with h5py.File(path, "w") as f:
             packed = {"compression": "gzip", "compression_opts": 4, "shuffle": True, "chunks": (1 << 10, 128)}
             f.create_dataset("x", data=smooth(1 << 19, 1), **packed)
         np.save(options.memory_folder / "n.npy", np.full((1 << 19, 1), 77, np.uint32))
-        ours = f"rm -f {out}; {COMMAND} run {path}::x n.npy --axis 1 -o {out} --jobs"
-        run = [shell(f"{ours} {count}", options.memory_folder) for count in (1, jobs)]
+
+    def decoded():
+        make()
+        run = [shell(f"{reversed_in} {count}", options.memory_folder) for count in (1, jobs)]
         return ratio(*run, options.runs)
 
     yield f"HDF5, gzip 4 and shuffle, 256 MiB, one job to {jobs}", decoded
 
+    def to_h5py():
+        make()
+        peer = (
+            "import h5py, numpy as np; n = np.minimum(np.load('n.npy'), 128); at = np.arange(128); f = h5py.File('x.h5')\n"
+            "x = f['x']; y = h5py.File('out.h5', 'w').create_dataset_like('y', x)\nfor i in range(0, len(x), 1024):\n"
+            "    m = n[i : i + 1024].astype(int); at_m = np.where(at < m, m - 1 - at, at)\n"
+            "    y[i : i + 1024] = np.take_along_axis(x[i : i + 1024], at_m, 1)"
+        )
+        lines = (f"{reversed_in} {jobs}", f'{PYTHON} -c "{peer}"')
+        return ratio(*(shell(each, options.memory_folder) for each in lines), options.runs)
+
+    yield f"the same, {jobs} jobs, to a loop with h5py", to_h5py
+
     def clustered():
-        try:
-            import cluster
-        except ImportError as e:
-            raise MissingError(e.name) from None
         ours, _ = case(options, options.memory_folder, "lines-128", synced=False)
-        with cluster.cluster(options.folder, jobs) as (engine, _):
+        with cluster(options.folder, jobs) as engine:
             dask = f"{ours} {' '.join(map(str, engine))}"
             return ratio(shell(dask), shell(f"{ours} --jobs {jobs}"), options.runs)
 
     yield f"lines-128, in memory, {jobs} workers of dask to as many jobs", clustered
+
+
+@contextlib.contextmanager
+def cluster(folder, workers):
+    """The options for a dask cluster that is ready: a scheduler and workers with one thread each."""
+    try:
+        import distributed
+        import psutil
+    except ImportError as e:
+        raise MissingError(e.name) from None
+    file = folder / "scheduler.json"
+    file.unlink(missing_ok=True)
+    here = ("--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", file)
+    roles = [("scheduler", "--port", 0)] + [("worker", "--nthreads", 1, "--memory-limit", 0)] * workers
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
+    started = [psutil.Popen([sys.executable, "-m", "dask.__main__", *map(str, (*r, *here))], **silent) for r in roles]
+    try:
+        while not file.exists():
+            time.sleep(0.1)
+        with distributed.Client(scheduler_file=str(file), set_as_default=False) as client:
+            client.wait_for_workers(workers)
+        yield ["--engine", "dask", "--scheduler-file", str(file)]
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.wait()
 
 
 def smooth(rows, seed):
