@@ -22,6 +22,7 @@ from revseq_cli.formats.contents import Contents, Item, TensorNameError, chosen,
 from revseq_cli.formats.contract import Storage, refuse_bomb
 from revseq_cli.formats.raw import RawSource
 from revseq_cli.formats.recognition import ZIP_MAGIC, looks_like
+from revseq_cli.formats.table import by_suffix
 from revseq_cli.formats.zarr import metadata
 
 if TYPE_CHECKING:
@@ -199,18 +200,27 @@ def _item(fd: int, archive: ZipFile, info: ZipInfo, path: str, asked: DataType |
 
 
 def _refuse_others(infos: Sequence[ZipInfo], path: str) -> None:
-    """FormatError for archives of other systems: what torch.save wrote, or a Zarr store, with what unpacks it."""
+    """FormatError for archives of other systems: of torch.save, of Keras, or a Zarr store, with what unpacks it."""
     if any(info.filename.endswith("/data.pkl") for info in infos):
         hint = f"save a tensor of it in Python: numpy.save('new.npy', torch.load({path!r}).numpy())"
         raise FormatError("is a file of PyTorch, whose objects are pickled", "a tensor file", hint, path)
-    of_store = [*filter(metadata.is_named_so, (info.filename for info in infos))]
-    if not of_store:
-        return
-    folder = path.removesuffix(".zip")
-    folder += "" if folder.endswith(".zarr") else ".zarr"
-    store = os.path.normpath(os.path.join(folder, os.path.dirname(min(of_store, key=len))))  # noqa: PTH118, PTH120
-    unpack = f"python3 -m zipfile -e {system.quoted(path)} {system.quoted(folder)}"
-    raise FormatError("is a zipped Zarr store", "its folder", f"{unpack}; then name {system.quoted(store)}", path)
+    names = [info.filename for info in infos]
+    if of_store := [*filter(metadata.is_named_so, names)]:
+        folder = path.removesuffix(".zip")
+        folder += "" if folder.endswith(".zarr") else ".zarr"
+        hint = _unpacked(path, folder, os.path.dirname(min(of_store, key=len)))  # noqa: PTH120
+        raise FormatError("is a zipped Zarr store", "its folder", hint, path)
+    of_several = [name for name in names if (row := by_suffix(name, reading=True)) and row.keeps_others]
+    if of_several and not any(name.endswith(_SUFFIX) for name in names):  # as of Keras
+        stem, suffix = os.path.splitext(path)  # noqa: PTH122
+        hint = _unpacked(path, stem if suffix else f"{path}-files", of_several[0])
+        raise FormatError(f"is a ZIP file with {of_several[0]}", "that file", hint, path)
+
+
+def _unpacked(path: str, folder: str, member: str) -> str:
+    """A hint at what unpacks the archive into a folder, and what to name then."""
+    name = os.path.normpath(os.path.join(folder, member))  # noqa: PTH118
+    return f"python3 -m zipfile -e {system.quoted(path)} {system.quoted(folder)}; then name {system.quoted(name)}"
 
 
 class StoredSource(RawSource):

@@ -385,3 +385,74 @@ def test_keep_others_within_the_memory_for_what_was_never_written(tmp_path, revs
     assert memory < 200 << 10  # KiB; the tensor has 256 MiB
     with h5py.File(tmp_path / "y.h5") as g:
         assert (g["x"][::1000] == 2).all()
+
+
+# With types of its own, as a file may have in any group, and all types that NetCDF has.
+CDL = """netcdf x {
+types:
+  compound pair_t { float t; int q; };
+  byte enum cloud_t { Clear = 0, Cumulus = 1, Stratus = 2 };
+  int(*) list_t;
+dimensions:
+  time = UNLIMITED ; lat = 3 ; lon = 4 ;
+variables:
+  double time(time) ;
+  short air(time, lat, lon) ; air:scale_factor = 0.5 ; air:_FillValue = -99s ; air:_DeflateLevel = 3 ;
+  cloud_t air:worst = Stratus ; pair_t air:first = {1.5, 2} ; list_t air:odd = {1, 2} ;
+  cloud_t cloud(lat, lon) ;
+  pair_t pairs(lat) ;
+  string names(lat) ;
+  uint64 big(lat) ; int64 neg(lat) ; ubyte ub(lat) ; uint n(lat) ;
+data:
+  time = 0, 6 ;
+  air = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, _ ;
+  cloud = Clear, Cumulus, Stratus, Clear, Clear, Clear, Clear, Clear, Stratus, Stratus, Clear, Cumulus ;
+  pairs = {1.5, 2}, {2.5, 3}, {3.5, 4} ;
+  names = "x", "yö", "" ;
+  big = 1, 2, 18446744073709551615 ; neg = -1, -2, -3 ; ub = 1, 2, 255 ; n = 2, 0, 9 ;
+group: g { variables: int v(lat, lon) ; data: v = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 ; }
+}"""
+OF_TYPES = ["byte enum cloud_t {Clear = 0, Cumulus = 1, Stratus = 2} ;", "compound pair_t {", "int(*) list_t ;"]
+
+
+def text_of(path):
+    return subprocess.run(["ncdump", path], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.needs("ncdump")
+def test_files_of_ncgen(tmp_path, revseq):
+    """What it makes of a text, ncdump reads from ours: an enumeration has a name, without which it would be skipped."""
+    (tmp_path / "x.cdl").write_text(CDL)
+    subprocess.run(["ncgen", "-k", "nc4", "-o", "x.nc", "x.cdl"], cwd=tmp_path, check=True)
+    assert "stored as enumeration of Clear, Cumulus, Stratus" in revseq("show", "x.nc").ok().out
+    for name in ("air", "cloud", "big", "neg", "ub", "n", "time", "g/v"):
+        output = f"{name.replace('/', '-')}.nc"
+        revseq("convert", f"x.nc::{name}", output, "--verify").ok()
+        revseq("diff", f"x.nc::{name}", f"{output}::{name}").ok()
+        text = text_of(tmp_path / output)
+        assert f"\n {name.rpartition('/')[2]} =" in text.replace("  ", "")
+        assert [line in text for line in OF_TYPES] == [name in ("air", "cloud"), name == "air", name == "air"]
+    for line in ("cloud_t air:worst = Stratus ;", "pair_t air:first = {1.5, 2} ;", "list_t air:odd = {1, 2} ;"):
+        assert line in text_of(tmp_path / "air.nc")
+    told = revseq("convert", "x.nc::cloud", "cloud.zarr", "--json").ok()
+    assert "not carried over: the names of its enumeration" in json.loads(told.out)["notes"]
+    job = ("x.nc::air,cloud,g/v", "x.nc::n", "--axis", "lon", "--like", "numpy", "--keep-others", "--no-history")
+    revseq("run", *job, "-o", "x2.nc", "--verify").ok()
+    (tmp_path / "y").mkdir()
+    (tmp_path / "x2.nc").rename(tmp_path / "y/x.nc")
+    before, after = (text_of(tmp_path / name).splitlines() for name in ("x.nc", "y/x.nc"))
+    changed = [(a.strip(" ;"), b.strip(" ;")) for a, b in zip(before, after, strict=True) if a != b]
+    assert ("Clear, Cumulus, Stratus, Clear,", "Cumulus, Clear, Stratus, Clear,") in changed
+    assert ("9, 10, 11, 12", "12, 11, 10, 9") in changed
+    assert ("21, 22, 23, _", "_, 23, 22, 21") in changed
+    assert len(changed) == 8
+
+
+def test_a_type_does_not_stand_where_the_output_will(tmp_path, revseq):
+    with netCDF4.Dataset(tmp_path / "x.nc", "w") as f:
+        kind = f.createEnumType("i1", "t", {"A": 0, "B": 1})
+        f.createDimension("n", 2)
+        f.createVariable("v", kind, ("n",))[:] = [0, 1]
+    for i, name in enumerate(("t", "t/v", "v")):
+        revseq("convert", "x.nc::v", f"y{i}.nc::{name}").ok()
+        revseq("diff", "x.nc::v", f"y{i}.nc::{name}").ok()

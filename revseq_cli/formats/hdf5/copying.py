@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 # Attributes that hold the references between datasets and their scales; attaching the scales writes new ones.
 _SCALE_REFERENCES = ("DIMENSION_LIST", "REFERENCE_LIST")
+# Classes of types that users define: NetCDF's library looks for one of the same members that has a name.
+_OF_USERS = (h5py.h5t.ENUM, h5py.h5t.COMPOUND, h5py.h5t.OPAQUE, h5py.h5t.VLEN)
+_NAMED_TYPE = h5py.h5o.TYPE_NAMED_DATATYPE
 
 
 class _Carried(NamedTuple):
@@ -93,6 +96,7 @@ class _Copy:
     def __init__(self, source: h5py.Dataset, file: h5py.File, name: str, template: Hdf5Source) -> None:
         self._source, self._file, self._name, self._like = source, file, name, template
         self._notes: list[str | Hint] = []
+        self._types: set[str] = set()  # the paths of those that have one
 
     def carried_out(self, properties: h5py.h5p.PropDCID, where: str) -> tuple[h5py.Dataset, list[str | Hint]]:
         """The new dataset, without its values, and notes on what could not be carried over."""
@@ -129,7 +133,7 @@ class _Copy:
 
     def _make_dataset(self, group: h5py.Group, name: str, properties: h5py.h5p.PropDCID, where: str) -> h5py.Dataset:
         template, space = self._like, self._source.id.get_space()
-        kind = self._source.id.get_type().copy() if template.is_plain else types.kind_of(template.dtype)
+        kind = self._like_type(self._source.id.get_type()) if template.is_plain else types.kind_of(template.dtype)
         inner = template.sizes[self._source.ndim :]
         limits = (*space.get_simple_extent_dims(maxdims=True), *inner)
         if properties.get_layout() != h5py.h5d.CHUNKED:  # only chunks can grow
@@ -142,6 +146,29 @@ class _Copy:
                 f"{template.name} has {types.meaning(self._source.id.get_type())}; the output has {stored}"
             )
         return _create(group, name, (kind, h5py.h5s.create_simple(template.sizes, limits), properties), where)
+
+    def _like_type(self, kind: h5py.h5t.TypeID) -> h5py.h5t.TypeID:
+        """The same type for the new file, which gets the old file's name for it, so that NetCDF's library knows it."""
+        path = self._type_name(kind)
+        if not path or f"{self._name}/".startswith(f"{path}/") or path.startswith(f"{self._name}/"):
+            return kind.copy()
+        if path not in self._types:
+            group, name = path.rsplit("/", 1)
+            self._source.file.copy(path, self._group(group, group), name)  # with its times
+            self._types.add(path)
+        return self._file[path].id if kind.committed() else kind.copy()
+
+    def _type_name(self, kind: h5py.h5t.TypeID) -> str:
+        """The path of the type in the old file; in a NetCDF file, that of an equal one. "" where it has no name."""
+        file = self._source.file
+        if kind.committed():
+            path: str = h5py.h5i.get_name(kind).decode("utf-8", "surrogateescape")
+            return path
+        if not self._like.origin.is_netcdf or kind.get_class() not in _OF_USERS:
+            return ""
+        named = (each for each in self._old_names if h5py.h5o.get_info(file.id, each).type == _NAMED_TYPE)
+        same = (each for each in named if h5py.h5t.open(file.id, each).equal(kind))
+        return next((f"/{each.decode('utf-8', 'surrogateescape')}" for each in same), "")
 
     def _group(self, path: str, template: str) -> h5py.Group:
         """The group of that path in the new file; created like the old file's group `template`, if it is missing."""
@@ -201,15 +228,16 @@ class _Copy:
                 values, memory_type = netcdf.renumbered(np.asarray(source.attrs[name]), ids), None
                 if values is None:
                     continue
-            new = h5py.h5a.create(target.id, attribute.get_name(), kind, attribute.get_space())
+            like = self._like_type(attribute.get_type())
+            new = h5py.h5a.create(target.id, attribute.get_name(), like, attribute.get_space())
             if values is not None:
                 new.write(values, mtype=memory_type)
 
     def _count_others(self, carried: list[_Carried]) -> None:
         """Add a note on the objects of the old file that are not carried over."""
         seen = set()
-        for each in carried:
-            item: h5py.HLObject = each.source
+        for found in [*(each.source for each in carried), *(self._source.file[path] for path in self._types)]:
+            item: h5py.HLObject = found
             while item.name != "/":
                 seen.add(h5py.h5o.get_info(item.id).addr)
                 item = item.parent

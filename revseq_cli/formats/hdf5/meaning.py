@@ -63,6 +63,8 @@ def meaning_of(path: str, name: str, place: str, dtype: np.dtype[Any], dimension
         attributes = dict(given)
         fill = as_fill(stated := attributes.pop(FILL, None), dtype)
         lost += [FILL] * (fill is None and stated is not None)
+        is_enumeration = dataset.id.get_type().get_class() == h5py.h5t.ENUM and dtype.kind != "b"
+        lost += ["the names of its enumeration"] * is_enumeration
         grow = tuple(name for name, most in zip(dimensions, dataset.maxshape, strict=False) if name and most is None)
         attached = {
             scale.name.rpartition("/")[2]: scale
