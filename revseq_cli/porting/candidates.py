@@ -67,6 +67,7 @@ FILLS = {
     "never-written": "never written: {value}, as exported models begin with,",
     "not-done": "the input",
     "masked": "0 times the right element",
+    "added": "the sum of the input and the right element",
 }
 # Families whose rows have ids of the tables of relations, with the words before theirs.
 FAMILIES = {
@@ -124,7 +125,12 @@ def candidates(search: Search) -> Iterator[Candidate]:
     x = search.rows[0] if search.rows else None
     plain = _Setting(search, search.job, "", "", 0, x)
     values = list(_values(search))
-    for families in ((_lengths, _parts, _elements, _other_axes), (partial(_changed, values),), (_lines, _layouts)):
+    for families in (
+        (_lengths, _parts, _elements, _other_axes),
+        (partial(_changed, values),),
+        (_lines, _layouts),
+        (partial(_parts, values=values),),
+    ):
         yield from _settled(plain, *families)
         if search.is_explained:
             return
@@ -255,11 +261,12 @@ def _related_at(number: int, size: int, k: int, lengths: Numbers, places: Number
 
 def _cost(row: Relation, k: int) -> int:
     """That of the row, and more where a number is read from the output."""
-    return row.cost + int(bool(row.tries) and k != 1)
+    return row.cost + int(bool(row.tries) and abs(k) != 1)
 
 
 def _words_of(k: int) -> str:
-    return "one" if k == 1 else f"{k}"
+    count = "one" if abs(k) == 1 else f"{abs(k)}"
+    return count if k >= 0 else f"{count} backwards"
 
 
 def _of_others(search: Search, given: Numbers) -> Iterator[_Lengths]:
@@ -395,8 +402,8 @@ def _of_line(held: Numbers, index: Numbers, axis: int, kind: str) -> Numbers:
     return found
 
 
-def _parts(setting: _Setting) -> Iterator[Candidate]:
-    """The outputs that are right but for a part that has one element again and again, or the elements of the input."""
+def _parts(setting: _Setting, values: Iterable[_Change] = ()) -> Iterator[Candidate]:
+    """The outputs that are right but for a part: one element again and again, the input, or changed `values`."""
     search, job = setting.search, setting.job
     output = reversed_output(job)
     a, right = np.concatenate([piece.a.reshape(-1) for piece in search.pieces]), _sampled(search, output)
@@ -406,15 +413,16 @@ def _parts(setting: _Setting) -> Iterator[Candidate]:
     element = native(a[first : first + 1].astype(job.values.dtype))
     constant = Derived(output, output.dtype, lambda _: MemoryReadTask(element))
     name = _name_of(element, job)
-    fills = {name: constant, "not-done": job.values, "masked": _derived(output, _masked)}
-    for name, fill in fills.items():
+    fills = {name: constant, "not-done": job.values, "masked": _derived(output, _masked), "added": _sums(job)}
+    told = [(name, FILLS[name].format(value=literals.render(element)[0]), fill, 0) for name, fill in fills.items()]
+    changes = [(each.id, each.text, _derived(output, each.step), each.cost) for each in values]
+    is_one = bool((bits(a)[wrong] == bits(a)[first]).all())  # told as that
+    for name, text, fill, more in changes or told:
         there = _sampled(search, fill)
-        is_one = name == "masked" and bool((bits(a)[wrong] == bits(a)[first]).all())  # told as that
-        if is_one or search.differ(a, there)[wrong].any():
+        if (is_one and (changes or name == "masked")) or search.differ(a, there)[wrong].any():
             continue
-        text = FILLS[name].format(value=literals.render(element)[0])
         visible = ~wrong & search.differ(there, right)
-        if not visible.any() and name == "not-done":  # as with lengths of 0
+        if not visible.any() and (name == "not-done" or values):  # as with lengths of 0
             continue
         if not visible.any():
             yield setting.candidate(name, f"{text} everywhere", _filled_output(job, None, fill), cost=_TRIVIAL)
@@ -424,9 +432,8 @@ def _parts(setting: _Setting) -> Iterator[Candidate]:
         for _, rule in zip(range(_MOST_RULES), exact, strict=False):
             refitted = _refitted(rule, search)
             output = _filled_output(job, refitted, fill)
-            cost = (
-                2 if name == "not-done" and QUANTITIES[rule.quantity].id == "length" else 1
-            )  # these are other lengths, too
+            is_length = name == "not-done" and QUANTITIES[rule.quantity].id == "length"  # these are other lengths, too
+            cost = 1 + is_length + more
             yield setting.candidate(name, f"{text} in elements {refitted.text}", output, cost=cost)
 
 
@@ -439,6 +446,20 @@ def _sampled(search: Search, source: Source) -> Numbers:
 def _masked(right: Numbers) -> Numbers:
     with np.errstate(all="ignore"):
         return np.asarray(right * right.dtype.type(0))
+
+
+def _sums(job: Job) -> Source:
+    right = reversed_output(job)
+    return Derived(
+        right,
+        right.dtype.newbyteorder("="),
+        lambda region: Computed(_added, (job.values.read_task(region), right.read_task(region))),
+    )
+
+
+def _added(values: Numbers, right: Numbers) -> Numbers:
+    with np.errstate(all="ignore"):
+        return np.asarray(native(values) + native(right))
 
 
 def _spots_of(search: Search) -> Spots:
@@ -517,9 +538,9 @@ def _values(search: Search) -> Iterator[_Change]:
 def _factors(search: Search, row: Relation, dtype: np.dtype[Any]) -> list[Any]:
     """The numbers that k may be for a relation of values, read from the probes."""
     width = 8 * dtype.itemsize
-    known = {"": [0], "words": [k for k in (8, 16, 32) if k < width], "fewer": [k for k in (4, 8, 16, 32) if k < width]}
+    known = {"": [0], "words": [16, 32], "fewer": [4, 8, 16, 32, width - 1]}
     if row.tries in known:
-        return known[row.tries]
+        return [k for k in known[row.tries] if k < width]
     if search.rows is None or dtype.kind not in "fiu" or search.is_printed:
         return []
     a, right = (each.astype(dtype) for each in search.probes[2:])
@@ -554,13 +575,21 @@ def _trailing(words: Numbers) -> list[int]:
     return [k] if together and (k := (together & -together).bit_length() - 1) else []
 
 
+def _quanta(numbers: Numbers) -> list[float]:
+    """The least difference of these, and the greatest power of 2 of which they are multiples."""
+    powers = (2.0**-k for k in range(-8, 24) if not (numbers.astype(np.float64) % 2.0**-k).any())
+    different = np.unique(numbers)
+    return [float(np.diff(different).min()), *itertools.islice(powers, 1)] if len(different) > 1 else []
+
+
 # For each name in `tries` of a relation of values, the numbers that some elements of A and of what is right speak for,
 # and all of A in the sample.
 _READ: dict[str, Callable[[Numbers, Numbers, Numbers], list[Any]]] = {
     "lost": lambda a, right, all_: _trailing(bits(all_)),
     "difference": lambda a, right, all_: _most_common(a - right),
     "factor": lambda a, right, all_: _ratios(a, right),
-    "quantum": lambda a, right, all_: [float(np.diff(each).min())] if len(each := np.unique(all_)) > 1 else [],
+    "quotient": lambda a, right, all_: _ratios(right, a),
+    "quantum": lambda a, right, all_: _quanta(all_),
     "most": lambda a, right, all_: [float(np.abs(all_.astype(float)).max())],
     "greatest": lambda a, right, all_: [all_.max().item()],
 }
@@ -671,10 +700,7 @@ def _layouts(setting: _Setting) -> Iterator[Candidate]:
             text = f"memory of sizes {braced(sizes)} is taken for one of sizes {braced(there)}"
             output = reversed_output(replace(other, axis=back[axis]))
             yield setting.candidate("other-sizes", text, output, Reshaped(a, there), back[axis])
-    for text, places in _pitches(sizes):
-        if not search.oracle.arrangement.plan.cuts_lines and _memory_fits(setting, places):
-            output = reversed_output(replace(job, values=_in_memory(values, places)))
-            yield setting.candidate("row-pitch", text, output)
+    yield from _pitches_of(setting)
     for number, (side, places) in enumerate(_SHIFTS):
         if not search.oracle.arrangement.plan.cuts_lines:
             text = f"the input is shifted by one element: each is the one {side} it in memory"
@@ -688,30 +714,51 @@ def _layouts(setting: _Setting) -> Iterator[Candidate]:
             yield setting.candidate("output-shifted", text, _but_one_output(right, moved_back, lost), moved_back, axis)
 
 
+def _pitches_of(setting: _Setting) -> Iterator[Candidate]:
+    """The outputs where rows of the input, or of the output, have another pitch than their reader thinks."""
+    search, job = setting.search, setting.job
+    for text, places in () if search.oracle.arrangement.plan.cuts_lines else _pitches(job.values.sizes):
+        if _memory_fits(setting, places, of_output=False):
+            other = replace(job, values=_in_memory(job.values, places))
+            yield setting.candidate("row-pitch", f"the input has {text}", reversed_output(other))
+        if search.is_whole and _memory_fits(setting, places, of_output=True):
+            yield setting.candidate("row-pitch", f"the output has {text}", _in_memory(reversed_output(job), places))
+
+
 def _pitches(sizes: tuple[int, ...]) -> Iterator[tuple[str, Callable[[Numbers, int], Numbers]]]:
-    """Rows of the input that begin too near or too far from each other, or at multiples of a power of 2."""
+    """Rows that begin too near or too far from each other, or at multiples of a power of 2: where they are read."""
     for d in range(1, len(sizes)):
         row, inner = prod(sizes[d:]), prod(sizes[d + 1 :])
-        pitches = {row - inner, row + inner, *(-(-row // k) * k for k in (4, 16, 64, 256))} - {row, 0}
+        pitches = {row - inner, row + inner, *(-(-row // k) * k for k in (4, 8, 16, 32, 64, 128, 256))} - {row, 0}
         for pitch in sorted(pitches) if prod(sizes[:d]) > 1 else ():
-            text = f"rows of {row} elements of the input are read as if each began {pitch} behind the one before"
+            text = f"rows of {row} elements, which are read as if each began {pitch} behind the one before"
             yield text, partial(_pitched, row, pitch)
+            if pitch > row:
+                text = f"rows that begin {pitch} elements behind each other, which are read as if they had only {row}"
+                yield text, partial(_packed, row, pitch)
 
 
 def _pitched(row: int, pitch: int, i: Numbers, _: int) -> Numbers:
     return np.asarray(i // row * pitch + i % row)
 
 
-def _memory_fits(setting: _Setting, places: Callable[[Numbers, int], Numbers]) -> bool:
-    """Whether the probes have what comes from these places of the memory of the input, which the sample is all of."""
+def _packed(row: int, pitch: int, i: Numbers, _: int) -> Numbers:
+    return np.where(i % pitch < row, i // pitch * row + i % pitch, -1)
+
+
+def _memory_fits(setting: _Setting, places: Callable[[Numbers, int], Numbers], *, of_output: bool) -> bool:
+    """Whether the probes have what comes from these places of the memory, which the sample is all of."""
     search = setting.search
     if not search.is_whole or setting.x is None or search.rows is None:
         return True
     row, j, *_ = search.probes
     sizes, axis = search.job.values.sizes, search.job.axis
-    memory = np.moveaxis(setting.x.reshape(*np.delete(sizes, axis), -1), -1, axis).reshape(-1)
+    n = np.minimum(search.lengths.reshape(-1), search.size)
+    mirror = mirrored(np.arange(search.size), n[:, None])
+    held = np.take_along_axis(setting.x, mirror, 1) if of_output else setting.x
+    memory = np.moveaxis(held.reshape(*np.delete(sizes, axis), -1), -1, axis).reshape(-1)
     at = [*np.unravel_index(row, lengths_sizes(sizes, axis))]
-    at[axis] = mirrored(j, np.minimum(search.lengths.reshape(-1)[row], search.size))
+    at[axis] = j if of_output else mirror[row, j]
     place = places(np.ravel_multi_index(tuple(at), sizes), memory.size)
     outside = (place < 0) | (place >= memory.size)
     found = memory[np.where(outside, 0, place)]

@@ -241,7 +241,7 @@ class _Search:
         if name == "given":
             given = self.lengths[self.found.where.wrong] if self.found.where.wrong is not None else self.lengths
             low, high = int(given.min()), int(given.max())
-            return list(dict.fromkeys(k for k in (high + 1, low, max(low - 1, 0), high) if k < size))
+            return list(dict.fromkeys(min(k, size) for k in (high + 1, low, max(low - 1, 0), high)))
         return _TRIED.get(name, [0])
 
     # How candidates agree with it
@@ -367,12 +367,11 @@ _NO_ROWS = (np.empty((0, 1)), np.empty((0, 1)), np.empty(0, np.intp), np.empty(0
 # Numbers that are tried for k where nothing is read from the output.
 _TRIED = {
     "small": [1, 2, 3, 4],
+    "either": [1, -1, 2, -2, 3, -3, 4, -4],
     "divisor": [2, 3, 4, 5, 8, 10, 16, 32, 64],
     "powers": [2, 4, 8, 16, 32, 64, 128],
-    "odd": [3, 5, 6, 7, 9, 10, 12],
-    "bits": [32, 16, 8, 7, 6, 5, 4, 3],
+    "bits": [32, 31, 16, 15, 8, 7, 6, 5, 4, 3],
     "words": [16, 32, 64],
-    "floats": [16, 32],
     "wrap": [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 32768, 65536],
 }
 

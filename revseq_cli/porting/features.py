@@ -6,7 +6,6 @@ both tables takes a row; the numbers in a test are read from what is wrong.
 
 from __future__ import annotations
 
-from functools import partial
 from math import comb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -54,6 +53,16 @@ class Spots(NamedTuple):
         sizes = tuple(1 if d == self.axis else size for d, size in enumerate(self.sizes))
         return np.asarray(np.ravel_multi_index(at, sizes))
 
+    @property
+    def j(self) -> Numbers:
+        """The indices along the axis."""
+        return np.asarray(self.at[self.axis])
+
+    @property
+    def n(self) -> Numbers:
+        """The clamped lengths."""
+        return np.minimum(self.lengths, self.sizes[self.axis])
+
 
 class Quantity(NamedTuple):
     """A number of each line or element, or whether something is so; `kinds` is "l", "e", and "d" for each dimension."""
@@ -61,7 +70,7 @@ class Quantity(NamedTuple):
     id: str
     text: str
     kinds: str
-    function: Callable[[Spots, int], Numbers]
+    function: Callable[..., Numbers]
 
 
 class Test(NamedTuple):
@@ -73,22 +82,20 @@ class Test(NamedTuple):
     holds: Callable[..., NDArray[np.bool_]]
 
 
-def _cut_block(spots: Spots, _: int, *, k: int) -> Numbers:
-    n = np.minimum(spots.lengths, spots.sizes[spots.axis])
-    return np.asarray((spots.at[spots.axis] < n) & (spots.at[spots.axis] >= n // k * k))
-
-
 QUANTITIES = (
-    Quantity("behind", "lie behind the length", "e", lambda s, _: s.at[s.axis] >= s.lengths),
-    Quantity("inside", "lie inside the length", "e", lambda s, _: s.at[s.axis] < s.lengths),
+    Quantity("behind", "lie behind the length", "e", lambda s, _: s.j >= s.n),
+    Quantity("inside", "lie inside the length", "e", lambda s, _: s.j < s.n),
     Quantity("length", "length", "le", lambda s, _: s.lengths),
     Quantity("index", "index in dimension {d}", "led", lambda s, d: np.asarray(s.at[d])),
     Quantity("line", "number of the line", "le", lambda s, _: s.line),
     Quantity("place", "place in memory", "le", lambda s, _: s.number),
-    Quantity("middle", "are in the middle of the reversed part", "e", lambda s, _: 2 * s.at[s.axis] == s.lengths - 1),
-    *(Quantity("cut-block", f"lie in a block of {k} that the length cuts", "e", partial(_cut_block, k=k))
-      for k in _POWERS[1:7]),
-    Quantity("from-length", "distance from the length", "e", lambda s, _: s.at[s.axis] - s.lengths),
+    *(Quantity("cut-block", f"lie in a block of {k} that the length cuts", "e",
+               lambda s, _, k=k: (s.j < s.n) & (s.j >= s.n // k * k)) for k in (4, 8, 16, 32, 64)),
+    Quantity("from-length", "distance from the length", "e", lambda s, _: s.j - s.n),
+    Quantity("from-end", "distance from the nearer end of the reversed part", "e",
+             lambda s, _: np.minimum(s.j, s.n - 1 - s.j)),
+    Quantity("from-middle", "doubled distance from the middle of the reversed part", "e",
+             lambda s, _: 2 * s.j - s.n + 1),
 )  # fmt: skip
 
 TESTS = (
@@ -109,7 +116,6 @@ TESTS = (
     Test("blocks", "lies in every second block of {0}, from {1} on", lambda w, _: _blocks(w),
          lambda q, m, first: (q // m - first // m) % 2 == 0),
     Test("between", "is {0} to {1}", lambda w, _: [(w.min(), w.max())], lambda q, low, high: (q >= low) & (q <= high)),
-    Test("tail", "is {1} or more of each {0}", lambda w, r: _tails(w, r), lambda q, m, k: q % m >= k),
 )  # fmt: skip
 
 
@@ -128,11 +134,6 @@ def _remainders(wrong: Numbers) -> list[Any]:
 def _blocks(wrong: Numbers) -> list[Any]:
     found = ((m, wrong // m % 2) for m in _POWERS)
     return [(m, m * int(half[0])) for m, half in found if (half == half[0]).all()]
-
-
-def _tails(wrong: Numbers, right: Numbers) -> list[Any]:
-    found = ((m, int((wrong % m).min())) for m in _POWERS)
-    return [(m, k) for m, k in found if k and len(right)]
 
 
 class Rule(NamedTuple):

@@ -8,7 +8,6 @@ worker, since a lambda does not pickle.
 from __future__ import annotations
 
 import itertools
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Numbers = NDArray[Any]
+    Place = Callable[..., Numbers | int]
 
-_POWERS = (2, 4, 8, 16, 32, 64, 128)
 # Dimensions that are tried in every order.
 _MOST_TURNED = 4
 
@@ -42,20 +41,61 @@ class Relation(NamedTuple):
     cost: int = 0
 
 
-def _low_bits(n: Numbers, k: int) -> Numbers:
-    return n & ((1 << k) - 1)
-
-
 def _signed(n: Numbers, k: int) -> Numbers:
     """The low k bits as a signed number."""
-    low = _low_bits(n, k)
-    return np.where(low >> (k - 1) & 1, low - (1 << k), low)
+    return (n + (1 << (k - 1))) % (1 << k) - (1 << (k - 1))
 
 
-def _as_float(n: Numbers, k: int) -> Numbers:
-    dtype = {16: np.float16, 32: np.float32}[k]
-    with np.errstate(all="ignore"):
-        return np.nan_to_num(n.astype(dtype).astype(np.float64), posinf=2.0**60).astype(np.int64)
+# A length for each length n, and the axis size; neither is clamped. A negative one reverses nothing. With the kind
+# "all", it depends on all lengths, and is computed for all of them at once.
+LENGTHS = (
+    Relation("not-reversed", "the output is the input: nothing is reversed", lambda n, s, k: n * 0),
+    Relation("whole-lines", "whole lines are reversed, whatever their lengths are", lambda n, s, k: n * 0 + s),
+    Relation("zero-is-whole", "a length of 0 is taken as the whole line", lambda n, s, k: np.where(n == 0, s, n)),
+    Relation("minus", "lengths are {k} too small", lambda n, s, k: np.maximum(n, k) - k, "step"),
+    Relation("minus", "lengths are {k} too small", lambda n, s, k: np.maximum(np.minimum(n, s), k) - k, "step"),
+    Relation("minus-wraps", "lengths are {k} too small, and below 0 becomes the whole line",
+             lambda n, s, k: np.where(n < k, s, n - k), "step", cost=2),
+    Relation("plus", "lengths are {k} too large", lambda n, s, k: np.minimum(n, s) + k, "step"),
+    Relation("at-most", "lengths are clamped to {k}", lambda n, s, k: np.minimum(n, k), "value"),
+    Relation("at-least", "lengths are at least {k}", lambda n, s, k: np.maximum(n, k), "value"),
+    Relation("above-modulo", "lengths above the axis size are taken modulo it",
+             lambda n, s, k: np.where(n > s, n % s, n)),
+    Relation("modulo", "lengths are taken modulo the axis size", lambda n, s, k: n % s),
+    Relation("halved", "lengths are divided by {k}, rounded down", lambda n, s, k: n // k, "divisor"),
+    Relation("halved", "clamped lengths are divided by {k}, rounded down",
+             lambda n, s, k: np.minimum(n, s) // k, "divisor"),
+    Relation("halved-up", "lengths are divided by {k}, rounded up", lambda n, s, k: -(-n // k), "divisor"),
+    Relation("times", "lengths are multiplied by {k}", lambda n, s, k: n * k, "divisor"),
+    Relation("complement", "the axis size minus the length is reversed", lambda n, s, k: s - np.minimum(n, s)),
+    *(Relation(f"multiple-{id_}", f"lengths are rounded {to} multiple of {{k}}",
+               lambda n, s, k, halves=halves: (n + k * halves // 2 - halves // 2) // k * k, "divisor")
+      for id_, to, halves in (("down", "down to a", 0), ("near", "to the nearest", 1), ("up", "up to a", 2))),
+    *(Relation(f"power-{to}", f"lengths are rounded {to} to a power of 2",
+               lambda n, s, k, whole=whole: np.where(n > 0, 2 ** whole(np.log2(np.maximum(n, 1))).astype(int), 0))
+      for to, whole in (("down", np.floor), ("up", np.ceil))),
+    Relation("low-bits", "only the low {k} bits of each length are used", lambda n, s, k: n & ((1 << k) - 1), "bits"),
+    Relation("signed", "lengths are read as signed numbers of {k} bits, and none below 0 reverses",
+             lambda n, s, k: _signed(n, k), "bits"),
+    Relation("signed-wraps", "lengths are read as signed numbers of {k} bits, and below 0 is the whole line",
+             lambda n, s, k: np.where(_signed(n, k) < 0, s, _signed(n, k)), "bits"),
+    Relation("saturated", "lengths are saturated at {k} bits", lambda n, s, k: np.minimum(n, (1 << k) - 1), "bits"),
+    Relation("float16", "lengths are rounded to FLOAT16",
+             lambda n, s, k: np.minimum(n.astype(np.float16).astype(np.float64), 2.0**60).astype(np.int64)),
+    Relation("only-from", "only lengths from {k} on are used", lambda n, s, k: np.where(n >= k, n, 0), "given"),
+    Relation("only-to", "only lengths up to {k} are used", lambda n, s, k: np.where(n <= k, n, 0), "given"),
+    Relation("from-whole", "lengths from {k} on are taken as the whole line",
+             lambda n, s, k: np.where(n >= k, s, n), "given"),
+    Relation("byte-order", "the bytes of each length are in the other order, for {k} bits",
+             lambda n, s, k: n.astype(f"u{k // 8}").byteswap().astype(np.uint64), "words"),
+    *(Relation(id_, f"the {id_} length is taken for all",
+               lambda n, s, k, of=of: n * 0 + int(of(np.minimum(n, s))), "", "all")
+      for id_, of in (("longest", np.max), ("shortest", np.min), ("mean", np.mean))),
+    Relation("one-length", "all lines are reversed by the length {k}", lambda n, s, k: n * 0 + k, "value"),
+    Relation("sum", "sums of all lengths so far are taken as lengths", lambda n, s, k: np.cumsum(n), "", "all"),
+    Relation("difference", "differences from the length before are taken as lengths",
+             lambda n, s, k: np.diff(n, prepend=0), "", "all"),
+)  # fmt: skip
 
 
 def _order(n: Numbers) -> Numbers:
@@ -70,118 +110,25 @@ def _ranks(order: Numbers) -> Numbers:
     return places
 
 
-# A length for each length n, and the axis size; neither is clamped. A negative one reverses nothing. With the kind
-# "all", it depends on all lengths, and is computed for all of them at once.
-LENGTHS = (
-    Relation("not-reversed", "the output is the input: nothing is reversed", lambda n, s, k: n * 0),
-    Relation("whole-lines", "whole lines are reversed, whatever their lengths are", lambda n, s, k: n * 0 + s),
-    Relation("zero-is-whole", "a length of 0 is taken as the whole line", lambda n, s, k: np.where(n == 0, s, n)),
-    Relation("minus", "lengths are {k} too small", lambda n, s, k: np.maximum(n, k) - k, "step"),
-    Relation("minus", "lengths are {k} too small", lambda n, s, k: np.maximum(np.minimum(n, s), k) - k, "step"),
-    Relation("minus-wraps", "lengths are {k} too small, and below 0 becomes the whole line",
-             lambda n, s, k: np.where(n < k, s, n - k), "step", cost=2),
-    Relation("plus", "lengths are {k} too large", lambda n, s, k: np.minimum(n, s) + k, "step"),
-    Relation("plus-not-0", "lengths are {k} too large, but for 0",
-             lambda n, s, k: np.where(n > 0, n + k, 0), "step", cost=2),
-    Relation("at-most", "lengths are clamped to {k}", lambda n, s, k: np.minimum(n, k), "value"),
-    Relation("at-least", "lengths are at least {k}", lambda n, s, k: np.maximum(n, k), "value"),
-    Relation("clamped-minus", "lengths are clamped to one less than the axis size",
-             lambda n, s, k: np.minimum(n, s - 1)),
-    Relation("above-is-0", "lengths above the axis size are taken as 0", lambda n, s, k: np.where(n > s, 0, n)),
-    Relation("equal-is-0", "lengths from the axis size on are taken as 0", lambda n, s, k: np.where(n >= s, 0, n)),
-    Relation("above-modulo", "lengths above the axis size are taken modulo it",
-             lambda n, s, k: np.where(n > s, n % s, n)),
-    Relation("above-folded", "lengths above the axis size count back from it",
-             lambda n, s, k: np.where(n > s, 2 * s - n, n)),
-    Relation("modulo", "lengths are taken modulo the axis size", lambda n, s, k: n % s),
-    Relation("modulo-k", "lengths are taken modulo {k}", lambda n, s, k: n % k, "odd"),
-    Relation("halved", "lengths are divided by {k}, rounded down", lambda n, s, k: n // k, "divisor"),
-    Relation("halved", "clamped lengths are divided by {k}, rounded down",
-             lambda n, s, k: np.minimum(n, s) // k, "divisor"),
-    Relation("halved-up", "lengths are divided by {k}, rounded up", lambda n, s, k: -(-n // k), "divisor"),
-    Relation("halved-up", "clamped lengths are divided by {k}, rounded up",
-             lambda n, s, k: -(-np.minimum(n, s) // k), "divisor"),
-    Relation("times", "lengths are multiplied by {k}", lambda n, s, k: n * k, "divisor"),
-    Relation("complement", "the axis size minus the length is reversed", lambda n, s, k: s - np.minimum(n, s)),
-    Relation("complement-minus", "the axis size minus the length minus one is reversed",
-             lambda n, s, k: s - 1 - np.minimum(n, s)),
-    Relation("multiple-down", "lengths are rounded down to a multiple of {k}",
-             lambda n, s, k: n // k * k, "divisor"),
-    Relation("multiple-down", "clamped lengths are rounded down to a multiple of {k}",
-             lambda n, s, k: np.minimum(n, s) // k * k, "divisor"),
-    Relation("multiple-up", "lengths are rounded up to a multiple of {k}", lambda n, s, k: -(-n // k) * k, "divisor"),
-    Relation("multiple-near", "lengths are rounded to the nearest multiple of {k}",
-             lambda n, s, k: (n + k // 2) // k * k, "divisor"),
-    Relation("power-down", "lengths are rounded down to a power of 2",
-             lambda n, s, k: np.where(n > 0, 2 ** np.floor(np.log2(np.maximum(n, 1))).astype(int), 0)),
-    Relation("power-up", "lengths are rounded up to a power of 2",
-             lambda n, s, k: np.where(n > 0, 2 ** np.ceil(np.log2(np.maximum(n, 1))).astype(int), 0)),
-    Relation("odd-up", "lengths are made odd", lambda n, s, k: n | 1),
-    Relation("xor", "the lowest bit of each length is turned over", lambda n, s, k: n ^ 1),
-    Relation("low-bits", "only the low {k} bits of each length are used", lambda n, s, k: _low_bits(n, k), "bits"),
-    Relation("signed", "lengths are read as signed numbers of {k} bits, and none below 0 reverses",
-             lambda n, s, k: _signed(n, k), "bits"),
-    Relation("signed-wraps", "lengths are read as signed numbers of {k} bits, and below 0 is the whole line",
-             lambda n, s, k: np.where(_signed(n, k) < 0, s, _signed(n, k)), "bits"),
-    Relation("signed-abs", "lengths are read as signed numbers of {k} bits, without their sign",
-             lambda n, s, k: np.abs(_signed(n, k)), "bits"),
-    Relation("saturated", "lengths are saturated at {k} bits",
-             lambda n, s, k: np.minimum(n, (1 << k) - 1), "bits"),
-    Relation("saturated-signed", "lengths are saturated as signed numbers of {k} bits",
-             lambda n, s, k: np.minimum(n, (1 << (k - 1)) - 1), "bits"),
-    Relation("float", "lengths are rounded to floats of {k} bits", lambda n, s, k: _as_float(n, k), "floats"),
-    Relation("bfloat16", "lengths are rounded to BFLOAT16",
-             lambda n, s, k: rounded(n.astype(np.float32), 16).astype(np.int64)),
-    Relation("only-from", "only lengths from {k} on are used", lambda n, s, k: np.where(n >= k, n, 0), "given"),
-    Relation("only-to", "only lengths up to {k} are used", lambda n, s, k: np.where(n <= k, n, 0), "given"),
-    Relation("from-whole", "lengths from {k} on are taken as the whole line",
-             lambda n, s, k: np.where(n >= k, s, n), "given"),
-    Relation("byte-order", "the bytes of each length are in the other order, for {k} bits",
-             lambda n, s, k: n.astype(f"u{k // 8}").byteswap().astype(np.uint64), "words"),
-    Relation("longest", "the longest length is taken for all", lambda n, s, k: n * 0 + n.max(), "", "all"),
-    Relation("shortest", "the shortest length is taken for all", lambda n, s, k: n * 0 + n.min(), "", "all"),
-    Relation("mean", "the mean length is taken for all",
-             lambda n, s, k: n * 0 + int(np.minimum(n, s).mean()), "", "all"),
-    Relation("median", "the median length is taken for all",
-             lambda n, s, k: n * 0 + int(np.median(np.minimum(n, s))), "", "all"),
-    Relation("one-length", "all lines are reversed by the length {k}", lambda n, s, k: n * 0 + k, "value"),
-    Relation("rank-of-length", "the place of each length among the sorted ones is taken as length",
-             lambda n, s, k: _ranks(_order(n)), "", "all"),
-    Relation("sum", "sums of all lengths so far are taken as lengths",
-             lambda n, s, k: np.cumsum(n), "", "all"),
-)  # fmt: skip
-
 # From which place comes what belongs at place i, of so many in a row; beyond the ends there are zeros. With the kind
-# "sorted", the function gives the places for all lengths of the row.
+# "sorted", the function gives the places for all lengths of the row. Ids are those of the families in `candidates`.
 PLACES = (
-    Relation("reversed-order", "in reverse order", lambda i, c, k: c - 1 - i),
-    Relation("first-for-all", "the first for all", lambda i, c, k: i * 0),
-    Relation("last-for-all", "the last for all", lambda i, c, k: i * 0 + c - 1),
-    Relation("one-for-all", "that at {k} for all", lambda i, c, k: i * 0 + min(k, c - 1), "small"),
-    Relation("before", "{k} before, around the ends", lambda i, c, k: (i - k) % c, "small"),
-    Relation("before", "{k} before, and the first again", lambda i, c, k: np.maximum(i - k, 0), "small"),
-    Relation("before", "{k} before, and zeros", lambda i, c, k: i - k, "small"),
-    Relation("after", "{k} behind, around the ends", lambda i, c, k: (i + k) % c, "small"),
-    Relation("after", "{k} behind, and the last again",
-             lambda i, c, k: np.minimum(i + k, c - 1), "small"),
-    Relation("after", "{k} behind, and zeros", lambda i, c, k: i + k, "small"),
-    Relation("halves", "both halves change places", lambda i, c, k: (i + c // 2) % c),
-    Relation("halves", "both halves change places", lambda i, c, k: (i - c // 2) % c),
-    Relation("swapped", "blocks of {k} change places with their neighbours",
-             lambda i, c, k: np.where((i ^ k) < c, i ^ k, i), "powers"),
-    Relation("reversed-inside", "each block of {k} is in reverse order",
+    Relation("", "in reverse order", lambda i, c, k: c - 1 - i),
+    Relation("", "the first for all", lambda i, c, k: i * 0),
+    Relation("", "the last for all", lambda i, c, k: i * 0 + c - 1),
+    Relation("", "that at {k} for all", lambda i, c, k: i * 0 + min(k, c - 1), "small"),
+    *(Relation("", f"{{k}} {side}, {rest}", lambda i, c, k, sign=sign, ends=ends: ends(i + sign * k, c), "small")
+      for side, sign in (("before", -1), ("behind", 1))
+      for rest, ends in (("around the ends", np.mod), ("and the end again", lambda i, c: np.clip(i, 0, c - 1)),
+                         ("and zeros", lambda i, c: i))),
+    Relation("", "both halves change places", lambda i, c, k: (i + c // 2) % c),
+    Relation("", "each block of {k} is in reverse order",
              lambda i, c, k: np.minimum(i // k * k + k, c) - 1 - i % k, "powers"),
-    Relation("second", "every {k}th, around the ends", lambda i, c, k: i * k % c, "powers"),
-    Relation("doubled", "each {k} times", lambda i, c, k: i // k, "powers"),
-    Relation("modulo", "the first {k} again and again", lambda i, c, k: i % k, "powers"),
-    Relation("shortest-first", "sorted, the shortest first",
-             lambda n: _order(n), "", "sorted"),
-    Relation("longest-first", "sorted, the longest first",
-             lambda n: _order(n.max() - n), "", "sorted"),
-    Relation("unsorted", "as if sorting, the shortest first, were taken back",
-             lambda n: _ranks(_order(n)), "", "sorted"),
-    Relation("unsorted-longest", "as if sorting, the longest first, were taken back",
-             lambda n: _ranks(_order(n.max() - n)), "", "sorted"),
+    Relation("", "taken in turn from {k} equal parts", lambda i, c, k: i % k * (c // k) + i // k, "powers"),
+    *(Relation("", text.format(which), lambda n, of=of, zero=zero: of(_order(np.abs(n - zero(n)))), "", "sorted")
+      for text, of in (("sorted, the {} first", np.copy), ("sorted twice, the {} first", lambda order: order[order]),
+                       ("as if sorting, the {} first, were taken back", _ranks))
+      for which, zero in (("shortest", np.min), ("longest", np.max))),
 )  # fmt: skip
 
 
@@ -190,168 +137,95 @@ def mirrored(j: Numbers, n: Numbers) -> Numbers:
     return np.where(j < n, n - 1 - j, j)
 
 
-def _turned(j: Numbers, n: Numbers, k: int) -> Numbers:
-    """The place that is so many further in the start of the line, which is a circle."""
-    return np.where(j < n, (j + k) % np.maximum(n, 1), j)
-
-
 def _in_blocks(j: Numbers, n: Numbers, k: Numbers | int) -> Numbers:
     """Each block of k elements is reversed alone."""
-    first = j // k * k
-    return np.where(j < n, first + np.minimum(first + k, n) - 1 - j, j)
+    return np.where(j < n, j // k * k + np.minimum(j // k * k + k, n) - 1 - j, j)
 
 
-def _outside(j: Numbers, low: int, high: int) -> Numbers:
-    """The places in the line, and -1 for those outside."""
-    return np.where((j >= low) & (j <= high), j, -1)
+def _line(id_: str, text: str, place: Place, tries: str = "") -> Relation:
+    """A row by the place in the line that each element comes from."""
+    return Relation(id_, text, lambda j, m, n, s, k: place(j, n, s, k), tries)
 
 
-def _shifted(j: Numbers, m: Numbers, n: Numbers, s: int, k: int, *, sign: int, step: Callable[..., Any]) -> Numbers:  # noqa: ARG001
-    """The right line moved by k; `step` says what is outside."""
-    place = step(j + sign * k, 0, s - 1)
-    return np.where(place < 0, -1, mirrored(place, n))
+def _start(id_: str, text: str, place: Place, tries: str = "", kind: str = "", cost: int = 0) -> Relation:
+    """The same for elements before the length; those behind it stay."""
+    return Relation(id_, text, lambda j, m, n, s, k: np.where(j < n, place(j, n, s, k), j), tries, kind, cost)
+
+
+def _rest(id_: str, text: str, place: Place, tries: str = "") -> Relation:
+    """The same for elements behind the length; those before it are right."""
+    return Relation(id_, text, lambda j, m, n, s, k: np.where(j < n, n - 1 - j, place(j, n, s, k)), tries)
 
 
 # Which element of its line stands at index j, for the length as it is (at most twice the axis size), the clamped one n,
 # and the axis size s. The kind says what is found outside of the line: zeros, the "neighbour" lines in memory, or what
 # is at the end nearest ("clip") or at the other end ("wrap").
 ELEMENTS = (
-    Relation("rest-reversed", "what is behind the length is reversed, too",
-             lambda j, m, n, s, k: np.where(j < n, n - 1 - j, s - 1 - j + n)),
     *(Relation("not-clamped", f"lengths are not clamped: outside of the line, {what}",
                lambda j, m, n, s, k: mirrored(j, m), "", kind)
       for kind, what in (("", "there are zeros"), ("neighbour", "its neighbour is read"),
                          ("clip", "its last element is read"), ("wrap", "reading goes on at its start"))),
-    *(Relation("too-far", "elements are read {k} too far",
-               lambda j, m, n, s, k: np.where(j < n, n - 1 - j + k, j), "small", kind)
-      for kind in ("", "neighbour", "clip", "wrap")),
-    *(Relation("too-near", "elements are read {k} too near",
-               lambda j, m, n, s, k: np.where(j < n, n - 1 - j - k, j), "small", kind)
-      for kind in ("", "neighbour", "clip", "wrap")),
-    Relation("start-rotated", "reversed parts are rotated by {k}",
-             lambda j, m, n, s, k: mirrored(_turned(j, n, -k), n), "small", cost=2),
-    Relation("start-rotated", "reversed parts are rotated by {k}",
-             lambda j, m, n, s, k: mirrored(_turned(j, n, k), n), "small", cost=2),
-    Relation("line-rotated", "lines are rotated by {k}", lambda j, m, n, s, k: mirrored((j + k) % s, n), "small"),
-    Relation("line-rotated", "lines are rotated by {k}", lambda j, m, n, s, k: mirrored((j - k) % s, n), "small"),
-    *(Relation("line-shifted", "lines are moved by {k}", partial(_shifted, sign=sign, step=step), "small")
-      for sign in (1, -1) for step in (_outside, np.clip)),
-    Relation("rotated-not-reversed", "starts of lines are rotated by {k}, not reversed",
-             lambda j, m, n, s, k: _turned(j, n, k), "small"),
-    Relation("rotated-not-reversed", "starts of lines are rotated by {k}, not reversed",
-             lambda j, m, n, s, k: _turned(j, n, -k), "small"),
-    Relation("rotated-halves", "both halves of each start change places, not reversed",
-             lambda j, m, n, s, k: np.where(j < n, (j + n // 2) % np.maximum(n, 1), j)),
-    Relation("whole-rotated", "whole lines are rotated by their lengths, not reversed",
-             lambda j, m, n, s, k: (j + n) % s),
-    Relation("whole-rotated", "whole lines are rotated by their lengths, not reversed",
-             lambda j, m, n, s, k: (j - n) % s),
-    Relation("reversed-again", "lines are reversed whole behind the right reversal",
-             lambda j, m, n, s, k: mirrored(s - 1 - j, n)),
-    Relation("reversed-before", "lines are reversed whole before the right reversal",
-             lambda j, m, n, s, k: s - 1 - mirrored(j, n)),
-    Relation("last-reversed", "the last elements of each line are reversed, not the first",
-             lambda j, m, n, s, k: s - 1 - mirrored(s - 1 - j, n)),
-    Relation("only-rest", "what is behind the length is reversed, and not what is before it",
-             lambda j, m, n, s, k: np.where(j < n, j, s - 1 - j + n)),
-    Relation("padded-left", "the reversed start of each line is moved to its end, with zeros before it",
-             lambda j, m, n, s, k: np.where(j >= s - n, s - 1 - j, -1)),
-    Relation("moved-to-end", "the reversed start of each line is moved to its end",
-             lambda j, m, n, s, k: np.where(j >= s - n, s - 1 - j, j + n)),
-    Relation("start-at-end", "the start of each line is moved to its end, not reversed, with zeros before it",
-             lambda j, m, n, s, k: np.where(j >= s - n, j - s + n, -1)),
-    Relation("rest-first", "what is behind the length comes first, and then the reversed start",
-             lambda j, m, n, s, k: np.where(j < s - n, j + n, s - 1 - j)),
-    Relation("only-ends", "only the {k} outer elements at both ends of each reversed part are exchanged",
-             lambda j, m, n, s, k: np.where((j < k) | (j >= n - k), mirrored(j, n), j), "small"),
-    Relation("ends-kept", "the {k} outer elements at both ends of each reversed part are not exchanged",
-             lambda j, m, n, s, k: np.where((j < k) | (j >= n - k), j, mirrored(j, n)), "small"),
-    Relation("first-kept", "the first {k} of each line stay, and the others up to the length are reversed",
-             lambda j, m, n, s, k: np.where((j >= k) & (j < n), n - 1 - j + k, j), "small"),
-    Relation("last-kept", "the last {k} before the length stay, and the others are reversed",
-             lambda j, m, n, s, k: mirrored(j, np.maximum(n - k, 0)), "small", cost=2),
-    Relation("both-kept", "the first and the last element before the length stay, and the others are reversed",
-             lambda j, m, n, s, k: np.where((j > 0) & (j < n - 1), n - 1 - j, j)),
-    Relation("middle-kept", "the middle of each reversed part stays, for {k} at both sides of it",
-             lambda j, m, n, s, k: np.where((j < n // 2 - k) | (j >= n - n // 2 + k), mirrored(j, n), j), "small"),
-    Relation("middle-off", "the middle element of each reversed part is another one",
-             lambda j, m, n, s, k: np.where((j < n) & (2 * j == n - 1), np.maximum(j - 1, 0), mirrored(j, n))),
-    Relation("in-place", "lines are overwritten in place while they are read",
-             lambda j, m, n, s, k: np.where(2 * j < n, mirrored(j, n), j)),
-    Relation("in-place", "lines are overwritten in place while they are read",  # from behind
-             lambda j, m, n, s, k: np.where(2 * j < n, j, mirrored(j, n))),
-    Relation("first-half", "only the first half of each reversed part is exchanged",
-             lambda j, m, n, s, k: np.where((j < n // 4) | ((j >= n - n // 4) & (j < n)), mirrored(j, n), j)),
-    Relation("halves-reversed", "both halves of each reversed part are reversed alone",
-             lambda j, m, n, s, k: _in_halves(j, n, n // 2)),
-    Relation("halves-reversed", "both halves of each reversed part are reversed alone",
-             lambda j, m, n, s, k: _in_halves(j, n, (n + 1) // 2)),
-    Relation("blocks-inside", "blocks of {k} elements are reversed inside, and not their order",
-             lambda j, m, n, s, k: _in_blocks(j, n, k), "powers"),
-    Relation("blocks-inside", "only whole blocks of {k} elements are reversed inside, and not their order",
-             lambda j, m, n, s, k: _in_blocks(j, n // k * k, k), "powers"),
-    Relation("blocks-order", "the order of blocks of {k} elements is reversed, and not what is in them",
-             lambda j, m, n, s, k: np.where(j < n, _in_blocks(mirrored(j, n), n, k), j), "powers"),
-    Relation("blocks-order", "the order of blocks of {k} elements is reversed, and not what is in them",
-             lambda j, m, n, s, k: np.where(j < n // k * k, n // k * k - k - j // k * k + j % k, j), "powers"),
-    Relation("blocks-order", "the order of blocks of {k} elements is reversed, and not what is in them",
-             lambda j, m, n, s, k: np.where(j < n, mirrored(_in_blocks(j, n, k), n), j), "powers"),
-    Relation("blocks-order", "the order of whole blocks of {k} elements is reversed, and not what is in them",
-             lambda j, m, n, s, k: np.where(j < n, mirrored(_in_blocks(j, n // k * k, k), n), j), "powers"),
-    Relation("multiples-reversed", "only elements whose index is a multiple of {k} change places",
-             lambda j, m, n, s, k: np.where((j < n) & (j % k == 0), (n - 1) // k * k - j, j), "powers"),
-    Relation("multiple-reversed", "only whole blocks of {k} of each reversed part are exchanged",
-             lambda j, m, n, s, k: np.where((j < n // 2 // k * k) | ((j >= n - n // 2 // k * k) & (j < n)),
-                                            mirrored(j, n), j), "powers"),
-    Relation("only-first", "only the first {k} elements of each line are made; the others stay",
-             lambda j, m, n, s, k: np.where(j < k, mirrored(j, n), j), "powers"),
-    Relation("stride", "every {k}th element of each reversed part is read, around its ends",
-             lambda j, m, n, s, k: np.where(j < n, (n - 1 - j * k) % np.maximum(n, 1), j), "powers"),
-    Relation("deinterleaved", "elements with even indices come first in each start",
-             lambda j, m, n, s, k: np.where(j < n, np.where(j < (n + 1) // 2, 2 * j, 2 * (j - (n + 1) // 2) + 1), j)),
-    Relation("doubled", "each element of a reversed part is taken {k} times",
-             lambda j, m, n, s, k: np.where(j < n, n - 1 - j // k, j), "powers"),
-    Relation("first-again", "the element at the length is taken for the whole reversed part",
-             lambda j, m, n, s, k: np.where(j < n, n - 1, j)),
-    Relation("first-again", "the first element is taken for the whole reversed part",
-             lambda j, m, n, s, k: np.where(j < n, 0, j)),
-    Relation("from-end", "reading begins at the end of the line, not at the length",
-             lambda j, m, n, s, k: np.where(j < n, s - 1 - j, j)),
-    *(Relation("rest-shifted", "what is behind the length is moved by {k}",
-               lambda j, m, n, s, k: np.where(j < n, n - 1 - j, j + k), "small", kind)
-      for kind in ("", "neighbour", "clip")),
-    Relation("rest-shifted", "what is behind the length is moved by {k}",
-             lambda j, m, n, s, k: np.where(j < n, n - 1 - j, j - k), "small"),
-    Relation("rest-shifted", "what is behind the length is moved by {k}",
-             lambda j, m, n, s, k: np.where(j < n, n - 1 - j, n + (j - n + k) % np.maximum(s - n, 1)), "small"),
-    Relation("rest-shifted", "what is behind the length is moved by {k}",
-             lambda j, m, n, s, k: np.where(j < n, n - 1 - j, n + (j - n - k) % np.maximum(s - n, 1)), "small"),
-    Relation("rest-from-start", "behind the length, the line begins again",
-             lambda j, m, n, s, k: np.where(j < n, n - 1 - j, j - n)),
-    Relation("rest-is-last", "behind the length, the last element before it stands again",
-             lambda j, m, n, s, k: np.where(j < n, n - 1 - j, np.maximum(n - 1, 0))),
-    Relation("rest-is-first", "behind the length, the first element stands again",
-             lambda j, m, n, s, k: np.where(j < n, n - 1 - j, 0)),
-    Relation("rest-is-end", "behind the length, the last element of the line stands",
-             lambda j, m, n, s, k: np.where(j < n, n - 1 - j, s - 1)),
-    Relation("wrapped", "indices in the line are taken modulo {k}",
-             lambda j, m, n, s, k: np.where(j < n, (n - 1 - j) % k, j), "wrap"),
-    Relation("wrapped", "indices in the line are taken modulo {k}", lambda j, m, n, s, k: mirrored(j, n) % k, "wrap"),
+    *(_start(f"too-{way}", f"elements are read {{k}} too {way}",
+             lambda j, n, s, k, sign=sign: n - 1 - j + sign * k, "small", kind)
+      for way, sign in (("far", 1), ("near", -1)) for kind in ("", "neighbour", "clip", "wrap")),
+    _start("start-rotated", "reversed parts are rotated by {k}",
+           lambda j, n, s, k: (n - 1 - j + k) % np.maximum(n, 1), "either", cost=2),
+    _line("line-rotated", "lines are rotated by {k}", lambda j, n, s, k: mirrored((j - k) % s, n), "either"),
+    _line("line-shifted", "lines are moved by {k}",
+          lambda j, n, s, k: np.where(j < k, -1, mirrored(j - k, n)), "either"),
+    _start("rotated-not-reversed", "starts of lines are rotated by {k}, not reversed",
+           lambda j, n, s, k: (j - k) % np.maximum(n, 1), "either"),
+    _line("whole-rotated", "whole lines are rotated by their lengths, not reversed", lambda j, n, s, k: (j + n) % s),
+    _line("reversed-again", "right lines are reversed once more, whole", lambda j, n, s, k: mirrored(s - 1 - j, n)),
+    _line("reversed-before", "whole lines are reversed first", lambda j, n, s, k: s - 1 - mirrored(j, n)),
+    _line("last-reversed", "line ends are reversed, not starts", lambda j, n, s, k: s - 1 - mirrored(s - 1 - j, n)),
+    _line("only-rest", "only what is behind the length is reversed",
+          lambda j, n, s, k: np.where(j < n, j, s - 1 - j + n)),
+    _line("padded-left", "each reversed part stands at the end of its line, with zeros before it",
+          lambda j, n, s, k: np.where(j >= s - n, s - 1 - j, -1)),
+    _line("moved-to-end", "each reversed part stands at the end of its line, and what was behind it before it",
+          lambda j, n, s, k: mirrored((j + n) % s, n)),
+    _line("start-at-end", "the start of each line stands at its end, not reversed, with zeros before it",
+          lambda j, n, s, k: np.maximum(j - s + n, -1)),
+    _start("first-kept", "the reversal begins {k} too late",
+           lambda j, n, s, k: np.where(j < k, j, n - 1 - j + k), "small"),
+    *(_start("in-place", "lines are overwritten in place while they are read",
+             lambda j, n, s, k, far=far: far(j, n - 1 - j)) for far in (np.minimum, np.maximum)),
+    _start("halves-reversed", "both halves of each reversed part are reversed alone",
+           lambda j, n, s, k: np.where(j < n // 2, n // 2, n + n // 2) - 1 - j),
+    _line("blocks-inside", "blocks of {k} elements are reversed inside, and not their order",
+          lambda j, n, s, k: _in_blocks(j, n, k), "powers"),
+    _start("blocks-order", "the order of blocks of {k} elements is reversed, and not what is in them",
+           lambda j, n, s, k: _in_blocks(mirrored(j, n), n, k), "powers"),
+    _line("blocks-order", "the order of whole blocks of {k} elements is reversed, and not what is in them",
+          lambda j, n, s, k: np.where(j < n // k * k, n // k * k - k - j // k * k + j % k, j), "powers"),
+    _start("multiples-reversed", "only elements whose index is a multiple of {k} change places",
+           lambda j, n, s, k: np.where(j % k, j, (n - 1) // k * k - j), "powers"),
+    _start("deinterleaved", "elements with even indices come first in each reversed part",
+           lambda j, n, s, k: np.where(j < (n + 1) // 2, 2 * j, 2 * (j - (n + 1) // 2) + 1)),
+    _start("doubled", "each reversed element is taken {k} times", lambda j, n, s, k: n - 1 - j // k, "powers"),
+    _start("first-again", "the first element fills each reversed part", lambda j, n, s, k: 0),
+    _start("first-again", "the last element before the length fills each reversed part", lambda j, n, s, k: n - 1),
+    _start("from-end", "reading begins at the end of the line, not at the length", lambda j, n, s, k: s - 1 - j),
+    _rest("rest-reversed", "what is behind the length is reversed, too", lambda j, n, s, k: s - 1 - j + n),
+    _rest("rest-shifted", "what is behind the length is moved by {k}", lambda j, n, s, k: j - k, "either"),
+    _rest("rest-shifted", "what is behind the length is rotated by {k}",
+          lambda j, n, s, k: n + (j - n - k) % np.maximum(s - n, 1), "either"),
+    _rest("rest-from-start", "behind the length, the line begins again", lambda j, n, s, k: j - n),
+    _rest("rest-is-last", "behind the length, the last one before it stands", lambda j, n, s, k: np.maximum(n, 1) - 1),
+    _rest("rest-is-first", "behind the length, the first element stands", lambda j, n, s, k: 0),
+    _start("wrapped", "indices in the line are taken modulo {k}", lambda j, n, s, k: (n - 1 - j) % k, "wrap"),
+    _line("wrapped", "indices in the line are taken modulo {k}", lambda j, n, s, k: mirrored(j, n) % k, "wrap"),
 )  # fmt: skip
-
-
-def _in_halves(j: Numbers, n: Numbers, half: Numbers) -> Numbers:
-    return np.where(j < half, half - 1 - j, np.where(j < n, n - 1 - j + half, j))
 
 
 # Values
 
 
 def truncated(x: Numbers, count: int) -> Numbers:
-    """Floats without so many low bits of their words; NaNs stay."""
+    """Numbers without so many low bits of their words; NaNs stay."""
     words = x.view(word(x.dtype))
-    cut = words & ~words.dtype.type((1 << count) - 1)
-    return np.where(np.isnan(x), words, cut).view(x.dtype)
+    return np.where(np.isnan(x), words, words & ~words.dtype.type((1 << count) - 1)).view(x.dtype)
 
 
 def rounded(x: Numbers, count: int) -> Numbers:
@@ -362,29 +236,10 @@ def rounded(x: Numbers, count: int) -> Numbers:
     return np.where(np.isnan(x), x, truncated(up.view(x.dtype), count))
 
 
-def _as_float32(x: Numbers, change: Callable[[Numbers, int], Numbers], count: int) -> Numbers:
-    return change(x.astype(np.float32), count).astype(x.dtype)
-
-
 def _halves(x: Numbers, size: int) -> Numbers:
     """The bytes of each element in words of that size, these in the other order."""
     words = np.ascontiguousarray(x).view(f"u{size}").reshape(*x.shape, -1)
     return np.ascontiguousarray(words[..., ::-1]).view(x.dtype).reshape(x.shape)
-
-
-def _is_denormal(x: Numbers) -> NDArray[np.bool_]:
-    return np.asarray(np.abs(x) < np.finfo(x.dtype).tiny)
-
-
-def _next(x: Numbers, step: int) -> Numbers:
-    words = x.view(word(x.dtype))
-    moved = words + words.dtype.type(step % (1 << 8 * x.itemsize))
-    return np.asarray(np.where(np.isfinite(x), moved, words)).view(x.dtype)
-
-
-def _infinity(x: Numbers, to: float | None = None) -> Numbers:
-    most = np.finfo(x.dtype).max if to is None else to
-    return np.where(np.isinf(x), np.copysign(x.dtype.type(most), x), x)
 
 
 def _clipped(x: Numbers, low: float, high: float) -> Numbers:
@@ -392,12 +247,10 @@ def _clipped(x: Numbers, low: float, high: float) -> Numbers:
     return np.clip(x, x.dtype.type(max(low, limits.min)), x.dtype.type(min(high, limits.max)))
 
 
-def _scaled(x: Numbers, k: float) -> Numbers:
-    return np.asarray(x * k if x.dtype.kind != "f" else x * x.dtype.type(k), x.dtype)
-
-
-def _quantised(x: Numbers, k: float) -> Numbers:
-    return np.asarray(np.rint(x / x.dtype.type(k)) * x.dtype.type(k), x.dtype)
+def _bits_changed(x: Numbers, change: Callable[[Numbers, Any], Numbers], bits: int) -> Numbers:
+    """The words of all elements, changed with these bits."""
+    words = x.view(word(x.dtype))
+    return change(words, words.dtype.type(bits)).view(x.dtype)
 
 
 # What becomes of right values x of these kinds, in this machine's byte order.
@@ -406,65 +259,48 @@ VALUES = (
     Relation("words-swapped", "the words of {k} bits of each element are in the other order",
              lambda x, k: _halves(x, k // 8), "words", "fiuc"),
     Relation("negated", "values are negated", lambda x, k: np.negative(x), "", "fiuc"),
-    Relation("real", "imaginary parts are 0", lambda x, k: x.real, "", "c"),
     Relation("conjugated", "values are conjugated", lambda x, k: np.conj(x), "", "c"),
     Relation("no-sign", "values are without their sign", lambda x, k: np.abs(x), "", "fi"),
     Relation("relu", "negative values are 0", lambda x, k: np.maximum(x, x.dtype.type(0)), "", "fi"),
-    Relation("relu", "negative values are 0", lambda x, k: np.where(x > 0, x, x.dtype.type(0)), "", "fi"),
     Relation("relu", "negative values are 0", lambda x, k: np.where(x < 0, x * 0, x), "", "f"),
-    Relation("relu", "negative values are 0", lambda x, k: np.where(x < 0, x.dtype.type(0), x), "", "fi"),
-    Relation("denormals", "denormal numbers are 0", lambda x, k: np.where(_is_denormal(x), x * 0, x), "", "f"),
-    Relation("denormals", "denormal numbers are 0", lambda x, k: np.where(_is_denormal(x), np.abs(x * 0), x), "", "f"),
-    Relation("negative-zero", "-0.0 is 0.0", lambda x, k: np.where(x == 0, np.abs(x), x), "", "f"),
-    Relation("usual-nan", "every NaN is the usual one",
-             lambda x, k: np.where(np.isnan(x), x.dtype.type(np.nan), x), "", "f"),
-    Relation("quiet-nan", "NaNs are made quiet", lambda x, k: _quiet(x), "", "f"),
-    Relation("nan-is-0", "every NaN is 0", lambda x, k: np.where(np.isnan(x), x.dtype.type(0), x), "", "f"),
-    Relation("infinity", "infinities are the largest finite numbers", lambda x, k: _infinity(x), "", "f"),
-    Relation("infinity-nan", "infinities are NaN",
-             lambda x, k: np.where(np.isinf(x), x.dtype.type(np.nan), x), "", "f"),
-    Relation("infinity-0", "infinities are 0", lambda x, k: np.where(np.isinf(x), x.dtype.type(0), x), "", "f"),
-    Relation("not-finite-0", "what is not finite is 0",
-             lambda x, k: np.where(np.isfinite(x), x, x.dtype.type(0)), "", "f"),
-    Relation("nan-to-num", "NaN is 0, and infinities are the largest finite numbers",
-             lambda x, k: np.nan_to_num(x), "", "f"),
-    Relation("bfloat16", "values are rounded to BFLOAT16", lambda x, k: _as_float32(x, rounded, 16), "", "f"),
-    Relation("bfloat16-cut", "values are cut to BFLOAT16", lambda x, k: _as_float32(x, truncated, 16), "", "f"),
-    Relation("tf32", "values are rounded to TF32", lambda x, k: _as_float32(x, rounded, 13), "", "f"),
-    Relation("tf32-cut", "values are cut to TF32", lambda x, k: _as_float32(x, truncated, 13), "", "f"),
-    Relation("low-bits-lost", "the low {k} bits of each element are 0", lambda x, k: truncated(x, k), "lost", "f"),
-    Relation("low-bits-lost", "the low {k} bits of each element are 0", lambda x, k: x >> k << k, "lost", "iu"),
-    Relation("low-bits-rounded", "elements are rounded to {k} bits less",
-             lambda x, k: rounded(x, k), "lost", "f", cost=2),
-    Relation("ulp-up", "values are one unit in the last place farther from 0", lambda x, k: _next(x, 1), "", "f"),
-    Relation("ulp-down", "values are one unit in the last place nearer to 0", lambda x, k: _next(x, -1), "", "f"),
-    Relation("cut-to-integer", "values are cut to integers", lambda x, k: np.trunc(x), "", "f"),
-    Relation("cut-to-integer", "values are cut to integers", lambda x, k: np.trunc(x) + 0, "", "f"),
-    Relation("floor", "values are rounded down to integers", lambda x, k: np.floor(x), "", "f"),
-    Relation("integer", "values are rounded to integers", lambda x, k: np.rint(x), "", "f"),
-    Relation("integer", "values are rounded to integers", lambda x, k: np.rint(x) + 0, "", "f"),
+    Relation("denormals", "denormal numbers are 0",
+             lambda x, k: np.where(np.abs(x) < np.finfo(x.dtype).tiny, x * 0, x), "", "f"),
+    *(Relation(id_, text, lambda x, k, to=to, is_so=is_so: np.where(is_so(x), x.dtype.type(to), x), "", "f")
+      for id_, text, is_so, to in (
+          ("negative-zero", "-0.0 is 0.0", lambda x: x == 0, 0), ("nan-is-0", "every NaN is 0", np.isnan, 0),
+          ("usual-nan", "every NaN is the usual one", np.isnan, np.nan))),
+    Relation("quiet-nan", "NaNs are made quiet", lambda x, k: np.where(
+        np.isnan(x), _bits_changed(x, np.bitwise_or, 1 << np.finfo(x.dtype).nmant - 1), x), "", "f"),
+    Relation("infinity", "infinities are the largest finite numbers",
+             lambda x, k: _clipped(x, -np.inf, np.inf), "", "f"),
+    *(Relation(f"{name}{cut}", f"values are {verb} to {name.upper()}",
+               lambda x, k, change=change, lost=lost: change(x.astype(np.float32), lost).astype(x.dtype), "", "f")
+      for name, lost in (("bfloat16", 16), ("tf32", 13))
+      for cut, verb, change in (("", "rounded", rounded), ("-cut", "cut", truncated))),
+    Relation("low-bits-lost", "the low {k} bits of each element are 0", lambda x, k: truncated(x, k), "lost", "fiu"),
+    Relation("ulp-up", "values are one unit in the last place farther from 0",
+             lambda x, k: _bits_changed(x, np.add, 1), "", "f"),
+    Relation("ulp-down", "values are one unit in the last place nearer to 0",
+             lambda x, k: _bits_changed(x, np.subtract, 1), "", "f"),
+    *(Relation(id_, f"values are {verb} to integers", lambda x, k, whole=whole, zero=zero: whole(x) + zero, "", "f")
+      for id_, verb, whole in (("cut-to-integer", "cut", np.trunc), ("integer", "rounded", np.rint),
+                               ("floor", "rounded down", np.floor))
+      for zero in (-0.0, 0.0)),  # with and without -0.0
     Relation("plus", "values are {k} too large", lambda x, k: x + x.dtype.type(k), "difference", "fiu"),
-    Relation("scaled", "values are multiplied by {k}", _scaled, "factor", "fi"),
-    Relation("quantised", "values are rounded to multiples of {k}", _quantised, "quantum", "f"),
+    Relation("scaled", "values are multiplied by {k}",
+             lambda x, k: x * (x.dtype.type(k) if x.dtype.kind == "f" else k), "factor", "fi"),
+    Relation("divided", "values are divided by {k}", lambda x, k: x / x.dtype.type(k), "quotient", "f", cost=1),
+    Relation("quantised", "values are rounded to multiples of {k}",
+             lambda x, k: np.rint(x / x.dtype.type(k)) * x.dtype.type(k), "quantum", "f"),
     Relation("clipped", "values are between -{k} and {k}", lambda x, k: _clipped(x, -k, k), "most", "fi"),
     Relation("clipped-above", "values are at most {k}",
              lambda x, k: np.minimum(x, x.dtype.type(k)), "greatest", "fiu"),
     Relation("inverted", "all bits are turned over", lambda x, k: (~x.view(word(x.dtype))).view(x.dtype), "", "fiu"),
     Relation("top-bit", "the highest bit of each element is turned over",
-             lambda x, k: (x.view(word(x.dtype)) ^ word(x.dtype).type(1 << (8 * x.itemsize - 1))).view(x.dtype),
-             "", "iu"),
-    Relation("top-bit-lost", "the highest bit of each element is 0",
-             lambda x, k: (x.view(word(x.dtype)) & word(x.dtype).type((1 << (8 * x.itemsize - 1)) - 1)).view(x.dtype),
-             "", "iu"),
+             lambda x, k: _bits_changed(x, np.bitwise_xor, 1 << (8 * x.itemsize - 1)), "", "iu"),
     Relation("only-low-bits", "only the low {k} bits of each element are left",
-             lambda x, k: x & x.dtype.type((1 << k) - 1), "fewer", "iu"),
+             lambda x, k: _bits_changed(x, np.bitwise_and, (1 << k) - 1), "fewer", "iu"),
 )  # fmt: skip
-
-
-def _quiet(x: Numbers) -> Numbers:
-    words = x.view(word(x.dtype))
-    quiet = words.dtype.type(1 << (np.finfo(x.dtype).nmant - 1))
-    return np.where(np.isnan(x), words | quiet, words).view(x.dtype)
 
 
 def changed(number: int, k: float, x: Numbers) -> Numbers:

@@ -93,7 +93,6 @@ OTHER_LENGTHS = {
     "longest": lambda n: n * 0 + n.max(),
     "minus": lambda n: np.maximum(n, 1) - 1,
     "sum": lambda n: np.cumsum(n),
-    "rank-of-length": lambda n: np.argsort(np.argsort(n, kind="stable")),
     "lengths-of-others": lambda n: np.sort(n)[::-1],
     "lengths-as-words": lambda n: np.frombuffer(n.astype("<u4").tobytes(), "<u2")[: len(n)],
 }
@@ -191,14 +190,38 @@ def _every_third(x, n):
     return np.where(np.arange(len(x))[:, None] % 3 == 1, x[:, ::-1], revseq_cli.reverse_subsequences(x, n[:, None], 1))
 
 
+def _rows_of_32_taken_for_packed(x, n):
+    buffer = np.zeros((len(x), 32), x.dtype)
+    buffer[:, : x.shape[1]] = revseq_cli.reverse_subsequences(x, n[:, None], 1)
+    return buffer.reshape(-1)[: x.size].reshape(x.shape)
+
+
+def _negated_before_the_length(row, n):
+    row[:n] = -row[:n][::-1]
+    return row
+
+
+def _right_but(change):
+    return lambda x, n: change(revseq_cli.reverse_subsequences(x, n[:, None], 1))
+
+
 WHOLE = "whole lines are reversed, whatever their lengths are"
 SEEN_IN_PORTS = {
     "cut-block": (_by_rows(_tail_of_4), "zeros in elements that lie in a block of 4 that the length cuts"),
-    "middle-kept": (_by_rows(_middle_pair), "the middle of each reversed part stays, for one at both sides of it"),
-    "middle": (_by_rows(_middle_zero), "zeros in elements that are in the middle of the reversed part"),
+    "middle-kept": (
+        _by_rows(_middle_pair),
+        "the input in elements whose doubled distance from the middle of the reversed part is -2 to 2",
+    ),
+    "middle": (
+        _by_rows(_middle_zero),
+        "zeros in elements whose doubled distance from the middle of the reversed part is 0",
+    ),
     "multiples": (_by_rows(_even_only), "only elements whose index is a multiple of 2 change places"),
     "masked": (_by_rows(_padded_by_mask), "0 times the right element in elements that lie behind the length"),
-    "pitch": (_pitch_of_32, "rows of 30 elements of the input are read as if each began 32 behind the one before"),
+    "pitch": (
+        _pitch_of_32,
+        "the input has rows of 30 elements, which are read as if each began 32 behind the one before",
+    ),
     "whole and relu": (
         _whole_and_relu,
         f"{WHOLE}; and negative values are 0",
@@ -206,6 +229,32 @@ SEEN_IN_PORTS = {
     "padded and rounded": (
         _padded_and_rounded,
         "zeros in elements that lie behind the length; and values are rounded to FLOAT16",
+    ),
+    "pitch of the output": (
+        _rows_of_32_taken_for_packed,
+        "the output has rows that begin 32 elements behind each other, which are read as if they had only 30",
+    ),
+    "not cleared": (
+        lambda x, n: x + revseq_cli.reverse_subsequences(x, n[:, None], 1),
+        "the sum of the input and the right element everywhere",
+    ),
+    "negated in part": (
+        _by_rows(_negated_before_the_length),
+        "values are negated in elements that lie inside the length",
+    ),
+    "from two devices": (
+        _right_but(lambda right: right[[i % 2 * 20 + i // 2 for i in range(41)]]),
+        "lines of the output are at other places along dimension 0: taken in turn from 2 equal parts",
+    ),
+    "sorted twice": (
+        lambda x, n: _right_but(lambda right: right[np.argsort(n, kind="stable")[np.argsort(n, kind="stable")]])(x, n),
+        "lines of the output are at other places along dimension 0: sorted twice, the shortest first",
+    ),
+    "divided": (_right_but(lambda right: right / np.float32(255)), "values are divided by 255"),
+    "quarters": (_right_but(lambda right: np.rint(right * 4) / 4), "values are rounded to multiples of 0.25"),
+    "offsets": (
+        lambda x, n: revseq_cli.reverse_subsequences(x, np.maximum(np.diff(n, prepend=0), 0)[:, None], 1),
+        "differences from the length before are taken as lengths",
     ),
     "negated and cut": (_negated_and_cut, "values are negated, and then values are cut to BFLOAT16"),
     "every third": (

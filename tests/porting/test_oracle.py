@@ -71,7 +71,7 @@ MISTAKES = {
     "a length of 0 is taken as the whole line": lambda line, length, j: right(line, length or len(line), j),
     "lengths are one too small": lambda line, length, j: right(line, length - 1, j),
     "lengths are one too large": lambda line, length, j: right(line, length + 1, j),
-    "lengths above the axis size are taken as 0": lambda line, n, j: right(line, n if n <= len(line) else 0, j),
+    "only lengths up to 9 are used": lambda line, n, j: right(line, n if n <= len(line) else 0, j),
     "lengths above the axis size are taken modulo it": lambda line, n, j: right(
         line, n if n <= len(line) else n % len(line), j
     ),
