@@ -85,7 +85,7 @@ class Meaning:
     def notes(self) -> tuple[str, ...]:
         """A note on attributes that this form has no place for."""
         lost = [*self.lost, *self.lost_sizes]
-        return (f"not carried over: {listed(lost)}",) if lost else ()
+        return (f"not copied: {listed(lost)}",) if lost else ()
 
 
 NOTHING = Meaning()

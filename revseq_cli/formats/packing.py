@@ -125,7 +125,7 @@ def unpacked(pieces: Iterable[bytes], packing: Packing, where: str) -> Iterator[
 
 def _damaged(error: Exception, members: int, packing: Packing, where: str) -> FormatError:
     if "emory" in str(error):
-        found, wanted = f"needs more memory to unpack than {packing.name} itself gives by default", "a smaller window"
+        found, wanted = f"needs more memory to unpack than {packing.name} itself allows by default", "a smaller window"
         return FormatError(found, wanted, unpack_hint(packing, where), where)
     found = f"is damaged: its {packing.name} data cannot be unpacked"
     if members:

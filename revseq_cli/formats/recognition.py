@@ -146,6 +146,6 @@ def _inside(fd: int, method: Packing, path: str) -> Recognised:
     kind = _kind_of(packing.head(fd, method, _HEAD, path))
     row = named(kind.format) if kind else None
     if kind and not (row and row.is_packed):
-        found, wanted = f"is {kind.name}, packed by {method.name}", "of packed files .npy or text"
+        found, wanted = f"is {kind.name}, packed by {method.name}", "a packed .npy or text file"
         raise FormatError(found, wanted, packing.unpack_hint(method, path), path)
     return Recognised(row.name if row else None, method)
