@@ -1,4 +1,4 @@
-"""DirectML's operator DML_REVERSE_SUBSEQUENCES for NumPy arrays; the command `revseq` does it for tensor files.
+"""DirectML's operator DML_REVERSE_SUBSEQUENCES for NumPy arrays; the command `revseq` runs it on tensor files.
 
 >>> import numpy as np, revseq_cli
 >>> revseq_cli.reverse_subsequences(np.arange(1, 9).reshape(2, 4), np.array([[3], [0]], np.uint32), axis=1)
@@ -61,9 +61,9 @@ def reverse_subsequences(
     """Reverse the first `length` elements of each line of an array along an axis, as DirectML does.
 
     The function moves elements as bytes, so every bit pattern survives, even that of a NaN. It does not check DirectML's
-    limits on data types and dimension counts: `violations` does. Arrays are NumPy's, or have `__array__` or DLPack's
-    `__dlpack__`, as PyTorch tensors on the CPU do. NumPy cannot read tensors that need a gradient or are BFLOAT16: give
-    tensor.detach(), or tensor.view(torch.uint16), which has the same bits.
+    limits on data types and dimension counts: `violations` does. It accepts NumPy arrays, and objects with `__array__` or
+    DLPack's `__dlpack__`, such as PyTorch tensors on the CPU. NumPy cannot read tensors that need a gradient or are
+    BFLOAT16: pass tensor.detach(), or tensor.view(torch.uint16), which has the same bits.
 
     Parameters
     ----------
@@ -71,17 +71,18 @@ def reverse_subsequences(
         The InputTensor, of shape (d0, ..., dn): 1 to 64 dimensions, no size of 0, and an integer, float, complex or
         bool dtype in either byte order, or bfloat16 or a float of 8 bits of ml_dtypes.
     lengths
-        The SequenceLengthsTensor, of an integer dtype without negative values, and of the shape of `values` with 1
-        along `axis`, or without that dimension: for each line, how many elements are reversed. 0 and 1 change nothing; a
-        length above the axis size is clamped to it.
+        The SequenceLengthsTensor: for each line, the number of elements at its start to reverse. It has an integer dtype,
+        no negative values, and the shape of `values` with 1 along `axis` or without that dimension. 0 and 1 change
+        nothing; a length above the axis size is clamped to it.
     axis
         The dimension that lines run along, counted from 0. It is negative only if `like` names a system that allows
         this. You may omit it if that system has a default.
     batch_axis
         If given, `lengths` has one dimension, with a length for each index of this dimension of `values`.
     like
-        "onnx", "tensorflow", "pytorch" or "mxnet": the axes default to those of that system, `lengths` has one length
-        for each index of the batch axis, and what that system refuses is an error.
+        "onnx", "tensorflow", "pytorch", "mxnet" or "numpy": the axes default to those of that system, `lengths` has one
+        length for each index of the batch axis (with "numpy", also one for each line or one for all), and what that
+        system refuses is an error. revseq-porting(7) has the rules and their sources.
     mask
         If true, `lengths` is a mask with the shape of `values`, or of batch and time. Each line has ones, whose number is
         the length, followed by zeros.
@@ -102,7 +103,7 @@ def reverse_subsequences(
         A ValueError, for a dtype that no tensor has, a masked array, an object that NumPy cannot turn into an array, a
         negative length, a mask in which a one follows a zero, and an `out` that does not fit.
     UsageError
-        A ValueError, for axes that the system named by `like` does not have, and where no axis is given.
+        A ValueError, for axes that the system named by `like` does not have, and if there is no axis.
     TypeError
         For an axis that is not an integer.
 
@@ -149,45 +150,45 @@ def explain(
     ulp: int | None = None,
     equal_nan: bool = False,
 ) -> Explanation:
-    """Compare an array with the result of `reverse_subsequences`: which lines are wrong, and which mistakes explain it.
+    """Compare an array with the result of `reverse_subsequences`: which lines are wrong, and what explains them.
 
-    It does what `revseq diff` does with an output and a job. Bits are compared, or with `atol`, `rtol`, `ulp` or
-    `equal_nan` values.
+    It works like `revseq diff` with an output and a job. It compares bits, or values if you pass `atol`, `rtol`, `ulp`
+    or `equal_nan`.
 
     Parameters
     ----------
     output
-        The output of another implementation for `values`, with the same shape and dtype. An output that is transposed,
-        flattened, has other sizes of 1, is cut to the longest length, or has elements of as many bytes in another dtype
-        is compared as what it was.
+        The output of another implementation for `values`, with the same shape and dtype. If it is transposed,
+        flattened, has other sizes of 1, is cut to the longest length, or has another dtype of as many bytes, the
+        function undoes that before it compares.
     values, lengths, axis, batch_axis, like, mask
         As for `reverse_subsequences`.
     dtype
-        A dtype of integers or floats that both are cast to first, each element exactly, such as "float32" for an
-        `output` in float32 of values in float16.
+        An integer or float dtype to which `output` and `values` are cast first, each element exactly: for example
+        "float32", if `output` is float32 and `values` is float16.
     atol, rtol
         Elements are equal if |output - right| <= atol + rtol * |right|, as in numpy.isclose.
     ulp
-        Elements are equal if they are at most so many numbers of their dtype apart.
+        Elements are equal if they are at most this many steps of their dtype apart.
     equal_nan
-        Every NaN equals every other NaN.
+        If true, every NaN equals every other NaN.
 
     Returns
     -------
     Explanation
-        `differing` is the number of elements that differ, `first` the index of the first one, or None. `lines`
-        says which lines are wrong: its `count` of how many (`of`), and the simplest `rule` that parts them from the
-        right ones, in words, with its `id`. `mistakes` is a tuple: each has an `id`, a `text`, and the number of wrong
-        `lines` that it explains. The ids are listed in revseq-porting(7). `reading` says what was done to the whole
-        output, such as a transposition, and is empty where it was compared as it is; `first` is an index before that.
+        `differing` is the number of elements that differ, and `first` the index of the first one, or None. `lines`
+        describes the wrong lines: `count` of `of` lines, and the simplest `rule` that separates them from the right
+        ones, in words, with its `id`. `mistakes` is a tuple: each has an `id`, a `text`, and the number of wrong
+        `lines` that it explains. revseq-porting(7) lists the ids. `reading` says what the function undid, such as a
+        transposition, or is empty; `first` is an index of the output after that.
 
     Raises
     ------
     FormatError
-        A ValueError, for an `output` of another shape or dtype that is none of these, and for an element that the cast
-        to `dtype` changes; and as `reverse_subsequences` does, like the others.
+        A ValueError, for an `output` of any other shape or dtype, and for an element that the cast to `dtype` would
+        change. The function also raises the errors of `reverse_subsequences`.
     UsageError
-        A ValueError, for a `dtype` that values are not cast to, and for a tolerance below 0.
+        A ValueError, for a `dtype` that values cannot be cast to, and for a tolerance below 0.
 
     Examples
     --------
@@ -231,18 +232,19 @@ def violations(
         As for `reverse_subsequences`. The function checks only shapes and dtypes. DirectML accepts no signed lengths:
         the function reports them, or with `like` treats them as cast to UINT32, as the command does.
     feature_level
-        Written as "5_0", "5.0", "DML_FEATURE_LEVEL_5_0", or "none" for the operator's rules alone.
+        The level, as "5_0", "5.0" or "DML_FEATURE_LEVEL_5_0"; or "none" for only the operator's rules.
 
     Returns
     -------
     tuple of Constraint
-        Empty if DirectML accepts the arrays. Each Constraint has `tensor`, `property`, `found`, `wanted`, and `rule`:
-        where DirectML says so.
+        Empty if DirectML accepts the arrays. Each Constraint has `tensor`, `property`, `found`, `wanted`, and `rule`,
+        the source of the constraint in DirectML's documentation.
 
     Raises
     ------
     UsageError, FormatError
-        A ValueError, for a level that does not exist, and for what makes no job, as `reverse_subsequences` has it.
+        A ValueError, for a level that does not exist, and for arrays and axes that do not make a job, as in
+        `reverse_subsequences`.
     TypeError
         For an axis that is not an integer, and a level that is not a string.
 

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 class Explanation(NamedTuple):
-    """How an array differs from what is right.
+    """How an array differs from the right output.
 
     `differing` is the number of elements that differ, and `first` the index of the first one. `lines` says how many
-    lines are wrong, and by which rule; `mistakes` are what explains so many of them, each with an `id`, a `text` and
-    the number of `lines`. Where nothing differs, `first` and `lines` are None. `reading` says what was done to the
-    whole array, such as a transposition, where it was compared as what it was before; that is a mistake, too.
+    lines are wrong, and by which rule. `mistakes` explain the wrong lines; each has an `id`, a `text` and the number of
+    `lines` that it explains. If nothing differs, `first` and `lines` are None. `reading` says what was undone before
+    the comparison, such as a transposition, which is a mistake, too; it is empty if nothing was.
     """
 
     differing: int
@@ -42,9 +42,9 @@ class Explanation(NamedTuple):
 
 
 def array_of(given: Any, name: str) -> NDArray[Any]:  # noqa: ANN401 - whatever NumPy makes an array of
-    """The array that a program gives as `name`.
+    """The array that a program passes as `name`.
 
-    FormatError for a masked one, of which the mask would be lost, and for an object that NumPy cannot turn into one.
+    FormatError for a masked array, whose mask would be lost, and for an object that NumPy cannot turn into an array.
     """
     if isinstance(given, np.ma.MaskedArray):
         found, hint = "is a masked array, and a tensor has no mask", "give array.data, or array.filled(...)"
@@ -57,7 +57,7 @@ def array_of(given: Any, name: str) -> NDArray[Any]:  # noqa: ANN401 - whatever 
 
 
 def _as_array(tensor: Any, name: str) -> str:  # noqa: ANN401 - of another package
-    """What to give instead of a tensor of which NumPy makes no array, in the words of PyTorch."""
+    """What to pass instead of a tensor that NumPy cannot read, in the words of PyTorch."""
     dtype = str(getattr(tensor, "dtype", ""))
     is_lacking = "bfloat16" in dtype or "float8" in dtype
     words = f"torch.uint{8 * tensor.dtype.itemsize}" if is_lacking else ""
@@ -87,7 +87,7 @@ class Asked(NamedTuple):
         return cls(array_of(values, "values"), array_of(lengths, "lengths"), *settings)
 
     def job(self, signed: DataType | None = None) -> Job:
-        """The job, as the command makes it of two files; RevseqError for what makes none.
+        """The job, as the command makes it from two files; RevseqError if the arrays and the settings make none.
 
         Signed lengths are cast to the data type `signed`, which fails for negative ones where they are read.
         """
@@ -105,7 +105,7 @@ class Asked(NamedTuple):
         return assemble(Parts(_held(self.values, "values"), _held(self.lengths, "lengths"), request))
 
     def valid_job(self) -> Job:
-        """The same; RevseqError also where it breaks rules of the operator, or of the system that it is like."""
+        """The job; RevseqError also if it breaks the rules of the operator, or of the system that `like` names."""
         from revseq_cli.pipeline.assembly import require_system
 
         job = self.job(DataType.UINT64)
@@ -142,7 +142,7 @@ def violations(asked: Asked, feature_level: str) -> tuple[spec.Constraint, ...]:
 
 
 def store(result: NDArray[Any], out: NDArray[Any]) -> NDArray[Any]:
-    """Copy the result into an array that a program has given for it; FormatError unless it holds the result."""
+    """Copy the result into the array that a program passed as `out`; FormatError if it does not fit."""
     found = ""
     if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         found = f"is a {type(out).__name__}"
@@ -160,7 +160,7 @@ def store(result: NDArray[Any], out: NDArray[Any]) -> NDArray[Any]:
 
 
 def tolerance_of(atol: float | None, rtol: float | None, ulp: int | None, *, equal_nan: bool) -> Tolerance | None:
-    """The tolerance, or None to compare bits; UsageError for a number that is none of at least 0."""
+    """The tolerance, or None to compare bits; UsageError for a negative number, NaN or infinity."""
     from revseq_cli.pipeline.comparison import Tolerance
 
     for name, each in (("atol", atol), ("rtol", rtol), ("ulp", ulp)):
@@ -170,7 +170,7 @@ def tolerance_of(atol: float | None, rtol: float | None, ulp: int | None, *, equ
 
 
 def explained(output: NDArray[Any], asked: Asked, dtype: DTypeLike | None, tolerance: Tolerance | None) -> Explanation:
-    """How an array differs from the output of a job; FormatError if it cannot be read as one of its sizes and type.
+    """How an array differs from the output of a job; FormatError if it does not fit the sizes and the type of the job.
 
     With a `dtype`, both are cast to it first.
     """

@@ -149,7 +149,7 @@ def printed_format(format_name: str | None, to_name: str, output: str) -> Format
             raise UsageError(f"{row.name} is only read", f"-f {printing}")
         raise UsageError(f".{row.name} cannot be written to a pipe", f"a file, or -f {printing}", to_name)
     if not row.is_text and is_terminal():
-        raise UsageError("a terminal takes no binary", "a pipe or a file", f"{to_name}, or add | and a command")
+        raise UsageError("a terminal cannot show binary data", "a pipe or a file", f"{to_name}, or add | and a command")
     return row
 
 
@@ -338,7 +338,7 @@ class _Command(Helped):
                 continue
             value, name = values.get(option.name or ""), long_name(option)
             if name in seen:
-                raise click.BadOptionUsage(name, f"{name} is given twice, and it takes one value.", ctx)
+                raise click.BadOptionUsage(name, f"{name} is given twice, but takes one value.", ctx)
             seen.add(name)
             if value == "":
                 raise UsageError(f"{name} is empty", _wanted(option, ctx), _UNSET)
@@ -365,7 +365,7 @@ class _Command(Helped):
         files = [each for each in args[:end] if each[:1] == "-" and not self._option(each) and _is_file(each)]
         if files:
             hint = meant(ctx.command_path, [f"./{each}" if each in files else each for each in args])
-            raise UsageError(f"{files[0]} is a file, and begins as an option does", "./ in front of such a name", hint)
+            raise UsageError(f"{files[0]} is a file that begins like an option", "./ in front of such a name", hint)
 
     def _with_names(self, args: list[str]) -> list[str]:
         """The arguments, with names of files instead of each pattern that is no option's value."""

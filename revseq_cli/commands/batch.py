@@ -199,7 +199,7 @@ def _run_all(
     from revseq_cli.core import progress, signals
 
     console, left = report.console, [index for index in range(len(entries)) if index not in done]
-    again = "--resume runs the rest" if journal else "with --overwrite all can run again"
+    again = "--resume runs the rest" if journal else "--overwrite runs all again"
     again = "nothing was written" if plans else again
     workers = worker.workers_for([entries[index] for index in left], cores)
     pool = Pool(
@@ -213,7 +213,7 @@ def _run_all(
                 advance(1, 0 if outcome.skipped else outcome.bytes or 0)
         except signals.Stopped:
             reported = len({outcome.output for outcome in report.outcomes if not outcome.error})
-            console.note(f"stopped when {reported} of {len(entries)} outputs were reported; {again}")
+            console.note(f"stopped after reporting {reported} of {len(entries)} outputs; {again}")
             raise
         finally:
             console.note(*pool.notes)

@@ -44,13 +44,13 @@ def command(
 ) -> int:
     """Check a job against every constraint of a feature level, or of all levels.
 
-    Name INPUT and LENGTHS as in revseq run. A docs-style text or a DxDispatch model is a whole job and needs no
-    LENGTHS. Neither does model.onnx::node, a ReverseSequence node: without --feed, the command infers its sizes and
-    data types. For a model with several such nodes and no node name, it checks each node and prints a line for each.
+    Name INPUT and LENGTHS as in revseq run. A complete job needs no LENGTHS: an example with an Axis, a DxDispatch
+    model, or model.onnx::node, a ReverseSequence node. Without --feed, the command infers the sizes and data types of
+    the node. If a model has several such nodes and you name none, it checks each and prints a line for it.
 
     The report begins with the verdict. Each constraint that fails follows, with the wanted value and a hint; --all adds
-    those that pass. Then comes the job: the axis, the batch axis, how many lengths are clamped, how many change
-    nothing, and the lowest feature level that accepts the tensors.
+    those that pass. Then comes the job: the axis, the batch axis, the numbers of lengths that are clamped and that
+    change nothing, and the lowest feature level that accepts the tensors.
 
     If every constraint holds, --example prints the job as a complete example instead of the report.
 

@@ -19,13 +19,13 @@ COMMANDS = {
     "run": "Reverse the start of every line of a tensor, and print or write the result.",
     "check": "Check a job against every constraint of a feature level or of all levels.",
     "batch": "Run many jobs, and resume after an interruption.",
-    "verify": "Recompute the examples on docs pages, or the tests of ONNX.",
+    "verify": "Recompute the examples on documentation pages, or ONNX's tests.",
     "show": "Show the data type, sizes and storage of tensors, with a preview.",
     "convert": "Copy a tensor to another format, bit for bit or not at all.",
     "diff": "Compare two tensors of any format, and show where they differ.",
     "levels": "Show what each feature level accepts.",
-    "export": "Write a job as a DxDispatch model, to run on DirectML itself.",
-    "completion": "Print the completion script of a shell.",
+    "export": "Write a job as a DxDispatch model, for DirectML on Windows.",
+    "completion": "Print the completion script for a shell.",
     "help": "Show the help of a command.",
 }
 # What people who know other tools type for a command.

@@ -54,9 +54,9 @@ def command(
     """Write the tensor SRC to the new file DST, in the format of its suffix.
 
     Name SRC as in revseq run. x.txt::InputTensor is one of several tensors in a text. The command keeps the data type,
-    the sizes and every bit of every element, also of a NaN, and refuses what DST's format cannot hold. From .npy to
+    the sizes and every bit of every element, also of a NaN, and refuses what DST's format cannot store. From .npy to
     .npy it keeps memory order and byte order, and from HDF5 to HDF5 everything about the dataset. It copies data in
-    blocks within --memory; only text is held whole.
+    blocks within --memory; only text is held in memory as a whole.
 
     DST is a file, or - for standard output, which gets text, or .npy or JSON with -f npy or -f json, made in memory.
     """

@@ -39,7 +39,7 @@ _NO_COLUMNS = {
     "tensors", "is_job", "manifest", "on", "as_printed", "first", "picture", "theme", "overwrite", "feed", "engine",
     "cores", "memory", "scheduler", "scheduler_file", "progress", "as_json", "quiet", "verbose", "color", "help",
 }  # fmt: skip
-_ADD_JOB = "add --job to compare A with what is right for a job, or --on onnxruntime to run INPUT and LENGTHS there"
+_ADD_JOB = "add --job to compare A with the right output of a job, or --on onnxruntime to run INPUT and LENGTHS there"
 
 
 def _parse_tolerance(text: str) -> float:
@@ -125,8 +125,8 @@ def command(
     With --job, the command compares A with the output that revseq run would write: revseq diff A --job INPUT LENGTHS
     --axis N. It computes the right elements block by block. The report says how many lines are wrong, whether the
     errors lie inside the reversed part or behind it, and which mistake explains A: in lengths, in places, in values, or
-    in parts that were not done. A may also be the right output transposed, flattened, with other sizes of 1, cut to the
-    longest length, or as UINT8 instead of INT8; the command then compares it so and reports that as a mistake.
+    in parts that were not computed. A may also be the right output transposed, flattened, with other sizes of 1, cut to
+    the longest length, or as UINT8 instead of INT8; the command then undoes that and reports it as a mistake.
 
     The job may come from a ReverseSequence node of an ONNX model: A --job model.onnx::node --feed x=x.npy.
 
@@ -195,7 +195,7 @@ def _job_settings(settings: dict[str, Any]) -> dict[str, Any]:
 def _judged(
     tensors: Sequence[str], settings: dict[str, Any], ways: _Ways, resources: Resources, console: Console
 ) -> Comparison:
-    """Compare A with B, or with what is right for a job."""
+    """Compare A with B, or with the right output of a job."""
     from revseq_cli.formats.references import Reference
     from revseq_cli.pipeline import jobs, summaries
     from revseq_cli.pipeline.assembly import Job
@@ -367,7 +367,7 @@ def _require_tensors(tensors: Sequence[str], settings: Collection[str], *, is_jo
     context = click.get_current_context()
     typed = context.meta[base.TYPED].keys() & {*settings}
     given = [base.long_name(each) for each in context.command.params if each.name in typed]
-    wanted = "A B, or A --job INPUT LENGTHS, or --on WHERE INPUT LENGTHS, where INPUT may be a whole job"
+    wanted = "A B, or A --job INPUT LENGTHS, or --on WHERE INPUT LENGTHS, where INPUT may be a complete job"
     if is_job and on:
         raise UsageError("--on computes A, and --job reads it from a file", wanted, "leave out --job")
     if given and not (is_job or on):
@@ -454,7 +454,7 @@ def _tolerance_hint(pair: Pair, found: Differences, tolerance: Tolerance | None)
             return Hint.of(
                 f"the differences are as small as rounding: add {' '.join('{}' for _ in settings)}", **settings
             )
-    return Hint.of("add {} to take every NaN for the same", **nans) if nans else ""
+    return Hint.of("add {} to treat all NaNs as equal", **nans) if nans else ""
 
 
 @contextlib.contextmanager

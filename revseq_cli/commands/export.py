@@ -65,7 +65,7 @@ def command(
 
     model = _model(output, zipped=zipped)
     if level is FeatureLevel.NONE:
-        wanted = "a level of DirectML's, since the model is for it"
+        wanted = "a level of DirectML, where the model runs"
         raise UsageError("--feature-level none lifts DirectML's limits", wanted, "leave it out")
     try:
         job = jobs.load(options.request_of(for_directml=True, override=True, level=level, **job_options))
@@ -84,13 +84,13 @@ def command(
 def _within_directml(violation: Constraint) -> Constraint:
     """The violation without a hint to leave DirectML, which a model cannot."""
     leaves = isinstance(violation.hint, Hint) and _LEAVES in violation.hint.settings
-    return replace(violation, hint="DirectML does not have it at any feature level") if leaves else violation
+    return replace(violation, hint="no feature level of DirectML has it") if leaves else violation
 
 
 def _for_a_model(hint: Suggestions | Hint | str) -> Suggestions | Hint | str:
     """The hint, but for choices that leave DirectML."""
     leaves = isinstance(hint, Suggestions) and any(_LEAVES in each.settings for each in hint.choices)
-    return "no feature level of DirectML takes such tensors" if leaves else hint
+    return "no feature level of DirectML accepts such tensors" if leaves else hint
 
 
 def _model(output: str, *, zipped: bool) -> Path:
@@ -99,7 +99,7 @@ def _model(output: str, *, zipped: bool) -> Path:
     if zipped and path.suffix == ".zip":
         return path.with_suffix(".json")
     if path.suffix != ".json":  # DxDispatch's wrapper compares it so
-        wanted = f"a name that ends in .json{' or .zip' * zipped}, in small letters"
+        wanted = f"a name that ends in .json{' or .zip' * zipped}, in lower case"
         hint = "add --zip" if path.suffix == ".zip" else f"add -o model.{'zip' if zipped else 'json'}"
         raise UsageError("a model is JSON", wanted, hint, output)
     return path

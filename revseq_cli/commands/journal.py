@@ -209,7 +209,7 @@ class Journal:
         try:
             self._append(record | {"state": state_of(entry.output)})
         except TensorIOError as e:
-            note = f"{outcome.output} is written, but the journal does not say so: {e.where}: {e.found}"
+            note = f"{outcome.output} is written, but is missing from the journal: {e.where}: {e.found}"
             return outcome._replace(notes=(*outcome.notes, note))
         return outcome
 

@@ -235,7 +235,7 @@ def parse(
     problems += _conflicts(entries, text) if target == "output" else ()
     if not entries and not problems:
         example = _EXAMPLE.replace("output", target)
-        problems.append(FormatError("contains no job", f"a job a line, such as {example}"))
+        problems.append(FormatError("contains no job", f"one job per line, such as {example}"))
     if problems:
         raise ManifestError(tuple(each.about(text.name) for each in problems))
     return Manifest(text, entries, separator, journal=f"{text.name}{SUFFIX}" if text.identity else "")
@@ -250,7 +250,7 @@ def _json_rows(text: Text) -> Iterator[tuple[int, Callable[[], Pairs]]]:
 
 def _json_row(raw: str) -> Pairs:
     """A job from a line of JSON; numbers stay text, so that the parsers for CSV read them, too."""
-    wanted = f"a job a line, such as {_EXAMPLE}"
+    wanted = f"one job per line, such as {_EXAMPLE}"
     hint = _RECORDS if raw.lstrip().startswith("[") else ""
     try:
         row = json.loads(raw, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=tuple)
@@ -326,7 +326,7 @@ def _check(names: list[str], columns: Mapping[str, Column], target: str) -> None
     for i, name in enumerate(plain):
         if name not in columns:
             is_index = not i and (name in ("", "index") or name.startswith("Unnamed:"))
-            hint = "of pandas this is the index: to_csv(..., index=False)" if is_index else ""
+            hint = "pandas wrote its index here: use to_csv(..., index=False)" if is_index else ""
             raise FormatError(f"unknown column {names[i][:40]!r}", f"one of {listed(columns, 99)}", hint)
         if name in plain[:i]:
             raise FormatError(f"column {name} appears twice", "each column once")
@@ -415,7 +415,7 @@ def _conflicts(entries: list[Entry], manifest: Text) -> Iterator[RevseqError]:
             if other not in (None, entry):
                 found = f"{entry.place}: its output {output} is that of {other.place}"
                 is_one = "::" in entry.options["input"] and entry.inputs.get("input") == other.inputs.get("input")
-                yield FormatError(found, "an output of its own for every job", _ONE_COPY if is_one else "")
+                yield FormatError(found, "a different output for every job", _ONE_COPY if is_one else "")
                 break
     for entry in entries:
         for name, path in entry.inputs.items():

@@ -180,7 +180,7 @@ def parse_compression(text: str) -> str | int:
 def parse_level(text: str) -> FeatureLevel:
     """One feature level; UsageError for other text, and for all."""
     if text.strip().lower() == _ALL:
-        raise UsageError(f"{_ALL} is for revseq check", "here one feature level, as 5_0")
+        raise UsageError(f"{_ALL} is for revseq check", "one feature level, such as 5_0")
     return FeatureLevel.parse(text)
 
 
@@ -199,7 +199,7 @@ def parse_backend(text: str) -> str:
         return provider
     if text.lower() in _NAMED:
         return BACKENDS.get(text.lower(), LIST)
-    raise UsageError(f"{text[:40]!r} runs no jobs", f"{', '.join(_NAMED)}, or {_ONNX_RUNTIME}:PROVIDER")
+    raise UsageError(f"{text[:40]!r} cannot run jobs", f"{', '.join(_NAMED)}, or {_ONNX_RUNTIME}:PROVIDER")
 
 
 COMPRESSIONS = ("keep", "none", "gzip", *(f"gzip:{level}" for level in range(10)))
@@ -247,7 +247,7 @@ levels_option = _feature_level("levels", LEVELS, "; all compares every level")
 
 rank_option = click.option(
     "--rank", type=click.IntRange(1, MOST_DIMENSIONS), metavar="N",
-    help="The dimension count of the result. Leading sizes of 1 are added or removed.",
+    help="The dimension count of the result. The command adds or removes leading sizes of 1.",
 )  # fmt: skip
 
 dtype_option = click.option(
@@ -257,7 +257,7 @@ dtype_option = click.option(
 
 _BUFFER = (
     click.option(
-        "--sizes", type=NUMBERS, metavar="AxBxC", help="The sizes of a raw buffer, such as x.bin. Its type is --dtype.",
+        "--sizes", type=NUMBERS, metavar="AxBxC", help="The sizes of a raw buffer, such as x.bin. --dtype is its type.",
     ),
     click.option(
         "--strides", type=NUMBERS, metavar="AxBxC",
@@ -277,18 +277,18 @@ _JOB_TENSORS = (
 _JOB_SETTINGS = (
     click.option(
         "--axis", type=DIMENSION, metavar="N|NAME", shell_complete=complete_dimension,
-        help="The dimension to reverse along: counted from 0, or its name where the file has names, as in NetCDF and "
+        help="The dimension to reverse along: its number, from 0, or its name, if the file has names, as in NetCDF and "
         "Zarr. A number is never a name.",
     ),
     dtype_option,
     *_BUFFER,
     click.option(
         "--lengths-dtype", type=LENGTHS_TYPE,
-        help="The data type of LENGTHS as text. Other LENGTHS are cast to it exactly or refused.  [default: UINT32]",
+        help="The data type of LENGTHS. Other types are cast to it, exactly or not at all.  [default for text: UINT32]",
     ),
     click.option(
         "--batch-axis", type=DIMENSION, metavar="B|NAME", shell_complete=complete_dimension,
-        help="The dimension with one length for each index. LENGTHS has rank 1.",
+        help="The dimension with one length for each index. LENGTHS then has rank 1.",
     ),
     _session_option(
         "--like", type=Known(SYSTEMS, SYNONYMS),
@@ -299,7 +299,7 @@ _JOB_SETTINGS = (
     feed_option,
     click.option(
         "--mask", is_flag=True,
-        help="LENGTHS is a mask with the sizes of INPUT, or of batch and time. Each line of it has ones followed by "
+        help="LENGTHS is a mask with the sizes of INPUT, or of batch and time. Each of its lines has ones followed by "
         "zeros; the number of ones is the length.",
     ),
     rank_option,
@@ -314,8 +314,8 @@ _RESOURCES = (
     ),
     _session_option(
         "--memory", type=Parsed("size", parse_bytes), default=bytes_text(DEFAULT_MEMORY),
-        help="The limit for the data that all workers hold. K, M and G are powers of 1024; KB, MB and GB are powers of "
-        "1000.",
+        help="The limit for the data that all workers together hold in memory. K, M and G are powers of 1024; KB, MB "
+        "and GB are powers of 1000.",
     ),
     _session_option(
         "--scheduler", metavar="ADDRESS", callback=_from_session,
@@ -341,7 +341,7 @@ _LAYOUT = (
     ),
     click.option(
         "--keep-others", is_flag=True,
-        help="Copy everything else in INPUT's file, too. The output is that file with this one tensor replaced.",
+        help="Also copy everything else in INPUT's file. The output is a copy of that file with this tensor replaced.",
     ),
     click.option(
         "--history/--no-history", default=True, show_default=True,
@@ -366,7 +366,7 @@ def host_of(on: str | None) -> Host | None:
         raise UsageError("--on has no WHERE", wanted, "to list what this machine has: revseq diff --on")
     engine = click.get_current_context().meta[TYPED].get("engine", AUTO)
     if engine not in (AUTO, SERIAL.name):
-        found = f"the engine is {engine}, and ONNX Runtime has one session with threads of its own"
+        found = f"ONNX Runtime uses one session with its own threads, not the engine {engine}"
         raise UsageError(found, SERIAL.name, f"try --engine {SERIAL.name}")
     from revseq_cli.porting.backends import Host  # it loads NumPy
 
@@ -436,7 +436,9 @@ def _now() -> time.struct_time:
     try:
         return time.gmtime(int(text))
     except (ValueError, OverflowError, OSError):
-        raise UsageError(f"{_TIME_VARIABLE} is {text[:40]!r}", "seconds since 1970-01-01 UTC, as 1700000000") from None
+        raise UsageError(
+            f"{_TIME_VARIABLE} is {text[:40]!r}", "seconds since 1970-01-01 UTC, such as 1700000000"
+        ) from None
 
 
 def take_layout(parameters: dict[str, Any]) -> Layout:
@@ -471,7 +473,7 @@ def _address_in(path: str) -> str:
     from revseq_cli.core.errors import TensorIOError
     from revseq_cli.formats import file_io
 
-    wanted = "what dask scheduler --scheduler-file writes, with an address as tcp://host:8786"
+    wanted = "what dask scheduler --scheduler-file writes, with an address such as tcp://host:8786"
     try:
         with file_io.opened(path) as fd:
             address = json.loads(file_io.read_some(fd, _LARGEST_FILE, 0, path))["address"]

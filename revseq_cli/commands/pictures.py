@@ -48,8 +48,8 @@ _FORMS = {
 example_option = click.option(
     "--example", cls=base.AloneOption, type=click.Choice(["plain", *_FORMS]), is_flag=False, flag_value="plain",
     metavar="[FORM]",
-    help="Print the job as a docs-style example instead. markdown, html and rst give it a heading and a code block, as "
-    "on a page; plain does not.",
+    help="Print the complete job as an example instead. markdown, html and rst print it ready for a page, with a "
+    "heading and a code block; plain prints the text alone.",
 )  # fmt: skip
 
 

@@ -144,10 +144,10 @@ class Pool:
         begun = self._take_back()
         by = died.ended_by if died else ""
         if not begun:
-            raise EngineError(f"the process of the jobs died: {by}", hint=self._again)
+            raise EngineError(f"the process that ran the jobs died: {by}", hint=self._again)
         if self._is_alone:
             self._alone.remove(given[0])
-            error = EngineError(f"its process died: {by}", "files that their library can read, and memory for them")
+            error = EngineError(f"its process died: {by}", "files that the library can read, and enough memory")
             outcome = self._setup.entries[given[0]].outcome(error)
             yield given[0], outcome
             self._see(outcome)

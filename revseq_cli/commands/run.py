@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     help="Write the OutputTensor to this new file, or to standard output if it is -.",
 )
 @options.format_of("the output, or of an input if its first bytes and suffix do not show it")
-@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists, and also the picture and the page.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT, the picture and the page if they exist.")
 @pictures.example_option
 @click.option(
     "--picture",
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 )
 @pictures.theme_option
 @options.full_option
-@click.option("--dry-run", is_flag=True, help="Show the plan and write nothing. The whole job is validated.")
+@click.option("--dry-run", is_flag=True, help="Check the whole job, show the plan, and write nothing.")
 @click.option(
     "--verify", is_flag=True, help="Read OUT back before it gets its name. Reversed again, it must equal INPUT."
 )
@@ -94,7 +94,7 @@ def command(
     x.txt, x.csv, x.npy.gz, - for standard input, another pipe such as <(cat x.npy), or the tensor itself as text that
     begins with a bracket. With --keep-others, x.nc::air,sst reverses several tensors in one copy of their file.
 
-    A whole job needs no LENGTHS: a docs-style text with InputTensor, SequenceTensor and Axis; page.md::2, the second
+    A complete job needs no LENGTHS: a text with InputTensor, SequenceTensor and Axis; page.md::2, the second
     example of a page; model.json, a DxDispatch model; or model.onnx::node, a ReverseSequence node of an ONNX model.
     With --feed, the model computes the input and the lengths of the node.
     """

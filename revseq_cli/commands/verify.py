@@ -61,7 +61,7 @@ def command(
     form: str,
     console: Console,
 ) -> int:
-    """Recompute every example of the operator on docs pages, and compare bit for bit.
+    """Recompute every example of the operator on documentation pages, and compare bit for bit.
 
     PAGE is Markdown, HTML, reStructuredText, plain text or a notebook, in any language, or - for standard input.
     page.md::2 is only its second example. If PAGE is a folder, the command checks all pages in it and in the folders
@@ -70,8 +70,8 @@ def command(
     The command also checks what a page says about DirectML: tables of feature levels, the sentence that names the first
     level with the operator, the members of the struct, and sizes in prose. A level without a table only gives a note.
 
-    Each error is reported as path:line:column. The exit status is 0 if everything is right, 1 if something is wrong or
-    if some of several pages cannot be read or have no example, and 2 if this is true of all pages.
+    The report gives each error as path:line:column. The exit status is 0 if everything is right, 1 if something is
+    wrong or if some of several pages cannot be read or have no example, and 2 if this is true of all pages.
 
     With --on, ONNX Runtime recomputes the examples as ReverseSequence, or DirectML with --on directml, as in revseq
     diff. The report says if only the device contradicts a page. A device that fails is an error.
@@ -86,7 +86,7 @@ def command(
     if dry_run and not fix:
         raise UsageError("--dry-run shows what --fix would change", "--fix with it", "add --fix")
     if on and fix:
-        raise UsageError("--fix writes what the operator gives", "no --on with it", "leave out --on")
+        raise UsageError("--fix writes the operator's output", "no --on with it", "leave out --on")
     host = options.host_of(on)
     report = functools.partial(_report, host=host, level=level, console=console, fix=fix, dry_run=dry_run)
     reports, skipped = _checked(pages, allow_empty, report)
@@ -196,7 +196,7 @@ def _places(named: Iterable[str]) -> Iterator[_Place]:
         if not os.path.isdir(path) or (is_test and reference.key is not None):  # noqa: PTH112
             yield itself
         elif reference.key is not None:
-            raise UsageError("is a folder, whose examples have no numbers", "no :: behind it", where=path)
+            raise UsageError("is a folder, whose examples have no numbers", "no :: after it", where=path)
         else:
             below = [*map(_found, verification.places_below(path))]
             others = [each for each in below if each.key != itself.key]

@@ -156,7 +156,7 @@ def named(dtype: np.dtype[Any], asked: DataType | None, where: str, *, big: bool
     likely = DataType.BFLOAT16 if DataType.BFLOAT16 in fitting else fitting[0] if len(fitting) == 1 else None
     known = listed((each.name for each in fitting), len(fitting))
     hint = Hint.of("add {}", dtype=likely.name) if likely else Hint.of("add {} and the type that was saved", dtype="")
-    raise FormatError(found, f"the data type that they have: one of {known}", hint, where)
+    raise FormatError(found, f"their data type: one of {known}", hint, where)
 
 
 def require_dimensions(count: int, where: str) -> None:

@@ -225,7 +225,7 @@ def worded(error: Exception, where: str) -> RevseqError:
         case FileNotFoundError(filename=None):  # from os.getcwd(): other calls name a file
             return RevseqError("the current folder no longer exists", "an existing folder", "cd to one")
         case ImportError() if "failed to map segment" in str(error):  # how the loader says that memory is short
-            return RevseqError("out of memory", "room for the libraries", "ulimit -v unlimited")
+            return RevseqError("out of memory", "enough memory for the libraries", "ulimit -v unlimited")
         case OSError():  # of standard output; files raise TensorIOError
             return RevseqError(f"cannot write: {error.strerror or error}", where=error.filename or where)
         case _:

@@ -46,6 +46,6 @@ def name_fault(path: str, *, writing: bool = False) -> tuple[str, str]:
         return "remote files are not read", "download it first"
     home = os.path.expanduser(path)  # noqa: PTH111 - it may be any text
     if home != path and not os.path.exists(re.split(r"[\\/]", path)[0]):  # noqa: PTH110
-        found = "its ~ is as it was typed, since quotes or a = kept the shell from expanding it"
+        found = "the shell did not expand its ~, because of quotes or a ="
         return found, f"type {quoted(home)}"  # noqa: F405
     return system_fault(path), ""  # noqa: F405

@@ -94,11 +94,11 @@ def system_fault(path: str) -> str:
         if ":" in part:
             return "is a stream inside a file: its name has a colon"
         if part[-1] in ". ":
-            return f"ends with a {'dot' if part[-1] == '.' else 'blank'}, which Windows leaves out"
+            return f"ends with a {'dot' if part[-1] == '.' else 'blank'}, which Windows removes"
         if character := re.search(r'[<>"|?*\0-\x1f]', part):
-            return f"has a character that Windows has in no name: {character[0]!r}"
+            return f"has a character that Windows does not allow in names: {character[0]!r}"
         if (length := len(part.encode("utf-16-le", "surrogatepass")) // 2) > _LONGEST_NAME:
-            return f"has a name of {length} characters, and Windows takes {_LONGEST_NAME}"
+            return f"has a name of {length} characters, and Windows allows {_LONGEST_NAME}"
     return ""
 
 

@@ -64,7 +64,7 @@ class AtomicFile:
                 "give the output another name", self.name,
             )  # fmt: skip
         if stream := file_io.stream_to(status):
-            raise TensorIOError(f"is what {stream} goes to", "another file", "redirect to another name", self.name)
+            raise TensorIOError(f"is where {stream} goes", "another file", "redirect to another file", self.name)
         if not self._overwrite:
             raise FileThereError("already exists", "a new file", _REPLACE, self.name)
         if system.is_protected(status):

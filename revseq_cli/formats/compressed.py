@@ -36,7 +36,7 @@ def open_source(address: Address, row: Format, method: Compression, asked: DataT
     path = address.path
     if not row.may_be_compressed:
         hint = compression.unpack_hint(method, path)
-        raise FormatError(f".{row.name} is not read packed", "the file itself", hint, path)
+        raise FormatError(f"a packed .{row.name} file cannot be read", "the file itself", hint, path)
     refuse_key(address.key, "a .npy file", path)
     with file_io.opened(path) as fd:
         identity = file_io.identity(fd)

@@ -126,7 +126,7 @@ def decompressed(pieces: Iterable[bytes], compression: Compression, where: str) 
 def _damaged(error: Exception, members: int, compression: Compression, where: str) -> FormatError:
     if "emory" in str(error):
         found, wanted = (
-            f"needs more memory to unpack than {compression.name} itself gives by default",
+            f"needs more memory to unpack than {compression.name} allows by default",
             "a smaller window",
         )
         return FormatError(found, wanted, unpack_hint(compression, where), where)

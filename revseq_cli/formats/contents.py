@@ -24,7 +24,7 @@ class TensorNameError(UsageError):
     @classmethod
     def of(cls, key: str, noun: str, wanted: str, where: str) -> TensorNameError:
         """The error about a name; `noun` is the format's word for a tensor."""
-        return cls(f"{key[:80]!r} is no {noun}'s name", wanted, where=where)
+        return cls(f"{key[:80]!r} is not a valid {noun} name", wanted, where=where)
 
 
 def try_hint(path: str, *keys: str) -> str:
@@ -65,9 +65,9 @@ def missing(names: Collection[str], key: str, path: str, found: str) -> FormatEr
 
 
 def refuse_key(key: str | None, file: str, where: str) -> None:
-    """UsageError for a key where a file, such as a .npy file, holds one tensor without a name."""
+    """UsageError for a key where a file, such as a .npy file, contains one tensor without a name."""
     if key is not None:
-        raise UsageError(f"{file} holds one tensor", "no name after ::", where=where)
+        raise UsageError(f"{file} contains one tensor", "no name after ::", where=where)
 
 
 def left_behind(count: int, noun: str = "tensor", *, or_more: bool = False) -> tuple[Hint, ...]:
@@ -75,9 +75,7 @@ def left_behind(count: int, noun: str = "tensor", *, or_more: bool = False) -> t
     if not count:
         return ()
     nouns = f"{noun} is" if count == 1 else f"{noun}s are"
-    text = (
-        f"{count:,}{' or more' * or_more} other {nouns} not carried over: {{}} keeps {'it' if count == 1 else 'them'}"
-    )
+    text = f"{count:,}{' or more' * or_more} other {nouns} not copied: {{}} keeps {'it' if count == 1 else 'them'}"
     return (Hint.of(text, keep_others=""),)
 
 

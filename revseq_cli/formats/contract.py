@@ -45,7 +45,7 @@ DEFAULT_FILL = "NetCDF's default fill value"
 
 
 def chunk_boxes(region: Region, chunks: tuple[int, ...]) -> Iterator[Region]:
-    """Each chunk that overlaps the region, cut off at the region's end, but not at its start; none is kept."""
+    """Each chunk that overlaps the region, cut off at the region's end, but not at its start; no list is kept."""
     if not region:
         yield ()
         return
@@ -67,9 +67,9 @@ def parts(region: Region, values: NDArray[Any], chunks: tuple[int, ...]) -> Iter
 
 
 def refuse_bomb(unpacked: int, stored: int, remedy: str, where: str, found: str = _DECLARED) -> None:
-    """FormatError where the bytes after unpacking, as a file declares them or as they come, are far more than `stored`.
+    """FormatError if a file declares, or unpacks to, far more bytes than the `stored` ones.
 
-    `remedy` is what to do with a file that is wanted all the same, and `found` has a {} for either number.
+    `remedy` is what to do if the user wants the file nevertheless, and `found` has a {} for each number.
     """
     if unpacked > _BOMB_BYTES and unpacked > _BOMB_RATIO * stored:
         wanted, hint = f"at most {_BOMB_RATIO} times what is stored", f"if it is what you want, {remedy}"
@@ -77,7 +77,7 @@ def refuse_bomb(unpacked: int, stored: int, remedy: str, where: str, found: str 
 
 
 def extra(package: str, found: str, where: str, name: str = "") -> ModuleType:
-    """A package that not everybody needs; FormatError about `where` if none is installed, not even one of that name."""
+    """An optional package; FormatError about `where` if it is not installed."""
     try:
         return import_module(package)
     except ModuleNotFoundError:
@@ -91,14 +91,14 @@ def not_whole(found: str, where: str) -> FormatError:
 
 
 class Storage(NamedTuple):
-    """How a tensor is stored, for people: the format, and a word or two for each property."""
+    """How a tensor is stored, in words for the user: the format, and a word or two for each property."""
 
     format: str
     details: dict[str, str]
 
 
 class ReadTask(Protocol):
-    """Reads one region, in whichever worker computes it: small, frozen, and it pickles."""
+    """Reads one region, in the worker that computes it; small, frozen, and picklable."""
 
     def read(self) -> NDArray[Any]:
         """The values of the region.
@@ -118,7 +118,7 @@ class ReadTask(Protocol):
 
 
 class Coordinate(NamedTuple):
-    """A variable that says where each index of a dimension is: its unit, and what reads a part of it."""
+    """A variable with the position of each index of a dimension: its units, and a function that reads a part of it."""
 
     units: str
     read: Callable[[slice], NDArray[Any]]
@@ -127,14 +127,14 @@ class Coordinate(NamedTuple):
 class Source(ABC):
     """An input tensor whose header has been read, and whose values have not.
 
-    `name` is what the user called it, `key` its name inside its file. `order` is the memory order, "C" or "F". `chunks`
+    `name` is the user's name for it, `key` its name inside its file. `order` is the memory order, "C" or "F". `chunks`
     are the sizes of what is decoded as one, or None; `encoded` says that filters decode it, `held` that its read tasks
-    carry the values, and `reads_anew` that what they read may be overwritten; without `has_values`, there are none.
-    `path` and `identity` are its file and that file's state; `described` is the state of the model that named the file,
-    if one did, and `origins` are those of files that it was computed from. As far as the header says it, `siblings` is
-    the number of other tensors in the file, and `notes` say what is unusual about it, for every command to print.
-    `dimensions` are the names of its dimensions, "" for one without, or none at all; `attributes` is how many it has,
-    or None.
+    carry the values, and `reads_anew` that the caller may overwrite what they read. Without `has_values`, it has no
+    values. `path` and `identity` are its file and that file's state; `described` is the state of the model that named
+    the file, if one did, and `origins` are the states of the files that it was computed from. As far as the header
+    says, `siblings` is the number of other tensors in the file, and `notes` say what is unusual about it, for every
+    command to print. `dimensions` are the names of its dimensions, "" for a nameless one, or none at all; `attributes`
+    is the number of its attributes, or None.
 
     Examples
     --------
@@ -174,7 +174,7 @@ class Source(ABC):
 
     @property
     def files(self) -> list[Identity]:
-        """The files it comes from, which no output may overwrite."""
+        """The files that it comes from, which no output may overwrite."""
         return [*(each for each in (self.identity, self.described) if each), *self.origins]
 
     @property
@@ -186,13 +186,13 @@ class Source(ABC):
     def cut_alignments(self) -> list[tuple[int, ...]]:
         """For each dimension, the multiple of indices at which to cut: a chunk's sizes, or 1 without.
 
-        Where there are several, cuts at the first are cheap, and the last is the smallest, where memory is short.
+        If there are several, cuts at the first are cheap, and the last is the smallest, for little memory.
         """
         return [self.chunks or (1,) * len(self.sizes)]
 
     @property
     def least_bytes(self) -> int:
-        """The bytes that reading any part holds at least: a chunk; with filters also as it is stored, and read."""
+        """The least bytes of memory to read a part: a chunk; with filters, also the chunk as stored and as read."""
         return (3 if self.encoded else 1) * prod(self.chunks) * self.dtype.itemsize if self.chunks else 0
 
     @abstractmethod
@@ -207,12 +207,12 @@ class Source(ABC):
         Returns
         -------
         Read task
-            What reads it, in this process or in another one.
+            An object that reads it, in this process or in another one.
 
         Raises
         ------
         RevseqError
-            If it shows already that the region cannot be read.
+            If it is already clear that the region cannot be read.
         """
 
     @contextlib.contextmanager
@@ -243,11 +243,11 @@ class Source(ABC):
         return self.siblings
 
     def meaning(self) -> Meaning:
-        """What its file says of it beside its elements: names of dimensions, attributes, coordinates."""
+        """What its file says about it besides its elements: names of dimensions, attributes, coordinates."""
         return NOTHING
 
     def conventions(self) -> dict[str, list[Any]]:
-        """What its attributes say of its values.
+        """What its attributes say about its values.
 
         Returns
         -------
@@ -272,7 +272,7 @@ class Source(ABC):
         return None
 
     def absent_notes(self) -> tuple[str, ...]:
-        """Notes on values that are not stored, and read as a fill value."""
+        """Notes on values that are not stored, and are read as a fill value."""
         return ()
 
     def read(self) -> NDArray[Any]:
@@ -281,7 +281,7 @@ class Source(ABC):
 
 
 class BlockWriter(Protocol):
-    """The half of a sink that works in the worker that computes one region; small, and it pickles."""
+    """The half of a sink that runs in the worker that computes one region; small and picklable."""
 
     def deliver(self, region: Region, values: NDArray[Any]) -> object:
         """Store the values of a region.
@@ -291,12 +291,12 @@ class BlockWriter(Protocol):
         region : tuple of slice
             The region for which the block writer was made.
         values : ndarray
-            Of the region's sizes, in the byte order and memory order that came out of the work.
+            The values, with the region's sizes, in any byte order and memory order.
 
         Returns
         -------
         object
-            What the parent has left to do, for `Sink.receive`, or None. It is pickled between processes.
+            What is left for the parent to do, for `Sink.receive`, or None. It must be picklable.
 
         Raises
         ------
@@ -308,7 +308,7 @@ class BlockWriter(Protocol):
 
 
 class Layout(NamedTuple):
-    """How to store an output, where the user asks for more than the format's defaults.
+    """How to store an output, if the user asks for more than the format's defaults.
 
     `chunks` is "keep", "auto" or sizes, and `compression` is "keep", "none" or gzip's level from 0 to 9: both are for
     HDF5 alone. `keep_others` asks for a copy of the input's whole file, with this tensor replaced. `history` is the
@@ -327,12 +327,12 @@ class Layout(NamedTuple):
         return self.replaced or (template,)
 
     def has_copy(self, template: Source) -> bool:
-        """Whether the sink of an earlier tensor has made the copy when that of `template` is entered."""
+        """Whether the sink of an earlier tensor has made the copy before that of `template` is entered."""
         return self.all_replaced(template)[0] is not template
 
     @property
     def is_default(self) -> bool:
-        """Whether nothing is asked for; a line for the history is no change of the storage."""
+        """Whether the user asks for nothing; a line for the history does not change the storage."""
         return self._replace(history="") == Layout()
 
     @property
@@ -345,11 +345,12 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
     """An output tensor, as a context: entered before the first block, complete when it is left without an error.
 
     `chunks` are the sizes of what is encoded as one, or None; `encoded` says that filters encode it, `held` that its
-    block writers hand the values to the parent, and `gathers` that the whole tensor is held in memory. `notes` say what
-    of the input's file was not carried over. Temporary files of the pass lie next to the file `beside`. `writers` is
-    how many processes store blocks at once; a pass sets it before it asks for the block writer. With `in_order`, it
-    receives write results in the order of the blocks, so that the same job gives the same bytes. `kept` is the bytes of
-    the input's file that are copied with the tensor, and `carried` the number of its other tensors that go along.
+    block writers pass the values to the parent, and `gathers` that the whole tensor is held in memory. `notes` say what
+    of the input's file was not copied. Temporary files of the pass lie next to the file `beside`. `writers` is the
+    number of processes that store blocks at once; a pass sets it before it asks for the block writer. With `in_order`,
+    the sink receives write results in the order of the blocks, so that the same job writes the same bytes. `kept` is
+    the number of bytes of the input's file that are copied with the tensor, and `carried` the number of other tensors
+    copied with it.
 
     Examples
     --------
@@ -392,12 +393,12 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
         Parameters
         ----------
         region : tuple of slice
-            A block of the plan. Of a sink with chunks it is made of whole ones, up to the tensor's end.
+            A block of the plan. For a sink with chunks, it consists of whole chunks, except at the tensor's end.
 
         Returns
         -------
         BlockWriter
-            What stores the values of that region.
+            An object that stores the values of that region.
         """
 
     @abstractmethod
@@ -405,7 +406,7 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
         """The complete output, open for reading, before it gets its name."""
 
     def receive(self, write_result: object) -> None:  # most sinks have nothing left to do
-        """Do what a block writer left to do; called in the parent, in any order unless the sink is `in_order`.
+        """Do what a block writer left for the parent, which calls this in any order unless the sink is `in_order`.
 
         Parameters
         ----------
@@ -523,12 +524,12 @@ class FormatModule(Protocol):
         Returns
         -------
         Source
-            The tensor, of which only the header has been read; a text is read whole.
+            The tensor, of which only the header has been read, or the whole text.
 
         Raises
         ------
         RevseqError
-            If it is no tensor that this program can read. SeveralError where the file has several and none is named.
+            If it is not a tensor that this program can read. SeveralError if the file has several and none is named.
         """
 
     def create_sink(self, file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:
@@ -539,16 +540,16 @@ class FormatModule(Protocol):
         file : NewFile
             The file to write, which gets its name when the sink is left without an error.
         template : Source
-            The input: the output has its sizes and data type, and as much of its storage as the format has.
+            The input: the output has its sizes and data type, and as much of its storage as the format allows.
         key : str
             The tensor's name in the file; "" in a format without names.
         layout : Layout
-            What is asked for beside the defaults.
+            What the user asks for besides the defaults.
 
         Returns
         -------
         FileSink
-            What takes the blocks.
+            An object that takes the blocks.
 
         Raises
         ------
@@ -576,7 +577,7 @@ class FormatModule(Protocol):
         """
 
     def contents(self, address: Address, types: TextTypes) -> Contents | None:
-        """What the file, or a group of it, holds; only formats with `lists` have it.
+        """What the file, or a group of it, contains; only formats with `lists` have it.
 
         Parameters
         ----------
@@ -588,7 +589,7 @@ class FormatModule(Protocol):
         Returns
         -------
         Contents or None
-            None where the address is that of one tensor, or of nothing.
+            None if the address is that of one tensor, or of nothing.
 
         Raises
         ------
@@ -602,7 +603,7 @@ class FormatModule(Protocol):
         Parameters
         ----------
         stream : binary file
-            Where it goes. It is not closed.
+            The stream to write to. The function does not close it.
         source : Source
             The tensor.
 

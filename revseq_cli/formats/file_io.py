@@ -58,7 +58,7 @@ class Identity:
         words = {"it is another file": "inode", "its size": "size", "its time": "changed"}
         differences = [word for word, name in words.items() if getattr(self, name) != getattr(other, name)]
         if not differences and self.touched != other.touched:
-            differences = ["its status: its rights or names, or content and the time was put back"]
+            differences = ["its permissions or names, or its content with the time set back"]
         return " and ".join(differences)
 
     def names(self, status: os.stat_result) -> bool:
@@ -109,7 +109,7 @@ def refuse_stream(status: os.stat_result, name: str) -> None:
     """
     if stream := stream_to(status):
         _redirect(status)
-        raise TensorIOError(f"is what {stream} goes to", "another file", "redirect to another name", name)
+        raise TensorIOError(f"is where {stream} goes", "another file", "redirect to another file", name)
 
 
 def _redirect(away_from: os.stat_result) -> None:

@@ -84,7 +84,7 @@ class Meaning:
     def notes(self, *, can_grow: bool) -> tuple[str, ...]:
         """A note on attributes that this form has no place for, and where dimensions cannot grow, on those that can."""
         lost = [*self.lost, *([] if can_grow else self.lost_sizes)]
-        return (f"not carried over: {listed(lost)}",) if lost else ()
+        return (f"not copied: {listed(lost)}",) if lost else ()
 
 
 NOTHING = Meaning()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.documents import Text, TextTypes
 
 
-_MEMBERS = "names inside the archive: none from the root, with .. or with a drive"
+_MEMBERS = "names inside the archive, without a leading /, .. or a drive"
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ class ModelText:
         folder = Path(self.text.name).parent
         if (path := beside(folder, name)) is None:
             raise FormatError(
-                f"sourcePath is {name[:80]!r}", "the plain name of a .npy file that lies in the model's own folder",
-                "copy the file there; nothing else is read through a model",
+                f"sourcePath is {name[:80]!r}", "the plain name of a .npy file in the model's folder",
+                "copy the file there; a model may not refer to other files",
             )  # fmt: skip
         return path
 

@@ -155,7 +155,7 @@ class Header:
             if not is_nameless(dtype):
                 data_type_of(dtype)
         except FormatError as e:
-            raise self._wrong(f"{e.found}, which is not a number's", e.wanted) from None
+            raise self._wrong(f"{e.found}, which is not a number", e.wanted) from None
         return dtype
 
     def _sizes(self, shape: object) -> tuple[int, ...]:
@@ -259,7 +259,7 @@ def from_stream(name: str, stream: BinaryIO, head: bytes = b"") -> Piped:
         elements = np.empty(size, np.uint8)
     except (MemoryError, ValueError):
         found = f"declares {size} bytes, which do not fit into the memory"
-        raise FormatError(found, "less, since a pipe is held whole", "save it to a file first", name) from None
+        raise FormatError(found, "less, since a pipe is held in memory", "save it to a file first", name) from None
     room = elements.data
     done = min(len(head) - header.offset, len(room))
     room[:done] = head[header.offset : header.offset + done]

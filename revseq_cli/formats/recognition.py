@@ -146,6 +146,6 @@ def _inside(fd: int, method: Compression, path: str) -> Recognised:
     kind = _kind_of(compression.head(fd, method, _HEAD, path))
     row = named(kind.format) if kind else None
     if kind and not (row and row.may_be_compressed):
-        found, wanted = f"is {kind.name}, packed by {method.name}", "of packed files .npy or text"
+        found, wanted = f"is {kind.name}, packed by {method.name}", "a packed .npy or text file"
         raise FormatError(found, wanted, compression.unpack_hint(method, path), path)
     return Recognised(row.name if row else None, method)

@@ -205,16 +205,16 @@ def _require_layout(layout: Layout, template: Source, row: Format, key: str, whe
     leave_out = Hint.of("leave out {}", keep_others="")
     if not _holds_others(row, template):
         known = listed(each.name for each in written() if each.keeps_others)
-        kept = "the other tensors are kept by a copy of the input's file"
+        kept = "the other tensors need a copy of the input's file"
         found = f"{kept}, and {template.name} is {template.storage.format}"
         fitting = _keeping(template)
         hint = Hint.of("leave out {}, or add {}", keep_others="", format=fitting.name) if fitting else leave_out
         raise UsageError(found, f"input and output of one format, which is one of {known}", hint, where)
     if layout.changes_storage:
-        found = "to keep the other tensors keeps the storage of every tensor as it is"
+        found = "a copy of the file keeps the storage of every tensor"
         raise UsageError(found, "neither chunks nor a compression with it", leave_out, where)
     if key.strip("/") != template.key.strip("/"):
-        found = f"the result takes the place of {template.name} among the others, and the output is named {key}"
+        found = f"the result replaces {template.name} among the others, but the output is named {key}"
         raise UsageError(found, "no other name after ::", Hint.of("add {}", output=where), where)
 
 

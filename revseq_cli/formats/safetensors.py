@@ -163,7 +163,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object as a dictionary; FormatError for a key that stands twice or has half a surrogate pair."""
     fields = literals.unique(pairs)
     if not all(map(_is_text, fields)):
-        raise FormatError("has a damaged header", "keys of whole characters")
+        raise FormatError("has a damaged header", "keys of valid Unicode")
     return fields
 
 

@@ -173,7 +173,7 @@ def _require_table(desc: TensorDesc, where: str) -> None:
         return
     fits = desc.element_count and prod(sizes[:-2]) == 1
     hint = Hint.of("add {}", rank=2) if fits else "write another format, such as out.npy"
-    raise FormatError(f"holds one table, and the tensor is {desc}", "2 dimensions, and no size of 0", hint, where)
+    raise FormatError(f"contains one table, and the tensor is {desc}", "2 dimensions, and no size of 0", hint, where)
 
 
 TEXT, JSON = TextFormat(open_notation, write_notation, contents=_contents), TextFormat(open_json, write_json)

@@ -1,8 +1,8 @@
 """The reversal of arrays, and what lengths do to lines.
 
-An array is reversed as one of shape (outer, axis, inner), and its lengths as one of shape (outer, inner). Elements are
-moved as words, that is, as their bytes: nothing is computed with them, and data type and byte order do not matter.
-Lengths are clamped before they are converted to signed indices.
+The kernel sees an array as one of shape (outer, axis, inner), and its lengths as one of shape (outer, inner). It moves
+elements as words, that is, as their bytes, and computes nothing with them: data type and byte order do not matter. It
+clamps lengths before it converts them to signed indices.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int, *, overwrite: bool = False) -> NDArray[Any]:
     """A copy of `values` in which the first `length` elements of each line along `axis` are reversed.
 
-    `lengths` is unsigned, of any width, and has the sizes of `values` but 1 along `axis`; a length above the axis
-    size is clamped to it. The result has the memory order of `values`, and with `overwrite` it may
-    lie in their memory: blocks of a long first axis are so large that the system clears the pages of each new one.
+    `lengths` is unsigned, of any width, and has the shape of `values` but 1 along `axis`; a length above the axis size
+    is clamped to it. The result has the memory order of `values`. With `overwrite`, it may use their memory: blocks of
+    a long first axis are so large that the system would have to clear the pages of each new one.
     """
     if not values.flags.c_contiguous and values.flags.f_contiguous:
         return reverse(values.T, lengths.T, values.ndim - 1 - axis, overwrite=overwrite).T
@@ -306,7 +306,7 @@ class LengthCounts(NamedTuple):
 
 
 def count_lengths(lengths: NDArray[Any], size: int) -> LengthCounts:
-    """What these lengths, unsigned and of any shape, do to lines of `size` elements."""
+    """Count what these lengths, unsigned and of any shape, do to lines of `size` elements."""
     once = _once(lengths)
     times = lengths.size // once.size
     unchanged = int(np.count_nonzero(clamp(once, size) <= 1))

@@ -68,7 +68,7 @@ DIRECTML = tuple(level for level in FeatureLevel if level is not FeatureLevel.NO
 
 @dataclass(frozen=True)
 class Support:
-    """One row of the support table: what the operator takes from level `since` on."""
+    """One row of the support table: what the operator accepts from level `since` on."""
 
     since: FeatureLevel
     dimension_counts: range
@@ -102,9 +102,9 @@ def support(level: FeatureLevel) -> Support | None:
 
 @dataclass(frozen=True)
 class Constraint:
-    """One rule held against the tensors: the property that it is about, found, wanted, and whether it holds.
+    """One rule applied to the tensors: its property, what was found and wanted, and whether the rule holds.
 
-    `tensor` is INPUT, LENGTHS or OUTPUT. `matching` says that the property is held against InputTensor's. A violation
+    `tensor` is INPUT, LENGTHS or OUTPUT. `matching` says that the property must match InputTensor's. A violation
     is a constraint that is not ok; only violations have hints.
     """
 
@@ -135,8 +135,8 @@ def broken(constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
 class SpecError(RevseqError, ValueError):
     """Tensors that break rules of the operator or of the feature level; `violations` has every broken rule.
 
-    `names` says what the user called each tensor; one that it lacks has its name in the operator. `choices` is what to
-    type instead, for all violations together, or why nothing can be typed for the lengths.
+    `names` has the user's name for each tensor; a tensor that it lacks has its name in the operator. `choices` says
+    what to type instead, for all violations together, or why no setting helps with the lengths.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ def constraints(
 ) -> list[Constraint]:
     """Every constraint of the operator and of the feature level, passed or failed, in the order of the page.
 
-    `output` is given where somebody states what the OutputTensor is; without it, it is like the input.
+    `output` describes the OutputTensor where a page or a model states it; otherwise it is like the input.
     """
     tensors = {INPUT: values, LENGTHS: lengths, OUTPUT: output or values}
     shown = tensors if output else {INPUT: values, LENGTHS: lengths}

@@ -60,7 +60,7 @@ def fix(page: Examples, report: Report, level: FeatureLevel, number: int | None)
     A page is put right as a whole or not at all, so that nobody takes a half for done.
     """
     if not (text := page.text):
-        raise FormatError("only pages are rewritten")
+        raise FormatError("only pages can be fixed")
     _require_exact(text)
     page, report, counts = _mended(page, text, report, level, number)
     edits: list[Edit] = []
@@ -173,11 +173,11 @@ def _lines(text: str) -> list[str]:
 def _require_exact(text: Text) -> None:
     """Refuse a text that is not written back byte for byte where nothing is changed."""
     if text.identity is None:
-        raise UsageError("is standard input, and nothing in it can be replaced", "the name of a file", where=text.name)
+        raise UsageError("is standard input, and cannot be changed", "the name of a file", where=text.name)
     with file_io.opened(text.name, text.identity) as fd:
         data = file_io.read_some(fd, text.identity.size, 0, text.name)
     if text.encoding.encode(text.whole) != data:
-        found = f"is packed, or not written in the usual way of {text.encoding.shown}, and would change as a whole"
+        found = f"is packed, or not written in the usual way of {text.encoding.shown}, so all of it would change"
         raise FormatError(found, "a page whose other bytes stay as they are", where=text.name)
 
 
@@ -222,7 +222,7 @@ def _rewritten(example: PageExample, tokens: list[str], sizes: tuple[int, ...]) 
     values, output, text = example.example.tensor(INPUT), example.example.tensor(OUTPUT), example.text.text
     start, stop = output.rows_span()
     if output.text[start:stop] != text[start:stop]:
-        raise FormatError("comments or markup stand in the rows of OutputTensor, and would be lost")
+        raise FormatError("the rows of OutputTensor contain comments or markup, which would be lost")
     old = values.text[values.opened : values.stop]
     margin = text[text.rfind("\n", 0, values.opened) + 1 : values.opened]
     given = [values.text[slice(*span)] for span in values.spans()]

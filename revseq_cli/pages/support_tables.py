@@ -568,7 +568,7 @@ def _missing_tables(tables: Sequence[Table]) -> Iterator[Finding]:
     place = _start(tables[0])
     for level in _CHANGES:
         if level not in present:
-            found = f"there is no table for {level}, which changes what the operator takes"
+            found = f"there is no table for {level}, which changes what the operator accepts"
             yield Finding(place, found, is_note=True)
 
 
@@ -585,7 +585,7 @@ def _table(table: Table, seen: set[FeatureLevel]) -> Iterator[Finding]:
     if level in seen:
         yield Finding(start, f"a second table for {level}", "one")
     if level not in _CHANGES:
-        why = "is no feature level" if level is None else "changes nothing for this operator"
+        why = "is not a feature level" if level is None else "changes nothing for this operator"
         yield Finding(start, f"{level or _shown(first)} {why}", f"one of {listed(map(str, _CHANGES))}")
     if level is not None and (row := support(level)):
         seen.add(level)
@@ -621,7 +621,7 @@ def _dimensions(row: Row, counts: range, where: str) -> Iterator[Finding]:
     for phrase in row.dimensions:
         said = phrase.counts
         if said is None:
-            yield Finding(phrase.start, f"{where}: dimension count {phrase.text[:40]} is not read", span(counts))
+            yield Finding(phrase.start, f"{where}: cannot read the dimension count {phrase.text[:40]}", span(counts))
         elif said != [*counts]:
             shown = span(range(said[0], said[-1] + 1)) if said == [*range(said[0], said[-1] + 1)] else phrase.text[:40]
             ends = (counts[0], counts[-1])
@@ -648,7 +648,7 @@ def _types(row: Row, wanted: Iterable[DataType], where: str) -> Iterator[Finding
                 near = difflib.get_close_matches(stated[i], missing, 1, 0.6)
                 missing = [name for name in missing if name not in near]
                 right = near[0] if near else ", ".join(names)
-                yield Finding(word.start, f"{where}: {word.text} is no data type", right)
+                yield Finding(word.start, f"{where}: {word.text} is not a data type", right)
         if missing:
             plural = "s" * (len(missing) > 1)
             yield Finding(words[0].start, f"{where}: missing data type{plural} {', '.join(missing)}", ", ".join(names))

@@ -188,7 +188,7 @@ def examples_below(path: str) -> Examples:
         return _tests(path, path)
     data, identity = textfiles.read_bytes(path)
     if _TENSOR not in data and _TENSOR not in data.replace(b"\0", b""):  # in any encoding that is read
-        raise NoExampleError("holds no example of this operator", where=path)
+        raise NoExampleError("contains no example of this operator", where=path)
     return page_of(textfiles.text_of(data, path, identity))
 
 
@@ -207,7 +207,7 @@ def page_of(text: Text) -> Examples:
     if not ours and not support.tables:
         others = f"; {skipped} of other operators" if skipped else ""
         wanted = "InputTensor, SequenceTensor, Axis and OutputTensor"
-        raise NoExampleError(f"holds no example of this operator{others}", wanted, where=text.name)
+        raise NoExampleError(f"contains no example of this operator{others}", wanted, where=text.name)
     placed = tuple(each._replace(spot=_spot(text, each.start)) for each in support.findings)
     return Examples(text.name, ours, skipped, support._replace(findings=placed), text)
 

@@ -216,7 +216,7 @@ def assemble(parts: Parts) -> Job:
     if (batch_axis is not None or request.mask) and not 0 <= axis < rank:  # there is none for aligned lengths to lack
         raise UsageError(f"Axis is {axis}", f"0 to {rank - 1}" if rank else "a tensor with dimensions", "", values.name)
     if lengths.desc.data_type.kind == "bool" and not request.mask:
-        raise FormatError("DataType is BOOL", "lengths, and not a mask: its sum along the axis", where=lengths.name)
+        raise FormatError("DataType is BOOL", "lengths, such as the sums of a mask along the axis", where=lengths.name)
     batch_first = request.system is not None and request.system.masks_batch_first
     alignment = align(Shape.of(values), Shape.of(lengths), axis, batch_axis, mask=request.mask, batch_first=batch_first)
     places = alignment.places if alignment else ()

@@ -170,7 +170,7 @@ def _client(where: str | distributed.LocalCluster) -> Iterator[distributed.Clien
     except Exception as e:  # noqa: BLE001 - of any kind, if dask tries to read what another program answers
         why = str(e)[:100] if isinstance(e, OSError) else "the server there uses another protocol"
         found = f"no dask scheduler answers: {why}"
-        raise EngineError(found, "a scheduler of the same dask", "dask scheduler", str(where)) from None
+        raise EngineError(found, "a scheduler of the same version of dask", "dask scheduler", str(where)) from None
     try:
         yield client
     finally:

@@ -375,7 +375,7 @@ def _open_lengths(request: Request, reference: Reference | None, whole: WholeJob
     elif whole:
         lengths = whole.tensor(LENGTHS, types)
     else:
-        wanted = "a tensor of lengths, or an INPUT that is a whole docs-style job or a model"
+        wanted = "a tensor of lengths, or an INPUT that is a complete job or a model"
         hint = "add LENGTHS after INPUT; in a batch, give each job its lengths"
         raise UsageError("no lengths are given", wanted, hint, values.name)
     if request.mask:

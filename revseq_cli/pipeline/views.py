@@ -207,7 +207,7 @@ class UnreadableError(EngineError):
 
 def _unreadable(name: str, parts: int, elements: int) -> NDArray[Any]:
     found = f"a block would be read in {parts} parts of {elements // parts} elements"
-    raise UnreadableError(found, "longer ones", "save it in the sizes of what is right, or allow more memory", name)
+    raise UnreadableError(found, "longer ones", "save it in the sizes of the right output, or allow more memory", name)
 
 
 def _runs(sizes: tuple[int, ...], region: Region) -> Sequence[range]:
@@ -309,7 +309,7 @@ class RankedSource(PlacedSource):
         super().__init__(source, places, rank)
         self.key = source.key
         if (row := named(source.storage.format)) and row.keeps_others:
-            self.notes += (f"of {source.name} the elements alone are carried over, since the dimension count changes",)
+            self.notes += (f"of {source.name} only the elements are copied, since the dimension count changes",)
         # Not the format alone: its file cannot be copied with this tensor instead of the old one.
         self.storage = Storage(f"{source.storage.format} of another dimension count", source.storage.details)
 
@@ -403,7 +403,7 @@ def cast(source: Source, data_type: DataType) -> Source:
     if source.desc.data_type is data_type:
         return source
     if data_type.kind not in _CAST_TO:
-        found, wanted = f"values are not cast to {data_type.name}", "FLOAT64, FLOAT32, FLOAT16, or a type of integers"
+        found, wanted = f"values cannot be cast to {data_type.name}", "FLOAT64, FLOAT32, FLOAT16, or a type of integers"
         raise UsageError(found, wanted, Hint.of("try {}", cast="FLOAT32"))
     return CastSource(source, data_type)
 

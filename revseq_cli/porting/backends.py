@@ -118,8 +118,8 @@ class Backend:
         given = np.ascontiguousarray(native(lines)) if lines.dtype.newbyteorder("=") == self.dtype else bits(lines)
         (made,) = asked(self.name, EngineError, lambda: self.session.run(None, {"x": given, "n": counts}))
         if (made.dtype, made.shape) != (given.dtype, given.shape):
-            found = f"gives elements {made.dtype} of sizes {made.shape}"
-            raise EngineError(found, f"{given.dtype} of sizes {given.shape}, as it got", where=self.name)
+            found = f"returned elements {made.dtype} of sizes {made.shape}"
+            raise EngineError(found, f"{given.dtype} of sizes {given.shape}, like its input", where=self.name)
         elements = made.view(values.dtype.newbyteorder("=")).reshape(moved.shape)
         whole: NDArray[Any] = np.moveaxis(elements, self.places, self.axes)
         return whole[(slice(None),) * axis + (part,)]
@@ -255,7 +255,7 @@ def answer(host: Host, job: Job, resources: Resources) -> Answer:
 def notes_on(host: Host, job: Job, clamped: int) -> tuple[str, ...]:
     """Notes on a job that a host runs, of which so many lengths are above the axis size."""
     notes: tuple[str, ...] = (
-        ("ONNX Runtime refuses lengths above the axis size, and got the axis size instead",) if clamped else ()
+        ("ONNX Runtime refuses lengths above the axis size, so it got the axis size instead",) if clamped else ()
     )
     version = host.runtime.__version__
     if version_of(version) < _WRITES_ALL and span_of_lengths(job.given_lengths, ()).least == 0:

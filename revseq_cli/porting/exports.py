@@ -185,7 +185,7 @@ def _places(job: Job, store: _Folder, inline: bool | None) -> Iterator[tuple[str
                 continue
             if inline:
                 found = "contains a NaN with unusual bits"
-                wanted = "the usual one, since DxDispatch has one word"
+                wanted = "the usual NaN: DxDispatch has only one"
                 raise FormatError(found, wanted, Hint.of("add {}", files=""), source.name)
         yield role, _Place(source, *store.place(_name(store.model, role), source))
 

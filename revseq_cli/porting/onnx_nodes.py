@@ -108,7 +108,7 @@ class NodeJob:
     def _require_newer(self, version: str) -> None:
         """FormatError where ONNX Runtime would look for our files of elements in the current folder."""
         if version_of(version) < _FINDS_FILES:
-            found = f"has more elements than a model holds, which {NAME} {version} does not find in other files"
+            found = f"has more elements than fit into a model, and {NAME} {version} does not find them in other files"
             newer = f"{NAME} {'.'.join(map(str, _FINDS_FILES))} or newer"
             raise FormatError(found, newer, f"pip install --upgrade {PACKAGE}", self.model.path)
 
@@ -133,7 +133,7 @@ class NodeJob:
         for (name, dtype), values in zip(outputs.items(), made, strict=True):
             given_as = getattr(values, "dtype", type(values).__name__)  # a sparse tensor has none
             if given_as != dtype:
-                found = f"{NAME} gives {name}, of {data_type_of(dtype).name}, as {given_as}"
+                found = f"{NAME} returns {name}, of {data_type_of(dtype).name}, as {given_as}"
                 raise FormatError(found, COMPUTED, where=self.model.path)
             source = MemorySource(f"{self.model.path}: {name}", values, Storage("onnx", {}), self.model.identity)
             source.path, source.origins, source.notes = self.model.path, origins, notes
@@ -177,7 +177,7 @@ def node_of(reference: Reference, lengths: Reference | None, request: Request) -
     """
     if not reference.is_onnx_model:
         if request.feed:
-            found = f"there are inputs of a model, and {reference.name} is none"
+            found = f"{reference.name} is not a model, and has no inputs to feed"
             raise UsageError(found, f"INPUT such as model{ONNX_MODEL}::name", Hint.of("leave out {}", feed=""))
         return None
     model = Model.open(reference.path)
@@ -206,7 +206,9 @@ def _named(request: Request, model: Model) -> dict[str, str]:
             raise MissingFileError("no such folder", f"a folder of tensors, or {wanted}", where=text)
         name = max((each for each in model.inputs if text.startswith(f"{each}=")), key=len, default=None)
         if name is None or name in named:
-            found = f"{text[:80]!r} is for no input" if name is None else f"the input {name} is given twice"
+            found = (
+                f"{text[:80]!r} matches no input of the model" if name is None else f"the input {name} is given twice"
+            )
             typed, _, file = text.partition("=")
             near = nearest(typed, model.inputs) if name is None else ""
             hint = Hint.of("try {}", feed=system.quoted(f"{near}={file or 'FILE'}")) if near else ""

@@ -240,7 +240,7 @@ def _bound(bindings: dict[str, Any], tensor: str) -> str:
     if isinstance(bound, dict) and set(bound) == {"name"}:
         bound = bound["name"]
     if not isinstance(bound, str):
-        raise FormatError(f"{tensor} is bound to {_shown(bound)}", "the name of a resource, whole")
+        raise FormatError(f"{tensor} is bound to {_shown(bound)}", "the name of a resource")
     return bound
 
 
@@ -256,7 +256,7 @@ def _tensor(resources: dict[str, Any], bindings: dict[str, Any], tensor: str, de
     bound_tensor = Tensor(desc, bound, resource["initialValues"])
     stated = resource.get("initialValuesDataType", desc.data_type.name if bound_tensor.path is not None else None)
     if str(stated).removeprefix("DML_TENSOR_DATA_TYPE_") != desc.data_type.name:
-        wanted = f"{desc.data_type.name}, as {tensor}: bytes are not taken for another data type"
+        wanted = f"{desc.data_type.name}, as {tensor}: both must be the same"
         raise FormatError(f"initialValuesDataType of {place} is {_shown(stated)}", wanted)
     return bound_tensor
 

@@ -34,7 +34,7 @@ _OURS = "REVERSE_SUBSEQUENCES"
 _MISSING = {
     INPUT: ("the example has no InputTensor", "the values to reverse"),
     LENGTHS: ("the example has no lengths", "a tensor labelled SequenceTensor or SequenceLengthsTensor"),
-    OUTPUT: ("the example has no OutputTensor", "the values to hold against the operator's"),
+    OUTPUT: ("the example has no OutputTensor", "the values to compare with the operator's"),
 }
 
 
@@ -200,9 +200,12 @@ def find_examples(text: str, items: Iterable[notation.TensorText | notation.Attr
 
 
 def _completed(text: str, examples: list[Example]) -> list[Example]:
-    """The examples, where those that stand below the name of this operator, and are incomplete, count as its own."""
+    """The examples, where those that stand below the name of this operator, and are incomplete, count as its own.
+
+    A name that only stands below, as under "See also", is no reason.
+    """
     named = [(match.start(), match[1].upper()) for match in _OPERATOR.finditer(text)] if _OURS in text else []
-    is_alone = all(name.startswith(_OURS) for _, name in named)
+    is_alone, mention = all(name.startswith(_OURS) for _, name in named), text.find(_OURS)
     found: list[Example] = []
     for example in examples:
         last = found[-1] if found else None
@@ -210,8 +213,8 @@ def _completed(text: str, examples: list[Example]) -> list[Example]:
             last.again += example.tensors.values()
             continue
         above = bisect.bisect(named, (example.start(), "")) - 1
-        is_here = named[above][1].startswith(_OURS) if above >= 0 else is_alone
-        if _OURS in text and is_here and not example.is_ours:
+        is_here = named[above][1].startswith(_OURS) if above >= 0 else is_alone and mention < example.start()
+        if mention >= 0 and is_here and not example.is_ours:
             if last and example.is_rest_of(last):
                 last.others += example.others
                 last.mean()

@@ -371,7 +371,7 @@ def _read_body(tensor: TensorText) -> tuple[tuple[int, ...], str, NDArray[np.int
     body = tensor.text[tensor.opened : tensor.stop]
     if body.count("[") != body.count("]"):
         if control := _CONTROL.search(body):  # its bracket, as in ESC [ 31 m, was taken for one
-            raise error_at(tensor.text, tensor.opened + control.start(), f"{control[0]!r} has no place in a tensor")
+            raise error_at(tensor.text, tensor.opened + control.start(), f"{control[0]!r} is not allowed in a tensor")
         raise _never_closed(tensor, body)
     if '"' in body:  # JSON writes "nan" in quotes
         body = _QUOTED_SPECIAL.sub(lambda special: f" {special[1]} ", body)
@@ -405,7 +405,7 @@ def _about(character: str) -> tuple[str, str]:
         kind = "a full-width digit" if unicodedata.east_asian_width(character) == "F" else "none of the digits 0 to 9"
         return f"{character!r} is {kind}; write {int(character)}", ""
     right = plain(character).strip()
-    return f"{character!r} has no place in a tensor", f"write {right}" if right else ""
+    return f"{character!r} is not allowed in a tensor", f"write {right}" if right else ""
 
 
 def _never_closed(tensor: TensorText, body: str) -> PlacedError:

@@ -599,7 +599,7 @@ def test_a_signal_stops_all_of_it(files, number):
     process.send_signal(number)
     _, err = process.communicate()
     assert process.returncode == -number
-    assert re.fullmatch(r"Note: stopped when \d+ of 5000 outputs were reported; --resume runs the rest\n", err)
+    assert re.fullmatch(r"Note: stopped after reporting \d+ of 5000 outputs; --resume runs the rest\n", err)
     written = outputs(files)
     assert 0 < len(written) < 5000
     for name in written:
@@ -802,7 +802,7 @@ def test_a_signal_while_the_process_of_the_jobs_is_stopped(files, number, stoppe
         until(lambda: process.poll() is not None or process.send_signal(number))
     _, err = process.communicate()
     assert process.returncode == -number
-    assert (b"Note: stopped when" in err) != stopped
+    assert (b"Note: stopped after" in err) != stopped
     until(lambda: not members(process.pid))
     assert not [name for name in outputs(files) if name.startswith(".revseq")]
 
@@ -875,7 +875,7 @@ def test_standard_error_that_goes_to_an_input_gets_nothing(files, shell):
     before = (files / "x.npy").read_bytes()
     (files / "m.jsonl").write_text('{"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}')
     done = shell("revseq batch m.jsonl 2>> x.npy")
-    assert (done.status, "is what standard error goes to" in done.out) == (2, True)
+    assert (done.status, "is where standard error goes" in done.out) == (2, True)
     assert (files / "x.npy").read_bytes() == before
 
 

@@ -98,7 +98,7 @@ def test_batch_axis(revseq, files):
         (("object.npy", "n.npy"), ("data type object", "never loaded")),
         (("struct.npy", "n.npy"), ("data type is [('a'", "is structured", "save each field")), (("x.npy", "i.npy"), ("i.npy: DataType is INT64", "--lengths-dtype UINT32")),
         (("x.npy", "f.npy"), ("f.npy: DataType is FLOAT64",)), (("x.npy", "x.npy"), ("x.npy: DataType is FLOAT32", "{3,1}")),
-        (("x.npy::a", "n.npy"), ("a .npy file holds one tensor",)), (("x.npy",), ("no lengths are given",)),
+        (("x.npy::a", "n.npy"), ("a .npy file contains one tensor",)), (("x.npy",), ("no lengths are given",)),
         (("x.npy", "[[2], [4]]"), ("Sizes is {2,1}", "{3,1}")), (("x.npy", "[[2], [4], [3.5]]"), ("3.5 is a fraction",)),
         (("x.npy", "[[2], [4], [-3]]"), ("-3 does not fit UINT32",)), (("x.npy", "[[2, 4, 3]"), ("is missing",)),
         (("x.npy", "n.npy", "--dtype", "INT8"), ("DataType is FLOAT32, and INT8 is asked for",)),
@@ -340,7 +340,7 @@ def test_check_of_every_level_of_what_directml_refuses(revseq, files):
 def test_every_level_is_for_check_alone(revseq, files):
     job = ("x.npy", "n.npy", "--axis", 1)
     for command in (("run", *job), ("export", *job, "-o", "m.json"), ("verify", "x.md")):
-        revseq(*command, "--feature-level", "all").refused("all is for revseq check; here one feature level, as 5_0")
+        revseq(*command, "--feature-level", "all").refused("all is for revseq check; one feature level, such as 5_0")
     revseq("run", *job, env={"REVSEQ_FEATURE_LEVEL": "all"}).refused("all is for revseq check")
     revseq("check", *job, "--feature-level", "all", "--example").refused("one feature level", "try --feature-level 5_0")
     assert revseq("levels", "all").ok().out == revseq("levels").ok().out

@@ -221,7 +221,7 @@ def test_a_result_from_before_is_noted(revseq, files):
     ("args", "words"),
     [
         (("-o", "model.zip"), ("model.zip: a model is JSON", "add --zip")),
-        (("-o", "model.JSON"), ("in small letters", "add -o model.json")),
+        (("-o", "model.JSON"), ("in lower case", "add -o model.json")),
         (("-o", "model.txt"), ("model.txt: a model is JSON", "add -o model.json")),
         (("-o", "no/model.json"), ("no such folder",)),
         (("-o", "old.json"), ("old.json: already exists", "--overwrite")),
@@ -553,5 +553,5 @@ def test_names_that_lead_out_of_an_archive(revseq, files, name, of_the_model):
     with zipfile.ZipFile(files / "job.zip", "w") as archive:
         for each, data in members.items():
             archive.writestr(each, data)
-    wanted = "wanted: names inside the archive: none from the root, with .. or with a drive"
+    wanted = "wanted: names inside the archive, without a leading /, .. or a drive"
     revseq("check", "job.zip").refused("has the member" if of_the_model else "sourcePath is", wanted)

@@ -131,7 +131,7 @@ ANSWERS = {
     "a level": (("check", "[[1, 2]]", "[[2]]", "--axis", 1, "--feature-level", "3_0"), "try --feature-level 4_0"),
     "an exchange": (("check", "n.npy", "x.npy", "--axis", 1), "INPUT and LENGTHS are exchanged: revseq check x.npy n.npy"),
     "a dimension count": (("diff", "[[1, 2]]", "[[[1, 2]]]"), "add --rank 3"),
-    "equal NaN": (("diff", "[nan]", "[nan(0x7fc00001)]"), "add --equal-nan to take every NaN for the same"),
+    "equal NaN": (("diff", "[nan]", "[nan(0x7fc00001)]"), "add --equal-nan to treat all NaNs as equal"),
 }  # fmt: skip
 
 
@@ -330,7 +330,7 @@ def test_files_elsewhere(revseq, files):
 def test_a_tilde_that_no_shell_expanded(revseq, files):
     home = {"HOME": str(files), "USERPROFILE": str(files)}
     for args in (("~/x.npy", "n.npy", "--axis", 1), ("x.npy", "n.npy", "--axis", 1, "-o", "~/y.npy")):
-        revseq("run", *args, env=home).refused("its ~ is as it was typed", f"Hint: type {files}")
+        revseq("run", *args, env=home).refused("the shell did not expand its ~", f"Hint: type {files}")
     (files / "~").mkdir()
     (files / "x.npy").rename(files / "~" / "x.npy")
     revseq("run", "~/x.npy", "n.npy", "--axis", 1, env=home).ok()

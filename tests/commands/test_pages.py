@@ -72,15 +72,15 @@ def test_pages_without_examples_or_that_cannot_be_read(revseq, tmp_path):
     (tmp_path / "other.md").write_text(PAGE[PAGE.index("## Another") :])
     (tmp_path / "latin.md").write_bytes(b"caf\xe9")
     (tmp_path / "good.md").write_text(PAGE)
-    revseq("verify", "none.md").refused("none.md: holds no example of this operator")
-    revseq("verify", "other.md").refused("holds no example of this operator; 1 of other operators")
+    revseq("verify", "none.md").refused("none.md: contains no example of this operator")
+    revseq("verify", "other.md").refused("contains no example of this operator; 1 of other operators")
     revseq("verify", "latin.md").refused(
         "latin.md: line 1, column 4: not text: byte 3 is not UTF-8", "Hint: save it as UTF-8\n"
     )
     revseq("verify", "absent.md").refused("absent.md: no such file")
     done = revseq("verify", "none.md", "good.md")
     assert (done.status, "2 examples, 0 wrong" in done.out) == (1, True)
-    assert done.err.startswith("Error: none.md: holds no example of this operator")
+    assert done.err.startswith("Error: none.md: contains no example of this operator")
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_half_an_example():
     text = PAGE[: PAGE.index("OutputTensor")] + PAGE[PAGE.index("## Along another") :]
     first, second = verify(text).verdicts
     (problem,) = first.findings
-    assert problem.message == "the example has no OutputTensor; wanted: the values to hold against the operator's"
+    assert problem.message == "the example has no OutputTensor; wanted: the values to compare with the operator's"
     assert second.right
 
 
@@ -338,7 +338,19 @@ OutputSequenceTensor: (Sizes:{1,1,1,2}, DataType:FLOAT32)
     assert done.out.splitlines()[-1] == "2 examples, 0 wrong, 3 of other operators skipped"
     assert "feature levels" not in done.out
     (tmp_path / "x.md").write_text(others)
-    revseq("verify", "x.md").refused("holds no example of this operator; 2 of other operators")
+    revseq("verify", "x.md").refused("contains no example of this operator; 2 of other operators")
+
+
+def test_a_link_below_makes_no_example_one_of_this_operator(tmp_path, revseq):
+    """The page of a cumulative sum, without a title; above the example, the same name does."""
+    example = "InputTensor: (Sizes:{2}, DataType:FLOAT32)\n[1, 2]\n\nAxis: 0\n\nOutputTensor: (Sizes:{2}, DataType:FLOAT32)\n[1, 3]\n"
+    link = "\n* See DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC\n\n"
+    (tmp_path / "below.md").write_text(example + link)
+    (tmp_path / "above.md").write_text(link + example)
+    revseq("verify", "below.md").refused("contains no example of this operator; 1 of other operators")
+    done = revseq("verify", "above.md")
+    assert done.status == 1
+    assert "the example has no lengths" in done.out
 
 
 FIRST = PAGE[PAGE.index("InputTensor") : PAGE.index("## Along another")].replace("```", "")

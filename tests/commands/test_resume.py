@@ -328,7 +328,7 @@ def test_a_journal_that_cannot_be_written(tmp_path, monkeypatch):
         writer.begin(entry, str(output))
     noted = writer.note(entry, {}, Outcome(1, "y", None)).notes
     assert noted == (
-        f"y is written, but the journal does not say so: {path}: cannot write: only part of the line was written",
+        f"y is written, but is missing from the journal: {path}: cannot write: only part of the line was written",
     )
     monkeypatch.setattr(os, "write", real)
     writer.note(entry, {}, Outcome(1, "y", None))

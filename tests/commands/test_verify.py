@@ -112,7 +112,7 @@ class TestFolders:
     def test_nothing_to_check(self, revseq, tmp_path):
         (tmp_path / "x.md").write_text("# Nothing\n")
         revseq("verify", ".").refused("no example of this operator in 1 pages", "Hint: add --allow-empty\n")
-        revseq("verify", "x.md").refused("x.md: holds no example")
+        revseq("verify", "x.md").refused("x.md: contains no example")
         done = revseq("verify", "x.md", ".", "--allow-empty").ok()
         assert done.out == "1 page without an example skipped\n"
 
@@ -324,7 +324,7 @@ OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
             (
                 "[ 3, 4],\n [-1, 6]]",
                 "[ 3, 4], // here\n [-1, 6]",
-                "example 2 cannot be fixed: comments or markup stand in the rows",
+                "example 2 cannot be fixed: the rows of OutputTensor contain comments or markup",
             ),
             (
                 "[[ 5, 2],\n [ 3, 4],\n [-1, 6]]",
@@ -472,3 +472,15 @@ OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
             for e in fixes._edits(page.examples[f.number - 1], FeatureLevel.V5_0)
         ]
         assert "".join(fixes._applied(page.text, edits).split()) == "".join(PAGE.split())
+
+
+def test_the_hooks_of_pre_commit_are_commands(revseq, tmp_path):
+    """On a changed page that is wrong, beside one without examples."""
+    hooks = re.findall(r"^  entry: revseq (.+)$", (ROOT / ".pre-commit-hooks.yaml").read_text(), re.MULTILINE)
+    (tmp_path / "note.md").write_text("no example\n")
+    found = []
+    for entry in hooks:
+        shutil.copy(ROOT / "samples" / "wrong.md", tmp_path / "wrong.md")
+        found.append((entry, revseq(*entry.split(), "note.md", "wrong.md").status))
+    assert found == [("verify --allow-empty", 1), ("verify --allow-empty --fix", 0)]
+    assert revseq("verify", "wrong.md").ok()

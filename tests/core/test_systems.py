@@ -308,5 +308,5 @@ def test_the_process_of_a_batch_needs_no_signal_to_stop(files, number):
         process.send_signal(number)
         out, err = process.communicate()
     assert (process.returncode, out) == (-number, b"")
-    assert err == b"" or err.startswith(b"Note: stopped when 0 of 1 outputs")
+    assert err == b"" or err.startswith(b"Note: stopped after reporting 0 of 1 outputs")
     until(lambda: {path.name for path in files.iterdir()} == before | {"reached", "stopped", "jobs.csv.revseq-journal"})

@@ -148,8 +148,8 @@ def opened(path, *, shared=0):
         ("NUL", "is a device: NUL is one in every folder"), ("aux.npy", "is a device: AUX"), ("sub/com1.npy", "COM1"),
         ("Com¹ .x.npy", "COM¹"), ("conout$.npy", "CONOUT$"), ("x.npy:stream", "is a stream inside a file"),
         ("x.npy:stream:$DATA", "is a stream inside a file"), ("out.npy.", "ends with a dot"), ("out.npy ", "ends with a blank"),
-        ("dots. /out.npy", "ends with a blank"), (r"\\.\C:\out.npy", "is a device"), ("a?b.npy", "Windows has in no name: '?'"),
-        ("a\tb.npy", "Windows has in no name: '\\t'"), (f"sub/{'a' * 252}.npy", "a name of 256 characters"),
+        ("dots. /out.npy", "ends with a blank"), (r"\\.\C:\out.npy", "is a device"), ("a?b.npy", "Windows does not allow in names: '?'"),
+        ("a\tb.npy", "Windows does not allow in names: '\\t'"), (f"sub/{'a' * 252}.npy", "a name of 256 characters"),
     ],
 )  # fmt: skip
 def test_names_that_windows_would_take_for_others(tmp_path, monkeypatch, name, words):

@@ -131,8 +131,8 @@ def test_members_one_after_another_and_padding(done, folder, suffix):
     [
         (("convert", "x.npy", "y.h5.gz"), ["h5 is not packed by gzip", "Hint: leave out .gz"]),
         (("convert", "x.npy", "y.npz.xz"), ["npz is not packed by xz"]), (("convert", "x.npy", "y.gz"), ["has no suffix"]),
-        (("show", "x.npy.gz::x"), ["holds one tensor"]), (("show", "h.npz.gz"), ["is a zip archive", "packed by gzip", "unpack it first: gunzip h.npz.gz"]),
-        (("show", "none.npy.gz"), ["no such file"]), (("show", "x.npy.gz", "-f", "npz"), [".npz is not read packed", "gunzip x.npy.gz"]), (("show", "e.npy.gz"), ["e.npy.gz: "]), (("convert", "x.npy", "y.h5.gz", "-f", "npy", "--chunks", "auto"), ["only HDF5 has chunks"]),
+        (("show", "x.npy.gz::x"), ["contains one tensor"]), (("show", "h.npz.gz"), ["is a zip archive", "packed by gzip", "unpack it first: gunzip h.npz.gz"]),
+        (("show", "none.npy.gz"), ["no such file"]), (("show", "x.npy.gz", "-f", "npz"), ["a packed .npz file cannot be read", "gunzip x.npy.gz"]), (("show", "e.npy.gz"), ["e.npy.gz: "]), (("convert", "x.npy", "y.h5.gz", "-f", "npy", "--chunks", "auto"), ["only HDF5 has chunks"]),
     ],
 )  # fmt: skip
 def test_refused(revseq, folder, args, words):

@@ -164,8 +164,8 @@ def test_references_are_reported(folder, revseq):
         f["x"].attrs["see\x1b"] = f["other"].ref
         f["x"].attrs["kept"] = 1
     done = revseq("run", "x.h5::x", *RUN[2:], "--json").ok()
-    note = r"/x: the attribute see\x1b holds references into its file, and is not carried over"
-    other = "1 other object is not carried over: --keep-others keeps it"
+    note = r"/x: the attribute see\x1b contains references into its file, and is not copied"
+    other = "1 other object is not copied: --keep-others keeps it"
     assert done.err == f"Note: {note}\nNote: {other}\n"
     assert json.loads(done.out)["notes"] == [note, other]
     assert revseq("run", "x.h5::x", *RUN[2:], "--overwrite", "-q").ok().err == ""
@@ -243,10 +243,10 @@ def test_other_formats_become_contiguous_unless_asked(folder, revseq):
 def test_a_filter_with_loss_is_refused(folder, revseq):
     values = (VALUES / 7).astype("f4")
     make(folder, values, chunks=CHUNKS, scaleoffset=2)
-    revseq(*RUN).refused("do not give back what they took", "add --compression none")
+    revseq(*RUN).refused("its filters change values", "add --compression none")
     # Who wants the others, too, cannot have them with these filters, and hears at once what is left to type.
     both = "leave out --keep-others, and add --compression none"
-    revseq(*RUN, "--keep-others").refused("do not give back what they took", both)
+    revseq(*RUN, "--keep-others").refused("its filters change values", both)
     revseq(*RUN, "--compression", "none", "--verify").ok()
     with h5py.File(folder / "x.h5") as f, h5py.File(folder / "y.h5") as g:
         assert oracle.same_bits(g["x"][()], expected(f["x"][()], LENGTHS, 1))
@@ -286,7 +286,9 @@ def test_a_name_that_a_scale_needs(folder, revseq, output):
         f["a/x"].make_scale()
         f["v"].dims[0].attach_scale(f["a/x"])
     for options in ((), ("--dry-run",)):
-        revseq("run", "x.h5::/v", "n.npy", "--axis", AXIS, "-o", output, *options).refused("the scale /a/x will stand")
+        revseq("run", "x.h5::/v", "n.npy", "--axis", AXIS, "-o", output, *options).refused(
+            "the place of the scale /a/x"
+        )
 
 
 def test_names_that_are_not_utf_8(folder, revseq):
@@ -332,7 +334,7 @@ def test_attributes_follow_the_groups_of_the_input(folder, revseq):
     with h5py.File(folder / "y.h5") as g:
         assert (dict(g["g2"].attrs), dict(g.attrs)) == ({"own": 1}, {"root": 3})
     done = revseq("run", "x.h5::/g1/v", "n.npy", "--axis", AXIS, "-o", "z.h5::/v").ok()
-    assert "the attributes of 1 group above /g1/v are not carried over" in done.err
+    assert "the attributes of 1 group above /g1/v are not copied" in done.err
 
 
 def test_attributes_of_any_length_and_byte_order(folder, revseq):

@@ -192,7 +192,7 @@ def test_long_commands_and_odd_characters(revseq, tmp_path, make, history):
 
 
 def test_other_files_get_none(revseq, tmp_path):
-    """Also a dataset of NetCDF in another dimension count or format, where its attributes are not carried over."""
+    """Also a dataset of NetCDF in another dimension count or format, where its attributes are not copied."""
     by_netcdf4(tmp_path / "x.nc", None)
     np.save(tmp_path / "n.npy", np.full((2, 1, 4), 2, "u4"))
     with h5py.File(tmp_path / "x.h5", "w") as f:

@@ -44,7 +44,7 @@ def test_h35_standard_output_is_an_input(files, line, redirection, shell):
     before = (files / "x.npy").read_bytes()
     done = shell(f"revseq {line} {redirection}")
     assert done.status == 2
-    assert "x.npy: is what standard output goes to" in done.err
+    assert "x.npy: is where standard output goes" in done.err
     assert (files / "x.npy").read_bytes() == before
 
 
@@ -80,7 +80,7 @@ def test_h35_standard_error_is_an_input(files, name, streams, shell):
             done = shell(f"set -o pipefail; revseq {line.format(tensor)} {streams.replace('F', place)}")
             assert done.status == 2
             assert done.err == ""
-            assert ("what standard error goes to" in done.out) == (">> F 2" not in streams)
+            assert ("is where standard error goes" in done.out) == (">> F 2" not in streams)
             assert _bytes_of(files / name) == before
     assert not (files / "y.npy").exists()
 
@@ -92,7 +92,7 @@ def test_h35_standard_output_is_a_file_of_a_store(files, place, shell):
     before = _bytes_of(files / "x.zarr")
     done = shell(f"revseq run x.zarr::x n.npy --axis 1 -f npy >> x.zarr/{place}")
     assert done.status == 2
-    assert f"{place}: is what standard output goes to" in done.err
+    assert f"{place}: is where standard output goes" in done.err
     assert _bytes_of(files / "x.zarr") == before
 
 
@@ -103,7 +103,7 @@ def test_standard_error_may_go_to_any_other_file(files, shell):
     assert "wrote y.npy" in (files / "err.txt").read_text()
     done = shell("revseq run x.npy n.npy --axis 1 -o err.txt -f npy --overwrite 2> err.txt")
     assert done.status == 2
-    assert "err.txt: is what standard error goes to" in (files / "err.txt").read_text()
+    assert "err.txt: is where standard error goes" in (files / "err.txt").read_text()
 
 
 @pytest.mark.needs("shell")

@@ -231,7 +231,7 @@ def test_a_note_names_the_option(revseq, tmp_path):
     ):
         line = [each for each in command(suffix) if each != "--keep-others"]
         them = "it" if others.startswith("1 ") else "them"
-        note = f"{others} not carried over: --keep-others keeps {them}"
+        note = f"{others} not copied: --keep-others keeps {them}"
         assert revseq(*line).ok().err == f"Note: {note}\n"
         assert json.loads(revseq("convert", f"x{suffix}::x", f"z{suffix}", "--json").ok().out)["notes"] == [note]
         assert revseq("convert", f"y{suffix}", f"w{suffix}").ok().err == ""
@@ -243,7 +243,7 @@ def test_a_note_names_the_option(revseq, tmp_path):
     jobs[1]["output"] = "c.npz"
     (tmp_path / "jobs.jsonl").write_text("\n".join(map(json.dumps, jobs)))
     done = [json.loads(line) for line in revseq("batch", "jobs.jsonl", "--json").ok().out.splitlines()]
-    note = "7 other tensors are not carried over: --keep-others keeps them"
+    note = "7 other tensors are not copied: --keep-others keeps them"
     assert [each["notes"] for each in done] == [[], [note]]
     assert revseq("batch", "jobs.jsonl", "--overwrite").ok().err == f"Note: jobs.jsonl: line 2: {note}\n"
     assert len(np.load(tmp_path / "b.npz").files) == len(np.load(tmp_path / "x.npz").files)
@@ -332,7 +332,7 @@ def test_a_sharded_array_of_a_store_and_chunks_that_are_absent(revseq, tmp_path)
     (tmp_path / "x.zarr/g/other/c/0/0/0").unlink()
     x = zarr.open_array(tmp_path / "x.zarr/g/x", mode="r")[...]
     done = revseq("run", "x.zarr::g/x", "x.zarr::n", "--axis", 1, "-o", "y.zarr", "--keep-others", "--verify").ok()
-    assert "are absent" in done.err
+    assert "are missing" in done.err
     assert (zarr.open_array(tmp_path / "y.zarr/g/x", mode="r")[...] == oracle.reverse(x, N, 1)).all()
     assert not (tmp_path / "y.zarr/g/other/c/0/0/0").exists()
 
@@ -355,9 +355,9 @@ def test_another_name_is_refused(revseq, tmp_path, suffix):
     for name, values in (("x", X), ("n", N)):
         zarr.create_array(str(tmp_path / "x.zarr"), name=name, data=values)
     line = [f"y{suffix}::new" if each == f"y{suffix}" else each for each in command(suffix)]
-    revseq(*line).refused(f"the result takes the place of x{suffix}::x")
+    revseq(*line).refused(f"the result replaces x{suffix}::x")
     line[line.index(f"y{suffix}::new")] = "y.h5"
-    revseq(*line).refused("the other tensors are kept by a copy")
+    revseq(*line).refused("the other tensors need a copy")
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".safetensors", ".zarr"])
@@ -403,7 +403,7 @@ def test_scalars_and_tensors_without_elements(revseq, tmp_path, version, values)
     assert contents(tmp_path / "x.zarr") == contents(tmp_path / "y.zarr")
     if values.ndim == 0:
         (tmp_path / "x.zarr/x" / ("c" if version == 3 else "0")).unlink()
-        assert "1 of 1 chunks of x.zarr::x are absent" in revseq("show", "x.zarr::x").ok().out
+        assert "1 of 1 chunks of x.zarr::x are missing" in revseq("show", "x.zarr::x").ok().out
 
 
 def test_very_many_others_are_not_all_counted(revseq, tmp_path):
@@ -411,7 +411,7 @@ def test_very_many_others_are_not_all_counted(revseq, tmp_path):
     for i in range(120):
         shutil.copytree(tmp_path / "x.zarr/x", tmp_path / f"x.zarr/{i}")
     done = revseq("convert", "x.zarr::x", "y.zarr").ok()
-    assert done.err == "Note: 100 or more other tensors are not carried over: --keep-others keeps them\n"
+    assert done.err == "Note: 100 or more other tensors are not copied: --keep-others keeps them\n"
     (tmp_path / "x.zarr/0/zarr.json").write_text("{")  # what is wrong with another array is no concern of this one
     revseq("convert", "x.zarr::x", "z.zarr").ok()
 

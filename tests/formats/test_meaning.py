@@ -180,7 +180,7 @@ def test_attributes_of_the_old_storage_are_not_carried(tmp_path, revseq):
     found = json.loads((tmp_path / "y.zarr/v/zarr.json").read_text())
     assert found["attributes"] == {"coordinates": "lat", "ancillary_variables": "lat", "units": "m"}
     assert found["dimension_names"] == ["t"]
-    assert "not carried over: structure, _FillValue" in notes(revseq, "convert", "x.h5", "z.zarr")
+    assert "not copied: structure, _FillValue" in notes(revseq, "convert", "x.h5", "z.zarr")
     assert json.loads((tmp_path / "z.zarr/v/zarr.json").read_text())["attributes"] == {}
 
 
@@ -191,7 +191,7 @@ def test_a_note_says_that_an_unlimited_dimension_is_no_longer(tmp_path, revseq):
     with netCDF4.Dataset(tmp_path / "c.nc", "w", format="NETCDF3_CLASSIC") as f:
         f.createDimension("time", None)
         f.createVariable("air", "i2", ("time",))[:] = np.arange(3)
-    lost = "not carried over: the unlimited size of time"
+    lost = "not copied: the unlimited size of time"
     for source in ("x.nc", "c.nc"):
         assert lost in notes(revseq, "convert", f"{source}::air", f"{source[0]}.zarr")
         [note] = notes(revseq, "convert", f"{source}::air", f"{source[0]}.npy")
@@ -205,14 +205,14 @@ def test_a_note_says_that_an_unlimited_dimension_is_no_longer(tmp_path, revseq):
 def test_a_zarr_array_that_is_the_store_has_no_place_for_coordinates(tmp_path, revseq):
     write(tmp_path / "x.nc")
     found = notes(revseq, "convert", "x.nc::air", "y.zarr::")
-    assert "not carried over, since they have no place beside the array: time, lat, height, station, crs" in found
+    assert "not copied, since they have no place beside the array: time, lat, height, station, crs" in found
 
 
 def test_the_place_of_a_dimension_is_taken(tmp_path, revseq):
     write(tmp_path / "x3.zarr")
-    revseq("convert", "x3.zarr::air", "y.nc::lat").refused("/lat is where the scale of that dimension will stand")
+    revseq("convert", "x3.zarr::air", "y.nc::lat").refused("/lat is the place of the scale of that dimension")
     [note] = notes(revseq, "convert", "x3.zarr::air", "y.nc::crs")
-    assert note == "not carried over, since its name is taken: crs"
+    assert note == "not copied, since its name is taken: crs"
     with netCDF4.Dataset(tmp_path / "y.nc") as f:
         assert f["crs"].dimensions == ("time", "lat", "lon")
 

@@ -93,13 +93,13 @@ def test_h69_netcdf_writes_into_the_output(folder, revseq):
 
 def test_what_names_a_variable_that_stays_behind_is_told(folder, revseq):
     notes = json.loads(revseq(*RUN, "--json").ok().out)["notes"]
-    assert "/v: the attribute coordinates names lon2d, label, not carried over" in notes
-    assert "/v: the attribute grid_mapping names lon2d, not carried over" in notes
-    assert "/time: the attribute bounds names time_bnds, not carried over" in notes
+    assert "/v: the attribute coordinates names lon2d, label, not copied" in notes
+    assert "/v: the attribute grid_mapping names lon2d, not copied" in notes
+    assert "/time: the attribute bounds names time_bnds, not copied" in notes
     assert not any(
         "cell_measures" in note or "cell_methods" in note for note in notes
     )  # these dangle in the input, too
-    assert sum("other objects are not carried over: --keep-others keeps them" in note for note in notes) == 1
+    assert sum("other objects are not copied: --keep-others keeps them" in note for note in notes) == 1
     assert revseq(*RUN, "--overwrite", "--keep-others").ok().err == ""
 
 
@@ -143,7 +143,7 @@ def test_a_variable_in_a_group_with_dimensions_above_it(tmp_path, revseq):
         f["outer"].createVariable("height", "f4", ("lat",))[:] = 1
     np.save(tmp_path / "n.npy", np.full((2, 1), 3, "u4"))
     done = revseq("run", "x.nc::/outer/inner/v", "n.npy", "--axis", 1, "-o", "y.nc").ok()
-    assert "the attribute coordinates names /aux, height, not carried over" in done.err
+    assert "the attribute coordinates names /aux, height, not copied" in done.err
     with netCDF4.Dataset(tmp_path / "y.nc", "a") as g:
         assert g["outer"].ncattrs() == ["z", "a"]
         assert g["outer/inner/v"].dimensions == ("z", "lat")
@@ -341,11 +341,11 @@ def test_verify_names_the_output_and_no_temporary_file(tmp_path, revseq):
 def test_what_keep_others_cannot_do(folder, revseq):
     job = ("run", "x.nc::/v", "n.npy", "--axis", 1, "--keep-others", "-o")
     revseq(*job, "y.npy").refused(
-        "the other tensors are kept by a copy of the input's file", "y.npy", "leave out --keep-others"
+        "the other tensors need a copy of the input's file", "y.npy", "leave out --keep-others"
     )
     revseq(*job, "y.nc", "--compression", "gzip").refused("keeps the storage", "leave out --keep-others")
     revseq(*job, "y.nc", "--chunks", "auto").refused("keeps the storage", "leave out --keep-others")
-    revseq(*job, "y.nc::/w").refused("the result takes the place of x.nc::/v", "add -o y.nc")
+    revseq(*job, "y.nc::/w").refused("the result replaces x.nc::/v", "add -o y.nc")
     revseq(*job[:-1]).refused("apply only to a file", "add -o out.nc")
     revseq("convert", "x.nc::/v", "-", "--keep-others").refused("apply only to a file")
     revseq("run", "[[1]]", "[[1]]", "--axis", 1, "--keep-others", "-o", "y.h5").refused("a copy of the input's file")

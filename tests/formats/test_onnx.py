@@ -104,7 +104,7 @@ class TestTypedFields:
         ({"data_type": -5}, "its data type is -5"), ({"dims": [3, -4]}, "Sizes is {3,-4}"),
         ({"dims": [1 << 62, 1 << 62], "raw_data": b"x"}, "has 1 bytes of elements"),
         ({"dims": [1] * 65, "raw_data": bytes(4)}, "dimension count 65"),
-        ({"segment": TensorProto.Segment(begin=0, end=3), "raw_data": bytes(48)}, "holds no single tensor"),
+        ({"segment": TensorProto.Segment(begin=0, end=3), "raw_data": bytes(48)}, "is not a single tensor"),
     ],
 )  # fmt: skip
 def test_tensors_that_are_none(refused, tmp_path, fields, problem):
@@ -115,8 +115,8 @@ def test_tensors_that_are_none(refused, tmp_path, fields, problem):
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (b"", "x.pb"), (b"\xff" * 40, "has a number without an end at byte 0"), (b"\x03" * 9, "a field of wire type 3"),
-        (b"\x00\x01", "a field of number 0"), (b"\x08\x03\x12\x01x", "its field 2 is no data_type"),
+        (b"", "x.pb"), (b"\xff" * 40, "has an unfinished number at byte 0"), (b"\x03" * 9, "a field of wire type 3"),
+        (b"\x00\x01", "a field of number 0"), (b"\x08\x03\x12\x01x", "its field 2 is not a data_type"),
         (b"\x08\x03\x4a\x7f", "is truncated: 4 bytes, and a field at byte 2 ends at 131"),
         (b"\x10\x01\x4a\x01a\x4a\x01b", "raw_data twice"), (b"\x10\x01\x42\x01\xff\x4a\x04abcd", "not UTF-8"),
         (b"\x10\x01\x6a\x02\x0a\x7f", "is damaged"), (b"\x38\x01" * 70_000, "more than 65536 protobuf fields"),
@@ -243,7 +243,7 @@ def test_the_name_and_texts_stay(revseq, tmp_path):
 @pytest.mark.needs("names of bytes")
 def test_a_name_that_is_no_text(revseq, tmp_path):
     write(tmp_path / "x.pb", X)
-    revseq("convert", "x.pb", b"u.pb::\xff").refused("is no tensor's name")
+    revseq("convert", "x.pb", b"u.pb::\xff").refused("is not a valid tensor name")
 
 
 def test_in_and_out_of_pipes(revseq, tmp_path):

@@ -217,7 +217,7 @@ def test_the_first_part_of_an_hdf5_file(revseq, tmp_path, driver, options, writt
     """h5repack makes one file of them."""
     of_several(driver, tmp_path / written, **options)
     for name in (first, f"{first}::x"):
-        revseq("show", name).refused(f"{first}: is one of several files that hold one HDF5 file\n", "h5repack")
+        revseq("show", name).refused(f"{first}: is one of several files that make up one HDF5 file\n", "h5repack")
     if shutil.which("h5repack"):
         subprocess.run(["h5repack", written, "new.h5"], cwd=tmp_path, check=True)
         assert "{4000}" in revseq("show", "new.h5").ok().out

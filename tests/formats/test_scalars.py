@@ -195,8 +195,8 @@ def test_the_json_of_them(revseq, tmp_path, text, shape):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('{"Values": null}', "column 12: 'null' is not a number"), ('{"Values": {}}', "column 12: '{' has no place"),
-        ('{"Values": true}', "column 12: 'true' is not a number"), ('{"Values": "x"}', "column 12: '\"' has no place"), ("[[1], []]", "column 8: an empty row"),
+        ('{"Values": null}', "column 12: 'null' is not a number"), ('{"Values": {}}', "column 12: '{' is not allowed"),
+        ('{"Values": true}', "column 12: 'true' is not a number"), ('{"Values": "x"}', "column 12: '\"' is not allowed"), ("[[1], []]", "column 8: an empty row"),
         ('{"Sizes": [0, 4], "Values": [1]}', "its Values have Sizes {1}"), ('{"Sizes": [-1], "Values": []}', "Sizes is not a list of sizes"),
         ('{"Values": 300, "DataType": "UINT8"}', "300 does not fit UINT8"), ("[[], 1]", "column 3: an empty row"),
     ],

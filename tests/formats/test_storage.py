@@ -219,8 +219,8 @@ def test_a_temporary_file_that_cannot_be_removed(folder, monkeypatch):
     ("number", "found"),
     [
         (0, "is an input of this job"),
-        (1, "is what standard output goes to"),
-        (2, "is what standard error goes to"),
+        (1, "is where standard output goes"),
+        (2, "is where standard error goes"),
     ],
 )
 def test_files_that_the_standard_streams_go_to_are_not_replaced(folder, monkeypatch, number, found):
@@ -465,7 +465,7 @@ def test_in_what_two_states_of_a_file_differ(folder):
     for change, words in (
         ({"inode": 1}, "it is another file"), ({"size": 1}, "its size"), ({"changed": 1}, "its time"),
         ({"size": 1, "changed": 1, "touched": 1}, "its size and its time"),
-        ({"touched": 1}, "its status: its rights or names, or content and the time was put back"),
+        ({"touched": 1}, "its permissions or names, or its content with the time set back"),
     ):  # fmt: skip
         facts = {name: getattr(one, name) + change.get(name, 0) for name in ("inode", "size", "changed", "touched")}
         assert one.differs(file_io.Identity(one.device, **facts)) == words

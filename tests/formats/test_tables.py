@@ -86,8 +86,8 @@ def test_the_hint_for_semicolons_is_right(revseq, tmp_path):
 def test_tensors_that_are_no_tables(revseq, tmp_path, tensor, hint):
     (tmp_path / "x.json").write_text(tensor)
     for out in ("y.csv", "y.tsv.gz"):
-        revseq("convert", "x.json", out).refused("holds one table, and the tensor is (Sizes:{", hint)
-    revseq("convert", "x.json", "-", "-f", "csv").refused("holds one table", hint)
+        revseq("convert", "x.json", out).refused("contains one table, and the tensor is (Sizes:{", hint)
+    revseq("convert", "x.json", "-", "-f", "csv").refused("contains one table", hint)
     assert not list(tmp_path.glob("y*"))
     if "rank" in hint:
         revseq("convert", "x.json", "y.csv", "--rank", 2).ok()
@@ -104,7 +104,7 @@ def test_every_command(revseq, files):
         assert f"storage          {suffix[1:]}, separator " in revseq("show", f"x{suffix}").ok().out
         printed = revseq("run", "x.npy", "n.npy", "--axis", 1, "-f", suffix[1:]).ok()
         assert printed.raw == (files / f"y{suffix}").read_bytes()
-        revseq("show", f"x{suffix}::x").refused(f"a {suffix} file holds one tensor")
+        revseq("show", f"x{suffix}::x").refused(f"a {suffix} file contains one tensor")
     assert revseq("show", "-", "-f", "csv", stdin=b"a,b\n1,2\n").ok().out.count("{1,2}") == 1
     revseq("check", "x.csv", "n.csv", "--axis", 1).ok()
 

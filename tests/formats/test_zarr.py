@@ -132,7 +132,7 @@ def test_the_digest_is_that_of_all_files(revseq, folder, version):
 
 @pytest.mark.parametrize("name", ["..", "a/../b", ".", "a//b", "__a", "a/zarr.json", "a\\b", "a\0"])
 def test_names_that_are_none(tmp_path, name):
-    with pytest.raises(UsageError, match="no array's name"):
+    with pytest.raises(UsageError, match="not a valid array name"):
         write(f"{tmp_path / 'x.zarr'}::{name}", X)
     assert not list(tmp_path.iterdir())
 
@@ -491,7 +491,7 @@ def test_absent_chunks_are_told(revseq, folder, storage):
     assert "absent" not in revseq("check", *RUN[1:5]).ok().out + revseq("show", "x.zarr").ok().out
     for name in names:
         (folder / "x.zarr" / name).unlink()
-    note = f"{count} of 6 chunks of x.zarr are absent, and read as the fill value"
+    note = f"{count} of 6 chunks of x.zarr are missing, and read as the fill value"
     assert f"Note: {note}\n" in revseq("check", *RUN[1:5]).ok().out
     assert json.loads(revseq("check", *RUN[1:5], "--json").ok().out)["notes"] == [note]
     assert f"  note             {note}\n" in revseq("show", "x.zarr").ok().out
@@ -516,7 +516,7 @@ def test_chunks_that_a_shard_does_not_hold_are_told(revseq, folder, place, codec
     np.save(folder / "n.npy", np.ones((3, 1), "u4"))
     for batch in ((), ("--lengths-dtype", "UINT64")):
         found = json.loads(revseq("check", "n.npy", "x.zarr", "--axis", 1, *batch, "--json").out)["notes"]
-        assert found == ["3 of 6 chunks of x.zarr are absent, and read as the fill value"]
+        assert found == ["3 of 6 chunks of x.zarr are missing, and read as the fill value"]
     revseq(*RUN).ok()
     assert "absent" not in revseq("show", "y.zarr").ok().out
 
@@ -663,8 +663,8 @@ def test_two_underscores_where_the_input_has_them(revseq, folder):
     assert (zarr.open_group(folder / "y.zarr", mode="r")["__g/__x"][...] == EXPECTED).all()
     revseq("convert", "x.zarr", "z.zarr::new/__x").ok()
     assert (zarr.open_group(folder / "z.zarr", mode="r")["new/__x"][...] == X).all()
-    revseq("convert", "x.zarr", "w.zarr::__other").refused("'__other' is no array's name")
-    revseq("convert", "n.npy", "w.zarr::__x").refused("'__x' is no array's name")
+    revseq("convert", "x.zarr", "w.zarr::__other").refused("'__other' is not a valid array name")
+    revseq("convert", "n.npy", "w.zarr::__x").refused("'__x' is not a valid array name")
 
 
 def test_a_chunk_whose_new_file_another_program_has_open(tmp_path, monkeypatch):

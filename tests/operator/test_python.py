@@ -247,7 +247,7 @@ def test_explain_another_data_type():
     assert [each.id for each in near(VALUES[:, ::-1].astype("f2"), dtype="f4").mistakes] == ["whole-lines"]
     for output, dtype, words in (
         (RIGHT.astype("f8") + 1e-9, "f4", r"output: 6.000000001 at \[0, 0, 0\] does not fit FLOAT32"),
-        (RIGHT, "c8", "dtype: values are not cast to COMPLEX64"),
+        (RIGHT, "c8", "dtype: values cannot be cast to COMPLEX64"),
         (RIGHT, "U1", "dtype: its data type is <U1"),
         (RIGHT.astype("c8"), "f4", "output: DataType is COMPLEX64"),
     ):

@@ -175,7 +175,7 @@ def told(text, form=markdown):
 @pytest.mark.parametrize(
     ("old", "new", "where", "found", "wanted"),
     [
-        ("FLOAT64", "FLOAT46", "FLOAT46", "InputTensor at {}: FLOAT46 is no data type", "FLOAT64"),
+        ("FLOAT64", "FLOAT46", "FLOAT46", "InputTensor at {}: FLOAT46 is not a data type", "FLOAT64"),
         ("UINT8", "UINT8, BOOL", "BOOL", "InputTensor at {}: extra data type BOOL", None),
         ("UINT8", "UINT8, UINT8", "UINT8", "InputTensor at {}: UINT8 twice", "once"),
         ("INT32, ", "", "FLOAT64", "InputTensor at {}: missing data type INT32", None),
@@ -228,8 +228,8 @@ def test_both_languages_are_checked(old, new, found):
     ("old", "new", "found", "wanted"),
     [
         ("DML_FEATURE_LEVEL_4_0", "DML_FEATURE_LEVEL_4_1", "DML_FEATURE_LEVEL_4_1 changes nothing for this operator", None),
-        ("DML_FEATURE_LEVEL_4_0", "DML_FEATURE_LEVEL_7_0", "DML_FEATURE_LEVEL_7_0 is no feature level", None),
-        ("DML_FEATURE_LEVEL_4_0", "DML_FEATURE_LEVEL_4", "DML_FEATURE_LEVEL_4 is no feature level", None),
+        ("DML_FEATURE_LEVEL_4_0", "DML_FEATURE_LEVEL_7_0", "DML_FEATURE_LEVEL_7_0 is not a feature level", None),
+        ("DML_FEATURE_LEVEL_4_0", "DML_FEATURE_LEVEL_4", "DML_FEATURE_LEVEL_4 is not a feature level", None),
         ("DML_FEATURE_LEVEL_4_0", "DML_FEATURE_LEVEL_2_0", "DML_FEATURE_LEVEL_2_0 changes nothing for this operator", None),
         ("DML_FEATURE_LEVEL_4_0 and", "DML_FEATURE_LEVEL_4_0 (DML_FEATURE_LEVEL_4_1) and", "the heading says DML_FEATURE_LEVEL_4_1, and DML_FEATURE_LEVEL_4_0", "one feature level"),
         ("SequenceLengthsTensor", "SequenceLengthTensor", "the row is named SequenceLengthTensor", "SequenceLengthsTensor"),
@@ -237,11 +237,11 @@ def test_both_languages_are_checked(old, new, found):
         ("| UINT32 |", "| |", "SequenceLengthsTensor at DML_FEATURE_LEVEL_4_0: no data type", "UINT32"),
         ("OutputTensor | Output", "OutputTensor | Input", "OutputTensor at DML_FEATURE_LEVEL_4_0: the kind Input", "Output"),
         ("InputTensor | Input", "InputTensor | output", "InputTensor at DML_FEATURE_LEVEL_4_0: the kind output", "Input"),
-        ("DML_FEATURE_LEVEL_4_0", "DML_FEATURE_LVL_4_0", "DML_FEATURE_LVL_4_0 is no feature level", None),
-        ("DML_FEATURE_LEVEL_4_0", "DML_FEATRUE_LEVEL_4_0", "DML_FEATRUE_LEVEL_4_0 is no feature level", None),
-        ("DML_FEATURE_LEVEL_4_0", "DML_FEATURELEVEL_4_0", "DML_FEATURELEVEL_4_0 is no feature level", None),
-        ("DML_FEATURE_LEVEL_4_0", "DML_FEATURE_LEVEL4_0", "DML_FEATURE_LEVEL4_0 is no feature level", None),
-        ("DML_FEATURE_LEVEL_4_0", "DMLFEATURE_LEVEL_4_0", "DMLFEATURE_LEVEL_4_0 is no feature level", None),
+        ("DML_FEATURE_LEVEL_4_0", "DML_FEATURE_LVL_4_0", "DML_FEATURE_LVL_4_0 is not a feature level", None),
+        ("DML_FEATURE_LEVEL_4_0", "DML_FEATRUE_LEVEL_4_0", "DML_FEATRUE_LEVEL_4_0 is not a feature level", None),
+        ("DML_FEATURE_LEVEL_4_0", "DML_FEATURELEVEL_4_0", "DML_FEATURELEVEL_4_0 is not a feature level", None),
+        ("DML_FEATURE_LEVEL_4_0", "DML_FEATURE_LEVEL4_0", "DML_FEATURE_LEVEL4_0 is not a feature level", None),
+        ("DML_FEATURE_LEVEL_4_0", "DMLFEATURE_LEVEL_4_0", "DMLFEATURE_LEVEL_4_0 is not a feature level", None),
         ("OutputTensor | Output", "InputTensor | Output", "a second row InputTensor for DML_FEATURE_LEVEL_4_0", "one"),
     ],
 )  # fmt: skip
@@ -443,7 +443,7 @@ def test_rows_and_tables_that_are_missing():
     found = check(page(markdown(FeatureLevel.V3_0), markdown(FeatureLevel.V2_1)), has_examples=True)
     assert found.tables == 2
     assert [(r.is_note, r.found) for r in found.findings] == [
-        (True, f"there is no table for {level}, which changes what the operator takes") for level in (FeatureLevel.V4_0, FeatureLevel.V5_0)
+        (True, f"there is no table for {level}, which changes what the operator accepts") for level in (FeatureLevel.V4_0, FeatureLevel.V5_0)
     ]  # fmt: skip
     (second,) = told(page(markdown(FeatureLevel.V5_0), markdown(FeatureLevel.V5_0)))
     assert second[1] == "a second table for DML_FEATURE_LEVEL_5_0"

@@ -86,5 +86,5 @@ def test_others_of_the_file_are_not_kept_with_another_rank(revseq, tmp_path):
         file["x"], file["other"] = VALUES, 1
     done = revseq("convert", "x.h5::x", "y.h5", "--rank", 4, "--keep-others")
     done.refused("x.h5::/x is h5 of another dimension count", "Hint: leave out --keep-others")
-    note = "Note: of x.h5::/x the elements alone are carried over, since the dimension count changes\n"
+    note = "Note: of x.h5::/x only the elements are copied, since the dimension count changes\n"
     assert revseq("convert", "x.h5::x", "y.h5", "--rank", 4).ok().err == note

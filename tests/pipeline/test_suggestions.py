@@ -208,7 +208,7 @@ def test_an_input_that_directml_lacks(revseq, files):
     done = revseq("run", "x.npy", "lengths.npy", "-o", "y.npy").refused()
     assert done.err.endswith("--axis 1 --batch-axis 0 --lengths-dtype UINT32 --feature-level none\n")
     done = revseq("export", "x.npy", "lengths.npy", "-o", "m.json").refused("no axis is given")
-    assert done.err.endswith("Hint: no feature level of DirectML takes such tensors\n")
+    assert done.err.endswith("Hint: no feature level of DirectML accepts such tensors\n")
 
 
 def test_a_batch_names_the_options(revseq, files):
@@ -289,4 +289,4 @@ def test_every_choice_makes_a_job_and_says_what_is_clamped(data):
 def test_an_export_is_never_told_to_leave_directml(revseq, files):
     np.save(files / "x.npy", np.zeros((4, 10), bool))
     done = revseq("export", "x.npy", "[[1], [2], [3], [4]]", "--axis", 1, "-o", "m.json")
-    done.refused("Hint: DirectML does not have it at any feature level\n")
+    done.refused("Hint: no feature level of DirectML has it\n")

@@ -164,8 +164,8 @@ def test_a_wrong_element_is_shown_and_drawn(revseq, tmp_path):
 
 
 def test_an_output_of_other_sizes(revseq):
-    revseq(*ON, *JOB, code=wrong(output="y[:, :2]")).refused("gives elements float32 of sizes (2, 2)", CPU)
-    revseq(*ON, *JOB, code=wrong(output="y.astype('f8')")).refused("gives elements float64 of sizes (2, 3)", CPU)
+    revseq(*ON, *JOB, code=wrong(output="y[:, :2]")).refused("returned elements float32 of sizes (2, 2)", CPU)
+    revseq(*ON, *JOB, code=wrong(output="y.astype('f8')")).refused("returned elements float64 of sizes (2, 3)", CPU)
 
 
 def test_what_it_says_where_it_fails(revseq):
@@ -175,7 +175,7 @@ def test_what_it_says_where_it_fails(revseq):
 
 def test_lengths_above_the_axis_size(revseq):
     done = revseq(*ON, "[[1, 2, 3], [4, 5, 6]]", "[[2], [7]]", "--axis", 1).ok()
-    assert "Note: ONNX Runtime refuses lengths above the axis size, and got the axis size instead" in done.err
+    assert "Note: ONNX Runtime refuses lengths above the axis size, so it got the axis size instead" in done.err
     assert "refuses" not in revseq(*ON, *JOB).ok().err
 
 
@@ -233,7 +233,7 @@ def test_pages_are_recomputed_there(revseq, tmp_path):
     assert "example 1, line 4: right, but WRONG there\n  example 2, line 21: WRONG\n" in done.out
     assert "2 examples, 2 wrong\n" in done.out
     revseq("verify", "page.md", "--on", "directml").refused("ONNX Runtime: version", "has no DmlExecutionProvider")
-    revseq(*args, code=wrong(output="y[:1]")).refused(f"{CPU}: gives elements float32 of sizes (1, 3)")
+    revseq(*args, code=wrong(output="y[:1]")).refused(f"{CPU}: returned elements float32 of sizes (1, 3)")
     code = wrong(output='exec(\'raise OSError("device removed" + chr(10) + "line two")\')')
     for form in ("text", "github"):
         revseq(*args, "--format", form, code=code).refused(f"Error: {CPU}: it says device removed line two\n")
@@ -326,11 +326,11 @@ def test_what_does_not_go_together(revseq):
             "--on has no WHERE", "--on directml", "Hint: to list what this machine has: revseq diff --on\n"
         )
     for on in (("--on=onxruntime",), ("--on", "onxruntime"), ("--on", "DML")):
-        revseq("diff", *on, *JOB).refused(f"{on[-1].split('=')[-1]!r} runs no jobs", "onnxruntime:PROVIDER")
+        revseq("diff", *on, *JOB).refused(f"{on[-1].split('=')[-1]!r} cannot run jobs", "onnxruntime:PROVIDER")
     revseq(*ON, *JOB, env={"REVSEQ_ENGINE": "threads"}).ok()
     revseq(*ON, *JOB, "--job").refused("leave out --job")
     revseq(*ON, *JOB, "--as-printed").refused("leave out --on")
-    revseq(*ON, *JOB, "--engine", "threads").refused("the engine is threads", "Hint: try --engine serial")
+    revseq(*ON, *JOB, "--engine", "threads").refused("not the engine threads", "Hint: try --engine serial")
     revseq(*ON, *JOB, "--engine", "serial").ok()
     revseq("verify", "page.md", "--fix", "--on", "onnxruntime").refused("leave out --on")
     revseq(*ON, "a.npy", *JOB).refused("3 tensors are given", "--on WHERE INPUT LENGTHS")

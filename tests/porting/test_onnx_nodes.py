@@ -329,10 +329,10 @@ class TestOfAModel:
             (["bilstm.onnx::", *FEED], ["no such ReverseSequence node", "one of rev, yb"]),
             (["bilstm.onnx::rev"], ["no values are given for x, len", "x (Sizes:{N,T,3}, DataType:FLOAT32)", "add --feed x=FILE --feed len=FILE"]),
             (["bilstm.onnx::rev", *FEED[:2]], ["no values are given for len", "add --feed len=FILE"]),
-            (["bilstm.onnx::rev", "--feed", "lenn=len.npy"], ["'lenn=len.npy' is for no input", "try --feed len=len.npy"]),
-            (["bilstm.onnx::rev", "--feed", "X=x.npy"], ["'X=x.npy' is for no input", "try --feed x=x.npy"]),
+            (["bilstm.onnx::rev", "--feed", "lenn=len.npy"], ["'lenn=len.npy' matches no input of the model", "try --feed len=len.npy"]),
+            (["bilstm.onnx::rev", "--feed", "X=x.npy"], ["'X=x.npy' matches no input of the model", "try --feed x=x.npy"]),
             (["bilstm.onnx::rev", "--feed", "no/set"], ["Error: no/set: no such folder", "a folder of tensors, or once NAME=FILE"]),
-            (["bilstm.onnx::rev", "--feed", "x.npy"], ["'x.npy' is for no input", "NAME=FILE for each of x (Sizes:"]),
+            (["bilstm.onnx::rev", "--feed", "x.npy"], ["'x.npy' matches no input of the model", "NAME=FILE for each of x (Sizes:"]),
             (["bilstm.onnx::rev", *FEED, *FEED], ["the input x is given twice"]),
             (["bilstm.onnx::rev", "--feed", "x=len.npy"], ["len.npy: is (Sizes:{4}, DataType:INT32)", "wanted: x (Sizes:{N,T,3}, DataType:FLOAT32)"]),
             (["bilstm.onnx::rev", "--feed", "x=[[[1, 2]]]"], ["is (Sizes:{1,1,2}, DataType:FLOAT32)"]),
@@ -340,7 +340,7 @@ class TestOfAModel:
             (["bilstm.onnx::rev", "--feed", "x=-", "--feed", "len=-"], ["x and len are both standard input"]),
             (["bilstm.onnx::rev", "--feed", "."], ["input_0.pb: no such file"]),
             (["none.onnx::rev"], ["none.onnx: no such file"]),
-            (["x.npy", "len.npy", "--feed", "x=x.npy"], ["x.npy is none", "leave out --feed"]),
+            (["x.npy", "len.npy", "--feed", "x=x.npy"], ["x.npy is not a model", "leave out --feed"]),
         ],
     )  # fmt: skip
     @pytest.mark.usefixtures("feeds")
@@ -623,7 +623,7 @@ class TestOfWhatIsLeftOut:
 
     def test_a_model_without_inputs(self, revseq, tmp_path):
         one(tmp_path / "m.onnx", [], initializers={"n": np.array([1, 2, 2]), "x": np.ones((2, 3), np.float32)})
-        revseq("run", "m.onnx", *VALUES).refused("is for no input", "wanted: a model that has inputs")
+        revseq("run", "m.onnx", *VALUES).refused("matches no input of the model", "wanted: a model that has inputs")
 
 
 class TestInside:
@@ -744,7 +744,7 @@ real = onnxruntime.InferenceSession.run
 onnxruntime.InferenceSession.run = lambda *args: [each.astype("u1") for each in real(*args)]
 """
         done = revseq("run", "m.onnx", "--feed", "u=[[1, 2, 3], [4, 5, 6]]", *VALUES[2:], code=code)
-        done.refused("m.onnx: ONNX Runtime gives x, of FLOAT32, as uint8")
+        done.refused("m.onnx: ONNX Runtime returns x, of FLOAT32, as uint8")
 
     def test_a_sequence(self, revseq, tmp_path):
         before = [helper.make_node("SequenceConstruct", ["u", "u"], ["x"])]
@@ -772,7 +772,7 @@ onnxruntime.InferenceSession.run = lambda *args: [each.astype("u1") for each in 
             feeds = ("--feed", "u=[[1, 2, 3], [4, 5, 6]]") * (x == "x") + VALUES[2:]
             done = revseq("run", "m.onnx", *feeds, "-f", "json")
             if status:
-                done.refused("m.onnx: ONNX Runtime gives s, of FLOAT32, as")
+                done.refused("m.onnx: ONNX Runtime returns s, of FLOAT32, as")
             else:
                 assert json.loads(done.ok().out)["Values"] == [[1, 6, 6], [4, 3, 3]]
 

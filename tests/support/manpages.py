@@ -95,7 +95,7 @@ FILES = {
 
 # Click's arguments have no help of their own.
 TENSOR = (
-    "A tensor: x.npy; x.pb; x.h5, x.npz, x.safetensors or x.zarr if it holds one tensor, or else x.h5::/group/name, x.npz::name; "
+    "A tensor: x.npy; x.pb; x.h5, x.npz, x.safetensors or x.zarr if it contains one tensor, or else x.h5::/group/name, x.npz::name; "
     "x.json, x.txt or x.md in JSON or bracket notation; x.csv or x.tsv; page.md::2, the second example of a page, and "
     "page.md::2::OutputTensor, one tensor of it; - for standard input, or another pipe; or the tensor itself, as text that begins with a bracket. See revseq-formats(7)."
 )
@@ -113,7 +113,7 @@ ARGUMENTS = {
     "output.",
     "A B": f"Two tensors; with --job, A, INPUT and LENGTHS; with --on, INPUT and LENGTHS. {ONE} With --as-printed, A is a log, or log.txt::NAME for one of "
     "several buffers.",
-    "[LEVEL]": "A feature level, as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0; or all.",
+    "[LEVEL]": "A feature level, such as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0; or all.",
     "[COMMAND]": "The name of a command; without it, the help of revseq itself.",
 }
 
@@ -196,16 +196,16 @@ JSON = {
     "diff": _SCHEMA | {
         "equal": "whether the tensors are equal",
         "A": "its name, role (A), DataType and Sizes",
-        "B": "its name, role (B, or right), DataType and Sizes; with --job those of what is right, and the name of INPUT",
-        "total": "how many elements A has; null if DataType or Sizes differ",
+        "B": "its name, role (B, or right), DataType and Sizes; with --job those of the right output, and the name of INPUT",
+        "total": "the number of elements of A; null if DataType or Sizes differ",
         "Axis": "the dimension that is reversed, with --job or --on, or null",
-        "different": "how many elements differ; null if DataType or Sizes differ",
-        "both_nan": "how many of these are a NaN in A and in B",
-        "lines": "in how many lines, with --job",
-        "inside": "how many lie in the first elements of their line that are reversed, with --job",
-        "behind": "how many lie behind these, with --job",
-        "wrong_lines": "with --job, count of how many lines (of) are wrong, and the rule that parts them from the right ones, with "
-        "its id; both are empty where there is none",
+        "different": "the number of elements that differ; null if DataType or Sizes differ",
+        "both_nan": "the number of these that are NaN in both A and B",
+        "lines": "with --job, the number of lines with differences",
+        "inside": "with --job, the number of differences inside the reversed part",
+        "behind": "with --job, the number of differences behind the reversed part",
+        "wrong_lines": "with --job, the number of wrong lines (count) and of all lines (of), and the rule that separates the wrong "
+        "lines from the right ones, with its id; both are empty if there is none",
         "mistakes": "with --job, a list of what explains A: id, text, and how many of the wrong lines it explains; revseq-porting(7) "
         "lists the ids",
         "hint": "what to add, or an empty text",
@@ -215,8 +215,8 @@ JSON = {
         "notes": _NOTES,
         "line": "with --manifest, the line of the job, which prints one object in one line; it has equal, total, different, lines, wrong_lines, mistakes, hint and notes of those above",
         "a": "with --manifest, the name of A",
-        "ok": "with --manifest, whether the job could be judged",
-        "error": "with --manifest, the message of a job that could not be judged, or null",
+        "ok": "with --manifest, whether the job could be checked",
+        "error": "with --manifest, the message of a job that could not be checked, or null",
         "errors": "with --manifest, its parts as objects",
         "version": "with --on alone, that of ONNX Runtime, and no member above but schema",
         "providers": "with --on alone, a list of name and data_types",

@@ -103,7 +103,9 @@ def test_charsets_that_pages_state(revseq, tmp_path, head, encoding, word):
     assert revseq("verify", "x.html").ok().out.endswith("2 examples, 0 wrong, 1 of other operators skipped\n")
     assert revseq("run", "x.html::2").ok().out == revseq("run", SAMPLES / "page.md::2").ok().out
     (tmp_path / "x.html").write_bytes(f"{head}\n{PAGE.replace('[8, 7,', '[8, ' + word[-1] + ',')}".encode(encoding))
-    assert f"line 23, column 8: {word[-1]!r} has no place in a tensor" in revseq("show", "x.html::1::OutputTensor").err
+    assert (
+        f"line 23, column 8: {word[-1]!r} is not allowed in a tensor" in revseq("show", "x.html::1::OutputTensor").err
+    )
 
 
 def test_marks_win_over_what_pages_state(revseq, tmp_path):

@@ -41,7 +41,7 @@ class _Carried(NamedTuple):
 def create_dataset(
     file: h5py.File, name: str, template: Source, properties: h5py.h5p.PropDCID, where: str
 ) -> tuple[h5py.Dataset, list[str | Hint]]:
-    """A new dataset of the sizes and data type of `template`, without values; and notes on what was not carried over.
+    """A new dataset of the sizes and data type of `template`, without values; and notes on what was not copied.
 
     Where `template` is an HDF5 dataset, its attributes, its scales and the groups on its path are copied.
     """
@@ -77,14 +77,14 @@ def refuse_clashes(template: Source, name: str, where: str) -> None:
     hint = Hint.of("add {}", output=f"{where}::/{template.key}")
     if not isinstance(template, Hdf5Source):
         if name.rpartition("/")[2] in template.meaning().dimensions[1:]:
-            raise UsageError(f"{name} is where the scale of that dimension will stand", "another name", hint, where)
+            raise UsageError(f"{name} is the place of the scale of that dimension", "another name", hint, where)
         return
     origin = template.origin
     if origin.numbers_dimensions and (problem := netcdf.misplaced(origin.scales, name, classic=origin.is_classic)):
         raise UsageError(problem, "a name where NetCDF looks for its dimensions", hint, where)
     for scale in origin.scales:
         if f"{name}/".startswith(f"{scale}/") or f"{scale}/".startswith(f"{name}/"):
-            raise UsageError(f"{name} is where the scale {scale} will stand", "another name", hint, where)
+            raise UsageError(f"{name} is the place of the scale {scale}", "another name", hint, where)
 
 
 class _Copy:
@@ -118,7 +118,7 @@ class _Copy:
                 attach(made, d, self._file[scale.name])
         if (above := self._source.name.count("/") - self._name.count("/")) > 0:
             groups = "group" if above == 1 else "groups"
-            self._notes.append(f"the attributes of {above} {groups} above {self._source.name} are not carried over")
+            self._notes.append(f"the attributes of {above} {groups} above {self._source.name} are not copied")
         self._notes += changed_filters(made, self._source, properties)
         self._notes += netcdf.dangling(carried)
         self._count_others(carried)
@@ -193,7 +193,7 @@ class _Copy:
                     raise FormatError("has no name")
                 refuse_other_files(scale.id.get_create_plist(), scale.name)
             except FormatError as e:
-                self._notes.append(f"a scale of dimension {d} {e.found}, and is not carried over")
+                self._notes.append(f"a scale of dimension {d} {e.found}, and is not copied")
             else:
                 scales.setdefault(scale.name, scale)
         for dataset in [self._source, *scales.values()]:
@@ -219,8 +219,8 @@ class _Copy:
                 if name in _SCALE_REFERENCES:
                     continue
                 self._notes.append(
-                    f"{printable(source.name)}: the attribute {printable(name)} holds references into its file, "
-                    "and is not carried over"
+                    f"{printable(source.name)}: the attribute {printable(name)} contains references into its file, "
+                    "and is not copied"
                 )
                 continue
             values, memory_type = _values(attribute, kind), kind
@@ -234,7 +234,7 @@ class _Copy:
                 new.write(values, mtype=memory_type)
 
     def _count_others(self, carried: list[_Carried]) -> None:
-        """Add a note on the objects of the old file that are not carried over."""
+        """Add a note on the objects of the old file that are not copied."""
         seen = set()
         for found in [*(each.source for each in carried), *(self._source.file[path] for path in self._types)]:
             item: h5py.HLObject = found
@@ -243,8 +243,8 @@ class _Copy:
                 item = item.parent
         try:
             others = len(self._old_names) - len(seen)
-        except (OSError, RuntimeError, KeyError, ValueError):  # damage to objects that are not carried over
-            self._notes.append("some other objects cannot be read, and none is carried over")
+        except (OSError, RuntimeError, KeyError, ValueError):  # damage to objects that are not copied
+            self._notes.append("some other objects cannot be read, so none is copied")
             return
         self._notes += left_behind(others, "object")
 

@@ -80,7 +80,7 @@ class ChunkBlockWriter:
                 scratch.read(h5py.h5s.ALL, h5py.h5s.ALL, decoded, kind)
                 if decoded.tobytes() != part.tobytes():
                     raise FormatError(
-                        "its filters do not give back what they took", "filters without loss", self.hint, self.name,
+                        "its filters change values", "lossless filters", self.hint, self.name,
                     )  # fmt: skip
         except (OSError, RuntimeError, ValueError) as e:
             if isinstance(e, FormatError):

@@ -85,7 +85,7 @@ def _worded(error: Exception, path: str, where: str) -> RevseqError:
 
 
 def _part_refusal(path: str) -> FormatError | None:
-    """The error for the first of several files that hold one HDF5 file; None for any other file."""
+    """The error for the first of several files that make up one HDF5 file; None for any other file."""
     with file_io.opened(path) as fd:
         head = file_io.read_some(fd, _HEAD, 0, path)
     if not any(mark in head for mark in _PARTS):
@@ -93,7 +93,7 @@ def _part_refusal(path: str) -> FormatError | None:
     hint = (
         "make one file of them: h5repack 'x%d.h5' new.h5 of x0.h5 and x1.h5, or h5repack x new.h5 of x-m.h5 and x-r.h5"
     )
-    return FormatError("is one of several files that hold one HDF5 file", "one file", hint, path)
+    return FormatError("is one of several files that make up one HDF5 file", "one file", hint, path)
 
 
 def _open(path: str) -> h5py.File:

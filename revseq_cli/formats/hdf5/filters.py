@@ -55,7 +55,7 @@ def require_filters(dataset: h5py.Dataset, where: str) -> None:
     for code, name in filters_of(dataset.id.get_create_plist()).items():
         if h5py.h5z.filter_avail(code):
             continue
-        hint = "write it anew without that filter, where it is known"
+        hint = "write it again without that filter, on a system that has it"
         try:
             import hdf5plugin  # noqa: F401 - an extra; importing it registers its filters
         except ModuleNotFoundError:

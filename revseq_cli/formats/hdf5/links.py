@@ -131,7 +131,7 @@ def _followed(file: h5py.File, key: str, path: str) -> tuple[h5py.h5g.GroupID | 
     name = "/" + "/".join(todo)
     where = f"{path}::{name}"
     if any("\udc80" <= c <= "\udcff" for c in key):
-        raise FormatError("its name is not UTF-8", "a name that is; h5copy can give it one", where=where)
+        raise FormatError("its name is not UTF-8", "a UTF-8 name; h5copy can give it one", where=where)
     root = h5py.h5g.open(file.id, b"/")
     item, place, followed = root, "", list[str]()
     while todo:

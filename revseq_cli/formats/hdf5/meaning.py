@@ -158,7 +158,7 @@ def write(dataset: h5py.Dataset, meaning: Meaning) -> list[str]:
         made[variable.name] = new = _write_variable(group, variable, meaning)
         dimensions[new] = variable.dimensions
     _attach_scales(dimensions, made, meaning)
-    return [*notes, *[f"not carried over, since its name is taken: {listed(lost)}"] * bool(lost)]
+    return [*notes, *[f"not copied, since its name is taken: {listed(lost)}"] * bool(lost)]
 
 
 def _attach_scales(

@@ -252,7 +252,7 @@ def scales_by_number(file: h5py.File, names: Iterable[bytes], wanted: set[int]) 
 
 
 def dangling(carried: Iterable[tuple[h5py.Dataset, str]]) -> list[str]:
-    """A note for each attribute that names a dataset which is not carried over.
+    """A note for each attribute that names a dataset which is not copied.
 
     `carried` are the datasets that are carried over, each with its path in the new file.
     """
@@ -264,7 +264,7 @@ def dangling(carried: Iterable[tuple[h5py.Dataset, str]]) -> list[str]:
             pairs = ((word, named(dataset, word)) for word in _words(dataset, key))
             left = [word for word, item in pairs if item is not None and _address(item) not in addresses]
             if left:
-                notes.append(f"{printable(path)}: the attribute {key} names {listed(left)}, not carried over")
+                notes.append(f"{printable(path)}: the attribute {key} names {listed(left)}, not copied")
     return notes
 
 

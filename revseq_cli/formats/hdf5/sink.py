@@ -132,7 +132,7 @@ class _Making:
         return 0
 
     def create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str | Hint]]:
-        """The new dataset, without values, and notes on what is not carried over."""
+        """The new dataset, without values, and notes on what is not copied."""
         dataset, notes = copying.create_dataset(file, self.name, self.template, self.properties, self.where)
         return dataset, [*notes, *self.recorded(file)]
 

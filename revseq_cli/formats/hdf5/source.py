@@ -52,7 +52,7 @@ def _check(dataset: h5py.Dataset, dtype: np.dtype[Any], where: str) -> None:
         raise FormatError("none of its values was ever written, and it has no fill value", "values", where=where)
     require_filters(dataset, where)
     declared, stored = prod(dataset.shape) * dtype.itemsize, dataset.id.get_storage_size()
-    refuse_bomb(declared, stored, "write it anew without compression: h5repack -f NONE", where)
+    refuse_bomb(declared, stored, "write it again without compression: h5repack -f NONE", where)
 
 
 def refuse_other_files(properties: h5py.h5p.PropDCID, where: str) -> None:

@@ -49,7 +49,7 @@ _IMAGINARY = re.compile(r"i$|im", re.IGNORECASE)  # matches the name of an imagi
 _OTHERS = {
     h5py.h5t.INTEGER: "an integer of {precision} bits in {size} bytes",
     h5py.h5t.FLOAT: "a float of {precision} bits in {size} bytes, in a layout of its own",
-    h5py.h5t.BITFIELD: "a bitfield in {size} bytes that are not all its own",
+    h5py.h5t.BITFIELD: "a bitfield in {size} bytes of which it uses only a part",
     h5py.h5t.TIME: "a time",
     h5py.h5t.STRING: "text",
     h5py.h5t.OPAQUE: "opaque",

@@ -286,7 +286,7 @@ class Model:
             if key in (None, node.name, _made_by(node)):
                 axes = " and ".join(f"{name} {axis}" for name, axis in _axes(node).items())
                 found = f"{OPERATOR} {node.name or _made_by(node)}, with {axes}, is inside the {place}"
-                wanted = "a node of the graph itself: ONNX Runtime gives no values from inside"
+                wanted = "a node of the graph itself: ONNX Runtime returns no values from inside"
                 raise FormatError(found, wanted, where=self.path)
 
     def told(self) -> dict[str, str]:

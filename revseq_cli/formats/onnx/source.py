@@ -171,7 +171,7 @@ def _read_varint(piece: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << 7 * i
         if byte < 0x80:
             return value, at + i + 1
-    raise ValueError("a number without an end")
+    raise ValueError("an unfinished number")
 
 
 def package(where: str) -> ModuleType:
@@ -335,11 +335,11 @@ def _scanned(onnx: ModuleType, fd: int, name: str) -> _Message:
         for field in fields(fd, identity.size, name):
             kind = _FIELDS.get(field.number)
             if kind and field.wire_type not in kind.wire_types:
-                raise FormatError(f"its field {field.number} is no {kind.name}", "a TensorProto", where=name)
+                raise FormatError(f"its field {field.number} is not a {kind.name}", "a TensorProto", where=name)
             if field.number == _STRINGS:
                 raise FormatError("its data type is STRING", _WANTED, where=name)
             if field.number == _SEGMENT:
-                found = "holds no single tensor: it is a sequence, an optional, or a part of one"
+                found = "is not a single tensor, but a sequence, an optional, or a part of one"
                 raise FormatError(found, "a TensorProto", where=name)
             if kind and (field.end > field.value or not kind.holds_elements):
                 places.setdefault(field.number, []).append(field)
@@ -529,5 +529,5 @@ def _within(location: str, path: str, name: str) -> str:
             return found
     raise FormatError(
         f"its elements are in the file {location[:80]!r}", "a relative path in the folder of the tensor's file",
-        "nothing else is read through a tensor; with the package onnx, load and save it where its file is", name,
+        "a tensor may not refer to other files; with the package onnx, load and save it where its file is", name,
     )  # fmt: skip

@@ -124,7 +124,7 @@ def require_lossless(version: int, codecs: list[dict[str, Any]], dtype: np.dtype
             made = None
         if made is None:
             found = f"has the codec {name}, which may change values of {dtype} as it is configured"
-            raise FormatError(found, "integers of that type, kept as such of the same or a wider type", where=where)
+            raise FormatError(found, "integers of that type, stored in the same or a wider integer type", where=where)
         dtype = made
 
 

@@ -35,7 +35,7 @@ _GROUPS: dict[metadata.Version, dict[str, Any]] = {
     2: {"zarr_format": 2},
     3: {"zarr_format": 3, "node_type": "group", "attributes": {}},
 }
-# A field of a group of version 3: a copy of the metadata of all arrays, also of those that are not carried over.
+# A field of a group of version 3: a copy of the metadata of all arrays, also of those that are not copied.
 _CONSOLIDATED = "consolidated_metadata"
 
 
@@ -81,7 +81,7 @@ class ZarrSink(FileSink):
         own_name = PurePosixPath(self._inner).name
         fits = [each for each in variables if own_name and own_name != each.name and _is_name(each.name)]
         if lost := [each.name for each in variables if each not in fits]:
-            self.notes += (f"not carried over, since they have no place beside the array: {listed(lost)}",)
+            self.notes += (f"not copied, since they have no place beside the array: {listed(lost)}",)
         return tuple(fits)
 
     @property

@@ -83,7 +83,7 @@ class ZarrSource(Source):
         version, self.dtype, self.sizes, self.chunks = self.metadata[:4]
         self.dimensions, self.attributes = self.metadata.dimensions, self.metadata.attributes
         declared = max(prod(self.sizes), prod(self.chunks)) * self.dtype.itemsize
-        refuse_bomb(declared, self._state.stored, "write it anew uncompressed", self.name)
+        refuse_bomb(declared, self._state.stored, "write it again uncompressed", self.name)
         self.path = str(Path(self.folder, metadata.ARRAY_FILES[version][0]))
         with file_io.opened(self.path) as fd:
             self.identity = self._unchanged = file_io.identity(fd)
@@ -111,7 +111,7 @@ class ZarrSource(Source):
     def absent_notes(self) -> tuple[str, ...]:
         """A note on absent chunks: the format reads them as the fill value, whether lost or never written."""
         absent, total = chunks.absent(self.folder, self.metadata)
-        note = f"{absent:,} of {total:,} chunks of {self.name} are absent, and read as the fill value"
+        note = f"{absent:,} of {total:,} chunks of {self.name} are missing, and read as the fill value"
         return (note,) if absent else ()
 
     def meaning(self) -> Meaning:
