@@ -2,7 +2,9 @@
 
 A name from a file must become a word on the command line, and never code. zsh and fish quote completions themselves;
 bash and PowerShell do not, so this module quotes them. The text that the user typed is not changed. A name is left out
-if the quotes around the cursor cannot hold it, or if only the shell can tell what the typed word means.
+if the quotes around the cursor cannot hold it, or if only the shell can tell what the typed word means. Click's own
+scripts quote nothing, so that a name such as $(reboot) would run. In bash they find no name, since it splits words at
+colons, and PowerShell has none.
 """
 
 from __future__ import annotations

@@ -106,9 +106,10 @@ class Workers:
         self._started: set[BaseProcess] = set()
         self._pending = 0  # tasks whose results nobody has asked for
         self._grace = grace
+        self._most = min(most, system.MOST_PROCESSES)
         with starting():
             self._executor = ProcessPoolExecutor(
-                min(most, system.MOST_PROCESSES),
+                self._most,
                 multiprocessing.get_context(method),
                 _begin_worker,
                 (os.getpid(), begin),
@@ -128,7 +129,8 @@ class Workers:
                 future = self._executor.submit(_work, message)
             except BrokenExecutor:
                 raise self._died() from None
-        self._started.update(self._children())
+        if len(self._started) < self._most:  # to look takes a system call for each
+            self._started.update(self._children())
         return future
 
     def result(self, future: Future[bytes]) -> Any:  # noqa: ANN401 - the task's own
@@ -146,16 +148,9 @@ class Workers:
         return result
 
     def check(self) -> None:
-        """DiedError if a worker has died; the executor waits for the rest of what it sent, if it died meanwhile.
-
-        StartError if the executor's own threads are gone, which the system may have refused to start.
-        """
+        """DiedError if a worker has died; the executor waits for the rest of what it sent, if it died meanwhile."""
         if not all(each.is_alive() for each in self._started):
             raise self._died()
-        with starting():
-            if threading.active_count() <= self._threads:
-                self._grace = 0
-                raise RuntimeError("can't start new thread")
 
     def kill(self) -> None:
         """Kill all workers, and wait for nothing."""

@@ -23,12 +23,11 @@ from revseq_cli.core.processes import QUIET_TRACKER, end_children, packed, start
 from revseq_cli.pipeline.executors import Batch, Executor, batch_size
 
 try:
-    with allocator.uncollected():
-        import dask
-        import distributed
-        from distributed.comm.addressing import parse_address, parse_host_port
-        from distributed.comm.registry import get_backend
-        from distributed.scheduler import KilledWorker
+    import dask
+    import distributed
+    from distributed.comm.addressing import parse_address, parse_host_port
+    from distributed.comm.registry import get_backend
+    from distributed.scheduler import KilledWorker
 except ImportError:
     raise EngineError("the engine dask needs the package dask", "dask.distributed", "pip install distributed") from None
 

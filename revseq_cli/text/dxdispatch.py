@@ -265,9 +265,6 @@ def _numbers(entries: list[Any], data_type: DataType, dtype: np.dtype[Any], plac
     """Numbers of JSON, and strings for NaN and infinities, as an array of shape (n,); FormatError for all else."""
     if not entries:
         raise FormatError(f"{place} has no values", "one or more")
-    flat = literals.from_json(entries, dtype, data_type.name)
-    if flat is not None:
-        return flat
     for i, each in enumerate(entries):
         if type(each) not in (int, float) and not (isinstance(each, str) and literals.is_special(each)):
             raise FormatError(f"{_shown(each)} at [{i}] of {place} is not a number")

@@ -160,12 +160,10 @@ class TensorText:
         if stray := _STRAY.match(self.text, self.stop):
             wanted = "one more [ before it, or no ] here"
             raise error_at(self.text, stray.end() - 1, "this bracket closes nothing", wanted)
-        flat = literals.parse_plain(numbers, dtype, data_type.name)
-        if flat is None:
-            try:
-                flat = literals.parse(_numbers(numbers), dtype, data_type.name)
-            except literals.LiteralError as e:
-                raise error_at(self.text, self.opened + places[e.index], e.problem) from None
+        try:
+            flat = literals.parse(_numbers(numbers), dtype, data_type.name)
+        except literals.LiteralError as e:
+            raise error_at(self.text, self.opened + places[e.index], e.problem) from None
         return flat.reshape(self._sizes(desc, shape))
 
     def header_spans(self) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -50,9 +50,7 @@ class JsonTensor:
 
         FormatError, with line, column and a caret, for what is no tensor, or a number that the data type cannot hold.
         """
-        values = self._quick_values(data_type, dtype)
-        if values is None:
-            values = self._body().values(data_type, dtype)
+        values = self._body().values(data_type, dtype)
         sizes = _sizes(self.entries["Sizes"]) if "Sizes" in self.entries else values.shape
         if values.ndim == 1 and values.size == TensorDesc(data_type, sizes).element_count:
             values = values.reshape(sizes)
@@ -60,20 +58,6 @@ class JsonTensor:
             found = f"its Values have Sizes {braced(values.shape)}, and Sizes says {braced(sizes)}"
             raise FormatError(found, "nested lists of these sizes, or one flat list")
         return values
-
-    def _quick_values(self, data_type: DataType, dtype: np.dtype[Any]) -> NDArray[Any] | None:
-        """The values as Python reads them; None where they must be read as they are written, which takes longer."""
-        level: Any = [self.entries["Values"]]
-        sizes: list[int] = []
-        while level and isinstance(level[0], list):
-            sizes.append(len(level[0]))
-            if len(sizes) > MOST_DIMENSIONS or any(type(row) is not list or len(row) != sizes[-1] for row in level):
-                return None
-            level = list(itertools.chain.from_iterable(level))
-        if not level:
-            return np.empty(sizes, dtype)
-        flat = None if literals.needs_care(self.text) else literals.from_json(level, dtype, data_type.name)
-        return None if flat is None else flat.reshape(sizes)
 
     def _body(self) -> notation.TensorText:
         """The text of the values, to be read as the bracket notation is."""
@@ -184,12 +168,10 @@ class Table:
     def values(self, dtype: Any, name: str) -> NDArray[Any]:  # noqa: ANN401 - a NumPy dtype
         """The numbers as an array of rank 2; FormatError, with line and column, for one that `dtype` cannot hold."""
         tokens = [*itertools.chain.from_iterable(self.rows)]
-        flat = literals.parse_plain(",".join(tokens), dtype, name) if all(tokens) else None
-        if flat is None or flat.size != len(tokens):
-            try:
-                flat = literals.parse(tokens, dtype, name)
-            except literals.LiteralError as e:
-                raise self._wrong(e) from None
+        try:
+            flat = literals.parse(tokens, dtype, name)
+        except literals.LiteralError as e:
+            raise self._wrong(e) from None
         return flat.reshape(len(self.rows), len(self.rows[0]))
 
     def _wrong(self, error: literals.LiteralError) -> FormatError:

@@ -1,4 +1,4 @@
-"""A text is read once and parsed once, whatever it is and whichever command reads it."""
+"""A text is read once, and each body in it once, whatever it is and whichever command reads it."""
 
 import io
 import json
@@ -75,9 +75,9 @@ LENGTHS = ("lengths.npy", "--axis", "1")
     [
         (("run", "x.txt", *LENGTHS), "x.txt", ONE),
         (("run", "bare.txt", *LENGTHS), "bare.txt", {"notation": 1, "body of ": 1}),
-        (("run", "x.json", *LENGTHS), "x.json", {"JSON": 1}),
-        (("run", "object.json", *LENGTHS), "object.json", {"JSON": 1}),
-        (("run", "object.json", *LENGTHS, "-o", "y.json"), "object.json", {"JSON": 1}),  # the output is not read again
+        (("run", "x.json", *LENGTHS), "x.json", {"JSON": 1, "body of ": 1}),
+        (("run", "object.json", *LENGTHS), "object.json", {"JSON": 1, "body of ": 1}),
+        (("run", "object.json", *LENGTHS, "-o", "y.json"), "object.json", {"JSON": 1, "body of ": 1}),  # the output is not read again
         (("run", "x.txt", *LENGTHS, "-o", "y.txt"), "x.txt", ONE),
         (("run", "example.txt"), "example.txt", JOB),
         (("run", "page.md::2"), "page.md", JOB),
@@ -86,7 +86,7 @@ LENGTHS = ("lengths.npy", "--axis", "1")
         (("check", "page.md::1"), "page.md", JOB),
         (("check", "model.json"), "model.json", {"model": 1, "JSON": 1}),
         (("show", "x.txt"), "x.txt", ONE),
-        (("show", "x.json"), "x.json", {"JSON": 1}),
+        (("show", "x.json"), "x.json", {"JSON": 1, "body of ": 1}),
         (("show", "page.md::2"), "page.md", WHOLE),
         (("show", "model.json"), "model.json", {"model": 1, "JSON": 1}),
         (("verify", "page.md::2"), "page.md", WHOLE),
@@ -106,7 +106,11 @@ def test_a_file(counts, args, name, parses):
     ("args", "file", "parses"),
     [
         (("run", "-", *LENGTHS), "x.txt", ONE),
-        (("run", "-", *LENGTHS), "object.json", {"notation": 1, "JSON": 1}),  # it may be a page that begins with {
+        (
+            ("run", "-", *LENGTHS),
+            "object.json",
+            {"notation": 1, "JSON": 1, "body of ": 1},
+        ),  # it may be a page that begins with {
         (("run", "-"), "example.txt", JOB),
         (("run", "--", "-::2"), "page.md", JOB),
         (("run", "-"), "model.json", {"model": 1, "JSON": 1}),

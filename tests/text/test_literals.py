@@ -4,6 +4,7 @@ import json
 from decimal import Decimal
 from fractions import Fraction
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import oracle
@@ -56,7 +57,7 @@ _TOKENS = st.lists(
 )
 
 
-def read_with_care(tokens, data_type):
+def read_or_none(data_type, tokens):
     try:
         return literals.parse(tokens, dtype_of(data_type), data_type.name)
     except literals.LiteralError:
@@ -66,28 +67,18 @@ def read_with_care(tokens, data_type):
 @settings(max_examples=500)
 @given(st.sampled_from(DataType), _TOKENS)
 @example(DataType.INT8, ["1-2"])
-@example(DataType.INT8, ["1", "true"])
-@example(DataType.FLOAT32, ["nan", "-inf", "inf", "1"])
-@example(DataType.FLOAT32, ["inf", "1e400"])
-@example(DataType.FLOAT16, ["nan", "70000"])
+@example(DataType.INT8, ["1", "+"])
+@example(DataType.INT8, ["1_0"])
 @example(DataType.FLOAT32, ["NaN", "infinity", "+inf"])
 @example(DataType.FLOAT32, ["16777216.0", "16777217.0"])
 @example(DataType.FLOAT32, ["33554434", "1.5e30"])
-@example(DataType.FLOAT32, ["1", "null"])
-@example(DataType.FLOAT32, ["1", "NaN"])
-@example(DataType.FLOAT32, ["1", '"2"'])
-@example(DataType.INT8, ["1-2", "+"])
 @example(DataType.FLOAT32, ["0." + "1" * 1100])
-def test_the_fast_way_reads_what_the_careful_one_reads(data_type, tokens):
-    careful = read_with_care(tokens, data_type)
-    plain = literals.parse_plain(", ".join(tokens), dtype_of(data_type), data_type.name)
-    assert plain is None or oracle.same_bits(plain, careful)
-
-
-@pytest.mark.parametrize("name", ["INT32", "UINT64", "FLOAT32", "FLOAT64"])
-def test_usual_numbers_are_read_in_the_fast_way(name):
-    expected = np.array([1, 200, 3], dtype_of(DataType[name]))
-    assert oracle.same_bits(literals.parse_plain("1, 200,\n 3", expected.dtype, name), expected)
+def test_python_reads_plain_numbers_as_we_read_each(data_type, tokens):
+    plain = read_or_none(data_type, tokens)
+    with mock.patch.object(literals, "_read_plain", return_value=[]):
+        each = read_or_none(data_type, tokens)
+    assert (plain is None) == (each is None)
+    assert plain is None or oracle.same_bits(plain, each)
 
 
 def test_how_numbers_are_written():
@@ -247,29 +238,11 @@ def test_h68_what_a_text_says_is_held_or_refused(data_type, form, tokens):
     assert oracle.same_bits(found, expected)
 
 
-@pytest.mark.parametrize(("name", "code"), [("FLOAT64", "f8"), ("FLOAT32", "f4"), ("FLOAT16", "f2")])
-@pytest.mark.parametrize("text", ["-inf", "inf", "nan", "1.5,-inf,inf,0.1,nan"])
-def test_infinities_and_nan_are_read_quickly(name, code, text):
-    found = literals.parse_plain(text, np.dtype(code), name)
-    assert found is not None
-    assert oracle.same_bits(found, literals.parse(text.split(","), np.dtype(code), name))
-
-
-@pytest.mark.parametrize("before", [0, 1, 549, 550, 551, 1099, 1100, 1101, 5000])
-@pytest.mark.parametrize("behind", [0, 1, 549, 550, 551, 1099, 1100, 1101])
-def test_a_long_number_is_found_wherever_it_stands(before, behind):
-    for digits in (literals.LONGEST - 1, literals.LONGEST, literals.LONGEST + 1):
-        text = "," * before + "1" * digits + "," * behind
-        assert literals.needs_care(text) == (digits >= literals.LONGEST)
-
-
 def test_a_data_type_that_text_does_not_know_is_refused():
     """One that is added to the tables of DirectML has no text of its own before somebody says what that is."""
     for dtype in map(np.dtype, ("u2", "i1", "f4", "?")):
         with pytest.raises(literals.LiteralError, match="cannot be written as text"):
             literals.parse(["1"], dtype, "NEW8")
-        assert literals.from_json([1], dtype, "NEW8") is None
-        assert literals.parse_plain("1", dtype, "NEW8") is None
     desc = SimpleNamespace(data_type=SimpleNamespace(name="NEW8", kind="float"), sizes=(1,))
     with pytest.raises(FormatError, match="NEW8 cannot be written as text"):
         require_text(desc, "x.txt")
