@@ -333,6 +333,7 @@ def test_a_scheduler_that_is_stopped(tmp_path, site, job):
     left_old(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.needs("told deaths")
 def test_a_worker_that_dies_is_replaced(tmp_path, site, job):
     site.worker(SURVIVING)
