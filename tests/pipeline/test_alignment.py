@@ -23,6 +23,13 @@ from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.pipeline.alignment import Shape, align
 from revseq_cli.pipeline.views import AlignedSource, MaskSource
 
+
+def save(folder, **arrays):
+    """Each in a .npy file of its name."""
+    for name, values in arrays.items():
+        np.save(folder / f"{name}.npy", values)
+
+
 SIZES = {"time": 5, "lat": 4, "lon": 6}
 VALUES = xarray.DataArray(np.arange(120, dtype="f4").reshape(5, 4, 6), dims=tuple(SIZES), name="v")
 RANDOM = np.random.default_rng(8)
@@ -194,8 +201,7 @@ def test_names_that_libraries_make_up_say_nothing(revseq, tmp_path):
 def test_without_names_sizes_say_it(revseq, tmp_path, axis):
     name = VALUES.dims[axis]
     array = lengths(*(d for d in VALUES.dims if d != name))
-    np.save(tmp_path / "x.npy", VALUES.to_numpy())
-    np.save(tmp_path / "n.npy", array.to_numpy())
+    save(tmp_path, x=VALUES.to_numpy(), n=array.to_numpy())
     done = revseq("run", "x.npy", "n.npy", "--axis", axis, "-o", "y.npy").ok()
     assert oracle.same_bits(np.load(tmp_path / "y.npy"), right(array, name))
     full = ",".join(str(1 if d == axis else size) for d, size in enumerate(VALUES.shape))
@@ -437,8 +443,7 @@ def test_masks_of_batch_and_time(revseq, tmp_path):
     """As Hugging Face's attention_mask: ones where a token counts, and zeros for the padding."""
     x = np.arange(4 * 6 * 3, dtype="f4").reshape(4, 6, 3)
     counts = np.array([6, 0, 3, 1], "u4")
-    np.save(tmp_path / "x.npy", x)
-    np.save(tmp_path / "m.npy", mask_of(counts, 6, "i8"))
+    save(tmp_path, x=x, m=mask_of(counts, 6, "i8"))
     wide = np.broadcast_to(counts.reshape(4, 1, 1), (4, 1, 3))
     expected = oracle.expected(x, wide, 1)
     for options in (
@@ -489,9 +494,7 @@ def test_a_mask_with_names(revseq, tmp_path, make):
 )  # fmt: skip
 def test_a_mask_that_is_none(revseq, tmp_path, rows, words):
     """The first line is told, even where the mask is read in parts."""
-    np.save(tmp_path / "x.npy", np.zeros((3, 3, 2), "f4"))
-    np.save(tmp_path / "m.npy", np.array(rows))
-    np.save(tmp_path / "full.npy", np.repeat(np.array(rows)[..., None], 2, -1))
+    save(tmp_path, x=np.zeros((3, 3, 2), "f4"), m=np.array(rows), full=np.repeat(np.array(rows)[..., None], 2, -1))
     for name, batch in (("m.npy", ("--batch-axis", 0)), ("full.npy", ())):
         done = revseq(
             "run", "x.npy", name, "--axis", 1, *batch, "--mask", "-o", "y.npy", thresholds={"MASK_AT_ONCE": 2}
@@ -501,8 +504,7 @@ def test_a_mask_that_is_none(revseq, tmp_path, rows, words):
 
 
 def test_masks_of_other_sizes(revseq, tmp_path):
-    np.save(tmp_path / "x.npy", np.zeros((4, 6, 4), "f4"))
-    np.save(tmp_path / "m.npy", np.ones((4, 6), "?"))
+    save(tmp_path, x=np.zeros((4, 6, 4), "f4"), m=np.ones((4, 6), "?"))
     job = ("x.npy", "m.npy", "--axis", 1, "--mask")
     done = revseq("run", *job).refused("Sizes of the mask is {4,6}, which fits in 2 ways")
     assert "with --batch-axis 0: a row for each index of axis 0; with --batch-axis 2" in done.err
@@ -552,9 +554,7 @@ def test_a_square_mask_of_a_square_input(revseq, tmp_path):
     x, counts = np.arange(16, dtype="f4").reshape(4, 4), np.array([4, 4, 2, 1])
     rows = mask_of(counts, 4, "?")
     expected = oracle.expected(x, counts.reshape(1, 4), 0)
-    np.save(tmp_path / "x.npy", x)
-    np.save(tmp_path / "m.npy", rows)
-    np.save(tmp_path / "turned.npy", rows.T)
+    save(tmp_path, x=x, m=rows, turned=rows.T)
     job = ("--axis", 0, "--mask")
     done = revseq("run", "x.npy", "m.npy", *job, "--batch-axis", 1).refused("{4,4}, which fits in 2 ways")
     assert "with numpy's mask.T, and without --batch-axis: a row for each index of axis 1" in done.err
@@ -569,15 +569,13 @@ def test_a_square_mask_of_a_square_input(revseq, tmp_path):
 
 def test_a_mask_whose_columns_are_lines_is_told_so(revseq, tmp_path):
     """Sorted lengths make columns, too, that are ones followed by zeros."""
-    np.save(tmp_path / "x.npy", np.arange(72, dtype="f4").reshape(4, 6, 3))
-    np.save(tmp_path / "m.npy", mask_of(np.array([6, 5, 2, 0]), 6, "?"))
+    save(tmp_path, x=np.arange(72, dtype="f4").reshape(4, 6, 3), m=mask_of(np.array([6, 5, 2, 0]), 6, "?"))
     done = revseq("run", "x.npy", "m.npy", "--axis", 0, "--mask", "-o", "y.npy").ok()
     assert "Note: m.npy: a column of it goes along axis 0 for each index of axis 1 of x.npy\n" in done.err
 
 
 def test_zeros_in_front_of_ones_have_several_meanings(revseq, tmp_path):
-    np.save(tmp_path / "x.npy", np.arange(72, dtype="f4").reshape(4, 6, 3))
-    np.save(tmp_path / "m.npy", mask_of(np.array([6, 5, 2, 0]), 6, "?")[:, ::-1])
+    save(tmp_path, x=np.arange(72, dtype="f4").reshape(4, 6, 3), m=mask_of(np.array([6, 5, 2, 0]), 6, "?")[:, ::-1])
     done = revseq("run", "x.npy", "m.npy", "--axis", 1, "--mask").refused("the mask has 1 at [1, 1]")
     hint = " ".join(done.err.split())
     for words in (
@@ -761,8 +759,7 @@ def test_a_name_in_another_place_is_refused(revseq, tmp_path):
 def test_the_square_mask_of_a_system_is_of_batch_and_time(revseq, tmp_path, like, axis):
     """As torch.nn.Transformer's src_key_padding_mask, which is (N, S) also where the values are (S, N, E)."""
     x, counts = np.arange(48, dtype="f4").reshape(4, 4, 3), np.array([4, 3, 2, 1])
-    np.save(tmp_path / "x.npy", x)
-    np.save(tmp_path / "m.npy", mask_of(counts, 4, "?"))
+    save(tmp_path, x=x, m=mask_of(counts, 4, "?"))
     job = ["run", "x.npy", "m.npy", "--like", like, "--axis", axis, "--mask", "-o", "y.npy"]
     done = revseq(*job, *["--batch-axis", 1][: 2 * (like == "tensorflow" and axis == 0)]).ok()
     wide = np.broadcast_to(counts.reshape((1, 4, 1) if axis == 0 else (4, 1, 1)), (1, 4, 3) if axis == 0 else (4, 1, 3))
@@ -771,8 +768,7 @@ def test_the_square_mask_of_a_system_is_of_batch_and_time(revseq, tmp_path, like
 
 
 def test_no_square_mask_of_a_system_that_has_none(revseq, tmp_path):
-    np.save(tmp_path / "x.npy", np.zeros((4, 4, 3), "f4"))
-    np.save(tmp_path / "m.npy", mask_of([4, 3, 2, 1], 4, "?"))
+    save(tmp_path, x=np.zeros((4, 4, 3), "f4"), m=mask_of([4, 3, 2, 1], 4, "?"))
     revseq("run", "x.npy", "m.npy", "--like", "mxnet", "--mask").refused("which fits in 2 ways")
 
 
@@ -785,27 +781,23 @@ def test_the_data_type_that_holds_the_ones_of_a_line(size, dtype):
 def test_a_mask_without_an_axis(revseq, tmp_path):
     """Its content decides between axes whose sizes fit; a square one may be of time and batch, too."""
     x, counts = np.arange(240, dtype="f4").reshape(4, 10, 6), np.array([2, 5, 10, 7])
-    np.save(tmp_path / "x.npy", x)
-    np.save(tmp_path / "m.npy", mask_of(counts, 10, "?"))
+    save(tmp_path, x=x, m=mask_of(counts, 10, "?"))
     done = revseq("run", "x.npy", "m.npy", "-o", "y.npy").refused("no axis is given")
     assert "Hint: revseq run x.npy m.npy -o y.npy --axis 1 --mask\n" in done.err
     revseq(*hints.typed(["run"], done.err)).ok()
     wide = np.broadcast_to(counts.reshape(4, 1, 1), (4, 1, 6)).astype("u4")
     assert oracle.same_bits(np.load(tmp_path / "y.npy"), oracle.expected(x, wide, 1))
     revseq("run", "x.npy", "m.npy", "--like", "pytorch").refused("dimension count is 2", "Hint: add --mask\n")
-    np.save(tmp_path / "x.npy", np.zeros((4, 4, 3), "f4"))
-    np.save(tmp_path / "m.npy", mask_of([4, 3, 2, 1], 4, "?"))
+    save(tmp_path, x=np.zeros((4, 4, 3), "f4"), m=mask_of([4, 3, 2, 1], 4, "?"))
     done = revseq("run", "x.npy", "m.npy").refused("Hint: type the one that is meant")
     assert "revseq run" not in done.err
 
 
 def test_ones_and_zeros_may_be_a_mask(revseq, tmp_path):
-    np.save(tmp_path / "x.npy", np.zeros((2, 3, 4), "f4"))
-    np.save(tmp_path / "m.npy", np.array([[1, 1, 0], [1, 0, 0]]))
+    save(tmp_path, x=np.zeros((2, 3, 4), "f4"), m=np.array([[1, 1, 0], [1, 0, 0]]))
     done = revseq("run", "x.npy", "m.npy", "--axis", 1).refused("Hint: type the one that is meant")
     assert "  --axis 1 --mask: a mask" in done.err
-    np.save(tmp_path / "x.npy", np.zeros((4, 3, 4), "f4"))
-    np.save(tmp_path / "m.npy", np.ones((4, 3, 4), "u1"))
+    save(tmp_path, x=np.zeros((4, 3, 4), "f4"), m=np.ones((4, 3, 4), "u1"))
     revseq("run", "x.npy", "m.npy", "--axis", 1, "--mask", "--batch-axis", 0).refused("the batch axis is 0")
 
 
@@ -854,8 +846,7 @@ def test_coordinates_that_are_no_numbers_are_not_compared(revseq, tmp_path, kind
 
 
 def test_a_mask_without_an_axis_has_its_axes_proposed(tmp_path, revseq):
-    np.save(tmp_path / "x.npy", np.arange(24, dtype="f4").reshape(2, 3, 4))
-    np.save(tmp_path / "m.npy", np.array([[1, 1, 0, 0], [1, 1, 1, 0]], "u1"))
+    save(tmp_path, x=np.arange(24, dtype="f4").reshape(2, 3, 4), m=np.array([[1, 1, 0, 0], [1, 1, 1, 0]], "u1"))
     done = revseq("run", "x.npy", "m.npy", "--mask").refused("no axis is given", "--axis 2: a mask")
     assert "Hint: revseq run x.npy m.npy --mask --axis 2" in done.err
     np.save(tmp_path / "all.npy", np.ones((2, 3, 4), "u1"))
