@@ -92,16 +92,7 @@ def test_no_two_elements_look_alike(name):
     assert literals.render(np.frombuffer(usual, dtypes.DTYPES[name]))[0] == "nan" or name == "BFLOAT16"
 
 
-@written
-def test_safetensors_to_safetensors(revseq, tmp_path, made, name):
-    revseq("run", *made(name), "-o", "y.safetensors", "--verify").ok()
-    ((key, found),) = deserialize((tmp_path / "y.safetensors").read_bytes())
-    assert (key, found["dtype"], found["shape"]) == ("x", TYPES[name][1], list(words(name).shape))
-    assert bytes(found["data"]) == expected(name).tobytes()
-
-
-@every_type
-@pytest.mark.parametrize("out", ["y.npy", "y.npz"])
+@pytest.mark.parametrize(("name", "out"), [*((name, "y.npy") for name in TYPES), ("BFLOAT16", "y.npz")])
 def test_npy_as_numpy_writes_it(revseq, tmp_path, made, name, out):
     """NumPy's own descr, but for FLOAT8_E5M2, where it writes one that it refuses to read."""
     revseq("run", *made(name), "-o", out, "--verify").ok()
@@ -114,8 +105,9 @@ def test_npy_as_numpy_writes_it(revseq, tmp_path, made, name, out):
         assert (tmp_path / out).read_bytes() == (tmp_path / "z.npy").read_bytes()
 
 
-@written
-@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize(
+    ("name", "again"), [("BFLOAT16", False), ("BFLOAT16", True), ("FLOAT8_E5M2", False), ("FLOAT8_E4M3FN", True)]
+)
 def test_npy_has_no_name_for_them(revseq, tmp_path, made, name, again):
     """What numpy.save makes of an array of ml_dtypes, and of what numpy.load makes of that."""
     job = made(name)[1:]
@@ -151,24 +143,10 @@ def test_bytes_without_a_name_may_be_of_any_type_of_their_size(revseq, tmp_path)
     revseq("show", "named.npy").refused("which is structured", "save each field")
 
 
-def test_big_endian_words(revseq, tmp_path):
-    big = np.dtype(ml_dtypes.bfloat16).newbyteorder(">")
-    np.save(tmp_path / "x.npy", words("BFLOAT16").astype(">u2").view(big))
-    assert "byte order big-endian" in revseq("show", "x.npy", "--dtype", "BFLOAT16").ok().out
-    revseq("convert", "x.npy", "y.npy", "--dtype", "BFLOAT16", "--verify").ok()
-    assert (tmp_path / "y.npy").read_bytes() == (tmp_path / "x.npy").read_bytes()
-    for out in ("y.safetensors", "y.h5", "y.zarr"):
-        revseq("convert", "x.npy", out, "--dtype", "BFLOAT16", "--verify").ok()
-        revseq("diff", out, "x.npy", "--dtype", "BFLOAT16").ok()
-    ((_, found),) = deserialize((tmp_path / "y.safetensors").read_bytes())
-    assert bytes(found["data"]) == words("BFLOAT16").tobytes()
-
-
 @pytest.mark.parametrize(
     ("name", "layout"),
     [*((name, ()) for name in TYPES),
-     *((name, layout) for name in ("BFLOAT16", "FLOAT8_E4M3FN")
-       for layout in (("--chunks", "3x5"), ("--chunks", "auto", "--compression", "gzip")))],
+     ("FLOAT8_E4M3FN", ("--chunks", "30x5")), ("BFLOAT16", ("--chunks", "auto", "--compression", "gzip"))],
 )  # fmt: skip
 def test_hdf5_from_safetensors(revseq, tmp_path, made, name, layout):
     """HDF5 has words for floats with infinities; the others are opaque, as h5py writes them."""
@@ -197,8 +175,7 @@ def raw(dataset):
     return found.tobytes()
 
 
-@pytest.mark.parametrize("chunks", [None, (3, 5)])
-@pytest.mark.parametrize("tag", [b"", b"bfloat16"])
+@pytest.mark.parametrize(("chunks", "tag"), [(None, b""), ((300, 5), b"bfloat16")])
 def test_hdf5_of_opaque_elements(revseq, tmp_path, chunks, tag):
     """As h5py writes ml_dtypes, and with a tag, which h5py itself cannot read."""
     x = words("BFLOAT16")
@@ -246,7 +223,7 @@ def test_zarr_of_bytes(revseq, tmp_path, version):
     x = words("BFLOAT16")
     np.save(tmp_path / "n.npy", lengths("BFLOAT16"))
     with warnings.catch_warnings(action="ignore"):  # other programs may not know this type
-        array = zarr.create_array(tmp_path / "x.zarr", shape=x.shape, dtype="V2", chunks=(100, 7), zarr_format=version)
+        array = zarr.create_array(tmp_path / "x.zarr", shape=x.shape, dtype="V2", chunks=(1000, 7), zarr_format=version)
         array[:] = x.view("V2")
     job = ("run", "x.zarr", "n.npy", "--axis", 1, *NONE, "-o", "y.zarr", "--verify")
     revseq(*job).refused("x.zarr: its data type is |V2: bytes without a name", "--dtype BFLOAT16")
@@ -254,14 +231,7 @@ def test_zarr_of_bytes(revseq, tmp_path, version):
     with warnings.catch_warnings(action="ignore"):
         found = zarr.open_array(tmp_path / "y.zarr", mode="r")
         assert found[:].tobytes() == expected("BFLOAT16").tobytes()
-    assert found.chunks == (100, 7)
-
-
-def test_zarr_from_safetensors(revseq, tmp_path, made):
-    revseq("run", *made("FLOAT8_E4M3FN"), "-o", "y.zarr", "--verify").ok()
-    with warnings.catch_warnings(action="ignore"):
-        found = zarr.open_array(tmp_path / "y.zarr", path="x", mode="r")[:]
-    assert found.view(ml_dtypes.float8_e4m3fn).tobytes() == expected("FLOAT8_E4M3FN").tobytes()
+    assert found.chunks == (1000, 7)
 
 
 def test_directml_has_none_of_them(revseq, made):

@@ -239,8 +239,6 @@ def test_threads_end_what_they_have_begun_and_nothing_else():
 @pytest.mark.parametrize("number", existing_signals("SIGSEGV", "SIGKILL") or [3])
 def test_h63_a_process_that_dies(number):
     with pytest.raises(EngineError, match="a worker process died"):
-        run(PROCESSES, functools.partial(os._exit, 3), functools.partial(time.sleep, 60))
-    with pytest.raises(EngineError, match="a worker process died"):
         run(PROCESSES, functools.partial(signal.raise_signal, number), functools.partial(time.sleep, 60))
 
 

@@ -54,19 +54,6 @@ def test_any_strides_are_read_as_numpy_reads_them(revseq, tmp_path, monkeypatch,
         assert oracle.same_bits(found, oracle.expected(values, lengths, axis)), (name, sizes, strides, axis)
 
 
-@pytest.mark.parametrize("engine", ["serial", "processes"])
-def test_what_is_not_little_endian_in_c_order_becomes_it(revseq, tmp_path, engine):
-    values = RNG.normal(size=(40, 50, 6))
-    for stored in (values.astype(">f8"), np.asfortranarray(values), values):
-        np.save(tmp_path / "x.npy", stored)
-        revseq(
-            "convert", "x.npy", "y.bin", "--overwrite", "--verify", "--engine", engine, "--jobs", 2, "--memory", "64K"
-        ).ok()
-        assert (tmp_path / "y.bin").read_bytes() == values.astype("<f8").tobytes()
-    revseq("convert", "y.bin", "z.npy", "--dtype", "FLOAT64", "--sizes", "{40,50,6}").ok()
-    assert oracle.same_bits(np.load(tmp_path / "z.npy"), values)
-
-
 @pytest.mark.needs("shell")
 def test_into_a_pipe(shell, tmp_path):
     np.save(tmp_path / "x.npy", np.arange(6, dtype=">u2").reshape(2, 3))

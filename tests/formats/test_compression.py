@@ -142,12 +142,6 @@ def test_refused(revseq, folder, args, words):
     revseq(*args).refused(*words)
 
 
-def test_a_safetensors_file_whose_length_begins_as_gzip_does(revseq, folder):
-    header = '{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'.ljust(0x8B1F).encode()
-    (folder / "s").write_bytes(len(header).to_bytes(8, "little") + header + b"\5")
-    assert "storage          safetensors" in revseq("show", "s").ok().out
-
-
 def test_a_python_without_zstandard(revseq, folder):
     """Before 3.14 and without the package; nothing else needs it."""
     gone = "import sys; sys.modules['compression.zstd'] = sys.modules['backports.zstd'] = sys.modules['compression'] = None"
@@ -222,7 +216,7 @@ def test_a_large_one_is_unpacked_into_a_temporary_file(big, tmp_path):
     assert os.listdir(tmp_path) == ["y.npy.zst"]
 
 
-@pytest.mark.parametrize("where", [1000, -100, -3])
+@pytest.mark.parametrize("where", [1000, -3])
 def test_a_large_one_that_is_damaged_leaves_nothing(revseq, big, tmp_path, where):
     data = bytearray((big / "x.npy.gz").read_bytes())
     data[where] ^= 0xFF

@@ -408,6 +408,7 @@ class TestJson(Contract):
             ('{"Values":[[1],\n[2, 300]],"DataType":"UINT8"}', "line 2, column 1: a row of 2"), ("[[1], {}]", "column 7: '{' is not allowed"),
             ('{"Values":[-0,\n300],"DataType":"UINT8"}', "line 2, column 1: 300 does not fit"), ('["]"]', "'\"' is not allowed"),
             ('{"DataType":"INT8 \\"Values\\": [1","Values":[300]}', "is not a data type"), ('{"Values":"x","Sizes":[]}', "column 11:"),
+            ('{"Sizes":[0, 4],"Values":[1]}', "Values have Sizes {1}"), ('{"Sizes":[-1],"Values":[]}', "Sizes is not a list of sizes"), ("[[], 1]", "column 3: an empty row"),
         ],
     )  # fmt: skip
     def test_refused(self, tmp_path, text, problem):
@@ -422,14 +423,6 @@ class TestGzip(Contract):
     suffix = ".npy.gz"
     data_types = list(DataType)
     is_piped = True
-
-
-class TestZstandard(TestGzip):
-    suffix = ".npy.zst"
-
-
-class TestXz(TestGzip):
-    suffix = ".npy.xz"
 
 
 class TestBzip2(Contract):

@@ -75,18 +75,6 @@ def test_storage_is_kept(folder, revseq, name, engine):
         assert oracle.same_bits(after[()], RESULT.astype(before.dtype))
 
 
-def test_a_compact_dataset_stays_compact(folder, revseq):
-    with h5py.File(folder / "x.h5", "w") as f:
-        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        plist.set_layout(h5py.h5d.COMPACT)
-        h5py.h5d.create(f.id, b"x", h5py.h5t.STD_I16LE, h5py.h5s.create_simple(SHAPE), plist)
-        f["x"][...] = VALUES
-    revseq(*RUN, "--verify").ok()
-    with h5py.File(folder / "y.h5") as g:
-        assert g["x"].id.get_create_plist().get_layout() == h5py.h5d.COMPACT
-        assert oracle.same_bits(g["x"][()], RESULT)
-
-
 @pytest.mark.parametrize("name", ["größe/ü", "a::b", "group/c::d::e", "with blank"])
 def test_unusual_names(folder, revseq, name):
     make(folder, name=name)
@@ -171,29 +159,6 @@ def test_references_are_reported(folder, revseq):
     assert revseq("run", "x.h5::x", *RUN[2:], "--overwrite", "-q").ok().err == ""
     with h5py.File(folder / "y.h5") as g:
         assert dict(g["x"].attrs) == {"kept": 1}
-
-
-def test_dimension_labels_and_scales_are_kept(folder, revseq):
-    make(folder, name="data/x", chunks=CHUNKS)
-    with h5py.File(folder / "x.h5", "a") as f:
-        f["data/time"], f["lat"], f["lat2"] = np.arange(5.0), np.arange(30.0), np.arange(30.0) * 2
-        f["lat"].attrs["units"] = "degrees"
-        for name in ("data/time", "lat", "lat2"):
-            f[name].make_scale(name)
-        dims = f["data/x"].dims
-        dims[0].attach_scale(f["data/time"])
-        dims[1].attach_scale(f["lat"])
-        dims[1].attach_scale(f["lat2"])
-        dims[1].label = "latitude"
-    assert revseq(*RUN).ok().err == ""  # the one dataset beside its scales needs no name
-    with h5py.File(folder / "y.h5") as g:
-        x = g["data/x"]
-        assert oracle.same_bits(x[()], RESULT)
-        assert [d.label for d in x.dims] == ["", "latitude", ""]
-        assert [[s.name for s in d.values()] for d in x.dims] == [["/data/time"], ["/lat", "/lat2"], []]
-        assert g["lat"][()].tolist() == list(range(30))
-        assert g["lat"].attrs["units"] == "degrees"
-        assert sorted(g) == ["data", "lat", "lat2"]
 
 
 @pytest.mark.parametrize(

@@ -251,21 +251,3 @@ def test_what_h5py_raises_is_told_as_what_it_is(folder, monkeypatch, raised, tol
     with pytest.raises(RevseqError) as caught, source.opened(str(folder / "x.h5")):
         pass
     assert told in str(caught.value)
-
-
-@pytest.mark.parametrize("track_order", [True, False])
-def test_a_group_of_many_links_is_made_anew(folder, revseq, track_order):
-    """HDF5's own list of its properties says where its links are stored, which is nowhere in the new file."""
-    with h5py.File(folder / "x.h5", "w", libver="latest", track_order=track_order) as f:
-        group = f.create_group("g", track_order=track_order)
-        for name in ("zero", *map(str, range(60)), "x"):
-            group[name] = VALUES
-            group.attrs[name] = 1
-    revseq("run", "x.h5::/g/x", *RUN[2:]).ok()
-    right(folder, "g/x")
-    with h5py.File(folder / "y.h5", "a") as f:
-        assert (list(f["g"]), len(f["g"].attrs)) == (["x"], 62)
-        assert next(iter(f["g"].attrs)) == ("zero" if track_order else "0")
-        f["g/more"], f["other"] = VALUES, VALUES  # the file can be written on
-    with h5py.File(folder / "y.h5") as f:
-        assert oracle.same_bits(f["g/more"][()], VALUES)

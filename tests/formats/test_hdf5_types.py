@@ -197,24 +197,6 @@ def test_pytables(tmp_path, revseq, stored):
             assert oracle.same_bits(new[...], expected(values, LENGTHS, AXIS))
 
 
-@pytest.mark.parametrize("committed", [False, True])
-def test_h5py_reads_what_it_wrote(tmp_path, revseq, committed):
-    rng = np.random.default_rng(3)
-    np.save(tmp_path / "n.npy", LENGTHS)
-    for dtype in ("?", h5py.enum_dtype({"A": 3, "B": 400}, ">i4"), "c8", ">c16", ">u1"):
-        values = rng.integers(0, 2, SHAPE).astype(dtype)
-        with h5py.File(tmp_path / "x.h5", "w") as f:
-            f["kind"] = np.dtype(dtype)
-            f.create_dataset(
-                "x", data=values, dtype=f["kind"] if committed else dtype, chunks=CHUNKS, compression="gzip"
-            )
-        revseq(*RUN, "--overwrite").ok()
-        with h5py.File(tmp_path / "x.h5") as f, h5py.File(tmp_path / "y.h5") as g:
-            assert g["x"].dtype == f["x"].dtype
-            assert g["x"].dtype.metadata == f["x"].dtype.metadata
-            assert oracle.same_bits(g["x"][()], expected(values, LENGTHS, AXIS))
-
-
 # The sizes of the dataset, and those of its elements; where these are arrays of arrays, from the outermost inwards.
 ARRAYS = {
     "one size": ((5, 30), [(17,)]),

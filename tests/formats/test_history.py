@@ -78,20 +78,6 @@ def test_the_line_stands_before_the_others(revseq, make, history, old, maker, op
     assert history() == (command if old is None else f"{command}\n{old}")
 
 
-@pytest.mark.parametrize("maker", MAKERS)
-def test_what_else_the_file_says_stays(revseq, tmp_path, make, history, maker):
-    make("old", maker)
-    revseq(*RUN, "--keep-others", "--verify", env=NOON).ok()
-    with netCDF4.Dataset(tmp_path / "x.nc") as f, netCDF4.Dataset(tmp_path / "y.nc", "a") as g:
-        assert sorted(g.ncattrs()) == sorted(f.ncattrs())
-        assert g.title == "first"
-        assert list(g.variables) == list(f.variables)
-        assert np.array_equal(g["w"][:], f["w"][:])
-        assert np.array_equal(g["v"][:], VALUES[:, [1, 0, 2]])
-        g.history = "written by NetCDF"
-    assert history() == "written by NetCDF"
-
-
 def test_each_command_adds_one(revseq, tmp_path, make, history):
     make()
     (tmp_path / "jobs.csv").write_text("input,lengths,axis,output\nx.nc::v,n.npy,y,a.nc\n")

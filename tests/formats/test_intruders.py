@@ -25,7 +25,7 @@ X = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
 
 
 @pytest.mark.needs("shell")
-@pytest.mark.parametrize("name", ["signal", "multiprocessing", "numpy"])
+@pytest.mark.parametrize("name", ["signal", "multiprocessing"])
 def test_no_code_of_the_current_folder_runs(files, name, shell):
     with h5py.File(files / "x.h5", "w") as f:
         f["x"] = X
@@ -64,8 +64,13 @@ def _bytes_of(path):
 
 
 @pytest.mark.needs("shell")
-@pytest.mark.parametrize("name", MAKERS)
-@pytest.mark.parametrize("streams", ["2>> F", "2<> F", ">> F 2>> F", "2>> F | cat"])
+@pytest.mark.parametrize(
+    ("name", "streams"),
+    [
+        *((name, "2>> F") for name in MAKERS),
+        *(("x.npz", streams) for streams in ("2<> F", ">> F 2>> F", "2>> F | cat")),
+    ],
+)
 def test_h35_standard_error_is_an_input(files, name, streams, shell):
     """The refusal itself must not go there."""
     MAKERS[name](files / name)

@@ -199,34 +199,6 @@ def test_references_still_point_at_the_same_objects(tmp_path, revseq):
             assert oracle.same_bits(g[region][region].reshape(2, 4), RESULT[0:2, :, 1])
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"chunks": (1, 4, 3), "compression": "gzip"}, {"chunks": (2, 3, 5)}, {}, {"fillvalue": 7},
-        {"chunks": (2, 3, 5), "compression": "lzf", "shuffle": True, "fletcher32": True},
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("written", [True, False])
-def test_keep_others_for_every_storage(tmp_path, revseq, options, written):
-    np.save(tmp_path / "n.npy", LENGTHS)
-    with h5py.File(tmp_path / "x.h5", "w") as f:
-        f.create_dataset("before", data=np.arange(1000), chunks=(100,), compression="gzip")
-        f.create_dataset("v", VALUES.shape, "f4", **options)
-        if written:
-            f["v"][...] = VALUES
-        f["after"] = np.arange(7)
-        values = f["v"][()]
-    revseq("run", "x.h5::v", "n.npy", "--axis", 1, "-o", "y.h5", "--keep-others", "--verify").ok()
-    revseq("convert", "x.h5::v", "z.h5", "--keep-others", "--verify").ok()
-    with h5py.File(tmp_path / "y.h5") as g, h5py.File(tmp_path / "z.h5") as h:
-        assert oracle.same_bits(g["v"][()], expected(values, LENGTHS, 1))
-        assert oracle.same_bits(h["v"][()], values)
-        assert list(g) == ["after", "before", "v"]
-        assert (g["before"][()] == np.arange(1000)).all()
-        assert (g["after"][()] == np.arange(7)).all()
-        assert g["v"].compression == options.get("compression")
-
-
 MADE = [
     Place("npy"), Place("h5", (("group", True),)), Place("nc"), Place("h5", (("chunks", (2, 2)), ("filters", ("gzip",)))),
     Place("zarr", (("codec", "none"), ("version", 3), ("chunks", (2, 2)))), Place("txt"),
@@ -291,22 +263,22 @@ def test_a_chunk_in_the_place_of_one_with_another_filter_mask(tmp_path, revseq):
 @pytest.mark.parametrize(("axis", "by_records"), [(0, False), (2, True)])
 def test_keep_others_leaves_little_dead_space_and_the_same_bytes(tmp_path, revseq, axis, by_records):
     """New chunks fill the room of old ones, whatever ends first; along the first axis they are a tenth larger."""
-    rng, sizes, chunks = np.random.default_rng(1), (64, 128, 256), (4, 64, 128)
+    rng, sizes, chunks = np.random.default_rng(1), (32, 128, 256), (4, 64, 128)
     with netCDF4.Dataset(tmp_path / "x.nc", "w") as f:
         for name, size in zip("tyx", sizes, strict=True):
             f.createDimension(name, None if by_records and name == "t" else size)
         made = [f.createVariable(n, "f4", tuple("tyx"), zlib=True, chunksizes=chunks) for n in "abc"]
-        step = 4 if by_records else 64
-        for start in range(0, 64, step):
+        step = 4 if by_records else 32
+        for start in range(0, 32, step):
             for each in made:
                 each[start : start + step] = np.cumsum(rng.integers(-3, 4, (step, 128, 256)), axis=2)
     np.save(
         tmp_path / "n.npy", rng.integers(0, 300, [1 if d == axis else size for d, size in enumerate(sizes)], np.uint32)
     )
     job = ("run", "x.nc::b", "n.npy", "--axis", axis, "--keep-others", "--no-history", "--jobs", 2)
-    for i, engine in enumerate(("serial", "threads", "threads", "processes")):
+    for i, engine in enumerate(("serial", "threads", "processes")):
         revseq(*job, "--engine", engine, "-o", f"{i}.nc").ok()
-    assert len({(tmp_path / f"{i}.nc").read_bytes() for i in range(4)}) == 1
+    assert len({(tmp_path / f"{i}.nc").read_bytes() for i in range(3)}) == 1
 
     def held(path):
         """The bytes of all chunks."""
@@ -376,13 +348,13 @@ def test_names_under_which_netcdf_would_not_find_the_dimensions(tmp_path, revseq
 @pytest.mark.needs("peak")
 def test_keep_others_within_the_memory_for_what_was_never_written(tmp_path, revseq):
     with h5py.File(tmp_path / "x.h5", "w") as f:
-        f.create_dataset("x", (1 << 13, 1 << 13), "f4", fillvalue=2)
-    np.save(tmp_path / "n.npy", np.full((1 << 13, 1), 5, "u4"))
+        f.create_dataset("x", (1 << 12, 1 << 13), "f4", fillvalue=2)
+    np.save(tmp_path / "n.npy", np.full((1 << 12, 1), 5, "u4"))
     _, memory, status = peak(
         tmp_path, "run", "x.h5", "n.npy", "--axis", 1, "-o", "y.h5", "--memory", "32MiB", "--keep-others"
     )
     assert status == 0
-    assert memory < 200 << 10  # KiB; the tensor has 256 MiB
+    assert memory < 100 << 10, memory  # KiB; the tensor has 128 MiB
     with h5py.File(tmp_path / "y.h5") as g:
         assert (g["x"][::1000] == 2).all()
 

@@ -83,12 +83,6 @@ def filled(folder):
         assert not thread.is_alive()
 
 
-def test_a_named_pipe(revseq, filled, folder):
-    filled("p", (folder / "x.npy").read_bytes())
-    revseq("run", "p", "n.npy", "--axis", 1, "-o", "y.npy").ok()
-    assert oracle.same_bits(np.load(folder / "y.npy"), EXPECTED)
-
-
 @pytest.mark.parametrize("name", ["p", "./p"])
 def test_one_pipe_for_both_is_refused(revseq, folder, name):
     """Which reads nothing of it."""
@@ -134,9 +128,3 @@ def test_h53_a_signal_ends_the_wait_for_a_writer(folder):
     assert process.communicate(timeout=60) == (None, b"")
     assert process.returncode == -signal.SIGINT
     os.close(writer)
-
-
-def test_nothing_is_read_to_complete_a_name(revseq, folder):
-    os.mkfifo(folder / "p.h5")
-    env = {"_REVSEQ_COMPLETE": "bash_complete", "COMP_LINE": "revseq show p.h5::", "COMP_WORD": ""}
-    assert revseq(env=env).ok().out.strip() == ""

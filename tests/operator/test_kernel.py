@@ -39,7 +39,7 @@ def jobs(draw, most=6):
     return values, lengths, axis
 
 
-@settings(max_examples=400)
+@settings(max_examples=250)
 @given(jobs())
 def test_against_the_slow_loop(job):
     values, lengths, axis = job
@@ -70,7 +70,7 @@ STRATEGIES = [
     ((3, 100, 1, 200), False, "f4", "_by_pairs_of_slices"), ((3, 1 << 16, 1, 1), False, "u1", "_by_pairs_of_slices"),
     ((9000, 32, 1, 1), False, "f4", "_by_windows"), ((40_000, 33, 1, 1), False, "u1", "_by_windows"),
     ((300, 2047, 1, 1), False, "u2", "_by_windows"), ((3000, 40, 1, 3), False, "u1", "_by_windows"),
-    ((200, 2048, 1, 1), False, "f4", "_by_slices"), ((200, 600, 1, 1), False, "f8", "_by_slices"),
+    ((200, 2048, 1, 1), False, "u1", "_by_windows"), ((200, 2048, 1, 1), False, "f4", "_by_slices"), ((200, 600, 1, 1), False, "f8", "_by_slices"),
     ((9, 30, 1, 1), False, "f4", "_by_slices"), ((300, 600, 1, 3), False, "f4", "_by_slices"),
     ((3000, 31, 1, 1), False, "f4", "_by_table"), ((700, 511, 1, 1), False, "f8", "_by_table"),
     ((3000, 40, 1, 33), False, "f4", "_by_table"), ((70_000, 1, 1, 1), False, "u1", "_by_table"),
@@ -118,12 +118,6 @@ def test_elements_that_share_a_length_and_are_too_many_for_a_word(monkeypatch, w
 def test_lengths_are_clamped_before_they_are_narrowed(length):
     values = np.arange(5, dtype=np.int8)
     assert kernel.reverse(values, np.array([length], np.uint64), 0).tolist() == [4, 3, 2, 1, 0]
-
-
-def test_signaling_nan_survives():
-    values = np.array([0x7F800001, 0xFF800001, 0x80000000, 1], np.uint32).view(np.float32)
-    out = kernel.reverse(values, np.array([4], np.uint32), 0)
-    assert out.view(np.uint32).tolist() == [1, 0x80000000, 0xFF800001, 0x7F800001]
 
 
 def test_memory_order_is_kept():

@@ -30,8 +30,3 @@ def test_vector(vector):
         TensorDesc(DataType[vector["lengths_dtype"]], tuple(vector["lengths_shape"])),
     ]
     assert lowest_level(*descs, vector["axis"]) is FeatureLevel.parse(vector["min_feature_level"])
-
-
-def test_there_are_many_and_each_has_a_source():
-    assert len(VECTORS) == 50
-    assert all(vector["source"] for vector in VECTORS)

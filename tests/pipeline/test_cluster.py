@@ -59,18 +59,10 @@ def surviving(*args, real=k.reverse, **options):
 k.reverse = surviving
 """
 OLD = "import revseq_cli; revseq_cli.__version__ = '0.0.9'"
-BARE = "import sys; sys.modules['revseq_cli'] = None"
-BLIND = """
-from revseq_cli.core import system
-def closed(path, flags):
-    raise FileNotFoundError
-system.open_file = closed
-"""
-UNLIKE = """
+DEVICE = """
 import dataclasses, revseq_cli.formats.file_io as p
-p.identity = lambda fd, real=p.identity: dataclasses.replace(real(fd), size=1)
+p.identity = lambda fd, real=p.identity: dataclasses.replace(real(fd), device=1)
 """
-DEVICE = UNLIKE.replace("size=1", "device=1")
 
 
 # What scheduler and workers do some fifty times a second while they wait takes a fifth of a core under Wine.
@@ -333,6 +325,7 @@ def test_a_scheduler_that_is_stopped(tmp_path, site, job):
     left_old(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.needs("told deaths")
 def test_a_worker_that_dies_is_replaced(tmp_path, site, job):
     site.worker(SURVIVING)
@@ -365,21 +358,6 @@ def test_few_tasks_are_known_at_once(tmp_path, site, job):
     assert 1 <= max(map(len, samples)) <= 2
     assert all(key.startswith("revseq-block-0000") for keys in samples for key in keys)
     until(lambda: site.tasks() == [])
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("preload", "words"),
-    [(OLD, ["has revseq 0.0.9", "as here"]), (BARE, ["has revseq missing"]), (BLIND, ["x.npy: no such file", "on the worker"]),
-     (UNLIKE, ["x.npy: changed while it was read: its size", "on the worker"])],
-)  # fmt: skip
-def test_workers_that_differ(tmp_path, site, job, preload, words):
-    site.worker()
-    site.worker(preload)
-    site.ready(2)
-    process = many(tmp_path)
-    ended(process, tmp_path, *words)
-    assert site.tasks() == []
 
 
 @pytest.mark.long

@@ -7,7 +7,6 @@ import netCDF4
 import numpy as np
 import oracle
 import pytest
-import xarray
 import zarr
 
 from revseq_cli.pipeline import jobs
@@ -15,77 +14,18 @@ from revseq_cli.pipeline import jobs
 VALUES = np.random.default_rng(5).random((5, 4, 6)).astype("f4")
 NAMES = ("time", "lat", "lon")
 LENGTHS = np.random.default_rng(6).integers(0, 6, (1, 4, 6)).astype("u4")
-RESULT = oracle.expected(VALUES, LENGTHS, 0)
-
-
-def by_netcdf4(folder):
-    with netCDF4.Dataset(folder / "x.nc", "w") as f:
-        for name, size in zip(NAMES, (None, *VALUES.shape[1:]), strict=True):
-            f.createDimension(name, size)
-        group = f.createGroup("model")
-        group.createVariable("v", "f4", NAMES, zlib=True)[:] = VALUES
-        f.createVariable("time", "f8", ("time",))[:] = np.arange(5.0)
-    return "x.nc::/model/v"
-
-
-def by_xarray(folder, engine):
-    found = xarray.Dataset({"v": (NAMES, VALUES)}, coords={"lat": np.arange(4.0)})
-    found.to_netcdf(folder / "x.nc", engine=engine)
-    return "x.nc::v"
-
-
-def by_labels(folder):
-    with h5py.File(folder / "x.h5", "w") as f:
-        x = f.create_dataset("x", data=VALUES)
-        for d, name in enumerate(NAMES):
-            x.dims[d].label = name
-    return "x.h5"
-
-
-def by_scales(folder):
-    with h5py.File(folder / "x.h5", "w") as f:
-        x = f.create_dataset("x", data=VALUES)
-        for d, name in enumerate(NAMES):
-            f[f"scales/{name}"] = np.arange(VALUES.shape[d])
-            f[f"scales/{name}"].make_scale("a title")
-            x.dims[d].attach_scale(f[f"scales/{name}"])
-    return "x.h5::x"
-
-
-def by_zarr(folder, version):
-    names = {"dimension_names": NAMES} if version == 3 else {"attributes": {"_ARRAY_DIMENSIONS": NAMES}}
-    array = zarr.create_array(folder / "x.zarr", shape=VALUES.shape, dtype="f4", zarr_format=version, **names)
-    array[:] = VALUES
-    return "x.zarr"
-
-
-def by_xarrays_zarr(folder):
-    xarray.Dataset({"v": (NAMES, VALUES)}).to_zarr(folder / "x.zarr", zarr_format=3, consolidated=False)
-    return "x.zarr::v"
-
-
-MAKERS = {
-    "netCDF4": by_netcdf4, "xarray": lambda folder: by_xarray(folder, "netcdf4"),
-    "h5netcdf": lambda folder: by_xarray(folder, "h5netcdf"), "labels": by_labels, "scales": by_scales,
-    "zarr 2": lambda folder: by_zarr(folder, 2), "zarr 3": lambda folder: by_zarr(folder, 3), "xarray's zarr": by_xarrays_zarr,
-}  # fmt: skip
 
 
 @pytest.fixture
 def tensor(tmp_path):
-    """The name of a tensor whose dimensions have names."""
+    """The name of a tensor whose dimensions have names; its lengths lie beside it."""
     np.save(tmp_path / "n.npy", LENGTHS)
-    return by_netcdf4(tmp_path)
-
-
-@pytest.mark.parametrize("maker", MAKERS)
-def test_an_axis_by_its_name(revseq, tmp_path, maker):
-    np.save(tmp_path / "n.npy", LENGTHS)
-    tensor = MAKERS[maker](tmp_path)
-    revseq("run", tensor, "n.npy", "--axis", "time", "-o", "y.npy").ok()
-    assert oracle.same_bits(np.load(tmp_path / "y.npy"), RESULT)
-    assert "\n  dimensions       time, lat, lon\n" in revseq("show", tensor).ok().out
-    assert json.loads(revseq("show", tensor, "--json").ok().out)["tensors"][0]["dimensions"] == [*NAMES]
+    with netCDF4.Dataset(tmp_path / "x.nc", "w") as f:
+        for name, size in zip(NAMES, (None, *VALUES.shape[1:]), strict=True):
+            f.createDimension(name, size)
+        f.createGroup("model").createVariable("v", "f4", NAMES, zlib=True)[:] = VALUES
+        f.createVariable("time", "f8", ("time",))[:] = np.arange(5.0)
+    return "x.nc::/model/v"
 
 
 def test_a_wrong_name_lists_those_there_are(revseq, tensor):

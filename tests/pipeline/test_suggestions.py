@@ -247,7 +247,7 @@ def is_right(parts):
     return True
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(st.data())
 def test_every_choice_makes_a_job_and_says_what_is_clamped(data):
     draw = data.draw

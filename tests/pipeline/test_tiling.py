@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import random
-import re
 import subprocess
 import time
 from dataclasses import replace
@@ -399,19 +398,3 @@ def test_h43_a_signal_while_there_is_a_temporary_file(tmp_path, number, delay):
     assert process.returncode in (-number, 0)
     assert names(tmp_path) == {"x.npy", "n.npy", "y.npy"}
     assert process.returncode == 0 or (tmp_path / "y.npy").read_bytes() == b"old"
-
-
-@pytest.mark.parametrize("name", ["x.npy", "x.h5"])
-def test_the_memory_that_the_plan_proposes_avoids_the_temporary_file(tmp_path, revseq, name):
-    import h5py
-
-    sizes = (4000, 256, 256)
-    np.lib.format.open_memmap(tmp_path / "x.npy", "w+", dtype="f4", shape=sizes).flush()
-    np.save(tmp_path / "n.npy", np.full((1, 256, 256), 9, "u4"))
-    with h5py.File(tmp_path / "x.h5", "w") as f:
-        f.create_dataset("x", sizes, "f4", chunks=(1, 256, 256))
-    job = ("run", name, "n.npy", "--axis", 0, "-o", f"y{name[1:]}", "--dry-run", "--jobs", 2)
-    told = revseq(*job, "--memory", "16MiB").ok().out
-    proposed = re.search(r"^temporary file .*; none with --memory (\d+)$", told, re.MULTILINE)[1]
-    assert "temporary" not in revseq(*job, "--memory", proposed).ok().out
-    assert "temporary file" in revseq(*job, "--memory", int(proposed) // 2).ok().out

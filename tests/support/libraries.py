@@ -105,12 +105,8 @@ def h5_filters(names, dtype):
         if name in FILTERS:
             options |= FILTERS[name]
         else:
-            options |= {
-                "blosc": hdf5plugin.Blosc,
-                "zstd": hdf5plugin.Zstd,
-                "bitshuffle": hdf5plugin.Bitshuffle,
-                "lz4": hdf5plugin.LZ4,
-            }[name]()
+            plugin = {"blosc": "Blosc", "zstd": "Zstd", "bitshuffle": "Bitshuffle", "lz4": "LZ4"}[name]
+            options |= getattr(hdf5plugin, plugin)()
     return options
 
 
@@ -239,6 +235,10 @@ PB = {"FLOAT32": 1, "UINT8": 2, "INT8": 3, "UINT16": 4, "INT16": 5, "INT32": 6, 
       "FLOAT8_E4M3FNUZ": 18, "FLOAT8_E5M2": 19, "FLOAT8_E5M2FNUZ": 20, "FLOAT8_E8M0FNU": 24}  # fmt: skip
 
 
+# Those whose elements are numbers in a field of their own.
+TYPED = "FLOAT32 FLOAT64 INT32 INT64 UINT64 INT8 UINT8 INT16 UINT16 BOOL".split()
+
+
 def make_pb(place, path, values, data_type):
     import onnx
 
@@ -250,18 +250,7 @@ def make_pb(place, path, values, data_type):
         proto.data_location = onnx.TensorProto.EXTERNAL
         for key, value in (("location", path.with_suffix(".data").name), ("length", str(raw.nbytes))):
             proto.external_data.add(key=key, value=value)
-    elif place["how"] == "typed" and data_type in (
-        "FLOAT32",
-        "FLOAT64",
-        "INT32",
-        "INT64",
-        "UINT64",
-        "INT8",
-        "UINT8",
-        "INT16",
-        "UINT16",
-        "BOOL",
-    ):
+    elif place["how"] == "typed" and data_type in TYPED:
         field = {"FLOAT32": proto.float_data, "FLOAT64": proto.double_data, "INT64": proto.int64_data,
                  "UINT64": proto.uint64_data}.get(data_type, proto.int32_data)  # fmt: skip
         field.extend((raw.view("u1") if data_type == "BOOL" else raw).reshape(-1).tolist())
