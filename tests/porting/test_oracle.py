@@ -336,10 +336,7 @@ def test_what_is_told(revseq, tmp_path):
     ("args", "words"),
     [
         (("a.npy", "--job"), ["1 tensor is given", "wanted: A B, or A --job INPUT LENGTHS"]),
-        (("a.npy", "--job", "x.npy", "--axis", 1), ["no lengths are given"]),
         (("a.npy", "--job", "x.npy", "n.npy", "n.npy"), ["4 tensors are given"]),
-        (("a.npy", "--job", "x.npy", "n.npy"), ["no axis is given"]),
-        (("a.npy", "x.npy", "n.npy"), ["3 tensors are given", "--job INPUT LENGTHS"]),
         (("-", "--job", "-", "n.npy", "--axis", 1), ["A and INPUT are both standard input"]),
         (("-", "--job", "-", "-", "--axis", 1), ["A and INPUT and LENGTHS are standard input"]),
         (("a.npy", "x.npy", "--axis", 1), ["--axis applies only to a job", "add --job"]),
@@ -347,10 +344,7 @@ def test_what_is_told(revseq, tmp_path):
         (("a.npy", "x.npy", "--lengths-dtype", "UINT32"), ["--lengths-dtype applies only to a job"]),
         (("a.npy", "x.npy", "--feature-level", "5_0"), ["--feature-level applies only to a job"]),
         (("a.npy", "--job", "x.npy", "n.npy", "--axis", 0), ["Sizes"]),
-        (("a.npy", "--job", "x.npy", "n.npy", "--axis", 1, "--feature-level", "2_1"), ["DML_FEATURE_LEVEL_2_1"]),
         (("a.npy", "--job", "x.npy", "n.npy", "--axis", 1, "--memory", "300"), ["try --memory"]),
-        (("a.npy", "x.npy", "--as", "FLOAT32", "--as-printed"), ["one of them"]),
-        (("a.npy", "x.npy", "--picture", "d.png"), ["--picture writes SVG", "try --picture d.svg"]),
         (("a.npy", "x.npy", "--picture", "old.svg"), ["old.svg"]),
     ],
 )
@@ -424,18 +418,6 @@ def test_clamping_is_told(revseq, tmp_path):
     assert revseq("diff", "y.npy", "--job", *job).ok().err == told
     assert json.loads(revseq("diff", "y.npy", "--job", *job, "--json").ok().out)["notes"] == [told[6:-1]]
     assert revseq("export", *job, "-o", "m.json").ok().err == told
-
-
-@pytest.mark.parametrize(("option", "value"), [("--ulp", 1), ("--as", "FLOAT64")])
-def test_what_is_printed_has_six_digits(revseq, tmp_path, option, value):
-    (tmp_path / "a.txt").write_text("1")
-    done = revseq("diff", "a.txt", "[1]", "--as-printed", option, value)
-    done.refused("--as-printed compares six digits", f"Hint: leave out {option}\n")
-
-
-def test_a_file_is_no_print(revseq, tmp_path):
-    np.save(tmp_path / "a.npy", np.zeros(3, "f4"))
-    revseq("diff", "a.npy", "a.npy", "--as-printed").refused("Hint: leave out --as-printed for a tensor that")
 
 
 # Other sizes and data types than those of the output

@@ -1,7 +1,4 @@
-"""What tests need of the system. Those marked `needs("shell")` are skipped, with the reason, where it lacks that.
-
-What Windows lacks is counted by tests/test_needs.py, so that no more tests are skipped there unnoticed.
-"""
+"""What tests need of the system. Those marked `needs("shell")` are skipped, with the reason, where it lacks that."""
 
 import contextlib
 import os
