@@ -45,18 +45,6 @@ def test_several_pages_standard_input_and_json(revseq):
     }  # fmt: skip
 
 
-def test_a_wrong_page_says_where(revseq, tmp_path):
-    (tmp_path / "x.md").write_text(PAGE.replace("[-1, 6]]", "[-1, 7]]"))
-    done = revseq("verify", "x.md")
-    assert done.status == 1
-    assert (
-        "  example 2, line 28: WRONG\n"
-        "x.md:41:7: example 2: OutputTensor at [2, 1] is 7, and the operator gives 6; 1 of 6 elements differ\n"
-        "   [-1, 7]]\n"
-        "        ^\n" in done.out
-    )
-
-
 def test_pages_without_examples_or_that_cannot_be_read(revseq, tmp_path):
     (tmp_path / "none.md").write_text("# Nothing here\n")
     (tmp_path / "other.md").write_text(PAGE[PAGE.index("## Another") :])
