@@ -222,10 +222,7 @@ JOBS = {
     "run npz": ((*JOB, "-o", "y.npz", "--overwrite"), {"y.npz": b"old"}),
     "run safetensors": ((*JOB, "-o", "y.safetensors"), {"y.safetensors": None}),
     "run zarr": ((*JOB, "-o", "y.zarr"), {"y.zarr": None}),
-    "convert npy": (("convert", "small.h5", "y.npy", "--overwrite"), {"y.npy": b"old"}),
-    "convert h5": (("convert", "small.h5", "y.h5", "--overwrite"), {"y.h5": b"old"}),
     "convert npz": (("convert", "small.npz", "y.npz", "--overwrite"), {"y.npz": b"old"}),
-    "convert zarr": (("convert", "small.h5", "y.zarr"), {"y.zarr": None}),
     "batch": (("batch", "m.csv", "-q", "--overwrite"), {"y.npy": b"old", "y.zarr": None}),
 }
 FAULTY = [
@@ -233,11 +230,7 @@ FAULTY = [
         job, *call, marks=() if hasattr(os, call[0]) or call[0] == "write" else pytest.mark.needs("positioned calls")
     )
     for job in JOBS
-    for call in (
-        CALLS
-        if job in ("run npy", "run h5", "run chunks", "convert npz")
-        else [each for each in CALLS if each[0] in WRITING]
-    )
+    for call in (CALLS if job in ("run npy", "convert npz") else [each for each in CALLS if each[0] in WRITING])
     if (call[0] != "write" or "y.zarr" in JOBS[job][1]) and (job, call[0]) != ("batch", "close")
 ]
 
@@ -258,8 +251,6 @@ def faulty(revseq, tmp_path_factory):
 @pytest.fixture
 def jobs(files):
     """The inputs of all those jobs, and nothing else."""
-    with h5py.File(files / "small.h5", "w") as f:
-        f["x"] = SMALL
     np.savez_compressed(files / "small.npz", x=SMALL)
     (files / "m.csv").write_text("input,lengths,axis,output\nx.npy,n.npy,1,y.npy\nx.npy,n.npy,1,y.zarr\n")
     return files
@@ -796,9 +787,8 @@ def test_h50_closed_streams(files, shell):
         assert closed(">&-", *args) == (2, "Error: standard output: cannot write: Bad file descriptor\n")
     told = "Error: standard input: cannot read: Bad file descriptor\n"
     assert closed("<&-", "run", "-", *JOB[2:]) == (2, told)
-    for name in ("y.npy", "y.h5", "y.txt"):
-        for anew in (True, False):
-            assert closed("<&- >&- 2>&-", *JOB, "-o", name, "--overwrite", anew=anew) == (0, "")
+    for name, anew in (("y.h5", False), ("y.txt", False), ("y.npy", True)):
+        assert closed("<&- >&- 2>&-", *JOB, "-o", name, anew=anew) == (0, "")
     assert np.load(files / "y.npy").tobytes() == SMALL.tobytes()
 
 

@@ -32,7 +32,3 @@ def test_mutations(name, data):
         piece = data.draw(st.sampled_from([b"", whole[start:stop] * 2, *PIECES]) | st.binary(max_size=8))
         whole = whole[:start] + piece + whole[min(stop, start + 8) :]
     parsers.check(name, whole)
-
-
-def test_every_reader_has_a_corpus():
-    assert {path.parent.name for path in CORPUS} == set(parsers.READERS)

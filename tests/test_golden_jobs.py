@@ -21,10 +21,6 @@ def test_the_golden_jobs(revseq, tmp_path, request, section):
         assert {line: left[line] for line in left if left[line] != there[line]} == {}
 
 
-def test_there_are_jobs_enough():
-    assert sum(map(len, golden_jobs.SECTIONS.values())) >= 200
-
-
 @pytest.mark.parametrize(
     ("encoding", "status", "args"),
     [("cp1252", 0, ("check", "ü─Ω.npy", "n.npy", "--axis", 1, "--all")), ("cp1252", 0, ("show", "ü─Ω.npy", "--stats")),

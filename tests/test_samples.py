@@ -66,16 +66,6 @@ def test_the_pages_numbers(name):
     assert np.load(SAMPLES / f"{name}.npy").tolist() == values.tolist()
 
 
-def test_nothing_else_lies_there():
-    known = {
-        f"{sub}/{name}"
-        for sub, names in (("accepted", samples.ACCEPTED), ("refused", samples.REFUSED))
-        for name in names
-    } | {"onnx/model", "onnx/test_data_set_0", "port/x", "port/lengths", "port/gpu"}
-    found = {f"{path.parent.name}/{path.stem}" for path in SAMPLES.glob("*/*")}
-    assert found == known
-
-
 def test_the_onnx_sample(revseq, tmp_path):
     """It is current, ONNX's checker takes the model, and the command its tensors."""
     samples.write_onnx_test(tmp_path, *samples.ONNX_TEST)

@@ -4,7 +4,6 @@ import ast
 import doctest
 import functools
 import importlib
-import inspect
 import json
 import re
 import subprocess
@@ -107,11 +106,6 @@ def test_every_module_is_used():
     assert set(MODULES) - used - begins == set()
 
 
-def test_no_module_looks_into_another():
-    """Ruff's SLF001 finds it; nothing switches that off."""
-    assert not [name for name, path in MODULES.items() if "SLF001" in path.read_text()]
-
-
 def test_options_are_named_by_commands_and_report_alone():
     known = {option for name in COMMANDS for option in options_of(name) if option.startswith("--")} - {"--help"}
     said = re.compile(rf"(?<![\w-])(?:{'|'.join(known)})(?![\w-])")
@@ -165,17 +159,6 @@ def test_only_one_module_imports_h5py():
     """It is the one that looks at the environment first."""
     found = [path.stem for path in PACKAGE.rglob("*.py") if "h5py" in packages(path)]
     assert found == ["library"]
-
-
-def test_every_file_says_what_lives_there():
-    for path in [*PACKAGE.rglob("*.py"), *(ROOT / "tests").rglob("*.py")]:
-        assert re.match(r'(#!.*\n)?"""\S', path.read_text()), path
-
-
-def test_no_test_imports_another():
-    """What they share stands in modules of its own beside them."""
-    for path in (ROOT / "tests").rglob("*.py"):
-        assert not re.search(r"^ *(from|import) [^#\n]*\btest_", path.read_text(), re.MULTILINE), path
 
 
 # Asks for one help after another, and says on standard error what is loaded after each.
@@ -234,34 +217,6 @@ def test_the_examples_of_docstrings(module):
     assert failed == 0 < tried
 
 
-def test_the_contract_of_formats_is_written_in_sections():
-    """What a format implements says what goes in, what comes out and what it raises, as numpydoc has it."""
-    parts = [
-        contract.ReadTask.read,
-        contract.Source.read_task,
-        contract.BlockWriter.deliver,
-        contract.Sink.block_writer,
-        contract.Sink.receive,
-    ]
-    parts += [each for name, each in vars(contract.FormatModule).items() if inspect.isfunction(each) and name[0] != "_"]
-    for part in parts:
-        signature, text = inspect.signature(part), inspect.getdoc(part)
-        names = [name for name in signature.parameters if name != "self"]
-        described = re.findall(
-            r"^(\w+)(?: : .*)?$", text.partition("Parameters\n---")[2].partition("\n\n")[0], re.MULTILINE
-        )
-        assert described == names, part
-        assert signature.return_annotation == "None" or "Returns\n-------" in text, part
-
-
-def test_the_workflow_begins_with_the_lowest_python():
-    workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
-    pythons = re.findall(r'"(3\.\d+)"', re.search(r"python: \[(.*)\]", workflow)[1])
-    lowest = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"].removeprefix(">=")
-    assert pythons[0] == lowest
-    assert [int(each.removeprefix("3.")) for each in pythons] == [*range(11, 11 + len(pythons))]
-
-
 def test_the_python_of_the_readme():
     (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     names = {}
@@ -282,10 +237,6 @@ def test_every_command_and_option_in_the_prose_exists(page):
     assert set(re.findall(r"\brevseq ([a-z]+)", code)) <= set(COMMANDS)
 
 
-def test_the_readme_begins_with_a_picture():
-    assert any(line.startswith("![") for line in README.splitlines()[:30])
-
-
 def test_the_first_block_of_the_readme_prints_what_it_says(tmp_path):
     first, printed = re.findall(r"```(?:sh)?\n(.*?)```", README, re.DOTALL)[:2]
     command = first.strip().rpartition(" && .venv/bin/")[2]
@@ -297,39 +248,6 @@ def test_the_runtime_packages_are_four():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert {re.match(r"\w+", each)[0] for each in project["dependencies"]} == OTHERS
     assert (PACKAGE / "py.typed").exists()
-
-
-def test_every_extra_that_is_named_exists():
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    pages = [
-        README,
-        GUIDE,
-        *((ROOT / page).read_text() for page in PROSE),
-        *(path.read_text() for path in MODULES.values()),
-    ]
-    named = re.findall(r"(?:'\.|revseq-cli)\[([a-z,]+)\]'", "".join(pages))
-    assert len(named) > 5
-    assert {each for words in named for each in words.split(",")} <= extras.keys()
-
-
-def test_the_guide_names_what_is_there():
-    """A name in code that has a letter in capitals, an underscore or brackets stands in a file that its part names."""
-    parts = re.split(r"\n\n|\n(?=\|)", GUIDE)
-    missing = []
-    for part in parts:
-        paths = re.findall(r"`((?:[\w./-]+/)?[\w-]+\.(?:py|md|toml|css))`", part)
-        found = [each for path in paths for each in (ROOT / path, PACKAGE / path) if each.is_file()]
-        missing += [
-            path
-            for path in paths
-            if "/" in path and "NAME" not in path and not any(each.as_posix().endswith(path) for each in found)
-        ]
-        symbols = (
-            re.findall(r"`(_?[A-Z_]{3,}|_[a-z_]+|[A-Z]\w+(?:\.\w+)?)(?:\(\))?`", part) if part.startswith("**") else []
-        )
-        text = "".join(each.read_text() for each in found)
-        missing += [each for each in symbols if not all(re.search(rf"\b{word}\b", text) for word in each.split("."))]
-    assert not missing
 
 
 def test_every_hazard_has_its_test():

@@ -117,14 +117,6 @@ def test_a_name_in_hdf5_is_completed_without_its_first_slash(tmp_path, completed
     assert completed("powershell", "revseq show x.nc::ai") == ["plain,x.nc::air"]
 
 
-@pytest.mark.needs("terminal")
-def test_a_name_in_hdf5_is_completed_without_its_first_slash_in_shells(shell, tmp_path):
-    with h5py.File(tmp_path / "work" / "x.nc", "w") as file:
-        file["air"], file["group/my data"] = [1], [1]
-    for typed, name in (("ai", "air"), ("/ai", "/air"), ("group/m", "group/my data")):
-        assert shell.arguments(f"revseq show x.nc::{typed}", "") == ["show", f"x.nc::{name}"]
-
-
 @pytest.mark.parametrize(
     ("typed", "name", "offered"),
     [("x.npz::", "a", "plain,x.npz::a"), ("x.npz::", "a b", "plain,'x.npz::a b'"), ("'x.npz::", "it's", "plain,'x.npz::it''s'"),

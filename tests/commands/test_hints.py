@@ -4,7 +4,6 @@ import ast
 import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -126,49 +125,6 @@ def test_what_is_to_be_typed_instead_makes_what_was_meant(revseq, tmp_path, name
     assert oracle.same_bits(np.load(tmp_path / "y.npy"), batched(values, lengths, axis, 0))
 
 
-# What is typed, the words of its hint, and the exit status of both commands.
-ANSWERS = {
-    "a level": (("check", "[[1, 2]]", "[[2]]", "--axis", 1, "--feature-level", "3_0"), "try --feature-level 4_0"),
-    "an exchange": (("check", "n.npy", "x.npy", "--axis", 1), "INPUT and LENGTHS are exchanged: revseq check x.npy n.npy"),
-    "a dimension count": (("diff", "[[1, 2]]", "[[[1, 2]]]"), "add --rank 3"),
-    "equal NaN": (("diff", "[nan]", "[nan(0x7fc00001)]"), "add --equal-nan to treat all NaNs as equal"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ANSWERS)
-def test_what_an_answer_of_no_hints_at(revseq, tmp_path, name):
-    np.save(tmp_path / "x.npy", X)
-    np.save(tmp_path / "n.npy", FULL)
-    args, words = ANSWERS[name]
-    done = revseq(*args)
-    assert done.status == 1
-    assert words in hints.last_hint(done.out + done.err)
-    revseq(*hints.typed([*map(str, args)], done.out)).ok()
-
-
-@pytest.mark.parametrize(
-    ("args", "hint", "again"),
-    [
-        ("diff a b --job c", "leave out --job if A is a tensor", "diff a b c"),
-        ("run x n --memory=1 -- y", "try --memory 3", "run x n --memory 3 -- y"),
-        (
-            "run x n --keep-others --compression gzip",
-            "leave out --keep-others, and add --compression none",
-            "run x n --compression none",
-        ),
-        ("run x n --like onnx", "use --axis 0 --batch-axis 1 and leave out --like", "run x n --axis 0 --batch-axis 1"),
-        ("show a.npz::t1 a.npz::t2", "try a.npz::temp2", None),
-        ("show --stats x --json", "leave out --stats: --json has all", "show x --json"),
-        ("run x n", "try a smaller --memory, or --engine serial", None),
-        ("run x n", "add --dtype and the type that was saved", None),
-        ("verify a", "try revseq verify 'b c'", "verify b\\ c"),
-    ],
-)
-def test_what_a_hint_says_to_type(args, hint, again):
-    found = hints.typed(args.split(), f"Error: what: wrong\nHint: {hint}\n")
-    assert found == (None if again is None else shlex.split(again))
-
-
 # The tensors and what is typed, where more than one thing may be meant.
 OPEN = {
     "no axis": (X, UP_TO_6, ()),
@@ -210,25 +166,6 @@ def test_a_negative_length_is_never_clamped(revseq, tmp_path, like, options):
     assert "without --like" not in told
 
 
-@pytest.mark.parametrize(
-    ("args", "typed"),
-    [
-        (("check", "n.npy", "x.npy", "--axis", "1"), "check x.npy n.npy --axis 1"),
-        (("export", "n.npy", "x.npy", "--axis", "1", "-o", "m.json"), "export x.npy n.npy --axis 1 -o m.json"),
-        (("diff", "x.npy", "--job", "n.npy", "x.npy", "--axis", "1"), "diff x.npy --job x.npy n.npy --axis 1"),
-        (("check", "1", "x.npy", "--axis", "1"), "check x.npy 1 --axis 1"),
-    ],
-)
-def test_exchanged_tensors_of_other_commands(revseq, tmp_path, args, typed):
-    np.save(tmp_path / "x.npy", X)
-    np.save(tmp_path / "n.npy", FULL)
-    shutil.copy(tmp_path / "n.npy", tmp_path / "1")
-    done = revseq(*args)
-    told = " ".join((done.out + done.err).split())
-    assert f"Hint: INPUT and LENGTHS are exchanged: revseq {typed}" in told
-    assert revseq(*typed.split()).status in (0, 1)
-
-
 @pytest.mark.parametrize("options", ["-o x.npy --overwrite", "-qo x.npy", "-o n.npy"])
 def test_only_the_arguments_are_exchanged(revseq, tmp_path, options):
     np.save(tmp_path / "x.npy", X)
@@ -257,13 +194,6 @@ def test_each_setting_of_a_hint_is_an_option():
     commands = [cli.get_command(click.Context(cli), name) for name in COMMANDS]
     known = {name for command in commands for each in command.params for name in (*each.opts, *each.secondary_opts)}
     assert {words.option(name) for name in named} <= known | {"-vv"}
-
-
-def test_exchanged_tensors_of_a_batch(revseq, tmp_path):
-    np.save(tmp_path / "x.npy", X)
-    np.save(tmp_path / "n.npy", FULL)
-    (tmp_path / "jobs.csv").write_text("input,lengths,axis,output\nn.npy,x.npy,1,y.npy\n")
-    assert "\nHint: exchange INPUT and LENGTHS\n" in revseq("batch", "jobs.csv").err
 
 
 def test_tensors_that_fit_neither_way_are_not_exchanged(revseq, tmp_path):
@@ -308,14 +238,6 @@ def test_what_numpy_leaves_out_is_not_guessed(revseq):
     revseq("run", "[0 1 2 ... 7 8 9]", "[2]", "--axis", 0).refused("'...' is not a number")
 
 
-@pytest.mark.parametrize(
-    ("args", "typed"),
-    [(("x.npy", "n.npy", "--axis", "1"), "check x.npy n.npy --axis 1"), (("page.md",), "verify page.md")],
-)
-def test_validate_may_be_two_commands(revseq, files, args, typed):
-    revseq("validate", *args).refused("no such command as validate", f"did you mean: revseq {typed}\n")
-
-
 def test_files_elsewhere(revseq, files):
     for name in ("s3://bucket/x.npy", "https://host/x.h5::a", "gs://b/x.zarr"):
         revseq("run", name, "n.npy", "--axis", 1).refused(
@@ -336,14 +258,6 @@ def test_a_tilde_that_no_shell_expanded(revseq, files):
     revseq("run", "~/x.npy", "n.npy", "--axis", 1, env=home).ok()
 
 
-def test_a_zipped_zarr_store(revseq, tmp_path):
-    zarr = pytest.importorskip("zarr")
-    with zarr.storage.ZipStore(tmp_path / "a.zarr.zip", mode="w") as store:
-        zarr.group(store=store).create_array("v", data=np.arange(3.0))
-    for args in (("show", "a.zarr.zip"), ("run", "a.zarr.zip::v", "[2]", "--axis", 0)):
-        revseq(*args).refused("is a zipped Zarr store", "python3 -m zipfile -e a.zarr.zip a.zarr; then name a.zarr\n")
-
-
 def test_a_model_of_keras(revseq, tmp_path):
     """Its weights are in an HDF5 file in a ZIP file, with the members that Keras 3 writes; the hint is typed."""
     with h5py.File(tmp_path / "model.weights.h5", "w") as f:
@@ -361,22 +275,6 @@ def test_a_model_of_keras(revseq, tmp_path):
     with h5py.File(tmp_path / "r.weights.h5") as f:
         assert f["layers/dense/vars/0"][...].tolist() == [[2, 3], [0, 1], [4, 5]]
         assert f["layers/dense/vars"].attrs["name"] == "dense"
-
-
-def test_a_file_of_pytorch(revseq, tmp_path):
-    """With the members that torch.save writes."""
-    with zipfile.ZipFile(tmp_path / "m.pt", "w") as archive:
-        for name, data in (
-            ("m/data.pkl", b"\x80\x02}."),
-            ("m/byteorder", b"little"),
-            ("m/data/0", bytes(24)),
-            ("m/version", b"3\n"),
-        ):
-            archive.writestr(name, data)
-    for args in (("show", "m.pt"), ("run", "m.pt", "[2]", "--axis", 0), ("convert", "m.pt::v", "y.npy")):
-        revseq(*args).refused(
-            "m.pt: is a file of PyTorch, whose objects are pickled", "numpy.save('new.npy', torch.load('m.pt').numpy())"
-        )
 
 
 @pytest.mark.parametrize(
@@ -541,13 +439,6 @@ def test_the_manual_has_the_members_of_the_schema(command):
     assert {name for each in reports for name in each["properties"]} == {*manpages.JSON[command]}
 
 
-def test_what_the_schema_does_not_allow():
-    with pytest.raises(AssertionError, match="is not known"):
-        schemas.require(["levels", "--json"], '{"schema": 1, "levels": [], "more": 1}')
-    with pytest.raises(AssertionError, match="no integer"):
-        schemas.require(["batch", "--json"], '{"schema": 1, "exit_status": "2", "errors": []}')
-
-
 def test_cropped_sequences_are_not_sent_along_another_axis(tmp_path, revseq):
     """Lengths up to 9 where the first axis that could be meant has 6: no axis is as long as the longest sequence."""
     np.save(tmp_path / "x.npy", np.zeros((4, 6, 16), "f4"))
@@ -622,13 +513,6 @@ def test_small_unsigned_lengths_are_cast_where_their_sizes_are_wrong_too(revseq,
         told = revseq("run", "x.npy", "n.npy", "--axis", 1).refused().err
         assert "--feature-level none" not in told
         assert "--lengths-dtype UINT32" in told
-
-
-def test_bfloat16_is_sent_where_others_can_read_it(revseq, tmp_path):
-    np.save(tmp_path / "b.npy", np.zeros((2, 3), "V2"))
-    for name in ("o.json", "o.csv", "o.txt"):
-        job = ("convert", "b.npy", name, "--dtype", "BFLOAT16")
-        assert "Hint: write a binary format, such as out.safetensors\n" in revseq(*job).refused("BFLOAT16").err
 
 
 def test_names_of_dimensions_are_proposed_by_name(revseq, tmp_path):

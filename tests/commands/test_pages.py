@@ -32,16 +32,6 @@ def verify(text, level=FeatureLevel.V5_0):
     return verification.verify(verification.page_of(Text("page.md", text)), level)
 
 
-def test_the_sample_page(revseq):
-    done = revseq("verify", "samples/page.md", cwd=ROOT).ok()
-    assert done.out.splitlines() == [
-        "samples/page.md",
-        "  example 1, line 10: right, lengths that are clamped: 1",
-        "  example 2, line 28: right",
-        "2 examples, 0 wrong, 1 of other operators skipped",
-    ]
-
-
 def test_several_pages_standard_input_and_json(revseq):
     done = revseq(
         "verify", "samples/page.md", "-", "--json", cwd=ROOT, stdin=PAGE.replace("8, 7, 6, 5", "8, 7, 5, 6").encode()
@@ -53,18 +43,6 @@ def test_several_pages_standard_input_and_json(revseq):
     assert found["pages"][1]["examples"][0]["difference"] == {
         "index": [0, 0, 1, 2], "line": 22, "found": "5", "expected": "6", "count": 2, "total": 8,
     }  # fmt: skip
-
-
-def test_a_wrong_page_says_where(revseq, tmp_path):
-    (tmp_path / "x.md").write_text(PAGE.replace("[-1, 6]]", "[-1, 7]]"))
-    done = revseq("verify", "x.md")
-    assert done.status == 1
-    assert (
-        "  example 2, line 28: WRONG\n"
-        "x.md:41:7: example 2: OutputTensor at [2, 1] is 7, and the operator gives 6; 1 of 6 elements differ\n"
-        "   [-1, 7]]\n"
-        "        ^\n" in done.out
-    )
 
 
 def test_pages_without_examples_or_that_cannot_be_read(revseq, tmp_path):
@@ -220,7 +198,7 @@ def test_any_changed_digit_is_found():
 TYPES = [t for t in DataType if t.kind in ("float", "int", "uint")]
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.data())
 def test_a_printed_example_is_the_same_job_and_right(data):
     sizes = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=8))
@@ -469,23 +447,6 @@ def test_what_a_browser_shows_is_what_is_read(revseq, tmp_path, page):
 
 
 NAMED = "# DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC\n\n"
-LABELS = {
-    "SequenceTensor": ("Sequence Tensor", "SequenceLengths", "Lengths", "TensoreSequenza", "Tensore di sequenza", "시퀀스 텐서", "序列張量"),
-    "InputTensor": ("Input Tensor", "Input", "X", "Tensore di input", "입력 텐서"),
-    "OutputTensor": ("Output Tensor", "Result", "Y", "Tensore di output", "輸出張量"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("label", "other"), [(label, each) for label, others in LABELS.items() for each in others])
-def test_a_label_in_other_words_is_told_where_the_page_names_the_operator(label, other):
-    verdicts = verify(NAMED + FIRST.replace(f"{label}:", f"{other}:", 1)).verdicts
-    (finding,) = verdicts[0].findings
-    line = NAMED.count("\n") + FIRST[: FIRST.index(f"{label}:")].count("\n") + 1
-    assert (finding.spot.place.line, f"the label {other}" in finding.message, label in finding.wanted) == (
-        line,
-        True,
-        True,
-    )
 
 
 def test_an_example_without_lengths_is_incomplete_where_the_page_names_the_operator():

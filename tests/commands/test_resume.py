@@ -357,13 +357,13 @@ def test_h44_a_kill_at_every_line_of_the_journal(batch, files, revseq):
 @pytest.mark.needs("signals")
 def test_h44_kills_at_random_moments(batch, files):
     """The parent alone, or all of it; at the end the outputs are those of a batch that nobody killed."""
-    count, dice, left = 100, random.Random(1), []
+    count, dice, left = 60, random.Random(1), []
     batch("--dry-run", count=count)
     for turn in range(4):
         command = [*COMMAND, "batch", "m.jsonl", *["--resume"] * bool(turn)]
         with subprocess.Popen(command, cwd=files, stdout=-1, stderr=-1, start_new_session=True) as process:
             before = len(list(files.glob("y*.npy")))
-            target = min(count, before + dice.randrange(1, 30))
+            target = min(count, before + dice.randrange(1, 20))
             until(lambda: process.poll() is not None or len(list(files.glob("y*.npy"))) >= target)  # noqa: B023
             if turn % 2:
                 process.kill()

@@ -310,13 +310,6 @@ OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
             revseq("verify", "x.md", "--fix").ok()
             assert (tmp_path / "x.md").read_text() == page
 
-    def test_headers(self, revseq, tmp_path):
-        wrong = "OutputTensor: (Sizes:{1,2,1,4}, DataType:FLOAT16)"
-        (tmp_path / "x.md").write_text(PAGE.replace("OutputTensor: (Sizes:{1,1,2,4}, DataType:FLOAT32)", wrong))
-        assert revseq("verify", "x.md").status == 1
-        revseq("verify", "x.md", "--fix").ok()
-        assert (tmp_path / "x.md").read_text() == PAGE
-
     @pytest.mark.parametrize(
         ("old", "new", "reason"),
         [
@@ -346,29 +339,6 @@ OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
         assert (tmp_path / "y.md").read_text() == PAGE
         revseq("verify", "x.md::1", "--fix").ok()
         assert (tmp_path / "x.md").read_text() == text.replace("55", "5")
-
-    @pytest.mark.parametrize(
-        ("old", "new"),
-        [
-            ("\n[[ 5, 2],\n [ 3, 4],\n [-1, 6]]", "\n{5, 2}"), ("\n[[ 5, 2],\n [ 3, 4],\n [-1, 6]]", ""),
-            ("[-1, 6]]", "[-1, 6]"), ("[-1, 6]]", "[-1, 6]]]"), ("[-1, 6]]", "[-1]]"), ("[ 3, 4]", "[ 3 4]"),
-            ("[ 3, 4],", "[ 3, 4]],"), ("[[ 5, 2],\n [ 3, 4],\n [-1, 6]]", "[[ 5, 2, 3],\n [ 4, -1, 7]]"),
-            ("OutputTensor: (Sizes:{3,2}, DataType:INT8)", "OutputTensor:"),
-            ("OutputTensor: (Sizes:{3,2}, DataType:INT8)", "OutputTensor: (DataType:INT8, Sizes:{3,2})"),
-            ("OutputTensor: (Sizes:{3,2}, DataType:INT8)", "OutputTensor (Sizes:{3,2}, DataType:INT8)"),
-            ("OutputTensor: (Sizes:{3,2}", "OutputTensr: (Sizes:{3,2}"), ("OutputTensor: (Sizes:{3,2}", "Output Tensor: (Sizes:{3,2}"),
-        ],
-    )  # fmt: skip
-    def test_an_output_that_is_none_is_written_anew(self, revseq, tmp_path, old, new):
-        """Where the inputs are intact; in the InputTensor's own layout, or in columns."""
-        place = PAGE.rindex(old, 0, PAGE.index("## Another"))
-        (tmp_path / "x.md").write_text(PAGE[:place] + new + PAGE[place + len(old) :])
-        line = PAGE[:place].count("\n") + 1
-        told = [int(each) for each in re.findall(r"^x\.md:(\d+):", revseq("verify", "x.md").out, re.MULTILINE)]
-        assert told
-        assert all(abs(each - line) < 4 for each in told)
-        revseq("verify", "x.md", "--fix").ok()
-        assert (tmp_path / "x.md").read_text() == PAGE
 
     def test_each_file_is_told_whatever_happens_to_others(self, revseq, tmp_path):
         """An OutputTensor without rows was an internal error, and the files behind it were skipped."""
@@ -453,7 +423,7 @@ OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
 
         assert is_linear(work, 200)
 
-    @settings(max_examples=100)
+    @settings(max_examples=50)
     @given(st.data())
     def test_any_wrong_numbers(self, data):
         """Whatever stands there instead of the numbers: after the fix the page is what it was, but for blanks."""

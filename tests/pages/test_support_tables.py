@@ -7,7 +7,7 @@ from growth import is_linear
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT, SUPPORT, FeatureLevel, span
+from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT, SUPPORT, FeatureLevel
 from revseq_cli.pages import support_tables
 from revseq_cli.pages.support_tables import check
 
@@ -449,11 +449,6 @@ def test_rows_and_tables_that_are_missing():
     assert second[1] == "a second table for DML_FEATURE_LEVEL_5_0"
 
 
-def test_backslashes_of_markdown():
-    text = page(*map(in_markdown, NEWEST_FIRST)).replace("LEVEL_", r"LEVEL\_").replace("L_3_0", r"L\_3\_0")
-    assert check(text, has_examples=False) == (4, 1, ())
-
-
 def test_small_letters_are_only_worth_a_note():
     (finding,) = check(
         page(*map(without_bars, NEWEST_FIRST)).replace("UINT64, UINT32", "UINT64, Uint32", 1), has_examples=True
@@ -548,35 +543,6 @@ def test_hostile_pages_take_no_time(piece):
         check("### DML_FEATURE_LEVEL_3_0\n" + piece * count, has_examples=True)
 
     assert is_linear(find, 1_000)
-
-
-def test_the_data_are_those_of_the_operator():
-    assert [span(ROWS[level].dimension_counts) for level in NEWEST_FIRST] == ["1 to 8", "1 to 8", "4 to 5", "4"]
-
-
-TABLE = """### DML_FEATURE_LEVEL_2_1 and above
-| Tensor | Kind | Supported dimension counts | Supported data types |
-| ------ | ---- | -------------------------- | -------------------- |
-| InputTensor | Input | 4 | FLOAT32, FLOAT16 |
-| SequenceLengthsTensor | Input | 4 | UINT32 |
-| {} | Output | 4 | FLOAT32, FLOAT16 |
-"""
-
-
-@pytest.mark.parametrize(
-    ("row", "found", "wanted"),
-    [
-        (
-            "OutputTensor | Output | 4 | FLOAT32, FLOAT16 |\n| ScaleTensor",
-            "a row ScaleTensor for DML_FEATURE_LEVEL_2_1",
-            "InputTensor",
-        ),
-        ("OuputTensor", "the row is named OuputTensor", "OutputTensor"),
-    ],
-)
-def test_one_row_that_should_not_be_there_is_told(row, found, wanted):
-    findings = [each for each in check(TABLE.format(row), has_examples=True).findings if not each.is_note]
-    assert any(each.found == found and wanted in each.wanted for each in findings), findings
 
 
 def test_only_the_first_level_of_the_sentence_is_about_the_operator():

@@ -76,9 +76,8 @@ def random_job(seed, folder):
     return options
 
 
-@pytest.mark.parametrize("start", range(0, 60, 20))
-def test_random_jobs_of_all_types_and_ranks_are_equal(revseq, tmp_path, start):
-    for seed in range(start, start + 20):
+def test_random_jobs_of_all_types_and_ranks_are_equal(revseq, tmp_path):
+    for seed in range(20):
         options = random_job(seed, tmp_path)
         found = json.loads(revseq(*ON, "x.npy", "n.npy", *options, "--json").ok().out)
         assert (found["equal"], found["different"], found["A"]["name"]) == (True, 0, CPU), options
@@ -267,30 +266,31 @@ def test_levels_that_agree(revseq, tmp_path):
     revseq("check", *JOB, "--on", "onnxruntime", "--example").refused("leave out --on")
 
 
-def test_without_the_package(revseq, tmp_path):
-    (tmp_path / "onnxruntime.py").write_text("raise ModuleNotFoundError")
-    env = {"PYTHONPATH": str(tmp_path)}
+# Runs first: what importing the package raises.
+NONE = """
+import sys
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "onnxruntime":
+            raise {}
+sys.modules.pop("onnxruntime", None)
+sys.meta_path.insert(0, Finder())
+"""
+
+
+def test_without_the_package(revseq):
+    code = NONE.format("ModuleNotFoundError")
     for on, package in {
         "onnxruntime": "onnxruntime",
         "directml": "onnxruntime-directml",
         "onnxruntime:CUDA": "onnxruntime-gpu",
     }.items():
-        done = revseq("diff", "--on", on, *JOB, env=env)
+        done = revseq("diff", "--on", on, *JOB, code=code)
         done.refused(f"wanted: the package {package}\n", f"Hint: pip install {package}\n")
-    revseq("diff", "--on", env=env).refused("the package onnxruntime", "Hint: pip install onnxruntime\n")
-    (tmp_path / "onnxruntime.py").write_text("raise ImportError('DLL load failed')")
-    revseq(*ON, *JOB, env=env).refused("ONNX Runtime: cannot be loaded: DLL load failed")
-
-
-def test_providers_that_are_not_here(revseq):
-    here = f"ONNX Runtime: version {onnxruntime.__version__} has no "
-    for on, hint in {
-        "directml": "on Windows, type pip uninstall onnxruntime, and then pip install onnxruntime-directml",
-        "onnxruntime:cuda": "type pip uninstall onnxruntime, and then pip install onnxruntime-gpu",
-        "onnxruntime:Nothing": "",
-    }.items():
-        done = revseq("diff", "--on", on, *JOB).refused(here, "CPUExecutionProvider", hint)
-        assert bool(hint) == ("Hint" in done.err)
+    revseq("diff", "--on", code=code).refused("the package onnxruntime", "Hint: pip install onnxruntime\n")
+    revseq(*ON, *JOB, code=NONE.format("ImportError('DLL load failed')")).refused(
+        "ONNX Runtime: cannot be loaded: DLL load failed"
+    )
 
 
 @pytest.mark.parametrize("on", ["directml", "DirectML", "onnxruntime:dml", "onnxruntime:DmlExecutionProvider"])
@@ -321,18 +321,11 @@ def test_what_this_machine_has(revseq):
 
 
 def test_what_does_not_go_together(revseq):
-    for args in (("diff", *JOB), ("verify", "page.md")):
-        revseq(*args, "--on").refused(
-            "--on has no WHERE", "--on directml", "Hint: to list what this machine has: revseq diff --on\n"
-        )
     for on in (("--on=onxruntime",), ("--on", "onxruntime"), ("--on", "DML")):
         revseq("diff", *on, *JOB).refused(f"{on[-1].split('=')[-1]!r} cannot run jobs", "onnxruntime:PROVIDER")
     revseq(*ON, *JOB, env={"REVSEQ_ENGINE": "threads"}).ok()
     revseq(*ON, *JOB, "--job").refused("leave out --job")
-    revseq(*ON, *JOB, "--as-printed").refused("leave out --on")
-    revseq(*ON, *JOB, "--engine", "threads").refused("not the engine threads", "Hint: try --engine serial")
     revseq(*ON, *JOB, "--engine", "serial").ok()
-    revseq("verify", "page.md", "--fix", "--on", "onnxruntime").refused("leave out --on")
     revseq(*ON, "a.npy", *JOB).refused("3 tensors are given", "--on WHERE INPUT LENGTHS")
     revseq(*ON, "no.npy", *JOB[1:]).refused("no.npy")
 

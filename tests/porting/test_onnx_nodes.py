@@ -1,6 +1,7 @@
 """Nodes of ONNX's models as jobs: what the model computes as far as a node is what ONNX Runtime makes of the whole model."""
 
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -212,10 +213,9 @@ def hold(revseq, folder, seed):
     assert all(isinstance(told, str) or told == size for told, size in zip(sizes["Sizes"], right.shape, strict=True))
 
 
-@pytest.mark.parametrize("start", range(0, 24, 6))
-def test_nodes_of_random_models(revseq, tmp_path, start):
-    for seed in range(start, start + 6):
-        hold(revseq, tmp_path / str(seed), seed)
+@pytest.mark.parametrize("seed", range(8))
+def test_nodes_of_random_models(revseq, tmp_path, seed):
+    hold(revseq, tmp_path / str(seed), seed)
 
 
 @pytest.mark.long
@@ -266,12 +266,6 @@ class TestOfAModel:
         done = revseq("diff", "job.OutputTensor.npy", "--job", "bilstm.onnx::rev", *FEED).ok()
         assert "bilstm.onnx: xt, reversed along axis 0\nequal, 60 elements\n" in done.out
         assert revseq("diff", "--on", "onnxruntime", "bilstm.onnx::yb", *FEED).ok().out.endswith("equal, 40 elements\n")
-
-    def test_a_mistake_of_the_machine_is_named(self, revseq, feeds):
-        np.save("gpu.npy", np.ascontiguousarray(feeds["x"].transpose(1, 0, 2)[::-1]))
-        done = revseq("diff", "gpu.npy", "--job", "bilstm.onnx::rev", *FEED)
-        assert done.status == 1
-        assert "whole lines are reversed" in done.out
 
     @pytest.mark.usefixtures("feeds")
     def test_check_knows_sizes_without_values(self, revseq):
@@ -324,12 +318,9 @@ class TestOfAModel:
     @pytest.mark.parametrize(
         ("args", "words"),
         [
-            (["bilstm.onnx", *FEED], ["has 2 ReverseSequence nodes: rev, yb", "one of bilstm.onnx::rev, bilstm.onnx::yb"]),
             (["bilstm.onnx::rve", *FEED], ["no such ReverseSequence node", "try bilstm.onnx::rev"]),
             (["bilstm.onnx::", *FEED], ["no such ReverseSequence node", "one of rev, yb"]),
-            (["bilstm.onnx::rev"], ["no values are given for x, len", "x (Sizes:{N,T,3}, DataType:FLOAT32)", "add --feed x=FILE --feed len=FILE"]),
             (["bilstm.onnx::rev", *FEED[:2]], ["no values are given for len", "add --feed len=FILE"]),
-            (["bilstm.onnx::rev", "--feed", "lenn=len.npy"], ["'lenn=len.npy' matches no input of the model", "try --feed len=len.npy"]),
             (["bilstm.onnx::rev", "--feed", "X=x.npy"], ["'X=x.npy' matches no input of the model", "try --feed x=x.npy"]),
             (["bilstm.onnx::rev", "--feed", "no/set"], ["Error: no/set: no such folder", "a folder of tensors, or once NAME=FILE"]),
             (["bilstm.onnx::rev", "--feed", "x.npy"], ["'x.npy' matches no input of the model", "NAME=FILE for each of x (Sizes:"]),
@@ -337,18 +328,14 @@ class TestOfAModel:
             (["bilstm.onnx::rev", "--feed", "x=len.npy"], ["len.npy: is (Sizes:{4}, DataType:INT32)", "wanted: x (Sizes:{N,T,3}, DataType:FLOAT32)"]),
             (["bilstm.onnx::rev", "--feed", "x=[[[1, 2]]]"], ["is (Sizes:{1,1,2}, DataType:FLOAT32)"]),
             (["bilstm.onnx::rev", "--feed", "x=none.npy"], ["none.npy: no such file"]),
-            (["bilstm.onnx::rev", "--feed", "x=-", "--feed", "len=-"], ["x and len are both standard input"]),
             (["bilstm.onnx::rev", "--feed", "."], ["input_0.pb: no such file"]),
             (["none.onnx::rev"], ["none.onnx: no such file"]),
-            (["x.npy", "len.npy", "--feed", "x=x.npy"], ["x.npy is not a model", "leave out --feed"]),
         ],
     )  # fmt: skip
     @pytest.mark.usefixtures("feeds")
-    @pytest.mark.parametrize("command", ["run", "export", "diff"])
-    def test_refused(self, revseq, tmp_path, command, args, words):
+    def test_refused(self, revseq, tmp_path, args, words):
         before = content(tmp_path)
-        more = {"run": ["-o", "y.npy"], "export": ["-o", "y.json"], "diff": ["--on", "onnxruntime"]}[command]
-        revseq(command, *args, *more).refused(*words)
+        revseq("run", *args, "-o", "y.npy").refused(*words)
         assert content(tmp_path) == before
 
     @pytest.mark.usefixtures("feeds")
@@ -389,12 +376,6 @@ class TestNames:
         assert json.loads(done.out)["Values"] == [[1, 5, 6], [4, 2, 3]]
         hint = revseq("run", "m.onnx", *options).refused("has 2 ReverseSequence nodes").err
         assert all(line.isprintable() for line in hint.splitlines())
-
-    def test_an_output_names_its_node_too(self, revseq, keys):
-        keys("a", "b")
-        done = revseq("check", "m.onnx::y1").ok()
-        assert "(Sizes:{2,3}, DataType:FLOAT32)  m.onnx: x" in done.out
-        revseq("check", "m.onnx::y2").refused("m.onnx::y2: no such ReverseSequence node", "one of a, b")
 
     def test_the_nearest_of_many_come_first(self, revseq, keys):
         keys(*(f"layer{i}" for i in range(40)), "encoder")
@@ -1018,11 +999,14 @@ class TestStrangers:
         revseq("run", "m.onnx", *VALUES).ok()
 
     @pytest.mark.needs("ONNX Runtime 1.21")
-    @pytest.mark.parametrize("place", ["graph", "constant", "branch", "function"])
     @pytest.mark.parametrize(
-        "location",
-        ["", "/etc/passwd", "../w.bin", "a/../../w.bin", "C:w.bin", "a\\w.bin", "link", "up/w.bin", "*/_ORT_MEM_ADDR_/*", "none"],
-    )  # fmt: skip
+        ("place", "location"),
+        [
+            *itertools.product(["graph"], ["", "/etc/passwd", "../w.bin", "a/../../w.bin", "C:w.bin", "a\\w.bin"]),
+            *itertools.product(["graph"], ["link", "up/w.bin", "*/_ORT_MEM_ADDR_/*", "none"]),
+            *itertools.product(["constant", "branch", "function"], ["/etc/passwd", "../w.bin", "link"]),
+        ],
+    )
     def test_other_files_are_never_read(self, revseq, tmp_path, tmp_path_factory, place, location):
         outside = tmp_path_factory.mktemp("outside")
         for folder in (outside, tmp_path.parent):

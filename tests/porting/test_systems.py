@@ -202,23 +202,6 @@ def test_axes_of_a_system(revseq, tmp_path, options, axis, batch_axis):
     assert (tmp_path / "y.npy").read_bytes() == (tmp_path / "z.npy").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("options", "found", "wanted", "added"),
-    [
-        (("--like", "onnx", "--axis", 2), "the axis is 2", "0 or 1, as ONNX has it", "--batch-axis 1 --lengths-dtype UINT32"),
-        (("--like", "onnx", "--batch-axis", 2), "the batch axis is 2", "1, as ONNX has it with the axis 0", "--axis 0 --lengths-dtype UINT32"),
-        (("--like", "mxnet", "--axis", 1), "the axis is 1", "0, as MXNet has it", "--batch-axis 0 --lengths-dtype UINT32"),
-        (("--like", "pytorch", "--axis", 2), "the axis is 2", "0 or 1, as PyTorch has it", "--batch-axis 1 --lengths-dtype UINT32"),
-    ],
-)  # fmt: skip
-def test_axes_that_a_system_lacks(revseq, tmp_path, options, found, wanted, added):
-    np.save(tmp_path / "x.npy", np.zeros((4, 4, 4)))
-    np.save(tmp_path / "n.npy", np.zeros(4, int))
-    done = revseq("run", "x.npy", "n.npy", *options, "-o", "y.npy")
-    done.refused(found, wanted, f"Hint: to reverse as DirectML does: leave out --like {options[1]}, and add {added}\n")
-    assert not (tmp_path / "y.npy").exists()
-
-
 def test_a_length_that_a_system_refuses(revseq, tmp_path):
     """The hint spells the options out, and DirectML clamps; systems that check nothing clamp, too."""
     np.save(tmp_path / "x.npy", np.arange(60).reshape(5, 4, 3))

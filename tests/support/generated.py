@@ -276,17 +276,17 @@ SCENES = {
 }  # fmt: skip
 
 
-def jobs(seed, count=None, scenes=None):
-    """So many jobs, or without end, of all scenes or of those that are named."""
+def jobs(seed, count=None):
+    """So many jobs, or without end."""
     number = 0
     while count is None or number < count:
-        yield job(random.Random(f"{seed}-{number}"), [*(scenes or SCENES)])
+        yield job(random.Random(f"{seed}-{number}"))
         number += 1
 
 
-def job(rng, scenes):
+def job(rng):
     """One job; what is rare in files is frequent here."""
-    name = rng.choices(scenes, [SCENES[each].share for each in scenes])[0]
+    name = rng.choices([*SCENES], [each.share for each in SCENES.values()])[0]
     scene = SCENES[name]
     rank = rng.choice(scene.ranks)
     axis = rng.randrange(rank)

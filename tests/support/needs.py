@@ -1,7 +1,4 @@
-"""What tests need of the system. Those marked `needs("shell")` are skipped, with the reason, where it lacks that.
-
-What Windows lacks is counted by tests/test_needs.py, so that no more tests are skipped there unnoticed.
-"""
+"""What tests need of the system. Those marked `needs("shell")` are skipped, with the reason, where it lacks that."""
 
 import contextlib
 import os
@@ -108,10 +105,6 @@ NEEDS = {
         not IS_WINE, "no ONNX Runtime newer than 1.20: none of those starts under Wine 8",
     ),
     "chromium": (bool(browser.CHROMIUM), "no Chromium on PATH, in which pictures and pages are shown"),
-    "axe": (
-        browser.AXE.is_file(),
-        "no axe-core: npm install --no-save axe-core, or REVSEQ_AXE with the path of its axe.min.js",
-    ),
     "told deaths": (not IS_WINE, "no connection that ends when a process dies in a poll: Wine 8 keeps it open"),
     "ps": (not WINDOWS and bool(shutil.which("ps")), "no sessions of processes, as ps tells them"),
 }  # fmt: skip

@@ -25,7 +25,7 @@ def parse(name, *tokens):
     return literals.parse(tokens, dtype_of(DataType[name]), name)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.sampled_from(oracle.DATA_TYPES), st.binary(min_size=64, max_size=64))
 @example(DataType.FLOAT32, np.array([123456789] * 16, np.float32).tobytes())  # 123456792: 9 digits are not enough
 @example(DataType.FLOAT64, np.array([1e16, 1e300, 5e-324, -0.0, 2**53 + 2, 0.1, 1e15, -1e16]).tobytes())
@@ -64,7 +64,7 @@ def read_or_none(data_type, tokens):
         return None
 
 
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(st.sampled_from(DataType), _TOKENS)
 @example(DataType.INT8, ["1-2"])
 @example(DataType.INT8, ["1", "+"])
@@ -212,7 +212,7 @@ def read(form, name, tokens):
         return None
 
 
-@settings(max_examples=400)
+@settings(max_examples=250)
 @given(st.sampled_from(DataType), st.sampled_from(list(_TEXTS)), st.lists(_WRITTEN, min_size=1, max_size=3))
 @example(DataType.BOOL, "bare JSON", ["2"])
 @example(DataType.BOOL, "JSON with Sizes", ["0", "255"])

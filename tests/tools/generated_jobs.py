@@ -3,7 +3,6 @@
     python tests/tools/generated_jobs.py                          two minutes, on all cores
     python tests/tools/generated_jobs.py --seconds 3600 --seed 7  an hour; the seed of a run is printed
     python tests/tools/generated_jobs.py --job "Job(...)" --keep FOLDER   one job again, whose files stay in the folder
-    coverage run --branch --source revseq_cli tests/tools/generated_jobs.py --here && coverage report -m   which branches they take
 
 Each job must end in time, with exit status 0 and the right bits, or be refused for the memory with one that is enough;
 it must leave its output and nothing else, and print nothing but notes. A job that fails is made as small as it can be,
@@ -28,7 +27,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-import cli_runner
 import generated
 from expectations import MOST_BLOCKS, carry_out
 
@@ -190,27 +188,6 @@ def server():
         shutil.rmtree(streams)
 
 
-@contextlib.contextmanager
-def here():
-    """The function that runs the command in this process, which nothing ends that does not end by itself."""
-    kept = cli_runner.Kept(cli_runner.load_command("windows", "kernel32"))
-    out, streams = os.dup(1), tempfile.mkdtemp()
-
-    def run(order, folder, stdin, timeout):
-        paths = [Path(streams, name) for name in ("in", "out", "err")]
-        for path, data in zip(paths, (stdin, b"", b""), strict=True):
-            path.write_bytes(data)
-        ways = (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY)
-        fds = [os.open(path, how) for path, how in zip(paths, ways, strict=True)]
-        return Result(cli_runner.carry_out(order, folder, fds, kept), paths[1].read_bytes(), paths[2].read_bytes())
-
-    try:
-        yield run
-    finally:
-        os.dup2(out, 1)
-        shutil.rmtree(streams)
-
-
 def problem_of(job, run, base, keep=None):
     """What is wrong with a job, as a JobError, or None."""
     path = keep or tempfile.mkdtemp(prefix="job-", dir=base)
@@ -276,14 +253,14 @@ def text_of(job, failure):
     )
 
 
-def run_jobs(seed, seconds, base, count=None, runner=None, *, as_found=False, scenes=None):
+def run_jobs(seed, seconds, base, count=None, *, as_found=False):
     """Carry out jobs for so long, or so many; how many there were, and the text of the first failure or None.
 
     The job that fails is made smaller, unless it is wanted `as_found`.
     """
     end, done = time.monotonic() + seconds, 0
-    with contextlib.nullcontext(runner) if runner else server() as run:
-        for job in generated.jobs(seed, count, scenes):
+    with server() as run:
+        for job in generated.jobs(seed, count):
             if time.monotonic() > end:
                 break
             if failure := problem_of(job, run, base):
@@ -298,8 +275,8 @@ def bases():
 
 
 def _shard(args):
-    seed, seconds, base, jobs, as_found, scenes = args
-    return run_jobs(seed, seconds, base, jobs, as_found=as_found, scenes=scenes)
+    seed, seconds, base, jobs, as_found = args
+    return run_jobs(seed, seconds, base, jobs, as_found=as_found)
 
 
 def main():
@@ -311,8 +288,6 @@ def main():
     parser.add_argument("--job")
     parser.add_argument("--keep")
     parser.add_argument("--as-found", action="store_true", help="do not make a job that fails smaller")
-    parser.add_argument("--scenes", nargs="+", choices=generated.SCENES, help="jobs of these alone")
-    parser.add_argument("--here", action="store_true", help="in this process, to see which branches the jobs take")
     options = parser.parse_args()
     options.seconds = options.seconds or (math.inf if options.jobs else 120)
     if options.job:
@@ -323,20 +298,8 @@ def main():
         print(text_of(generated.from_text(options.job), failure) if failure else "right")
         return bool(failure)
     print(f"seed {options.seed}", flush=True)
-    if options.here:
-        with here() as run:
-            done, problem = run_jobs(options.seed, options.seconds, bases()[-1], runner=run, scenes=options.scenes)
-        print(f"{done} jobs", problem or "")
-        return bool(problem)
     shards = [
-        (
-            f"{options.seed}-{i}",
-            options.seconds,
-            bases()[i % len(bases())],
-            options.jobs,
-            options.as_found,
-            options.scenes,
-        )
+        (f"{options.seed}-{i}", options.seconds, bases()[i % len(bases())], options.jobs, options.as_found)
         for i in range(options.workers)
     ]
     failed = 0
