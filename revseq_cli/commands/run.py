@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     help="Write the OutputTensor to this new file, or to standard output if it is -.",
 )
 @options.format_of("the output, or of an input if its first bytes and suffix do not show it")
-@click.option("--overwrite", is_flag=True, help="Replace OUT, the picture and the page if they exist.")
+@click.option("--overwrite", is_flag=True, help="Replace existing files: OUT, the picture and the page.")
 @pictures.example_option
 @click.option(
     "--picture",
@@ -60,7 +60,9 @@ if TYPE_CHECKING:
 )
 @pictures.theme_option
 @options.full_option
-@click.option("--dry-run", is_flag=True, help="Check the whole job, show the plan, and write nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Show the plan and write nothing. The command still checks the whole job."
+)
 @click.option(
     "--verify", is_flag=True, help="Read OUT back before it gets its name. Reversed again, it must equal INPUT."
 )

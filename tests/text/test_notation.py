@@ -177,17 +177,20 @@ def test_the_type_of_another_operator_is_no_concern_of_ours():
 @settings(max_examples=250)
 @example(["x", ":", "\n", "Sizes", ":", " ", "Sizes", "="])
 @example(["x", "(", "Sizes", ":"])
-def test_headers_are_found_as_the_pattern_finds_them(parts):
-    """But for what a command prints of a tensor, without a colon and rows."""
-    text = "".join(parts)
-    found = [match.span() for match in notation._headers(text)]
-    meant = (
-        match
-        for match in notation._HEADER_START.finditer(text)
-        if notation._COLON.match(text, match.end("name"))
-        or notation._ROWS.match(text, notation._line_end(text, match.end()))
-    )
-    assert found == [match.span() for match in meant]
+@example(["Sizes", "- ", ":", "Sizes", ":"])
+def test_headers_are_found_as_by_trying_each_line(parts):
+    text, stop, expected = "".join(parts), 0, []
+    for begins in sorted(
+        {
+            0,
+            *(match.end() for match in re.finditer("\n", text)),
+            *(match.start() for match in re.finditer(notation.BREAK, text)),
+        }
+    ):
+        if begins >= stop and (header := notation._header_start(text, begins)):
+            stop = header.end()
+            expected.append(header.span())
+    assert [match.span() for match in notation._headers(text)] == expected
 
 
 def test_many_words_that_are_no_headers_take_no_time():
