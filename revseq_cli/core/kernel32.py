@@ -20,33 +20,17 @@ from revseq_cli.core import windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 assert sys.platform == "win32"  # noqa: S101 - type checkers pass over the rest elsewhere
 
 _library = ctypes.WinDLL("kernel32", use_last_error=True)
 _rights = ctypes.WinDLL("advapi32")
 _INVALID = wintypes.HANDLE(-1).value
-_HANDLE_EOF = 38
 _SHARED = 1 | 2 | 4  # others may read, write, and rename or remove
 _CREATE_NEW, _OPEN_EXISTING = 1, 3
 _NORMAL = 0x80  # FILE_ATTRIBUTE_NORMAL
 _DACL = 4  # DACL_SECURITY_INFORMATION
-_REPLACE, _WRITE_THROUGH = 1, 8  # flags of MoveFileExW
-_AT_ONCE, _EXCLUSIVE = 1, 2  # flags of LockFileEx
-_LOCK_VIOLATION = 33
-_LOCKED = 1 << 40  # the offset of the byte that is locked: behind all that a journal has
 _CLOSING = 3.0  # seconds to undo work when the console is closed; after five the system ends the process
-_WORD = 0xFFFFFFFF
-
-
-class _Overlapped(ctypes.Structure):
-    """OVERLAPPED: the offset of a read or a write, which then needs no position of the file."""
-
-    _fields_ = (
-        ("internal", ctypes.c_void_p), ("internal_high", ctypes.c_void_p),
-        ("low", wintypes.DWORD), ("high", wintypes.DWORD), ("event", wintypes.HANDLE),
-    )  # fmt: skip
 
 
 class _Attributes(ctypes.Structure):
@@ -59,14 +43,9 @@ _library.CreateFileW.restype = wintypes.HANDLE
 _library.CreateFileW.argtypes = (
     wintypes.LPCWSTR, wintypes.DWORD, wintypes.DWORD, ctypes.c_void_p, wintypes.DWORD, wintypes.DWORD, wintypes.HANDLE,
 )  # fmt: skip
-for _function in (_library.ReadFile, _library.WriteFile):
-    _function.argtypes = (wintypes.HANDLE, ctypes.c_void_p, wintypes.DWORD, ctypes.c_void_p, ctypes.c_void_p)
 _library.SetFilePointerEx.argtypes = (wintypes.HANDLE, ctypes.c_int64, ctypes.c_void_p, wintypes.DWORD)
 _library.GetFileInformationByHandleEx.argtypes = (wintypes.HANDLE, ctypes.c_int, ctypes.c_void_p, wintypes.DWORD)
 _library.SetEndOfFile.argtypes = (wintypes.HANDLE,)
-_library.LockFileEx.argtypes = (wintypes.HANDLE, *[wintypes.DWORD] * 4, ctypes.c_void_p)
-_library.GetCurrentProcess.restype = wintypes.HANDLE
-_library.GetProcessAffinityMask.argtypes = (wintypes.HANDLE, ctypes.c_void_p, ctypes.c_void_p)
 
 
 def _error(path: str | None = None) -> OSError:
@@ -113,28 +92,6 @@ def _rights_of(path: str) -> tuple[object, object]:
     return ctypes.byref(attributes), memory
 
 
-def read_at(fd: int, buffer: memoryview, offset: int) -> int:
-    """Read bytes from that offset; how many, and 0 at the end of the file."""
-    return _moved(_library.ReadFile, fd, buffer, offset)
-
-
-def write_at(fd: int, data: memoryview, offset: int) -> int:
-    """Write bytes at that offset; how many."""
-    return _moved(_library.WriteFile, fd, data, offset)
-
-
-def _moved(function: Callable[..., int], fd: int, data: memoryview, offset: int) -> int:
-    import numpy as np  # whoever has data has loaded it
-
-    place, count = _Overlapped(low=offset & _WORD, high=offset >> 32), wintypes.DWORD()
-    address = np.frombuffer(data, np.uint8).ctypes.data if data else None
-    if function(msvcrt.get_osfhandle(fd), address, len(data), ctypes.byref(count), ctypes.byref(place)):
-        return count.value
-    if ctypes.get_last_error() == _HANDLE_EOF:
-        return 0
-    raise _error()
-
-
 def reserve(fd: int, size: int) -> None:
     """Give the file at least that size, and its bytes on the disk. Python's ftruncate would write zeros up to it."""
     handle = msvcrt.get_osfhandle(fd)
@@ -150,41 +107,6 @@ def touched(fd: int, status: os.stat_result) -> int:  # noqa: ARG001 - Python's 
     if not _library.GetFileInformationByHandleEx(msvcrt.get_osfhandle(fd), 0, facts, ctypes.sizeof(facts)):
         raise _error()
     return facts[3]
-
-
-def lock(fd: int) -> bool:
-    """Lock an open file for this process; False while another has it locked."""
-    place = _Overlapped(low=_LOCKED & _WORD, high=_LOCKED >> 32)
-    if _library.LockFileEx(msvcrt.get_osfhandle(fd), _EXCLUSIVE | _AT_ONCE, 0, 1, 0, ctypes.byref(place)):
-        return True
-    if ctypes.get_last_error() == _LOCK_VIOLATION:
-        return False
-    raise _error()
-
-
-def take_free_name(temporary: str, final: Path) -> None:
-    """Give the file a name that nothing has; FileExistsError if something has it."""
-    _move(temporary, str(final), _WRITE_THROUGH)
-
-
-def take_name(temporary: str, final: Path) -> None:
-    """Give the file a name in one step, whatever has it."""
-    _move(temporary, str(final), _WRITE_THROUGH | _REPLACE)
-
-
-def _move(old: str, new: str, flags: int) -> None:
-    """Give a file another name, and return when that is on the disk."""
-    if not _library.MoveFileExW(old, new, flags):
-        raise _error(new)
-
-
-def cores() -> int:
-    """The number of cores that this process may use, of those of its group; all of them where it has several groups."""
-    ours, all_of_them = ctypes.c_size_t(), ctypes.c_size_t()
-    process = _library.GetCurrentProcess()
-    if not _library.GetProcessAffinityMask(process, ctypes.byref(ours), ctypes.byref(all_of_them)):
-        raise _error()
-    return ours.value.bit_count() or os.cpu_count() or 1
 
 
 _listening: list[object] = []  # which must stay: the system calls them

@@ -93,8 +93,9 @@ LARGE_RUN, BOUNCE_BYTES = 1 << 20, 1 << 20
 RUNS_AT_ONCE = 1 << 12
 # Edges of such runs, each of less than a page, are written when there are so many.
 MOST_EDGES = 1 << 10
-# Up to so many processes write into memory as fast by writes, which wait for each other, as through mappings, whose
-# pages are cleared first: 4 GiB by 4 processes took 2.15 s and 2.35 s; by 8, 2.14 s and 1.57 s.
+# Up to so many processes write into memory faster by writes, which wait for each other, than through mappings, whose
+# pages are cleared first: mappings take 1.3 times as long with 2 processes, and as long with 4; with 8, writes take 1.3
+# times as long.
 WRITERS_IN_TURN = 4
 # Of a file that is copied whole; of a packed file that is read, and unpacked, at once.
 COPIED_AT_ONCE, PACKED_AT_ONCE, UNPACKED_AT_ONCE = 1 << 26, 1 << 16, 1 << 20

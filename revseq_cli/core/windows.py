@@ -6,17 +6,19 @@ import _thread
 import contextlib
 import errno
 import glob
+import io
+import msvcrt
 import os
 import re
 import signal
 import stat
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 assert sys.platform == "win32"  # noqa: S101 - type checkers pass over the rest elsewhere
 
@@ -27,7 +29,23 @@ APPEND = 0x100004  # FILE_APPEND_DATA and SYNCHRONIZE: every write goes to the e
 DIRECT = 0  # no way past the page cache
 LISTS_STATUS = False  # a folder that is listed tells no numbers of its files, and perhaps old sizes and times
 MAKE_FOLDER = "mkdir"  # the command, for hints
+_LOCKED = 1 << 40  # the offset of the byte that is locked: behind all that a journal has
 _ACCESS_DENIED, _SHARING_VIOLATION, _LOCK_VIOLATION, _DELETE_PENDING = 5, 32, 33, 303  # numbers of errors
+
+
+def read_at(fd: int, buffer: memoryview, offset: int) -> int:
+    """Read bytes from that offset into the buffer; how many, and 0 at the end of the file.
+
+    Here a descriptor has one position, so no two threads use one.
+    """
+    os.lseek(fd, offset, os.SEEK_SET)
+    return io.FileIO(fd, closefd=False).readinto(buffer) or 0
+
+
+def write_at(fd: int, data: memoryview, offset: int) -> int:
+    """Write bytes at that offset; how many."""
+    os.lseek(fd, offset, os.SEEK_SET)
+    return os.write(fd, data)
 
 
 def copy_range(source: int, target: int, offset: int, to: int, count: int) -> int:  # noqa: ARG001
@@ -44,8 +62,18 @@ def flush(fd: int) -> None:
     os.fsync(fd)
 
 
+def lock(fd: int) -> bool:
+    """Lock an open file for this process; False while another has it locked."""
+    os.lseek(fd, _LOCKED, os.SEEK_SET)
+    try:
+        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+    except PermissionError:
+        return False
+    return True
+
+
 def flush_folder(path: str) -> None:
-    """Nothing to flush: a name is on the disk when it is given."""
+    """Nothing to flush: the system brings names to the disk itself, in the order in which they are given."""
 
 
 def give_rights(fd: int, like: os.stat_result) -> None:
@@ -55,6 +83,16 @@ def give_rights(fd: int, like: os.stat_result) -> None:
 def is_protected(status: os.stat_result) -> bool:
     """Whether the system refuses to replace a file of that status."""
     return bool(status.st_file_attributes & stat.FILE_ATTRIBUTE_READONLY)
+
+
+def take_free_name(temporary: str, final: Path) -> None:
+    """Give the file a name that nothing has; FileExistsError if something has it."""
+    Path(temporary).rename(final)
+
+
+def take_name(temporary: str, final: Path) -> None:
+    """Give the file a name in one step, whatever has it."""
+    Path(temporary).replace(final)
 
 
 def is_in_use(error: OSError) -> bool:
@@ -209,6 +247,11 @@ def text_encoding(stream: Any) -> str:  # noqa: ANN401 - what Python has opened
 
 
 # Processes
+
+
+def cores() -> int:
+    """The number of cores that this process may use; until Python 3.13 that of the machine."""
+    return getattr(os, "process_cpu_count", os.cpu_count)() or 1
 
 
 def start_tracker() -> None:

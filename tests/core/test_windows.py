@@ -406,24 +406,6 @@ def test_reads_and_writes_at_an_offset_beyond_4_gib(tmp_path):
         assert file_io.read_some(fd, 9, place + len(data), "x") == b""
 
 
-def test_one_descriptor_serves_many_threads(tmp_path):
-    data = np.random.default_rng(1).integers(0, 256, 1 << 20, np.uint8).tobytes()
-    (tmp_path / "x").write_bytes(data)
-    wrong = []
-
-    def read(fd, first):
-        places = range(first, len(data) - 999, 7001)
-        wrong.extend(each for each in places if file_io.read_some(fd, 999, each, "x") != data[each : each + 999])
-
-    with file_io.opened(str(tmp_path / "x")) as fd:
-        threads = [threading.Thread(target=read, args=(fd, first)) for first in range(4)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
-    assert not wrong
-
-
 # The end
 
 
