@@ -177,7 +177,10 @@ _LONGEST_METAVAR = 14  # characters
 
 
 class Group(Enum):
-    """The groups of options in the short help, with their titles. A group makes its options; Click's own are HELP."""
+    """The groups of options in the short help, with their titles. A group makes its options; Click's own are HELP.
+
+    Those of `run` that PRINT are no columns of a batch.
+    """
 
     REVERSE = "What to reverse"
     READ = "What to read"

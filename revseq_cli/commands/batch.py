@@ -38,11 +38,8 @@ if TYPE_CHECKING:
 
 _FAILED = 1
 
-# The options of `run` that say what it prints; a job of a batch has the others, but for those with several values.
-_PRINTING = {
-    "example", "picture", "html", "theme", "full", "dry_run", "progress", "as_json", "quiet", "verbose", "color",
-}  # fmt: skip
-_COLUMNS = [each for each in run.command.params if each.name not in _PRINTING and not each.multiple]
+# A job of a batch has the options of `run` but those that say what it prints, and those with several values.
+_COLUMNS = [each for each in run.command.params if not (each.multiple or getattr(each, "group", None) is Group.PRINT)]
 _DEFAULTS = [each for each in _COLUMNS if each.name not in ("input", "lengths", "output")]
 _NO_SCHEDULER = {"scheduler": None, "scheduler_file": None}
 

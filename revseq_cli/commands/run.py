@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 @Group.WRITE.option(
     "--verify", is_flag=True, help="Read OUT back before it gets its name. Reversed again, it must equal INPUT."
 )
-@Group.PRINT.option("--sha256", is_flag=True, help="Report the SHA-256 of OUT's bytes, with --json.")
+@Group.WRITE.option("--sha256", is_flag=True, help="Report the SHA-256 of OUT's bytes, with --json.")
 @options.layout_options
 @options.resource_options
 @options.progress_option
