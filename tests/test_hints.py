@@ -15,13 +15,14 @@ import hints
 import pytest
 
 import revseq_cli
+from revseq_cli.formats import table
 from revseq_cli.report.words import option
 
 RECORDED = Path(__file__).with_name("recorded_hints.json")
 RECORD = json.loads(RECORDED.read_text("utf-8"))
 CASES = RECORD["cases"]
-# The name of a test's folder in a record.
-FOLDER = "{folder}"
+# What stands in a record for the name of a test's folder, and for the list of all formats.
+FOLDER, FORMATS = "{folder}", "{formats}"
 # A hint that says what to type: at its beginning, or behind a reason.
 _SAYS = re.compile(r"^(?:.*: )?(?:add|use|try|leave out) |revseq ", re.DOTALL)
 # Hints that no command and its files provoke alone, and texts that are no hints: why.
@@ -76,7 +77,7 @@ def test_a_hint_is_typed_as_printed(revseq, tmp_path, request, case):
     written(tmp_path, case["files"])
     args = [each.replace(FOLDER, str(tmp_path)) for each in case["args"]]
     done = revseq(*args)
-    hint = hints.last_hint(said(done)).replace(str(tmp_path), FOLDER)
+    hint = hints.last_hint(said(done)).replace(str(tmp_path), FOLDER).replace("|".join(table.NAMES), FORMATS)
     if request.config.getoption("--rewrite-samples"):
         case["hint"] = hint
         RECORDED.write_text(json.dumps(RECORD, indent=1, ensure_ascii=False) + "\n", "utf-8")

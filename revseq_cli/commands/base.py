@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from dataclasses import dataclass
+from enum import Enum
 from math import inf
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -171,23 +172,44 @@ TYPED, _EXTRA = "revseq typed", "revseq extra"
 _UNSET = "is a variable unset?"
 # PyTorch's options of the order of axes, and what stands for each here.
 _BATCH_FIRST = {"--batch-first": ("--like", "pytorch", "--axis", "1"), "--no-batch-first": ("--like", "pytorch")}
-# The groups of the short help, with the names of the options in each; all others are about what is printed.
-_OTHERS = "What to print"
-_GROUPS = {
-    "What to reverse": "axis batch_axis mask like rank dtype lengths_dtype level levels",
-    "What to read": "feed sizes strides",
-    "What to compare": "is_job on cast as_printed atol rtol ulp equal_nan first",
-    "What to write": "output format_name fix overwrite history keep_others chunks compression verify inline zipped",
-    _OTHERS: "",
-    "How to work": "memory cores engine scheduler scheduler_file each lengths allow_empty resume journal_path failed "
-    "fail_fast",
-    "Help": "--version -h --help",
-}
 _FIRST = re.compile(r"[.,:;](?= |$)")  # the end of what the short help says of an option
 _LONGEST_METAVAR = 14  # characters
 
 
-class SessionOption(click.Option):
+class Group(Enum):
+    """The groups of options in the short help, with their titles. A group makes its options; Click's own are HELP.
+
+    Those of `run` that PRINT are no columns of a batch.
+    """
+
+    REVERSE = "What to reverse"
+    READ = "What to read"
+    COMPARE = "What to compare"
+    WRITE = "What to write"
+    PRINT = "What to print"
+    WORK = "How to work"
+    HELP = "Help"
+
+    def option(self, *names: str, cls: type[Option] | None = None, **attributes: Any) -> Callable[..., Any]:
+        """A decorator that adds an option of this group to a command, as Click's."""
+        return click.option(*names, cls=cls or Option, group=self, **attributes)
+
+    def session_option(self, name: str, *more: str, **attributes: Any) -> Callable[..., Any]:
+        """One that an environment variable sets, too: REVSEQ_MEMORY for --memory. Help shows both."""
+        variable = f"REVSEQ_{name.lstrip('-').replace('-', '_').upper()}"
+        shown = {"show_default": True, "show_envvar": True}
+        return self.option(name, *more, cls=SessionOption, envvar=variable, **shown, **attributes)
+
+
+class Option(click.Option):
+    """An option with its group."""
+
+    def __init__(self, *names: Any, group: Group, **attributes: Any) -> None:
+        super().__init__(*names, **attributes)
+        self.group = group
+
+
+class SessionOption(Option):
     """An option that an environment variable sets, which an error names only where the value came from it."""
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
@@ -196,7 +218,7 @@ class SessionOption(click.Option):
         return super().get_error_hint(ctx) if from_there else click.Parameter.get_error_hint(self, ctx)
 
 
-class AloneOption(click.Option):
+class AloneOption(Option):
     """An option that may stand alone: with its own value behind it, it is as usual, else it gets `flag_value`.
 
     Click would take any word behind it for its value. A word that is no file is one, too, which is mistyped.
@@ -252,18 +274,17 @@ def _short_help(command: click.Command, context: click.Context) -> str:
     if isinstance(command, click.Group):
         command.format_commands(context, formatter)
     options = [each for each in command.get_params(context) if isinstance(each, click.Option)]
-    rows = [(_group(each), _short_spec(each, context), _FIRST.split(each.help or "")[0]) for each in options]
+    rows = [
+        (getattr(each, "group", Group.HELP), _short_spec(each, context), _FIRST.split(each.help or "")[0])
+        for each in options
+    ]
     width = max(len(spec) for _, spec, _ in rows)
-    for group in _GROUPS:
-        if own := [(spec.ljust(width), text) for its, spec, text in rows if its == group]:
-            with formatter.section(group):
+    for group in Group:
+        if own := [(spec.ljust(width), text) for its, spec, text in rows if its is group]:
+            with formatter.section(group.value):
                 formatter.write_dl(own)
     command.format_epilog(context, formatter)
     return formatter.getvalue().rstrip("\n")
-
-
-def _group(option: click.Option) -> str:
-    return next((group for group, names in _GROUPS.items() if {option.name, *option.opts} & {*names.split()}), _OTHERS)
 
 
 def _short_spec(option: click.Option, context: click.Context) -> str:

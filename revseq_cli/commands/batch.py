@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import base, options, run
+from revseq_cli.commands.base import Group
 from revseq_cli.core import system
 from revseq_cli.core.errors import (
     DiskFullError,
@@ -37,11 +38,8 @@ if TYPE_CHECKING:
 
 _FAILED = 1
 
-# The options of `run` that say what it prints; a job of a batch has the others, but for those with several values.
-_PRINTING = {
-    "example", "picture", "html", "theme", "full", "dry_run", "progress", "as_json", "quiet", "verbose", "color",
-}  # fmt: skip
-_COLUMNS = [each for each in run.command.params if each.name not in _PRINTING and not each.multiple]
+# A job of a batch has the options of `run` but those that say what it prints, and those with several values.
+_COLUMNS = [each for each in run.command.params if not (each.multiple or getattr(each, "group", None) is Group.PRINT)]
 _DEFAULTS = [each for each in _COLUMNS if each.name not in ("input", "lengths", "output")]
 _NO_SCHEDULER = {"scheduler": None, "scheduler_file": None}
 
@@ -55,25 +53,29 @@ _NO_SCHEDULER = {"scheduler": None, "scheduler_file": None}
     ),
 )
 @click.argument("manifest", metavar="[MANIFEST]", nargs=-1, type=click.Path())
-@click.option(
+@Group.WORK.option(
     "--each", metavar="PATTERN", help="Run a job for each file that matches, such as 'data/*.npy', without a MANIFEST."
 )
-@click.option("--lengths", metavar="NAME", help="The lengths of each job, such as 'lengths/{stem}.npy', with --each.")
-@click.option("-o", "--output", metavar="NAME", help="The output of each job, such as 'out/{stem}.npy', with --each.")
-@click.option(
+@Group.WORK.option(
+    "--lengths", metavar="NAME", help="The lengths of each job, such as 'lengths/{stem}.npy', with --each."
+)
+@Group.WRITE.option(
+    "-o", "--output", metavar="NAME", help="The output of each job, such as 'out/{stem}.npy', with --each."
+)
+@Group.WORK.option(
     "--resume", is_flag=True, help="Resume after an interruption. Skip the jobs that the journal lists as done."
 )
-@click.option(
+@Group.WORK.option(
     "--journal", "journal_path", metavar="FILE", type=click.Path(),
     help="The file that lists finished jobs.  [default: MANIFEST.revseq-journal; beside the outputs with --each]",
 )  # fmt: skip
-@click.option(
+@Group.WORK.option(
     "--failed", metavar="FILE", type=click.Path(),
     help="Write the jobs that failed to this new manifest, in MANIFEST's format, each with the options typed here. "
     "It is empty if none failed.",
 )  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Check every job and the free space on disks, and write nothing.")
-@click.option("--fail-fast", is_flag=True, help="Start no more jobs after one has failed.")
+@Group.PRINT.option("--dry-run", is_flag=True, help="Check every job and the free space on disks, and write nothing.")
+@Group.WORK.option("--fail-fast", is_flag=True, help="Start no more jobs after one has failed.")
 @options.progress_option
 @options.output_options
 def command(

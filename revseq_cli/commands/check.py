@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import base, options, pictures
-from revseq_cli.commands.base import room_for_tensors
+from revseq_cli.commands.base import Group, room_for_tensors
 from revseq_cli.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @options.job_options
 @options.levels_option
 @options.on_option
-@click.option("--all", "every", is_flag=True, help="Also print the constraints that pass.")
+@Group.PRINT.option("--all", "every", is_flag=True, help="Also print the constraints that pass.")
 @pictures.example_option
 @options.full_option
 @options.format_option

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import base, options
-from revseq_cli.commands.base import is_terminal, printed_format, room_for_tensors
+from revseq_cli.commands.base import Group, is_terminal, printed_format, room_for_tensors
 from revseq_cli.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,10 +30,12 @@ if TYPE_CHECKING:
 @options.format_of("DST, or of a SRC whose first bytes and suffix do not show it")
 @options.buffer_options
 @options.rank_option
-@click.option("--overwrite", is_flag=True, help="Replace DST if it exists.")
+@Group.WRITE.option("--overwrite", is_flag=True, help="Replace DST if it exists.")
 @options.full_option
-@click.option("--verify", is_flag=True, help="Read DST back before it gets its name, and compare every bit with SRC.")
-@click.option("--sha256", is_flag=True, help="Report the SHA-256 of DST's bytes, with --json.")
+@Group.WRITE.option(
+    "--verify", is_flag=True, help="Read DST back before it gets its name, and compare every bit with SRC."
+)
+@Group.WRITE.option("--sha256", is_flag=True, help="Report the SHA-256 of DST's bytes, with --json.")
 @options.layout_options
 @options.resource_options
 @options.progress_option

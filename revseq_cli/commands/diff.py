@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from revseq_cli.commands import base, options, pictures
+from revseq_cli.commands.base import Group
 from revseq_cli.core.errors import Hint, UsageError, printable, worded
 
 if TYPE_CHECKING:
@@ -61,41 +62,41 @@ _TOLERANCE = options.Parsed("number", _parse_tolerance)
     ),
 )
 @click.argument("tensors", metavar="A B", nargs=-1, type=options.Tensor())
-@click.option(
+@Group.COMPARE.option(
     "--job", "is_job", is_flag=True, help="Compare A with the right output of a job: A --job INPUT [LENGTHS]."
 )
-@click.option(
+@Group.COMPARE.option(
     "--manifest", metavar="FILE", type=click.Path(),
     help="Check many outputs in one process. FILE is a manifest of revseq batch with the column a for A, not output.",
 )  # fmt: skip
 @options.on_option
-@click.option(
+@Group.COMPARE.option(
     "--atol", type=_TOLERANCE, help="The absolute tolerance. Elements are equal if |A - B| <= atol + rtol * |B|."
 )
-@click.option("--rtol", type=_TOLERANCE, help="The relative tolerance, a factor of |B|.")
-@click.option(
+@Group.COMPARE.option("--rtol", type=_TOLERANCE, help="The relative tolerance, a factor of |B|.")
+@Group.COMPARE.option(
     "--ulp", type=click.IntRange(0, _MOST_STEPS), metavar="N",
     help="Accept up to N steps of the data type between equal elements. Infinity follows the largest number.",
 )  # fmt: skip
-@click.option("--equal-nan", is_flag=True, help="Treat all NaNs as equal. Values are compared, not bits.")
-@click.option(
+@Group.COMPARE.option("--equal-nan", is_flag=True, help="Treat all NaNs as equal. Values are compared, not bits.")
+@Group.COMPARE.option(
     "--as", "cast", type=options.DATA_TYPE, metavar="TYPE",
     help="Cast A and B to this data type. A cast that is not exact is refused.",
 )  # fmt: skip
-@click.option(
+@Group.COMPARE.option(
     "--as-printed", is_flag=True,
     help="A is a log of DxDispatch with a printed buffer. Floats are compared in the six digits that it prints.",
 )  # fmt: skip
-@click.option(
+@Group.COMPARE.option(
     "--first", type=click.IntRange(0, _MOST_SHOWN), default=10, show_default=True, metavar="N",
     help="The largest number of differences to show.",
 )  # fmt: skip
-@click.option(
+@Group.PRINT.option(
     "--picture", metavar="FILE.svg", type=click.Path(),
     help="Also draw both tensors in this new SVG file, with the differences marked.",
 )  # fmt: skip
 @pictures.theme_option
-@click.option("--overwrite", is_flag=True, help="Replace the picture if it exists.")
+@Group.WRITE.option("--overwrite", is_flag=True, help="Replace the picture if it exists.")
 @options.level_option
 @options.job_settings
 @options.format_of("a file, if its first bytes and its suffix do not show it")

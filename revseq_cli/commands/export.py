@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import base, options
+from revseq_cli.commands.base import Group
 from revseq_cli.core.errors import Hint, RevseqError, Suggestions, UsageError
 
 if TYPE_CHECKING:
@@ -27,14 +28,18 @@ _LEAVES = ("feature_level", "none")  # a setting that leaves DirectML
 )
 @options.job_options
 @options.level_option
-@click.option("-o", "--output", metavar="MODEL.json", required=True, help="Write the model to this new file.")
-@click.option(
+@Group.WRITE.option("-o", "--output", metavar="MODEL.json", required=True, help="Write the model to this new file.")
+@Group.WRITE.option(
     "--inline/--files",
     default=None,
     help="Put the values into the model or into .npy files.  [default: into the model up to 1,000 elements each]",
 )
-@click.option("--zip", "zipped", is_flag=True, help="Write MODEL.zip instead, with MODEL.json and every .npy file.")
-@click.option("--overwrite", is_flag=True, help="Replace MODEL.json and its .npy files, or MODEL.zip, if they exist.")
+@Group.WRITE.option(
+    "--zip", "zipped", is_flag=True, help="Write MODEL.zip instead, with MODEL.json and every .npy file."
+)
+@Group.WRITE.option(
+    "--overwrite", is_flag=True, help="Replace MODEL.json and its .npy files, or MODEL.zip, if they exist."
+)
 @options.format_option
 @options.output_options
 def command(

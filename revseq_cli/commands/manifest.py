@@ -1,4 +1,8 @@
-"""The jobs of a batch: a manifest of JSON lines or CSV, or one that `--each` makes; all is checked before any runs."""
+"""Manifests of `batch` and `diff`, in JSON lines or CSV, and those that `--each` makes.
+
+A column is an argument or an option of a command, by its long name and with its parser. All is checked before any job
+runs.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from revseq_cli.commands.base import TYPED, AloneOption, Console, SessionOption, is_terminal, notes_of_libraries
+from revseq_cli.commands.base import TYPED, AloneOption, Console, Group, is_terminal, notes_of_libraries
 from revseq_cli.core import system
 from revseq_cli.core.errors import UsageError, printable, shortened
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType
@@ -229,43 +229,36 @@ def _from_session(context: click.Context, option: click.Parameter, value: str | 
     return _Ambient(value) if value and source is click.core.ParameterSource.ENVIRONMENT else value
 
 
-def _session_option(name: str, *more: str, **attributes: Any) -> Callable[..., Any]:
-    """An option that an environment variable sets, too: REVSEQ_MEMORY for --memory. Help shows both."""
-    variable = f"REVSEQ_{name.lstrip('-').replace('-', '_').upper()}"
-    shown = {"show_default": True, "show_envvar": True}
-    return click.option(name, *more, cls=SessionOption, envvar=variable, **shown, **attributes)
-
-
 def _feature_level(name: str, levels: Parsed, more: str = "") -> Callable[..., Any]:
     """The option --feature-level; the command gets its value as `name`."""
     text = "The feature level, such as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0; none lifts DirectML's limits"
-    return _session_option("--feature-level", name, type=levels, default="5_0", help=f"{text}{more}.")
+    return Group.REVERSE.session_option("--feature-level", name, type=levels, default="5_0", help=f"{text}{more}.")
 
 
 level_option = _feature_level("level", LEVEL)
 levels_option = _feature_level("levels", LEVELS, "; all compares every level")
 
-rank_option = click.option(
+rank_option = Group.REVERSE.option(
     "--rank", type=click.IntRange(1, MOST_DIMENSIONS), metavar="N",
     help="The dimension count of the result. The command adds or removes leading sizes of 1.",
 )  # fmt: skip
 
-dtype_option = click.option(
+dtype_option = Group.REVERSE.option(
     "--dtype", type=DATA_TYPE,
     help="The data type of a text without a header, or of untyped bytes, such as |V2 in .npy.  [default: FLOAT32]",
 )  # fmt: skip
 
 _BUFFER = (
-    click.option(
+    Group.READ.option(
         "--sizes", type=NUMBERS, metavar="AxBxC", help="The sizes of a raw buffer, such as x.bin. --dtype is its type.",
     ),
-    click.option(
+    Group.READ.option(
         "--strides", type=NUMBERS, metavar="AxBxC",
         help="The strides of a raw buffer, in elements, as in DML_BUFFER_TENSOR_DESC.  [default: packed]",
     ),
 )  # fmt: skip
 
-feed_option = click.option(
+feed_option = Group.READ.option(
     "--feed", multiple=True, metavar="NAME=FILE",
     help="A tensor for an input of the ONNX model that INPUT names, or a folder such as ONNX's test_data_set_0.",
 )  # fmt: skip
@@ -275,29 +268,29 @@ _JOB_TENSORS = (
     click.argument("lengths", metavar="[LENGTHS]", required=False, type=Tensor()),
 )
 _JOB_SETTINGS = (
-    click.option(
+    Group.REVERSE.option(
         "--axis", type=DIMENSION, metavar="N|NAME", shell_complete=complete_dimension,
         help="The dimension to reverse along: its number, from 0, or its name, if the file has names, as in NetCDF and "
         "Zarr. A number is never a name.",
     ),
     dtype_option,
     *_BUFFER,
-    click.option(
+    Group.REVERSE.option(
         "--lengths-dtype", type=LENGTHS_TYPE,
         help="The data type of LENGTHS. Other types are cast to it, exactly or not at all.  [default for text: UINT32]",
     ),
-    click.option(
+    Group.REVERSE.option(
         "--batch-axis", type=DIMENSION, metavar="B|NAME", shell_complete=complete_dimension,
         help="The dimension with one length for each index. LENGTHS then has rank 1.",
     ),
-    _session_option(
+    Group.REVERSE.session_option(
         "--like", type=Known(SYSTEMS, SYNONYMS),
         help="Read LENGTHS as that system does: LENGTHS has rank 1 and is cast exactly. The axes default to those of "
         "the system. What the system refuses is an error. numpy accepts LENGTHS of any integer type and rank, counts "
         "negative axes from the end, and has no feature level.",
     ),
     feed_option,
-    click.option(
+    Group.REVERSE.option(
         "--mask", is_flag=True,
         help="LENGTHS is a mask with the sizes of INPUT, or of batch and time. Each of its lines has ones followed by "
         "zeros; the number of ones is the length.",
@@ -307,50 +300,52 @@ _JOB_SETTINGS = (
 
 
 _RESOURCES = (
-    _session_option("--engine", type=click.Choice(NAMES), default=AUTO, help="The engine that does the work."),
-    _session_option(
+    Group.WORK.session_option(
+        "--engine", type=click.Choice(NAMES), default=AUTO, help="The engine that does the work.",
+    ),
+    Group.WORK.session_option(
         "--jobs", "cores", type=click.IntRange(min=1, max=1024), metavar="N",
         help="The largest number of cores to use.  [default: all that this process may use]",
     ),
-    _session_option(
+    Group.WORK.session_option(
         "--memory", type=Parsed("size", parse_bytes), default=bytes_text(DEFAULT_MEMORY),
         help="The limit for the data that all workers together hold in memory. K, M and G are powers of 1024; KB, MB "
         "and GB are powers of 1000.",
     ),
-    _session_option(
+    Group.WORK.session_option(
         "--scheduler", metavar="ADDRESS", callback=_from_session,
         help="The scheduler for --engine dask, such as tcp://host:8786. --memory then limits each thread of its "
         "workers. Without a scheduler, dask starts --jobs processes on this machine.",
     ),
-    click.option(
+    Group.WORK.option(
         "--scheduler-file", metavar="FILE", type=click.Path(),
         help="The file that dask's scheduler wrote, with its address.",
     ),
 )  # fmt: skip
 
 _LAYOUT = (
-    click.option(
+    Group.WRITE.option(
         "--chunks", type=Parsed("chunks", parse_chunks, ("keep", "auto")), metavar="keep|auto|NxM",
         default="keep", show_default=True,
         help="The chunks of an HDF5 output: those of an HDF5 INPUT (keep), h5py's choice (auto), or these sizes.",
     ),
-    click.option(
+    Group.WRITE.option(
         "--compression", type=Parsed("compression", parse_compression, COMPRESSIONS), metavar="keep|none|gzip[:LEVEL]",
         default="keep", show_default=True,
         help="The compression of an HDF5 output. LEVEL is 0 to 9 and defaults to 4.",
     ),
-    click.option(
+    Group.WRITE.option(
         "--keep-others", is_flag=True,
         help="Also copy everything else in INPUT's file. The output is a copy of that file with this tensor replaced.",
     ),
-    click.option(
+    Group.WRITE.option(
         "--history/--no-history", default=True, show_default=True,
         help="Add this command to the history of a NetCDF file, the global attribute that NCO also uses.",
     ),
 )  # fmt: skip
 
 
-on_option = click.option(
+on_option = Group.COMPARE.option(
     "--on", cls=AloneOption, type=BACKEND, is_flag=False, flag_value=LIST, metavar="[WHERE]",
     help="Run the job elsewhere. WHERE is onnxruntime, onnxruntime:PROVIDER or directml. revseq diff --on lists what "
     "this machine has.",
@@ -375,21 +370,25 @@ def host_of(on: str | None) -> Host | None:
 
 def format_of(files: str) -> Callable[..., Any]:
     """The option --format of these files."""
-    return click.option("-f", "--format", "format_name", type=click.Choice(table.NAMES), help=f"The format of {files}.")
+    return Group.WRITE.option(
+        "-f", "--format", "format_name", type=click.Choice(table.NAMES), help=f"The format of {files}."
+    )
 
 
 format_option = format_of("files, which overrides their first bytes and their suffixes")
-full_option = click.option("--full", is_flag=True, help="Print every element even on a terminal.")
+full_option = Group.PRINT.option("--full", is_flag=True, help="Print every element even on a terminal.")
 
 _OUTPUT = (
-    click.option("--json", "as_json", is_flag=True, help="Report as JSON."),
-    click.option("-q", "--quiet", is_flag=True, help="Suppress notes and progress, and text reports. Overrides -v."),
-    click.option(
+    Group.PRINT.option("--json", "as_json", is_flag=True, help="Report as JSON."),
+    Group.PRINT.option(
+        "-q", "--quiet", is_flag=True, help="Suppress notes and progress, and text reports. Overrides -v.",
+    ),
+    Group.PRINT.option(
         "-v", "--verbose", count=True,
         callback=lambda ctx, _, value: ctx.meta.setdefault("revseq.verbose", value),
         help="Print each step on standard error. -vv shows tracebacks.",
     ),
-    _session_option(
+    Group.PRINT.session_option(
         "--color", type=click.Choice(["auto", "always", "never"]), default="auto",
         callback=lambda ctx, _, value: ctx.meta.setdefault("revseq.color", value),
         help="When to use colour. auto uses it on a terminal, or as NO_COLOR or FORCE_COLOR says, but not for tensors "
@@ -397,7 +396,7 @@ _OUTPUT = (
     ),
 )  # fmt: skip
 # How long work is shown, for `output_options` below it.
-progress_option = _session_option(
+progress_option = Group.PRINT.session_option(
     "--progress", type=click.Choice(WAYS), default=WAYS[0],
     help="How to show progress on standard error. auto shows a bar on a terminal, and elsewhere prints a line every "
     "30 seconds.",

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import click
 
 from revseq_cli.commands import base
+from revseq_cli.commands.base import Group
 from revseq_cli.core import system
 from revseq_cli.core.errors import UsageError
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _WRITTEN = {"--picture": ((".svg",), "SVG"), "--html": ((".html", ".htm"), "a web page")}
 
 
-theme_option = click.option(
+theme_option = Group.PRINT.option(
     "--theme", type=click.Choice(["auto", "light", "dark"]), default="auto", show_default=True,
     help="The colours of a picture or page. auto follows the reader's system.",
 )  # fmt: skip
@@ -45,7 +46,7 @@ _FORMS = {
     ),
     "rst": ("Example {number}\n{line}\n\n.. code-block:: none\n\n{example}", ".. image:: {link}\n   :alt: {text}"),
 }
-example_option = click.option(
+example_option = Group.PRINT.option(
     "--example", cls=base.AloneOption, type=click.Choice(["plain", *_FORMS]), is_flag=False, flag_value="plain",
     metavar="[FORM]",
     help="Print the complete job as an example instead. markdown, html and rst print it ready for a page, with a "

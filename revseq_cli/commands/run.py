@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from revseq_cli.commands import base, options, pictures
-from revseq_cli.commands.base import printed_format, room_for_tensors
+from revseq_cli.commands.base import Group, printed_format, room_for_tensors
 from revseq_cli.core.errors import Hint, UsageError
 from revseq_cli.formats import table
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 )
 @options.job_options
 @options.level_option
-@click.option(
+@Group.WRITE.option(
     "-o",
     "--output",
     metavar="OUT",
@@ -44,15 +44,15 @@ if TYPE_CHECKING:
     help="Write the OutputTensor to this new file, or to standard output if it is -.",
 )
 @options.format_of("the output, or of an input if its first bytes and suffix do not show it")
-@click.option("--overwrite", is_flag=True, help="Replace existing files: OUT, the picture and the page.")
+@Group.WRITE.option("--overwrite", is_flag=True, help="Replace existing files: OUT, the picture and the page.")
 @pictures.example_option
-@click.option(
+@Group.PRINT.option(
     "--picture",
     metavar="FILE.svg",
     type=click.Path(),
     help="Also draw the job in this new SVG file, with input, lengths and output side by side.",
 )
-@click.option(
+@Group.PRINT.option(
     "--html",
     metavar="FILE.html",
     type=click.Path(),
@@ -60,13 +60,13 @@ if TYPE_CHECKING:
 )
 @pictures.theme_option
 @options.full_option
-@click.option(
+@Group.PRINT.option(
     "--dry-run", is_flag=True, help="Show the plan and write nothing. The command still checks the whole job."
 )
-@click.option(
+@Group.WRITE.option(
     "--verify", is_flag=True, help="Read OUT back before it gets its name. Reversed again, it must equal INPUT."
 )
-@click.option("--sha256", is_flag=True, help="Report the SHA-256 of OUT's bytes, with --json.")
+@Group.WRITE.option("--sha256", is_flag=True, help="Report the SHA-256 of OUT's bytes, with --json.")
 @options.layout_options
 @options.resource_options
 @options.progress_option

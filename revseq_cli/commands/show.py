@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from revseq_cli.commands import base, options
-from revseq_cli.commands.base import is_terminal, room_for_tensors
+from revseq_cli.commands.base import Group, is_terminal, room_for_tensors
 from revseq_cli.core import system
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, listed
 
@@ -35,20 +35,20 @@ _SOME_FAILED, _ALL_FAILED = 1, 2  # exit statuses
     ),
 )
 @click.argument("tensors", metavar="TENSOR...", nargs=-1, required=True, type=options.Tensor())
-@click.option("--shape", is_flag=True, help="Print only the sizes of each tensor, separated by spaces.")
-@click.option(
+@Group.PRINT.option("--shape", is_flag=True, help="Print only the sizes of each tensor, separated by spaces.")
+@Group.PRINT.option(
     "--dtype", cls=base.AloneOption, type=options.DATA_TYPE, is_flag=False, flag_value=True, metavar="[TYPE]",
     help="Print only the data type of each tensor. With a TYPE, set the data type of a text without a header, or of "
     "untyped bytes, such as |V2 in .npy.  [default: FLOAT32]",
 )  # fmt: skip
 @options.sizes_options
-@click.option("--names", is_flag=True, help="Print only the name of each tensor.")
-@click.option(
+@Group.PRINT.option("--names", is_flag=True, help="Print only the name of each tensor.")
+@Group.PRINT.option(
     "--stats",
     is_flag=True,
     help="Also print statistics of all elements: minimum, maximum, mean, and how many are NaN or infinite.",
 )
-@click.option("--full", is_flag=True, help="List everything even on a terminal.")
+@Group.PRINT.option("--full", is_flag=True, help="List everything even on a terminal.")
 @options.format_option
 @options.progress_option
 @options.output_options

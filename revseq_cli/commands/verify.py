@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from revseq_cli.commands import base, options
+from revseq_cli.commands.base import Group
 from revseq_cli.core import progress, system
 from revseq_cli.core.errors import EngineError, FormatError, RevseqError, UsageError, listed
 
@@ -38,14 +39,16 @@ _FORMATS = ("text", "github", "json", "sarif")
     ),
 )
 @click.argument("pages", metavar="PAGE...", nargs=-1, required=True, type=options.Tensor(names=False))
-@click.option(
+@Group.WRITE.option(
     "--fix", is_flag=True, help="Correct wrong OutputTensors in place. Each page is corrected completely or not at all."
 )
-@click.option("--dry-run", is_flag=True, help="Show what --fix would change, and write nothing.")
-@click.option("--allow-empty", is_flag=True, help="Skip and count a PAGE without an example, as for pages in a folder.")
+@Group.PRINT.option("--dry-run", is_flag=True, help="Show what --fix would change, and write nothing.")
+@Group.WORK.option(
+    "--allow-empty", is_flag=True, help="Skip and count a PAGE without an example, as for pages in a folder."
+)
 @options.on_option
 @options.level_option
-@click.option(
+@Group.PRINT.option(
     "--format", "form", type=click.Choice(_FORMATS), default=_FORMATS[0], show_default=True,
     help="The form of the report. github prints annotations for GitHub Actions, and sarif is for code scanning.",
 )  # fmt: skip

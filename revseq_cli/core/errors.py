@@ -1,4 +1,4 @@
-"""The exceptions of revseq: what is wrong, what is wanted, and what to do next."""
+"""Errors that say what is wrong, what is wanted, and what to do next; and text that is safe to print on a terminal."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ def _require_tensors_of(system: System, parts: Parts) -> None:
     values, lengths = parts.values, parts.lengths
     rank = len(values.sizes)
     for setting, axis in (("axis", parts.axis), ("batch_axis", parts.batch_axis)):
-        if axis is not None and -rank <= axis < 0 and not system.from_end:
+        if axis is not None and -rank <= axis < 0 and not system.negative_axes:
             found, wanted = f"the {setting.replace('_', ' ')} is {axis}", f"0 to {rank - 1}, as {system.name} counts"
             has_it = not system.axes or axis + rank in system.axes
             hint = Hint.of("try {}", **{setting: axis + rank}) if has_it else _as_directml(parts)

@@ -1,4 +1,6 @@
-"""What files say about lengths, by the conventions of NetCDF: how they are packed, which are missing, and their places.
+"""What files say by the conventions of NetCDF, and what follows for a job.
+
+It is how lengths are packed, which lengths and values are missing, and where the lengths belong by their coordinates.
 
 Sources: scale_factor, add_offset, _FillValue, missing_value, valid_range, valid_min and valid_max of the CF conventions
 1.11, sections 2.5.1 and 8.1: all but the first two are about packed values. _Unsigned of the NetCDF Users Guide,

@@ -20,7 +20,7 @@ class System(NamedTuple):
     `axis` and `batch_axis` are its defaults; `axis` is None where it has none. `axes` are the only ones that it can
     reverse, or None for any. `refuses` names who refuses a length above the axis size, or is "" where nobody does.
     `lengths` are the data types of lengths that it takes, or () where it takes numbers of any, `most_dimensions` is the
-    largest dimension count of its values, and `from_end` says that its axes may be negative: counted from the end.
+    largest dimension count of its values, and `negative_axes` says that its axes may be counted from the end.
     `masks_batch_first` says that a mask of two dimensions is one of batch and time, whatever the order in the values.
     One that `is_free` takes lengths of any dimension count, as DirectML does, and has no feature level.
     """
@@ -32,7 +32,7 @@ class System(NamedTuple):
     refuses: str = ""
     lengths: tuple[DataType, ...] = ()
     most_dimensions: int | None = None
-    from_end: bool = False
+    negative_axes: bool = False
     masks_batch_first: bool = False
     is_free: bool = False
 
@@ -52,10 +52,10 @@ SYSTEMS = {
         "TensorFlow", None, 0, None, "TensorFlow", (DataType.INT32, DataType.INT64), 5, masks_batch_first=True
     ),
     # Its dimensions may be negative everywhere; lengths are cast: torch/nn/utils/rnn.py, pack_padded_sequence.
-    "pytorch": System("PyTorch", 0, 1, (0, 1), from_end=True, masks_batch_first=True),
+    "pytorch": System("PyTorch", 0, 1, (0, 1), negative_axes=True, masks_batch_first=True),
     # src/operator/sequence_reverse-inl.h: "Only axis 0 is supported".
     "mxnet": System("MXNet", 0, 1, (0,)),
-    "numpy": System("NumPy", None, None, lengths=_INTEGERS, from_end=True, is_free=True),
+    "numpy": System("NumPy", None, None, lengths=_INTEGERS, negative_axes=True, is_free=True),
 }
 # What their users call them, too.
 SYNONYMS = {"torch": "pytorch", "tf": "tensorflow", "xarray": "numpy"}

@@ -241,7 +241,7 @@ def _boxes(sizes: tuple[int, ...], start: int, stop: int) -> Iterator[Region]:
 def moved(source: Source, d: int, places: Callable[[NDArray[np.intp], int], NDArray[np.intp]]) -> Source:
     """The source with other elements along dimension d: for each index the one at its place, or zeros outside.
 
-    `places` gets indices and the size of the dimension, and need not pickle.
+    `places` gets indices and the size of the dimension. Only what it returns goes to a worker, so it may be a lambda.
     """
     last = source.sizes[d] - 1
 

@@ -5,6 +5,7 @@ import errno
 import io
 import itertools
 import json
+import math
 import mmap
 import multiprocessing
 import os
@@ -25,7 +26,7 @@ from revseq_cli.core import dtypes, system
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, UsageError
 from revseq_cli.core.processes import packed, unpacked
 from revseq_cli.core.tensors import DataType
-from revseq_cli.formats import file_io, references, registry
+from revseq_cli.formats import file_io, references, registry, table
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.onnx import source as onnx_source
@@ -38,15 +39,27 @@ def _created(path, asked):
 
 
 class Contract:
-    """What each format must keep; the subclasses say its suffix and what it can hold.
+    """What each format must keep; the subclasses say its suffix, and the data types and ranks that it can hold.
 
     One that is only read says so, and makes its file by itself.
     """
 
     suffix = ""
     data_types = oracle.DATA_TYPES
+    ranks = range(1, 9)
     is_piped = False
     is_written = True
+
+    def sizes(self, *asked):
+        """These sizes, in the nearest rank that it can hold."""
+        rank = min(self.ranks, key=lambda each: abs(each - len(asked)))
+        return (*asked, *[1] * rank)[:rank]
+
+    def values(self, *asked, like=DataType.FLOAT32):
+        """0, 1, 2 and so on in such sizes, of that data type, or else of the largest one that it can hold."""
+        data_type = like if like in self.data_types else max(self.data_types, key=lambda each: each.size)
+        sizes = self.sizes(*asked)
+        return np.arange(math.prod(sizes)).astype(dtypes.dtype_of(data_type)).reshape(sizes)
 
     def make(self, tmp_path, values):
         path = tmp_path / f"x{self.suffix}"
@@ -55,7 +68,7 @@ class Contract:
 
     @pytest.mark.parametrize("data_type", list(DataType))
     def test_round_trip(self, tmp_path, data_type):
-        values = oracle.random_values(np.random.default_rng(7), (3, 1, 4), data_type)
+        values = oracle.random_values(np.random.default_rng(7), self.sizes(3, 1, 4), data_type)
         if data_type not in self.data_types:
             if not self.is_written:
                 return
@@ -70,17 +83,18 @@ class Contract:
 
     @pytest.mark.parametrize(("order", "byte_order"), [("C", "<"), ("F", ">")])
     def test_every_region(self, tmp_path, order, byte_order):
-        values = np.arange(24, dtype=f"{byte_order}i2").reshape(2, 3, 4).copy(order)
+        values = self.values(2, 3, 4, like=DataType.INT16)
+        values = values.astype(values.dtype.newbyteorder(byte_order), order)
         source = open_(self.make(tmp_path, values))
-        parts = [[slice(a, b) for a in range(n) for b in range(a + 1, n + 1)] for n in (2, 3, 4)]
+        parts = [[slice(a, b) for a in range(n) for b in range(a + 1, n + 1)] for n in values.shape]
         for region in itertools.product(*parts):
             part = unpacked(packed(source.read_task(region))).read()
             assert part.dtype == source.dtype
             assert oracle.same_bits(part, values[region])
 
     def test_ranks(self, tmp_path):
-        for rank in range(1, 9):
-            values = np.arange(2**rank, dtype=np.float32).reshape((2,) * rank)
+        for rank in self.ranks:
+            values = self.values(*[2] * rank)
             folder = tmp_path / str(rank)
             folder.mkdir()
             assert oracle.same_bits(open_(self.make(folder, values)).read(), values)
@@ -89,7 +103,7 @@ class Contract:
         """By its suffix, by the option, and into a folder; and no hint says to."""
         if self.is_written:
             return
-        name = references.Reference.file(str(self.make(tmp_path, np.zeros(3, np.float32)))).row.name
+        name = references.Reference.file(str(self.make(tmp_path, self.values(3)))).row.name
         for path, asked in (
             (f"y{self.suffix}", None),
             (f"y{self.suffix}", name),
@@ -107,10 +121,10 @@ class Contract:
     def test_an_existing_output_stays(self, tmp_path):
         if not self.is_written:
             return
-        path = self.make(tmp_path, np.zeros(3, np.float32))
+        path = self.make(tmp_path, self.values(3))
         before = path.read_bytes()
         with pytest.raises(TensorIOError, match="already exists") as caught:
-            self.make(tmp_path, np.ones(3, np.float32))
+            self.make(tmp_path, self.values(3)[::-1])
         assert "--overwrite" in message(caught.value)
         assert path.read_bytes() == before
 
@@ -118,7 +132,7 @@ class Contract:
         if not self.is_written:
             return
         sink = registry.create_sink(
-            references.Reference.file(str(tmp_path / f"x{self.suffix}")), held(np.zeros((2, 2))), overwrite=False
+            references.Reference.file(str(tmp_path / f"x{self.suffix}")), held(self.values(2, 2)), overwrite=False
         )
         with pytest.raises(RuntimeError), sink:
             raise RuntimeError
@@ -134,7 +148,7 @@ class Contract:
     @pytest.mark.needs("fifos")
     def test_a_pipe(self, tmp_path):
         """It is read once where the format goes from the first byte to the last, and else refused."""
-        values = np.arange(6, dtype=np.float32).reshape(2, 3)
+        values = self.values(2, 3)
         path = self.make(tmp_path, values)
         pipe = tmp_path / f"p{self.suffix}"
         os.mkfifo(pipe)
@@ -159,7 +173,7 @@ class Contract:
             assert str(path) in message(caught.value)
 
     def test_truncation_at_any_byte(self, tmp_path):
-        path = self.make(tmp_path, np.arange(6, dtype=np.int32).reshape(2, 3))
+        path = self.make(tmp_path, self.values(2, 3, like=DataType.INT32))
         whole = path.read_bytes().rstrip(b"\n")
         for length in range(0, len(whole), max(1, len(whole) // 60)):
             path.write_bytes(whole[:length])
@@ -171,6 +185,8 @@ class TestOnlyRead(Contract):
     """A format of its own, as CONTRIBUTING says: a row without suffixes to write, and a module."""
 
     suffix = ".tiny"
+    data_types = (DataType.UINT8, DataType.UINT16)
+    ranks = (2,)
     is_written = False
 
     @pytest.fixture(autouse=True)
@@ -185,7 +201,7 @@ class TestOnlyRead(Contract):
         return path
 
     def test_commands(self, revseq, tmp_path):
-        values, code = np.arange(6, dtype=np.float32).reshape(2, 3), tiny.REGISTERING
+        values, code = self.values(2, 3), tiny.REGISTERING
         self.make(tmp_path, values)
         (tmp_path / "x.dat").write_bytes(tiny.bytes_of(values))
         for name in ("x.tiny", "x.dat -f tiny"):
@@ -208,7 +224,9 @@ class TestOnlyRead(Contract):
         assert "Hint" not in told
         told = revseq("show", "out.unknown", code=code).refused("no such file").err
         (tmp_path / "a.unknown").write_bytes(b"\xff\xfe\xfd")
-        revseq("show", "a.unknown", code=code).refused("unknown suffix .unknown", ".tsv, .tiny", "|nc3|tiny\n")
+        revseq("show", "a.unknown", code=code).refused(
+            "unknown suffix .unknown", ", .tiny", f"add -f {'|'.join(table.NAMES)}\n"
+        )
 
 
 class TestNpy(Contract):

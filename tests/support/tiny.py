@@ -1,6 +1,7 @@
 """A format that is only read, for tests: what CONTRIBUTING asks of a format, and no more.
 
-A file is "TINY", the name of NumPy's dtype, the sizes and a line break, and then the elements in C order.
+A file is "TINY", the name of NumPy's dtype, two sizes and a line break, and then the elements in C order: integers of
+one byte or two without a sign.
 """
 
 import re
@@ -16,7 +17,7 @@ from revseq_cli.formats.in_memory import MemorySource
 
 MODULE = "revseq_cli.formats.tiny"
 ROW = table.Format("tiny", (), "tiny", read_only=(".tiny",))
-_HEAD = re.compile(rb"TINY ([<>|][fiu][1248])((?: \d+)+)\n")
+_HEAD = re.compile(rb"TINY ([<>|]u[12])((?: \d+){2})\n")
 
 
 def bytes_of(values):
