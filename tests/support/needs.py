@@ -95,7 +95,6 @@ NEEDS = {
         "strace is not installed, or may not trace",
     ),
     "szip": ("szip" in h5py.filters.encode, "no HDF5 that compresses with szip"),
-    "h5diff": (shutil.which("h5diff"), "h5diff (Debian's hdf5-tools) is not installed"),
     "ncdump": (
         shutil.which("ncdump") and shutil.which("nccopy") and shutil.which("h5dump"),
         "ncdump, nccopy and h5dump (Debian's netcdf-bin and hdf5-tools) are not installed",
