@@ -30,10 +30,6 @@ TYPES = {
 LATER = {"FLOAT8_E4M3FNUZ", "FLOAT8_E5M2FNUZ", "FLOAT8_E8M0FNU"}  # those that safetensors has since 0.5
 NONE = ("--feature-level", "none")
 every_type = pytest.mark.parametrize("name", TYPES)
-# Those that the package safetensors reads, too.
-written = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.needs("safetensors") if name in LATER else ()) for name in TYPES]
-)
 
 
 def words(name):

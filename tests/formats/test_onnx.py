@@ -47,21 +47,14 @@ class TestTypedFields:
         data_type = onnx_source.TYPES[number]
         values = oracle.random_values(np.random.default_rng(5), (3, 4), data_type)
         proto = TensorProto(dims=(3, 4), data_type=number)
-        if data_type in (DataType.FLOAT32, DataType.COMPLEX64):
-            field = b"\x22\x60" if data_type is DataType.COMPLEX64 else b"\x22\x30"
-            proto.MergeFromString(field + values.tobytes())
-        elif data_type in (DataType.FLOAT64, DataType.COMPLEX128):
-            field = b"\x52\xc0\x01" if data_type is DataType.COMPLEX128 else b"\x52\x60"
-            proto.MergeFromString(field + values.tobytes())
+        floats = {"FLOAT32": 4, "COMPLEX64": 4, "FLOAT64": 10, "COMPLEX128": 10}
+        if field := floats.get(data_type.name):
+            proto.MergeFromString(onnx_source.message((field, values.tobytes())))
         else:
             kind = data_type.kind in ("float", "minifloat", "bool")
             words = values.view(f"u{data_type.size}") if kind else values
-            fields = {
-                DataType.INT64: proto.int64_data,
-                DataType.UINT32: proto.uint64_data,
-                DataType.UINT64: proto.uint64_data,
-            }
-            fields.get(data_type, proto.int32_data).extend(words.ravel().tolist())
+            fields = {"INT64": proto.int64_data, "UINT32": proto.uint64_data, "UINT64": proto.uint64_data}
+            fields.get(data_type.name, proto.int32_data).extend(words.ravel().tolist())
         (tmp_path / "x.pb").write_bytes(proto.SerializeToString())
         source = open_(tmp_path / "x.pb")
         assert source.desc.data_type is data_type

@@ -44,20 +44,6 @@ def test_process_substitution(folder, shell, typed, expected):
 
 
 @pytest.mark.parametrize(
-    "typed",
-    [
-        "revseq show <(cat x.npy)", "revseq diff x.npy <(cat x.npy)",
-        "revseq check <(cat x.npy) <(cat n.npy) --axis 1", "revseq run x.npy n.npy --axis 1 --example > y.txt; revseq verify <(cat y.txt)",
-        "revseq batch <(echo input,lengths,axis,output; echo x.npy,n.npy,1,y.npy)", "revseq export <(cat x.npy) n.npy --axis 1 -o m.json",
-        "revseq run x.npy n.npy --axis 1 -o y.npy; revseq diff y.npy --job <(cat x.npy) <(cat n.npy) --axis 1",
-        "revseq run <(cat x.npy) n.npy --axis 1 --engine processes -o y.npy",
-    ],
-)  # fmt: skip
-def test_every_command_reads_a_pipe(folder, shell, typed):
-    shell(typed, anew=True).ok()
-
-
-@pytest.mark.parametrize(
     ("program", "written"), [("zsh", "<(cat x.npy)"), ("zsh", "=(cat x.npy)"), ("fish", "(cat x.npy | psub)")]
 )
 def test_other_shells(folder, shell, program, written):
@@ -81,6 +67,28 @@ def filled(folder):
     for thread in threads:
         thread.join(60)
         assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "show p", "convert p y.h5", "diff x.npy p", "check p q --axis 1", "export p n.npy --axis 1 -o m.json",
+        "diff right.npy --job p q --axis 1", "run p n.npy --axis 1 --engine processes -o y.npy",
+    ],
+)  # fmt: skip
+def test_every_command_reads_a_pipe(revseq, filled, folder, typed):
+    np.save(folder / "right.npy", EXPECTED)
+    filled("p", (folder / "x.npy").read_bytes())
+    if " q " in typed:
+        filled("q", (folder / "n.npy").read_bytes())
+    revseq(*typed.split()).ok()
+
+
+def test_a_page_and_a_manifest_through_a_pipe(revseq, filled, folder):
+    filled("p", revseq("run", "x.npy", "n.npy", "--axis", 1, "--example").ok().raw)
+    revseq("verify", "p").ok()
+    filled("q", b"input,lengths,axis,output\nx.npy,n.npy,1,y.npy\n")
+    revseq("batch", "q").ok()
 
 
 @pytest.mark.parametrize("name", ["p", "./p"])

@@ -92,7 +92,6 @@ NEEDS = {
         "strace is not installed, or may not trace",
     ),
     "szip": ("szip" in h5py.filters.encode, "no HDF5 that compresses with szip"),
-    "h5diff": (shutil.which("h5diff"), "h5diff (Debian's hdf5-tools) is not installed"),
     "ncdump": (
         all(map(shutil.which, ("ncdump", "ncgen", "nccopy", "h5dump"))),
         "ncdump, ncgen, nccopy and h5dump (Debian's netcdf-bin and hdf5-tools) are not installed",
