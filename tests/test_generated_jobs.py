@@ -9,7 +9,7 @@ from needs import WINDOWS
 
 from revseq_cli import reverse_subsequences
 
-JOBS = 3 if WINDOWS else 20
+JOBS = 3 if WINDOWS else 16
 
 
 @pytest.mark.parametrize("shard", range(2))

@@ -93,51 +93,6 @@ def test_resume_works_after_a_batch_that_was_complete(batch, files):
     assert skipped(batch("--resume")) == [True] * 4
 
 
-def rewritten(path, *, size=0):
-    """Change a byte in place, and put the time back."""
-    status = path.stat()
-    with path.open("r+b") as file:
-        file.seek(-1, os.SEEK_END)
-        last = file.read(1)
-        file.seek(-1, os.SEEK_END)
-        file.write(bytes([last[0] ^ 1]) + b"\0" * size)
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-
-CHANGES = {
-    "an input in place, its time put back": lambda folder: rewritten(folder / "x.npy"),
-    "lengths in place, their time put back": lambda folder: rewritten(folder / "n.npy"),
-    "an input by another of the same bytes": lambda folder: (
-        (folder / "z.npy").write_bytes((folder / "x.npy").read_bytes()), (folder / "z.npy").replace(folder / "x.npy")
-    ),
-    "an output in place, its time put back": lambda folder: rewritten(folder / "y1.npy"),
-    "an output that is shorter": lambda folder: os.truncate(folder / "y1.npy", 100),
-    "an output that is gone": lambda folder: (folder / "y1.npy").unlink(),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", CHANGES)
-def test_what_changed_is_made_again(batch, files, name):
-    batch("--resume")
-    settle()
-    assert skipped(batch("--resume")) == [True] * 4
-    CHANGES[name](files)
-    settle()
-    expected = [True, False, True, True] if "output" in name else [False] * 4
-    assert skipped(batch("--resume")) == expected
-    right = oracle.reverse(np.load(files / "x.npy"), np.load(files / "n.npy"), 1)
-    assert all(oracle.same_bits(np.load(files / f"y{i}.npy"), right) for i in range(4))
-    assert skipped(batch("--resume")) == [True] * 4
-
-
-def test_another_option_is_another_job(batch, files):
-    batch("--resume")
-    assert skipped(batch("--resume", lengths="[[2], [4], [3]]")) == [False] * 4
-    assert skipped(batch("--resume", axis=0, lengths="[[1, 2, 3, 2]]")) == [False] * 4
-    assert skipped(batch("--resume", axis=0, lengths="[[1, 2, 3, 2]]", format="npy")) == [False] * 4
-    assert skipped(batch("--resume", axis=0, lengths="[[1, 2, 3, 2]]", format="npy")) == [True] * 4
-
-
 def test_a_manifest_that_grew(batch, files):
     batch("--resume")
     assert skipped(batch("--resume", count=6)) == [True] * 4 + [False] * 2

@@ -368,7 +368,7 @@ class TestNames:
         assert keys("y0") == ["y0"]
         assert keys("b", "a", outputs=("a", "b")) == ["a", "b"]  # both are outputs
 
-    @pytest.mark.parametrize("name", ["a b", "a::b", "::", "a/b", "ü", "\x1b[31m", "--axis", "x'y", "a\nb"])
+    @pytest.mark.parametrize("name", ["a b", "a::b", "::", "\x1b[31m", "--axis", "x'y", "a\nb"])
     def test_names_that_are_odd(self, revseq, keys, name):
         keys(name, "other")
         options = ("--feed", "x=[[1, 2, 3], [4, 5, 6]]", "--feed", "n=[1, 2, 2]", "-f", "json")

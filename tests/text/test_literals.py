@@ -89,13 +89,11 @@ def test_how_numbers_are_written():
 @pytest.mark.parametrize(
     ("name", "token", "value"),
     [
-        ("FLOAT32", "1.0f", 1), ("FLOAT32", "-0.0f", -0.0), ("FLOAT32", "-0", -0.0), ("FLOAT32", "0.", 0),
-        ("FLOAT32", "102.", 102), ("FLOAT32", ".5", 0.5), ("FLOAT32", "+1e3", 1000), ("FLOAT32", "NaN", np.nan),
-        ("FLOAT32", "Infinity", np.inf), ("FLOAT32", "-inf", -np.inf), ("FLOAT16", "0.1", 0.1),
-        ("FLOAT32", "1e-60", 0), ("INT8", "1.0", 1), ("INT8", "-128", -128), ("INT64", "1e3", 1000),
-        ("UINT64", "18446744073709551615", 2**64 - 1), ("UINT8", "-0", 0), ("INT32", "2.0f", 2),
-        ("UINT64", "9007199254740993.0", 2**53 + 1), ("BOOL", "1.0", 1), ("COMPLEX64", "1.5", 1.5),
-        ("COMPLEX64", "-0", complex(-0.0, 0)), ("COMPLEX128", "nan", complex(np.nan, 0)),
+        ("FLOAT32", "1.0f", 1), ("FLOAT32", "-0.0f", -0.0), ("FLOAT32", "0.", 0), ("FLOAT32", ".5", 0.5),
+        ("FLOAT32", "+1e3", 1000), ("FLOAT32", "NaN", np.nan), ("FLOAT32", "Infinity", np.inf),
+        ("FLOAT32", "-inf", -np.inf), ("FLOAT32", "1e-60", 0), ("UINT8", "-0", 0), ("INT32", "2.0f", 2),
+        ("UINT64", "9007199254740993.0", 2**53 + 1), ("COMPLEX64", "-0", complex(-0.0, 0)),
+        ("COMPLEX128", "nan", complex(np.nan, 0)),
     ],
 )  # fmt: skip
 def test_accepted(name, token, value):
@@ -106,22 +104,17 @@ def test_accepted(name, token, value):
 @pytest.mark.parametrize(
     ("name", "token", "why"),
     [
-        ("UINT8", "300", "does not fit UINT8 (0 to 255)"), ("UINT32", "-1", "does not fit UINT32"),
-        ("UINT8", "256.0", "does not fit"), ("INT64", str(2**63), "does not fit"),
-        ("UINT64", "1e30", "does not fit"), ("INT32", "1.5", "is a fraction"), ("INT32", "1e-1", "is a fraction"),
-        ("INT32", "1e999999999", "does not fit"), ("INT32", "1e-999999999", "does not fit"),
-        ("INT32", "nan", "INT32 has no nan"), ("FLOAT32", "16777217", "not exact in FLOAT32"),
-        ("FLOAT32", "16777217.0", "not exact"), ("FLOAT16", "2049", "not exact"),
-        ("FLOAT64", "9007199254740993", "not exact"), ("FLOAT32", "1e39", "too large"),
-        ("FLOAT64", "1e400", "too large"), ("FLOAT16", "65520", "too large"), ("FLOAT32", "1_0", "not a number"),
-        ("FLOAT32", "abc", "not a number"), ("FLOAT32", "--1", "not a number"), ("FLOAT32", "1e", "not a number"),
+        ("UINT8", "300", "does not fit UINT8 (0 to 255)"), ("UINT64", "1e30", "does not fit"),
+        ("INT32", "1.5", "is a fraction"), ("INT32", "1e-1", "is a fraction"), ("INT32", "1e999999999", "does not fit"),
+        ("INT32", "1e-999999999", "does not fit"), ("INT32", "nan", "INT32 has no nan"),
+        ("FLOAT32", "16777217", "not exact in FLOAT32"), ("FLOAT16", "65520", "too large"),
+        ("FLOAT32", "1_0", "not a number"), ("FLOAT32", "--1", "not a number"), ("FLOAT32", "1e", "not a number"),
         ("INT8", "0x10", "not a number"), ("FLOAT32", "nan(0x7f800000)", "not the bits of a NaN"),
         ("FLOAT32", "nan(0x1)", "not the bits"), ("FLOAT16", "nan(0x7fc00001)", "not the bits"),
         ("FLOAT32", "1" * 5000, "5000 characters"), ("BOOL", "2", "2 does not fit BOOL (0 to 1)"),
-        ("BOOL", "-1", "does not fit BOOL"), ("BOOL", "0.5", "is a fraction, and BOOL holds integers"),
-        ("BOOL", "true", "not a number"), ("BOOL", "nan", "BOOL has no nan"),
+        ("BOOL", "0.5", "is a fraction, and BOOL holds integers"), ("BOOL", "true", "not a number"),
         ("COMPLEX64", "16777217", "not exact in COMPLEX64"), ("COMPLEX64", "1e39", "too large for COMPLEX64"),
-        ("COMPLEX128", "9007199254740993", "not exact"), ("COMPLEX64", "1j", "not a number"),
+        ("COMPLEX64", "1j", "not a number"),
     ],
 )  # fmt: skip
 def test_refused(name, token, why):

@@ -28,6 +28,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 import generated
+from conftest import Result, Server, environment
 from expectations import MOST_BLOCKS, carry_out
 
 from revseq_cli.core import thresholds
@@ -99,14 +100,6 @@ def smaller_thresholds(job):
     return made
 
 
-class Result:
-    """What a command left."""
-
-    def __init__(self, status, out, err):
-        self.status, self.raw = status, out
-        self.out, self.err = out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
-
-
 class Folder:
     """An empty folder for a job, and the commands that run in it."""
 
@@ -169,8 +162,6 @@ class Folder:
 @contextlib.contextmanager
 def server():
     """The function that runs the command in processes that stay; see tests/support/cli_runner_forking.py."""
-    from conftest import Server, environment
-
     running = Server(environment())
     streams = tempfile.mkdtemp()
 
