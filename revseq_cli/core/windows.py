@@ -67,7 +67,9 @@ def lock(fd: int) -> bool:
     os.lseek(fd, _LOCKED, os.SEEK_SET)
     try:
         msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-    except PermissionError:
+    except OSError as e:
+        if e.errno not in (errno.EACCES, 0):  # the second under Wine
+            raise
         return False
     return True
 
