@@ -40,6 +40,10 @@ SAMPLES = ROOT / "samples"
 AT_START = ("PYTHON", "LC_", "LANG", "HDF5_")
 
 
+# Else each command that a test starts anew compiles the whole package first: 0.6 s of 0.9.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # Under nohup, or in the background of a script, some are ignored, and the commands would inherit that.
 for number in () if WINDOWS else (signal.SIGHUP, signal.SIGINT):
     if signal.getsignal(number) is signal.SIG_IGN:
