@@ -23,13 +23,6 @@ from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.pipeline.alignment import Shape, align
 from revseq_cli.pipeline.views import AlignedSource, MaskSource
 
-
-def save(folder, **arrays):
-    """Each in a .npy file of its name."""
-    for name, values in arrays.items():
-        np.save(folder / f"{name}.npy", values)
-
-
 SIZES = {"time": 5, "lat": 4, "lon": 6}
 VALUES = xarray.DataArray(np.arange(120, dtype="f4").reshape(5, 4, 6), dims=tuple(SIZES), name="v")
 RANDOM = np.random.default_rng(8)
@@ -96,6 +89,12 @@ MAKERS = {
     "netCDF4": by_netcdf4, "xarray": by_xarray, "labels": by_labels, "scales": by_scales, "zarr": by_zarr,
     "zarr 2": functools.partial(by_zarr, version=2), "xarray's zarr": by_xarrays_zarr,
 }  # fmt: skip
+
+
+def save(folder, **arrays):
+    """Each in a .npy file of its name."""
+    for name, values in arrays.items():
+        np.save(folder / f"{name}.npy", values)
 
 
 @pytest.fixture

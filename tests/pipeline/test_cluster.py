@@ -390,7 +390,7 @@ def test_interruption(tmp_path, site, job, number):
 
 
 def test_nobody_there(monkeypatch, site):
-    monkeypatch.setattr(cluster, "_LONGEST_CALL", 1.0)
+    monkeypatch.setattr(cluster, "_LONGEST_CALL", 0.4)
     with pytest.raises(EngineError, match="no dask scheduler answers"):
         cluster.connected("tcp://127.0.0.1:9", 1)
     for address in ("nonsense://a", "127.0.0.1", "inproc://x"):
