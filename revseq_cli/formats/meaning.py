@@ -36,7 +36,7 @@ NAMING = (
     "sample_dimension",
 )  # fmt: skip
 
-_MOST_VARIABLES = 100  # that go with one tensor
+MOST_VARIABLES = 100  # that go with one tensor
 _MOST_BYTES = 1 << 28  # of a variable that goes with a tensor: it is read at once
 _MOST_NAMED = 8  # attributes in a note
 
@@ -132,7 +132,7 @@ def gathered(own: Variable, find: Callable[[str], Variable | None]) -> tuple[Att
 
     def looked_up(name: str) -> Variable | None:
         if name not in found:
-            found[name] = find(name) if len(found) < _MOST_VARIABLES and name != own.name else None
+            found[name] = find(name) if len(found) < MOST_VARIABLES and name != own.name else None
         return found[name]
 
     def present(each: Variable) -> Attributes:
