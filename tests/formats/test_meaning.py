@@ -161,8 +161,10 @@ def test_attributes_of_the_old_storage_are_not_carried(tmp_path, revseq):
     with netCDF4.Dataset(tmp_path / "x.nc", "w") as f:
         f.createDimension("t", None)
         f.createVariable("lat", "f4", ("t",))[:] = np.arange(3)
+        f.createVariable("crs", "i4", ()).note = "of lat"
         v = f.createVariable("v", "i4", ("t",), chunksizes=(2,), zlib=True)
         v.setncatts({"coordinates": "lat gone", "bounds": "gone_too", "ancillary_variables": "lat", "units": "m"})
+        v.grid_mapping = "crs: lat"
         v[:] = np.arange(3)
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f["v"] = np.arange(3, dtype="u1")
@@ -170,7 +172,9 @@ def test_attributes_of_the_old_storage_are_not_carried(tmp_path, revseq):
         f["v"].attrs["structure"] = np.zeros(2, [("a", "i4")])
     revseq("convert", "x.nc::v", "y.zarr").ok()
     found = json.loads((tmp_path / "y.zarr/v/zarr.json").read_text())
-    assert found["attributes"] == {"coordinates": "lat", "ancillary_variables": "lat", "units": "m"}
+    kept = {"coordinates": "lat", "ancillary_variables": "lat", "units": "m", "grid_mapping": "crs: lat"}
+    assert found["attributes"] == kept
+    assert json.loads((tmp_path / "y.zarr/crs/zarr.json").read_text())["attributes"] == {"note": "of lat"}
     assert found["dimension_names"] == ["t"]
     assert "not copied: structure, _FillValue" in notes(revseq, "convert", "x.h5", "z.zarr")
     assert json.loads((tmp_path / "z.zarr/v/zarr.json").read_text())["attributes"] == {}

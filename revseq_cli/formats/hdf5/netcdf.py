@@ -16,7 +16,7 @@ from revseq_cli.formats.contract import DEFAULT_FILL
 from revseq_cli.formats.hdf5 import types
 from revseq_cli.formats.hdf5.files import RAISED
 from revseq_cli.formats.hdf5.library import h5py
-from revseq_cli.formats.meaning import NAMING
+from revseq_cli.formats.meaning import NAMING, plain, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -254,7 +254,7 @@ def scales_by_number(file: h5py.File, names: Iterable[bytes], wanted: set[int]) 
 def named_by(dataset: h5py.Dataset) -> Iterator[tuple[str, str, h5py.Dataset]]:
     """Each dataset that an attribute names: with the attribute, and the word for it."""
     for key in NAMING:
-        for word in _words(dataset, key):
+        for word in words(key, plain(dataset.attrs.get(key, ()))):
             if (item := named(dataset, word)) is not None:
                 yield key, word, item
 
@@ -281,15 +281,6 @@ def _numbers(dataset: h5py.Dataset, key: str) -> list[int]:
         return []
     values = np.asarray(dataset.attrs[key])
     return values.reshape(-1).tolist() if values.dtype.kind in "iu" else []
-
-
-def _words(dataset: h5py.Dataset, key: str) -> list[str]:
-    """The names in an attribute of text; none where it does not exist, or holds something else."""
-    words: list[str] = []
-    for value in np.asarray(dataset.attrs.get(key, ()), object).reshape(-1):  # one text, or a list of them
-        text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-        words += text.split() if isinstance(text, str) else []
-    return [word for word in words if not word.endswith(":")]
 
 
 def named(dataset: h5py.Dataset, word: str) -> h5py.Dataset | None:
