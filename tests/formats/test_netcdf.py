@@ -112,7 +112,10 @@ def test_what_attributes_name_goes_along_as_it_is_stored(folder, revseq):
             if isinstance(made, h5py.Dataset) and name != "v":
                 assert made.id.get_type().equal(f[name].id.get_type())
                 assert (made.chunks, made.maxshape) == (f[name].chunks, f[name].maxshape)
+                assert [[*d.keys()] for d in made.dims] == [[*d.keys()] for d in f[name].dims]
                 assert repr(made[()].tolist()) == repr(f[name][()].tolist())
+            if name in ("lists", "text"):  # which are made anew, and not at any time
+                assert not made.id.get_create_plist().get_obj_track_times()
     revseq(*RUN, "--overwrite").ok()
     assert (folder / "y.nc").read_bytes() == first
     assert revseq(*RUN, "--overwrite", "--keep-others").ok().err == ""
@@ -132,11 +135,13 @@ def test_a_scale_of_text(tmp_path, revseq):
 
 def test_what_cannot_go_along_is_told(tmp_path, revseq):
     """Where the name is taken, or means nothing from there; references; a dataset that is damaged or elsewhere."""
-    with h5py.File(tmp_path / "x.h5", "w") as f:
+    with h5py.File(tmp_path / "x.h5", "w", track_order=True) as f:
+        f.create_group("g", track_order=True)["b"] = 2
         f["g/v"] = np.arange(3)
         f["g/v"].attrs["coordinates"] = "a b text refs virtual gone v /g/sub/c"
         f["g/v"].attrs["bounds"] = "sparse"
-        f["a"], f["g/b"], f["g/sub/c"] = 1, 2, 3
+        f["kind"], f["g/sub/c"] = np.dtype("i4"), 3
+        f.create_dataset("a", data=1, dtype=f["kind"])
         f["a"].attrs["ancillary_variables"] = "g/v a"
         f["g/refs"] = np.array([f["a"].ref], h5py.ref_dtype)
         f["g/text"] = np.array(["x" * 5000], object)
@@ -149,13 +154,14 @@ def test_what_cannot_go_along_is_told(tmp_path, revseq):
     assert left.format("b, text, refs, virtual").replace("/g/v", "/w") in notes(tmp_path, revseq, "w")
     with h5py.File(tmp_path / "y.h5") as g:
         assert (g["a"][()], g["g/sub/c"][()]) == (1, 3)
+        assert h5py.h5i.get_name(g["a"].id.get_type()) == b"/kind"
     data = (tmp_path / "x.h5").read_bytes()
     start = data.rindex(b"GCOL", 0, data.index(b"x" * 5000))  # the heap of this text
     (tmp_path / "x.h5").write_bytes(data[:start] + b"gone" + data[start + 4 :])
     assert left.format("text, refs, virtual") in notes(tmp_path, revseq, "g/v")
     with h5py.File(tmp_path / "y.h5") as g:
         assert g["g/sparse"][1 << 43] == 7
-        assert [*g["g"]] == ["b", "sparse", "sub", "v"]
+        assert [*g["g"]] == ["b", "v", "sub", "sparse"]
     assert (tmp_path / "y.h5").stat().st_size < 200_000
 
 
