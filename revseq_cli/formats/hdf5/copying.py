@@ -213,7 +213,7 @@ class _Copy:
                     raise FormatError("has no name")
                 refuse_other_files(scale.id.get_create_plist(), scale.name)
             except FormatError as e:
-                self._notes.append(f"the scale {printable(scale.name or '')} {e.found}, and is not copied")
+                self._notes.append(f"the scale {printable(scale.name or '(unlinked)')} {e.found}, and is not copied")
             else:
                 carried += [scale] * (scale not in carried)
         for holder in carried:  # which grows
