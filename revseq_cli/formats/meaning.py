@@ -28,7 +28,7 @@ ENCODING = "_Encoding"  # of texts in single characters, which are whole texts i
 # Attributes that hold values of the tensor, and have its data type.
 _OF_ITS_TYPE = (*MISSING, *VALID, "flag_values", "flag_masks", "actual_range")
 
-# Attributes whose words are names of variables. A word that ends with a colon says what the next one is.
+# Attributes whose words are names of variables. A word with a colon says what the next one is, except in grid_mapping.
 COORDINATES = "coordinates"
 NAMING = (
     "ancillary_variables", "bounds", "cell_measures", "climatology", COORDINATES, "formula_terms", "geometry",
@@ -36,7 +36,7 @@ NAMING = (
     "sample_dimension",
 )  # fmt: skip
 
-_MOST_VARIABLES = 100  # that go with one tensor
+MOST_VARIABLES = 100  # that go with one tensor
 _MOST_BYTES = 1 << 28  # of a variable that goes with a tensor: it is read at once
 _MOST_NAMED = 8  # attributes in a note
 
@@ -116,10 +116,13 @@ def as_json(value: Value) -> object:
     return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
 
 
-def words(value: Value) -> list[str]:
-    """The names in an attribute that names variables."""
+def words(attribute: str, value: Value) -> list[str]:
+    """The names in the value of an attribute that names variables."""
     texts = value if isinstance(value, list) else [value]
-    return [word for text in texts if isinstance(text, str) for word in text.split() if not word.endswith(":")]
+    found = [word for text in texts if isinstance(text, str) for word in text.split()]
+    if attribute == "grid_mapping":  # "crs: x y" names the mapping of these coordinates
+        return [word.removesuffix(":") for word in found]
+    return [word for word in found if not word.endswith(":")]
 
 
 def gathered(own: Variable, find: Callable[[str], Variable | None]) -> tuple[Attributes, tuple[Variable, ...]]:
@@ -132,13 +135,13 @@ def gathered(own: Variable, find: Callable[[str], Variable | None]) -> tuple[Att
 
     def looked_up(name: str) -> Variable | None:
         if name not in found:
-            found[name] = find(name) if len(found) < _MOST_VARIABLES and name != own.name else None
+            found[name] = find(name) if len(found) < MOST_VARIABLES and name != own.name else None
         return found[name]
 
     def present(each: Variable) -> Attributes:
         kept = dict(each.attributes)
         for name in NAMING:
-            named = words(kept.get(name, ""))
+            named = words(name, kept.get(name))
             there = [word for word in named if looked_up(word) or word == own.name]
             if len(there) < len(named):
                 del kept[name]
@@ -158,7 +161,7 @@ def gathered(own: Variable, find: Callable[[str], Variable | None]) -> tuple[Att
 
 def _named(attributes: Attributes) -> Iterator[str]:
     """The variables that attributes name."""
-    return (word for name in NAMING for word in words(attributes.get(name, "")))
+    return (word for name in NAMING for word in words(name, attributes.get(name)))
 
 
 def is_small(sizes: tuple[int, ...], itemsize: int) -> bool:

@@ -62,8 +62,8 @@ def dumped(path):
 def test_h69_the_output_is_a_netcdf_file(folder, revseq):
     revseq(*RUN).ok()
     with netCDF4.Dataset(folder / "x.nc") as f, netCDF4.Dataset(folder / "y.nc") as g:
-        assert list(g.variables) == ["time", "v", "lat"]
-        assert list(g.dimensions) == ["time", "lat", "lon"]
+        assert list(g.variables) == ["time", "time_bnds", "lon2d", "label", "crs", "v", "lat"]
+        assert list(g.dimensions) == ["time", "lat", "lon", "bnds", "len"]
         assert g.dimensions["time"].isunlimited()
         assert g.data_model == f.data_model
         assert g.ncattrs() == f.ncattrs() == ["title", "zeta", "alpha", "Conventions"]
@@ -83,24 +83,92 @@ def test_h69_netcdf_writes_into_the_output(folder, revseq):
         g["v"].note = "changed"
         g.createVariable("new", "f4", ("time", "lon"))[:] = 1
         g["time"][:] = np.arange(6.0)
+        g["time_bnds"][:] = np.arange(12.0).reshape(6, 2)
     with netCDF4.Dataset(folder / "y.nc") as g:
         assert g["v"].note == "changed"
         assert g["v"].shape == (6, 4, 6)
     xarray.Dataset({"more": ("time", np.arange(6.0))}).to_netcdf(folder / "y.nc", mode="a", engine="netcdf4")
     with xarray.open_dataset(folder / "y.nc", engine="netcdf4") as found:
-        assert set(found.data_vars) == {"v", "new", "more"}
+        assert set(found.data_vars) == {"v", "crs", "new", "more", "time_bnds"}
 
 
-def test_what_names_a_variable_that_stays_behind_is_told(folder, revseq):
-    notes = json.loads(revseq(*RUN, "--json").ok().out)["notes"]
-    assert "/v: the attribute coordinates names lon2d, label, not copied" in notes
-    assert "/v: the attribute grid_mapping names lon2d, not copied" in notes
-    assert "/time: the attribute bounds names time_bnds, not copied" in notes
-    assert not any(
-        "cell_measures" in note or "cell_methods" in note for note in notes
-    )  # these dangle in the input, too
-    assert sum("other objects are not copied: --keep-others keeps them" in note for note in notes) == 1
+def test_what_attributes_name_goes_along_as_it_is_stored(folder, revseq):
+    with netCDF4.Dataset(folder / "x.nc", "a") as f:
+        if f.data_model == "NETCDF4":
+            kind, pairs = f.createEnumType("i1", "flag_t", {"A": 0, "B": 1}), np.dtype([("a", "f4"), ("b", "i4")])
+            f.createVariable("flag", kind, ("lat", "bnds"))[:] = np.eye(4, 2)
+            f.createVariable("pair", f.createCompoundType(pairs, "pair_t"), ("lat",))[:] = np.ones(4, pairs)
+            f.createVariable("lists", f.createVLType("i4", "list_t"), ("lat",))[1] = np.arange(3, dtype="i4")
+            f.createVariable("text", str, ("len",))[:] = np.array(["a", "", "ö" * 70_000], object)
+            f["v"].ancillary_variables = "flag pair lists text v"
+    told = json.loads(revseq(*RUN, "--json").ok().out)
+    assert not any("coordinates" in note or "names" in note for note in told["notes"])
+    before, after = dumped(folder / "x.nc"), dumped(folder / "y.nc")
+    assert before.pop("dimensions")[1:] == after.pop("dimensions")  # without the unused one
+    assert after == before
+    first = (folder / "y.nc").read_bytes()
+    with h5py.File(folder / "x.nc") as f, h5py.File(folder / "y.nc") as g:
+        for name, made in g.items():
+            if isinstance(made, h5py.Dataset) and name != "v":
+                assert made.id.get_type().equal(f[name].id.get_type())
+                assert (made.chunks, made.maxshape) == (f[name].chunks, f[name].maxshape)
+                assert [[*d.keys()] for d in made.dims] == [[*d.keys()] for d in f[name].dims]
+                assert repr(made[()].tolist()) == repr(f[name][()].tolist())
+            if name in ("lists", "text"):  # which are made anew, and not at any time
+                assert not made.id.get_create_plist().get_obj_track_times()
+    revseq(*RUN, "--overwrite").ok()
+    assert (folder / "y.nc").read_bytes() == first
     assert revseq(*RUN, "--overwrite", "--keep-others").ok().err == ""
+
+
+def test_a_scale_of_text(tmp_path, revseq):
+    """NetCDF gives it a fill value, and HDF5's own function for copies leaves that without its text."""
+    with netCDF4.Dataset(tmp_path / "x.nc", "w") as f:
+        f.createDimension("name", 3)
+        f.createVariable("name", str, ("name",))[:] = np.array(["a", "bö", ""], object)
+        f.createVariable("v", "f4", ("name",))[:] = np.arange(3)
+    revseq("convert", "x.nc::v", "y.nc").ok()
+    with netCDF4.Dataset(tmp_path / "y.nc", "a") as g:
+        assert g["name"][:].tolist() == ["a", "bö", ""]
+        assert g["v"].dimensions == ("name",)
+
+
+def test_what_cannot_go_along_is_told(tmp_path, revseq):
+    """Where the name is taken, or means nothing from there; references; a dataset that is damaged or elsewhere."""
+    with h5py.File(tmp_path / "x.h5", "w", track_order=True) as f:
+        f.create_group("g", track_order=True)["b"] = 2
+        f["g/v"] = np.arange(3)
+        f["g/v"].attrs["coordinates"] = "a b text refs virtual gone v /g/sub/c"
+        f["g/v"].attrs["bounds"] = "sparse"
+        f["kind"], f["g/sub/c"] = np.dtype("i4"), 3
+        f.create_dataset("a", data=1, dtype=f["kind"])
+        f["a"].attrs["ancillary_variables"] = "g/v a"
+        f["g/refs"] = np.array([f["a"].ref], h5py.ref_dtype)
+        f["g/text"] = np.array(["x" * 5000], object)
+        f.create_virtual_dataset("g/virtual", h5py.VirtualLayout((1,), "i4"))
+        sparse = f.create_dataset("g/sparse", (1 << 44,), "u1", chunks=(1 << 16,), compression="gzip")
+        sparse[1 << 43] = 7
+    left = "/g/v: the attribute coordinates names {}, not copied"
+    assert left.format("refs, virtual") in notes(tmp_path, revseq, "g/v")
+    assert left.format("b, refs, virtual").replace("/g/v", "/g/b") in notes(tmp_path, revseq, "g/b")
+    assert left.format("b, text, refs, virtual").replace("/g/v", "/w") in notes(tmp_path, revseq, "w")
+    with h5py.File(tmp_path / "y.h5") as g:
+        assert (g["a"][()], g["g/sub/c"][()]) == (1, 3)
+        assert h5py.h5i.get_name(g["a"].id.get_type()) == b"/kind"
+    data = (tmp_path / "x.h5").read_bytes()
+    start = data.rindex(b"GCOL", 0, data.index(b"x" * 5000))  # the heap of this text
+    (tmp_path / "x.h5").write_bytes(data[:start] + b"gone" + data[start + 4 :])
+    assert left.format("text, refs, virtual") in notes(tmp_path, revseq, "g/v")
+    with h5py.File(tmp_path / "y.h5") as g:
+        assert g["g/sparse"][1 << 43] == 7
+        assert [*g["g"]] == ["b", "v", "sub", "sparse"]
+    assert (tmp_path / "y.h5").stat().st_size < 200_000
+
+
+def notes(folder, revseq, key):
+    (folder / "y.h5").unlink(missing_ok=True)
+    told = revseq("convert", "x.h5::g/v", f"y.h5::{key}", "--verify", "--json").ok().out
+    return json.loads(told)["notes"]
 
 
 def test_the_scale_itself_is_reversed(folder, revseq):
@@ -143,9 +211,10 @@ def test_a_variable_in_a_group_with_dimensions_above_it(tmp_path, revseq):
         f["outer"].createVariable("height", "f4", ("lat",))[:] = 1
     np.save(tmp_path / "n.npy", np.full((2, 1), 3, "u4"))
     done = revseq("run", "x.nc::/outer/inner/v", "n.npy", "--axis", 1, "-o", "y.nc").ok()
-    assert "the attribute coordinates names /aux, height, not copied" in done.err
+    assert "coordinates" not in done.err
     with netCDF4.Dataset(tmp_path / "y.nc", "a") as g:
         assert g["outer"].ncattrs() == ["z", "a"]
+        assert g["outer/height"].dimensions == g["aux"].dimensions == ("lat",)
         assert g["outer/inner/v"].dimensions == ("z", "lat")
         assert g["outer/inner/v"][:].tolist() == [[2, 1, 0, 3], [6, 5, 4, 7]]
 
@@ -337,8 +406,9 @@ def test_names_under_which_netcdf_would_not_find_the_dimensions(tmp_path, revseq
     job = ("n.npy", "--axis", 1, "-o")
     revseq("run", "x.nc::g/y", *job, "y.nc::/y").refused("the dimension /g/z would not be visible", "add -o y.nc::/g/y")
     done = revseq("run", "x.nc::x", *job, "y.nc::/new/x").ok()
-    assert "the attribute coordinates names other" in done.err
+    assert "coordinates" not in done.err
     with netCDF4.Dataset(tmp_path / "y.nc", "a") as g:
+        assert g["other"][...] == 1
         assert g["new/x"].dimensions == ("lat", "lat")
     make(tmp_path / "c.nc", format="NETCDF4_CLASSIC")
     np.save(tmp_path / "m.npy", LENGTHS)
@@ -407,7 +477,7 @@ def test_files_of_ncgen(tmp_path, revseq):
     for line in ("cloud_t air:worst = Stratus ;", "pair_t air:first = {1.5, 2} ;", "list_t air:odd = {1, 2} ;"):
         assert line in text_of(tmp_path / "air.nc")
     told = revseq("convert", "x.nc::cloud", "cloud.zarr", "--json").ok()
-    assert "not carried over: the names of its enumeration" in json.loads(told.out)["notes"]
+    assert "not copied: the names of its enumeration" in json.loads(told.out)["notes"]
     job = ("x.nc::air,cloud,g/v", "x.nc::n", "--axis", "lon", "--like", "numpy", "--keep-others", "--no-history")
     revseq("run", *job, "-o", "x2.nc", "--verify").ok()
     (tmp_path / "y").mkdir()

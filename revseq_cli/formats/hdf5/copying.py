@@ -1,9 +1,9 @@
-"""Copies what an HDF5 dataset has beside its values into a new file: groups, attributes, dimension scales."""
+"""Copies what an HDF5 dataset has beside its values into a new file: groups, attributes, scales, variables it names."""
 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,14 +11,15 @@ from revseq_cli.core.errors import FormatError, Hint, UsageError, printable
 from revseq_cli.core.tensors import braced
 from revseq_cli.formats.contents import left_behind
 from revseq_cli.formats.hdf5 import meaning, netcdf, types
-from revseq_cli.formats.hdf5.files import opened
-from revseq_cli.formats.hdf5.filters import UNCOMPRESSED, changed_filters
+from revseq_cli.formats.hdf5.files import RAISED, opened
+from revseq_cli.formats.hdf5.filters import UNCOMPRESSED, changed_filters, properties_of
 from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.hdf5.netcdf import attach, scales_of
 from revseq_cli.formats.hdf5.source import Hdf5Source, refuse_other_files
+from revseq_cli.formats.meaning import MOST_VARIABLES, is_small
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -29,13 +30,7 @@ _SCALE_REFERENCES = ("DIMENSION_LIST", "REFERENCE_LIST")
 # Classes of types that users define: NetCDF's library looks for one of the same members that has a name.
 _OF_USERS = (h5py.h5t.ENUM, h5py.h5t.COMPOUND, h5py.h5t.OPAQUE, h5py.h5t.VLEN)
 _NAMED_TYPE = h5py.h5o.TYPE_NAMED_DATATYPE
-
-
-class _Carried(NamedTuple):
-    """A dataset that is carried over: in the old file, and its path in the new one."""
-
-    source: h5py.Dataset
-    path: str
+_MERGE_NAMED_TYPES = 0x40  # H5O_COPY_MERGE_COMMITTED_DTYPE_FLAG, for which h5py has no name
 
 
 def create_dataset(
@@ -83,12 +78,17 @@ def refuse_clashes(template: Source, name: str, where: str) -> None:
     if origin.numbers_dimensions and (problem := netcdf.misplaced(origin.scales, name, classic=origin.is_classic)):
         raise UsageError(problem, "a name where NetCDF looks for its dimensions", hint, where)
     for scale in origin.scales:
-        if f"{name}/".startswith(f"{scale}/") or f"{scale}/".startswith(f"{name}/"):
+        if _overlap(name, scale):
             raise UsageError(f"{name} is the place of the scale {scale}", "another name", hint, where)
 
 
+def _overlap(path: str, other: str) -> bool:
+    """Whether both are the same path, or one leads to a group on the other."""
+    return f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/")
+
+
 class _Copy:
-    """Copies one dataset into a new file, without values, with the groups on its path and the scales of its dimensions.
+    """Copies one dataset into a new file, without values, with the groups on its path and the datasets that go with it.
 
     Groups, datasets and attributes are created in the order in which they were created in the old file.
     """
@@ -100,22 +100,27 @@ class _Copy:
 
     def carried_out(self, properties: h5py.h5p.PropDCID, where: str) -> tuple[h5py.Dataset, list[str | Hint]]:
         """The new dataset, without its values, and notes on what could not be carried over."""
-        carried = [_Carried(self._source, self._name), *(_Carried(each, each.name) for each in self._scales())]
-        ids = netcdf.new_dimension_ids(each.source for each in carried)
+        carried = {each: each.name for each in self._carried()} | {self._source: self._name}
+        ids = netcdf.new_dimension_ids(carried)
         self._copy_attributes(self._source.file["/"], self._file["/"])
-        for source, path in sorted(carried, key=lambda each: _creation_orders(each.source)):
+        for source, path in sorted(carried.items(), key=lambda each: _creation_orders(each[0])):
             group = self._group(path.rpartition("/")[0], source.name.rpartition("/")[0])
             own_name = path.rpartition("/")[2]
-            if source is self._source:
+            if source == self._source:
                 made = self._make_dataset(group, own_name, properties, where)
             else:
-                self._source.file.copy(source, group, own_name, without_attrs=True)
+                try:
+                    self._copy_dataset(source, group, own_name.encode("utf-8", "surrogateescape"))
+                except RAISED:
+                    if netcdf.is_scale(source.id):
+                        raise
+                    del carried[source]  # it is damaged, which matters only for itself
+                    continue
             self._copy_attributes(source, group[own_name], ids)
-        for d, scale in self._attached():
-            if scale == self._source:
-                attach(made, d, made)
-            elif scale.name and scale.name in self._file:
-                attach(made, d, self._file[scale.name])
+        for source, path in carried.items():
+            for d, scale in _attached(source):
+                if scale in carried:
+                    attach(self._file[path], d, self._file[carried[scale]])
         if (above := self._source.name.count("/") - self._name.count("/")) > 0:
             groups = "group" if above == 1 else "groups"
             self._notes.append(f"the attributes of {above} {groups} above {self._source.name} are not copied")
@@ -147,10 +152,25 @@ class _Copy:
             )
         return _create(group, name, (kind, h5py.h5s.create_simple(template.sizes, limits), properties), where)
 
+    def _copy_dataset(self, source: h5py.Dataset, group: h5py.Group, name: bytes) -> None:
+        """Copy a dataset without its attributes as it is stored, chunk by chunk; its type keeps its name."""
+        kind = source.id.get_type()
+        like = self._like_type(kind)
+        if _has_pointers(kind) and source.shape is not None:  # HDF5 would break the fill value of a copy
+            values, properties = np.zeros(source.shape, f"V{kind.get_size()}"), properties_of(source)
+            source.id.read(h5py.h5s.ALL, h5py.h5s.ALL, values, mtype=kind)
+            properties.set_obj_track_times(False)
+            made = h5py.h5d.create(group.id, name, like, source.id.get_space(), properties)
+            made.write(h5py.h5s.ALL, h5py.h5s.ALL, values, mtype=kind)
+        else:
+            properties = h5py.h5p.create(h5py.h5p.OBJECT_COPY)
+            properties.set_copy_object(h5py.h5o.COPY_WITHOUT_ATTR_FLAG | _MERGE_NAMED_TYPES)
+            h5py.h5o.copy(source.id, b".", group.id, name, properties)
+
     def _like_type(self, kind: h5py.h5t.TypeID) -> h5py.h5t.TypeID:
         """The same type for the new file, which gets the old file's name for it, so that NetCDF's library knows it."""
         path = self._type_name(kind)
-        if not path or f"{self._name}/".startswith(f"{path}/") or path.startswith(f"{self._name}/"):
+        if not path or _overlap(self._name, path):
             return kind.copy()
         if path not in self._types:
             group, name = path.rsplit("/", 1)
@@ -184,28 +204,52 @@ class _Copy:
             self._copy_attributes(source, group)
         return group
 
-    def _scales(self) -> Iterator[h5py.Dataset]:
-        """Each scale that must be carried over, once."""
-        scales: dict[str, h5py.Dataset] = {}
-        for d, scale in self._attached():
+    def _carried(self) -> list[h5py.Dataset]:
+        """The dataset, its scales, and what attributes of these name, with its own scales: each once, if it can be."""
+        carried = [self._source]
+        for scale in self._scales(self._source):
             try:
                 if scale.name is None:
                     raise FormatError("has no name")
                 refuse_other_files(scale.id.get_create_plist(), scale.name)
             except FormatError as e:
-                self._notes.append(f"a scale of dimension {d} {e.found}, and is not copied")
+                self._notes.append(f"the scale {printable(scale.name or '(unlinked)')} {e.found}, and is not copied")
             else:
-                scales.setdefault(scale.name, scale)
-        for dataset in [self._source, *scales.values()]:
-            if missing := netcdf.missing_dimensions(dataset, [self._source, *scales.values()]):
-                for scale in netcdf.scales_by_number(self._source.file, self._old_names, missing):
-                    scales.setdefault(scale.name, scale)
-        scales.pop(self._source.name, None)
-        return iter(scales.values())
+                carried += [scale] * (scale not in carried)
+        for holder in carried:  # which grows
+            for _, word, item in netcdf.named_by(holder):
+                if item in carried or len(carried) >= MOST_VARIABLES:
+                    continue
+                new = [each for each in (item, *self._scales(item)) if each not in carried]
+                if self._finds(holder, word, item) and all(map(self._can_carry, new)):
+                    carried += dict.fromkeys(new)
+        return carried
 
-    def _attached(self) -> Iterator[tuple[int, h5py.Dataset]]:
-        """Each scale of each dimension, with the index of the dimension."""
-        return ((d, scale) for d in range(self._source.ndim) for scale in scales_of(self._source, d))
+    def _finds(self, holder: h5py.Dataset, word: str, item: h5py.Dataset) -> bool:
+        """Whether the word means the same in the new file: not where the dataset goes to a group without it above."""
+        old, new = (each.rpartition("/")[0] for each in (self._source.name, self._name))
+        is_above = f"{new}/".startswith(f"{item.parent.name.rstrip('/')}/")
+        return holder != self._source or new == old or word.startswith("/") or is_above
+
+    def _can_carry(self, dataset: h5py.Dataset) -> bool:
+        """Whether it can be copied as it is: HDF5 loses references, and text and lists are read at once."""
+        if dataset.name is None or _overlap(self._name, dataset.name):
+            return False
+        try:
+            refuse_other_files(dataset.id.get_create_plist(), dataset.name)
+        except FormatError:
+            return False
+        kind = dataset.id.get_type()
+        size_fits = not _has_pointers(kind) or is_small(dataset.shape or (), kind.get_size())
+        return size_fits and not kind.detect_class(h5py.h5t.REFERENCE)
+
+    def _scales(self, dataset: h5py.Dataset) -> list[h5py.Dataset]:
+        """The scales of a dataset's dimensions, and of those that NetCDF names by number only."""
+        scales = [scale for _, scale in _attached(dataset)]
+        for each in [dataset, *scales]:
+            if missing := netcdf.missing_dimensions(each, [dataset, *scales]):
+                scales += netcdf.scales_by_number(self._source.file, self._old_names, missing)
+        return scales
 
     def _copy_attributes(self, source: h5py.HLObject, target: h5py.HLObject, ids: dict[int, int] | None = None) -> None:
         """Copy every attribute with its own type, bit for bit; one that holds references is left out, with a note.
@@ -233,10 +277,10 @@ class _Copy:
             if values is not None:
                 new.write(values, mtype=memory_type)
 
-    def _count_others(self, carried: list[_Carried]) -> None:
+    def _count_others(self, carried: Iterable[h5py.Dataset]) -> None:
         """Add a note on the objects of the old file that are not copied."""
         seen = set()
-        for found in [*(each.source for each in carried), *(self._source.file[path] for path in self._types)]:
+        for found in [*carried, *(self._source.file[path] for path in self._types)]:
             item: h5py.HLObject = found
             while item.name != "/":
                 seen.add(h5py.h5o.get_info(item.id).addr)
@@ -255,6 +299,17 @@ def _create(group: h5py.Group, name: str, made_of: tuple[Any, ...], where: str) 
     except (OSError, RuntimeError, ValueError) as e:
         found = f"cannot be stored with these chunks and filters: {str(e)[:200]}"
         raise FormatError(found, "chunks and filters that HDF5 accepts", UNCOMPRESSED, where) from None
+
+
+def _has_pointers(kind: h5py.h5t.TypeID) -> bool:
+    """Whether elements are, or contain, text or lists of any length, which in memory are pointers."""
+    is_fixed = isinstance(kind, h5py.h5t.TypeStringID) and not kind.is_variable_str()
+    return not is_fixed and any(map(kind.detect_class, (h5py.h5t.VLEN, h5py.h5t.STRING)))
+
+
+def _attached(dataset: h5py.Dataset) -> Iterator[tuple[int, h5py.Dataset]]:
+    """Each scale of each dimension, with the index of the dimension."""
+    return ((d, scale) for d in range(dataset.ndim) for scale in scales_of(dataset, d))
 
 
 def _creation_orders(dataset: h5py.Dataset) -> list[int]:

@@ -16,7 +16,7 @@ from revseq_cli.formats.contract import DEFAULT_FILL
 from revseq_cli.formats.hdf5 import types
 from revseq_cli.formats.hdf5.files import RAISED
 from revseq_cli.formats.hdf5.library import h5py
-from revseq_cli.formats.meaning import NAMING
+from revseq_cli.formats.meaning import NAMING, plain, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -251,21 +251,28 @@ def scales_by_number(file: h5py.File, names: Iterable[bytes], wanted: set[int]) 
                 yield item
 
 
-def dangling(carried: Iterable[tuple[h5py.Dataset, str]]) -> list[str]:
+def named_by(dataset: h5py.Dataset) -> Iterator[tuple[str, str, h5py.Dataset]]:
+    """Each dataset that an attribute names: with the attribute, and the word for it."""
+    for key in NAMING:
+        for word in words(key, plain(dataset.attrs.get(key, ()))):
+            if (item := named(dataset, word)) is not None:
+                yield key, word, item
+
+
+def dangling(carried: dict[h5py.Dataset, str]) -> list[str]:
     """A note for each attribute that names a dataset which is not copied.
 
-    `carried` are the datasets that are carried over, each with its path in the new file.
+    `carried` has the datasets that are carried over, each with its path in the new file.
     """
-    carried = list(carried)
-    addresses = {_address(dataset) for dataset, _ in carried}
-    notes = []
-    for dataset, path in carried:
-        for key in NAMING:
-            pairs = ((word, named(dataset, word)) for word in _words(dataset, key))
-            left = [word for word, item in pairs if item is not None and _address(item) not in addresses]
-            if left:
-                notes.append(f"{printable(path)}: the attribute {key} names {listed(left)}, not copied")
-    return notes
+    left: dict[tuple[str, str], list[str]] = {}
+    for dataset, path in carried.items():
+        for key, word, item in named_by(dataset):
+            if item not in carried:
+                left.setdefault((path, key), []).append(word)
+    return [
+        f"{printable(path)}: the attribute {key} names {listed(found)}, not copied"
+        for (path, key), found in left.items()
+    ]
 
 
 def _numbers(dataset: h5py.Dataset, key: str) -> list[int]:
@@ -274,15 +281,6 @@ def _numbers(dataset: h5py.Dataset, key: str) -> list[int]:
         return []
     values = np.asarray(dataset.attrs[key])
     return values.reshape(-1).tolist() if values.dtype.kind in "iu" else []
-
-
-def _words(dataset: h5py.Dataset, key: str) -> list[str]:
-    """The names in an attribute of text; none where it does not exist, or holds something else."""
-    words: list[str] = []
-    for value in np.asarray(dataset.attrs.get(key, ()), object).reshape(-1):  # one text, or a list of them
-        text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-        words += text.split() if isinstance(text, str) else []
-    return [word for word in words if not word.endswith(":")]
 
 
 def named(dataset: h5py.Dataset, word: str) -> h5py.Dataset | None:
@@ -305,11 +303,6 @@ def _by_hard_links(group: h5py.Group, word: str) -> h5py.Dataset | None:
             return None
         item = item[part]
     return item if isinstance(item, h5py.Dataset) else None
-
-
-def _address(item: h5py.HLObject) -> int:
-    address: int = h5py.h5o.get_info(item.id).addr
-    return address
 
 
 def record_history(file: h5py.File, line: str) -> list[str]:
