@@ -50,7 +50,8 @@ class JsonTensor:
 
         FormatError, with line, column and a caret, for what is no tensor, or a number that the data type cannot hold.
         """
-        values = self._body().values(data_type, dtype)
+        empty = _shape_without_numbers(self.entries["Values"])
+        values = np.empty(empty, dtype) if empty else self._body().values(data_type, dtype)
         sizes = _sizes(self.entries["Sizes"]) if "Sizes" in self.entries else values.shape
         if values.ndim == 1 and values.size == TensorDesc(data_type, sizes).element_count:
             values = values.reshape(sizes)
@@ -94,6 +95,19 @@ def load(text: str, plain: str, wanted_depth: str, **hooks: Any) -> object:  # n
         raise
     except ValueError:  # Python refuses an integer of so many digits
         raise FormatError("has a number of thousands of digits", f"at most {literals.LONGEST}") from None
+
+
+def _shape_without_numbers(values: object) -> tuple[int, ...]:
+    """The sizes of nested lists of one length without a number; () for all others."""
+    first = values
+    while isinstance(first, list) and first:
+        first = first[0]
+    level: list[Any] = [values]
+    sizes: list[int] = []
+    while first == [] and level and all(isinstance(row, list) and len(row) == len(level[0]) for row in level):
+        sizes.append(len(level[0]))
+        level = list(itertools.chain.from_iterable(level))
+    return () if level or len(sizes) > MOST_DIMENSIONS else tuple(sizes)
 
 
 def _sizes(sizes: object) -> tuple[int, ...]:
