@@ -282,7 +282,9 @@ def _related(number: int, size: int, k: int, lengths: Numbers) -> Numbers:
     """The lengths that this row gives."""
     with np.errstate(all="ignore"):
         found = np.asarray(LENGTHS[number].function(lengths, size, k))
-    return (np.minimum(found, np.uint64(1 << 62)) if found.dtype == np.uint64 else found).astype(np.int64)
+    found = (np.minimum(found, np.uint64(1 << 62)) if found.dtype == np.uint64 else found).astype(np.int64)
+    is_one = LENGTHS[number].kind == "all" and (found == found[:1]).all()  # of many lines, it is held once
+    return np.broadcast_to(found[:1], found.shape) if is_one else found
 
 
 def _related_at(number: int, size: int, k: int, lengths: Numbers, places: Numbers) -> Numbers:

@@ -1,8 +1,8 @@
 """Holds a tensor against what a job's output should be, and explains what is wrong with it.
 
 One pass compares, and notes which lines are wrong. A sample of them, which is all of a small tensor, shows what may
-have been done: the relations of `relations` that fit some elements of it are candidates, each a source that is computed
-where it is read. Those that explain the sample are held against all of the tensor in one more pass.
+have been done: the relations of `relations` that fit some elements of it are candidates. The simplest that explains the
+sample of a large tensor is held against all of it in one more pass, which ends where it fails.
 """
 
 from __future__ import annotations
@@ -139,14 +139,17 @@ class _Search:
     def _partial(self) -> tuple[Mistake, ...]:
         """What explains all wrong lines, and would change right ones as well; or the most of them, and no right one."""
         total = self.where.lines
-        broken = [each for each in self.parts if each.broken and each.explained in (self._wrong_of_sample, total)]
-        for part in map(self._known, broken[:_MOST_VERIFIED]):
+        broken = [each for each in self.parts if each.broken and each.explained == self._wrong_of_sample]
+        unbroken = sorted((each for each in self.parts if not each.broken), key=_Part.order)
+        found = []
+        for part in map(self._known, [*broken[:_MOST_VERIFIED], *unbroken[:_MOST_VERIFIED]]):
+            if not part.broken:
+                found.append(part)
+                continue
             others = np.asarray(part.contradicted)
             if part.explained == total and (rule := rule_among(self.lines, self.wrong, others)):
                 told = f"only in lines {rule.text}: {part.candidate.text}"
                 return (Mistake(part.candidate.id, told, total),)
-        unbroken = sorted((each for each in self.parts if not each.broken), key=_Part.order)
-        found = [each for each in map(self._known, unbroken[:_MOST_VERIFIED]) if not each.broken]
         best = min(found, key=_Part.order, default=None)
         if best is None or best.explained < LEAST_PART * total:
             return ()
