@@ -36,7 +36,7 @@ from revseq_cli.porting.relations import (
     mirrored,
     orders,
 )
-from revseq_cli.porting.sample import number_of, put
+from revseq_cli.porting.sample import at_of, number_of, put
 from revseq_cli.text import dxdispatch, literals
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ class Candidate(NamedTuple):
 
     So what is right need not be computed in short parts of lines, which is slow. Both may have other sizes and another
     `axis` than the job. Of several explanations, those of the least `cost` are told, which is higher where a number was
-    read from the output. `elements` are those of the output in a sample that is all of the tensor.
+    read from the output. `elements` are those of the output in a sample that is all of the tensor. Those `alike` are no
+    simpler, and the same wherever it was tried.
     """
 
     id: str
@@ -99,6 +100,7 @@ class Candidate(NamedTuple):
     output: Source
     a: Source | None = None
     axis: int = 0
+    alike: tuple[Candidate, ...] = ()
 
 
 class _Idea(NamedTuple):
@@ -155,11 +157,12 @@ class _Ideas:
     def candidates(self, change: _Change = _NO_CHANGE) -> Iterator[Candidate]:
         """Those that explain a good part of the probes, with the values that this change gives."""
         job = change.job(self.sample.job)
-        for id_, text, cost, inputs, output, a, axis in self._distinct(
-            [self.ideas[i] for i in self._likely(change.step)]
-        ):
-            elements = partial(_elements_of, self.sample, inputs, change.step)
-            yield change.also(Candidate(id_, text, cost, elements, output(job), a, axis))
+        for ideas in self._groups([self.ideas[i] for i in self._likely(change.step)]):
+            found = []
+            for id_, text, cost, inputs, output, a, axis in ideas:
+                elements = partial(_elements_of, self.sample, inputs, change.step)
+                found.append(change.also(Candidate(id_, text, cost, elements, output(job), a, axis)))
+            yield found[0]._replace(alike=(*found[1:],))
 
     def _likely(self, step: _Step) -> Numbers:
         chosen, (there, _) = np.arange(len(self.ideas)), self.sample.at_probes
@@ -168,14 +171,15 @@ class _Ideas:
             chosen = chosen[self._agreeing(step, chosen, slice(None, None, each)) > 0]
         return np.asarray(chosen[self._agreeing(step, chosen, slice(None)) >= LEAST_PART * len(there)])
 
-    def _distinct(self, ideas: list[_Idea]) -> list[_Idea]:
-        """Of a large tensor, the simplest of those that are the same in all of its sample."""
+    def _groups(self, ideas: list[_Idea]) -> list[list[_Idea]]:
+        """Of a large tensor, those together that are the same in all of its sample and all over it, simplest first."""
         if self.sample.is_whole:
-            return ideas
-        simplest: dict[bytes, _Idea] = {}
+            return [[each] for each in ideas]
+        groups: dict[bytes, list[_Idea]] = {}
         for each in sorted(ideas, key=lambda each: each.cost):
-            simplest.setdefault(np.asarray(each.inputs(self.sample.elements)).tobytes(), each)
-        return [*simplest.values()]
+            numbers = (np.asarray(each.inputs(elements)) for elements in (self.sample.elements, self.sample.spread))
+            groups.setdefault(b"".join(each.tobytes() for each in numbers), []).append(each)
+        return [*groups.values()]
 
     def _agreeing(self, step: _Step, chosen: Numbers, probes: slice) -> Numbers:
         """How many of these probes have what these ideas give."""
@@ -350,12 +354,12 @@ def _at_known(places: Numbers, i: Numbers, _: int) -> Numbers:
 
 def _at(values: Numbers, places: Numbers) -> Numbers:
     """The elements at these places, as if the array were flat."""
-    return np.asarray(values[np.unravel_index(places, values.shape)])
+    return np.asarray(values[tuple(at_of(places, values.shape))])
 
 
 def _at_others(values: Numbers, d: int, step: _PlacesOf, places: Numbers) -> Numbers:
     """The elements at the places that these take along dimension d, and zeros outside."""
-    at, count = [*np.unravel_index(places, values.shape)], values.shape[d]
+    at, count = at_of(places, values.shape), values.shape[d]
     taken = step(at[d], count)
     at[d] = np.minimum(np.maximum(taken, 0), count - 1)
     return np.where((taken < 0) | (taken >= count), 0, values[tuple(at)])
@@ -752,7 +756,7 @@ def _placed_output_of(places: _PlacesOf, job: Job) -> Source:
 def _in_order(order: tuple[int, ...], e: Elements) -> Numbers:
     """The numbers of elements whose memory has its axes in this order."""
     there = [e.sizes[d] for d in order]
-    found = np.unravel_index(e.number, there)
+    found = at_of(e.number, there)
     return number_of([found[k] for k in inverse(order)], e.sizes)
 
 
@@ -787,7 +791,7 @@ _LAYOUTS = (
 def _inputs_in_sizes(order: tuple[int, ...], e: Elements) -> Numbers:
     """The numbers of elements where the memory has the dimensions in this order, and lengths go along them."""
     there, axis = [e.sizes[d] for d in order], order.index(e.axis)
-    at = np.unravel_index(e.number, there)
+    at = at_of(e.number, there)
     lengths = e.table[tuple(0 if d == e.axis else at[order.index(d)] for d in range(len(order)))]
     return number_of(put(at, axis, mirrored(at[axis], np.minimum(lengths, e.size))), there)
 

@@ -132,7 +132,8 @@ class _Search:
         moved = [each for each in by_cost if each.a is not None]  # they are verified
         for each in [each for each in by_cost if each.a is None][:_MOST_VERIFIED] if not moved else ():
             if self._everywhere(each, stops=True):
-                return [each]
+                ids = {other.id: other for other in reversed(each.alike)}
+                return [each, *(other for id_, other in ids.items() if id_ != each.id)]
             self.parts.insert(0, _Part(each, self._wrong_of_sample, 0))
         return moved
 

@@ -136,6 +136,26 @@ def test_what_explains_the_sample_alone_is_passed_over():
     assert [each.id for each in found.mistakes] == ["rounded-to-float16"]
 
 
+def explained_by_lengths(given, others):
+    """What is told of many lines that are reversed by other lengths than the given ones."""
+    x = np.random.default_rng(5).normal(size=(len(given), 16)).astype(np.float32)
+    wrong = revseq_cli.reverse_subsequences(x, others[:, None], 1)
+    return [each.id for each in revseq_cli.explain(wrong, x, given[:, None], 1).mistakes]
+
+
+def test_of_many_lines_of_one_length_too_few_differ_to_tell():
+    given = np.full(40_000, 4)
+    assert explained_by_lengths(given, given - 1)[::2] == ["minus", "too-few-lines"]
+    assert explained_by_lengths(given, given * 0) == ["not-reversed"]
+    given[:3] = 9, 10, 11
+    assert explained_by_lengths(given, given - 1) == ["minus"]
+
+
+def test_lengths_of_others_are_found_among_many_lines():
+    given = np.random.default_rng(5).integers(1, 17, 40_000)
+    assert explained_by_lengths(given, np.roll(given, 1)) == ["lengths-of-others"]
+
+
 def test_lines_of_length_0_are_a_rule():
     x, n = np.arange(1, 49, dtype=np.float32).reshape(12, 4), np.array([[2], [0], [3], [4]] * 3)
     wrong = revseq_cli.reverse_subsequences(x, n, 1)
