@@ -609,9 +609,12 @@ def _trailing(words: Numbers) -> list[int]:
 
 def _quanta(numbers: Numbers) -> list[float]:
     """The least difference of these, and the greatest power of 2 of which they are multiples."""
-    powers = (2.0**-k for k in range(-8, 24) if not (numbers.astype(np.float64) % 2.0**-k).any())
-    different = np.unique(numbers)
-    return [float(np.diff(different).min()), *itertools.islice(powers, 1)] if len(different) > 1 else []
+    different = np.unique(numbers).astype(np.float64)
+    if len(different) < 2:
+        return []
+    powers = [2.0**-k for k in range(-8, 24)] if not (different % 2.0**-23).any() else []
+    fitting = (power for power in powers if not (different % power).any())
+    return [float(np.diff(different).min()), *itertools.islice(fitting, 1)]
 
 
 # For each name in `tries` of a relation of values, the numbers that some elements of A and of what is right speak for,
@@ -623,7 +626,6 @@ _READ: dict[str, Callable[[Numbers, Numbers, Numbers], list[Any]]] = {
     "quotient": lambda a, right, all_: _ratios(right, a),
     "quantum": lambda a, right, all_: _quanta(all_),
     "most": lambda a, right, all_: [float(np.abs(all_.astype(float)).max())],
-    "greatest": lambda a, right, all_: [all_.max().item()],
 }
 
 

@@ -226,7 +226,7 @@ def _told(by_cost: list[Candidate], lines: int) -> tuple[Mistake, ...]:
     told = [Mistake(each.id, each.text, lines) for each in by_cost if each.cost <= most]
     if len(told) > _MOST_TOLD:
         others = len(told) - _MOST_TOLD + 1
-        text = f"or one of {others} others: the lines are too few, or too much alike, to tell"
+        text = f"one of {others} others: the lines are too few, or too much alike, to tell"
         told[_MOST_TOLD - 1 :] = [Mistake("too-few-lines", text, lines)]
     return tuple(told)
 

@@ -156,6 +156,13 @@ def test_lengths_of_others_are_found_among_many_lines():
     assert explained_by_lengths(given, np.roll(given, 1)) == ["lengths-of-others"]
 
 
+def test_indices_of_16_bits_are_found_in_long_lines():
+    x, n = np.random.default_rng(5).normal(size=(3, 66_000)), np.array([[65_999], [40_000], [65_700]])
+    j = np.arange(66_000)
+    wrong = np.take_along_axis(x, np.where(j < n, (n - 1 - j) % 65_536, j), 1)
+    assert [each.id for each in revseq_cli.explain(wrong, x, n, 1).mistakes] == ["wrapped"]
+
+
 def test_lines_of_length_0_are_a_rule():
     x, n = np.arange(1, 49, dtype=np.float32).reshape(12, 4), np.array([[2], [0], [3], [4]] * 3)
     wrong = revseq_cli.reverse_subsequences(x, n, 1)
