@@ -103,7 +103,7 @@ class _Search:
     def __init__(self, oracle: Oracle, sample: Sample, lines: Spots) -> None:
         self.oracle, self.sample, self.lines = oracle, sample, lines
         self.where, self.wrong = sample.found.where, np.asarray(sample.found.where.wrong)
-        self.full: dict[str, Candidate] = {}
+        self.full: dict[str | int, Candidate] = {}
         self.parts: list[_Part] = []
 
     def mistakes(self) -> tuple[Mistake, ...]:
@@ -123,19 +123,24 @@ class _Search:
         return _told(by_cost, self.where.lines) if by_cost else self._partial()
 
     def _keep(self, candidate: Candidate) -> None:
-        """Add what explains all, unless a simpler one has its id."""
-        if candidate.id not in self.full or candidate.cost < self.full[candidate.id].cost:
-            self.full[candidate.id] = candidate
+        """Add what explains all of the sample; where that is all of the tensor, unless a simpler one has its id."""
+        key = candidate.id if self.sample.is_whole else len(self.full)
+        if key not in self.full or candidate.cost < self.full[key].cost:
+            self.full[key] = candidate
 
     def _verified(self, by_cost: list[Candidate]) -> list[Candidate]:
-        """The simplest one that explains all of a large tensor, too; those that fail may explain a part."""
-        moved = [each for each in by_cost if each.a is not None]  # they are verified
-        for each in [each for each in by_cost if each.a is None][:_MOST_VERIFIED] if not moved else ():
+        """The simplest one that explains all of a large tensor, too, and those alike; what fails may explain a part."""
+        found = [each for each in by_cost if each.a is not None]  # they are verified
+        tried = [*by_cost, *(other for each in by_cost for other in each.alike)]
+        for each in tried[:_MOST_VERIFIED] if not found else ():
             if self._everywhere(each, stops=True):
-                ids = {other.id: other for other in reversed(each.alike)}
-                return [each, *(other for id_, other in ids.items() if id_ != each.id)]
+                found = [each]
+                break
             self.parts.insert(0, _Part(each, self._wrong_of_sample, 0))
-        return moved
+        told: dict[str, Candidate] = {}
+        for one in (one for each in found for one in (each, *each.alike)):
+            told.setdefault(one.id, one)
+        return [*told.values()]
 
     def _partial(self) -> tuple[Mistake, ...]:
         """What explains all wrong lines, and would change right ones as well; or the most of them, and no right one."""

@@ -140,7 +140,8 @@ def explained_by_lengths(given, others):
     """What is told of many lines that are reversed by other lengths than the given ones."""
     x = np.random.default_rng(5).normal(size=(len(given), 16)).astype(np.float32)
     wrong = revseq_cli.reverse_subsequences(x, others[:, None], 1)
-    return [each.id for each in revseq_cli.explain(wrong, x, given[:, None], 1).mistakes]
+    found = revseq_cli.explain(wrong, x, given[:, None], 1)
+    return [each.id for each in found.mistakes if each.lines == found.lines.count]
 
 
 def test_of_many_lines_of_one_length_too_few_differ_to_tell():
@@ -154,6 +155,12 @@ def test_of_many_lines_of_one_length_too_few_differ_to_tell():
 def test_lengths_of_others_are_found_among_many_lines():
     given = np.random.default_rng(5).integers(1, 17, 40_000)
     assert explained_by_lengths(given, np.roll(given, 1)) == ["lengths-of-others"]
+
+
+def test_of_two_with_one_id_the_other_is_tried_where_one_fails_beyond_the_sample():
+    given = np.random.default_rng(5).integers(3, 17, 40_000)
+    given[20_000:20_003] = 20  # one less than these is above the axis size, too
+    assert explained_by_lengths(given, np.minimum(given, 16) - 1) == ["minus"]
 
 
 def test_indices_of_16_bits_are_found_in_long_lines():
