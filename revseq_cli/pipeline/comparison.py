@@ -158,7 +158,7 @@ class Differences:
 def rounding_of(found: Differences) -> float | None:
     """The relative tolerance, in two digits, of differences of floats that are all as small as rounding; else None."""
     largest, dtype = found.largest_relative, found.a.dtype
-    if dtype.kind != "f" or not largest or largest > _ROUNDING * np.finfo(dtype).eps:
+    if dtype.kind != "f" or not largest or largest > _ROUNDING * float(np.finfo(dtype).eps):
         return None
     digits = Decimal(largest)
     return float(digits.quantize(Decimal(1).scaleb(digits.adjusted() - 1), ROUND_UP))

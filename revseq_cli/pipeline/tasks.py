@@ -17,7 +17,7 @@ from revseq_cli.pipeline.executors import results
 from revseq_cli.pipeline.plan import sizes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -69,7 +69,7 @@ class Task:
 
 def completed(
     stage: str, tasks: Iterable[Task], arrangement: Arrangement, source: Source, *, in_order: bool = False
-) -> Iterator[tuple[Region, Any]]:
+) -> Generator[tuple[Region, Any], None, None]:
     """Run a stage of tasks, which together read all of the source: region and result.
 
     They come in the order of their ends, or, with `in_order`, in that of the tasks.

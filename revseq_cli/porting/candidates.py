@@ -1,8 +1,9 @@
 """What may have been done in place of the reversal: for each relation that fits a sample, the output that it gives.
 
-An output is a source that is computed where it is read, so that a tensor of any size can be held against it. What was
-done to values is read first, from the elements that occur; what was done to lengths, places and lines is then sought
-with the values that it gives, so that two mistakes together are found.
+An idea says which element of the input each element of the output is. So it is tried on the probes of the sample, all
+ideas at once, before an output is made. An output is a source that is computed where it is read, so that a tensor of
+any size can be held against it. What was done to values is read first, from the elements that occur; ideas are then
+tried with the values that it gives, so that two mistakes together are found.
 """
 
 from __future__ import annotations
@@ -17,10 +18,8 @@ import numpy as np
 
 from revseq_cli.core.dtypes import bits, native
 from revseq_cli.core.tensors import braced
-from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.in_memory import MemoryReadTask, MemorySource
+from revseq_cli.formats.in_memory import MemoryReadTask
 from revseq_cli.operator import kernel
-from revseq_cli.operator.spec import lengths_sizes
 from revseq_cli.pipeline.plan import lengths_of, sizes_of
 from revseq_cli.pipeline.reversal import reversed_output
 from revseq_cli.pipeline.views import AlignedSource, Computed, Derived, Reshaped, inverse, moved, transposed
@@ -37,6 +36,7 @@ from revseq_cli.porting.relations import (
     mirrored,
     orders,
 )
+from revseq_cli.porting.sample import at_of, number_of, put
 from revseq_cli.text import dxdispatch, literals
 
 if TYPE_CHECKING:
@@ -46,15 +46,22 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.contract import ReadTask, Region, Source
     from revseq_cli.pipeline.assembly import Job
+    from revseq_cli.porting.sample import Elements, Sample
 
     Numbers = NDArray[Any]
-    Search = Any  # of the diagnosis, which is above
-    # Lengths at places among the given ones; and for indices along a dimension of that size, those that they take.
+    # What becomes of values; lengths at places among the given ones; and for indices along a dimension of that size,
+    # those that they take.
+    _Step = Callable[[Numbers], Numbers]
     _LengthsAt = Callable[[Numbers], Numbers]
     _PlacesOf = Callable[[Numbers, int], Numbers]
     _Lengths = tuple[str, str, int, _LengthsAt]  # with an id, words and a cost
+    _Fill = tuple[str, str, int, Numbers, Source]
 
 _MOST_RULES = 3
+# What explains less of the wrong lines, or of the probes, is no explanation.
+LEAST_PART = 0.5
+# Of a large tensor, each input of a probe is read by itself: one of so many probes first.
+_FIRST_PROBES = 8
 # Costs: of what does not depend on lengths, and of a second mistake.
 _TRIVIAL, _COMBINED = -1, 3
 _MOVES_ALL = ("not-reversed", "whole-lines")
@@ -82,33 +89,33 @@ class Candidate(NamedTuple):
 
     So what is right need not be computed in short parts of lines, which is slow. Both may have other sizes and another
     `axis` than the job. Of several explanations, those of the least `cost` are told, which is higher where a number was
-    read from the output. Outputs of one `key` are the same.
+    read from the output. `elements` are those of the output in a sample that is all of the tensor. Those `alike` are no
+    simpler, and the same wherever it was tried.
     """
 
     id: str
     text: str
+    cost: int
+    elements: Callable[[], Numbers]
     output: Source
     a: Source | None = None
     axis: int = 0
-    cost: int = 0
-    key: bytes = b""
+    alike: tuple[Candidate, ...] = ()
 
 
-class _Setting(NamedTuple):
-    """A job whose values may be changed, with what its candidates say of that; and the sample, as rows of it."""
+class _Idea(NamedTuple):
+    """What may have been done: which elements of the input stand in its places, by their numbers, and zeros elsewhere.
 
-    search: Search
-    job: Job
-    words: str
-    ids: str
+    `output` gives the same for a job as a source.
+    """
+
+    id: str
+    text: str
     cost: int
-    x: Numbers | None
-
-    def candidate(
-        self, id_: str, text: str, output: Source, a: Source | None = None, axis: int = 0, *, cost: int = 0
-    ) -> Candidate:
-        """A candidate of this setting."""
-        return Candidate(self.ids + id_, text + self.words, output, a, axis, self.cost + cost)
+    inputs: Callable[[Elements], Numbers]
+    output: Callable[[Job], Source]
+    a: Source | None = None
+    axis: int = 0
 
 
 class _Change(NamedTuple):
@@ -117,70 +124,127 @@ class _Change(NamedTuple):
     id: str
     text: str
     cost: int
-    step: Callable[[Numbers], Numbers]
+    step: _Step
+
+    def job(self, job: Job) -> Job:
+        """The job with such values."""
+        return replace(job, values=_derived(job.values, self.step)) if self.id else job
+
+    def also(self, found: Candidate) -> Candidate:
+        """A candidate of that job, which says so."""
+        if not self.id:
+            return found
+        id_, text = f"{self.id}+{found.id}", f"{found.text}; and {self.text}"
+        return found._replace(id=id_, text=text, cost=self.cost + found.cost)
 
 
-def candidates(search: Search) -> Iterator[Candidate]:
-    """All that fit elements of the sample, the simplest families first, until one has what explains all lines."""
-    x = search.rows[0] if search.rows else None
-    plain = _Setting(search, search.job, "", "", 0, x)
-    values = list(_values(search))
-    for families in (
-        (_lengths, _parts, _elements, _other_axes),
-        (partial(_changed, values),),
-        (_lines, _layouts),
-        (partial(_parts, values=values),),
-    ):
-        yield from _settled(plain, *families)
-        if search.is_explained:
-            return
-    if search.tolerance is None and not search.is_printed and x is not None:
-        yield from _changed(_changed_twice(search, values), plain)
-        for id_, text, cost, step in _combined(search, values, x):
-            job = replace(search.job, values=_derived(search.job.values, step))
-            both = _Setting(search, job, f"; and {text}", f"{id_}+", cost + _COMBINED, np.asarray(step(x)))
-            yield from _settled(both, _lengths, _parts, _elements, _other_axes, _lines, _layouts)
+def _kept(values: Numbers) -> Numbers:
+    return values
 
 
-def _settled(setting: _Setting, *families: Callable[[_Setting], Iterator[Candidate]]) -> Iterator[Candidate]:
-    for family in families:
-        yield from family(setting)
+_NO_CHANGE = _Change("", "", 0, _kept)
 
 
-def _changed(values: Iterable[_Change], setting: _Setting) -> Iterator[Candidate]:
+class _Ideas:
+    """Ideas, and the numbers of the inputs that they have at the probes: a row for each."""
+
+    def __init__(self, sample: Sample, *families: Iterable[_Idea]) -> None:
+        self.sample, self.ideas = sample, [*itertools.chain.from_iterable(families)]
+        probes = sample.probes
+        numbers = [np.broadcast_to(each.inputs(probes), probes.j.shape) for each in self.ideas]
+        self.numbers = np.array(numbers, np.int64).reshape(len(self.ideas), -1)
+
+    def candidates(self, change: _Change = _NO_CHANGE) -> Iterator[Candidate]:
+        """Those that explain a good part of the probes, with the values that this change gives."""
+        job = change.job(self.sample.job)
+        for ideas in self._groups([self.ideas[i] for i in self._likely(change.step)]):
+            found = []
+            for id_, text, cost, inputs, output, a, axis in ideas:
+                elements = partial(_elements_of, self.sample, inputs, change.step)
+                found.append(change.also(Candidate(id_, text, cost, elements, output(job), a, axis)))
+            yield found[0]._replace(alike=(*found[1:],))
+
+    def _likely(self, step: _Step) -> Numbers:
+        chosen, (there, _) = np.arange(len(self.ideas)), self.sample.at_probes
+        each = max(1, len(there) // _FIRST_PROBES)
+        if each > 1 and not self.sample.is_whole:
+            chosen = chosen[self._agreeing(step, chosen, slice(None, None, each)) > 0]
+        return np.asarray(chosen[self._agreeing(step, chosen, slice(None)) >= LEAST_PART * len(there)])
+
+    def _groups(self, ideas: list[_Idea]) -> list[list[_Idea]]:
+        """Of a large tensor, those together that are the same in all of its sample and all over it, simplest first."""
+        if self.sample.is_whole:
+            return [[each] for each in ideas]
+        groups: dict[bytes, list[_Idea]] = {}
+        for each in sorted(ideas, key=lambda each: each.cost):
+            numbers = (np.asarray(each.inputs(elements)) for elements in (self.sample.elements, self.sample.spread))
+            groups.setdefault(b"".join(each.tobytes() for each in numbers), []).append(each)
+        return [*groups.values()]
+
+    def _agreeing(self, step: _Step, chosen: Numbers, probes: slice) -> Numbers:
+        """How many of these probes have what these ideas give."""
+        found = step(self.sample.inputs(self.numbers[chosen, probes]))
+        there = np.broadcast_to(self.sample.at_probes[0][probes], found.shape)
+        return np.asarray(np.count_nonzero(~self.sample.differ(there, found), axis=1))
+
+
+def _elements_of(sample: Sample, inputs: Callable[[Elements], Numbers], step: _Step) -> Numbers:
+    return step(sample.inputs(inputs(sample.elements)))
+
+
+def candidates(sample: Sample, is_explained: Callable[[], bool]) -> Iterator[Candidate]:
+    """All that fit elements of the sample, the simplest families first, until all lines are explained."""
+    near = _Ideas(sample, _lengths(sample), _misplaced(sample), _other_axes(sample))
+    yield from near.candidates()
+    yield from _parts(sample)
+    values = [] if is_explained() else [*_values(sample)]
+    yield from _changed(sample, values)
+    if is_explained():
+        return
+    far = _Ideas(sample, _lines(sample), _layouts(sample))
+    yield from far.candidates()
+    if not is_explained():
+        yield from _parts(sample, values=values)
+    if not (is_explained() or sample.tolerance or sample.is_printed):
+        yield from _changed(sample, _changed_twice(sample, values))
+        for change in _combined(sample, values):
+            yield from near.candidates(change)
+            yield from _parts(sample, change)
+            yield from far.candidates(change)
+
+
+def _changed(sample: Sample, values: Iterable[_Change]) -> Iterator[Candidate]:
     """The outputs with right elements whose values are changed."""
-    right = reversed_output(setting.job)
+    right, (there, belongs) = reversed_output(sample.job), sample.at_probes
     for id_, text, cost, step in values:
-        yield setting.candidate(id_, text, _derived(right, step), cost=cost)
+        if np.count_nonzero(~sample.differ(there, step(belongs))) >= LEAST_PART * len(there):
+            yield Candidate(id_, text, cost, partial(_stepped, sample, step), _derived(right, step))
 
 
-def _held(like: Source, values: Numbers) -> Source:
-    return MemorySource(like.name, values, Storage("memory", {}))
+def _stepped(sample: Sample, step: _Step) -> Numbers:
+    return step(sample.belongs)
 
 
-def _derived(source: Source, step: Callable[[Numbers], Numbers]) -> Source:
+def _derived(source: Source, step: _Step) -> Source:
     dtype = source.dtype.newbyteorder("=")
     return Derived(source, dtype, lambda region: Computed(partial(_native, step), (source.read_task(region),)))
 
 
-def _native(step: Callable[[Numbers], Numbers], values: Numbers) -> Numbers:
+def _native(step: _Step, values: Numbers) -> Numbers:
     return step(native(values))
 
 
 # Lengths
 
 
-def _lengths(setting: _Setting) -> Iterator[Candidate]:
-    """The outputs for other lengths; those that change no length are none.
-
-    They are computed for the probes, then for the sample, and for other lines where they are read.
-    """
-    search, job = setting.search, setting.job
-    given = _given(job, search.lengths)
-    others = itertools.chain(_relations(search, given), _of_others(search, given), _words(job, given))
-    yield from _with_lengths(setting, job, others)
+def _lengths(sample: Sample) -> Iterator[_Idea]:
+    """Other lengths: computed for the probes, then for the sample, and for other lines where they are read."""
+    job = sample.job
+    given = _given(job, sample.lengths)
+    others = itertools.chain(_relations(sample, given), _of_others(sample, given), _words(job, given))
+    yield from _with_lengths(job.batch_axis if job.of_batch else None, others)
     if job.of_batch and given.size > 1:
-        yield from _with_lengths(setting, replace(job, batch_axis=None), _by_line(given))
+        yield from _with_lengths(None, _by_line(given))
 
 
 def _by_line(given: Numbers) -> Iterator[_Lengths]:
@@ -189,20 +253,29 @@ def _by_line(given: Numbers) -> Iterator[_Lengths]:
     yield "lengths-by-line", f"{told}, and none behind the last", 0, partial(np.take, np.append(given, 0), mode="clip")
 
 
-def _with_lengths(setting: _Setting, job: Job, others: Iterable[_Lengths]) -> Iterator[Candidate]:
-    search = setting.search
-    lines = search.rows[2] if search.rows else np.arange(0)
-    sample, right = _places_of_lengths(job, lines), np.minimum(search.lengths.reshape(-1)[lines], search.size)
+def _with_lengths(batch_axis: int | None, others: Iterable[_Lengths]) -> Iterator[_Idea]:
     for id_, text, cost, found in others:
-        if not _fits(setting, sample, found):
-            continue
-        lengths = np.clip(found(sample), 0, search.size)
-        if not len(sample) or not np.array_equal(lengths, right):
-            other = replace(job, lengths=_other_lengths(job, found, search.size))
-            candidate = setting.candidate(
-                id_, text, reversed_output(other), cost=_TRIVIAL if id_ in _MOVES_ALL else cost
-            )
-            yield candidate._replace(key=setting.ids.encode() + lengths.tobytes()) if len(sample) else candidate
+        inputs = partial(_reversed_by, batch_axis, found)
+        cost = _TRIVIAL if id_ in _MOVES_ALL else cost
+        yield _Idea(id_, text, cost, inputs, partial(_output_by, batch_axis, found))
+
+
+def _reversed_by(batch_axis: int | None, found: _LengthsAt, e: Elements) -> Numbers:
+    lengths = found(e.line if batch_axis is None else e.at[batch_axis])
+    return e.along(mirrored(e.j, np.minimum(lengths, e.size)))  # a negative length is as 0
+
+
+def _output_by(batch_axis: int | None, found: _LengthsAt, job: Job) -> Source:
+    """The output of the job with other lengths; a worker gets those of its block, and not what they are found by."""
+    sizes, size = job.lengths.sizes, job.values.sizes[job.axis]
+
+    def read_task(region: Region) -> ReadTask:
+        at = tuple(np.ogrid[region])
+        places = np.ravel_multi_index(at, sizes) if batch_axis is None else at[batch_axis]
+        lengths = np.clip(found(np.asarray(places)), 0, size).astype(np.uint64)
+        return MemoryReadTask(np.ascontiguousarray(np.broadcast_to(lengths, sizes_of(region))))
+
+    return reversed_output(replace(job, lengths=Derived(job.lengths, np.dtype(np.uint64), read_task)))
 
 
 def _given(job: Job, lengths: Numbers) -> Numbers:
@@ -212,47 +285,23 @@ def _given(job: Job, lengths: Numbers) -> Numbers:
     return lengths[tuple(slice(None) if d == job.batch_axis else 0 for d in range(lengths.ndim))]
 
 
-def _places_of_lengths(job: Job, lines: Numbers) -> Numbers:
-    """Where the lengths of lines, by their numbers, are among the given ones."""
-    if job.batch_axis is None or not job.of_batch:
-        return lines
-    return np.unravel_index(lines, job.lengths.sizes)[job.batch_axis]
-
-
-def _other_lengths(job: Job, found: _LengthsAt, size: int) -> Source:
-    """A length for each line, which is found where it is read."""
-
-    def read_task(region: Region) -> ReadTask:
-        return Computed(partial(_read_lengths, found, region, job.lengths.sizes, batch_axis, size), ())
-
-    batch_axis = job.batch_axis if job.of_batch else None
-    return Derived(job.lengths, np.dtype(np.uint64), read_task)
-
-
-def _read_lengths(
-    found: _LengthsAt, region: Region, sizes: tuple[int, ...], batch_axis: int | None, size: int
-) -> Numbers:
-    at = tuple(np.ogrid[region])
-    places = np.ravel_multi_index(at, sizes) if batch_axis is None else at[batch_axis]
-    lengths = np.clip(found(np.asarray(places)), 0, size).astype(np.uint64)
-    return np.ascontiguousarray(np.broadcast_to(lengths, sizes_of(region)))
-
-
-def _relations(search: Search, given: Numbers) -> Iterator[_Lengths]:
+def _relations(sample: Sample, given: Numbers) -> Iterator[_Lengths]:
     flat = given.reshape(-1)
     for number, row in enumerate(LENGTHS):
-        for k in search.numbers_tried(row.tries):
+        for k in sample.numbers_tried(row.tries):
             of_all = row.kind == "all"
-            found = partial(_at, _related(number, search.size, k, flat)) if of_all else None
+            found = partial(_at, _related(number, sample.size, k, flat)) if of_all else None
             text = row.text.format(k=_words_of(k))
-            yield row.id, text, _cost(row, k), found or partial(_related_at, number, search.size, k, flat)
+            yield row.id, text, _cost(row, k), found or partial(_related_at, number, sample.size, k, flat)
 
 
 def _related(number: int, size: int, k: int, lengths: Numbers) -> Numbers:
     """The lengths that this row gives."""
     with np.errstate(all="ignore"):
         found = np.asarray(LENGTHS[number].function(lengths, size, k))
-    return (np.minimum(found, np.uint64(1 << 62)) if found.dtype == np.uint64 else found).astype(np.int64)
+    found = (np.minimum(found, np.uint64(1 << 62)) if found.dtype == np.uint64 else found).astype(np.int64)
+    is_one = LENGTHS[number].kind == "all" and (found == found[:1]).all()  # of many lines, it is held once
+    return np.broadcast_to(found[:1], found.shape) if is_one else found
 
 
 def _related_at(number: int, size: int, k: int, lengths: Numbers, places: Numbers) -> Numbers:
@@ -269,13 +318,13 @@ def _words_of(k: int) -> str:
     return count if k >= 0 else f"{count} backwards"
 
 
-def _of_others(search: Search, given: Numbers) -> Iterator[_Lengths]:
+def _of_others(sample: Sample, given: Numbers) -> Iterator[_Lengths]:
     """The lengths of other lines: along each dimension of the given ones, and along all of them."""
     id_, told, flat = "lengths-of-others", FAMILIES["lengths-of-others"], given.reshape(-1)
     for d, count in enumerate(given.shape) if given.ndim > 1 else ():
-        for words, cost, step in _places(search, count, None):
+        for words, cost, step in _places(sample, count, None):
             yield id_, f"{told}along dimension {d}, {words}", cost, partial(_at_others, given, d, step)
-    for words, cost, step in _places(search, flat.size, flat):
+    for words, cost, step in _places(sample, flat.size, flat):
         yield id_, told + words, cost, partial(_at_others, flat, 0, step)
     for order in orders(given.shape):
         there = tuple(given.shape[d] for d in order)
@@ -285,11 +334,11 @@ def _of_others(search: Search, given: Numbers) -> Iterator[_Lengths]:
                partial(_at, given.reshape(there).transpose(inverse(order))))  # fmt: skip
 
 
-def _places(search: Search, count: int, lengths: Numbers | None) -> Iterator[tuple[str, int, _PlacesOf]]:
+def _places(sample: Sample, count: int, lengths: Numbers | None) -> Iterator[tuple[str, int, _PlacesOf]]:
     """The words of each relation of places, its cost, and the function that gives for each index the one it takes."""
     for number, row in enumerate(PLACES) if count > 1 else ():
         if row.kind != "sorted":
-            for k in search.numbers_tried(row.tries):
+            for k in sample.numbers_tried(row.tries):
                 yield row.text.format(k=_words_of(k)), _cost(row, k), partial(_placed, number, k)
         elif lengths is not None:
             yield row.text, row.cost, partial(_at_known, row.function(lengths))
@@ -305,12 +354,12 @@ def _at_known(places: Numbers, i: Numbers, _: int) -> Numbers:
 
 def _at(values: Numbers, places: Numbers) -> Numbers:
     """The elements at these places, as if the array were flat."""
-    return np.asarray(values[np.unravel_index(places, values.shape)])
+    return np.asarray(values[tuple(at_of(places, values.shape))])
 
 
 def _at_others(values: Numbers, d: int, step: _PlacesOf, places: Numbers) -> Numbers:
     """The elements at the places that these take along dimension d, and zeros outside."""
-    at, count = [*np.unravel_index(places, values.shape)], values.shape[d]
+    at, count = at_of(places, values.shape), values.shape[d]
     taken = step(at[d], count)
     at[d] = np.minimum(np.maximum(taken, 0), count - 1)
     return np.where((taken < 0) | (taken >= count), 0, values[tuple(at)])
@@ -331,39 +380,23 @@ def _as_signed(words: Numbers, places: Numbers) -> Numbers:
     return np.minimum(words[places], np.uint64(1 << 62)).astype(np.int64)
 
 
-def _fits(setting: _Setting, sample: Numbers, found: _LengthsAt) -> bool:
-    """Whether the probes have what these lengths give."""
-    search = setting.search
-    if setting.x is None or search.rows is None:
-        return True
-    row, j, *_ = search.probes
-    n = np.minimum(found(sample[row]), search.size)  # a negative length is as 0
-    return bool(search.is_likely(setting.x[row, mirrored(j, n)]))
-
-
 # Elements and parts
 
 
-def _elements(setting: _Setting) -> Iterator[Candidate]:
-    """The outputs of which elements come from other places of their line, or beside it; not where lines are cut."""
-    search = setting.search
-    if setting.x is None or search.rows is None or search.oracle.arrangement.plan.cuts_lines:
-        return
-    row, j, *_ = search.probes
-    lengths = search.lengths.reshape(-1)[search.rows[2][row]]
-    unclamped, n = np.minimum(lengths, 2 * search.size), np.minimum(lengths, search.size)
-    for number, each in enumerate(ELEMENTS):
-        for k in search.numbers_tried(each.tries):
-            if each.kind != "neighbour":
-                index = each.function(j, unclamped, n, search.size, k)
-                found = _of_line(setting.x[row], np.asarray(index)[:, None], 1, each.kind)[:, 0]
-                if not search.is_likely(found):
-                    continue
-            output, cost = _misplaced_output(setting.job, number, k), _cost(each, k)
-            yield setting.candidate(each.id, each.text.format(k=_words_of(k)), output, cost=cost)
+def _misplaced(sample: Sample) -> Iterator[_Idea]:
+    """Elements come from other places of their line, or beside it; not where lines are cut."""
+    for number, row in enumerate(ELEMENTS if not sample.cuts_lines else ()):
+        for k in sample.numbers_tried(row.tries):
+            inputs, output = partial(_misplaced_inputs, number, k), partial(_misplaced_output, number, k)
+            yield _Idea(row.id, row.text.format(k=_words_of(k)), _cost(row, k), inputs, output)
 
 
-def _misplaced_output(job: Job, number: int, k: int) -> Source:
+def _misplaced_inputs(number: int, k: int, e: Elements) -> Numbers:
+    row = ELEMENTS[number]
+    return e.along(np.asarray(row.function(e.j, np.minimum(e.lengths, 2 * e.size), e.n, e.size, k)), row.kind)
+
+
+def _misplaced_output(number: int, k: int, job: Job) -> Source:
     axis, sizes, values = job.axis, job.values.sizes, job.values
     rows = Reshaped(values, (prod(sizes[:axis]), prod(sizes[axis:])))
     before, behind = (Reshaped(moved(rows, 0, step), sizes) for step in (lambda i, _: i - 1, lambda i, _: i + 1))
@@ -373,12 +406,12 @@ def _misplaced_output(job: Job, number: int, k: int) -> Source:
         sources = (before, values, behind) if ELEMENTS[number].kind == "neighbour" else (values,)
         read = [source.read_task(lines) for source in sources]
         lengths = job.lengths.read_task(lengths_of(region, axis))
-        return Computed(partial(_misplaced, number, k, axis, region[axis]), (lengths, *read))
+        return Computed(partial(_read_misplaced, number, k, axis, region[axis]), (lengths, *read))
 
     return Derived(values, values.dtype, read_task)
 
 
-def _misplaced(number: int, k: int, axis: int, part: slice, lengths: Numbers, *lines: Numbers) -> Numbers:
+def _read_misplaced(number: int, k: int, axis: int, part: slice, lengths: Numbers, *lines: Numbers) -> Numbers:
     """A part of whole lines, with elements from other places than the right ones; perhaps from the lines beside."""
     size, each = lines[0].shape[axis], ELEMENTS[number]
     longest, clamped = kernel.clamp(lengths, 2 * size), kernel.clamp(lengths, size)
@@ -402,45 +435,57 @@ def _of_line(held: Numbers, index: Numbers, axis: int, kind: str) -> Numbers:
     return found
 
 
-def _parts(setting: _Setting, values: Iterable[_Change] = ()) -> Iterator[Candidate]:
+def _parts(sample: Sample, change: _Change = _NO_CHANGE, values: list[_Change] | None = None) -> Iterator[Candidate]:
     """The outputs that are right but for a part: one element again and again, the input, or changed `values`."""
-    search, job = setting.search, setting.job
-    output = reversed_output(job)
-    a, right = np.concatenate([piece.a.reshape(-1) for piece in search.pieces]), _sampled(search, output)
-    if not (wrong := search.differ(a, right)).any() or search.found.count == 1:
+    job, a, right = change.job(sample.job), sample.there, change.step(sample.belongs)
+    if sample.found.count == 1 or not (wrong := sample.differ(a, right)).any():
         return
-    first = int(wrong.argmax())
-    element = native(a[first : first + 1].astype(job.values.dtype))
-    constant = Derived(output, output.dtype, lambda _: MemoryReadTask(element))
-    name = _name_of(element, job)
-    fills = {name: constant, "not-done": job.values, "masked": _derived(output, _masked), "added": _sums(job)}
-    told = [(name, FILLS[name].format(value=literals.render(element)[0]), fill, 0) for name, fill in fills.items()]
-    changes = [(each.id, each.text, _derived(output, each.step), each.cost) for each in values]
-    is_one = bool((bits(a)[wrong] == bits(a)[first]).all())  # told as that
-    for name, text, fill, more in changes or told:
-        there = _sampled(search, fill)
-        if (is_one and (changes or name == "masked")) or search.differ(a, there)[wrong].any():
+    is_one = bool((bits(a)[wrong] == bits(a)[wrong][0]).all())  # told as that
+    fills = _fills(sample, change, a[wrong][:1], right)
+    if values is not None:
+        fills = iter(()) if is_one else _changes(values, job, right)
+    for name, text, cost, there, fill in fills:
+        if (is_one and name == "masked") or sample.differ(a, there)[wrong].any():
             continue
-        visible = ~wrong & search.differ(there, right)
-        if not visible.any() and (name == "not-done" or values):  # as with lengths of 0
-            continue
-        if not visible.any():
-            yield setting.candidate(name, f"{text} everywhere", _filled_output(job, None, fill), cost=_TRIVIAL)
-            continue
-        spots = _spots_of(search)
-        exact = (rule for missed, rule in rules(spots, wrong, visible) if not missed)
-        for _, rule in zip(range(_MOST_RULES), exact, strict=False):
-            refitted = _refitted(rule, search)
-            output = _filled_output(job, refitted, fill)
-            is_length = name == "not-done" and QUANTITIES[rule.quantity].id == "length"  # these are other lengths, too
-            cost = 1 + is_length + more
-            yield setting.candidate(name, f"{text} in elements {refitted.text}", output, cost=cost)
+        visible = ~wrong & sample.differ(there, right)
+        found: list[tuple[str, int, Rule | None]] = []
+        if visible.any():
+            exact = (rule for missed, rule in rules(sample.elements.spots, wrong, visible) if not missed)
+            refitted = [_refitted(rule, sample) for rule in itertools.islice(exact, _MOST_RULES)]
+            found = [(f"{text} in elements {rule.text}", cost + _cost_of_part(name, rule), rule) for rule in refitted]
+        elif values is None and name != "not-done":  # as with lengths of 0
+            found = [(f"{text} everywhere", _TRIVIAL, None)]
+        for told, more, rule in found:
+            holds = np.True_ if rule is None else rule.holds(sample.elements.spots)
+            elements = partial(_chosen, holds, there, right)
+            yield change.also(Candidate(name, told, more, elements, _filled_output(job, rule, fill)))
 
 
-def _sampled(search: Search, source: Source) -> Numbers:
-    """The elements of the sample, one after the other."""
-    read = ((piece, source.read_task(piece.region).read()) for piece in search.pieces)
-    return np.concatenate([np.broadcast_to(native(each), piece.a.shape).reshape(-1) for piece, each in read])
+def _changes(values: Iterable[_Change], job: Job, right: Numbers) -> Iterator[_Fill]:
+    output = reversed_output(job)
+    for id_, text, cost, step in values:
+        yield id_, text, cost, step(right), _derived(output, step)
+
+
+def _fills(sample: Sample, change: _Change, element: Numbers, right: Numbers) -> Iterator[_Fill]:
+    """What may stand in a part: the id, its words and its cost; what it is in the sample, and in each output."""
+    job, x = change.job(sample.job), change.step(sample.x)
+    output = reversed_output(job)
+    element = element.astype(job.values.dtype.newbyteorder("="))
+    name, constant = _name_of(element, job), Derived(output, element.dtype, lambda _: MemoryReadTask(element))
+    told = FILLS[name].format(value=literals.render(element)[0])
+    yield name, told, 0, np.broadcast_to(element, right.shape), constant
+    yield "not-done", FILLS["not-done"], 0, x, job.values
+    yield "masked", FILLS["masked"], 0, _masked(right), _derived(output, _masked)
+    yield "added", FILLS["added"], 0, _added(x, right), _sums(job)
+
+
+def _chosen(holds: Numbers | np.bool_, there: Numbers, right: Numbers) -> Numbers:
+    return np.where(holds, there, right)
+
+
+def _cost_of_part(name: str, rule: Rule) -> int:
+    return 2 if name == "not-done" and QUANTITIES[rule.quantity].id == "length" else 1  # these are other lengths, too
 
 
 def _masked(right: Numbers) -> Numbers:
@@ -450,27 +495,16 @@ def _masked(right: Numbers) -> Numbers:
 
 def _sums(job: Job) -> Source:
     right = reversed_output(job)
-    return Derived(
-        right,
-        right.dtype.newbyteorder("="),
-        lambda region: Computed(_added, (job.values.read_task(region), right.read_task(region))),
-    )
+
+    def read_task(region: Region) -> ReadTask:
+        return Computed(_added, (job.values.read_task(region), right.read_task(region)))
+
+    return Derived(right, right.dtype.newbyteorder("="), read_task)
 
 
 def _added(values: Numbers, right: Numbers) -> Numbers:
     with np.errstate(all="ignore"):
         return np.asarray(native(values) + native(right))
-
-
-def _spots_of(search: Search) -> Spots:
-    """The elements of the sample, one after the other."""
-    axis, found = search.job.axis, []
-    for piece in search.pieces:
-        grid = np.meshgrid(*(np.arange(part.start, part.stop) for part in piece.region), indexing="ij")
-        lengths = np.broadcast_to(search.lengths[lengths_of(piece.region, axis)], piece.a.shape)
-        found.append([each.reshape(-1) for each in (*grid, lengths)])
-    *at, lengths = (np.concatenate(each) for each in zip(*found, strict=True))
-    return Spots(tuple(at), search.job.values.sizes, axis, lengths, of_lines=False)
 
 
 def _name_of(element: Numbers, job: Job) -> str:
@@ -481,15 +515,15 @@ def _name_of(element: Numbers, job: Job) -> str:
     return "never-written" if written else "one-value"
 
 
-def _refitted(rule: Rule, search: Search) -> Rule:
+def _refitted(rule: Rule, sample: Sample) -> Rule:
     """The rule with the first and last index of all that differs, not of the sample alone."""
-    where, quantity = search.found.where, QUANTITIES[rule.quantity].id
-    if search.is_whole or quantity not in ("index", "place"):
+    where, quantity = sample.found.where, QUANTITIES[rule.quantity].id
+    if sample.is_whole or quantity not in ("index", "place"):
         return rule
     low, high = where.spans[rule.d]
     if quantity == "place":
-        ends = search.found.indices[0].tolist(), where.last
-        low, high = (int(np.ravel_multi_index(tuple(each), search.job.values.sizes)) for each in ends)
+        ends = sample.found.indices[0].tolist(), where.last
+        low, high = (int(np.ravel_multi_index(tuple(each), sample.job.values.sizes)) for each in ends)
     fitted = {"above": (low - 1,), "below": (high + 1,), "between": (low, high)}
     return rule._replace(parameters=fitted.get(TESTS[rule.test].id, rule.parameters))
 
@@ -523,32 +557,30 @@ def _filled(
 # Values
 
 
-def _values(search: Search) -> Iterator[_Change]:
+def _values(sample: Sample) -> Iterator[_Change]:
     """What may have become of values: id, words, and the function, which pickles."""
-    dtype = search.job.values.dtype.newbyteorder("=")
+    dtype = sample.job.values.dtype.newbyteorder("=")
     for number, row in enumerate(VALUES):
         if dtype.kind in row.kind:
-            for k in _factors(search, row, dtype):
+            for k in _factors(sample, row, dtype):
                 text = row.text.format(k=f"{k:.7g}" if isinstance(k, float) else k)
                 yield _Change(row.id, text, row.cost + int(bool(row.tries)), partial(changed, number, k))
     for id_, text, to, saturates in casts(dtype):
         yield _Change(id_, text, 0, partial(cast, to, saturates=saturates))
 
 
-def _factors(search: Search, row: Relation, dtype: np.dtype[Any]) -> list[Any]:
+def _factors(sample: Sample, row: Relation, dtype: np.dtype[Any]) -> list[Any]:
     """The numbers that k may be for a relation of values, read from the probes."""
     width = 8 * dtype.itemsize
     known = {"": [0], "words": [16, 32], "fewer": [4, 8, 16, 32, width - 1]}
     if row.tries in known:
         return [k for k in known[row.tries] if k < width]
-    if search.rows is None or dtype.kind not in "fiu" or search.is_printed:
+    if dtype.kind not in "fiu" or sample.is_printed:
         return []
-    a, right = (each.astype(dtype) for each in search.probes[2:])
-    everything = search.rows[1].astype(dtype)
+    (a, right), x, everything = sample.at_probes, sample.x, sample.there
     with np.errstate(all="ignore"):
         finite = np.isfinite(a) & np.isfinite(right)
         a, right = a[finite], right[finite]
-        x = search.rows[0].astype(dtype)
         in_order = (np.sort(each[np.isfinite(each)]) for each in (everything, x))  # where elements moved as well
         pairs = [(a, right), *([(one, other)] if len(one := next(in_order)) == len(other := next(in_order)) else [])]
         found = [_READ[row.tries](*pair, pairs[-1][0]) for pair in pairs if len(pair[0])]
@@ -577,9 +609,12 @@ def _trailing(words: Numbers) -> list[int]:
 
 def _quanta(numbers: Numbers) -> list[float]:
     """The least difference of these, and the greatest power of 2 of which they are multiples."""
-    powers = (2.0**-k for k in range(-8, 24) if not (numbers.astype(np.float64) % 2.0**-k).any())
-    different = np.unique(numbers)
-    return [float(np.diff(different).min()), *itertools.islice(powers, 1)] if len(different) > 1 else []
+    different = np.unique(numbers).astype(np.float64)
+    if len(different) < 2:
+        return []
+    powers = [2.0**-k for k in range(-8, 24)] if not (different % 2.0**-23).any() else []
+    fitting = (power for power in powers if not (different % power).any())
+    return [float(np.diff(different).min()), *itertools.islice(fitting, 1)]
 
 
 # For each name in `tries` of a relation of values, the numbers that some elements of A and of what is right speak for,
@@ -591,38 +626,35 @@ _READ: dict[str, Callable[[Numbers, Numbers, Numbers], list[Any]]] = {
     "quotient": lambda a, right, all_: _ratios(right, a),
     "quantum": lambda a, right, all_: _quanta(all_),
     "most": lambda a, right, all_: [float(np.abs(all_.astype(float)).max())],
-    "greatest": lambda a, right, all_: [all_.max().item()],
 }
 
 
-def _combined(search: Search, values: list[_Change], x: Numbers) -> Iterator[_Change]:
+def _combined(sample: Sample, values: list[_Change]) -> Iterator[_Change]:
     """Changes of values that give each wrong element of A from some element; none where A has those of the input.
 
     An element that is there again and again may stand in a part that is not done.
     """
-    wrong, counts = np.unique(bits(np.ascontiguousarray(search.probes[2])), return_counts=True)
-    alike = np.isin(wrong, bits(x)) * counts
+    wrong, counts = np.unique(bits(np.ascontiguousarray(sample.at_probes[0])), return_counts=True)
+    alike = np.isin(wrong, bits(sample.x)) * counts
     wrong = wrong[counts <= max(1, counts.sum() // 4)]
     if not len(wrong) or alike.sum() > 0.9 * counts.sum():
         return
-    found = 0
-    for change in values:
-        if found < _MOST_COMBINED and np.isin(wrong, bits(np.ascontiguousarray(change.step(x)))).all():
-            found += 1
-            yield change
+    fitting = (each for each in values if np.isin(wrong, bits(each.step(sample.x))).all())
+    for change in itertools.islice(fitting, _MOST_COMBINED):
+        yield change._replace(cost=change.cost + _COMBINED)
 
 
-def _changed_twice(search: Search, values: list[_Change]) -> Iterator[_Change]:
+def _changed_twice(sample: Sample, values: list[_Change]) -> Iterator[_Change]:
     """Two changes of values that together give all probes, and neither alone."""
-    _, _, a, right = search.probes
-    right, told = np.ascontiguousarray(right), set()
+    a, right = sample.at_probes
+    told = set()
     for first in values:
         once = first.step(right)
-        if not len(right) or not search.differ(once, right).any():
+        if not len(right) or not sample.differ(once, right).any():
             continue
         for then in values:
             ids = frozenset((first.id, then.id))
-            if len(ids) == 2 and ids not in told and not search.differ(a, then.step(once)).any():
+            if len(ids) == 2 and ids not in told and not sample.differ(a, then.step(once)).any():
                 told.add(ids)
                 text, cost = f"{first.text}, and then {then.text}", first.cost + then.cost + _COMBINED
                 yield _Change(f"{first.id}+{then.id}", text, cost, partial(_both, first.step, then.step))
@@ -635,107 +667,156 @@ def _both(first: Callable[[Numbers], Numbers], then: Callable[[Numbers], Numbers
 # Lines and layouts
 
 
-def _in_memory(source: Source, places: Callable[[Numbers, int], Numbers]) -> Source:
+def _in_memory(places: _PlacesOf, source: Source) -> Source:
     """The source with its elements at other places of its memory, which has them in C order."""
     return Reshaped(moved(Reshaped(source, (source.desc.element_count,)), 0, places), source.sizes)
 
 
-def _lines(setting: _Setting) -> Iterator[Candidate]:
-    """The outputs whose lines, or whose input's, are at other places."""
-    job, search = setting.job, setting.search
-    sizes, right = job.values.sizes, reversed_output(job)
-    for d, count in enumerate(sizes):
-        lengths = search.lengths.reshape(-1) if search.lengths.size == search.lengths.shape[d] == count else None
-        lengths = _given(job, search.lengths) if job.of_batch and d == job.batch_axis else lengths
-        for words, cost, step in _places(search, count, lengths):
-            if d != job.axis:
-                text = FAMILIES["output-lines"].format(d=d) + words
-                if _lines_fit(setting, d, step, output=True):
-                    yield setting.candidate("output-lines", text, moved(right, d, step), cost=cost)
-            if _lines_fit(setting, d, step, output=False):
-                read = replace(job, values=moved(job.values, d, step))
-                text = FAMILIES["input-lines"].format(d=d) + words
-                yield setting.candidate("input-lines", text, reversed_output(read), cost=cost)
+def _lines(sample: Sample) -> Iterator[_Idea]:
+    """Lines of the output, or of the input, are at other places."""
+    job, axis = sample.job, sample.job.axis
+    for d, count in enumerate(job.values.sizes):
+        lengths = sample.lengths.reshape(-1) if sample.lengths.size == sample.lengths.shape[d] == count else None
+        lengths = _given(job, sample.lengths) if job.of_batch and d == job.batch_axis else lengths
+        for words, cost, step in _places(sample, count, lengths):
+            for name in ("output-lines", "input-lines")[d == axis :]:
+                of_output = name == "output-lines"
+                text = FAMILIES[name].format(d=d) + words
+                yield _Idea(
+                    name,
+                    text,
+                    cost,
+                    partial(_inputs_of_lines, d, step, of_output),
+                    partial(_moved_output, d, step, of_output),
+                )
 
 
-def _lines_fit(setting: _Setting, d: int, step: _PlacesOf, *, output: bool) -> bool:
-    """Whether the probes have what comes from these places; true where the sample is not all of the tensor."""
-    search, axis = setting.search, setting.job.axis
-    if not search.is_whole or setting.x is None or search.rows is None:
-        return True
-    row, j, *_ = search.probes
-    sizes = lengths_sizes(search.job.values.sizes, axis)
-    at = [*np.unravel_index(row, sizes)]
-    lengths = search.lengths.reshape(-1)
-    if d == axis:
-        place = step(mirrored(j, np.minimum(lengths[row], search.size)), search.size)
-        other, outside = row, (place < 0) | (place >= search.size)
-        place = np.clip(place, 0, search.size - 1)
-    else:
-        taken = step(at[d], sizes[d])
-        outside = (taken < 0) | (taken >= sizes[d])
-        at[d] = np.clip(taken, 0, sizes[d] - 1)
-        other = np.ravel_multi_index(tuple(at), sizes)
-        place = mirrored(j, np.minimum(lengths[other if output else row], search.size))
-    found = setting.x[other, place]
-    found[outside] = np.zeros((), found.dtype)
-    return bool(search.is_likely(found))
+def _inputs_of_lines(d: int, step: _PlacesOf, of_output: bool, e: Elements) -> Numbers:
+    from_ = e if of_output else e.origin
+    index = step(from_.at[d], e.sizes[d])
+    there = from_.moved(d, index)
+    there = there.origin if of_output else there
+    return np.where((index < 0) | (index >= e.sizes[d]), -1, there.number)
 
 
-def _layouts(setting: _Setting) -> Iterator[Candidate]:
-    """The outputs whose memory, or whose input's, is laid out otherwise, or has every element beside its place."""
-    search, job, a = setting.search, setting.job, setting.search.a
-    values, sizes, axis, right = job.values, job.values.sizes, job.axis, reversed_output(setting.job)
-    is_whole = a.desc == values.desc  # not so where it is printed
+def _moved_output(d: int, step: _PlacesOf, of_output: bool, job: Job) -> Source:
+    if of_output:
+        return moved(reversed_output(job), d, step)
+    return reversed_output(replace(job, values=moved(job.values, d, step)))
+
+
+def _layouts(sample: Sample) -> Iterator[_Idea]:
+    """The memory of the output, or of the input, is laid out otherwise, or has every element beside its place."""
+    job, a = sample.job, sample.a
+    sizes, axis = job.values.sizes, job.axis
     for order in orders(sizes):
         there, back = tuple(sizes[d] for d in order), inverse(order)
-        for text, read in _laid_out("the input", values, order):
-            yield setting.candidate("input-layout", text, reversed_output(replace(job, values=read)))
-        # Each way is taken back by the other one.
-        ways = [[*_laid_out("the output", a, each)] for each in (order, back if there == sizes else order)]
-        for (text, _), (_, read) in zip(ways[0], reversed(ways[1]), strict=True) if is_whole else ():
-            yield setting.candidate("output-layout", text, right, read, axis)
-        if is_whole and there != sizes:  # or else only the axes are others
-            other = replace(job, values=Reshaped(values, there), lengths=transposed(job.lengths, order))
-            text = f"memory of sizes {braced(sizes)} is taken for one of sizes {braced(there)}"
-            output = reversed_output(replace(other, axis=back[axis]))
-            yield setting.candidate("other-sizes", text, output, Reshaped(a, there), back[axis])
-    yield from _pitches_of(setting)
-    for number, (side, places) in enumerate(_SHIFTS):
-        if not search.oracle.arrangement.plan.cuts_lines:
-            text = f"the input is shifted by one element: each is the one {side} it in memory"
-            yield setting.candidate(
-                "input-shifted", text, reversed_output(replace(job, values=_in_memory(values, places)))
+        for way, (told, laid, where) in enumerate(_LAYOUTS[: 1 + (there != sizes)]):  # else it is the inverse order
+            text = told.format("input", braced(order))
+            yield _Idea(
+                "input-layout", text, 0, partial(_laid_input, where, order), partial(_output_of, partial(laid, order))
             )
-        if is_whole and number in (0, 3):
-            (_, back_again), lost = _SHIFTS[3 - number], values.desc.element_count - 1 if number == 0 else 0
-            moved_back = _in_memory(a, back_again)
-            text = f"the output is shifted by one element: each is the one {side} it in memory"
-            yield setting.candidate("output-shifted", text, _but_one_output(right, moved_back, lost), moved_back, axis)
+            if not sample.is_printed:
+                # Each way is taken back by the other one.
+                read = _LAYOUTS[1 - way][1](order, a) if there != sizes else laid(back, a)
+                text = told.format("output", braced(order))
+                yield _Idea("output-layout", text, 0, partial(_laid_output, where, order), reversed_output, read, axis)
+        if there != sizes and not sample.is_printed:  # or else only the axes are others
+            text = f"memory of sizes {braced(sizes)} is taken for one of sizes {braced(there)}"
+            output = partial(_output_in_sizes, there, order)
+            yield _Idea(
+                "other-sizes", text, 0, partial(_inputs_in_sizes, order), output, Reshaped(a, there), back[axis]
+            )
+    if sample.cuts_lines:
+        return
+    for ids, text, places in (*_SHIFTS, *_pitches(sizes)):
+        told, output = text.format("input"), partial(_output_of, partial(_in_memory, places))
+        yield _Idea(ids[0], told, 0, partial(_placed_input, places), output)
+        if not sample.is_printed:
+            told, output = text.format("output"), partial(_placed_output_of, places)
+            yield _Idea(ids[1], told, 0, partial(_placed_output, places), output)
 
 
-def _pitches_of(setting: _Setting) -> Iterator[Candidate]:
-    """The outputs where rows of the input, or of the output, have another pitch than their reader thinks."""
-    search, job = setting.search, setting.job
-    for text, places in () if search.oracle.arrangement.plan.cuts_lines else _pitches(job.values.sizes):
-        if _memory_fits(setting, places, of_output=False):
-            other = replace(job, values=_in_memory(job.values, places))
-            yield setting.candidate("row-pitch", f"the input has {text}", reversed_output(other))
-        if search.is_whole and _memory_fits(setting, places, of_output=True):
-            yield setting.candidate("row-pitch", f"the output has {text}", _in_memory(reversed_output(job), places))
+def _output_of(read: Callable[[Source], Source], job: Job) -> Source:
+    """The output for an input that is read otherwise."""
+    return reversed_output(replace(job, values=read(job.values)))
 
 
-def _pitches(sizes: tuple[int, ...]) -> Iterator[tuple[str, Callable[[Numbers, int], Numbers]]]:
+def _placed_input(places: _PlacesOf, e: Elements) -> Numbers:
+    return places(e.origin.number, prod(e.sizes))
+
+
+def _placed_output(places: _PlacesOf, e: Elements) -> Numbers:
+    number = places(e.number, prod(e.sizes))
+    return np.where((number < 0) | (number >= prod(e.sizes)), -1, e.numbered(number).origin.number)
+
+
+def _placed_output_of(places: _PlacesOf, job: Job) -> Source:
+    return _in_memory(places, reversed_output(job))
+
+
+def _in_order(order: tuple[int, ...], e: Elements) -> Numbers:
+    """The numbers of elements whose memory has its axes in this order."""
+    there = [e.sizes[d] for d in order]
+    found = at_of(e.number, there)
+    return number_of([found[k] for k in inverse(order)], e.sizes)
+
+
+def _as_if_in_order(order: tuple[int, ...], e: Elements) -> Numbers:
+    """The numbers of elements whose memory is read as if its axes had this order."""
+    return number_of([e.at[d] for d in order], [e.sizes[d] for d in order])
+
+
+def _laid_input(where: Callable[..., Numbers], order: tuple[int, ...], e: Elements) -> Numbers:
+    return where(order, e.origin)
+
+
+def _laid_output(where: Callable[..., Numbers], order: tuple[int, ...], e: Elements) -> Numbers:
+    return e.numbered(where(order, e)).origin.number
+
+
+def _laid_in_order(order: tuple[int, ...], source: Source) -> Source:
+    return Reshaped(transposed(source, order), source.sizes)
+
+
+def _laid_as_if_in_order(order: tuple[int, ...], source: Source) -> Source:
+    return transposed(Reshaped(source, tuple(source.sizes[d] for d in order)), inverse(order))
+
+
+# In words, as a source, and as numbers of elements.
+_LAYOUTS = (
+    ("the memory of the {} has its axes in the order {}", _laid_in_order, _in_order),
+    ("the memory of the {} is read as if its axes had the order {}", _laid_as_if_in_order, _as_if_in_order),
+)
+
+
+def _inputs_in_sizes(order: tuple[int, ...], e: Elements) -> Numbers:
+    """The numbers of elements where the memory has the dimensions in this order, and lengths go along them."""
+    there, axis = [e.sizes[d] for d in order], order.index(e.axis)
+    at = at_of(e.number, there)
+    lengths = e.table[tuple(0 if d == e.axis else at[order.index(d)] for d in range(len(order)))]
+    return number_of(put(at, axis, mirrored(at[axis], np.minimum(lengths, e.size))), there)
+
+
+def _output_in_sizes(there: tuple[int, ...], order: tuple[int, ...], job: Job) -> Source:
+    lengths = transposed(job.lengths, order)
+    return reversed_output(
+        replace(job, values=Reshaped(job.values, there), lengths=lengths, axis=order.index(job.axis))
+    )
+
+
+def _pitches(sizes: tuple[int, ...]) -> Iterator[tuple[tuple[str, str], str, _PlacesOf]]:
     """Rows that begin too near or too far from each other, or at multiples of a power of 2: where they are read."""
     for d in range(1, len(sizes)):
         row, inner = prod(sizes[d:]), prod(sizes[d + 1 :])
         pitches = {row - inner, row + inner, *(-(-row // k) * k for k in (4, 8, 16, 32, 64, 128, 256))} - {row, 0}
         for pitch in sorted(pitches) if prod(sizes[:d]) > 1 else ():
-            text = f"rows of {row} elements, which are read as if each began {pitch} behind the one before"
-            yield text, partial(_pitched, row, pitch)
+            text = f"the {{}} has rows of {row} elements, which are read as if each began {pitch} behind the one before"
+            yield ("row-pitch", "row-pitch"), text, partial(_pitched, row, pitch)
             if pitch > row:
-                text = f"rows that begin {pitch} elements behind each other, which are read as if they had only {row}"
-                yield text, partial(_packed, row, pitch)
+                rows = f"rows that begin {pitch} elements behind each other"
+                text = f"the {{}} has {rows}, which are read as if they had only {row}"
+                yield ("row-pitch", "row-pitch"), text, partial(_packed, row, pitch)
 
 
 def _pitched(row: int, pitch: int, i: Numbers, _: int) -> Numbers:
@@ -746,88 +827,63 @@ def _packed(row: int, pitch: int, i: Numbers, _: int) -> Numbers:
     return np.where(i % pitch < row, i // pitch * row + i % pitch, -1)
 
 
-def _memory_fits(setting: _Setting, places: Callable[[Numbers, int], Numbers], *, of_output: bool) -> bool:
-    """Whether the probes have what comes from these places of the memory, which the sample is all of."""
-    search = setting.search
-    if not search.is_whole or setting.x is None or search.rows is None:
-        return True
-    row, j, *_ = search.probes
-    sizes, axis = search.job.values.sizes, search.job.axis
-    n = np.minimum(search.lengths.reshape(-1), search.size)
-    mirror = mirrored(np.arange(search.size), n[:, None])
-    held = np.take_along_axis(setting.x, mirror, 1) if of_output else setting.x
-    memory = np.moveaxis(held.reshape(*np.delete(sizes, axis), -1), -1, axis).reshape(-1)
-    at = [*np.unravel_index(row, lengths_sizes(sizes, axis))]
-    at[axis] = j if of_output else mirror[row, j]
-    place = places(np.ravel_multi_index(tuple(at), sizes), memory.size)
-    outside = (place < 0) | (place >= memory.size)
-    found = memory[np.where(outside, 0, place)]
-    found[outside] = np.zeros((), found.dtype)
-    return bool(search.is_likely(found))
-
-
-_SHIFTS: tuple[tuple[str, Callable[[Numbers, int], Numbers]], ...] = (
-    ("before", lambda i, count: (i - 1) % count),
-    ("before", lambda i, _: np.maximum(i - 1, 0)),
-    ("before", lambda i, _: i - 1),
-    ("behind", lambda i, count: (i + 1) % count),
-    ("behind", lambda i, count: np.minimum(i + 1, count - 1)),
-    ("behind", lambda i, _: i + 1),
+# The ids of input and output, in words, and as places in memory.
+_SHIFTS: tuple[tuple[tuple[str, str], str, _PlacesOf], ...] = tuple(
+    (
+        ("input-shifted", "output-shifted"),
+        f"the {{}} is shifted by one element: each is the one {side} it in memory",
+        places,
+    )
+    for side, places in (
+        ("before", lambda i, count: (i - 1) % count),
+        ("before", lambda i, _: np.maximum(i - 1, 0)),
+        ("before", lambda i, _: i - 1),
+        ("behind", lambda i, count: (i + 1) % count),
+        ("behind", lambda i, count: np.minimum(i + 1, count - 1)),
+        ("behind", lambda i, _: i + 1),
+    )
 )
 
 
-def _laid_out(name: str, source: Source, order: tuple[int, ...]) -> Iterator[tuple[str, Source]]:
-    """The source where its memory has the axes in another order than its reader thinks, and the other way round."""
-    there = tuple(source.sizes[d] for d in order)
-    yield (
-        f"the memory of {name} has its axes in the order {braced(order)}",
-        Reshaped(transposed(source, order), source.sizes),
-    )
-    if there != source.sizes:  # else it is the same as for the inverse order
-        read = transposed(Reshaped(source, there), inverse(order))
-        yield f"the memory of {name} is read as if its axes had the order {braced(order)}", read
-
-
-def _but_one_output(right: Source, other: Source, lost: int) -> Source:
-    """The right output, with an element that is lost and may be any."""
-
-    def read_task(region: Region) -> ReadTask:
-        here = np.ravel_multi_index(tuple(np.ogrid[region]), right.sizes) == lost
-        return Computed(partial(_either, here), (right.read_task(region), other.read_task(region)))
-
-    return Derived(right, right.dtype, read_task)
-
-
-def _either(here: NDArray[np.bool_], right: Numbers, other: Numbers) -> Numbers:
-    np.copyto(right, other, where=here)
-    return right
-
-
-def _other_axes(setting: _Setting) -> Iterator[Candidate]:
-    """The outputs along other axes for which the lengths do; none along an axis of size 1, which changes nothing."""
-    job = setting.job
-    lengths, sizes = job.lengths, job.values.sizes
+def _other_axes(sample: Sample) -> Iterator[_Idea]:
+    """Other axes for which the lengths do; none along an axis of size 1, which changes nothing."""
+    job = sample.job
+    sizes = job.values.sizes
     others = [d for d, size in enumerate(sizes) if size > 1]
+
+    def idea(text: str, axis: int, places: Iterable[int | None]) -> _Idea:
+        """Another axis, and for each dimension of the lengths the one along which they go now."""
+        where = axis, (*places,)
+        return _Idea("other-axis", text, 0, partial(_inputs_along, *where), partial(_output_along, *where))
+
     for axis in (d for d in others if d != job.axis):
         text = f"axis {axis} is reversed whole, not {job.axis}"
-        yield setting.candidate("other-axis", text, moved(job.values, axis, lambda i, count: count - 1 - i))
-    if given := job.of_batch:
-        count = given.sizes[0]
-        for axis in others:
-            for batch in (d for d, size in enumerate(sizes) if size <= count and d != axis):
-                if (axis, batch) != (job.axis, job.batch_axis):
-                    text = f"axis {axis} is reversed with the batch axis {batch}, not {job.axis} with {job.batch_axis}"
-                    aligned = AlignedSource(given, sizes, axis, (batch,))
-                    output = reversed_output(replace(job, axis=axis, lengths=aligned))
-                    yield setting.candidate("other-axis", text, output)
-        return
-    for axis in (d for d in others if d != job.axis):
-        text = f"axis {axis} is reversed, not {job.axis}"
-        first = tuple(None if d in (axis, job.axis) else d for d in range(len(sizes)))
-        along = AlignedSource(lengths, sizes, axis, first)
-        yield setting.candidate("other-axis", text, reversed_output(replace(job, axis=axis, lengths=along)))
-        if sizes[axis] == sizes[job.axis]:
-            text += f", with a length for each index of axis {job.axis}"
-            order = [{axis: job.axis, job.axis: axis}.get(d, d) for d in range(len(sizes))]
-            output = reversed_output(replace(job, axis=axis, lengths=transposed(lengths, order)))
-            yield setting.candidate("other-axis", text, output)
+        yield _Idea("other-axis", text, 0, partial(_turned_inputs, axis), partial(_turned_output, axis))
+        if not job.of_batch:
+            text = f"axis {axis} is reversed, not {job.axis}"
+            yield idea(text, axis, [None if d in (axis, job.axis) else d for d in range(len(sizes))])
+            if sizes[axis] == sizes[job.axis]:
+                text += f", with a length for each index of axis {job.axis}"
+                yield idea(text, axis, [{axis: job.axis, job.axis: None}.get(d, d) for d in range(len(sizes))])
+    count = job.of_batch.sizes[0] if job.of_batch else 0
+    for axis, batch in itertools.permutations(others, 2):
+        if sizes[batch] <= count and (axis, batch) != (job.axis, job.batch_axis):
+            text = f"axis {axis} is reversed with the batch axis {batch}, not {job.axis} with {job.batch_axis}"
+            yield idea(text, axis, [batch if d == job.batch_axis else None for d in range(len(sizes))])
+
+
+def _turned_inputs(axis: int, e: Elements) -> Numbers:
+    return e.moved(axis, e.sizes[axis] - 1 - e.at[axis]).number
+
+
+def _turned_output(axis: int, job: Job) -> Source:
+    return moved(job.values, axis, lambda i, count: count - 1 - i)
+
+
+def _inputs_along(axis: int, places: tuple[int | None, ...], e: Elements) -> Numbers:
+    lengths = e.table[tuple(0 if d is None else e.at[d] for d in places)]
+    return e.moved(axis, mirrored(e.at[axis], np.minimum(lengths, e.sizes[axis]))).number
+
+
+def _output_along(axis: int, places: tuple[int | None, ...], job: Job) -> Source:
+    return reversed_output(replace(job, axis=axis, lengths=AlignedSource(job.lengths, job.values.sizes, axis, places)))

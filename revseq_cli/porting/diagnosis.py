@@ -1,67 +1,50 @@
 """Holds a tensor against what a job's output should be, and explains what is wrong with it.
 
 One pass compares, and notes which lines are wrong. A sample of them, which is all of a small tensor, shows what may
-have been done: the relations of `relations` that fit some elements of it are candidates, each a source that is computed
-where it is read. Those that explain the sample are held against all of the tensor in one more pass.
+have been done: the relations of `relations` that fit some elements of it are candidates. The simplest that explains the
+sample of a large tensor is held against all of it in one more pass, which ends where it fails.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli.core.dtypes import bits, native
+from revseq_cli.core.dtypes import native
+from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.pipeline.arrangement import arrange_oracle
-from revseq_cli.pipeline.comparison import Diagnosis, Mistake, Pair, compared, located
+from revseq_cli.pipeline.comparison import Diagnosis, Mistake, Pair, compared
 from revseq_cli.pipeline.plan import lengths_of, make_plan
 from revseq_cli.pipeline.reversal import random_access, reversed_output
 from revseq_cli.pipeline.tasks import Task, completed, spooled
 from revseq_cli.pipeline.views import UnreadableError
-from revseq_cli.porting.candidates import Candidate, candidates
+from revseq_cli.porting.candidates import LEAST_PART, Candidate, candidates
 from revseq_cli.porting.features import Spots, WrongLines, of_lines, rule_among
+from revseq_cli.porting.sample import SMALL, Piece, Sample, differing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import ReadTask, Region, Source
+    from revseq_cli.formats.contract import ReadTask, Source
     from revseq_cli.pipeline.arrangement import Resources
     from revseq_cli.pipeline.assembly import Job
     from revseq_cli.pipeline.comparison import Differences, Tolerance
 
-# A tensor of so many elements is its own sample; of a larger one, it has a few blocks of so many.
-_SMALL, _BLOCK, _BLOCKS = 1 << 16, 1 << 13, 6
-# How many of the first differences exclude what is read in other sizes than those of the output.
-_MOST_PLACES = 10
-_PROBES = 64
-# So many wrong lines are read before whole pieces.
-_FIRST_LINES = 4
 # How many explanations are told, and how many are held against all of a large tensor.
 _MOST_TOLD, _MOST_VERIFIED = 3, 4
-# What explains less of the wrong lines is no explanation.
-_LEAST_PART = 0.5
 
 
 def unchanged(source: Source) -> Source:
     """How most outputs are seen."""
     return source
-
-
-class Piece(NamedTuple):
-    """A part of the sample: what is there in `a`, what is right, and which of its lines differ."""
-
-    region: Region
-    a: NDArray[Any]
-    right: NDArray[Any]
-    wrong: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -77,7 +60,7 @@ class Oracle(Pair):
 
     def compare(self, tolerance: Tolerance | None, first: int) -> Differences:
         """How `a` differs from what is right, and where in the lines."""
-        return compared("compare", self, tolerance, max(first, _MOST_PLACES), self.job)
+        return compared("compare", self, tolerance, max(first, 1), self.job)
 
     def diagnosis(self, found: Differences, tolerance: Tolerance | None) -> Diagnosis:
         """Which lines are wrong, by which rule, and what explains them, given how `a` differs."""
@@ -89,8 +72,9 @@ class Oracle(Pair):
         spots = Spots(
             tuple(np.ogrid[tuple(map(slice, wrong.shape))]), self.job.values.sizes, self.job.axis, lengths, True
         )
-        lines = of_lines(spots, wrong)
-        return Diagnosis(lines, _Search(self, found, tolerance, spots).mistakes())
+        is_printed, cuts_lines = self.seen is not unchanged, self.arrangement.plan.cuts_lines
+        sample = Sample(self.job, self.a, self.right, found, tolerance, lengths, is_printed, cuts_lines)
+        return Diagnosis(of_lines(spots, wrong), _Search(self, sample, spots).mistakes())
 
 
 def lengths_held(lengths: NDArray[Any]) -> NDArray[np.int64]:
@@ -100,325 +84,161 @@ def lengths_held(lengths: NDArray[Any]) -> NDArray[np.int64]:
     return np.where(wide >= top, (wide & (top - np.uint64(1))) | top, wide).astype(np.int64)
 
 
-class _Search:
-    """The search for what explains a wrong output."""
+class _Part(NamedTuple):
+    """What explains some wrong lines of the sample, and how many right ones it breaks; which of all lines, if known."""
 
-    def __init__(
-        self,
-        oracle: Oracle,
-        found: Differences,
-        tolerance: Tolerance | None,
-        spots: Spots,
-    ) -> None:
-        self.oracle, self.found, self.tolerance, self.spots, self.lengths = (
-            oracle,
-            found,
-            tolerance,
-            spots,
-            spots.lengths,
-        )
-        self.job, self.a, self.seen = oracle.job, oracle.a, oracle.seen
-        self.size = self.job.values.sizes[self.job.axis]
-        self.is_whole = self.a.desc.element_count <= _SMALL
-        self.known: dict[bytes, tuple[int, int, int] | None] = {}
-        self.full: dict[str, Candidate] = {}
-        self.some: list[tuple[int, int, Candidate]] = []
-        self.is_printed = self.seen is not unchanged
+    candidate: Candidate
+    explained: int
+    broken: int
+    contradicted: NDArray[np.bool_] | None = None
+
+    def order(self) -> tuple[int, int]:
+        """What explains most comes first, and of these the simplest."""
+        return -self.explained, self.candidate.cost
+
+
+class _Search:
+    """The search for what explains a wrong output: on its sample, then in all of a large tensor."""
+
+    def __init__(self, oracle: Oracle, sample: Sample, lines: Spots) -> None:
+        self.oracle, self.sample, self.lines = oracle, sample, lines
+        self.where, self.wrong = sample.found.where, np.asarray(sample.found.where.wrong)
+        self.full: dict[str | int, Candidate] = {}
+        self.parts: list[_Part] = []
 
     def mistakes(self) -> tuple[Mistake, ...]:
         """The explanations, the simplest first; if none explains all lines, the one that explains most of them."""
-        where = self.found.where
-        full, some = self.full, self.some
-        for candidate in candidates(self):
-            if candidate.a is not None:
-                if self._explains_moved(candidate, candidate.a):
-                    _keep(full, candidate)
-            elif (agreement := self._agreement(candidate)) is not None:
-                explained, broken, wrong = agreement
-                if explained == wrong and not broken:
-                    _keep(full, candidate)
-                elif explained >= _LEAST_PART * wrong and explained > 1:
-                    some.append((explained, broken, candidate))
-        if not self.is_whole:
-            full, some = self._verified(full, some)
-        if full:
-            return _told(full, where.lines)
-        return self._partial(some)
+        for candidate in candidates(self.sample, lambda: bool(self.full)):
+            if candidate.a is not None and not self.sample.is_whole:
+                if self._is_moved(candidate, candidate.a):
+                    self._keep(candidate)
+            elif part := self._on_sample(candidate):
+                if part.explained == self._wrong_of_sample and not part.broken:
+                    self._keep(candidate)
+                elif part.explained > 1:
+                    self.parts.append(part)
+        by_cost = sorted(self.full.values(), key=lambda each: each.cost)
+        if not self.sample.is_whole:
+            by_cost = self._verified(by_cost)
+        return _told(by_cost, self.where.lines) if by_cost else self._partial()
 
-    @property
-    def is_explained(self) -> bool:
-        """Whether a candidate explains all lines of the sample."""
-        return bool(self.full)
+    def _keep(self, candidate: Candidate) -> None:
+        """Add what explains all of the sample; where that is all of the tensor, unless a simpler one has its id."""
+        key = candidate.id if self.sample.is_whole else len(self.full)
+        if key not in self.full or candidate.cost < self.full[key].cost:
+            self.full[key] = candidate
 
-    def _partial(self, some: list[tuple[int, int, Candidate]]) -> tuple[Mistake, ...]:
+    def _verified(self, by_cost: list[Candidate]) -> list[Candidate]:
+        """The simplest one that explains all of a large tensor, too, and those alike; what fails may explain a part."""
+        found = [each for each in by_cost if each.a is not None]  # they are verified
+        tried = [*by_cost, *(other for each in by_cost for other in each.alike)]
+        for each in tried[:_MOST_VERIFIED] if not found else ():
+            if self._everywhere(each, stops=True):
+                found = [each]
+                break
+            self.parts.insert(0, _Part(each, self._wrong_of_sample, 0))
+        told: dict[str, Candidate] = {}
+        for one in (one for each in found for one in (each, *each.alike)):
+            told.setdefault(one.id, one)
+        return [*told.values()]
+
+    def _partial(self) -> tuple[Mistake, ...]:
         """What explains all wrong lines, and would change right ones as well; or the most of them, and no right one."""
-        total, wrong = self.found.where.lines, np.asarray(self.found.where.wrong)
-        for each in [each for explained, broken, each in some if broken and explained == total][:_MOST_VERIFIED]:
-            (elsewhere,) = self._contradictions([each])
-            if rule := rule_among(self.spots, wrong, elsewhere):
-                return (Mistake(each.id, f"only in lines {rule.text}: {each.text}", total),)
-        parts = [(explained, each) for explained, broken, each in some if not broken]
-        if not parts:
-            return ()
-        explained, best = max(parts, key=lambda each: (each[0], -each[1].cost))
-        return (Mistake(best.id, f"{best.text}; this explains {explained:,} of {total:,} wrong lines", explained),)
-
-    # The sample
-
-    @functools.cached_property
-    def pieces(self) -> tuple[Piece, ...]:
-        """The sample: all of a small tensor, or blocks where it differs, with the first and the last difference."""
-        sizes, axis = self.job.values.sizes, self.job.axis
-        regions: list[Region] = [tuple(slice(0, size) for size in sizes)]
-        if not self.is_whole:
-            plan = make_plan(sizes, axis, most_elements=_BLOCK, cut_alignment=(1,) * len(sizes))
-            lines = np.argwhere(np.asarray(self.found.where.wrong))
-            chosen = lines[np.linspace(0, len(lines) - 1, _BLOCKS).astype(int)].tolist()
-            places = [*self.found.indices[:1].tolist(), list(self.found.where.last), *chosen]
-            starts = [[i // extent * extent for i, extent in zip(at, plan.extents, strict=True)] for at in places]
-            ends = zip(plan.extents, sizes, strict=True)
-            extents = [(extent, size) for extent, size in ends]
-            regions = [
-                tuple(slice(i, min(i + extent, size)) for i, (extent, size) in zip(start, extents, strict=True))
-                for start in dict.fromkeys(map(tuple, starts))
-            ]
-        return tuple(map(self._piece, regions))
-
-    def _piece(self, region: Region) -> Piece:
-        a, right = self.a.read_task(region).read(), self.oracle.right.read_task(region).read()
-        wrong = np.asarray(_differ(a, right, self.tolerance).any(self.job.axis, keepdims=True))
-        return Piece(region, a, right, wrong)
-
-    @functools.cached_property
-    def rows(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.intp], NDArray[np.bool_]] | None:
-        """Whole lines of the sample, of the input and of `a`, their numbers, and whether they are wrong."""
-        axis = self.job.axis
-        pieces = [each for each in self.pieces if each.a.shape[axis] == self.size]
-        if not pieces:
-            return None
-        numbers = np.arange(self.lengths.size).reshape(self.lengths.shape)
-        values = [self.job.values.read_task(each.region).read() for each in pieces]
-        return (
-            np.concatenate([_rows(each, axis) for each in values]),
-            np.concatenate([_rows(each.a, axis) for each in pieces]),
-            np.concatenate([numbers[lengths_of(each.region, axis)].reshape(-1) for each in pieces]),
-            np.concatenate([each.wrong.reshape(-1) for each in pieces]),
-        )
-
-    @functools.cached_property
-    def probes(self) -> tuple[NDArray[Any], ...]:
-        """Some wrong elements of the sample: the row of each, its index there, what stands there, and what is right."""
-        x, a, numbers, _ = self.rows or _NO_ROWS
-        n = np.minimum(self.lengths.reshape(-1)[numbers], self.size)[:, None]
-        j = np.arange(self.size)
-        right = np.take_along_axis(x, np.where(j < n, n - 1 - j, j), 1)
-        row, at = np.nonzero(self.differ(a, right))
-        chosen = np.linspace(0, len(row) - 1, min(_PROBES, len(row))).astype(int) if len(row) else np.empty(0, int)
-        row, at = row[chosen], at[chosen]
-        return row, at, a[row, at], right[row, at]
-
-    @functools.cached_property
-    def reversed_by(self) -> list[tuple[int, int]]:
-        """For wrong lines, the given length, and the one that they look reversed by: one behind their last change."""
-        if self.rows is None:
-            return []
-        x, a, numbers, wrong = self.rows
-        changed = self.differ(x, a)
-        ends = np.where(changed.any(1), self.size - changed[:, ::-1].argmax(1), 0)
-        given = self.lengths.reshape(-1)[numbers]
-        return [*zip(given[wrong].tolist(), ends[wrong].tolist(), strict=True)]
-
-    def numbers_tried(self, name: str) -> list[int]:
-        """The numbers that k may be for relations of lengths and places, the likely ones first."""
-        pairs, size = self.reversed_by, self.size
-        if name == "step":
-            counts = Counter(abs(min(n, size) - m) for n, m in pairs) + Counter(abs(n - m) for n, m in pairs)
-            return list(dict.fromkeys([1, *(k for k, _ in counts.most_common(4) if k)]))
-        if name == "value":
-            counts = Counter(m for _, m in pairs)
-            likely = [*(m for m, _ in counts.most_common(3)), *sorted(counts)[-1:]]
-            return list(dict.fromkeys(m for m in likely if m < size))
-        if name == "given":
-            given = self.lengths[self.found.where.wrong] if self.found.where.wrong is not None else self.lengths
-            low, high = int(given.min()), int(given.max())
-            return list(dict.fromkeys(min(k, size) for k in (high + 1, low, max(low - 1, 0), high)))
-        return _TRIED.get(name, [0])
-
-    # How candidates agree with it
-
-    def differ(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which elements differ; where `a` is printed, by more than its digits."""
-        if self.is_printed:
-            return ~np.isclose(a.astype(np.float64), b.astype(np.float64), rtol=1e-4, atol=1e-7, equal_nan=True)
-        return _differ(a, b, self.tolerance)
-
-    def is_likely(self, elements: NDArray[Any]) -> bool:
-        """Whether these elements stand at a good part of the probes."""
-        return bool(np.count_nonzero(self.differ(self.probes[2], elements)) <= (1 - _LEAST_PART) * len(elements))
-
-    def _agreement(self, candidate: Candidate) -> tuple[int, int, int] | None:
-        """How many wrong lines of the sample it explains, how many right ones it breaks, and how many are wrong."""
-        if candidate.key not in self.known or not candidate.key:
-            self.known[candidate.key] = self._measured(candidate)
-        return self.known[candidate.key]
-
-    @functools.cached_property
-    def first_lines(self) -> tuple[Piece, ...]:
-        """The first wrong line of some pieces of a large tensor, which is read sooner than a piece."""
+        total = self.where.lines
+        broken = [each for each in self.parts if each.broken and each.explained == self._wrong_of_sample]
+        unbroken = sorted((each for each in self.parts if not each.broken), key=_Part.order)
         found = []
-        for piece in () if self.is_whole else self.pieces[:_FIRST_LINES]:
-            place = np.unravel_index(int(piece.wrong.argmax()), piece.wrong.shape)
-            starts = [part.start + int(i) for part, i in zip(piece.region, place, strict=True)]
-            region = [slice(i, i + 1) for i in starts]
-            region[self.job.axis] = piece.region[self.job.axis]
-            found.append(self._piece(tuple(region)))
-        return tuple(found)
+        for part in map(self._known, [*broken[:_MOST_VERIFIED], *unbroken[:_MOST_VERIFIED]]):
+            if not part.broken:
+                found.append(part)
+                continue
+            others = np.asarray(part.contradicted)
+            if part.explained == total and (rule := rule_among(self.lines, self.wrong, others)):
+                told = f"only in lines {rule.text}: {part.candidate.text}"
+                return (Mistake(part.candidate.id, told, total),)
+        best = min(found, key=_Part.order, default=None)
+        if best is None or best.explained < LEAST_PART * total:
+            return ()
+        told = f"{best.candidate.text}; this explains {best.explained:,} of {total:,} wrong lines"
+        return (Mistake(best.candidate.id, told, best.explained),)
 
-    def _explains_one(self, candidate: Candidate) -> bool:
-        """Whether it explains one of the first lines, if there are any."""
-        output = self.seen(candidate.output)
-        try:
-            return not self.first_lines or any(
-                not _differ(each.a, output.read_task(each.region).read(), self.tolerance).any()
-                for each in self.first_lines
-            )
-        except UnreadableError:
-            return False
+    # How candidates agree with the sample, and with all of the tensor
 
-    def _measured(self, candidate: Candidate) -> tuple[int, int, int] | None:
+    @functools.cached_property
+    def _wrong_of_sample(self) -> int:
+        return sum(int(np.count_nonzero(each.wrong)) for each in self.sample.pieces)
+
+    def _on_sample(self, candidate: Candidate) -> _Part | None:
+        """How it agrees with the sample; None if it explains too little."""
         explained = broken = wrong = 0
-        if not self._explains_one(candidate):
-            return None
-        for piece in self.pieces:
+        for piece in self.sample.pieces:
             try:
-                given = self.seen(candidate.output).read_task(piece.region).read()
+                differs = self._contradicted(candidate, piece)
             except UnreadableError:
                 return None
-            differ = _differ(piece.a, given, self.tolerance).any(self.job.axis, keepdims=True)
-            explained += int(np.count_nonzero(piece.wrong & ~differ))
-            broken += int(np.count_nonzero(~piece.wrong & differ))
+            explained += int(np.count_nonzero(piece.wrong & ~differs))
+            broken += int(np.count_nonzero(~piece.wrong & differs))
             wrong += int(np.count_nonzero(piece.wrong))
-            if explained < _LEAST_PART * wrong:
+            if explained < LEAST_PART * wrong:
                 return None
-        return explained, broken, wrong
+        return _Part(candidate, explained, broken, differs if self.sample.is_whole else None)
 
-    def _explains_moved(self, candidate: Candidate, a: Source) -> bool:
-        """Whether an output in other sizes or places is this `a`: first at some elements, then everywhere."""
-        sizes = candidate.output.sizes
-        for place in self.found.indices[:_MOST_PLACES]:
-            number = int(np.ravel_multi_index(tuple(place), self.a.sizes))
-            region = tuple(slice(int(i), int(i) + 1) for i in np.unravel_index(number, sizes))
-            try:
-                if _differ(a.read_task(region).read(), candidate.output.read_task(region).read(), self.tolerance).any():
-                    return False
-            except UnreadableError:
-                return False
-        arrangement = self.oracle.arrangement
+    def _contradicted(self, candidate: Candidate, piece: Piece) -> NDArray[np.bool_]:
+        """Which lines of a piece are not what it has there."""
+        output = candidate.output
+        if self.sample.is_whole:
+            values = candidate.elements().reshape(piece.a.shape)
+            output = MemorySource(output.name, values, Storage("memory", {}))
+        given = self.oracle.seen(output).read_task(piece.region).read()
+        return np.asarray(differing(piece.a, given, self.sample.tolerance).any(self.lines.axis, keepdims=True))
+
+    def _is_moved(self, candidate: Candidate, a: Source) -> bool:
+        """Whether an output in other sizes or places is this `a`."""
+        arrangement, sizes = self.oracle.arrangement, candidate.output.sizes
         most = arrangement.plan.block_elements
         plan = make_plan(sizes, candidate.axis, most_elements=most, cut_alignment=(1,) * len(sizes))
         try:
             pair = Pair(a, candidate.output, arrangement._replace(plan=plan))
-            return not compared("find the mistake", pair, self.tolerance).count
+            return not compared("find the mistake", pair, self.sample.tolerance).count
         except UnreadableError:
             return False
 
-    def _verified(
-        self, full: dict[str, Candidate], some: list[tuple[int, int, Candidate]]
-    ) -> tuple[dict[str, Candidate], list[tuple[int, int, Candidate]]]:
-        """The same for all of a large tensor, in one pass; if nothing explains it, what explains a part, in another."""
-        moved = {key: each for key, each in full.items() if each.a is not None}  # these are verified
-        chosen = sorted((each for each in full.values() if each.a is None), key=lambda each: each.cost)
-        of_all = bool(chosen)
-        if not of_all:
-            chosen = [each for _, _, each in sorted(some, key=lambda it: (it[1], -it[0]))]
-        chosen = chosen[:_MOST_VERIFIED]
-        wrong = self.found.where.wrong
-        if not chosen or wrong is None:
-            return moved, []
-        found = [
-            (int(np.count_nonzero(wrong & ~each)), int(np.count_nonzero(each & ~wrong)), candidate)
-            for each, candidate in zip(self._contradictions(chosen), chosen, strict=True)
-        ]
-        total = self.found.where.lines
-        exact = {each.id: each for explained, broken, each in reversed(found) if explained == total and not broken}
-        exact = {each.id: each for each in chosen if exact.get(each.id) is each}
-        parts = [each for each in found if each[0] >= _LEAST_PART * total]
-        if of_all and not (exact or parts):
-            return self._verified(moved, some)
-        return {**exact, **moved}, parts
+    def _known(self, part: _Part) -> _Part:
+        return part if part.contradicted is not None else self._everywhere(part.candidate) or part
 
-    def _contradictions(self, chosen: list[Candidate]) -> list[NDArray[np.bool_]]:
-        """For each candidate, which lines of the whole tensor are not what it has there: one pass for all."""
-        found = [np.zeros(self.lengths.shape, np.bool_) for _ in chosen]
-        axis = self.job.axis
+    def _everywhere(self, candidate: Candidate, *, stops: bool = False) -> _Part | None:
+        """How it agrees with all of the tensor, which takes a pass; None if it `stops` where it explains too little."""
+        oracle, axis = self.oracle, self.lines.axis
+        found, output = np.zeros(self.wrong.shape, np.bool_), oracle.seen(candidate.output)
 
         def tasks() -> Iterator[Task]:
-            for region in self.oracle.arrangement.plan:
-                outputs = [self.seen(each.output).read_task(region) for each in chosen]
-                yield Task(partial(_contradicted, self.tolerance, axis, outputs), (self.a.read_task(region),), region)
+            for region in oracle.arrangement.plan:
+                step = partial(_lines_that_differ, output.read_task(region), self.sample.tolerance, axis)
+                yield Task(step, (oracle.a.read_task(region),), region)
 
-        for region, lines in completed("find the mistake", tasks(), self.oracle.arrangement, self.a):
-            for each, part in zip(found, lines, strict=True):
-                each[lengths_of(region, axis)] |= part
-        return found
-
-
-_NO_ROWS = (np.empty((0, 1)), np.empty((0, 1)), np.empty(0, np.intp), np.empty(0, np.bool_))
-# Numbers that are tried for k where nothing is read from the output.
-_TRIED = {
-    "small": [1, 2, 3, 4],
-    "either": [1, -1, 2, -2, 3, -3, 4, -4],
-    "divisor": [2, 3, 4, 5, 8, 10, 16, 32, 64],
-    "powers": [2, 4, 8, 16, 32, 64, 128],
-    "bits": [32, 31, 16, 15, 8, 7, 6, 5, 4, 3],
-    "words": [16, 32, 64],
-    "wrap": [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 32768, 65536],
-}
+        with contextlib.closing(completed("find the mistake", tasks(), oracle.arrangement, oracle.a)) as results:
+            for region, lines in results:
+                found[lengths_of(region, axis)] |= lines
+                if stops and lines.any():
+                    return None
+        explained, broken = self.wrong & ~found, found & ~self.wrong
+        return _Part(candidate, int(np.count_nonzero(explained)), int(np.count_nonzero(broken)), found)
 
 
-def _keep(full: dict[str, Candidate], candidate: Candidate) -> None:
-    """Add it, unless a simpler one has its id."""
-    if candidate.id not in full or candidate.cost < full[candidate.id].cost:
-        full[candidate.id] = candidate
-
-
-def _told(full: dict[str, Candidate], lines: int) -> tuple[Mistake, ...]:
+def _told(by_cost: list[Candidate], lines: int) -> tuple[Mistake, ...]:
     """The simplest explanations; where they are many, that the lines are too few to tell."""
-    by_cost = sorted(full.values(), key=lambda each: each.cost)
     most = by_cost[0].cost if by_cost[0].cost < 0 else max(1, by_cost[0].cost)
     told = [Mistake(each.id, each.text, lines) for each in by_cost if each.cost <= most]
     if len(told) > _MOST_TOLD:
         others = len(told) - _MOST_TOLD + 1
-        text = f"or one of {others} others: the lines are too few, or too much alike, to tell"
+        text = f"one of {others} others: the lines are too few, or too much alike, to tell"
         told[_MOST_TOLD - 1 :] = [Mistake("too-few-lines", text, lines)]
     return tuple(told)
 
 
-def _rows(values: NDArray[Any], axis: int) -> NDArray[Any]:
-    """The lines of a block as the rows of a matrix."""
-    turned = np.moveaxis(native(values), axis, -1)
-    return np.ascontiguousarray(turned).reshape(-1, turned.shape[-1])
-
-
-def _differ(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None) -> NDArray[np.bool_]:
-    """Which elements differ."""
-    if tolerance is None:
-        return np.asarray(bits(a) != bits(b))
-    different = np.zeros(a.size, np.bool_)
-    different[located(a, b, tolerance, 0)[1]] = True
-    return different.reshape(a.shape)
-
-
-def _contradicted(
-    tolerance: Tolerance | None, axis: int, outputs: list[ReadTask], a: NDArray[Any]
-) -> list[NDArray[np.bool_]]:
-    """For each output, which lines of a block are not what it has there; they are computed one after the other."""
-    return [_lines_that_differ(output, tolerance, axis, a) for output in outputs]
-
-
 def _lines_that_differ(output: ReadTask, tolerance: Tolerance | None, axis: int, a: NDArray[Any]) -> NDArray[np.bool_]:
     try:
-        return np.asarray(_differ(a, output.read(), tolerance).any(axis, keepdims=True))
+        return np.asarray(differing(a, output.read(), tolerance).any(axis, keepdims=True))
     except UnreadableError:
         return np.ones([1 if d == axis else size for d, size in enumerate(a.shape)], np.bool_)
 
@@ -435,6 +255,6 @@ def opened(a: Source, job: Job, resources: Resources, seen: Callable[[Source], S
         a.random_access() as whole,
         spooled(whole, "", arrangement) as ready_a,
     ):
-        if a.desc.element_count <= _SMALL:  # it is read again and again
+        if a.desc.element_count <= SMALL:  # it is read again and again
             ready_a, ready = MemorySource.of(ready_a), replace(ready, values=MemorySource.of(ready.values))
         yield Oracle(ready_a, seen(reversed_output(ready)), arrangement, ready, seen)

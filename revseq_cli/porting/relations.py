@@ -293,11 +293,7 @@ VALUES = (
     Relation("quantised", "values are rounded to multiples of {k}",
              lambda x, k: np.rint(x / x.dtype.type(k)) * x.dtype.type(k), "quantum", "f"),
     Relation("clipped", "values are between -{k} and {k}", lambda x, k: _clipped(x, -k, k), "most", "fi"),
-    Relation("clipped-above", "values are at most {k}",
-             lambda x, k: np.minimum(x, x.dtype.type(k)), "greatest", "fiu"),
     Relation("inverted", "all bits are turned over", lambda x, k: (~x.view(word(x.dtype))).view(x.dtype), "", "fiu"),
-    Relation("top-bit", "the highest bit of each element is turned over",
-             lambda x, k: _bits_changed(x, np.bitwise_xor, 1 << (8 * x.itemsize - 1)), "", "iu"),
     Relation("only-low-bits", "only the low {k} bits of each element are left",
              lambda x, k: _bits_changed(x, np.bitwise_and, (1 << k) - 1), "fewer", "iu"),
 )  # fmt: skip

@@ -1,5 +1,7 @@
 """Wrong outputs explain themselves: of all that are made in `mistakes`, nine of ten at least, and none falsely."""
 
+import dataclasses
+import itertools
 import os
 import re
 from pathlib import Path
@@ -10,7 +12,9 @@ import pytest
 from mistakes import JOBS, MISTAKES
 
 import revseq_cli
-from revseq_cli.porting import candidates
+from revseq_cli.formats.in_memory import MemorySource
+from revseq_cli.pipeline import comparison
+from revseq_cli.porting import candidates, diagnosis
 from revseq_cli.porting.candidates import FAMILIES, FILLS
 from revseq_cli.porting.features import QUANTITIES, TESTS, Spots, of_lines
 from revseq_cli.porting.relations import ELEMENTS, LENGTHS, VALUES, casts
@@ -56,6 +60,30 @@ def test_mistakes_are_explained(name):
     assert counts["explained"] >= 0.9 * sum(counts.values()), report
 
 
+@pytest.mark.parametrize("name", JOBS)
+def test_an_output_has_the_elements_by_which_its_idea_is_tried(monkeypatch, name):
+    """A small tensor is judged by the numbers of elements alone, and a large one by outputs that are read."""
+    samples = []
+    monkeypatch.setattr(diagnosis, "candidates", lambda sample, _: samples.append(sample) or iter(()))
+    job = JOBS[name]
+    explained(job, job.x)
+    sample = samples[0]
+    families = (candidates._lengths, candidates._misplaced, candidates._other_axes, candidates._lines)
+
+    def made(idea):
+        return sample.inputs(idea.inputs(sample.elements)).reshape(job.x.shape)
+
+    for idea in itertools.chain.from_iterable(family(sample) for family in families):
+        assert oracle.same_bits(made(idea), idea.output(sample.job).read().astype(job.x.dtype)), idea
+    for number, idea in enumerate(candidates._layouts(sample)):
+        a = MemorySource("a", made(idea), sample.a.storage)
+        if idea.a is None:
+            assert oracle.same_bits(made(idea), idea.output(sample.job).read()), idea
+        else:
+            read = [*candidates._layouts(dataclasses.replace(sample, a=a))][number]
+            assert oracle.same_bits(read.a.read(), read.output(sample.job).read()), idea
+
+
 def test_the_manual_lists_exactly_the_ids():
     text = (ROOT / "man/porting.md").read_text()
     start = text.index("\n- quantities: `")
@@ -78,6 +106,68 @@ def test_what_is_saturated_is_not_rounded():
     found = revseq_cli.explain(np.array([[2, np.finfo("f4").max, 1]], np.float32), x, [[2]], 1)
     assert "infinity" in [each.id for each in found.mistakes]
     assert not [each for each in found.mistakes if "FLOAT32" in each.text]
+
+
+def test_a_difference_beyond_the_data_type_is_no_rounding():
+    found = comparison.differences(np.array([1e30], np.float32), np.array([1e-30], np.float32))
+    assert comparison.rounding_of(found) is None  # and no warning
+
+
+def test_a_number_of_one_reads_well():
+    rows = {
+        row.text.format(k="one")
+        for table in (LENGTHS, ELEMENTS)
+        for row in table
+        if row.tries in ("small", "either", "step")
+    }
+    assert not [
+        text for text in rows if re.search(r"\bone (\w+ )?(elements|of each line stay|before the length stay)", text)
+    ]
+
+
+def test_what_explains_the_sample_alone_is_passed_over():
+    """Rounded to TF32 is the same as to FLOAT16, but for small numbers, of which the sample has none."""
+    rng = np.random.default_rng(5)
+    x = rng.uniform(1, 2, (40_000, 16)).astype(np.float32)
+    x[30_001, 5:7] = 1.2345e-6
+    n = np.full((len(x), 1), 4)
+    wrong = revseq_cli.reverse_subsequences(x, n, 1).astype(np.float16).astype(np.float32)
+    found = revseq_cli.explain(wrong, x, n, 1)
+    assert [each.id for each in found.mistakes] == ["rounded-to-float16"]
+
+
+def explained_by_lengths(given, others):
+    """What is told of many lines that are reversed by other lengths than the given ones."""
+    x = np.random.default_rng(5).normal(size=(len(given), 16)).astype(np.float32)
+    wrong = revseq_cli.reverse_subsequences(x, others[:, None], 1)
+    found = revseq_cli.explain(wrong, x, given[:, None], 1)
+    return [each.id for each in found.mistakes if each.lines == found.lines.count]
+
+
+def test_of_many_lines_of_one_length_too_few_differ_to_tell():
+    given = np.full(40_000, 4)
+    assert explained_by_lengths(given, given - 1)[::2] == ["minus", "too-few-lines"]
+    assert explained_by_lengths(given, given * 0) == ["not-reversed"]
+    given[:3] = 9, 10, 11
+    assert explained_by_lengths(given, given - 1) == ["minus"]
+
+
+def test_lengths_of_others_are_found_among_many_lines():
+    given = np.random.default_rng(5).integers(1, 17, 40_000)
+    assert explained_by_lengths(given, np.roll(given, 1)) == ["lengths-of-others"]
+
+
+def test_of_two_with_one_id_the_other_is_tried_where_one_fails_beyond_the_sample():
+    given = np.random.default_rng(5).integers(3, 17, 40_000)
+    given[20_000:20_003] = 20  # one less than these is above the axis size, too
+    assert explained_by_lengths(given, np.minimum(given, 16) - 1) == ["minus"]
+
+
+def test_indices_of_16_bits_are_found_in_long_lines():
+    x, n = np.random.default_rng(5).normal(size=(3, 66_000)), np.array([[65_999], [40_000], [65_700]])
+    j = np.arange(66_000)
+    wrong = np.take_along_axis(x, np.where(j < n, (n - 1 - j) % 65_536, j), 1)
+    assert [each.id for each in revseq_cli.explain(wrong, x, n, 1).mistakes] == ["wrapped"]
 
 
 def test_lines_of_length_0_are_a_rule():

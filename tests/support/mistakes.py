@@ -446,7 +446,7 @@ _VALUES = {
     "one unit down": (by_bits(lambda word, _: word - 1), "ulp-down low-bits-lost"),
     "the low 8 bits lost": (by_bits(lambda word, _: word >> 8 << 8, "fi"), "low-bits-lost"),
     "sign bit turned": (by_bits(lambda word, width: word ^ 1 << width - 1), "negated"),
-    "integer sign bit turned": (by_bits(lambda word, width: word ^ 1 << width - 1, "i"), "top-bit"),
+    "integer sign bit turned": (by_bits(lambda word, width: word ^ 1 << width - 1, "i"), "plus"),
     "all bits turned": (by_bits(lambda word, width: word ^ (1 << width) - 1, "fi"), "inverted"),
     "cut to integers": (each(lambda v: float(int(v)), "f"), "cut-to-integer saturated-to-int32"),
     "rounded to integers": (each(lambda v: float(round(float(v))), "f"), "integer"),
