@@ -92,7 +92,7 @@ def _hint(args: Sequence[str]) -> str:
 @click.version_option(__version__, prog_name="revseq", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """Run DirectML's operator DML_REVERSE_SUBSEQUENCES on tensor files.
+    """Reverse each sequence in padded tensor files, as DirectML's DML_REVERSE_SUBSEQUENCES does.
 
     It reverses the first LENGTH elements of each line of a tensor along an axis, and copies the rest.
     """

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @Group.WRITE.option(
     "--verify", is_flag=True, help="Read DST back before it gets its name, and compare every bit with SRC."
 )
-@Group.WRITE.option("--sha256", is_flag=True, help="Report the SHA-256 of DST's bytes, with --json.")
+@Group.WRITE.option("--sha256", is_flag=True, help="Add the SHA-256 of DST to the JSON report. Needs --json.")
 @options.layout_options
 @options.resource_options
 @options.progress_option

@@ -285,9 +285,9 @@ _JOB_SETTINGS = (
     ),
     Group.REVERSE.session_option(
         "--like", type=Known(SYSTEMS, SYNONYMS),
-        help="Read LENGTHS as that system does: LENGTHS has rank 1 and is cast exactly. The axes default to those of "
-        "the system. What the system refuses is an error. numpy accepts LENGTHS of any integer type and rank, counts "
-        "negative axes from the end, and has no feature level.",
+        help="Read LENGTHS as that system does: LENGTHS has rank 1 (numpy: any rank) and is cast exactly. The axes "
+        "default to those of the system. What the system refuses is an error. numpy accepts LENGTHS of any integer "
+        "type, counts negative axes from the end, and has no feature level.",
     ),
     feed_option,
     Group.REVERSE.option(
@@ -381,7 +381,7 @@ full_option = Group.PRINT.option("--full", is_flag=True, help="Print every eleme
 _OUTPUT = (
     Group.PRINT.option("--json", "as_json", is_flag=True, help="Report as JSON."),
     Group.PRINT.option(
-        "-q", "--quiet", is_flag=True, help="Suppress notes and progress, and text reports. Overrides -v.",
+        "-q", "--quiet", is_flag=True, help="Print no notes, progress or text reports, only the result. Overrides -v.",
     ),
     Group.PRINT.option(
         "-v", "--verbose", count=True,
@@ -391,8 +391,8 @@ _OUTPUT = (
     Group.PRINT.session_option(
         "--color", type=click.Choice(["auto", "always", "never"]), default="auto",
         callback=lambda ctx, _, value: ctx.meta.setdefault("revseq.color", value),
-        help="When to use colour. auto uses it on a terminal, or as NO_COLOR or FORCE_COLOR says, but not for tensors "
-        "in a pipe. never also turns off bold and underlined text.",
+        help="When to use colour. auto uses it on a terminal, unless NO_COLOR or FORCE_COLOR says otherwise, and never "
+        "for tensors in a pipe. never also turns off bold and underlined text.",
     ),
 )  # fmt: skip
 # How long work is shown, for `output_options` below it.

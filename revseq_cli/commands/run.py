@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 @Group.WRITE.option(
     "--verify", is_flag=True, help="Read OUT back before it gets its name. Reversed again, it must equal INPUT."
 )
-@Group.WRITE.option("--sha256", is_flag=True, help="Report the SHA-256 of OUT's bytes, with --json.")
+@Group.WRITE.option("--sha256", is_flag=True, help="Add the SHA-256 of OUT to the JSON report. Needs -o and --json.")
 @options.layout_options
 @options.resource_options
 @options.progress_option

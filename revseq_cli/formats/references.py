@@ -6,6 +6,7 @@ import contextlib
 import functools
 import itertools
 import os
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _MOST_LOOKED_AT = 5000  # names of a folder, for one like the name of a file that is not there
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -162,8 +164,16 @@ class Reference:
         try:
             return recognised(self.path)
         except MissingFileError as e:
-            e.hint = self._near()
+            e.hint = self._as_tensor() or self._near()
             raise
+
+    def _as_tensor(self) -> str:
+        """A hint at brackets around numbers, which are typed without them; "" for any other name."""
+        numbers = self.path.replace(",", " ").split()
+        if len(numbers) < 2 or not all(map(_NUMBER.fullmatch, numbers)):
+            return ""
+        tensor = ", ".join(numbers)
+        return f"type {system.quoted(f'[{tensor}]')}"
 
     def _near(self) -> str:
         """A hint at the file of that name but for capitals or the suffix, or at several; "" without one."""

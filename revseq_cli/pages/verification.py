@@ -177,6 +177,7 @@ def examples_of(reference: Reference) -> Examples:
         return page_of(reference.text)
     except RevseqError as e:
         e.drop_settings()  # they are about tensors, and verify does not have them
+        e.wanted = f"a page: {e.wanted}" if e.found.startswith("is not text") else e.wanted
         raise
 
 

@@ -205,7 +205,7 @@ def _mask_by_sizes(values: Shape, mask: Shape, axis: int, batch_axis: int | None
     if len(found) == 1 or (found and (is_first or size == 1)):  # where the axis has size 1, all ways give the same
         is_typed = batch_axis is not None and (len(found) == 1 or batch_axis < axis)
         return Alignment(found[0], "" if is_typed else _along_batch(values, mask, axis, found[0]))
-    raise _no_mask(values, mask, axis, found, batches)
+    raise _no_mask(values, mask, axis, found, batches, batch_axis)
 
 
 def _along_batch(values: Shape, mask: Shape, axis: int, places: tuple[int, int]) -> str:
@@ -230,13 +230,15 @@ def _has_all_dimensions(values: Shape, mask: Shape, axis: int) -> bool:
 
 
 def _no_mask(
-    values: Shape, mask: Shape, axis: int, found: Sequence[tuple[int, int]], batches: Sequence[int]
-) -> FormatError:
-    """The error for a mask that fits in no way, or in the several ways that were found."""
+    values: Shape, mask: Shape, axis: int, found: Sequence[tuple[int, int]], batches: Sequence[int],
+    batch_axis: int | None,
+) -> FormatError:  # fmt: skip
+    """The error for a mask that fits in no way, or in the several ways that were found; a batch axis was asked for."""
     problem = f"Sizes of the mask is {braced(mask.sizes)}"
     if found:
         problem += f", which fits in {len(found)} ways"
-        return FormatError(problem, "the one that is meant", _ways(values, found, axis), mask.name)
+        told = "" if batch_axis is None else f"; batch axis {batch_axis} does not decide: it is behind axis {axis}"
+        return FormatError(problem, f"the one that is meant{told}", _ways(values, found, axis), mask.name)
     batch_sizes = " or ".join(braced((values.sizes[d], values.sizes[axis])) for d in batches)
     wanted = f"{braced(values.sizes)}, as {values.name} has" + f", or {batch_sizes}: batch and time" * bool(batches)
     return FormatError(problem, wanted, where=mask.name)

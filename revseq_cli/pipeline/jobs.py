@@ -316,7 +316,8 @@ def _require_type(source: Source, dtype: DataType | None) -> None:
     """Raise UsageError for a tensor that has another data type than `dtype`."""
     if dtype and source.desc.data_type is not dtype:
         found = f"DataType is {source.desc.data_type.name}, and {dtype.name} is asked for"
-        raise UsageError(found, "data types are never changed silently", Hint.of("leave out {}", dtype=""), source.name)
+        wanted = f"{source.desc.data_type.name}: revseq does not cast values, and numpy's astype does"
+        raise UsageError(found, wanted, Hint.of("leave out {}", dtype=""), source.name)
 
 
 def example_of(reference: Reference) -> ExampleText | None:
@@ -426,14 +427,15 @@ def _proposing(
         return registry.open_source(reference, types)
     except SeveralError as e:
         sources, unopened = _looked_at(reference, types, e.names)
-        found = []
+        found, is_judged = [], False
         for key, source in sources.items():
             with contextlib.suppress(RevseqError):  # it does not fit
                 found += [key] if fits(source) else []
+                is_judged = True
         named = [key for key in found if _is_of_lengths(key) == lengths]
         found = named or (found if lengths else [])
         unopened = {key: why for key, why in unopened.items() if _is_of_lengths(key) == lengths}
-        if e.names:
+        if e.names and (is_judged or not sources):  # all are listed where the axis is a name that none has
             e.hint = ""
         if len(found) == 1 and len(e.names) <= _MOST:
             e.hint = try_hint(e.where, found[0])

@@ -22,7 +22,7 @@ from revseq_cli.pipeline.assembly import asked_axes, assemble, require_system
 from revseq_cli.pipeline.views import CastSource
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from revseq_cli.pipeline.assembly import Parts
     from revseq_cli.pipeline.summaries import Span
@@ -185,7 +185,7 @@ def _why_none_fits(parts: Parts) -> Suggestions | Hint | str:
             return Suggestions(masks, sure=len(masks) == 1 and len({*lengths.sizes}) == len(lengths.sizes))
         if lengths.desc.data_type.kind == "bool":
             return Hint.of("it is a mask: {} takes one of ones followed by zeros in each line of its axis", mask="")
-    return "" if any(Shape.of(lengths).names) else _other_sizes(parts.values.sizes, lengths.sizes)
+    return "" if any(Shape.of(lengths).names) else _other_sizes(parts)
 
 
 def _span(parts: Parts, sizes: Sequence[int]) -> Span | str:
@@ -201,17 +201,31 @@ def _span(parts: Parts, sizes: Sequence[int]) -> Span | str:
         return ""
 
 
-def _other_sizes(values: tuple[int, ...], lengths: tuple[int, ...]) -> str:
-    """How to reshape lengths that would fit in one way but for their sizes of 1; "" where none or several would."""
-    without = tuple(size for size in lengths if size != 1)
-    ways = {lengths_sizes(values, axis) for axis in range(len(values))}
-    ways = {full for full in ways if without == tuple(size for size in full if size != 1)}
-    if len(ways) == 1:
-        [full] = ways
-        return f"lengths of these sizes would fit as {braced(full)}: numpy's lengths.reshape{full}"
-    if len(without) == 1 and without[0] in values and len(values) > 1:
-        return f"lengths of these sizes would fit as {braced(without)}: numpy's lengths.reshape({without[0]})"
-    return ""
+def _other_sizes(parts: Parts) -> Hint | str:
+    """How to reshape lengths that would fit in one way but for their sizes of 1, and with which axes; else their sizes.
+
+    "" where that depends on an axis that is not given.
+    """
+    values, (axis, batch_axis) = parts.values.sizes, asked_axes(parts)
+    without = tuple(size for size in parts.lengths.sizes if size != 1)
+    ways = {each: lengths_sizes(values, each) for each in range(len(values))}
+    ways = {each: full for each, full in ways.items() if without == tuple(size for size in full if size != 1)}
+    batches = [each for each, size in enumerate(values) if (size,) == without and each != axis]
+    if len({*ways.values()}) == 1 and batch_axis is None:
+        full, other = next(iter(ways.values())), {} if axis in ways else {"axis": next(iter(ways))}
+        return _reshaped(braced(full), str(full), other)
+    if batches and len(values) > 1:
+        chosen = {} if batch_axis in batches else {"batch_axis": " or ".join(map(str, batches))}
+        return _reshaped(braced(without), f"({without[0]})", chosen)
+    if axis is None or not 0 <= axis < len(values) or batch_axis is not None or len(parts.lengths.sizes) == len(values):
+        return ""
+    return f"lengths along axis {axis} have the sizes {braced(lengths_sizes(values, axis))}, one for each line"
+
+
+def _reshaped(sizes: str, shape: str, other: Mapping[str, object]) -> Hint:
+    """The hint to reshape lengths, and to set `other` axes with it."""
+    text = f"lengths of these sizes would fit as {sizes}: numpy's lengths.reshape{shape}"
+    return Hint.of(text + ", with {}" * len(other), **other)
 
 
 def _axes(parts: Parts, fit: Fit) -> Settings:

@@ -383,7 +383,7 @@ def _wanted(dtype: np.dtype[Any], target: np.dtype[Any]) -> str:
     if target.kind == "f":
         return "a number that it holds exactly"
     bounds = np.iinfo(target)
-    unsigned = "; a DirectML length is unsigned" if target.kind == "u" and dtype.kind in "iu" else ""
+    unsigned = "; a length is 0 or more" if target.kind == "u" and dtype.kind in "iu" else ""
     return f"{'an integer, ' if dtype.kind == 'f' else ''}{bounds.min} to {bounds.max}{unsigned}"
 
 

@@ -369,7 +369,9 @@ def test_a_manifest_that_cannot_be_read(revseq, files):
         "m.csv: line 1, column ", "not text: byte ", "Hint: save it as UTF-8; in Excel, as CSV UTF-8\n"
     )
     np.save(files / "m.csv.npy", np.zeros(3))
-    assert "Hint" not in revseq("batch", "m.csv.npy").refused("it looks like a .npy file").err
+    assert (
+        "Hint" not in revseq("batch", "m.csv.npy").refused("it looks like a .npy file", "wanted: a manifest: UTF-8").err
+    )
     revseq("batch", "-", "--sha256", stdin=lines({}).encode()).refused("--sha256 is a part of the JSON report")
 
 

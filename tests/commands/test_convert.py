@@ -81,7 +81,8 @@ def test_text_without_a_header(revseq, tmp_path):
     assert np.load(tmp_path / "y.npy").dtype == np.float32
     revseq("convert", "[300]", "z.npy", "--dtype", "uint8").refused("SRC", "300 does not fit UINT8")
     revseq("convert", "x.npy", "z.npy", "--dtype", "int8").refused(
-        "DataType is UINT8, and INT8 is asked for", "Hint: leave out --dtype\n"
+        "DataType is UINT8, and INT8 is asked for",
+        "wanted: UINT8: revseq does not cast values, and numpy's astype does\nHint: leave out --dtype\n",
     )
     (tmp_path / "x.json").write_text('{"DataType": "INT8", "Values": [1]}')
     revseq("convert", "x.json", "z.npy", "--dtype", "uint8").refused("INT8, and UINT8 is asked for")

@@ -89,6 +89,9 @@ class TestFolders:
         ]
         assert "6 examples, 1 wrong" in done.out
 
+    def test_a_tensor_is_no_page(self, revseq):
+        revseq("verify", ROOT / "samples/example1.npy").refused("it looks like a .npy file", "wanted: a page: UTF-8")
+
     def test_pages_in_utf_16_and_pages_that_are_named_twice(self, revseq, tmp_path):
         (tmp_path / "x.md").write_text(WRONG, "utf-16")
         assert "2 examples, 1 wrong" in revseq("verify", ".").out

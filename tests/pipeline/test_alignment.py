@@ -531,7 +531,8 @@ def test_a_square_mask_is_taken_in_no_order_that_was_not_typed(revseq, tmp_path,
         first = "--batch-axis 0" if axis else "numpy's mask.reshape(4, 4, 1)"
         assert f"with {first}: a row for each index of axis 0" in done.err
         if axis == 0:
-            revseq("run", *job, "--batch-axis", 1).refused("which fits in 2 ways")
+            told = "wanted: the one that is meant; batch axis 1 does not decide: it is behind axis 0\n"
+            revseq("run", *job, "--batch-axis", 1).refused("which fits in 2 ways", told)
     if axis:
         np.save(tmp_path / "m.npy", rows)
         revseq("run", *job, "--batch-axis", 0, "-o", "b.npy").ok()
@@ -647,6 +648,7 @@ def test_the_tensor_that_fits_is_proposed(revseq, several, suffix):
         assert f"Hint: those that fit are {t}::{start}other, {t}::{start}x\n" in done.err
     done = revseq("run", t, "[1, 2]", "--axis", 0, "--batch-axis", 1).refused(f"{t}: has 4 ")
     assert "Hint" not in done.err
+    revseq("run", t, "--axis", "time").refused(f"Hint: one of {t}::{start}", f"{t}::{start}x")  # none has such a name
     done = revseq("convert", t, "none.npy").refused(f"Hint: those that fit are {t}::{start}other, {t}::{start}x\n")
 
 
