@@ -95,7 +95,7 @@ def _suggested(parts: Parts, span: Span, ranking: _Ranking, options: Sequence[tu
     """The suggestions for fits, each with the settings that make a job of it; whether the first one is sure."""
     masks: tuple[Suggestion, ...] = ()
     if span.greatest <= 1:
-        masks = _masks(parts) or _masks(parts.asking(axis=None, batch_axis=None))
+        masks = _masks(parts) or _masks(parts.asking(axis=None, batch_axis=None), parts)
     first, is_single = options[0][0], len(options) == 1
     # A padded batch is as long as its longest sequence: else another axis may be meant, along which some are cropped.
     may_be_other = not is_single and None in ranking.asked and span.greatest != parts.values.sizes[first.axis]
@@ -142,13 +142,21 @@ class _Ranking:
         return not (self.clamped(first) or has_rival or (self._kept and self.changed(first)))
 
 
-def _masks(parts: Parts) -> tuple[Suggestion, ...]:
-    """The choices that take ones and zeros for a mask, with the axes that are asked for."""
+def _masks(parts: Parts, typed: Parts | None = None) -> tuple[Suggestion, ...]:
+    """The choices that take ones and zeros for a mask, with the axes that are asked for; `typed` may name others."""
     found = [fit for fit in _as_asked(parts, mask=True) if parts.values.sizes[fit.axis] > 1]
     found = [fit for fit in found if fit.batch_axis is None or fit._replace(batch_axis=None) not in found]
     asked = ((fit, parts.asking(**fit._asdict(), mask=True)) for fit in found)
     working = (fit for fit, each in asked if _works(each) and (not parts.request.mask or _is_mask(each)))
-    settings = ((*_axes(parts, fit), *[("mask", ON)] * (not parts.request.mask)) for fit in working)
+    has_batch = (typed or parts).request.batch_axis is not None
+    settings = (
+        (
+            *_axes(parts, fit),
+            *[("batch_axis", "")] * (fit.batch_axis is None and has_batch),
+            *[("mask", ON)] * (not parts.request.mask),
+        )
+        for fit in working
+    )
     return tuple(Suggestion(each, "a mask, of ones followed by zeros in each line", each) for each in settings)
 
 
