@@ -3,6 +3,7 @@
 import contextlib
 import io
 import itertools
+import multiprocessing
 import os
 import random
 import stat
@@ -689,3 +690,15 @@ def test_patterns_are_names(tmp_path, monkeypatch):
 def test_names_are_equal_as_windows_has_them():
     assert system.name_key("C:/A\\b.NPY") == system.name_key("c:\\a\\B.npy")
     assert system.name_fault(str(Path.cwd())) == ("", "")
+
+
+def test_a_pipe_of_python_gives_each_empty_message():
+    """They wake the pools of concurrent.futures. Where a system calls itself Windows 7, Python takes and forgets one."""
+    reader, writer = multiprocessing.Pipe(duplex=False)
+    with reader, writer:
+        for _ in range(2):
+            writer.send_bytes(b"")
+        for _ in range(2):
+            assert reader.poll()
+            assert not reader.recv_bytes()
+        assert not reader.poll()
