@@ -143,11 +143,6 @@ class TensorText:
         """Data type and sizes of the header, None without one; FormatError for what no tensor has."""
         return _desc(self.text, self.start) if self.name else None
 
-    @property
-    def has_no_numbers(self) -> bool:
-        """Whether the body has only brackets and commas, as that of a tensor without elements."""
-        return not re.search(r"[^\[\],\s]", self.text[self.opened : self.stop])
-
     def values(self, data_type: DataType, dtype: np.dtype[Any]) -> NDArray[Any]:
         """The values, as an array of the tensor's sizes and of `dtype`, which is that of `data_type`.
 
@@ -159,7 +154,7 @@ class TensorText:
             if coded := _CODED.match(self.text, self.stop):
                 raise error_at(self.text, coded.start(1), f"{coded[1]} is not read in a block of code", "write [")
             raise error_at(self.text, self.start, f"{self.name} has no values", "rows in brackets below the header")
-        if desc and 0 in desc.sizes and self.has_no_numbers:
+        if desc and 0 in desc.sizes and not re.search(r"[^\[\],\s]", self.text[self.opened : self.stop]):
             return np.empty(desc.sizes, dtype)
         shape, numbers, places = _read_body(self)
         if stray := _STRAY.match(self.text, self.stop):

@@ -50,11 +50,8 @@ class JsonTensor:
 
         FormatError, with line, column and a caret, for what is no tensor, or a number that the data type cannot hold.
         """
-        sizes, body = _sizes(self.entries["Sizes"]) if "Sizes" in self.entries else None, self._body()
-        if sizes and 0 in sizes and body.has_no_numbers:
-            return np.empty(sizes, dtype)
-        values = body.values(data_type, dtype)
-        sizes = values.shape if sizes is None else sizes
+        values = self._body().values(data_type, dtype)
+        sizes = _sizes(self.entries["Sizes"]) if "Sizes" in self.entries else values.shape
         if values.ndim == 1 and values.size == TensorDesc(data_type, sizes).element_count:
             values = values.reshape(sizes)
         if values.shape != sizes:

@@ -389,9 +389,6 @@ class TestJson(Contract):
         assert found["Sizes"] == [2, 2]
         assert str(found["Values"]) == "[[1, 'nan'], ['-inf', -0.0]]"
 
-    def test_no_elements(self, tmp_path):
-        assert open_(self.make(tmp_path, np.empty((2, 0), np.uint8))).read().shape == (2, 0)
-
     @pytest.mark.parametrize(
         ("text", "name", "expected"),
         [
