@@ -162,11 +162,11 @@ def _tell(error: Exception, settings: dict[str, Any]) -> None:
         traceback.print_exception(error)
     import click
 
-    from revseq_cli.commands.base import colored
+    from revseq_cli.commands.base import colored, error_width
     from revseq_cli.report.words import message
 
     color, worded = colored(settings.get("revseq.color", "auto"), sys.stderr), _worded(error)
-    click.echo(message(worded, sys.argv[1:], color=color), file=sys.stderr, color=color)
+    click.echo(message(worded, sys.argv[1:], color=color, width=error_width()), file=sys.stderr, color=color)
     if _reports_json(sys.argv[1:]):
         from revseq_cli.report import objects
 

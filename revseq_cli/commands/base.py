@@ -114,6 +114,14 @@ def colored(color: str, stream: TextIO) -> bool:
     return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
 
 
+def error_width() -> int:
+    """How many columns a terminal on standard error has; 0 if it is no terminal, or does not say."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError):
+        return 0
+
+
 def is_terminal() -> bool:
     """Whether standard output is a terminal."""
     return sys.stdout.isatty()

@@ -95,7 +95,8 @@ def command(
     reports, skipped = _checked(pages, allow_empty, report)
     for _, error in reports:
         if isinstance(error, RevseqError):
-            click.echo(message(error, color=console.paints_errors), file=sys.stderr, color=console.paints_errors)
+            text = message(error, color=console.paints_errors, width=base.error_width())
+            click.echo(text, file=sys.stderr, color=console.paints_errors)
     status = _status([each for _, each in reports])
     told = reports_as.Pages(reports, skipped, level, status)
     write = reports_as.FOR_PROGRAMS.get("json" if console.as_json else form)

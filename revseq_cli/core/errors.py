@@ -42,16 +42,16 @@ def can_be_typed(text: str) -> bool:
     return not _UNTYPED.search(text)
 
 
-def nearest(word: str, words: Iterable[str]) -> str:
+def nearest(word: str, words: Iterable[str], least: float = 0.6) -> str:
     """The one of the words that was most likely meant, among the first thousands; nothing if none or several are near.
 
-    A word with other digits is another one: v2 is not v1 mistyped.
+    A word with other digits is another one: v2 is not v1 mistyped. `least` is how much of both has to be the same.
     """
     import difflib  # only errors need it
 
     typed = word.strip("/").lower()
     folded = {each.strip("/").lower(): each for each in itertools.islice(words, _MOST_COMPARED)}
-    near = [each for each in difflib.get_close_matches(typed, folded, 2) if _digits(each) == _digits(typed)]
+    near = [each for each in difflib.get_close_matches(typed, folded, 2, least) if _digits(each) == _digits(typed)]
     ratios = [difflib.SequenceMatcher(None, each, typed).ratio() for each in near]
     return folded[near[0]] if ratios and ratios.count(ratios[0]) == 1 else ""
 

@@ -110,6 +110,11 @@ class TensorDesc:
 MOST_DIMENSIONS = 64  # NumPy's limit; DirectML's feature levels accept fewer
 
 
+def numbers_of(rank: int) -> str:
+    """The numbers of that many dimensions: 0 to 2, or 0 where there is only one."""
+    return f"0 to {rank - 1}" if rank > 1 else "0"
+
+
 def braced(sizes: tuple[int, ...]) -> str:
     """Sizes as the reference page writes them: {1,1,3,4}."""
     return "{" + ",".join(map(str, sizes)) + "}"

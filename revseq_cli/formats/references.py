@@ -20,6 +20,7 @@ from revseq_cli.core.errors import (
     TensorIOError,
     UsageError,
     listed,
+    nearest,
 )
 from revseq_cli.formats import pipes, table, textfiles
 from revseq_cli.formats.contents import proposed
@@ -176,14 +177,17 @@ class Reference:
         return f"type {system.quoted(f'[{tensor}]')}"
 
     def _near(self) -> str:
-        """A hint at the file of that name but for capitals or the suffix, or at several; "" without one."""
+        """A hint at the file of that name but for capitals, the suffix or a letter, or at several; "" without one."""
         path, key = Path(self.path), f"::{self.key}" * bool(self.key)
         name = path.name.casefold()
         try:
             others = [*itertools.islice(path.parent.iterdir(), _MOST_LOOKED_AT)]
         except OSError:
             return ""
-        same = (each for each in others if name in (each.name.casefold(), each.stem.casefold()))
+        same = [each for each in others if name in (each.name.casefold(), each.stem.casefold())]
+        begun = (each.name for each in others if (each.name[:1], each.suffix) == (path.name[:1], path.suffix))
+        if path.suffix and not same and (mistyped := nearest(path.name, begun, 0.8)):
+            same = [path.with_name(mistyped)]
         near = sorted(system.typed(f"{each}{key}") for each in same if each.name != path.name)
         return f"{'one of' if len(near) > 1 else 'try'} {proposed(near)}" if near else ""
 

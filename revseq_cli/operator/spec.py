@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from revseq_cli.core.errors import Hint, RevseqError, Suggestions, UsageError, listed
-from revseq_cli.core.tensors import DataType, TensorDesc, braced
+from revseq_cli.core.tensors import DataType, TensorDesc, braced, numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -226,7 +226,7 @@ def _operator_constraints(tensors: dict[str, TensorDesc], axis: int, output: boo
         count, wanted = tensors[tensor].dimension_count, f"{rank}, as {INPUT} has"
         yield Constraint(tensor, "dimension count", str(count), wanted, rule, count == rank, matching=True)
     in_range = 0 <= axis < rank
-    wanted = f"0 to {rank - 1}, unsigned and less than the dimension count" if rank else "a tensor with dimensions"
+    wanted = f"{numbers_of(rank)}, unsigned and less than the dimension count" if rank else "a tensor with dimensions"
     yield Constraint(INPUT, "Axis", str(axis)[:40], wanted, "Axis", in_range)
     if in_range and lengths.dimension_count == rank:
         want = lengths_sizes(values.sizes, axis)

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli.core.errors import FormatError, Hint, listed
-from revseq_cli.core.tensors import braced
+from revseq_cli.core.tensors import braced, numbers_of
 from revseq_cli.operator.spec import lengths_sizes
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def align(
     if not 0 <= axis < rank:
         return None
     if batch_axis is not None and (not 0 <= batch_axis < rank or batch_axis == axis):
-        wanted = f"0 to {rank - 1}, and not the reversed axis {axis}"
+        wanted = f"{numbers_of(rank)}, and not the reversed axis {axis}" if rank > 1 else "two dimensions or more"
         raise FormatError(f"the batch axis is {batch_axis}", wanted, where=lengths.name)
     if are_named(values, lengths):
         return _by_names(values, lengths, axis, batch_axis, mask=mask)

@@ -199,7 +199,7 @@ def _within(
         workers //= 2
         best = arranged(engine, workers, resources.memory // workers)
     if best.need > resources.memory:
-        found = f"the memory is {resources.memory} bytes, and a block takes {best.need}"
+        found = f"the memory is {resources.memory} byte{'s' * (resources.memory > 1)}, and a block takes {best.need}"
         raise EngineError(found, f"at least {best.need} bytes", Hint.of("try {}", memory=best.need), source.name)
     best = best._replace(direct=best.direct * engine.workers(resources.usable_cores), left=resources.memory - best.need)
     if best.workers == 1 and resources.engine == AUTO:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from revseq_cli.core.errors import FormatError, Hint, UsageError, listed
-from revseq_cli.core.tensors import DataType
+from revseq_cli.core.tensors import DataType, numbers_of
 from revseq_cli.formats import table
 from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.references import Reference, refuse_shared
@@ -186,7 +186,7 @@ def _number_of(axis: int | str | None, values: Source) -> int | None:
     numbers = [d for d, name in enumerate(values.dimensions) if name == axis]
     if len(numbers) == 1:
         return numbers[0]
-    span = f"{_span(values)}, by number"
+    span = f"{numbers_of(len(values.sizes))}, by number"
     if numbers:
         found = f"{len(numbers)} dimensions are named {axis[:80]}: {listed(map(str, numbers))}"
         raise UsageError(found, span, where=values.name)
@@ -195,11 +195,6 @@ def _number_of(axis: int | str | None, values: Source) -> int | None:
     is_number = len(axis) < 80 and axis.isdecimal()  # of another script, or of full width
     hint = f"{axis} is not written in the digits 0 to 9: type {int(axis)}" if is_number else ""
     raise UsageError(f"no dimension is named {axis[:80]}", wanted, hint, values.name)
-
-
-def _span(values: Source) -> str:
-    """The numbers of the dimensions."""
-    return f"0 to {max(0, len(values.sizes) - 1)}"
 
 
 def assemble(parts: Parts) -> Job:
@@ -214,7 +209,7 @@ def assemble(parts: Parts) -> Job:
     added = 0 if request.rank is None else request.rank - rank
     _require_staying(values, added, {"axis": axis, "batch axis": batch_axis})
     if (batch_axis is not None or request.mask) and not 0 <= axis < rank:  # there is none for aligned lengths to lack
-        raise UsageError(f"Axis is {axis}", f"0 to {rank - 1}" if rank else "a tensor with dimensions", "", values.name)
+        raise UsageError(f"Axis is {axis}", numbers_of(rank) if rank else "a tensor with dimensions", "", values.name)
     if lengths.desc.data_type.kind == "bool" and not request.mask:
         raise FormatError("DataType is BOOL", "lengths, such as the sums of a mask along the axis", where=lengths.name)
     batch_first = request.system is not None and request.system.masks_batch_first
@@ -262,7 +257,8 @@ def _axes(parts: Parts) -> tuple[int, int | None]:
             _require_axes_of(system, axis, batch_axis, parts)
     if axis is None:
         names = [*filter(None, values.dimensions)]
-        wanted = f"the dimension to reverse along, {_span(values)}{', or ' * bool(names)}{listed(names, len(names))}"
+        known = ", or ".join(filter(None, [numbers_of(len(values.sizes)), listed(names, len(names))]))
+        wanted = f"the dimension to reverse along, {known}"
         raise UsageError("no axis is given", wanted, where=values.name)
     return axis, batch_axis
 
@@ -281,7 +277,7 @@ def _require_tensors_of(system: System, parts: Parts) -> None:
     rank = len(values.sizes)
     for setting, axis in (("axis", parts.axis), ("batch_axis", parts.batch_axis)):
         if axis is not None and -rank <= axis < 0 and not system.negative_axes:
-            found, wanted = f"the {setting.replace('_', ' ')} is {axis}", f"0 to {rank - 1}, as {system.name} counts"
+            found, wanted = f"the {setting.replace('_', ' ')} is {axis}", f"{numbers_of(rank)}, as {system.name} counts"
             has_it = not system.axes or axis + rank in system.axes
             hint = Hint.of("try {}", **{setting: axis + rank}) if has_it else _as_directml(parts)
             raise UsageError(found, wanted, hint, values.name)

@@ -41,8 +41,9 @@ _MOST_WITH_ARROWS, _MOST_LANES = 64, 4  # elements of a tensor; arrows around th
 
 _WHOLE = re.compile(r"-?\d+")  # a number before its point or exponent
 _MARGIN, _BETWEEN, _BELOW = 16, 24, 24  # around all; between pieces side by side; between those below each other
+_SLICES = 44  # between slices, so that each heading is nearer to its own table
 _CHARACTER, _SMALL, _WORDS = 8.5, 7.4, 7.2  # the widths of characters, with room for wide fonts
-_NARROWEST, _CAPTION, _LEGEND = 460, 28, 44  # the sentence's least width; characters of a caption's and a legend's line
+_NARROWEST, _CAPTION, _LEGEND = 460, 28, 52  # the sentence's least width; characters of a caption's and a legend's line
 _TILE, _PAD, _LINE, _GAP = 30, 6, 18, 26  # of a cell; the height of a line of text; what stands for what is left out
 _BRACKET, _LANE, _HEAD, _ARROW = 8, 6, 5, 40  # what brackets take; between arrows; their heads; from input to output
 _DOWN = 30  # the same where the output stands below
@@ -153,7 +154,7 @@ def drawn(figure_of: Callable[[Limits], Figure], theme: str = "auto") -> str:
                 piece = piece.below() if piece.arrow else piece
             placed.append((piece, x, y))
             width, below, x = max(width, x + piece.width), max(below, piece.height), x + piece.width + _BETWEEN
-        y += below + _BELOW
+        y += below + (_SLICES if n < len(lines) - 2 else _BELOW)  # the last has the legend
     words = [figure.sentence] if len(figure.sentence) * _WORDS <= width else re.split("(?<=;) ", figure.sentence)
     top = _MARGIN + 20 * len(words) + _BELOW / 2
     size = {"width": ceil(width) + 2 * _MARGIN, "height": ceil(y) - _BELOW + top + _MARGIN}
@@ -381,8 +382,8 @@ class _Drawing:
             heads = element("path", d="M0 8 h6 L3 3 z M18 8 h6 L21 3 z", class_="head")
             items.append(("these two change places", [element("path", d="M3 6 C3 16 21 16 21 6"), heads]))
         if self.figure.axis is not None:
-            name, desc = self.figure.tensors[1]
-            meaning = f"length, from {name} {braced(desc.sizes)} {desc.data_type.name}"
+            desc = self.figure.tensors[1][1]
+            meaning = f"length, from {LENGTHS} {braced(desc.sizes)} {desc.data_type.name}"
             items.append((meaning, [element("path", d="M1 12 v-5 h22 v5")]))
         items += [(f"shown: {self.figure.told}", [])] if self.figure.told else []
         for meaning, swatch in items:
@@ -418,7 +419,7 @@ def page(figure_of: Callable[[Limits], Figure], theme: str, check: Check) -> str
                 element("h2", "Tensors"),
                 element("p", *emphasized(figure.sentence, "em")),
                 element("div", *itertools.starmap(_line, enumerate(lines)), class_="tensors"),
-                *(element("p", "Point at an element of the output to see where it comes from.", class_="quiet screen")
+                *(element("p", "Point at or tap an output element to see where it comes from.", class_="quiet screen")
                   for _ in origins[:1]),
                 *_about(check),
                 *_constraints(check, level),

@@ -83,13 +83,14 @@ def spelled(words: str | Hint) -> str:
     return before + "".join(each + part for each, part in zip(typed, parts, strict=True))
 
 
-def message(error: RevseqError, typed: Sequence[str] = (), *, color: bool = False) -> str:
+def message(error: RevseqError, typed: Sequence[str] = (), *, color: bool = False, width: int = 0) -> str:
     """The lines that a command prints for an error: for each part what is wrong, what is wanted, and a hint.
 
     `typed` has the arguments of the command line, which hints repeat with what is missing; it is empty for a job of a
-    manifest.
+    manifest. Lines are broken at words to fit a terminal of that `width`, if it is not 0; hints are not, since they are
+    copied, and neither are lines of a file.
     """
-    text = "\n".join(_message(part, typed) for part in error.parts())
+    text = "\n".join(_message(part, typed, width) for part in error.parts())
     return painted(text) if color else text
 
 
@@ -106,12 +107,19 @@ def painted(text: str) -> str:
     return _WORDS.sub(lambda word: terminal.painted(word[0], _COLORS[word[0]]), text)
 
 
-def _message(error: RevseqError, typed: Sequence[str]) -> str:
-    lines = [f"Error: {error.where}: {error.found}" if error.where else f"Error: {error.found}"]
-    lines += [f"  {line}" for line in error.context.split("\n") if error.context]
-    lines += [f"  wanted: {error.wanted}"] * bool(error.wanted)
-    lines += hints(error.hint, typed, "Hint: ")
-    return "\n".join(map(shown_line, lines))
+def _message(error: RevseqError, typed: Sequence[str], width: int) -> str:
+    lines = _broken("Error: ", f"{error.where}: {error.found}" if error.where else error.found, width)
+    lines += [shown_line(f"  {line}") for line in error.context.split("\n") if error.context]
+    lines += _broken("  wanted: ", error.wanted, width) if error.wanted else []
+    for line in hints(error.hint, typed, "Hint: "):
+        lines += _broken("  ", line[2:], width) if line.startswith("  ") else [shown_line(line)]
+    return "\n".join(lines)
+
+
+def _broken(head: str, text: str, width: int) -> list[str]:
+    """The lines of a head and a text; one line where the width is 0."""
+    line = shown_line(f"{head}{text}")
+    return terminal.hanging(head, line.removeprefix(head), width) if width else [line]
 
 
 def hints(hint: str | Hint | Suggestions, typed: Sequence[str], mark: str = "") -> Iterator[str]:

@@ -250,6 +250,11 @@ def test_check_passes(revseq, files):
     assert [*every[:1], *every[14:]] == done.out.split("\n")
 
 
+def test_a_tensor_of_one_dimension_has_one_axis(revseq):
+    revseq("run", "[1, 2]", "[2]", "--axis", 1).refused("wanted: 0, unsigned and less than the dimension count")
+    revseq("run", "[1, 2]", "[2]").refused("wanted: the dimension to reverse along, 0\n")
+
+
 def test_check_fails(revseq, files):
     done = revseq("check", "x.npy", "n.npy", "--axis", 5, "--feature-level", "3_0")
     assert done.status == 1

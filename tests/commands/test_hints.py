@@ -288,11 +288,16 @@ def test_a_model_of_keras(revseq, tmp_path):
         ("v2.npy", ""),
         ("d", "d.npy, d.npz"),
         ("gone/a.npy", ""),
+        ("mi.npy", "my.npy"),
+        ("mi.npz", ""),
+        ("sub/lenghts.h5", str(Path("sub/lengths.h5"))),
+        ("missing.npy", ""),
+        ("folde", ""),
     ],
 )
 def test_a_file_of_nearly_the_same_name(revseq, tmp_path, typed, near):
     (tmp_path / "sub").mkdir()
-    for name in ("a.npy", "v1.npy", "d.npy", "d.npz", "sub/b.h5"):
+    for name in ("a.npy", "v1.npy", "d.npy", "d.npz", "my.npy", "sub/b.h5", "sub/lengths.h5", "folder"):
         (tmp_path / name).touch()
     done = revseq("show", typed).refused("no such file")
     assert (

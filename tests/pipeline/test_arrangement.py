@@ -226,6 +226,8 @@ def test_the_least_memory_is_what_the_error_says():
             arrange(wide, Resources(name, 2, 659))
         assert spelled(caught.value.hint) == "try --memory 660"
         assert arrange(wide, Resources(name, 2, 660)).need == 660
+    with pytest.raises(EngineError, match="the memory is 1 byte, and a block takes 660"):
+        arrange(wide, Resources("serial", 2, 1))
 
 
 @pytest.mark.parametrize("size", [3, 7, 11, 13, 49, 10_000])

@@ -2,10 +2,12 @@
 
 import re
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from terminals import in_columns
 
 from revseq_cli.report.terminal import beside, hanging
 
@@ -46,3 +48,18 @@ def test_a_long_name_has_a_line_of_its_own():
     assert beside("x: 1", "n" * 14, 3, 20) == ["x: 1  " + "n" * 14]
     assert beside("x: 1", "n" * 15, 3, 20) == ["x: 1", "   " + "n" * 15]
     assert beside("x: 1", "日" * 8, 3, 20) == ["x: 1", "   " + "日" * 8]
+
+
+@pytest.mark.needs("terminal")
+def test_errors_break_at_words_and_hints_stay_whole(forked, revseq, tmp_path):
+    """On a terminal; what is copied from a hint has no line breaks."""
+    np.save(tmp_path / "x.npy", np.zeros((4, 10, 6), "f4"))
+    np.save(tmp_path / "lengths.npy", np.array([2, 5, 10, 7]))
+    job = ("run", "x.npy", "lengths.npy", "--axis", "2", "-o", f"{'long' * 12}.npy")
+    out = in_columns(60, *forked.command, *job, cwd=tmp_path, env={"NO_COLOR": "1"})
+    whole = revseq(*job).refused().err
+    assert out != whole
+    assert " ".join(out.split()) == " ".join(whole.split())
+    *lines, hint = out.rstrip("\n").split("\n")
+    assert hint == whole.rstrip("\n").split("\n")[-1]
+    assert max(map(len, lines)) <= 60 < len(hint)

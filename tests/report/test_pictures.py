@@ -201,7 +201,7 @@ def test_the_texts_of_a_picture(revseq, tmp_path):
     shown = texts_of(root)
     for words in ("InputTensor", "OutputTensor", "{1,1,2,4} FLOAT32", "axis 3 →", "reversed", "copied",
                   "length clamped to the axis size (4)", "these two change places",
-                  "length, from SequenceTensor {1,1,2,1} UINT32"):  # fmt: skip
+                  "length, from SequenceLengthsTensor {1,1,2,1} UINT32"):  # fmt: skip
         assert words in shown, words
     marked = [text.text for text in root.iter(f"{SVG}text") if "reversed" in text.get("class")]
     assert marked == ["1", "2", "5", "6", "7", "8", "2", "1", "8", "7", "6", "5", "1"]
@@ -816,3 +816,15 @@ def test_a_table_on_narrow_paper_has_its_border_and_its_columns(revseq, files):
     assert (found["cell"], found["head"], found["borders"]) == ("table-cell", "table-header-group", ["solid1px"] * 2)
     assert found["narrowest"] > 40
     assert 560 <= found["wide"] <= 600
+
+
+def test_slices_are_apart(revseq, tmp_path):
+    """A heading is nearer to its own table than to the one above."""
+    np.save(tmp_path / "x.npy", np.arange(24.0).reshape(3, 4, 2))
+    revseq("run", "x.npy", "[3, 2, 1]", "--axis", 1, "--batch-axis", 0, "--picture", "x.svg").ok()
+    root = ET.parse(tmp_path / "x.svg").getroot()
+    groups = [each for each in root if "InputTensor" in [part.text for part in each]]
+    first, second = (float(each.get("transform").rstrip(")").split()[1]) for each in groups[:2])
+    tiles = next(each for each in groups[0] if each.get("transform"))
+    lowest = max(float(each.get("y")) + float(each.get("height")) for each in tiles.iter(f"{SVG}rect"))
+    assert second - first - float(tiles.get("transform").rstrip(")").split()[1]) - lowest >= 40
