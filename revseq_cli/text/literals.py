@@ -18,6 +18,7 @@ import numpy as np
 from revseq_cli.core import dtypes
 from revseq_cli.core.dtypes import bits, word
 from revseq_cli.core.errors import FormatError, listed
+from revseq_cli.core.tensors import braced
 
 if TYPE_CHECKING:
     import json
@@ -144,6 +145,14 @@ def bounds(dtype: np.dtype[Any]) -> tuple[int, int]:
         return 0, 1
     info = np.iinfo(dtype)
     return int(info.min), int(info.max)
+
+
+def empty(sizes: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """An array without elements; FormatError if the sizes beside the 0 are larger than NumPy allows."""
+    try:
+        return np.empty(sizes, dtype)
+    except ValueError:
+        raise FormatError(f"Sizes is {braced(sizes)}", "smaller sizes beside the 0") from None
 
 
 def json_problem(error: json.JSONDecodeError) -> tuple[str, int]:

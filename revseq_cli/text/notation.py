@@ -155,7 +155,7 @@ class TensorText:
                 raise error_at(self.text, coded.start(1), f"{coded[1]} is not read in a block of code", "write [")
             raise error_at(self.text, self.start, f"{self.name} has no values", "rows in brackets below the header")
         if desc and 0 in desc.sizes and not re.search(r"[^\[\],\s]", self.text[self.opened : self.stop]):
-            return np.empty(desc.sizes, dtype)
+            return literals.empty(desc.sizes, dtype)
         shape, numbers, places = _read_body(self)
         if stray := _STRAY.match(self.text, self.stop):
             wanted = "one more [ before it, or no ] here"

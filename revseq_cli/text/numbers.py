@@ -54,7 +54,7 @@ class JsonTensor:
         values = np.empty(empty, dtype) if empty else self._body().values(data_type, dtype)
         sizes = _sizes(self.entries["Sizes"]) if "Sizes" in self.entries else values.shape
         if values.ndim == 1 and values.size == TensorDesc(data_type, sizes).element_count:
-            values = values.reshape(sizes)
+            values = values.reshape(sizes) if values.size else literals.empty(sizes, dtype)
         if values.shape != sizes:
             found = f"its Values have Sizes {braced(values.shape)}, and Sizes says {braced(sizes)}"
             raise FormatError(found, "nested lists of these sizes, or one flat list")

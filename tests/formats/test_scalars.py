@@ -170,3 +170,9 @@ def test_the_json_of_them(revseq, tmp_path, text, shape):
     (tmp_path / "x.json").write_text(text)
     revseq("convert", "x.json", "y.npy").ok()
     assert np.load(tmp_path / "y.npy").shape == shape
+
+
+@pytest.mark.parametrize("text", ['{"Sizes": [0, %d], "Values": []}', "Tensor: (Sizes:{0,%d}, DataType:FLOAT32)\n[]"])
+def test_sizes_beside_a_0_that_numpy_does_not_hold(revseq, tmp_path, text):
+    (tmp_path / "x").write_text(text % (1 << 62))
+    revseq("show", "x", "-f", "json" if text[0] == "{" else "text").refused(f"Sizes is {{0,{1 << 62}}}")

@@ -322,7 +322,7 @@ def compare(job, folder, found, right):
 def judge_job_of_output(job, folder, target, key, names, of_job):
     """`diff --job` finds the output right, and wrong where a bit of it is flipped."""
     typed = f"{target}::{key}" if key else target
-    if "--dtype" not in of_job:
+    if not {"--dtype", "--sizes"} & {*of_job}:  # of INPUT: they say it of A, too
         of_job = [*of_job, *type_options(job, job.target)]
     done = folder.revseq("diff", typed, "--job", *names, *of_job)
     if done.status:
