@@ -271,7 +271,7 @@ def _show_short(context: click.Context, _: click.Parameter, wanted: bool) -> Non
 
 
 _SHORT_HELP = click.Option(
-    ["-h"], is_flag=True, expose_value=False, is_eager=True, callback=_show_short, help="Show a short help and exit."
+    ["-h"], is_flag=True, expose_value=False, is_eager=True, callback=_show_short, help="Show short help and exit."
 )
 
 

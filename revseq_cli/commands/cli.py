@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 # The name of each command and its line of help; the module of that name has the command.
 COMMANDS = {
     "run": "Reverse the start of every line of a tensor, and print or write the result.",
-    "check": "Check a job against every constraint of a feature level or of all levels.",
+    "check": "Check a job against every constraint of one feature level, or of all.",
     "batch": "Run many jobs, and resume after an interruption.",
     "verify": "Recompute the examples on documentation pages, or ONNX's tests.",
     "show": "Show the data type, sizes and storage of tensors, with a preview.",
     "convert": "Copy a tensor to another format, bit for bit or not at all.",
-    "diff": "Compare two tensors of any format, and show where they differ.",
+    "diff": "Compare two tensors, or a tensor with the right result of a job, and show where they differ.",
     "levels": "Show what each feature level accepts.",
     "export": "Write a job as a DxDispatch model, for DirectML on Windows.",
     "completion": "Print the completion script for a shell.",
-    "help": "Show the help of a command.",
+    "help": "Show help for a command.",
 }
 # What people who know other tools type for a command.
 _SYNONYMS = {
@@ -94,7 +94,8 @@ def _hint(args: Sequence[str]) -> str:
 def cli(context: click.Context) -> None:
     """Reverse each sequence in padded tensor files, as DirectML's DML_REVERSE_SUBSEQUENCES does.
 
-    It reverses the first LENGTH elements of each line of a tensor along an axis, and copies the rest.
+    Along an axis, it reverses the first elements of each line of a tensor, as many as that line's length, and copies
+    the rest.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @Group.WRITE.option("--overwrite", is_flag=True, help="Replace DST if it exists.")
 @options.full_option
 @Group.WRITE.option(
-    "--verify", is_flag=True, help="Read DST back before it gets its name, and compare every bit with SRC."
+    "--verify", is_flag=True, help="Read DST back before renaming it to its final name, and compare every bit with SRC."
 )
 @Group.WRITE.option("--sha256", is_flag=True, help="Add the SHA-256 of DST to the JSON report. Needs --json.")
 @options.layout_options

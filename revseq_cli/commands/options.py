@@ -231,7 +231,7 @@ def _from_session(context: click.Context, option: click.Parameter, value: str | 
 
 def _feature_level(name: str, levels: Parsed, more: str = "") -> Callable[..., Any]:
     """The option --feature-level; the command gets its value as `name`."""
-    text = "The feature level, such as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0; none lifts DirectML's limits"
+    text = "The feature level, such as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0. none lifts DirectML's limits"
     return Group.REVERSE.session_option("--feature-level", name, type=levels, default="5_0", help=f"{text}{more}.")
 
 
@@ -240,12 +240,12 @@ levels_option = _feature_level("levels", LEVELS, "; all compares every level")
 
 rank_option = Group.REVERSE.option(
     "--rank", type=click.IntRange(1, MOST_DIMENSIONS), metavar="N",
-    help="The dimension count of the result. The command adds or removes leading sizes of 1.",
+    help="The number of dimensions of the result. Leading dimensions of size 1 are added or removed.",
 )  # fmt: skip
 
 dtype_option = Group.REVERSE.option(
     "--dtype", type=DATA_TYPE,
-    help="The data type of a text without a header, or of untyped bytes, such as |V2 in .npy.  [default: FLOAT32]",
+    help="The data type of text without a header, or of untyped bytes, such as |V2 in .npy.  [default: FLOAT32]",
 )  # fmt: skip
 
 _BUFFER = (
@@ -271,13 +271,14 @@ _JOB_SETTINGS = (
     Group.REVERSE.option(
         "--axis", type=DIMENSION, metavar="N|NAME", shell_complete=complete_dimension,
         help="The dimension to reverse along: its number, from 0, or its name, if the file has names, as in NetCDF and "
-        "Zarr. A number is never a name.",
+        "Zarr. A number always means a position, never a name.",
     ),
     dtype_option,
     *_BUFFER,
     Group.REVERSE.option(
         "--lengths-dtype", type=LENGTHS_TYPE,
-        help="The data type of LENGTHS. Other types are cast to it, exactly or not at all.  [default for text: UINT32]",
+        help="The data type of LENGTHS. Other types are cast to it; a value that this would change is an error.  "
+        "[default for text: UINT32]",
     ),
     Group.REVERSE.option(
         "--batch-axis", type=DIMENSION, metavar="B|NAME", shell_complete=complete_dimension,
@@ -287,13 +288,13 @@ _JOB_SETTINGS = (
         "--like", type=Known(SYSTEMS, SYNONYMS),
         help="Read LENGTHS as that system does: LENGTHS has rank 1 (numpy: any rank) and is cast exactly. The axes "
         "default to those of the system. What the system refuses is an error. numpy accepts LENGTHS of any integer "
-        "type, counts negative axes from the end, and has no feature level.",
+        "type, counts negative axes from the end, and applies no feature level.",
     ),
     feed_option,
     Group.REVERSE.option(
         "--mask", is_flag=True,
-        help="LENGTHS is a mask with the sizes of INPUT, or of batch and time. Each of its lines has ones followed by "
-        "zeros; the number of ones is the length.",
+        help="LENGTHS is a mask with the sizes of INPUT, or only those of batch and time. Each of its lines has ones "
+        "followed by zeros; the number of ones is the length.",
     ),
     rank_option,
 )  # fmt: skip
@@ -319,7 +320,7 @@ _RESOURCES = (
     ),
     Group.WORK.option(
         "--scheduler-file", metavar="FILE", type=click.Path(),
-        help="The file that dask's scheduler wrote, with its address.",
+        help="The file in which dask's scheduler wrote its address.",
     ),
 )  # fmt: skip
 
@@ -340,7 +341,7 @@ _LAYOUT = (
     ),
     Group.WRITE.option(
         "--history/--no-history", default=True, show_default=True,
-        help="Add this command to the history of a NetCDF file, the global attribute that NCO also uses.",
+        help="Add this command to the global attribute history of a NetCDF file, as NCO does.",
     ),
 )  # fmt: skip
 

@@ -49,8 +49,8 @@ _FORMS = {
 example_option = Group.PRINT.option(
     "--example", cls=base.AloneOption, type=click.Choice(["plain", *_FORMS]), is_flag=False, flag_value="plain",
     metavar="[FORM]",
-    help="Print the complete job as an example instead. markdown, html and rst print it ready for a page, with a "
-    "heading and a code block; plain prints the text alone.",
+    help="Print the complete job as an example, not the result. markdown, html and rst print it ready for a page, with "
+    "a heading and a code block; plain prints the text alone.",
 )  # fmt: skip
 
 

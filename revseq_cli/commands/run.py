@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     "--html",
     metavar="FILE.html",
     type=click.Path(),
-    help="Also write a web page of the job, with the tensors, the origin of each element, constraints and levels.",
+    help="Also write a web page about the job, with the tensors, the origin of each element, constraints and levels.",
 )
 @pictures.theme_option
 @options.full_option
@@ -64,7 +64,9 @@ if TYPE_CHECKING:
     "--dry-run", is_flag=True, help="Show the plan and write nothing. The command still checks the whole job."
 )
 @Group.WRITE.option(
-    "--verify", is_flag=True, help="Read OUT back before it gets its name. Reversed again, it must equal INPUT."
+    "--verify",
+    is_flag=True,
+    help="Read OUT back before renaming it to its final name. Reversed again, it must equal INPUT.",
 )
 @Group.WRITE.option("--sha256", is_flag=True, help="Add the SHA-256 of OUT to the JSON report. Needs -o and --json.")
 @options.layout_options
@@ -88,15 +90,16 @@ def command(
     console: Console,
     **job_options: Any,
 ) -> None:
-    """Reverse the first LENGTH elements of every line of INPUT along an axis.
+    """Reverse the start of every line of INPUT along an axis, as many elements as LENGTHS gives.
 
     Without -o, the command prints the OutputTensor.
 
-    INPUT and LENGTHS are x.npy, x.h5, x.h5::/group/name, x.npz::name, x.safetensors::name, x.zarr::array, x.json,
-    x.txt, x.csv, x.npy.gz, - for standard input, another pipe such as <(cat x.npy), or the tensor itself as text that
-    begins with a bracket. With --keep-others, x.nc::air,sst reverses several tensors in one copy of their file.
+    INPUT and LENGTHS can each be a file (x.npy, x.h5, x.h5::/group/name, x.npz::name, x.safetensors::name,
+    x.zarr::array, x.json, x.txt, x.csv, x.npy.gz), - for standard input, another pipe such as <(cat x.npy), or the
+    tensor itself, as text that begins with a bracket. With --keep-others, x.nc::air,sst reverses several tensors in
+    one copy of their file.
 
-    A complete job needs no LENGTHS: a text with InputTensor, SequenceTensor and Axis; page.md::2, the second
+    A complete job needs no LENGTHS: text with InputTensor, SequenceTensor and Axis; page.md::2, the second
     example of a page; model.json, a DxDispatch model; or model.onnx::node, a ReverseSequence node of an ONNX model.
     With --feed, the model computes the input and the lengths of the node.
     """

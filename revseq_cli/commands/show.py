@@ -38,7 +38,7 @@ _SOME_FAILED, _ALL_FAILED = 1, 2  # exit statuses
 @Group.PRINT.option("--shape", is_flag=True, help="Print only the sizes of each tensor, separated by spaces.")
 @Group.PRINT.option(
     "--dtype", cls=base.AloneOption, type=options.DATA_TYPE, is_flag=False, flag_value=True, metavar="[TYPE]",
-    help="Print only the data type of each tensor. With a TYPE, set the data type of a text without a header, or of "
+    help="Print only the data type of each tensor. With a TYPE, set the data type of text without a header, or of "
     "untyped bytes, such as |V2 in .npy.  [default: FLOAT32]",
 )  # fmt: skip
 @options.sizes_options
