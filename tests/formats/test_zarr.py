@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numcodecs
@@ -331,6 +332,21 @@ def test_of_errors_in_groups_the_first_one_is_told():
 
     with pytest.raises(ValueError, match="invalid literal"):
         store.done(together())
+
+
+def test_chunks_of_a_region_that_are_far_larger_are_decoded_one_by_one(folder):
+    """The package would hold all of them at once, of which the memory that is counted has one."""
+    values = np.random.default_rng(4).integers(0, 256, (100_000, 6), np.uint8)
+    make(folder, values, chunks=(100_000, 2), compressors=zarr.codecs.GzipCodec())
+    region = (slice(10, 60), slice(1, 6))
+    task = open_(folder / "x.zarr").read_task(region)
+    task.read()  # loads what the package loads
+    tracemalloc.start()
+    try:
+        assert oracle.same_bits(task.read(), values[region])
+        assert tracemalloc.get_traced_memory()[1] < 7 * 200_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_chunk_beyond_the_tensor_counts_whole(revseq, folder):

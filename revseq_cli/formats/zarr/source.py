@@ -28,6 +28,7 @@ from revseq_cli.formats.contract import (
     Storage,
     chunk_boxes,
     extra,
+    inside,
     refuse_bomb,
 )
 from revseq_cli.formats.meaning import CONVENTIONS, Meaning
@@ -160,10 +161,26 @@ class ZarrReadTask:
         """The values of the region."""
         with file_io.opened(self.path, self.unchanged):
             try:
-                return self._values(self.region)
+                return self._by_chunks() if self._decodes_much else self._values(self.region)
             except (FormatError, *MEMORY_ENDED):
                 self._blame_chunk()
                 raise
+
+    @property
+    def _decodes_much(self) -> bool:
+        """Whether the region touches several chunks of far more elements, all of which zarr would hold at once."""
+        chunks = self.metadata.chunks
+        ends = zip(self.region, chunks, strict=True)
+        touched = prod((-(-part.stop // chunk) - part.start // chunk) * chunk for part, chunk in ends)
+        return bool(touched > max(2 * prod(part.stop - part.start for part in self.region), prod(chunks)))
+
+    def _by_chunks(self) -> NDArray[Any]:
+        values = np.empty([part.stop - part.start for part in self.region], self.metadata.dtype)
+        for box in chunk_boxes(self.region, self.metadata.chunks):
+            ends = zip(box, self.region, strict=True)
+            part = tuple(slice(max(of_chunk.start, wanted.start), of_chunk.stop) for of_chunk, wanted in ends)
+            values[inside(part, self.region)] = self._values(part)
+        return values
 
     def _values(self, region: Region) -> NDArray[Any]:
         with errors_worded(self.name, "read"):
