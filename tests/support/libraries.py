@@ -316,7 +316,7 @@ def make_bin(place, path, values, data_type):
     path = path.with_name(path.name + ".bin")
     strides = place["strides"]
     if not strides:
-        path.write_bytes(np.ascontiguousarray(values).tobytes())
+        path.write_bytes(np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes())
         return path.name
     last = sum((size - 1) * stride for size, stride in zip(values.shape, strides, strict=True))
     memory = np.frombuffer(b"\xa5" * ((last + 1) * values.itemsize), values.dtype).copy()
