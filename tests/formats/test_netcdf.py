@@ -145,7 +145,9 @@ def test_what_cannot_go_along_is_told(tmp_path, revseq):
         f["a"].attrs["ancillary_variables"] = "g/v a"
         f["g/refs"] = np.array([f["a"].ref], h5py.ref_dtype)
         f["g/text"] = np.array(["x" * 5000], object)
-        f.create_virtual_dataset("g/virtual", h5py.VirtualLayout((1,), "i4"))
+        layout = h5py.VirtualLayout((1,), "i4")
+        layout[:] = h5py.VirtualSource("other.h5", "x", (1,))  # h5py before 3.12 makes none without a source
+        f.create_virtual_dataset("g/virtual", layout)
         sparse = f.create_dataset("g/sparse", (1 << 44,), "u1", chunks=(1 << 16,), compression="gzip")
         sparse[1 << 43] = 7
     left = "/g/v: the attribute coordinates names {}, not copied"

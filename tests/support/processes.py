@@ -44,16 +44,17 @@ journal.Journal._append = append
 
 # Run first in a command, lets so many threads and processes start, and no more.
 FEW = """
-import errno, multiprocessing.process, threading, _thread
+import errno, multiprocessing.process, threading
 def few(real, most, error):
     left = [most]
-    def begin(*args):
+    def begin(*args, **options):
         left[0] -= 1
         if left[0] < 0:
             raise error
-        return real(*args)
+        return real(*args, **options)
     return begin
-_thread.start_new_thread = threading._start_new_thread = few(_thread.start_new_thread, {threads}, RuntimeError("can't start new thread"))
+name = "_start_joinable_thread" if hasattr(threading, "_start_joinable_thread") else "_start_new_thread"  # since Python 3.13
+setattr(threading, name, few(getattr(threading, name), {threads}, RuntimeError("can't start new thread")))
 process = multiprocessing.process.BaseProcess
 process.start = few(process.start, {processes}, OSError(errno.EAGAIN, "Resource temporarily unavailable"))
 """
