@@ -148,9 +148,16 @@ class Workers:
         return result
 
     def check(self) -> None:
-        """DiedError if a worker has died; the executor waits for the rest of what it sent, if it died meanwhile."""
+        """DiedError if a worker has died; the executor waits for the rest of what it sent, if it died meanwhile.
+
+        StartError if the executor's own threads are gone, which the system may have refused to start.
+        """
         if not all(each.is_alive() for each in self._started):
             raise self._died()
+        with starting():
+            if threading.active_count() <= self._threads:
+                self._grace = 0
+                raise RuntimeError("can't start new thread")
 
     def kill(self) -> None:
         """Kill all workers, and wait for nothing."""
