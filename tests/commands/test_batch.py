@@ -637,7 +637,7 @@ def test_the_manifest_under_another_name_is_no_output(revseq, files):
     revseq("batch", "m.jsonl").refused("line 1: its output link.npy is the manifest itself")
 
 
-@pytest.mark.parametrize(("threads", "processes"), [(99, 0), (99, 1), (0, 99)])
+@pytest.mark.parametrize(("threads", "processes"), [(99, 0), (99, 1), (0, 99), (1, 99)])
 def test_a_system_that_starts_no_more_threads_or_processes(revseq, files, threads, processes):
     """All is done by the command itself."""
     (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(70))))

@@ -331,8 +331,10 @@ def test_little_address_space(job, engine, output):
             assert done.returncode == 2
             # Python itself may say more where memory ends in a thread.
             assert [line.startswith("Error: ") for line in done.stderr.splitlines()].count(True) == 1
-            # So does h5py, where memory ends while it lets go of an object: nobody can hear of that.
-            assert "Traceback" not in done.stderr or "ObjectID.__dealloc__" in done.stderr
+            # So does h5py, where memory ends while it lets go of an object, and a pool whose second thread cannot start:
+            # nobody can hear of that.
+            told = ("ObjectID.__dealloc__", "RuntimeError: can't start new thread")
+            assert "Traceback" not in done.stderr or any(each in done.stderr for each in told)
             assert "internal error" not in done.stderr
             assert names(job) == {"x.h5", "n.npy"}
         else:

@@ -130,7 +130,9 @@ class Folder:
             self.fail("a bug by its own words", done)
         if done.status == 2 and not (done.err.startswith("Error: ") and not done.out):
             self.fail("an error that is no error message", done)
-        if done.status != 2 and any(not re.match(r"Note: |      |[\w ]+ \d+ %, ", line) for line in done.err.splitlines()):
+        if done.status != 2 and any(
+            not re.match(r"Note: |      |[\w ]+ \d+ %, ", line) for line in done.err.splitlines()
+        ):
             self.fail("more than notes and progress on standard error", done)
         if done.status == 2 and self.listing() != before:
             self.fail("an error left something behind, or changed it", done)
