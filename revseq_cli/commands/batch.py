@@ -206,7 +206,7 @@ def _run_all(
     workers = worker.workers_for([entries[index] for index in left], cores)
     pool = Pool(
         entries, left, workers, None if plans else journal,
-        fail_fast=fail_fast, traceback=console.verbose > 1, plans=plans, again=f"the same command again; {again}",
+        fail_fast=fail_fast, traceback=console.verbose > 1, plans=plans,
     )  # fmt: skip
     with progress.begun("batch", len(entries), "jobs") as advance, contextlib.closing(pool.ended()) as ended:
         try:

@@ -64,16 +64,15 @@ class _Here(executors.Serial):
 class Pool:
     """Runs jobs in up to `most` workers; `entries` has all jobs of the batch, and `jobs` says which of them to run.
 
-    `again` is the hint where the work cannot go on. With `fail_fast`, no more jobs begin after one has failed.
+    With `fail_fast`, no more jobs begin after one has failed.
     """
 
     def __init__(
         self, entries: list[Entry], jobs: Sequence[int], most: int, journal: Journal | None, *,
-        fail_fast: bool, traceback: bool, plans: bool, again: str,
+        fail_fast: bool, traceback: bool, plans: bool,
     ) -> None:  # fmt: skip
         self._marks, tag = multiprocessing.RawArray("Q", len(entries) + 1), os.urandom(4).hex()
         self._setup = worker.Setup(entries, most, fail_fast, traceback, journal, plans, self._marks, tag)
-        self._again = again
         self._queue, self._alone = deque(jobs), deque[int]()
         self._given: dict[int, None] = {}  # jobs without a result, in their order
         self._processes: _Jobs | None = None
@@ -137,16 +136,18 @@ class Pool:
             self._queue.clear()
 
     def _died(self) -> Iterator[tuple[int, Outcome]]:
-        """Fail the job that was alone, or plan to run each of those under way alone; EngineError if there was none."""
+        """Fail the job that was alone, or plan to run each of those under way alone.
+
+        If no job has begun, no process can live: Python ends all if it cannot start a thread of its executor.
+        """
         signals.check()  # a signal to the whole process group may have ended it
         died = self._processes
         given = [*self._given]
-        begun = self._take_back()
-        by = died.ended_by if died else ""
-        if not begun:
-            raise EngineError(f"the process that ran the jobs died: {by}", hint=self._again)
-        if self._is_alone:
+        if not self._take_back():
+            self._is_here = True
+        elif self._is_alone:
             self._alone.remove(given[0])
+            by = died.ended_by if died else ""
             error = EngineError(f"its process died: {by}", "files that the library can read, and enough memory")
             outcome = self._setup.entries[given[0]].outcome(error)
             yield given[0], outcome

@@ -217,7 +217,14 @@ def test_bytes_of_chunks_without_filters_are_reserved_before(folder, option):
         assert f.id.get_filesize() == (folder / "y.h5").stat().st_size
 
 
-@pytest.mark.parametrize(("compression", "engine"), [("gzip", "threads"), ("gzip", "processes"), ("lzf", "threads")])
+@pytest.mark.parametrize(
+    ("compression", "engine"),
+    [
+        pytest.param("gzip", "threads", marks=pytest.mark.needs("HDF5")),
+        pytest.param("gzip", "processes", marks=pytest.mark.needs("HDF5")),
+        ("lzf", "threads"),
+    ],
+)
 def test_the_same_bytes_each_time(folder, revseq, compression, engine):
     """Chunks are stored in the order of the blocks, and not in that in which workers end.
 

@@ -84,7 +84,7 @@ NEEDS = {
     "sha256sum": (bool(shutil.which("sha256sum")), "no program sha256sum to compare with"),
     "HDF5": (
         h5py.version.hdf5_version_tuple >= (2,),
-        "no HDF5 that puts no times into files: those after 1.14.2 do not start under Wine 8",
+        "this HDF5 puts the time into the root group of a file",
     ),
     "superuser": (hasattr(os, "getuid") and not os.getuid(), "only the superuser can give files away"),
     "strace": (
