@@ -21,7 +21,7 @@ from revseq_cli.formats.atomic_file import copy_file
 from revseq_cli.formats.contents import TensorNameError
 from revseq_cli.formats.contract import BlockWriter, FileSink, Source, parts
 from revseq_cli.formats.meaning import FILL, as_fill
-from revseq_cli.formats.zarr import chunks, meaning, metadata, source
+from revseq_cli.formats.zarr import meaning, metadata, source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,7 +103,7 @@ class ZarrSink(FileSink):
 
     def _copy(self, old: source.ZarrSource) -> None:
         """Copy every file and folder of the old store but the chunks of arrays that are replaced."""
-        arrays = [(Path(each.folder), chunks.places(each.metadata)) for each in self._replaced]
+        arrays = [(Path(each.folder), metadata.chunk_places(each.metadata)) for each in self._replaced]
         for folder, _, names in os.walk(old.store, onerror=_raise):  # it follows no links
             target = Path(self.file.temporary, os.path.relpath(folder, old.store))
             with source.errors_worded(self.file.name, "write"):
