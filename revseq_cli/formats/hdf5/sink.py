@@ -13,9 +13,8 @@ from revseq_cli.core.errors import FormatError, Hint, UsageError
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contract import BlockWriter, FileSink, Layout, Source, chunk_boxes
 from revseq_cli.formats.hdf5 import copying, meaning, netcdf, types
-from revseq_cli.formats.hdf5.encoding import Chunk, ChunkBlockWriter, block_writer_for
 from revseq_cli.formats.hdf5.files import Recorder, in_memory, writing
-from revseq_cli.formats.hdf5.filters import UNCOMPRESSED, pipeline
+from revseq_cli.formats.hdf5.filters import UNCOMPRESSED, Chunk, ChunkBlockWriter, block_writer_for, pipeline
 from revseq_cli.formats.hdf5.library import h5py, lock
 from revseq_cli.formats.hdf5.links import parts_of
 from revseq_cli.formats.hdf5.source import Hdf5Source, offset_of
