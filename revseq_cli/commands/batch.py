@@ -196,14 +196,13 @@ def _run_all(
     cores: int | None, *, fail_fast: bool, plans: bool,
 ) -> None:  # fmt: skip
     """Run the jobs that are not done, and report all; a signal is noted with how to go on."""
-    from revseq_cli.commands import worker
-    from revseq_cli.commands.pool import Pool
+    from revseq_cli.commands.pool import Pool, workers_for
     from revseq_cli.core import progress, signals
 
     console, left = report.console, [index for index in range(len(entries)) if index not in done]
     again = "--resume runs the rest" if journal else "--overwrite runs all again"
     again = "nothing was written" if plans else again
-    workers = worker.workers_for([entries[index] for index in left], cores)
+    workers = workers_for([entries[index] for index in left], cores)
     pool = Pool(
         entries, left, workers, None if plans else journal,
         fail_fast=fail_fast, traceback=console.verbose > 1, plans=plans,
@@ -381,7 +380,7 @@ def needs(planned: Iterable[Outcome], paths: Mapping[int, str]) -> list[FileSyst
     needed is what all outputs have more than the files that they replace, and what the largest of these takes. Sizes
     are those of tensors: compression takes less, and text more.
     """
-    from revseq_cli.commands.worker import size_of
+    from revseq_cli.commands.pool import size_of
     from revseq_cli.report.results import FileSystem
 
     outputs: dict[int, list[tuple[str, int, Traffic]]] = defaultdict(list)  # by device: folder, old size, plan

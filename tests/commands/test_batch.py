@@ -652,7 +652,7 @@ def test_a_system_that_starts_no_more_threads_or_processes(revseq, files, thread
 def test_processes_that_die_before_any_job_begins(revseq, files):
     """The command itself does all, as where none can be started."""
     (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(70))))
-    code = "import os\nfrom revseq_cli.commands import worker\nworker.begin_process = lambda _: os.kill(os.getpid(), 9)"
+    code = "import os\nfrom revseq_cli.commands import pool\npool.begin_process = lambda _: os.kill(os.getpid(), 9)"
     assert revseq("batch", "m.jsonl", "-q", code=code).ok().err == ""
     assert outputs(files) == {f"y{i}.npy" for i in range(70)}
 
@@ -677,15 +677,15 @@ reversal.reverse = reverse
 
 # Jobs that are done while another one dies are told late, or not at all.
 UNTOLD = """
-import revseq_cli.commands.worker as worker
-run = worker.run_job
+import revseq_cli.commands.pool as pool
+run = pool.run_job
 def run_job(job, *, alone):
     done = run(job, alone=alone)
     if not alone and job < 40:
         time.sleep(0.05)
     return done
-run_job.__module__, run_job.__qualname__ = worker.__name__, "run_job"
-worker.run_job = run_job
+run_job.__module__, run_job.__qualname__ = pool.__name__, "run_job"
+pool.run_job = run_job
 """
 
 
