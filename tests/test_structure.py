@@ -136,9 +136,8 @@ SYSTEM = re.compile(
 
 
 def test_only_the_modules_of_the_system_know_it():
-    """And the allocator's, which is about one C library."""
     for path in PACKAGE.rglob("*.py"):
-        if path.stem not in ("system", "posix", "windows", "kernel32", "allocator"):
+        if path.stem not in ("system", "posix", "windows", "kernel32"):
             assert not SYSTEM.search(path.read_text()), path
 
 

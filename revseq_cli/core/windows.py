@@ -289,3 +289,15 @@ def end_with(parent: int) -> bool:  # noqa: ARG001
 def how_ended(status: int | None) -> str:
     """How a process ended, by its exit status: "exit status 1", or "exit status 0xC0000005" after a crash."""
     return f"exit status {status}" if status is None or status < 1 << 16 else f"exit status 0x{status:08X}"
+
+
+# Memory
+
+
+def keep_freed_memory() -> None:
+    """Nothing to set: its C library has no such settings."""
+
+
+def keeping_freed_memory() -> contextlib.nullcontext[None]:
+    """Nothing to set, and nothing to undo."""
+    return contextlib.nullcontext()

@@ -17,7 +17,7 @@ from concurrent.futures import CancelledError, Future, wait
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from revseq_cli.core import allocator, signals, system, thresholds
+from revseq_cli.core import signals, system, thresholds
 from revseq_cli.core.errors import MEMORY_ENDED, EngineError, Hint, RevseqError, UsageError
 from revseq_cli.core.processes import QUIET_TRACKER, end_children, packed, start_tracker, starting, unpacked
 from revseq_cli.pipeline.executors import Batch, Executor, batch_size
@@ -62,7 +62,7 @@ def _do(task: bytes, versions: dict[str, str], address: str = "") -> Any:  # noq
     try:
         if (here := _versions()) != versions:
             return _other_versions(address, here, versions)
-        with allocator.keeping_freed():
+        with system.keeping_freed_memory():
             return packed(unpacked(task)())
     except RevseqError as e:
         e.context = e.context or f"on the worker {address}"

@@ -1,11 +1,15 @@
 """Each thing that some system lacks or does its own way is switched off or on here, and the files are the same."""
 
+import ctypes
 import errno
+import json
 import os
+import platform
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -309,3 +313,53 @@ def test_the_process_of_a_batch_needs_no_signal_to_stop(files):
     assert (process.returncode, out) == (-signal.SIGINT, b"")
     assert err == b"" or err.startswith(b"Note: stopped after reporting 0 of 1 outputs")
     until(lambda: {path.name for path in files.iterdir()} == before | {"reached", "stopped", "jobs.csv.revseq-journal"})
+
+
+# the C library's allocator, seen in what it does: pages that the system clears for arrays
+
+# Faults of 64 arrays of 1 MiB, one after another: before, inside, and after the context.
+CODE = """
+import contextlib, json, resource
+import numpy as np
+from revseq_cli.core import system
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(64):
+        np.ones(1 << 20, np.uint8)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+np.ones(1 << 20, np.uint8)
+found = [faults()]
+with contextlib.suppress(OSError), system.keeping_freed_memory():
+    found.append(faults())
+    raise OSError
+print(json.dumps([*found, faults()]))
+"""
+
+
+@pytest.mark.needs("peak")
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library keeps its settings")
+def test_freed_memory_is_kept_inside_the_context_alone():
+    """As in a worker of dask's, which sets the variable, and has other work after ours."""
+    env = os.environ | {"MALLOC_TRIM_THRESHOLD_": "65536"}
+    done = subprocess.run([sys.executable, "-c", CODE], env=env, capture_output=True, text=True, check=True)
+    before, inside, after = json.loads(done.stdout)
+    assert inside < before / 8
+    assert inside < after / 8
+
+
+@pytest.mark.parametrize("library", [OSError("Dynamic loading not supported"), SimpleNamespace()])
+def test_a_c_library_without_settings_changes_nothing(monkeypatch, library):
+    """A Python that loads no libraries, and a C library without the function."""
+
+    def load(_):
+        if isinstance(library, OSError):
+            raise library
+        return library
+
+    monkeypatch.setattr(ctypes, "CDLL", load)
+    posix._mallopt.cache_clear()
+    system.keep_freed_memory()
+    assert posix._mallopt() is None
+    posix._mallopt.cache_clear()
