@@ -358,9 +358,9 @@ def _reading(
 ) -> tuple[str, Source, Source | Job]:
     """What was done to A, if it can be read as a job's output, A as it was, and what it is compared with."""
     from revseq_cli.pipeline.assembly import Job
-    from revseq_cli.porting import readings
+    from revseq_cli.porting import diagnosis
 
-    return readings.nearest_reading(a, right, resources, tolerance) if isinstance(right, Job) else ("", a, right)
+    return diagnosis.nearest_reading(a, right, resources, tolerance) if isinstance(right, Job) else ("", a, right)
 
 
 def _require_tensors(tensors: Sequence[str], settings: Collection[str], *, is_job: bool, on: str | None) -> None:
