@@ -21,9 +21,8 @@ from revseq_cli.formats.compressed import SpooledSource
 from revseq_cli.formats.contents import Contents, Item, TensorNameError, chosen, only_of
 from revseq_cli.formats.contract import Storage, refuse_bomb
 from revseq_cli.formats.raw import RawSource
-from revseq_cli.formats.recognition import ZIP_MAGIC, looks_like
+from revseq_cli.formats.recognition import ZIP_MAGIC, is_of_store, looks_like
 from revseq_cli.formats.table import by_suffix
-from revseq_cli.formats.zarr import metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -205,7 +204,7 @@ def _refuse_others(infos: Sequence[ZipInfo], path: str) -> None:
         hint = f"save a tensor of it in Python: numpy.save('new.npy', torch.load({path!r}).numpy())"
         raise FormatError("is a file of PyTorch, whose objects are pickled", "a tensor file", hint, path)
     names = [info.filename for info in infos]
-    if of_store := [*filter(metadata.is_named_so, names)]:
+    if of_store := [*filter(is_of_store, names)]:
         folder = path.removesuffix(".zip")
         folder += "" if folder.endswith(".zarr") else ".zarr"
         hint = _unpacked(path, folder, os.path.dirname(min(of_store, key=len)))  # noqa: PTH120

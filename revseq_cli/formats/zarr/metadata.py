@@ -240,11 +240,6 @@ def is_array(folder: Path) -> bool:
         return False
 
 
-def is_named_so(name: str) -> bool:
-    """Whether a file of that name has the metadata of an array or a group."""
-    return name.rpartition("/")[2] in FILES - {_ATTRIBUTES}
-
-
 def is_metadata(path: Path) -> bool:
     """Whether the file is one of metadata or attributes, by its name and its content."""
     try:
