@@ -45,14 +45,19 @@ DEFAULT_FILL = "NetCDF's default fill value"
 
 
 def chunk_boxes(region: Region, chunks: tuple[int, ...]) -> Iterator[Region]:
-    """Each chunk that overlaps the region, cut off at the region's end, but not at its start; no list is kept."""
+    """The part of each chunk that is in the region; no list is kept."""
     if not region:
         yield ()
         return
     part, chunk = region[0], chunks[0]
     for start in range(part.start // chunk * chunk, part.stop, chunk):
         for rest in chunk_boxes(region[1:], chunks[1:]):
-            yield slice(start, min(start + chunk, part.stop)), *rest
+            yield slice(max(start, part.start), min(start + chunk, part.stop)), *rest
+
+
+def chunk_start(part: Region, chunks: tuple[int, ...]) -> list[int]:
+    """The first index, in each dimension, of the chunk that a part is of."""
+    return [each.start // chunk * chunk for each, chunk in zip(part, chunks, strict=True)]
 
 
 def inside(part: Region, whole: Region) -> Region:

@@ -478,7 +478,7 @@ def test_h65_what_is_damaged_is_not_absent(revseq, folder, damage):
     for command in (("show", "x.zarr"), ("check", "x.zarr", "n.npy", "--axis", 1)):
         done = revseq(*command)
         assert "absent" not in done.out + done.err
-    with pytest.raises(FormatError, match=r"the chunk at .* is damaged"):
+    with pytest.raises(FormatError, match=r"the chunk at \[1, [02]\] is damaged"):
         open_(folder / "x.zarr").read_task((slice(1, 2), slice(3, 5))).read()
     assert not list(folder.glob("y.*"))
 

@@ -28,6 +28,7 @@ from revseq_cli.formats.contract import (
     Source,
     Storage,
     chunk_boxes,
+    chunk_start,
     extra,
     inside,
     refuse_bomb,
@@ -180,9 +181,7 @@ class ZarrReadTask:
     def _by_chunks(self) -> NDArray[Any]:
         values = np.empty([part.stop - part.start for part in self.region], self.metadata.dtype)
         for box in chunk_boxes(self.region, self.metadata.chunks):
-            ends = zip(box, self.region, strict=True)
-            part = tuple(slice(max(of_chunk.start, wanted.start), of_chunk.stop) for of_chunk, wanted in ends)
-            values[inside(part, self.region)] = self._values(part)
+            values[inside(box, self.region)] = self._values(box)
         return values
 
     def _values(self, region: Region) -> NDArray[Any]:
@@ -198,7 +197,7 @@ class ZarrReadTask:
             try:
                 self._values(box)
             except (FormatError, *MEMORY_ENDED) as e:
-                place = f"the chunk at {[part.start for part in box]}"
+                place = f"the chunk at {chunk_start(box, self.metadata.chunks)}"
                 if isinstance(e, FormatError):
                     found = f"{place} is damaged: {e.found}"
                 else:  # the index of a damaged shard asks for any number of bytes
