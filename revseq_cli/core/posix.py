@@ -235,12 +235,7 @@ def take_free_name(temporary: str, final: Path) -> None:
     except OSError:  # a file system without hard links
         if final.exists():
             raise
-        take_name(temporary, final)
-
-
-def take_name(temporary: str, final: Path) -> None:
-    """Give the file a name in one step, whatever has it."""
-    Path(temporary).replace(final)
+        Path(temporary).replace(final)
 
 
 def is_in_use(error: OSError) -> bool:  # noqa: ARG001 - here nobody keeps another from a file

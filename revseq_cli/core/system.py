@@ -6,6 +6,7 @@ No other module asks which system it is. What one POSIX system has and another l
 import os
 import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if sys.platform != "win32":
@@ -26,6 +27,11 @@ else:
 
 # What would be an option, or a tensor as text, and not the name of a file.
 _UNLIKE_A_FILE = re.compile(r"-(?!::|$)|\s*(?:(?:(?:np|numpy|torch)\.)?(?:array|tensor)\(\s*)?\[")
+
+
+def take_name(temporary: str, final: Path) -> None:
+    """Give the file a name in one step, whatever has it."""
+    Path(temporary).replace(final)
 
 
 def file_key(path: str) -> str:

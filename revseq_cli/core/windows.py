@@ -92,11 +92,6 @@ def take_free_name(temporary: str, final: Path) -> None:
     Path(temporary).rename(final)
 
 
-def take_name(temporary: str, final: Path) -> None:
-    """Give the file a name in one step, whatever has it."""
-    Path(temporary).replace(final)
-
-
 def is_in_use(error: OSError) -> bool:
     """Whether the error is that another program has the file open: then it may pass."""
     return error.winerror in (_SHARING_VIOLATION, _LOCK_VIOLATION, _DELETE_PENDING)
