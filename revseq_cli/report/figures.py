@@ -91,8 +91,9 @@ class Figure(NamedTuple):
 
 
 def sentence(axis: int) -> str:
-    """What the operator does, in one sentence."""
-    return f"The first length elements of each line along axis {axis} are reversed; the rest are copied."
+    """What the operator does, in few words."""
+    does = f"The first N elements of each line along axis {axis} are reversed; the rest are copied."
+    return f"{does} N is the length given for the line."
 
 
 def of_job(values: Source, lengths: Source, axis: int, result: Source, limits: Limits) -> Figure:

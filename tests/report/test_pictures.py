@@ -168,7 +168,8 @@ def test_a_picture(revseq, tmp_path, example):
     assert root[0].text.startswith("DML_REVERSE_SUBSEQUENCES along axis ")
     words = " ".join("".join(each.itertext()) for each in root.iter(f"{SVG}text") if each.get("class") == "words")
     axis = root[0].text[-1]
-    assert words == f"The first length elements of each line along axis {axis} are reversed; the rest are copied."
+    assert words == figures.sentence(int(axis))
+    assert words.startswith(f"The first N elements of each line along axis {axis} are reversed;")
     shown = revseq("run", str(SAMPLES / example), "--example").ok().out
     for part in shown.split("\n\n"):
         assert part.strip() in root[1].text  # who cannot see it gets the whole example
@@ -526,7 +527,7 @@ def test_a_page(revseq, files):
     assert page.all("a")[0]["aria-label"] == "2 at [0, 0] comes from [0, 1]"
     shown = re.sub(r"\s+", " ", " ".join(page.texts))
     for words in ("DML_FEATURE_LEVEL_5_0 accepts it", "2 at [0, 0] comes from [0, 1]", "9 → 4", "length clamped to the axis size (4)", "x.npy",
-                  "The first length elements of each line along axis 1 are reversed; the rest are copied.",
+                  "The first N elements of each line along axis 1 are reversed; the rest are copied. N is the length given for the line.",
                   "3 in all, 1 above 4 and clamped, 0 change nothing", "lowest level", "InputTensor DataType", "tensor support"):  # fmt: skip
         assert words in shown, words
     failing = revseq("check", "x.npy", "n.npy", "--axis", 1, "--feature-level", "all").ok().out.count("FAIL")
