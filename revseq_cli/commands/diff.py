@@ -93,7 +93,7 @@ _TOLERANCE = options.Parsed("number", _parse_tolerance)
 )  # fmt: skip
 @Group.PRINT.option(
     "--picture", metavar="FILE.svg", type=click.Path(),
-    help="Also draw both tensors in this new SVG file, with the differences marked.",
+    help="Also draw both tensors in this new SVG file, with the differences marked, and the axis of a job.",
 )  # fmt: skip
 @pictures.theme_option
 @Group.WRITE.option("--overwrite", is_flag=True, help="Replace the picture if it exists.")
@@ -223,7 +223,7 @@ def _judged(
     if ways.drawing:
         path, theme, overwrite = ways.drawing
         file = pictures.new_file("--picture", path, [*a.files, *right.files], overwrite=overwrite)
-        drawn = partial(_draw, file, theme, console)
+        drawn = partial(_draw, file, theme, job.axis if job else None, console)
     hint = _hint(a.desc, b.desc)
     if ways.as_printed or read.desc == b.desc:
         pair = _opened(read, right, resources, as_printed=ways.as_printed)
@@ -460,8 +460,9 @@ def _tolerance_hint(pair: Pair, found: Differences, tolerance: Tolerance | None)
 
 @contextlib.contextmanager
 def _draw(
-    file: AtomicFile, theme: str, console: Console, pair: Pair, count: int, total: int, tolerance: Tolerance | None
-) -> Iterator[None]:
+    file: AtomicFile, theme: str, axis: int | None, console: Console, pair: Pair, count: int, total: int,
+    tolerance: Tolerance | None,
+) -> Iterator[None]:  # fmt: skip
     """Draw both tensors, and write the picture if nothing fails inside."""
     from revseq_cli.formats.atomic_file import FileTransaction
     from revseq_cli.pipeline.comparison import differing
@@ -470,7 +471,7 @@ def _draw(
     title = f"{count:,} of {total:,} elements differ"
     mask = differing(pair.a, pair.right, tolerance)
     tensors = (("A", pair.a), (pair.label, pair.right))
-    picture = svg.drawn(lambda limits: figures.of_differences(tensors, title, mask, limits), theme)
+    picture = svg.drawn(lambda limits: figures.of_differences(tensors, title, axis, mask, limits), theme)
     yield
     with FileTransaction(file) as together:
         file.write(picture.encode())
