@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import sys
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +12,7 @@ import click
 
 from revseq_cli.commands import base, options, pictures
 from revseq_cli.commands.base import Group
-from revseq_cli.core.errors import Hint, UsageError, printable, worded
+from revseq_cli.core.errors import Hint, UsageError, worded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -243,7 +242,7 @@ def _judge_all(path: str, defaults: dict[str, Any], resources: Resources, consol
     """Judge each A of a manifest, and print a line for each; 1 if one differs, 2 if one cannot be judged."""
     from revseq_cli.commands import manifest
     from revseq_cli.core import progress, signals
-    from revseq_cli.report import objects, tables, words
+    from revseq_cli.report import objects, tables
     from revseq_cli.report.results import Judged
 
     jobs = manifest.read(path, _columns(), "a")
@@ -264,8 +263,7 @@ def _judge_all(path: str, defaults: dict[str, Any], resources: Resources, consol
         if console.as_json:
             click.echo(objects.judged(job))
         elif job.error:
-            told = words.placed(words.message(job.error), f"{printable(path)}: {entry.place}")
-            click.echo(words.painted(told) if console.paints_errors else told, file=sys.stderr)
+            console.error(job.error, jobs.place([entry.line]))
         elif not console.quiet:
             click.echo(tables.judged(job))
     return max(statuses)
