@@ -353,9 +353,8 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
     block writers pass the values to the parent, and `gathers` that the whole tensor is held in memory. `notes` say what
     of the input's file was not copied. Temporary files of the pass lie next to the file `beside`. `writers` is the
     number of processes that store blocks at once; a pass sets it before it asks for the block writer. With `in_order`,
-    the sink receives write results in the order of the blocks, so that the same job writes the same bytes. `kept` is
-    the number of bytes of the input's file that are copied with the tensor, and `carried` the number of other tensors
-    copied with it.
+    the sink receives write results in the order of the blocks, so that the same job writes the same bytes. `carried`
+    is the number of other tensors that are copied with the tensor.
 
     Examples
     --------
@@ -388,8 +387,13 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
     notes: tuple[str | Hint, ...] = ()
     beside = ""
     writers = 1
-    kept = 0
     carried = 0
+    _kept = 0
+
+    @property
+    def kept(self) -> int:
+        """The number of bytes of the input's file that are copied with the tensor; texts are a guess."""
+        return self._kept
 
     @abstractmethod
     def block_writer(self, region: Region) -> BlockWriter:

@@ -274,7 +274,7 @@ class NpzSink(archives.MemberSink):
         self._like, self._key = template, name.removesuffix(_SUFFIX)
         self._data_type = template.desc.data_type
         self._copies, self._completes = not layout.has_copy(template), replaced[-1] is template
-        self.kept = kept.stored if kept and self._copies else 0
+        self._kept = kept.stored if kept and self._copies else 0
 
     def start(self) -> None:
         """Begin the member, and copy the others."""

@@ -9,10 +9,12 @@ import warnings
 import zipfile
 import zlib
 
+import h5py
 import netCDF4
 import numpy as np
 import oracle
 import pytest
+import xarray
 import zarr
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
@@ -443,3 +445,50 @@ def test_the_plan_counts_the_whole_output(revseq, tmp_path, suffix):
     size = sum(each.stat().st_size for each in (whole, *whole.rglob("*")) if each.is_file())
     assert abs(plan["write_bytes"] - size) < 4096
     assert plan["read_bytes"] == plan["write_bytes"] + 400
+
+
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
+@pytest.mark.parametrize("like", [".nc", ".zarr", ".nc3"])
+def test_the_plan_counts_what_goes_with_a_tensor(revseq, tmp_path, like, suffix):
+    """Coordinates, their bounds and mappings are written, too; compression takes less than the plan says."""
+    rng = np.random.default_rng(0)
+    coordinates = {
+        "x": ("x", rng.random(300)),
+        "x_bounds": (("x", "two"), rng.random((300, 2))),
+        "where": (("y", "x"), rng.random((100, 300))),
+        "crs": ((), np.int32(1)),
+        "other": ("z", rng.random(90_000)),
+    }
+    values = {"v": (("y", "x"), rng.random((100, 300)), {"grid_mapping": "crs", "coordinates": "where"})}
+    data = xarray.Dataset(coordinates | values)
+    data["x"].attrs["bounds"] = "x_bounds"
+    if like == ".zarr":
+        data.to_zarr(tmp_path / "x.zarr", consolidated=False)
+    else:
+        data.to_netcdf(tmp_path / "x.nc", **({"format": "NETCDF3_64BIT"} if like == ".nc3" else {}))
+    np.save(tmp_path / "n.npy", np.full((100, 1), 250, "u4"))
+    job = ("run", "x.zarr::v" if like == ".zarr" else "x.nc::v", "n.npy", "--axis", 1, "-o", f"y{suffix}")
+    plan = json.loads(revseq(*job, "--dry-run", "--json").ok().out)["plan"]
+    companions = 8 * (300 + 600 + 30_000) + 4
+    assert plan["write_bytes"] == 8 * 30_000 + companions
+    assert plan["read_bytes"] == plan["write_bytes"] + 400
+    of_batch = json.dumps({"input": job[1], "lengths": "n.npy", "axis": 1, "output": job[6]})
+    lines = revseq("batch", "-", "--dry-run", "--json", stdin=of_batch.encode()).ok().out.splitlines()
+    assert json.loads(lines[0])["plan"] == {name: plan[name] for name in ("read_bytes", "write_bytes")}
+    assert json.loads(lines[1])["file_systems"][0]["needed_bytes"] == plan["write_bytes"]
+    revseq(*job).ok()
+    whole = tmp_path / f"y{suffix}"
+    size = sum(each.stat().st_size for each in (whole, *whole.rglob("*")) if each.is_file())
+    assert 0.9 * plan["write_bytes"] < size < plan["write_bytes"] + 16_384
+
+
+def test_the_plan_counts_what_stands_beside_a_small_part(revseq, tmp_path):
+    """A dataset may take less in the file than its elements do: then more of the file is beside it."""
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f.create_dataset("v", (100, 3000), "f8", fillvalue=1, chunks=(10, 300))[0, :9] = 2
+        f["other"] = np.arange(200_000.0)
+    np.save(tmp_path / "n.npy", np.full((100, 1), 250, "u4"))
+    job = ("run", "x.h5::v", "n.npy", "--axis", 1, "-o", "y.h5", "--keep-others")
+    plan = json.loads(revseq(*job, "--dry-run", "--json").ok().out)["plan"]
+    revseq(*job).ok()
+    assert abs(plan["write_bytes"] - (tmp_path / "y.h5").stat().st_size) < 16_384

@@ -72,9 +72,10 @@ class ZarrSink(FileSink):
         self._has_copy = layout.has_copy(template)
         self._variables = self._beside(said.variables) if not self._old else ()
         self.carried = len(self._variables)
+        self._kept = sum(each.total_bytes for each in self._variables)
         self._old_state = source.state(self._old.store, self._old.name) if self._old else None
         if self._old_state and not self._has_copy:
-            self.kept = self._old_state.stored - sum(each.stored for each in self._replaced)
+            self._kept = self._old_state.stored - sum(each.stored for each in self._replaced)
 
     def _beside(self, variables: tuple[Variable, ...]) -> tuple[Variable, ...]:
         """The variables that go into the array's group; a note on those that cannot."""
