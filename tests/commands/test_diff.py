@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import peak
+from tensor_files import held
 
 from revseq_cli.core.dtypes import data_type_of, dtype_of
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
-from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.pipeline import comparison, views
 from revseq_cli.pipeline.arrangement import Resources
 from revseq_cli.pipeline.comparison import Tolerance, differences
@@ -233,7 +232,7 @@ def test_any_blocks_give_the_same(data):
     shape = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
     rng = np.random.default_rng(data.draw(st.integers(0, 999)))
     a, b = (rng.integers(0, 3, shape, np.int16).copy(data.draw(st.sampled_from("CF"))) for _ in range(2))
-    sources = [MemorySource("held", each, Storage("held", {})) for each in (a, b)]
+    sources = held(a), held(b)
     first = data.draw(st.integers(0, 20))
     memory = data.draw(st.integers(80, 9999))
     found = [compared(*sources, first, Resources("serial", 1, most)) for most in (memory, 1 << 30)]
@@ -434,7 +433,7 @@ def test_casts_are_exact_or_refused(source, target):
             extra = np.array([each for each in wide if bounds.min <= each <= bounds.max], dtype_of(source))
         values = np.concatenate([values, extra])
     numbers = as_ml_dtypes(values).tolist()
-    cast = views.cast(MemorySource("held", values, Storage("held", {})), target)
+    cast = views.cast(held(values), target)
     for i, number in enumerate(map(float if source.kind in ("float", "minifloat") else int, numbers)):
         fits = cast_fits(number, target)
         if source is target:

@@ -14,14 +14,13 @@ import oracle
 import pytest
 from folders import content, names
 from needs import WINDOWS
+from tensor_files import held
 
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import npy
 from revseq_cli.formats.archives import MemberSink, NewArchive
 from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction
-from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.pipeline import jobs
 from revseq_cli.pipeline.assembly import Request
 from revseq_cli.porting import exports
@@ -316,7 +315,7 @@ def test_large_archives_take_64_bits(tmp_path, monkeypatch):
     values = [np.arange(count, dtype=np.int64) for count in (1, 50, 3)]
     file = AtomicFile(str(tmp_path / "x.zip"), overwrite=False)
     archive = NewArchive(file)
-    sources = [MemorySource("x", each, Storage("memory", {})) for each in values]
+    sources = [*map(held, values)]
     sinks = [MemberSink(archive, f"{i}.npy", source) for i, source in enumerate(sources)]
     with FileTransaction(file):
         for source, sink in zip(sources, sinks, strict=True):

@@ -18,9 +18,8 @@ from contrast import contrast
 from folders import content
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tensor_files import held
 
-from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.report import figures, svg
 from revseq_cli.report.view import Limits
 
@@ -28,13 +27,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 needs_browser = pytest.mark.needs("chromium")
 
 
-def source(values):
-    return MemorySource("x", values, Storage("memory", {}))
-
-
 def figure_of(values, lengths, axis, *limits):
     result = oracle.reverse(values, lengths, axis)
-    return figures.of_job(source(values), source(lengths), axis, source(result), Limits(*limits))
+    return figures.of_job(held(values), held(lengths), axis, held(result), Limits(*limits))
 
 
 def equal_lengths(sizes, axis, length=0):

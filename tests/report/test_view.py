@@ -11,6 +11,7 @@ import pytest
 from conftest import COMMAND
 from hypothesis import given
 from hypothesis import strategies as st
+from tensor_files import held
 from terminals import in_columns
 
 from revseq_cli.formats.contract import Storage
@@ -41,14 +42,8 @@ def test_a_preview_decodes_each_chunk_once(both, most):
     sizes, chunks = zip(*both, strict=True)
     values = np.arange(prod(sizes)).reshape(sizes)
     source = InChunks(values, chunks)
-    assert view.shortened(source, view.Room(most)) == view.shortened(
-        MemorySource("x", values, Storage("memory", {})), view.Room(most)
-    )
+    assert view.shortened(source, view.Room(most)) == view.shortened(held(values), view.Room(most))
     assert set(source.decoded.values()) == {1}
-
-
-def _held(values):
-    return MemorySource("x", np.asarray(values), Storage("memory", {}))
 
 
 @pytest.mark.parametrize(
@@ -65,16 +60,16 @@ def _held(values):
     ],
 )  # fmt: skip
 def test_a_row_ends_in_dots_where_there_is_no_room(values, columns, text):
-    assert view.shortened(_held(values), view.Room(8, columns, "…")) == text
+    assert view.shortened(held(np.asarray(values)), view.Room(8, columns, "…")) == text
 
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=4), st.integers(0, 2**32), st.integers(1, 100), st.booleans())
 def test_rows_fit_and_their_columns_line_up(sizes, seed, columns, marked):
     random = np.random.default_rng(seed)
     values = np.trunc(random.standard_normal(sizes) * 10 ** random.integers(0, 18, sizes))
-    source = _held(values.astype(np.int64))
+    source = held(values.astype(np.int64))
     ends = view.ends_of(source.sizes, view.Limits(200))
-    lengths = _held(np.full([*sizes[:-1], 1], 3))
+    lengths = held(np.full([*sizes[:-1], 1], 3))
     text = view.result_text(
         lengths, len(sizes) - 1, source, view.Room(200, columns, "…"), view.Marks("", "") if marked else None
     )
