@@ -177,17 +177,11 @@ def test_format_overrides_the_suffix(revseq, files):
 # run: printing
 
 
-def test_into_a_pipe_it_is_whole(revseq, tmp_path):
-    np.save(tmp_path / "x.npy", np.arange(2000, dtype=np.int32))
-    out = revseq("run", "x.npy", "[2000]", "--axis", 0).ok().out
-    assert out.count(",") == 2000  # the header has one
-    assert "..." not in out
-
-
 @pytest.mark.needs("terminal")
-def test_on_a_terminal_it_is_summarised(tmp_path, forked):
+def test_on_a_terminal_it_is_summarised_and_in_a_pipe_whole(revseq, tmp_path, forked):
     np.save(tmp_path / "x.npy", np.arange(2000, dtype=np.int32).reshape(2, 1000))
-    status, out, _ = on_terminal(*forked.command, "run", "x.npy", "[[1], [1]]", "--axis", 1, cwd=tmp_path)
+    job = ("run", "x.npy", "[[1], [1]]", "--axis", 1)
+    status, out, _ = on_terminal(*forked.command, *job, cwd=tmp_path)
     assert status == 0
     assert out == (
         "OutputTensor: (Sizes:{2,1000}, DataType:INT32)\n"
@@ -195,9 +189,10 @@ def test_on_a_terminal_it_is_summarised(tmp_path, forked):
         " [1000, 1001, 1002, …, 1997, 1998, 1999]]\n"
         "// 12 of 2,000 elements; --full prints all\n"
     )
-    _, whole, _ = on_terminal(*forked.command, "run", "x.npy", "[[1], [1]]", "--axis", 1, "--full", cwd=tmp_path)
-    assert "…" not in whole
-    assert "1999" in whole
+    _, whole, _ = on_terminal(*forked.command, *job, "--full", cwd=tmp_path)
+    assert whole == revseq(*job).ok().out
+    assert whole.count(",") == 2001  # the header and the end of the first line have one
+    assert "1999]]\n" in whole
 
 
 @pytest.mark.needs("terminal")
@@ -429,38 +424,23 @@ def test_version(revseq):
 # streams
 
 
-def test_show_stats(revseq, tmp_path):
-    np.save(tmp_path / "x.npy", np.array([[1.5, np.nan], [-0.1, np.inf]], np.float32))
-    np.save(tmp_path / "c.npy", np.array([1 + 2j]))
-    np.save(tmp_path / "h.npy", np.array([[-np.inf, 1], [np.inf, np.nan]] * 9, np.float16))
-    assert "NaN              9\n  infinite         18\n" in revseq("show", "h.npy", "--stats").ok().out
-    out = revseq("show", "x.npy", "--stats").ok().out
-    assert (
-        "min              -0.1\n  max              inf\n  mean             inf\n  NaN              1\n  infinite         1\n"
-        in out
-    )
-    found = json.loads(revseq("show", "x.npy", "c.npy", "--stats", "--json").ok().out)["tensors"]
-    assert found[0]["statistics"] == {
-        "min": pytest.approx(-0.1),
-        "max": "inf",
-        "mean": "inf",
-        "NaN": 1,
-        "infinite": 1,
-        "missing": 0,
-    }
-    assert found[1]["statistics"] == {"min": None, "max": None, "mean": "(1+2j)", "NaN": 0, "infinite": 0, "missing": 0}
-
-
-@pytest.fixture
-def terminal(forked):
-    """What the command prints on a terminal of its own."""
-
-    def run(*args, env=()):
-        status, out, _ = on_terminal(*forked.command, *args, cwd=ROOT, env=dict(env))
-        assert status == 0
-        return out
-
-    return run
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (np.float32([[1.5, np.nan], [-0.1, np.inf]]), [pytest.approx(-0.1), "inf", "inf", 1, 1]),
+        (np.array([1 + 2j]), [None, None, "(1+2j)", 0, 0]),
+        (np.float16([[-np.inf, 1], [np.inf, np.nan]] * 9), ["-inf", "inf", "nan", 9, 18]),
+        (np.full(10, 1.7e308), [1.7e308, 1.7e308, 1.7e308, 0, 0]),  # whose sum no float holds
+    ],
+)
+def test_show_stats(revseq, tmp_path, values, expected):
+    np.save(tmp_path / "x.npy", values)
+    report = json.loads(revseq("show", "x.npy", "--stats", "--json").ok().out, parse_constant=pytest.fail)
+    names = ("min", "max", "mean", "NaN", "infinite", "missing")
+    found = report["tensors"][0]["statistics"]
+    assert found == dict(zip(names, [*expected, 0], strict=True))
+    told = [line.split() for line in revseq("show", "x.npy", "--stats").ok().out.splitlines()]
+    assert all(not found[name] or [name, str(found[name])] in told for name in names[1:])
 
 
 CLAMPED = "2 of 4 lengths exceed the axis size (6) and are clamped to 6"
@@ -488,26 +468,21 @@ def test_clamping_is_told(revseq, tmp_path):
 
 
 @pytest.mark.needs("terminal")
-def test_what_moved_stands_out_on_a_terminal(revseq, terminal):
+def test_what_moved_stands_out_on_a_terminal(revseq, forked):
+    def terminal(**env):
+        status, out, _ = on_terminal(*forked.command, *job, cwd=ROOT, env=env)
+        assert status == 0
+        return out
+
     job = ("run", "samples/page.md::1", "--example")
     plain = revseq(*job, cwd=ROOT).ok().out
     assert "\x1b" not in plain
     for env, moved, clamped in [({}, "1;38;5;63", "1;38;5;163"), ({"NO_COLOR": "1"}, "1;4", "1;4")]:
-        shown = terminal(*job, env=env)
+        shown = terminal(**env)
         assert f"[[[[\x1b[{moved}m2\x1b[0m, \x1b[{moved}m1\x1b[0m, 3, 4],\n" in shown
         assert f"[\x1b[{clamped}m9\x1b[0m]]]]\n// lengths clamped to 4: 1\n" in shown
         assert re.sub(r"\x1b\[[\d;]*m|// .*\n", "", shown) == plain
-    assert "\x1b" not in terminal(*job, env={"TERM": "dumb", "NO_COLOR": "1"})
-
-
-def test_stats_that_no_float_holds(revseq, tmp_path):
-    np.save(tmp_path / "x.npy", np.array([np.inf, -np.inf, 1], np.float16))
-    found = json.loads(revseq("show", "x.npy", "--stats", "--json").ok().out, parse_constant=pytest.fail)
-    assert found["tensors"][0]["statistics"]["mean"] == "nan"
-    np.save(tmp_path / "x.npy", np.full(10, 1.7e308))
-    assert (
-        json.loads(revseq("show", "x.npy", "--stats", "--json").ok().out)["tensors"][0]["statistics"]["mean"] == 1.7e308
-    )
+    assert "\x1b" not in terminal(TERM="dumb", NO_COLOR="1")
 
 
 def test_previews_say_what_they_leave_out(revseq, tmp_path):
