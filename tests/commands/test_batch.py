@@ -79,9 +79,10 @@ def test_both_formats_from_files_and_pipes(revseq, files, name, write):
 
 
 def test_tensors_in_cells_that_hold_commas_and_lines(revseq, tmp_path):
-    (tmp_path / "m.csv").write_text(
+    text = (
         'output,input,lengths,axis\r\ny1.json,"[[1, 2],\r\n[3, 4]]","[[2], [1]]",1\r\n\r\ny2.json,x.npy,"[[2]]",1\r\n'
     )
+    (tmp_path / "m.csv").write_text(text)
     done = revseq("batch", "m.csv")
     assert done.status == 1
     assert "Error: m.csv: line 5: x.npy: no such file\n" in done.err
@@ -92,12 +93,8 @@ def test_tensors_in_cells_that_hold_commas_and_lines(revseq, tmp_path):
 @pytest.mark.parametrize("separator", [";", "\t"])
 def test_cells_between_semicolons_or_tabs(revseq, files, separator, end):
     """Excel writes semicolons where a comma stands in numbers; the jobs that failed are written alike."""
-    header, good, bad = (
-        separator.join(cells) + "\n"
-        for cells in (
-            ("input", "lengths", "axis", "output"), ("x.npy", "[[2],[4],[3]]", "1", "y1.npy"), ("x.npy", "n.npy", "7", "y2.npy")
-        )
-    )  # fmt: skip
+    rows = "input lengths axis output", "x.npy [[2],[4],[3]] 1 y1.npy", "x.npy n.npy 7 y2.npy"
+    header, good, bad = (row.replace(" ", separator) + "\n" for row in rows)
     (files / "m.csv").write_bytes((header + good + bad).replace("\n", end).encode())
     done = revseq("batch", "m.csv", "--failed", "f.csv")
     assert done.status == 1
@@ -147,9 +144,9 @@ def test_tensors_of_one_input_and_output_are_replaced_in_one_copy(revseq, copies
     done = revseq(*command).ok()
     told = sorted(reports(done), key=lambda each: each["line"])
     first = told[0]["line"]
-    assert [(each["ok"], each["output"], each["bytes"]) for each in told] == [
-        (True, "y.npz", 2 * INPUT.nbytes), (True, "y.npy", INPUT.nbytes), (True, "y.npz", 0)
-    ]  # fmt: skip
+    assert all(each["ok"] for each in told)
+    wrote = [("y.npz", 2 * INPUT.nbytes), ("y.npy", INPUT.nbytes), ("y.npz", 0)]
+    assert [(each["output"], each["bytes"]) for each in told] == wrote
     assert told[2]["notes"] == [f"its tensor is in the copy that line {first} tells of"]
     assert f"Note: m: line {first + 2}: its tensor is in the copy" in done.err
     with np.load(copies / "y.npz") as found:
@@ -172,9 +169,8 @@ def test_a_failure_is_one_of_all_its_lines(revseq, copies):
     assert done.err.count("Error: ") == 1
     assert "Error: m: line 1, line 3: x.npz::gone: no such tensor" in done.err
     assert outputs(copies) == {"y.npy"}
-    assert [json.loads(row)["input"] for row in (copies / "f.jsonl").read_text().splitlines()] == [
-        "x.npz::a", "x.npz::gone"
-    ]  # fmt: skip
+    failed = map(json.loads, (copies / "f.jsonl").read_text().splitlines())
+    assert [each["input"] for each in failed] == ["x.npz::a", "x.npz::gone"]
     counts = revseq("batch", "m", "--overwrite").out.splitlines()[3].split("│")
     assert [cell.strip() for cell in counts[1:5]] == ["3", "1", "2", "0"]
 
@@ -205,15 +201,14 @@ def test_columns_are_the_options_of_run(revseq, files):
     names = {max(each.opts, key=len).lstrip("-") for each in run.command.params}
     refused = {*"feed example picture html theme full dry-run progress json quiet verbose color".split()}
     assert refused < names
-    revseq("batch", "-", stdin="".join(f'{{"{name}": "?"}}\n' for name in refused).encode()).refused(
-        *(f"unknown column '{name}'" for name in refused)
-    )
+    told = revseq("batch", "-", stdin="".join(f'{{"{name}": "?"}}\n' for name in refused).encode())
+    told.refused(*(f"unknown column '{name}'" for name in refused))
     taken = revseq("batch", "-", stdin="".join(f'{{"{name}": "?"}}\n' for name in names - refused).encode()).refused()
     assert "unknown" not in taken.err
     # Every job has an input, lengths and an output of its own, so there are no defaults for them.
-    own = [
-        *"manifest each lengths output resume journal failed dry-run fail-fast progress json quiet verbose color".split()
-    ]
+    own = (
+        "manifest each lengths output resume journal failed dry-run fail-fast progress json quiet verbose color".split()
+    )
     taken = [max(each.opts, key=len).lstrip("-") for each in batch.command.params]
     assert sorted(taken) == sorted([*own, *(names - refused - {"input", "lengths", "output"})])  # and none twice
 
@@ -224,17 +219,8 @@ def test_json_reports_each_job_in_the_order_of_the_manifest(revseq, files):
     done = revseq("batch", "-", "--json", stdin=lines(*jobs).encode())
     assert done.status == 1
     digest = hashlib.sha256((files / "y3.npy").read_bytes()).hexdigest()
-    good = {
-        "schema": 1,
-        "ok": True,
-        "error": None,
-        "errors": [],
-        "skipped": False,
-        "bytes": 48,
-        "verified": False,
-        "clamped": 0,
-        "notes": [],
-    }
+    good = {"schema": 1, "ok": True, "error": None, "errors": [], "skipped": False, "bytes": 48}
+    good |= {"verified": False, "clamped": 0, "notes": []}
     parts = {"file": "absent.npy", "key": None, "found": "no such file", "wanted": "", "hint": "", "context": ""}
     errors = [parts | {"where": "absent.npy"}]
     bad = {"ok": False, "error": "Error: absent.npy: no such file", "errors": errors, "bytes": 0}
@@ -348,13 +334,10 @@ def test_the_manifest_is_no_output(revseq, files, name):
 def test_a_manifest_that_cannot_be_read(revseq, files):
     revseq("batch", "absent.csv").refused("absent.csv: no such file")
     (files / "m.csv").write_bytes(b"\xff\xff")
-    revseq("batch", "m.csv").refused(
-        "m.csv: line 1, column ", "not text: byte ", "Hint: save it as UTF-8; in Excel, as CSV UTF-8\n"
-    )
-    np.save(files / "m.csv.npy", np.zeros(3))
-    assert (
-        "Hint" not in revseq("batch", "m.csv.npy").refused("it looks like a .npy file", "wanted: a manifest: UTF-8").err
-    )
+    hint = "Hint: save it as UTF-8; in Excel, as CSV UTF-8\n"
+    revseq("batch", "m.csv").refused("m.csv: line 1, column ", "not text: byte ", hint)
+    done = revseq("batch", "x.npy").refused("it looks like a .npy file", "wanted: a manifest: UTF-8")
+    assert "Hint" not in done.err
     revseq("batch", "-", "--sha256", stdin=lines({}).encode()).refused("--sha256 is a part of the JSON report")
 
 
@@ -489,12 +472,9 @@ def test_a_job_that_fails_stops_no_other(revseq, files):
     assert done.status == 1
     assert outputs(files) == {"y0.npy", "y3.npy", "y5.npy"}
     assert [cell.strip() for cell in done.out.splitlines()[3].split("│")][1:6] == ["6", "3", "3", "0", "144"]
-    for words in (
-        "line 2: LENGTHS",
-        "line 3: x.npy: DataType is FLOAT32\n  wanted: UINT64",
-        f"Hint: {system.MAKE_FOLDER} ",
-    ):
-        assert words in done.err, done.err
+    assert "line 2: LENGTHS" in done.err
+    assert "line 3: x.npy: DataType is FLOAT32\n  wanted: UINT64" in done.err
+    assert f"Hint: {system.MAKE_FOLDER} " in done.err
     assert done.err.count("Error: standard input: line ") == done.err.count("Error: ") >= 3
     quiet = revseq("batch", "-", "-q", "--overwrite", stdin=lines(*jobs).encode())
     assert (quiet.status, quiet.out, quiet.err) == (1, "", done.err)
@@ -521,9 +501,8 @@ import revseq_cli.pipeline.reversal as reversal
 real = reversal.reverse
 reversal.reverse = lambda job, *others: real(job, *others) if job.axis else 1 / 0
 """
-    text = lines(
-        {"output": "y1.npy"}, {"output": "y2.npy", "axis": 0, "lengths": "[[1, 1, 1, 1]]"}, {"output": "y3.npy"}
-    )
+    bad = {"output": "y2.npy", "axis": 0, "lengths": "[[1, 1, 1, 1]]"}
+    text = lines({"output": "y1.npy"}, bad, {"output": "y3.npy"})
     for verbose in ("-v", "-vv"):
         done = revseq("batch", "-", "--overwrite", verbose, stdin=text.encode(), code=code)
         assert done.status == 1
@@ -537,9 +516,8 @@ def test_a_reader_that_leaves_leaves_no_job_undone(files):
     reader, writer = os.pipe()
     os.close(reader)
     for option in ("--json", "--progress=none"):
-        done = subprocess.run(
-            [*COMMAND, "batch", "m.jsonl", "--overwrite", option], cwd=files, stdout=writer, stderr=-1, check=False
-        )
+        command = [*COMMAND, "batch", "m.jsonl", "--overwrite", option]
+        done = subprocess.run(command, cwd=files, stdout=writer, stderr=-1, check=False)
         assert (done.returncode, done.stderr) == (0, b"")
         assert len(outputs(files)) == 40
     (files / "m.jsonl").write_text(lines(*({"output": f"z{i}.npy", "input": f"{'xa'[i == 3]}.npy"} for i in range(40))))
@@ -601,9 +579,8 @@ def test_deferring_counts_in_threads():
 
 
 def test_cells_as_large_as_a_tensor_and_blanks_in_the_header(revseq, files):
-    (files / "m.csv").write_text(
-        f'input, lengths, axis, output\n"{[[1] * 100_000]}","[[7]]",1,y0.npy\nx.npy,n.npy,1,y1.npy\n'
-    )
+    rows = f'"{[[1] * 100_000]}","[[7]]",1,y0.npy\nx.npy,n.npy,1,y1.npy\n'
+    (files / "m.csv").write_text(f"input, lengths, axis, output\n{rows}")
     revseq("batch", "m.csv").ok()
     assert oracle.same_bits(np.load(files / "y1.npy"), EXPECTED)
     assert np.load(files / "y0.npy").shape == (1, 100_000)
@@ -724,9 +701,8 @@ def test_h67_a_file_that_its_library_dies_of(revseq, files):
     with h5py.File(files / "bad.h5", "w") as file:
         file["x"] = INPUT
         file["x"].attrs["DIMENSION_LIST"] = np.arange(2)
-    (files / "m.jsonl").write_text(
-        lines({"output": "y0.npy"}, {"input": "bad.h5", "output": "y1.h5"}, {"output": "y2.npy"})
-    )
+    bad = {"input": "bad.h5", "output": "y1.h5"}
+    (files / "m.jsonl").write_text(lines({"output": "y0.npy"}, bad, {"output": "y2.npy"}))
     done = revseq("batch", "m.jsonl", "--json")
     assert done.status in (0, 1)
     assert len(reports(done)) == 3

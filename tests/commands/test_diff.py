@@ -61,17 +61,15 @@ def pairs(draw):
         for values in (a, b):
             chosen = rng.random(shape) < 0.4
             values[chosen] = rng.choice(specials, int(chosen.sum()))
-    swapped = (
-        b.astype(b.dtype.newbyteorder()) if b.dtype.kind not in "fc" else b.byteswap().view(b.dtype.newbyteorder())
-    )
+    other = b.dtype.newbyteorder()
+    swapped = b.byteswap().view(other) if b.dtype.kind in "fc" else b.astype(other)
     return np.asfortranarray(a), draw(st.sampled_from([b, swapped]))
 
 
 def given_bits(a, b):
     """Which elements differ in bits, one by one."""
-    return np.array([oracle.bits(x) != oracle.bits(y) for x, y in zip(a.ravel(), b.ravel(), strict=True)]).reshape(
-        a.shape
-    )
+    found = [oracle.bits(x) != oracle.bits(y) for x, y in zip(a.ravel(), b.ravel(), strict=True)]
+    return np.reshape(found, a.shape)
 
 
 @settings(max_examples=150)
@@ -397,10 +395,8 @@ def test_ulp_beside_the_other_tolerances(revseq, a, b, options, status):
     ],
 )
 def test_the_hint_names_a_type_that_holds_both(revseq, tmp_path, a, b, hint):
-    for name, data_type in (("a", a), ("b", b)):
-        np.savez(
-            tmp_path / f"{name}.npz", x=np.zeros(3, f"V{DataType[data_type].size}").view(dtype_of(DataType[data_type]))
-        )
+    for name, data_type in (("a", DataType[a]), ("b", DataType[b])):
+        np.savez(tmp_path / f"{name}.npz", x=np.zeros(3, dtype_of(data_type)))
     done = revseq("diff", "a.npz", "b.npz", "--json")
     assert report(done, 1)["hint"] == (f"add --as {hint}" if hint else "")
     if hint:
@@ -554,12 +550,7 @@ def test_the_digits_that_are_printed(revseq, tmp_path, text, value, equal):
         ("Resource 'y': 1, 2", "log.txt", [1.5], ["has 2 elements", "1 of (Sizes:{1}, DataType:FLOAT64)"]),
         ("Resource 'y': ", "log.txt", [1.5], ["its element 0 is ''"]),
         ("Resource 'y': 1, x\x1b", "log.txt", [1.5, 2], ["its element 1 is 'x\\x1b'"]),
-        (
-            "Resource 'y': 1.5",
-            "log.txt",
-            np.array([1], "i4"),
-            ["its element 0 is '1.5'", "an integer from -2147483648"],
-        ),
+        ("Resource 'y': 1.5", "log.txt", np.array([1], "i4"), ["its element 0 is '1.5'", "integer from -2147483648"]),
         ("Resource 'y': 65536", "log.txt", np.array([1], "u2"), ["an integer from 0 to 65535"]),
         ("Resource 'y': 1", "log.txt", np.array([1], "i1"), ["DxDispatch prints INT8 as characters", "revseq export"]),
         ("Resource 'y': 1", "log.txt", np.array([1], "c8"), ["DxDispatch does not print COMPLEX64"]),
@@ -601,11 +592,8 @@ def test_a_manifest_judges_many(revseq, tmp_path):
     assert len(done.out.splitlines()) == 2
     done = revseq("diff", "--manifest", "gone.jsonl", "--axis", "1", "--json")
     rows = [json.loads(line) for line in done.out.splitlines()]
-    assert [(row["line"], row["ok"], row["equal"]) for row in rows] == [
-        (1, False, None),
-        (2, True, False),
-        (3, True, True),
-    ]
+    told = [(row["line"], row["ok"], row["equal"]) for row in rows]
+    assert told == [(1, False, None), (2, True, False), (3, True, True)]
     assert [each["id"] for each in rows[1]["mistakes"]] == ["not-reversed"]
     assert rows[0]["errors"][0]["found"] == "no such file"
 
@@ -619,12 +607,12 @@ def test_a_manifest_has_options_of_each_job(revseq, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("args", "rows", "words"),
+    ("job", "words"),
     [
-        ((), [{"input": "[1]", "output": "y.npy"}], "unknown column 'output'"),
-        ((), [{"input": "[1]"}], "an input and an a for every job"),
+        ({"input": "[1]", "output": "y"}, "unknown column 'output'"),
+        ({"input": "[1]"}, "an input and an a for every job"),
     ],
 )
-def test_what_a_manifest_lacks_is_told_before_any_job(revseq, tmp_path, args, rows, words):
-    (tmp_path / "m.jsonl").write_text(lines_of(rows))
-    revseq("diff", "--manifest", "m.jsonl", *args).refused(words)
+def test_what_a_manifest_lacks_is_told_before_any_job(revseq, tmp_path, job, words):
+    (tmp_path / "m.jsonl").write_text(json.dumps(job))
+    revseq("diff", "--manifest", "m.jsonl").refused(words)
