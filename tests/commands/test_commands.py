@@ -51,12 +51,10 @@ def test_options_override_the_job_file(revseq, tmp_path):
     assert "[[[[1, 2, 3, 12]" in out.replace("  ", " ")
 
 
-def test_axis_before_and_behind(revseq, tmp_path):
+@pytest.mark.parametrize("form", ["Axis = 3\n{}", "{}\nAxis: 3\n"])
+def test_axis_before_and_behind(revseq, form):
     text = (SAMPLES / "example1.txt").read_text().replace("Axis: 3\n\n", "")
-    (tmp_path / "before.txt").write_text("Axis = 3\n" + text)
-    (tmp_path / "behind.txt").write_text(text + "\nAxis: 3\n")
-    for name in ("before.txt", "behind.txt"):
-        assert "[11, 10,  9, 12]" in revseq("run", name).ok().out
+    assert "[11, 10,  9, 12]" in revseq("run", "-", stdin=form.format(text).encode()).ok().out
 
 
 def test_batch_axis(revseq, files):
@@ -64,11 +62,10 @@ def test_batch_axis(revseq, files):
     done = revseq("run", "x.npy", "rank1.npy", "--axis", 1)
     done.refused("Hint: revseq run x.npy rank1.npy --axis 1 --batch-axis 0 --lengths-dtype UINT32\n")
     revseq("run", "x.npy", "rank1.npy", "--axis", 1, "--batch-axis", 0, "--lengths-dtype", "uint32", "-o", "y.npy").ok()
+    hint = "Hint: revseq run x.npy rank1.npy --axis 1 --lengths-dtype uint32 --batch-axis 0\n"
     for wrong in (-2, 1, 7, -1):  # counted from the end, the reversed axis, too large, the reversed axis from the end
         done = revseq("run", "x.npy", "rank1.npy", "--axis", 1, "--batch-axis", wrong, "--lengths-dtype", "uint32")
-        done.refused(f"the batch axis is {wrong}", "0 to 1, and not the reversed axis 1")
-        typed = "--axis 1 --lengths-dtype uint32 --batch-axis 0"
-        assert done.err.endswith(f"Hint: revseq run x.npy rank1.npy {typed}\n")
+        done.refused(f"the batch axis is {wrong}", "0 to 1, and not the reversed axis 1", hint)
     done = revseq("run", "x.npy", "rank1.npy", "--axis", 7, "--batch-axis", 0, "--lengths-dtype", "uint32")
     done.refused("Axis is 7")
     assert "dimension count is" not in done.err
@@ -143,9 +140,8 @@ def test_a_scraped_page(revseq, tmp_path, number):
     examples[1] = examples[1].replace(" 3, 4],\n", " 3, 4], // Notice: lengths [of] 1, 0 ...\n")
     struct = "struct X {\nconst DML_TENSOR_DESC *InputTensor;\nUINT Axis;\n};\nInputTensor\nType: x\n{2,3,4,5}\n, {2,1,4,5}\n"
     tail = "- InputTensor, OutputTensor\nInputTensor | Input | 1 to 8 | FLOAT64, FLOAT32 |\n"
-    (tmp_path / "p.txt").write_text(
-        f"{struct}Examples\nExample 1\n{examples[0]}Example 2. Another\n{examples[1]}{tail}"
-    )
+    text = f"{struct}Examples\nExample 1\n{examples[0]}Example 2. Another\n{examples[1]}{tail}"
+    (tmp_path / "p.txt").write_text(text)
     done = revseq("run", f"p.txt::{number}", "--example")
     if number in (1, 2):
         assert done.ok().out == (SAMPLES / f"example{number}.txt").read_text()
@@ -456,12 +452,11 @@ def test_clamping_is_told(revseq, tmp_path):
     assert revseq("run", *job, "-o", "quiet.npy", "-q").ok().err == ""
     report = json.loads(revseq("run", *job, "-o", "z.npy", "--json").ok().out)
     assert (report["clamped"], report["notes"]) == (2, [CLAMPED])
-    (tmp_path / "jobs.csv").write_text(
-        "input,lengths,axis,output\nx.npy,lengths.npy,2,b.npy\nx.npy,lengths.npy,1,c.npy\n"
-    )
-    done = revseq("batch", "jobs.csv", "--batch-axis", 0, "--lengths-dtype", "UINT32", "--json").ok()
+    rows = b"input,lengths,axis,output\nx.npy,lengths.npy,2,b.npy\nx.npy,lengths.npy,1,c.npy\n"
+    options = ("--batch-axis", 0, "--lengths-dtype", "UINT32", "--json")
+    done = revseq("batch", "-", *options, stdin=rows).ok()
     assert [json.loads(line)["clamped"] for line in done.out.splitlines()] == [2, 0]
-    assert done.err == f"Note: jobs.csv: line 2: {CLAMPED}\n"
+    assert done.err == f"Note: standard input: line 2: {CLAMPED}\n"
     one = revseq("run", "[[1, 2]]", "[[3]]", "--axis", 1).ok()
     assert one.err == "Note: 1 of 1 length exceeds the axis size (2) and is clamped to 2\n"
     assert revseq("run", "[[1, 2]]", "[[2]]", "--axis", 1).ok().err == ""
@@ -525,15 +520,17 @@ def test_what_cannot_be_read_from_a_pipe_is_told_so(revseq, files):
 
 @pytest.mark.parametrize("suffix", [".h5", ".npz", ".zarr", ".safetensors"])
 def test_names_inside_files_are_completed(tmp_path, suffix):
+    def completed(typed):
+        return [item.value for item in Tensor().shell_complete(None, None, typed)]
+
     path = tmp_path / f"x{suffix}"
-    values = np.arange(3, dtype=np.float32)
-    entries = {"a": values, "b": values}
+    names = ["a", "b"]
     if not (WINDOWS and suffix == ".zarr"):  # where it would be a folder, and can be none
-        entries["evil\nplain,$(touch P)"] = values
+        names.append("evil\nplain,$(touch P)")
+    entries = {name: np.arange(3, dtype=np.float32) for name in names}
     if suffix == ".h5":
         with h5py.File(path, "w") as f:
-            for name, each in entries.items():
-                f[name] = each
+            f.update(entries)
     elif suffix == ".npz":
         np.savez(path, **entries)
     elif suffix == ".zarr":
@@ -541,13 +538,11 @@ def test_names_inside_files_are_completed(tmp_path, suffix):
             zarr.create_array(str(path), name=name, data=each)
     else:
         safetensors.numpy.save_file(entries, path)
-    found = [item.value for item in Tensor().shell_complete(None, None, f"{path}::")]
     lead = "/" if suffix == ".h5" else ""
-    assert found == [f"{path}::{lead}a", f"{path}::{lead}b"]
+    assert completed(f"{path}::") == [f"{path}::{lead}a", f"{path}::{lead}b"]
     for begun in {"a", f"{lead}a"}:
-        assert [item.value for item in Tensor().shell_complete(None, None, f"{path}::{begun}")] == [f"{path}::{begun}"]
-    assert Tensor().shell_complete(None, None, f"{path}::c") == []
-    assert Tensor().shell_complete(None, None, f"{tmp_path / 'absent'}{suffix}::") == []
+        assert completed(f"{path}::{begun}") == [f"{path}::{begun}"]
+    assert completed(f"{path}::c") == completed(f"{tmp_path / 'absent'}{suffix}::") == []
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -571,15 +566,13 @@ def test_an_option_and_its_short_name_are_one(revseq, files):
 def test_help_without_docstrings(revseq):
     """`python -OO` removes them, and with them what a command does; how it is used and its options stay."""
     asked = [["--help"], *([each, "--help"] for each in COMMANDS)]
-    code = (
-        f"from revseq_cli.commands.cli import cli\nfor args in {asked}: cli.main(args, 'revseq', standalone_mode=False)"
-    )
+    start = "from revseq_cli.commands.cli import cli"
+    code = f"{start}\nfor args in {asked}: cli.main(args, 'revseq', standalone_mode=False)"
     done = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=True)
-    helps = [revseq(*args).ok().out for args in asked]
-    usages, options = zip(
-        *((each.partition("\n")[0], each.partition("\nOptions:\n")[2]) for each in helps), strict=True
-    )
-    assert all(each in done.stdout for each in (*usages, *options))
+    for args in asked:
+        told = revseq(*args).ok().out
+        assert told.partition("\n")[0] in done.stdout
+        assert told.partition("\nOptions:\n")[2] in done.stdout
 
 
 @pytest.mark.needs("proc", "shell")
