@@ -27,9 +27,8 @@ class InChunks(MemorySource):
         self.chunks, self.decoded = chunks, Counter()
 
     def read_task(self, region):
-        spans = (
-            range(part.start // size, -(-part.stop // size)) for part, size in zip(region, self.chunks, strict=True)
-        )
+        parts = zip(region, self.chunks, strict=True)
+        spans = (range(part.start // size, -(-part.stop // size)) for part, size in parts)
         self.decoded.update(itertools.product(*spans))
         return super().read_task(region)
 
@@ -70,9 +69,8 @@ def test_rows_fit_and_their_columns_line_up(sizes, seed, columns, marked):
     source = held(values.astype(np.int64))
     ends = view.ends_of(source.sizes, view.Limits(200))
     lengths = held(np.full([*sizes[:-1], 1], 3))
-    text = view.result_text(
-        lengths, len(sizes) - 1, source, view.Room(200, columns, "…"), view.Marks("", "") if marked else None
-    )
+    marks = view.Marks("", "") if marked else None
+    text = view.result_text(lengths, len(sizes) - 1, source, view.Room(200, columns, "…"), marks)
     _, *rows = text.replace("\x1b[m", "").replace("\x1b[0m", "").split("\n")
     of_numbers = [row for row in rows if "]" in row]
     assert len(of_numbers) == prod(map(view.count, ends[:-1]))
@@ -88,11 +86,8 @@ def test_wide_numbers_break_no_row_on_a_terminal(tmp_path, forked, revseq):
     np.save(tmp_path / "x.npy", values)
     np.save(tmp_path / "n.npy", np.array([[3], [10], [2], [7]], np.uint32))
     run = ("run", "x.npy", "n.npy", "--axis", 1, "--color", "never")
-    for args, more in (
-        (("show", "x.npy"), ""),
-        (run, "; --full prints all"),
-        (("convert", "x.npy", "-"), "; --full prints all"),
-    ):
+    full = "; --full prints all"
+    for args, more in ((("show", "x.npy"), ""), (run, full), (("convert", "x.npy", "-"), full)):
         out = in_columns(80, *forked.command, *args, cwd=tmp_path)
         assert max(map(len, out.split("\n"))) <= 80
         assert out.count(", …]") == 4
