@@ -482,7 +482,6 @@ def test_a_job_that_fails_stops_no_other(revseq, files):
 
 @pytest.mark.parametrize(("cores", "most"), [("1", 4), ("2", 1500)])
 def test_fail_fast(revseq, files, cores, most):
-    """One worker begins no job after the failure; the others end theirs, and begin no more."""
     jobs = [{"output": f"y{i}.npy"} for i in range(3000)]
     jobs[3]["input"] = "absent.npy"
     done = revseq("batch", "-", "--fail-fast", "--json", "--jobs", cores, stdin=lines(*jobs).encode())
@@ -593,7 +592,6 @@ def test_an_output_called_standard_input(revseq, files):
 
 @pytest.mark.parametrize(("threads", "processes"), [(99, 0), (99, 1), (0, 99), (1, 99)])
 def test_a_system_that_starts_no_more_threads_or_processes(revseq, files, threads, processes):
-    """All is done by the command itself."""
     (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(70))))
     done = revseq("batch", "m.jsonl", "-q", code=FEW.format(threads=threads, processes=processes)).ok()
     assert done.out == ""
@@ -604,7 +602,6 @@ def test_a_system_that_starts_no_more_threads_or_processes(revseq, files, thread
 
 
 def test_processes_that_die_before_any_job_begins(revseq, files):
-    """The command itself does all, as where none can be started."""
     (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(70))))
     code = "import os\nfrom revseq_cli.commands import worker\nworker.begin_process = lambda _: os.kill(os.getpid(), 9)"
     assert revseq("batch", "m.jsonl", "-q", code=code).ok().err == ""
@@ -646,7 +643,6 @@ worker.run_job = run_job
 @pytest.mark.needs("fork")
 @pytest.mark.parametrize("number", ["SIGSEGV", "SIGKILL"])
 def test_h67_a_job_that_ends_its_process(revseq, files, number):
-    """It is told as failed, and all others are done: those beside it, before it and after it."""
     names = [f"y{i}.npy" for i in range(60)]
     for i in (0, 7, 8, 30, 59):
         names[i] = f"y-die{i}.npy"
@@ -813,7 +809,6 @@ def test_h47_no_process_of_the_jobs_without_its_parent(files, stopped):
 @pytest.mark.needs("shell")
 @pytest.mark.parametrize("redirection", [">/dev/full", ">&-"])
 def test_a_standard_output_that_fails_leaves_no_job_undone(files, shell, redirection):
-    """What it does not take is told on standard error."""
     jobs = [{"output": f"y{i}.npy", "input": "absent.npy" if i == 3 else "x.npy"} for i in range(50)]
     (files / "m.jsonl").write_text(lines(*jobs))
     done = shell(f"exec revseq batch m.jsonl --json {redirection}")

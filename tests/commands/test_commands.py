@@ -317,7 +317,6 @@ def test_every_level_is_for_check_alone(revseq, files):
 
 @pytest.mark.needs("terminal")
 def test_check_fits_80_columns(revseq, files, forked):
-    """Words, numbers and names stay whole, in a pipe and on a terminal."""
     name = "x" * 200 + ".npy"
     np.save(files / name, np.zeros((1,) * 63 + (9,)))
     np.save(files / "a\x1b[31m\nb.npy", np.ones((1,) * 64, np.uint32))
@@ -443,7 +442,6 @@ CLAMPED = "2 of 4 lengths exceed the axis size (6) and are clamped to 6"
 
 
 def test_clamping_is_told(revseq, tmp_path):
-    """On standard error, in --json, and for each job of a batch; each given length counts once."""
     np.save(tmp_path / "x.npy", np.arange(240, dtype="f4").reshape(4, 10, 6))
     np.save(tmp_path / "lengths.npy", np.array([2, 5, 10, 7]))
     job = ("x.npy", "lengths.npy", "--axis", 2, "--batch-axis", 0, "--lengths-dtype", "UINT32")
@@ -583,7 +581,6 @@ def test_help_without_docstrings(revseq):
 )  # fmt: skip
 @pytest.mark.parametrize("line", ["run x.npy n.npy --axis 1", "convert x.npy -"])
 def test_standard_output_under_a_name_that_promises_another_format(shell, files, line, name, hint):
-    """And what the hint says makes a file that is read back."""
     x = np.load(files / "x.npy")
     expected = oracle.reverse(x, np.load(files / "n.npy"), 1) if line.startswith("run") else x
     target = system.quoted(name)

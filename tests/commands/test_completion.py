@@ -21,7 +21,6 @@ LEFT_OUT = {"": "", '"': "!", "'": "'"}
 
 @pytest.fixture(params=["bash", "zsh", "zsh without compinit", "fish"])
 def shell(request, tmp_path, forked):
-    """One of the shells, in the folder `work`."""
     if request.param != "bash" and not shutil.which(request.param.split()[0]):
         pytest.skip(f"{request.param} is not installed")
     for folder in ("home", "work"):
@@ -147,7 +146,6 @@ def test_the_variable_of_the_scripts_set_by_itself(revseq, value):
 
 @pytest.mark.needs("shell")
 def test_h62_a_hint_can_be_pasted_into_a_shell(revseq, tmp_path):
-    """What a hint names is one word to a shell, too."""
     np.savez(tmp_path / "x y.npz", **{"$(touch PWNED)": np.arange(2), "lengths": np.arange(2)})
     header = "(Sizes:{1}, DataType:INT8)\n[1]\n"
     (tmp_path / "x;y.txt").write_text(f"a: {header}\nlengths: {header}")

@@ -162,7 +162,6 @@ def test_bad_input(revseq, files, args, words):
     ],
 )  # fmt: skip
 def test_a_folder_as_output(revseq, files, args, free):
-    """The hint is a name inside it that is free, and it works."""
     for folder in ("out", "out.h5"):
         (files / folder).mkdir()
     free = os.path.join(args[1], free)

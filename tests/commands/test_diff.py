@@ -29,8 +29,6 @@ X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 @pytest.fixture
 def pair(tmp_path):
-    """Save A and B as a.npy and b.npy."""
-
     def save(a, b):
         np.save(tmp_path / "a.npy", a)
         np.save(tmp_path / "b.npy", b)
@@ -226,7 +224,6 @@ def compared(a, b, first, resources):
 @settings(max_examples=60)
 @given(st.data())
 def test_any_blocks_give_the_same(data):
-    """In little memory, and whole."""
     shape = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
     rng = np.random.default_rng(data.draw(st.integers(0, 999)))
     a, b = (rng.integers(0, 3, shape, np.int16).copy(data.draw(st.sampled_from("CF"))) for _ in range(2))
@@ -568,7 +565,6 @@ def lines_of(rows):
 
 
 def test_a_manifest_judges_many(revseq, tmp_path):
-    """A line for each job with its verdict and what explains it; of several statuses, the worst ends the command."""
     x = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "right.npy", oracle.reverse(x, np.array([[2], [0], [3]], np.uint32), 1))

@@ -48,7 +48,6 @@ def job_of(data_type, sizes=(3, 5)):
     ],
 )
 def test_there_and_back(revseq, tmp_path, data_type, ways):
-    """Only the files that the report lists go to another folder; the result comes back beside the model."""
     values, lengths = job_of(data_type)
     if "--inline" in ways and data_type.kind == "float":
         values = values.astype("f8").astype(values.dtype)  # a model has one word for NaN
@@ -85,7 +84,6 @@ def test_there_and_back(revseq, tmp_path, data_type, ways):
 
 
 def test_what_is_printed_of_a_model_in_another_folder(revseq, files):
-    """Of others, man/commands.md shows it."""
     (files / "sub").mkdir()
     (files / "n.npy").rename(files / "sub/n.npy")
     done = revseq("export", "x.npy", "sub/n.npy", "--axis", 1, "-o", "sub/m.json", "--files").ok()
@@ -257,7 +255,6 @@ def test_an_input_that_changes_meanwhile(revseq, files, way):
 
 
 def test_the_model_gets_its_name_last(files, monkeypatch):
-    """Whoever sees it finds the files that it names."""
     named = []
     take_name = AtomicFile.take_name
     monkeypatch.setattr(AtomicFile, "take_name", lambda file: (named.append(Path(file.name).name), take_name(file)))
@@ -379,7 +376,6 @@ def test_padding_of_exactly_4_bytes(tmp_path, data_type):
 
 
 def test_padding_comes_through_a_pipe(revseq, tmp_path):
-    """Also behind more elements than are read with the header."""
     for count in (3, 9001):
         values = padded(tmp_path / "x.npy", HALF, count, 2)
         done = revseq("convert", "-", "y.npy", "--overwrite", stdin=(tmp_path / "x.npy").read_bytes()).ok()
@@ -395,7 +391,6 @@ def test_padding_comes_through_a_pipe(revseq, tmp_path):
     [{"numpy": (2, 0)}, {"numpy": (3, 0)}, {"big": True, "numpy": (1, 0)}, {"numpy": (1, 0), "sizes": (5, 3)}],
 )
 def test_what_dxdispatch_never_writes_is_not_padded(revseq, tmp_path, changes):
-    """Other versions of the format, big-endian elements, and Fortran order."""
     padded(tmp_path / "x.npy", HALF, 15, 0, **changes)
     revseq("show", "x.npy").ok()
     padded(tmp_path / "x.npy", HALF, 15, 2, **changes)
@@ -464,7 +459,6 @@ def test_a_padded_file_that_changes_is_noticed(revseq, tmp_path):
 
 @pytest.mark.parametrize("where", [(), ("--files",)])
 def test_an_archive_of_a_job_is_that_job(revseq, files, where):
-    """From any folder; what is in it is not unpacked."""
     revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", "job.zip", "--zip", *where).ok()
     revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "right.npy").ok()
     before = names(files)
@@ -476,7 +470,6 @@ def test_an_archive_of_a_job_is_that_job(revseq, files, where):
 
 
 def test_archives_of_something_else(revseq, files):
-    """A damaged model is told of, and other archives are .npz."""
     revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", "job.zip", "--zip", "--files").ok()
     members = unpacked(files / "job.zip")
     model = members.pop("job.json")

@@ -29,7 +29,6 @@ def examples_in(text):
 @pytest.mark.needs("shell")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_examples_of_every_help_run_in_an_empty_folder(forked, revseq, tmp_path, name):
-    """Both helps and the man page have the same two."""
     words = [name] if name else []
     examples = examples_in(revseq(*words, "--help").ok().out)
     assert len(examples) == 2

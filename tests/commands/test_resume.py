@@ -179,7 +179,6 @@ def wrong_types(value):
 
 
 def test_forged_lines_with_a_right_checksum_are_damaged_lines(batch, files):
-    """What has wrong types is not taken for anything, and does not end the batch."""
     batch("--resume", "--sha256")
     path = files / JOURNAL
     true = [journal._record(line) for line in lines_of(path)[1:]]
@@ -244,7 +243,6 @@ def test_a_batch_waits_for_workers_that_are_about_to_end(batch, files, monkeypat
 
 @pytest.mark.needs("free names")
 def test_a_batch_waits_for_nobody_whose_journal_is_gone(batch, files):
-    """Somebody removed it: the next one begins a new one."""
     held = opened(files / JOURNAL)
     (files / JOURNAL).unlink()
     other = opened(files / JOURNAL)
@@ -373,7 +371,6 @@ def test_what_outputs_need_on_each_file_system(tmp_path, monkeypatch):
 
 @pytest.mark.needs("mounts")
 def test_a_disk_that_is_too_small_is_told_before(files, revseq, small_disk):
-    """With the exit status of an answer that is no."""
     np.save(files / "x.npy", np.zeros((1 << 10, 1 << 10), np.float32))
     np.save(files / "n.npy", np.ones((1 << 10, 1), np.uint32))
     (files / "m.jsonl").write_text(rows_of({"output": f"{small_disk}/y.npy"}))
@@ -516,7 +513,6 @@ def test_stem_and_suffix(name, stem, suffix):
 
 @pytest.mark.needs("mounts")
 def test_a_full_disk_is_told_once(files, revseq, small_disk):
-    """With the number of jobs; programs get the error of each."""
     np.save(files / "large.npy", np.ones((3, 1 << 17), np.float32))
     rows = [{"input": "large.npy", "output": f"{small_disk}/y{i}.npy"} for i in range(30)]
     rows[3] |= {"input": "x.npy"}

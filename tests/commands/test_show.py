@@ -19,7 +19,6 @@ X = np.arange(24, dtype="f4").reshape(2, 3, 4)
 
 
 def keras(path, layers=3):
-    """A file like Keras's: a group for each layer, attributes, one text."""
     with h5py.File(path, "w") as f:
         f.attrs["backend"] = "none"
         for i in range(layers):

@@ -281,7 +281,6 @@ OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
         ],
     )  # fmt: skip
     def test_characters_that_look_alike(self, revseq, tmp_path, old, new):
-        """And nothing in the comment behind them."""
         page = PAGE.replace("[-1, 6]]", "[-1, 6]] // \u22121 \uff13")
         place = page.rindex(old, 0, page.index("## Another"))
         wrong = page[:place] + new + page[place + len(old) :]
@@ -419,7 +418,6 @@ OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
 
 
 def test_the_hooks_of_pre_commit_are_commands(revseq, tmp_path):
-    """On a changed page that is wrong, beside one without examples."""
     hooks = re.findall(r"^  entry: revseq (.+)$", (ROOT / ".pre-commit-hooks.yaml").read_text(), re.MULTILINE)
     (tmp_path / "note.md").write_text("no example\n")
     found = []

@@ -149,7 +149,6 @@ def test_a_table_always_has_the_axis(sizes, axis, captions, down):
 
 
 def picture(revseq, folder, *args):
-    """What `run` draws."""
     revseq("run", *args, "--picture", "x.svg").ok()
     return ET.parse(folder / "x.svg").getroot()
 
@@ -169,9 +168,8 @@ def test_a_picture(revseq, tmp_path, example):
         assert part.strip() in root[1].text  # who cannot see it gets the whole example
     assert int(root.get("width")) <= svg.WIDEST
     assert "prefers-color-scheme: dark" in text
-    assert {each.tag.removeprefix(SVG) for each in root.iter()} <= {
-        *"svg title desc style rect g text tspan path".split()
-    }
+    tags = {each.tag.removeprefix(SVG) for each in root.iter()}
+    assert tags == {*"svg title desc style rect g text tspan path".split()}
     assert "http" not in text.replace('xmlns="http://www.w3.org/2000/svg"', "")
     assert not re.search(r"@import|url\(|href", text)
 
@@ -315,7 +313,6 @@ def test_eight_by_eight_lie_side_by_side(axis, most):
 
 
 def test_eight_dimensions_lie_side_by_side():
-    """The caption tells the slice, and makes the picture no wider."""
     sizes = (2,) * 8
     root = drawn(np.arange(256).reshape(sizes), equal_lengths(sizes, 7, 1), 7)
     found = places(root)
@@ -710,7 +707,6 @@ def test_a_page_of_any_width(revseq, tmp_path, width):
 
 @needs_browser
 def test_paper_has_all_of_a_page(revseq, tmp_path):
-    """On paper nothing scrolls, and no page is blank."""
     printed = on_paper(body_of(large_page(revseq, tmp_path)))
     script = """
       const all = [...document.querySelectorAll('*')];
@@ -775,7 +771,6 @@ def test_an_output_below_its_input_has_an_arrow_down(revseq, tmp_path):
 
 @needs_browser
 def test_a_table_on_narrow_paper_has_its_border_and_its_columns(revseq, files):
-    """A sheet is narrower than many windows, and no phone."""
     text = body_of(page_of(revseq, files, "x.npy", "n.npy", "--axis", 1)).replace("@media screen", "@media not all")
     script = """
       const table = document.querySelector('table[aria-label=Constraints]'), style = each => getComputedStyle(each);

@@ -121,7 +121,6 @@ def test_the_variable_for_a_session(revseq, folder):
 @pytest.mark.needs("terminal")
 @pytest.mark.parametrize("columns", [80, 40])
 def test_the_bar_on_a_terminal(folder, columns):
-    """It fits one line, is drawn again in place, and is gone at the end."""
     main, sub = pty.openpty()
     code = f"{AT_ONCE}import sys; sys.argv[0] = 'revseq'\nfrom revseq_cli.__main__ import main; main()"
     job = [*map(str, JOB), "--memory", "64KiB", "--engine", "serial"]

@@ -52,8 +52,6 @@ REVERSED = [[2, 1, 3], [6, 5, 4]]
 
 @pytest.fixture
 def run_model(revseq, tmp_path):
-    """Change the small model, and run it."""
-
     def run(change=lambda _: None, *args):
         model = small()
         changed = change(model)
@@ -363,8 +361,6 @@ def test_generated_values_are_held_against_a_bound():
 
 @pytest.mark.parametrize("piece", ['"\\"', "/*", "//", '"', ", ", "[{"])
 def test_time_is_linear(piece):
-    """What never ends is looked at once."""
-
     def parse(count):
         with pytest.raises(FormatError):
             dxdispatch.parse('{"resources": "dispatchables"' + piece * count)
