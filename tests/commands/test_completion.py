@@ -21,7 +21,6 @@ LEFT_OUT = {"": "", '"': "!", "'": "'"}
 
 @pytest.fixture(params=["bash", "zsh", "zsh without compinit", "fish"])
 def shell(request, tmp_path, forked):
-    """One of the shells, in the folder `work`."""
     if request.param != "bash" and not shutil.which(request.param.split()[0]):
         pytest.skip(f"{request.param} is not installed")
     for folder in ("home", "work"):
@@ -147,17 +146,13 @@ def test_the_variable_of_the_scripts_set_by_itself(revseq, value):
 
 @pytest.mark.needs("shell")
 def test_h62_a_hint_can_be_pasted_into_a_shell(revseq, tmp_path):
-    """What a hint names is one word to a shell, too."""
     np.savez(tmp_path / "x y.npz", **{"$(touch PWNED)": np.arange(2), "lengths": np.arange(2)})
-    (tmp_path / "x;y.txt").write_text(
-        "a: (Sizes:{1}, DataType:INT8)\n[1]\n\nlengths: (Sizes:{1}, DataType:INT8)\n[1]\n"
-    )
+    header = "(Sizes:{1}, DataType:INT8)\n[1]\n"
+    (tmp_path / "x;y.txt").write_text(f"a: {header}\nlengths: {header}")
     for name, inner in (("x y.npz", "$(touch PWNED)"), ("x;y.txt", "a")):
         hint = revseq("convert", name, "out.npy").refused().err.split("Hint: try ")[1]
-        shown = subprocess.run(
-            ["sh", "-c", f"printf %s {hint}"], capture_output=True, text=True, cwd=tmp_path, check=True
-        )
-        assert shown.stdout == f"{name}::{inner}"
+        shown = subprocess.check_output(["sh", "-c", f"printf %s {hint}"], text=True, cwd=tmp_path)
+        assert shown == f"{name}::{inner}"
     assert not (tmp_path / "PWNED").exists()
 
 
@@ -166,9 +161,8 @@ PAGE = "InputTensor: (Sizes:{1,3}, DataType:INT8)\n[[1, 2, 3]]\n\nSequenceTensor
 
 @pytest.fixture
 def inputs(tmp_path):
-    (tmp_path / "page.md").write_text(
-        f"# Two\n\n```\n{PAGE}```\n\n```\n{PAGE}```\n\nOther: (Sizes:{{1}}, DataType:INT8)\n[1]\n"
-    )
+    block = f"```\n{PAGE}```\n\n"
+    (tmp_path / "page.md").write_text(f"# Two\n\n{block}{block}Other: (Sizes:{{1}}, DataType:INT8)\n[1]\n")
     (tmp_path / "one.txt").write_text(PAGE)
     (tmp_path / "big.txt").write_text(PAGE + " " * (1 << 22))
     (tmp_path / "n.csv").write_text("1,2\n")

@@ -29,7 +29,6 @@ def examples_in(text):
 @pytest.mark.needs("shell")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_examples_of_every_help_run_in_an_empty_folder(forked, revseq, tmp_path, name):
-    """Both helps and the man page have the same two."""
     words = [name] if name else []
     examples = examples_in(revseq(*words, "--help").ok().out)
     assert len(examples) == 2
@@ -38,20 +37,16 @@ def test_the_examples_of_every_help_run_in_an_empty_folder(forked, revseq, tmp_p
     (printed,) = re.findall(r"\.SH EXAMPLES\n\.nf\n(.*?)\n\.fi", page, re.DOTALL)
     assert printed.replace("\\-", "-").replace("\\(aq", "'").replace("\\e", "\\").splitlines() == examples
     path = f"{Path(*forked.command).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["sh", "-ec", "\n".join(examples)], cwd=tmp_path, env=environment({"PATH": path}), capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    command = ["sh", "-ec", "\n".join(examples)]
+    subprocess.run(command, cwd=tmp_path, env=environment({"PATH": path}), capture_output=True, check=True)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_short_help_has_a_line_for_every_option(revseq, name):
     command = command_of(name)
     text = revseq(*([name] if name else []), "-h").ok().out
-    rows = [line for line in text.splitlines() if line.startswith("  -")]
-    shown = [
-        {word.strip(",") for word in re.split(r"\s{2,}", row.strip())[0].split() if word[0] == "-"} for row in rows
-    ]
+    names = [re.split(r"\s{2,}", line.strip())[0] for line in text.splitlines() if line.startswith("  -")]
+    shown = [{word.strip(",") for word in each.split() if word[0] == "-"} for each in names]
     params = command.get_params(click.Context(command, help_option_names=["--help"]))
     options = [{*each.opts, *each.secondary_opts} for each in params if isinstance(each, click.Option)]
     assert sorted(map(sorted, shown)) == sorted(map(sorted, options))
@@ -69,10 +64,8 @@ def test_every_option_says_its_group_in_the_short_help():
 @pytest.mark.parametrize("name", ["run", "check", "show", "convert", "export", "diff", "batch"])
 def test_the_short_help_has_what_describes_a_raw_buffer_under_what_is_read(revseq, name):
     (read,) = re.findall(r"^What to read:\n((?:  .*\n)+)", revseq(name, "-h").ok().out, re.MULTILINE)
-    assert [each for each in re.findall(r"^  (--[\w-]+)", read, re.MULTILINE) if each != "--feed"] == [
-        "--sizes",
-        "--strides",
-    ]
+    names = re.findall(r"^  (--[\w-]+)", read, re.MULTILINE)
+    assert [each for each in names if each != "--feed"] == ["--sizes", "--strides"]
 
 
 @pytest.mark.needs("terminal")

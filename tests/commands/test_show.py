@@ -19,7 +19,6 @@ X = np.arange(24, dtype="f4").reshape(2, 3, 4)
 
 
 def keras(path, layers=3):
-    """A file like Keras's: a group for each layer, attributes, one text."""
     with h5py.File(path, "w") as f:
         f.attrs["backend"] = "none"
         for i in range(layers):
@@ -33,28 +32,27 @@ def keras(path, layers=3):
 def archive(path):
     with open(path, "wb") as f:
         np.savez(f, **{"a b": X, "c/d": X.T, "e::f": np.arange(3), "text": np.array("x")})
+    header = np.lib.format.magic(1, 0) + b"\x76\x00{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }"
     with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as f:
-        f.writestr(
-            "z.npy",
-            (np.lib.format.magic(1, 0) + b"\x76\x00{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }").ljust(
-                128
-            )
-            + b"123",
-        )
+        f.writestr("z.npy", header.ljust(128) + b"123")
         f.writestr("notes.txt", "notes")
 
 
 def store(path, version=3):
     root = zarr.open_group(path, mode="w", zarr_format=version, attributes={"a": 1})
     group = root.create_group("g", attributes={"b": 1, "c": 2})
-    names = (
-        {"dimension_names": ("x", "y", "z")} if version == 3 else {"attributes": {"_ARRAY_DIMENSIONS": ["x", "y", "z"]}}
-    )
+    names = {3: {"dimension_names": [*"xyz"]}, 2: {"attributes": {"_ARRAY_DIMENSIONS": [*"xyz"]}}}[version]
     group.create_array("v", shape=X.shape, dtype="f4", **names)[:] = X
     root.create_array("text", shape=(2,), dtype="i4")
     names = path / "text" / (".zarray" if version == 2 else "zarr.json")
     kind = ("<i4", "<U3") if version == 2 else ("int32", "string")
     names.write_text(names.read_text().replace(f'"{kind[0]}"', f'"{kind[1]}"'))
+
+
+def virtual(file):
+    layout = h5py.VirtualLayout((4,), "f4")
+    layout[:] = h5py.VirtualSource("other.h5", "y", (4,))
+    file.create_virtual_dataset("virtual", layout)
 
 
 def lines(done):
@@ -101,11 +99,8 @@ def test_a_group(revseq, tmp_path):
 def test_zarr_is_a_tree(revseq, tmp_path, version):
     store(tmp_path / "x.zarr", version)
     found = lines(revseq("show", "x.zarr"))
-    assert found[:3] == [
-        "x.zarr: zarr, 1 tensor, 1 group, 1 other, 1 attribute",
-        "name DataType Sizes dimensions attributes storage",
-        "g/ 2",
-    ]
+    assert found[0] == "x.zarr: zarr, 1 tensor, 1 group, 1 other, 1 attribute"
+    assert found[1:3] == ["name DataType Sizes dimensions attributes storage", "g/ 2"]
     assert found[3].startswith(f"v FLOAT32 {{2,3,4}} x, y, z {3 - version} chunks (2, 3, 4), codecs ")
     assert found[4].startswith("text ")
 
@@ -173,9 +168,7 @@ def test_what_is_no_tensor(revseq, tmp_path):
         f["again"], f["soft"], f["away"] = f["x"], h5py.SoftLink("/x"), h5py.ExternalLink("other.h5", "/y")
         f["type"] = np.dtype("f8")
         f["loop"] = f["/"]
-        layout = h5py.VirtualLayout((4,), "f4")
-        layout[:] = h5py.VirtualSource("other.h5", "y", (4,))
-        f.create_virtual_dataset("virtual", layout)
+        virtual(f)
     found = {line.split(" ")[0]: line.partition(" ")[2] for line in lines(revseq("show", "x.h5"))[2:]}
     assert found["again"] == "FLOAT32 {2,3,4} 0 layout contiguous"
     assert found["x"] == "another name of /again"
@@ -250,11 +243,8 @@ def test_lines_for_scripts(revseq, tmp_path):
     np.save(tmp_path / "x.npy", np.float16(1))
     archive(tmp_path / "x.npz")
     files = ("x.h5", "x.npy", "x.npz")
-    shapes = revseq("show", *files, "--shape").ok().out
-    assert shapes == revseq("show", *files, "--shape", "--names").ok().out  # which is which
-    assert revseq("show", "x.h5", "--dtype").ok().out.splitlines() == [
-        "FLOAT32\tx.h5::/layers/dense 0/vars/0", "FLOAT64\tx.h5::/layers/dense 0/vars/1"
-    ]  # fmt: skip
+    for option in ("--shape", "--dtype"):  # of several, the names are told, too
+        assert revseq("show", *files, option).ok().out == revseq("show", *files, option, "--names").ok().out
     done = revseq("show", "--dtype", *files, "--names", "--shape").ok()
     assert [line.split("\t") for line in done.out.splitlines()] == [
         ["2 3 4", "FLOAT32", "x.h5::/layers/dense 0/vars/0"], ["4", "FLOAT64", "x.h5::/layers/dense 0/vars/1"],
@@ -271,17 +261,13 @@ def test_names_of_texts_models_and_standard_input(revseq, tmp_path, files):
     (tmp_path / "x.txt").write_text("T: (Sizes:{2}, DataType:INT8)\n[1, 2]\n")
     revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", "m.json").ok()
     page = revseq("show", SAMPLES / "page.md::1", "--shape").ok().out.splitlines()
-    assert [line.partition("::")[2] for line in page] == [
-        "1::InputTensor", "1::SequenceLengthsTensor", "1::OutputTensor"
-    ]  # fmt: skip
+    roles = ["InputTensor", "SequenceLengthsTensor", "OutputTensor"]
+    assert [line.partition("::")[2] for line in page] == [f"1::{role}" for role in roles]
     for line in page:
         shape, name = line.split("\t")
         assert revseq("show", name, "--shape").ok().out == f"{shape}\n"
-    assert lines(revseq("show", "x.txt", "m.json", "--names")) == [
-        "x.txt",
-        "m.json::InputTensor",
-        "m.json::SequenceLengthsTensor",
-    ]
+    names = ["x.txt", *(f"m.json::{role}" for role in roles[:2])]
+    assert lines(revseq("show", "x.txt", "m.json", "--names")) == names
     revseq("convert", "m.json::InputTensor", "again.npy").ok()
     assert revseq("show", "-", "--names", "--dtype", stdin=(tmp_path / "x.npy").read_bytes()).ok().out == "FLOAT32\t-\n"
 
@@ -437,10 +423,7 @@ def test_a_long_list_is_cut_to_one_screen(revseq, tmp_path):
 def test_of_a_large_tree_the_upper_levels_are_shown(tmp_path):
     keras(tmp_path / "x.h5", 12)
     found = shown(tmp_path, "x.h5")
-    assert found[4:6] == [
-        "    'dense 0'/                             1  3 inside",
-        "    'dense 1'/                             1  3 inside",
-    ]
+    assert found[4:6] == [f"    'dense {i}'/                             1  3 inside" for i in range(2)]
     assert found[-1] == "36 of 50 are not shown: --full shows all, revseq show x.h5::/layers a group"
     assert len(found) == 17
     assert len(shown(tmp_path, "x.h5::/layers/dense 1")) == 6
@@ -462,9 +445,7 @@ def test_the_only_tensor_of_a_file_is_an_error_where_it_is_damaged(revseq, tmp_p
     (tmp_path / "x.npz").write_bytes(data.replace(b"descr", b"d\x00scr"))
     revseq("show", "x.npz").refused("x.npz::x: has a damaged header")
     with h5py.File(tmp_path / "x.h5", "w") as f:
-        layout = h5py.VirtualLayout((4,), "f4")
-        layout[:] = h5py.VirtualSource("other.h5", "y", (4,))
-        f.create_virtual_dataset("virtual", layout)
+        virtual(f)
     revseq("show", "x.h5").refused("is a virtual dataset, made of other files")
     with h5py.File(tmp_path / "y.h5", "w") as f:
         f["names"] = "text"

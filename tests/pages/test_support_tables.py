@@ -39,17 +39,19 @@ def rows(level, form="{} to {}", comma=", "):
         yield tensor, kind, dimensions(level, form), comma.join(t.name for t in ROWS[level].data_types(tensor))
 
 
+def titled(title, *lines):
+    return "\n".join([title, *lines])
+
+
 def markdown(level, form="{} to {}", words="{} and above", comma=", "):
-    lines = ["Tensor | Kind | Counts | Types |", "---|---|---|---|"]
-    return "\n".join(
-        [f"### {words.format(level)}", *lines, *(" | ".join(row) + " |" for row in rows(level, form, comma))]
-    )
+    head = ("Tensor | Kind | Counts | Types |", "---|---|---|---|")
+    lines = (" | ".join(row) + " |" for row in rows(level, form, comma))
+    return titled(f"### {words.format(level)}", *head, *lines)
 
 
 def page(*tables, sentence=ENGLISH):
-    return "\n\n".join(
-        ["# A page", sentence.format(SUPPORT[0].since), "## Tensor support", *tables, "## Requirements\n"]
-    )
+    since = sentence.format(SUPPORT[0].since)
+    return "\n\n".join(["# A page", since, "## Tensor support", *tables, "## Requirements\n"])
 
 
 def in_markdown(level):
@@ -57,21 +59,20 @@ def in_markdown(level):
 
 
 def without_bars(level):
-    return "\n".join([f"{level} and above", "Tensor Kind Counts Types", *(" ".join(row) for row in rows(level))])
+    return titled(f"{level} and above", "Tensor Kind Counts Types", *(" ".join(row) for row in rows(level)))
 
 
 def in_html(level, end="\n"):
-    def cells(row, tag="td"):
-        return end.join(f"<{tag}>{cell}</{tag}>" for cell in row)
+    def line(cells, tag="td"):
+        return f"<tr class='x'>{end}{end.join(f'<{tag}>{cell}</{tag}>' for cell in cells)}{end}</tr>"
 
-    head = f"<tr>{cells(('Tensor', 'Kind', 'Counts', 'Types'), 'th')}</tr>"
+    head = line(("Tensor", "Kind", "Counts", "Types"), "th")
     body = [
-        f"<tr class='x'>{end}{cells((f'<a name=a>{row[0]}</a>', row[1], row[2].replace(' to ', '&#8211;'), row[3].replace(', ', ',<br/>')))}{end}</tr>"
-        for row in rows(level)
+        line((f"<a name=a>{label}</a>", kind, counts.replace(" to ", "&#8211;"), types.replace(", ", ",<br/>")))
+        for label, kind, counts, types in rows(level)
     ]
-    return end.join(
-        [f'<h3 id="x">{level} and above</h3>', "<table>", "<thead>", head, "</thead><tbody>", *body, "</tbody></table>"]
-    )
+    title = f'<h3 id="x">{level} and above</h3>'
+    return end.join([title, "<table>", "<thead>", head, "</thead><tbody>", *body, "</tbody></table>"])
 
 
 def in_one_line(level):
@@ -95,7 +96,7 @@ def beside(level):
     heads = (("Tensore", "Tensor"), ("Tipo", "Kind"), ("Conteggi", "Counts"), ("Tipi", "Types"))
     head = " | ".join(both(*words) for words in heads)
     title = f'### <a name="{str(level).lower()}-and-above"></a>{both(f"{level} e successive", f"{level} and above")}'
-    return "\n".join([title, f"| {head} |", "| - | - | - | - |", *(f"| {line} |" for line in lines)])
+    return titled(title, f"| {head} |", "| - | - | - | - |", *(f"| {line} |" for line in lines))
 
 
 def in_list_table(level):
@@ -105,7 +106,7 @@ def in_list_table(level):
         first, *others = types.split(", ")
         lines += [f"   * - {tensor}", f"     - {kind}", f"     - {counts}", f"     - {first}" + "," * bool(others)]
         lines += [f"       {', '.join(others)}"] * bool(others)
-    return "\n".join([f"{level} and above", "-" * 40, "", *lines])
+    return titled(f"{level} and above", "-" * 40, "", *lines)
 
 
 def in_grid_table(level):
@@ -117,7 +118,7 @@ def in_grid_table(level):
             cells = (tensor, kind, counts, part) if not i else ("", "", "", part)
             lines.append("| " + " | ".join(c.ljust(n - 2) for c, n in zip(cells, (24, 8, 10, 40), strict=True)) + " |")
         lines.append(line)
-    return "\n".join([f"{level} and above", "~" * 40, "", *lines])
+    return titled(f"{level} and above", "~" * 40, "", *lines)
 
 
 def in_simple_table(level):
@@ -126,20 +127,12 @@ def in_simple_table(level):
         first, _, others = types.partition(", INT32")
         lines.append(f"{tensor:<22}  {kind:<6}  {counts:<8}  {first}" + "," * bool(others))
         lines += [" " * 42 + "INT32" + others] * bool(others)
-    return "\n".join([f"{level} and above", "~" * 40, "", *lines, lines[0]])
+    return titled(f"{level} and above", "~" * 40, "", *lines, lines[0])
 
 
 def in_csv_table(level):
-    return "\n".join(
-        [
-            f"{level} and above",
-            "~" * 40,
-            "",
-            ".. csv-table::",
-            "",
-            *("   " + ", ".join(f'"{cell}"' for cell in row) for row in rows(level)),
-        ]
-    )
+    lines = ("   " + ", ".join(f'"{cell}"' for cell in row) for row in rows(level))
+    return titled(f"{level} and above", "~" * 40, "", ".. csv-table::", "", *lines)
 
 
 FORMS = (
@@ -165,10 +158,18 @@ def test_right_tables_of_every_language(language):
     assert (finding.found, finding.is_note) == ("the page says introduced in 3_0; it was 2_1", False)
 
 
-def told(text, form=markdown):
+def errors(text):
+    """The findings that are no notes."""
+    return [each for each in check(text, has_examples=True).findings if not each.is_note]
+
+
+def statements(text):
+    return [each for each in check(text, has_examples=True).findings if each.rule == "statement"]
+
+
+def told(text):
     """Each finding as its place, in words of the text, and what it says."""
-    found = check(text, has_examples=True).findings
-    return [(re.match(r"\w+", text[r.start :], re.ASCII)[0], r.found, r.wanted) for r in found if not r.is_note]
+    return [(re.match(r"\w+", text[each.start :], re.ASCII)[0], each.found, each.wanted) for each in errors(text)]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -195,8 +196,9 @@ def test_one_wrong_word(form, old, new, where, found, wanted):
     if form in (in_list_table, in_grid_table, in_simple_table) and old == "INT32, ":
         old = next(each for each in ("INT32, ", "INT32,", "INT32") if table[place:].startswith(each) or each == "INT32")
     wrong = table[:place] + new + table[place + len(old) :]
-    assert told(page(wrong)) == [(where, found.format(FeatureLevel.V5_0), *told(page(wrong))[0][2:])]
-    assert wanted in (None, told(page(wrong))[0][2])
+    ((*at_and_found, hint),) = told(page(wrong))
+    assert at_and_found == [where, found.format(FeatureLevel.V5_0)]
+    assert wanted in (None, hint)
 
 
 def test_a_language_that_has_no_data_type():
@@ -218,7 +220,7 @@ def test_both_languages_are_checked(old, new, found):
     table = beside(FeatureLevel.V3_0)
     place = table.rindex(old)
     text = page(table[:place] + new + table[place + len(old) :])
-    (finding,) = [each for each in check(text, has_examples=True).findings if not each.is_note]
+    (finding,) = errors(text)
     assert finding.found == f"OutputTensor at DML_FEATURE_LEVEL_3_0: {found}"
     changed = text.index(table[:place]) + place
     assert text.rindex("<span", 0, changed) < finding.start < text.index("</span>", changed)
@@ -291,7 +293,7 @@ EXAMPLES = (
 def test_sizes_in_prose_follow_from_each_other(sentence, axis, lengths, is_right):
     said = "The size of the Axis dimension must be 1. " + sentence.format("{2,3,4,5}", axis, lengths)
     text = page(in_markdown(FeatureLevel.V5_0)) + said
-    findings = [each for each in check(text, has_examples=True).findings if each.rule == "statement"]
+    findings = statements(text)
     assert len(findings) == (not is_right)
     assert all(text[each.start] == "{" for each in findings)
     assert not check(said, has_examples=False).findings
@@ -316,12 +318,11 @@ STRUCT = """struct DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC {
 def test_the_members_of_the_struct(old, new, found):
     for form in ("```cpp\n{}\n```", "<pre>{}</pre>"):
         text = form.format(STRUCT.replace(old, new)) + page(in_markdown(FeatureLevel.V5_0))
-        findings = [each for each in check(text, has_examples=True).findings if each.rule == "statement"]
+        findings = statements(text)
         assert [each.found for each in findings] == ([found] if found else [])
     right = "all of " if found and "missing" in found else "; the struct has "
-    assert (
-        found is None or f"{right}InputTensor, SequenceLengthsTensor, OutputTensor, Axis" in f"; {findings[0].wanted}"
-    )
+    members = f"{right}InputTensor, SequenceLengthsTensor, OutputTensor, Axis"
+    assert all(members in f"; {each.wanted}" for each in findings)
 
 
 @pytest.mark.parametrize(
@@ -334,11 +335,11 @@ def test_the_members_of_the_struct(old, new, found):
 )  # fmt: skip
 def test_the_types_of_members(old, new):
     text = STRUCT.replace(old, new) + page(in_markdown(FeatureLevel.V5_0))
-    (finding,) = [each for each in check(text, has_examples=True).findings if each.rule == "statement"]
+    (finding,) = statements(text)
     assert finding.found.startswith("the type of ")
     assert text[: finding.start].count("\n") == STRUCT[: STRUCT.index(old)].count("\n")
     other = STRUCT.replace("const DML_TENSOR_DESC *", "_In_ const DML_TENSOR_DESC* ")
-    assert not [each for each in check(other, has_examples=True).findings if not each.is_note]
+    assert not errors(other)
 
 
 @pytest.mark.parametrize("heading", ["`Axis`", "### -field Axis", "Axis"])
@@ -350,7 +351,7 @@ def test_the_types_in_the_section_of_members_beside_their_translation(heading):
             f"\n{heading}\n\n<span>Tipo: [ **{translated}**](/x)</span>"
             f'<span class="sxs-lookup"><span>Type: [**{original}**](/x)</span></span>\n'
         )
-        findings = [each for each in check(text, has_examples=True).findings if not each.is_note]
+        findings = errors(text)
         assert [each.found for each in findings] == ["the type of Axis is INT"] * wrong
         assert len({each.start for each in findings}) == wrong
         assert all(text[each.start :].startswith("INT**]") for each in findings)
@@ -382,7 +383,7 @@ def test_dimension_counts_that_are_right(counts):
 @pytest.mark.parametrize("counts", WRONG_COUNTS)
 def test_dimension_counts_that_are_wrong_or_not_read(counts):
     text = cell(counts)
-    (finding,) = [each for each in check(text, has_examples=True).findings if not each.is_note]
+    (finding,) = errors(text)
     assert text[: finding.start].count("\n") == text[: text.index(counts)].count("\n")
     assert "SequenceLengthsTensor at DML_FEATURE_LEVEL_5_0" in finding.found
 
@@ -409,8 +410,7 @@ def test_kinds_in_other_languages(form, first, second):
     table = translated(form(FeatureLevel.V4_0))
     assert told(page(table)) == []
     swapped = re.sub("InputTensor|OutputTensor", lambda label: {"I": OUTPUT, "O": INPUT}[label[0][0]], table)
-    findings = [each for each in check(page(swapped), has_examples=True).findings if not each.is_note]
-    assert [each.found for each in findings] == [
+    assert [each.found for each in errors(page(swapped))] == [
         f"OutputTensor at DML_FEATURE_LEVEL_4_0: the kind {first}",
         f"InputTensor at DML_FEATURE_LEVEL_4_0: the kind {second}",
     ]
@@ -450,9 +450,8 @@ def test_rows_and_tables_that_are_missing():
 
 
 def test_small_letters_are_only_worth_a_note():
-    (finding,) = check(
-        page(*map(without_bars, NEWEST_FIRST)).replace("UINT64, UINT32", "UINT64, Uint32", 1), has_examples=True
-    ).findings[:1]
+    text = page(*map(without_bars, NEWEST_FIRST)).replace("UINT64, UINT32", "UINT64, Uint32", 1)
+    finding = check(text, has_examples=True).findings[0]
     assert (finding.is_note, finding.wanted) == (True, "UINT32, in capitals")
 
 
@@ -463,13 +462,8 @@ def test_what_is_no_table_of_this_operator():
     assert check(page(alone), has_examples=False) == (0, 0, ())
     assert check(page(alone), has_examples=True).tables == 1
     section = "## DML_SLICE_OPERATOR_DESC structure\n\nThis operator was introduced in DML_FEATURE_LEVEL_3_0.\n\n"
-    assert check(
-        section
-        + alone
-        + "\n\n"
-        + page(markdown(FeatureLevel.V3_0)).replace("A page", "DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC"),
-        has_examples=True,
-    )[:2] == (1, 1)
+    ours = page(markdown(FeatureLevel.V3_0)).replace("A page", "DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC")
+    assert check(f"{section}{alone}\n\n{ours}", has_examples=True)[:2] == (1, 1)
     assert check("<!--\n" + page(alone) + "\n-->", has_examples=True).tables == 0
     prose = "Since DML_FEATURE_LEVEL_5_0 it takes more.\n\n* InputTensor and OutputTensor must have one DataType, FLOAT32 or FLOAT64.\n"
     assert check(prose, has_examples=True) == (0, 0, ())
@@ -501,11 +495,8 @@ def test_any_changed_character_of_a_table_is_told_or_changes_nothing(data):
     """In the words that count: numbers and data types and, where one language has to say them, levels and labels."""
     form = data.draw(st.sampled_from(FORMS))
     table = form(data.draw(st.sampled_from(NEWEST_FIRST)))
-    named = r"DML_FEATURE_LEVEL_\d_\d|\w+Tensor\b|" * (form is not beside)
-    counted = (
-        r"\b(?:FLOAT|U?INT)\d+|(?<=Da )4(?= a)" if form is beside else r"\b(?:FLOAT|U?INT)\d+|(?<![&#\w])\d(?= to \d)"
-    )
-    words = [*re.finditer(named + counted, table)]
+    named = r"(?<=Da )4(?= a)" if form is beside else r"DML_FEATURE_LEVEL_\d_\d|\w+Tensor\b|(?<![&#\w])\d(?= to \d)"
+    words = [*re.finditer(rf"{named}|\b(?:FLOAT|U?INT)\d+", table)]
     word = data.draw(st.sampled_from(words))
     at = data.draw(st.integers(word.start(), word.end() - 1))
     new = data.draw(st.sampled_from("0259XZ"))
@@ -547,4 +538,4 @@ def test_hostile_pages_take_no_time(piece):
 
 def test_only_the_first_level_of_the_sentence_is_about_the_operator():
     text = "## Availability\nThis operator was introduced in `DML_FEATURE_LEVEL_2_1`. 64-bit types came in `DML_FEATURE_LEVEL_5_0`.\n"
-    assert [each for each in check(text, has_examples=True).findings if not each.is_note] == []
+    assert errors(text) == []

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -39,25 +40,29 @@ def test_anything_becomes_json(value):
         assert back == value or (back == str(value) and not math.isfinite(value))
 
 
+PAGE = """```
+Axis: 1
+InputTensor: (Sizes:{1,3}, DataType:UINT8)
+[[1, 2, 3]]
+SequenceTensor: (Sizes:{1,1}, DataType:UINT32)
+[[2]]
+OutputTensor: (Sizes:{1,3}, DataType:UINT8)
+[[2, 1, 3]]
+```
+"""
+
+
 @pytest.mark.parametrize("number", ["-1", "1.5", "300", "x", "1e99", "1,,2"])
 @pytest.mark.parametrize("where", ["InputTensor", "SequenceTensor", "OutputTensor"])
 def test_pages_whose_numbers_do_not_fit(revseq, tmp_path, number, where):
     """No such page loses the report of a folder."""
-    texts = {"InputTensor": "1, 2, 3", "SequenceTensor": "2", "OutputTensor": "2, 1, 3"}
-    texts[where] = number + texts[where][1:]
-    types = {"InputTensor": "UINT8", "SequenceTensor": "UINT32", "OutputTensor": "UINT8"}
-    sizes = {"InputTensor": "1,3", "SequenceTensor": "1,1", "OutputTensor": "1,3"}
-    tensors = (
-        f"{name}: (Sizes:{{{sizes[name]}}}, DataType:{types[name]})\n[[{text}]]\n" for name, text in texts.items()
-    )
-    (tmp_path / "page.md").write_text("```\nAxis: 1\n" + "".join(tensors) + "```\n")
-    done = revseq("verify", tmp_path / "page.md", "--json")
-    assert done.status in (1, 2)
-    assert "internal error" not in done.err
-    if done.status == 1:
-        [finding] = json.loads(done.out)["pages"][0]["findings"]
-        assert finding["line"] > 0
-    for form in ("github", "sarif", "json"):
-        again = revseq("verify", tmp_path / "page.md", "--format", form)
-        assert again.status == done.status
-        assert "internal error" not in again.err
+    (tmp_path / "page.md").write_text(re.sub(rf"({where}: .*\n\[\[)\d", rf"\g<1>{number}", PAGE))
+    statuses = set()
+    for form in ("json", "github", "sarif"):
+        done = revseq("verify", tmp_path / "page.md", "--format", form)
+        assert "internal error" not in done.err
+        statuses.add(done.status)
+        if form == "json" and done.status == 1:
+            [finding] = json.loads(done.out)["pages"][0]["findings"]
+            assert finding["line"] > 0
+    assert statuses in ({1}, {2})

@@ -11,6 +11,7 @@ import pytest
 from conftest import COMMAND
 from hypothesis import given
 from hypothesis import strategies as st
+from tensor_files import held
 from terminals import in_columns
 
 from revseq_cli.formats.contract import Storage
@@ -26,9 +27,8 @@ class InChunks(MemorySource):
         self.chunks, self.decoded = chunks, Counter()
 
     def read_task(self, region):
-        spans = (
-            range(part.start // size, -(-part.stop // size)) for part, size in zip(region, self.chunks, strict=True)
-        )
+        parts = zip(region, self.chunks, strict=True)
+        spans = (range(part.start // size, -(-part.stop // size)) for part, size in parts)
         self.decoded.update(itertools.product(*spans))
         return super().read_task(region)
 
@@ -41,14 +41,8 @@ def test_a_preview_decodes_each_chunk_once(both, most):
     sizes, chunks = zip(*both, strict=True)
     values = np.arange(prod(sizes)).reshape(sizes)
     source = InChunks(values, chunks)
-    assert view.shortened(source, view.Room(most)) == view.shortened(
-        MemorySource("x", values, Storage("memory", {})), view.Room(most)
-    )
+    assert view.shortened(source, view.Room(most)) == view.shortened(held(values), view.Room(most))
     assert set(source.decoded.values()) == {1}
-
-
-def _held(values):
-    return MemorySource("x", np.asarray(values), Storage("memory", {}))
 
 
 @pytest.mark.parametrize(
@@ -65,19 +59,18 @@ def _held(values):
     ],
 )  # fmt: skip
 def test_a_row_ends_in_dots_where_there_is_no_room(values, columns, text):
-    assert view.shortened(_held(values), view.Room(8, columns, "…")) == text
+    assert view.shortened(held(np.asarray(values)), view.Room(8, columns, "…")) == text
 
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=4), st.integers(0, 2**32), st.integers(1, 100), st.booleans())
 def test_rows_fit_and_their_columns_line_up(sizes, seed, columns, marked):
     random = np.random.default_rng(seed)
     values = np.trunc(random.standard_normal(sizes) * 10 ** random.integers(0, 18, sizes))
-    source = _held(values.astype(np.int64))
+    source = held(values.astype(np.int64))
     ends = view.ends_of(source.sizes, view.Limits(200))
-    lengths = _held(np.full([*sizes[:-1], 1], 3))
-    text = view.result_text(
-        lengths, len(sizes) - 1, source, view.Room(200, columns, "…"), view.Marks("", "") if marked else None
-    )
+    lengths = held(np.full([*sizes[:-1], 1], 3))
+    marks = view.Marks("", "") if marked else None
+    text = view.result_text(lengths, len(sizes) - 1, source, view.Room(200, columns, "…"), marks)
     _, *rows = text.replace("\x1b[m", "").replace("\x1b[0m", "").split("\n")
     of_numbers = [row for row in rows if "]" in row]
     assert len(of_numbers) == prod(map(view.count, ends[:-1]))
@@ -93,11 +86,8 @@ def test_wide_numbers_break_no_row_on_a_terminal(tmp_path, forked, revseq):
     np.save(tmp_path / "x.npy", values)
     np.save(tmp_path / "n.npy", np.array([[3], [10], [2], [7]], np.uint32))
     run = ("run", "x.npy", "n.npy", "--axis", 1, "--color", "never")
-    for args, more in (
-        (("show", "x.npy"), ""),
-        (run, "; --full prints all"),
-        (("convert", "x.npy", "-"), "; --full prints all"),
-    ):
+    full = "; --full prints all"
+    for args, more in ((("show", "x.npy"), ""), (run, full), (("convert", "x.npy", "-"), full)):
         out = in_columns(80, *forked.command, *args, cwd=tmp_path)
         assert max(map(len, out.split("\n"))) <= 80
         assert out.count(", …]") == 4

@@ -130,9 +130,8 @@ class Folder:
             self.fail("a bug by its own words", done)
         if done.status == 2 and not (done.err.startswith("Error: ") and not done.out):
             self.fail("an error that is no error message", done)
-        if done.status != 2 and any(
-            not re.match(r"Note: |      |[\w ]+ \d+ %, ", line) for line in done.err.splitlines()
-        ):
+        usual = all(re.match(r"Note: |      |[\w ]+ \d+ %, ", line) for line in done.err.splitlines())
+        if done.status != 2 and not usual:
             self.fail("more than notes and progress on standard error", done)
         if done.status == 2 and self.listing() != before:
             self.fail("an error left something behind, or changed it", done)
@@ -236,14 +235,8 @@ def text_of(job, failure):
     lines = [str(failure), "", "after these commands:", *(f"  {each}" for each in failure.commands[-3:])]
     if smaller := smaller_thresholds(job):
         lines += ["", f"with these thresholds: {smaller}"]
-    return "\n".join(
-        [
-            *lines,
-            "",
-            "again, with its files in a folder:",
-            f'  python tests/tools/generated_jobs.py --keep FOLDER --job "Job({made})"',
-        ]
-    )
+    lines += ["", "again, with its files in a folder:"]
+    return "\n".join([*lines, f'  python tests/tools/generated_jobs.py --keep FOLDER --job "Job({made})"'])
 
 
 def run_jobs(seed, seconds, base, count=None, *, as_found=False):
@@ -295,9 +288,8 @@ def main():
         (f"{options.seed}-{i}", options.seconds, bases()[i % len(bases())], options.jobs, options.as_found)
         for i in range(options.workers)
     ]
-    failed = 0
+    failed = total = 0
     with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
-        total = 0
         for count, problem in pool.imap_unordered(_shard, shards):
             total += count
             if problem:

@@ -87,17 +87,8 @@ def notices(wanted, seconds):
         for fd in range(3):
             os.dup2(os.open(os.devnull, os.O_RDWR), fd)
         if wanted.generated:
-            sweep = (
-                "tests/tools/generated_jobs.py",
-                "--as-found",
-                "--workers",
-                "1",
-                "--seed",
-                wanted.seed,
-                "--seconds",
-                wanted.generated,
-            )
-            os.execv(sys.executable, [sys.executable, *map(str, sweep)])
+            options = f"--as-found --workers 1 --seed {wanted.seed} --seconds {wanted.generated}"
+            os.execv(sys.executable, [sys.executable, "tests/tools/generated_jobs.py", *options.split()])
         import pytest
 
         unasked = ["-xq", "-n0", "-pno:cacheprovider", "-Wignore::pytest.PytestAssertRewriteWarning"]
