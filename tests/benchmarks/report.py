@@ -19,10 +19,10 @@ import sys
 import tempfile
 import time
 from importlib.metadata import version
-from math import prod
 from pathlib import Path
 
 import h5py
+import kernel as kernels
 import numpy as np
 import scaling
 
@@ -200,34 +200,6 @@ def smooth(rows, seed):
     return np.cumsum(steps, 1).astype(np.float32)
 
 
-def kernel_job(shape, axis, differ, dtype, elements):
-    """Values, and lengths of their full rank, as a file would have them."""
-    shape = tuple(elements // -prod(shape) if size == -1 else size for size in shape)
-    rng = np.random.default_rng(0)
-    values = rng.integers(0, 256, (*shape, np.dtype(dtype).itemsize), np.uint8).view(dtype)[..., 0]
-    lengths = rng.integers(1, shape[axis] + 1, [s if d in differ else 1 for d, s in enumerate(shape)]).astype(np.uint32)
-    return values, np.broadcast_to(lengths, [1 if d == axis else size for d, size in enumerate(shape)]).copy()
-
-
-def onnxruntime_call(values, lengths, axis):
-    """A function for the job, on one thread; what lengths do not differ along is not looked at."""
-    import onnxruntime
-    from onnx import TensorProto, helper
-
-    kind, shape = helper.np_dtype_to_tensor_dtype(values.dtype), [None] * values.ndim
-    node = helper.make_node("ReverseSequence", ["x", "n"], ["y"], time_axis=axis, batch_axis=1 - axis)
-    info = helper.make_tensor_value_info
-    inputs = [info("x", kind, shape), info("n", TensorProto.INT64, [None])]
-    graph = helper.make_graph([node], "g", inputs, [info("y", kind, shape)])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 10)], ir_version=9)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-    narrow = lengths[tuple(slice(None) if d == 1 - axis else 0 for d in range(values.ndim))]
-    feed = {"x": values, "n": narrow.astype(np.int64)}
-    return lambda: session.run(None, feed)
-
-
 def kernel_rows(options):
     """The kernel in one process, to ONNX Runtime's operator on one thread, and to a copy of the same bytes."""
     elements = {"u1": 1 << 24, "f4": 1 << 22}
@@ -236,12 +208,12 @@ def kernel_rows(options):
         ("UINT8, lines of 128", (-1, 128), 1, (0,), "u1"), ("one length, lines of 128", (-1, 128), 1, (), "f4"),
         ("first of 1024", (1024, -1), 0, (1,), "f4"), ("{128,128,256}, a length a batch", (-1, 128, 256), 1, (0,), "f4"),
     ):  # fmt: skip
-        values, lengths = kernel_job(shape, axis, differ, dtype, elements[dtype])
+        values, lengths = kernels.job(shape, axis, differ, dtype, elements[dtype])
         ours = in_process(lambda v=values, n=lengths, a=axis: kernel.reverse(v, n, a))
 
         def to_runtime(values=values, lengths=lengths, axis=axis, ours=ours):
             try:
-                peer = onnxruntime_call(values, lengths, axis)
+                peer = kernels.onnxruntime_call(values, lengths, axis)
             except ImportError as e:
                 raise MissingError(e.name) from None
             return ratio(ours, in_process(peer), options.runs, min)
