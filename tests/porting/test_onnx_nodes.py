@@ -291,7 +291,6 @@ class TestOfAModel:
 
     @pytest.mark.usefixtures("feeds")
     def test_lengths_above_the_axis_size(self, revseq):
-        """DirectML clamps them; `--like onnx` refuses them, as ONNX Runtime does."""
         np.save("len.npy", np.array([9, 1, 3, 2], np.int32))
         done = revseq("run", "bilstm.onnx::rev", *FEED, "-o", "y.npy").ok()
         assert "1 of 4 lengths exceeds the axis size (5)" in done.err
@@ -430,10 +429,6 @@ class TestOfWhatIsNotKnown:
         one(tmp_path / "m.onnx", [("x", 1, x), ("n", 7, n)])
         assert told in revseq("check", "m.onnx").ok().out
 
-    def test_sizes_that_contradict_each_other(self, revseq, tmp_path):
-        one(tmp_path / "m.onnx", [("x", 1, ["T", 3]), ("n", 7, [4])])
-        revseq("check", "m.onnx").refused("m.onnx: n")
-
     def test_no_sizes_at_all(self, revseq, tmp_path):
         one(tmp_path / "m.onnx", [("x", 1, None), ("n", 7, None)])
         revseq("check", "m.onnx").refused(
@@ -447,6 +442,7 @@ class TestOfWhatIsNotKnown:
     @pytest.mark.parametrize(
         ("x", "n", "words"),
         [
+            (["T", 3], [4], ["m.onnx: n"]),
             (["T"], [3], ["m.onnx: x: dimension count is 1", "wanted: 2 or more"]),
             ([], [3], ["m.onnx: x: dimension count is 0", "wanted: 2 or more"]),
             (["T", 3], [], ["m.onnx: n: dimension count is 0", "wanted: 1,"]),
@@ -463,7 +459,6 @@ class TestOfWhatIsNotKnown:
         revseq("run", "m.onnx", *VALUES[:2], "--feed", "n=[[1, 2, 2]]").refused("n: dimension count is 2", "wanted: 1,")
 
     def test_a_data_type_without_sizes(self, revseq, tmp_path):
-        """It is checked, and is the one of a text."""
         one(tmp_path / "m.onnx", [("x", 1, None), ("n", 7, None)])
         np.save(tmp_path / "x.npy", np.ones((2, 3)))
         done = revseq("run", "m.onnx", "--feed", "x=x.npy", *VALUES[2:])
@@ -493,14 +488,13 @@ class TestOfWhatIsNotKnown:
         assert "no setting turns" not in done.err
         revseq("check", "m.onnx", "[9, 1, 1]", "--like", "onnx").refused("9 at [0] is above the axis size 2")
 
-    def test_a_data_type_that_no_tensor_has(self, revseq, tmp_path):
-        one(tmp_path / "m.onnx", [("x", 8, [2, 3]), ("n", 7, [3])])
-        revseq("check", "m.onnx").refused("the data type of x is string", "wanted: a given tensor, or computed FLOAT16")
-
     @pytest.mark.parametrize(("number", "status"), [(10, 0), (7, 0), (9, 1), (16, 1), (8, 2)])
     def test_data_types(self, revseq, tmp_path, number, status):
         one(tmp_path / "m.onnx", [("x", number, [2, 3]), ("n", 7, [3])])
-        assert revseq("check", "m.onnx").status == status
+        done = revseq("check", "m.onnx")
+        assert done.status == status
+        if status == 2:
+            done.refused("the data type of x is string", "wanted: a given tensor, or computed FLOAT16")
 
     def test_a_symbol_is_any_size(self):
         desc = TensorDesc(models.TYPES[1], (Symbol("T"), 1, 3, Symbol("")))
@@ -531,7 +525,6 @@ class TestOfWhatIsGiven:
         assert "lengths                3 in all" in revseq("check", "m.onnx").ok().out
 
     def test_inputs_that_are_the_nodes_own_are_read_in_place(self, revseq, tmp_path):
-        """ONNX Runtime is not even loaded."""
         one(tmp_path / "m.onnx")
         for name, values in (("x", np.arange(6, dtype="f4").reshape(2, 3)), ("n", np.array([1, 2, 2]))):
             np.save(tmp_path / f"{name}.npy", values)
@@ -544,7 +537,6 @@ class TestOfWhatIsGiven:
 
     @pytest.mark.needs("ONNX Runtime 1.21")
     def test_no_output_replaces_what_a_node_gets_as_it_is(self, revseq, tmp_path):
-        """Neither the model, nor an input that is read in place, nor a file with elements."""
         one(tmp_path / "m.onnx", initializers={"n": np.array([1, 2, 2])}, outside=["n"])
         np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
         before = content(tmp_path)
@@ -738,7 +730,6 @@ onnxruntime.InferenceSession.run = lambda *args: [each.astype("u1") for each in 
 
     @pytest.mark.parametrize("place", ["initializer", "constant"])
     def test_sparse_tensors(self, revseq, tmp_path, place):
-        """One that nodes read is given to them whole; the node itself gets none."""
         sparse = onnx.SparseTensorProto(dims=[2, 3])
         sparse.values.CopyFrom(numpy_helper.from_array(np.ones(2, np.float32), "s" if place == "initializer" else ""))
         sparse.indices.CopyFrom(numpy_helper.from_array(np.array([1, 4])))
@@ -954,7 +945,6 @@ class TestDoors:
 
     @pytest.mark.parametrize(("door", "location"), NO_FILES_OF_ITS_OWN)
     def test_no_door_is_open(self, revseq, tmp_path, door, location):
-        """The command refuses, and no session is ever made."""
         here = tmp_path / "here"
         here.mkdir()
         for folder in (tmp_path, here):
@@ -982,7 +972,6 @@ class TestDoors:
         assert b"own.bin" not in handed
 
     def test_what_nobody_knows_is_not_handed_on(self, revseq, tmp_path):
-        """Fields that the package onnx does not know, wherever they are."""
         model = one(tmp_path / "m.onnx", U_AND_N, [helper.make_node("Relu", ["u"], ["x"])])
         unknown = source.message((2000, b"unknown to all"))
         for each in (model, model.graph, model.graph.node[0], model.graph.input[0].type):
@@ -1020,7 +1009,6 @@ class TestStrangers:
 
     @pytest.mark.parametrize("domain", ["", "mine", "com.foo"])
     def test_operators_that_nobody_has(self, revseq, tmp_path, domain):
-        """Behind the node, they do not matter."""
         foreign = helper.make_node("Foo", ["u"], ["x"], domain=domain)
         one(tmp_path / "m.onnx", U_AND_N, [foreign])
         told = "wanted: operators of ONNX Runtime; libraries of others are never loaded"
@@ -1079,7 +1067,6 @@ class TestStrangers:
         assert json.loads(done.out)["Values"] == [[4, 5, 6], [1, 2, 3]]
 
     def test_a_model_that_is_cut_short(self, tmp_path):
-        """Or has any byte changed: it is a model, or it is refused."""
         bilstm(tmp_path / "m.onnx")
         data, rng = (tmp_path / "m.onnx").read_bytes(), np.random.default_rng(3)
         damaged = [data[:size] for size in range(0, len(data), 7)]
@@ -1104,13 +1091,11 @@ class TestStrangers:
         revseq("check", "m.onnx").refused("m.onnx: is not an ONNX model", "more than 100 deep")
 
     def test_a_model_that_lies_about_its_sizes(self, revseq, tmp_path):
-        """ONNX Runtime itself says what does not fit."""
         one(tmp_path / "m.onnx", [("u", 1, ["A", "B"]), ("n", 7, [3])], [helper.make_node("Add", ["u", "w"], ["x"])],
             initializers={"w": np.ones(3, np.float32)})  # fmt: skip
         revseq("run", "m.onnx", "--feed", "u=[[1, 2], [3, 4]]", *VALUES[2:]).refused("m.onnx: ONNX Runtime says")
 
     def test_only_what_the_node_needs_is_read(self, tmp_path):
-        """A large weight behind the node is not even read."""
         behind = helper.make_node("Add", ["y", "large"], ["z"])
         model = save(tmp_path / "m.onnx", [reverse("x", "n", "y"), behind], [("x", 1, [2, 3]), ("n", 7, [3])], ["z"],
                      {"large": np.zeros((2, 3), np.float32)})  # fmt: skip
