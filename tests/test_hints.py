@@ -118,7 +118,6 @@ def templates(tree):
 
 
 def test_every_kind_of_hint_is_recorded():
-    """A hint of the package that no case prints would never be typed."""
     modules = sorted(Path(revseq_cli.__file__).parent.rglob("*.py"))
     found = {(each, path.stem) for path in modules for each in templates(ast.parse(path.read_text("utf-8")))}
     assert len(found) > 80

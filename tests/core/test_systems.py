@@ -95,7 +95,6 @@ def test_a_job_is_the_same_without(tmp_path, lacking, direct):
 
 
 def test_a_large_write_without_a_way_past_the_page_cache_has_no_edges(folder, monkeypatch):
-    """One write for all of it, and none for the parent to do later."""
     calls = []
     real = os.pwrite
     monkeypatch.setattr(system, "DIRECT", 0)
@@ -110,7 +109,6 @@ def test_a_large_write_without_a_way_past_the_page_cache_has_no_edges(folder, mo
 
 @pytest.mark.parametrize("told", [True, False])
 def test_a_store_where_a_listing_tells_no_numbers(folder, monkeypatch, told):
-    """Each chunk is opened then, which tells the same."""
     zarr = pytest.importorskip("zarr", reason="zarr, an extra, is not installed")
     zarr.create_array("x.zarr", data=np.arange(12), chunks=(5,))
     found, opened = source.state("x.zarr", "x.zarr"), []
@@ -152,7 +150,6 @@ def test_a_flush_that_reaches_the_disk(folder, monkeypatch, number, flushed):
 
 @pytest.mark.parametrize(("answer", "same"), [(0, True), (1, False), (failing(errno.EINVAL), False)])
 def test_names_that_differ_in_case_alone(files, monkeypatch, answer, same):
-    """They are one file where the file system says so."""
     monkeypatch.chdir(files)
     monkeypatch.setattr(posix, "_IS_MAC", True)
     monkeypatch.setattr(os, "pathconf", answer if callable(answer) else lambda *_: answer)
@@ -189,21 +186,18 @@ def test_a_name_is_tried_for_while_another_program_has_the_file_open(folder, in_
 
 
 def test_a_file_that_stays_open_stays_as_it_is(folder, in_use):
+    for call in ("take_name", "take_free_name"):
+        in_use(call, 1000)
+    error = pytest.raises(TensorIOError, match="y: cannot write: is being used by another process")
+    with error, FileTransaction(AtomicFile("y", overwrite=False)):
+        pass
+    assert content(folder) == {}
     Path("y").write_bytes(b"old")
-    in_use("take_name", 1000)
     error = pytest.raises(TensorIOError, match="y: cannot replace: another program has it open")
     with error as caught, FileTransaction(file := AtomicFile("y", overwrite=True)):
         file.write(b"new")
     assert caught.value.hint == "close it there, and run the command again"
     assert content(folder) == {"y": b"old"}
-
-
-def test_a_new_file_that_stays_open_is_told(folder, in_use):
-    in_use("take_free_name", 1000)
-    error = pytest.raises(TensorIOError, match="y: cannot write: is being used by another process")
-    with error, FileTransaction(AtomicFile("y", overwrite=False)):
-        pass
-    assert content(folder) == {}
 
 
 def test_a_folder_and_what_is_removed_are_tried_for_too(folder, in_use):

@@ -1,5 +1,6 @@
 """--keep-others for .npz, .safetensors and Zarr: the output is the input, with one tensor replaced by the result."""
 
+import hashlib
 import io
 import json
 import shutil
@@ -102,7 +103,6 @@ def raw_of(path):
         return found, archive.comment
 
 
-@pytest.mark.needs("sha256sum")
 @pytest.mark.parametrize(
     ("method", "place"), [(zipfile.ZIP_STORED, 10), (zipfile.ZIP_DEFLATED, 0), (zipfile.ZIP_DEFLATED, 3)]
 )
@@ -110,8 +110,7 @@ def test_an_archive(revseq, tmp_path, method, place):
     write_zip(tmp_path / "x.npz", method, place)
     done = revseq(*command(".npz", "--json", "--sha256")).ok()
     assert json.loads(done.out)["notes"] == []
-    printed = subprocess.run(["sha256sum", tmp_path / "y.npz"], capture_output=True, text=True, check=True).stdout
-    assert json.loads(done.out)["sha256"] == printed.split()[0]
+    assert json.loads(done.out)["sha256"] == hashlib.sha256((tmp_path / "y.npz").read_bytes()).hexdigest()
     (before, comment), (after, kept) = raw_of(tmp_path / "x.npz"), raw_of(tmp_path / "y.npz")
     assert (list(before), comment) == (list(after), kept)
     assert {name: each for name, each in before.items() if name != "x.npy"} == {
@@ -212,7 +211,6 @@ def test_more_than_65535_members(revseq, tmp_path):
 
 @pytest.mark.parametrize("limit", [100, 3000, 30_000])
 def test_an_archive_behind_4_gib(tmp_path, monkeypatch, limit):
-    """The limit is lowered here."""
     write_zip(tmp_path / "x.npz", zipfile.ZIP_STORED, 2)
     monkeypatch.setattr(zipfile, "ZIP64_LIMIT", limit)
     like = open_(f"{tmp_path / 'x.npz'}::x")
@@ -269,17 +267,13 @@ def test_a_note_names_the_option(revseq, tmp_path):
     assert len(np.load(tmp_path / "b.npz").files) == len(np.load(tmp_path / "x.npz").files)
 
 
-@pytest.mark.needs("sha256sum")
 def test_safetensors(revseq, tmp_path):
     others = {"n": N, "z": np.arange(9, dtype="i1"), "a": np.arange(1 << 18, dtype="f8"), "half": np.ones(3, "f2")}
     save_file({"m": X[:1], "x": X, **others}, tmp_path / "x.safetensors", metadata={"format": "pt", "b": "ü"})
     done = revseq(*command(".safetensors", "--json", "--sha256")).ok()
-    printed = subprocess.run(
-        ["sha256sum", tmp_path / "y.safetensors"], capture_output=True, text=True, check=True
-    ).stdout
-    assert json.loads(done.out)["sha256"] == printed.split()[0]
     before, after = ((tmp_path / f"{name}.safetensors").read_bytes() for name in "xy")
     start = before.index(X.tobytes())
+    assert json.loads(done.out)["sha256"] == hashlib.sha256(after).hexdigest()
     assert after == before[:start] + EXPECTED.tobytes() + before[start + X.nbytes :]
     found = load_file(tmp_path / "y.safetensors")
     assert oracle.same_bits(found["x"], EXPECTED)
@@ -288,7 +282,6 @@ def test_safetensors(revseq, tmp_path):
 
 
 def test_safetensors_with_types_that_numpy_lacks(revseq, tmp_path):
-    """They are not looked at."""
     header = {"e": {"dtype": "F8_E4M3", "shape": [3], "data_offsets": [0, 3]},
               "x": {"dtype": "U8", "shape": [1, 4], "data_offsets": [3, 7]},
               "w": {"dtype": "BF16", "shape": [2], "data_offsets": [7, 11]}}  # fmt: skip
@@ -403,7 +396,6 @@ def test_an_input_that_changes_meanwhile(tmp_path, suffix):
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("values", [np.float32(3), np.zeros((0, 4), "f4")])
 def test_scalars_and_tensors_without_elements(revseq, tmp_path, version, values):
-    """Their chunks have names of their own, or there are none."""
     values = np.asarray(values)
     for suffix in (".zarr", ".npz", ".safetensors"):
         make(tmp_path / f"x{suffix}", version, x=values, other=values)

@@ -176,7 +176,6 @@ def test_lengths_above_the_axis_size(revseq):
 
 
 def test_lengths_of_0(revseq):
-    """Right, or told where they are wrong: versions before 2026 never wrote such lines."""
     done = revseq(*ON, "[[1, 2, 3], [4, 5, 6]]", "[[0], [2]]", "--axis", 1, "--json")
     found = json.loads(done.out)
     assert (done.status, found["lines"], found["inside"]) in [(0, 0, 0), (1, 1, 0)]
