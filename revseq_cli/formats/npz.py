@@ -259,19 +259,17 @@ class NpzSink(archives.MemberSink):
     """
 
     def __init__(self, file: AtomicFile, template: Source, key: str, layout: Layout) -> None:
-        replaced = layout.all_replaced(template)
-        names = [f"{each.key}{_SUFFIX}" for each in replaced]
-        kept = archives.Kept.around(template, names) if layout.keep_others else None
-        name = f"{template.key}{_SUFFIX}" if kept else _member_name(key, file.name)
+        replaced, kept = layout.all_replaced(template), None
+        if layout.keep_others:
+            names = [f"{each.key}{_SUFFIX}" for each in replaced]
+            kept = archives.Kept.around(template, names)
+        else:
+            names = [_member_name(key, file.name)]
         archive = archives.NewArchive(file, kept)
-        for other, its_name in zip(replaced, names, strict=True) if kept else ():
-            if other is template:
-                super().__init__(archive, name, template)
-            else:
-                archives.MemberSink(archive, its_name, other)
-        if not kept:
-            super().__init__(archive, name, template)
-        self._like, self._key = template, name.removesuffix(_SUFFIX)
+        members = [archive.place(name, each) for name, each in zip(names, replaced, strict=True)]
+        own = next(each for each in members if each.template is template)
+        super().__init__(archive, own)
+        self._like, self._key = template, own.name.removesuffix(_SUFFIX)
         self._data_type = template.desc.data_type
         self._copies, self._completes = not layout.has_copy(template), replaced[-1] is template
         self._kept = kept.stored if kept and self._copies else 0

@@ -803,6 +803,26 @@ class TestEveryNode:
         assert (told["exit_status"], [each["ok"] for each in told["nodes"]]) == (1, [True, False, False, False, False])
         assert (told["nodes"][0]["lowest_level"], told["nodes"][2]["errors"][0]["key"]) == ("4_0", "far")
 
+    @pytest.mark.usefixtures("model")
+    def test_the_model_is_parsed_once(self, revseq):
+        """And not once for each node: a model may be large."""
+        code = """
+import sys
+from revseq_cli.formats.onnx import models
+load = models.load
+models.load = lambda path: [print("parsed", file=sys.stderr), load(path)][1]
+"""
+        done = revseq("check", "m.onnx", code=code)
+        assert (len(done.out.splitlines()), done.err.count("parsed\n")) == (7, 1)
+
+    @pytest.mark.usefixtures("model")
+    def test_a_model_that_has_changed_is_parsed_again(self, tmp_path):
+        path = str(tmp_path / "m.onnx")
+        model = models.Model.open(path)
+        assert models.Model.open(path) is model
+        bilstm(tmp_path / "m.onnx")
+        assert [*models.Model.open(path).nodes] == ["rev", "yb"]
+
     def test_a_model_that_ports(self, revseq, tmp_path):
         bilstm(tmp_path / "m.onnx")
         done = revseq("check", "m.onnx", "--feature-level", "all").ok()
