@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from revseq_cli.core import system
 from revseq_cli.core.errors import FormatError, Hint
 from revseq_cli.formats.hdf5 import types
 from revseq_cli.formats.hdf5.library import h5py
@@ -59,7 +60,7 @@ def require_filters(dataset: h5py.Dataset, where: str) -> None:
         try:
             import hdf5plugin  # noqa: F401 - an extra; importing it registers its filters
         except ModuleNotFoundError:
-            hint = "pip install hdf5plugin"
+            hint = system.pip("install hdf5plugin")
         if not h5py.h5z.filter_avail(code):
             raise FormatError(f"needs the filter {code} ({name})", "a filter that is installed", hint, where)
 
