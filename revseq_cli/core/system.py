@@ -55,3 +55,15 @@ def name_fault(path: str, *, writing: bool = False) -> tuple[str, str]:
         found = "the shell did not expand its ~, because of quotes or a ="
         return found, f"type {quoted(home)}"  # noqa: F405
     return system_fault(path), ""  # noqa: F405
+
+
+def pip(words: str) -> str:
+    """The command with which pip changes the packages of this Python: "pip install zarr".
+
+    A shell may find the pip of another Python, or none; then the command begins with this Python.
+    """
+    import shutil  # few messages are about packages
+
+    found, folder = shutil.which("pip"), os.path.dirname(sys.executable or "")  # noqa: PTH120 - a string
+    is_ours = found and file_key(os.path.dirname(found)) == file_key(folder)  # noqa: PTH120
+    return f"pip {words}" if is_ours or not folder else f"{quoted(sys.executable)} -m pip {words}"  # noqa: F405

@@ -29,7 +29,8 @@ try:
     from distributed.comm.registry import get_backend
     from distributed.scheduler import KilledWorker
 except ImportError:
-    raise EngineError("the engine dask needs the package dask", "dask.distributed", "pip install distributed") from None
+    hint = system.pip("install distributed")
+    raise EngineError("the engine dask needs the package dask", "dask.distributed", hint) from None
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator

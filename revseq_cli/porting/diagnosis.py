@@ -81,8 +81,8 @@ class Oracle(Pair):
         spots = Spots(
             tuple(np.ogrid[tuple(map(slice, wrong.shape))]), self.job.values.sizes, self.job.axis, lengths, True
         )
-        is_printed, cuts_lines = self.seen is not unchanged, self.arrangement.plan.cuts_lines
-        sample = Sample(self.job, self.a, self.right, found, tolerance, lengths, is_printed, cuts_lines)
+        is_printed, extent = self.seen is not unchanged, self.arrangement.plan.extents[self.job.axis]
+        sample = Sample(self.job, self.a, self.right, found, tolerance, lengths, is_printed, extent)
         return Diagnosis(of_lines(spots, wrong), _Search(self, sample, spots).mistakes())
 
 

@@ -309,6 +309,36 @@ def test_the_process_of_a_batch_needs_no_signal_to_stop(files):
     until(lambda: {path.name for path in files.iterdir()} == before | {"reached", "stopped", "jobs.csv.revseq-journal"})
 
 
+@pytest.mark.parametrize("place", ["ours", "linked", "other", "none"])
+def test_pip_is_that_of_this_python(folder, monkeypatch, place):
+    """The shell may find another one's; then what is to be typed names this Python."""
+    for name in ("my env", "other"):
+        (folder / name).mkdir()
+        for program in ("python3", "pip"):
+            (folder / name / program).write_text("")
+            (folder / name / program).chmod(0o755)
+    (folder / "linked").symlink_to("my env")
+    (folder / "none").mkdir()
+    monkeypatch.setattr(sys, "executable", str(folder / "my env/python3"))
+    monkeypatch.setenv("PATH", str(folder / {"ours": "my env"}.get(place, place)))
+    long = f"'{folder}/my env/python3' -m pip install zarr"
+    assert system.pip("install zarr") == ("pip install zarr" if place in ("ours", "linked") else long)
+    monkeypatch.setattr(sys, "executable", "")  # a program that has Python inside
+    assert system.pip("install zarr") == "pip install zarr"
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_a_missing_package_names_the_pip_to_type(revseq, folder, is_ours):
+    (folder / "pip").write_text("")
+    (folder / "pip").chmod(0o755)
+    np.save(folder / "x.npy", np.ones(3, "f4"))
+    code = "import sys; sys.modules['zarr'] = None"
+    code += f"; sys.executable = {str(folder / 'python3')!r}" * is_ours
+    done = revseq("convert", "x.npy", "x.zarr", env={"PATH": str(folder)}, code=code).refused("the package zarr")
+    command = "pip" if is_ours else f"{system.quoted(sys.executable)} -m pip"
+    assert done.err.endswith(f"Hint: {command} install zarr\n")
+
+
 # the C library's allocator, seen in what it does: pages that the system clears for arrays
 
 # Faults of 64 arrays of 1 MiB, one after another: before, inside, and after the context.

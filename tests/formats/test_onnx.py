@@ -262,7 +262,7 @@ def test_without_the_package(revseq, tmp_path):
     code = "import sys; sys.modules['onnx'] = None"
     for args in (("show", "x.pb"), ("convert", "[1, 2]", "y.pb"), ("verify", "."), ("verify", "model.onnx")):
         (tmp_path / "test_data_set_0").mkdir(exist_ok=True)
-        revseq(*args, code=code).refused("the package onnx", "Hint: pip install onnx")
+        revseq(*args, code=code).refused("the package onnx", "pip install onnx\n")
     assert not (tmp_path / "y.pb").exists()
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import json
 import os
 import re
 from pathlib import Path
@@ -168,6 +169,25 @@ def test_indices_of_16_bits_are_found_in_long_lines():
     j = np.arange(66_000)
     wrong = np.take_along_axis(x, np.where(j < n, (n - 1 - j) % 65_536, j), 1)
     assert [each.id for each in revseq_cli.explain(wrong, x, n, 1).mistakes] == ["wrapped"]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_indices_of_few_bits_are_found_in_lines_that_are_cut(revseq, tmp_path, whole):
+    """A block has a part of a line, and beside it the line's first elements."""
+    x, n = np.random.default_rng(5).normal(size=(2, 200_000)).astype("f4"), np.array([[150_000], [199_000]], "u4")
+    j = np.arange(200_000)
+    right = np.where(j < n, n - 1 - j, j)
+    wrong = np.take_along_axis(x, right % 4096 if whole else np.where(j < n, right % 4096, j), 1)
+    for name, values in (("x", x), ("n", n), ("wrong", wrong)):
+        np.save(tmp_path / f"{name}.npy", values)
+    job = ("diff", "wrong.npy", "--job", "x.npy", "n.npy", "--axis", 1, "--memory", "1MiB", "--jobs", 1)
+    assert "lines are cut" in revseq("run", *job[3:], "--dry-run").ok().out
+    done = revseq(*job, "--json")
+    assert [each["id"] for each in json.loads(done.out)["mistakes"]] == ["wrapped"]
+    wrong[1, 150_000] += 1  # beyond the sample
+    np.save(tmp_path / "wrong.npy", wrong)
+    (part,) = json.loads(revseq(*job, "--json").out)["mistakes"]
+    assert (part["id"], part["lines"]) == ("wrapped", 1)
 
 
 def test_lines_of_length_0_are_a_rule():
