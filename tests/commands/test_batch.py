@@ -590,22 +590,31 @@ def test_an_output_called_standard_input(revseq, files):
     assert oracle.same_bits(np.load(files / "standard input"), EXPECTED)
 
 
-@pytest.mark.parametrize(("threads", "processes"), [(99, 0), (99, 1), (0, 99), (1, 99)])
-def test_a_system_that_starts_no_more_threads_or_processes(revseq, files, threads, processes):
+DIE_AT_ONCE = """
+import os
+from revseq_cli.commands import worker
+worker.begin_process = lambda _: os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "is_silent"),
+    [
+        (FEW.format(threads=99, processes=0), True),
+        (FEW.format(threads=99, processes=1), True),
+        (FEW.format(threads=0, processes=99), True),
+        (FEW.format(threads=1, processes=99), False),  # Python before 3.12 shows why a thread of the executor ended
+        (DIE_AT_ONCE, True),
+    ],
+)
+def test_the_command_itself_does_all_where_nothing_else_starts(revseq, files, code, is_silent):
     (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(70))))
-    done = revseq("batch", "m.jsonl", "-q", code=FEW.format(threads=threads, processes=processes)).ok()
+    done = revseq("batch", "m.jsonl", "-q", code=code).ok()
     assert done.out == ""
-    assert done.err == "" or threads == 1  # then Python before 3.12 shows why a thread of the executor ended
+    assert done.err == "" or not is_silent
     assert outputs(files) == {f"y{i}.npy" for i in range(70)}
     for name in outputs(files):
         assert oracle.same_bits(np.load(files / name), EXPECTED)
-
-
-def test_processes_that_die_before_any_job_begins(revseq, files):
-    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(70))))
-    code = "import os\nfrom revseq_cli.commands import worker\nworker.begin_process = lambda _: os.kill(os.getpid(), 9)"
-    assert revseq("batch", "m.jsonl", "-q", code=code).ok().err == ""
-    assert outputs(files) == {f"y{i}.npy" for i in range(70)}
 
 
 # jobs that end their process
@@ -788,9 +797,8 @@ def test_h47_no_process_of_the_jobs_without_its_parent(files, stopped):
     """Also where they are stopped, and where jobs have processes of their own; --resume does the rest."""
     np.save(files / "x.npy", np.zeros((1 << 12, 1 << 12), np.float32))
     np.save(files / "n.npy", np.full((1 << 12, 1), 9, np.uint32))
-    usual = {"memory": "1M"}
-    others = {"engine": "processes", "jobs": 2}
-    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} | (others if i % 2 else usual) for i in range(20))))
+    kinds = {"memory": "1M"}, {"engine": "processes", "jobs": 2}
+    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} | kinds[i % 2] for i in range(20))))
     process = subprocess.Popen([*COMMAND, "batch", "m.jsonl"], cwd=files, stdout=-1, stderr=-1, start_new_session=True)
     until(lambda: (files / "y0.npy").exists() and has_begun(files))
     if stopped:  # but for one that has just been forked: it cannot yet know that it is to end with its parent

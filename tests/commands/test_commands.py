@@ -127,10 +127,8 @@ def test_signed_lengths_in_text_are_cast(revseq, tmp_path):
     revseq("run", "e.txt", "--lengths-dtype", "FLOAT32").refused("FLOAT32 is not a data type of lengths")
 
 
-def test_a_whole_job_on_standard_input(revseq):
-    text = (SAMPLES / "example2.txt").read_text()
-    assert revseq("run", "-", "--example", stdin=text.encode()).ok().out == text
-    revseq("run", "-", "-", "--axis", 0, stdin=text.encode()).refused("both standard input")
+def test_both_tensors_on_standard_input(revseq):
+    revseq("run", "-", "-", "--axis", 0, stdin=b"[1]").refused("both standard input")
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 3])
@@ -267,25 +265,6 @@ def test_check_fails(revseq, files):
     assert one.rindex("FAIL") < one.index("pass")
 
 
-MATRIX = """\
-constraint                          from level  1_0  2_1  3_0  4_0  5_0 none
-                                      to level  2_0       3_1  4_1  6_4
-InputTensor feature level                      FAIL pass pass pass pass pass
-InputTensor dimension count                       - FAIL FAIL pass pass pass
-InputTensor DataType                              - {0} {0} {0} {0} pass
-InputTensor element count                         - pass pass pass pass    -
-SequenceLengthsTensor dimension count             - FAIL FAIL pass pass pass
-SequenceLengthsTensor DataType                    - pass pass pass pass pass
-SequenceLengthsTensor element count               - pass pass pass pass    -
-InputTensor Sizes                              pass pass pass pass pass pass
-SequenceLengthsTensor Sizes                    pass pass pass pass pass pass
-SequenceLengthsTensor matching dimension count pass pass pass pass pass pass
-InputTensor Axis                               pass pass pass pass pass pass
-SequenceLengthsTensor matching Sizes           pass pass pass pass pass pass
--  the level has no such constraint
-"""
-
-
 def test_check_of_every_level_of_what_directml_refuses(revseq, files):
     np.save(files / "bool.npy", np.ones((3, 4), bool))
     done = revseq("check", "bool.npy", "n.npy", "--axis", 1, "--feature-level", "ALL")
@@ -299,8 +278,10 @@ def test_check_of_every_level_of_what_directml_refuses(revseq, files):
         "      Hint: DirectML does not have it; compare as UINT8, which has the same\n"
         "            bytes, or try --feature-level none\n\n"
     )
-    verdict = "DirectML refuses it: all 15 feature levels do\n\n"
-    assert done.out.startswith(verdict + MATRIX.format("FAIL") + failing)
+    assert done.out.startswith("DirectML refuses it: all 15 feature levels do\n\nconstraint  ")
+    # man/porting.md has the other rows.
+    assert "\nInputTensor DataType                              - FAIL FAIL FAIL FAIL pass\n" in done.out
+    assert f"\n-  the level has no such constraint\n{failing}" in done.out
     assert done.out.endswith("\nlowest level           feature level none, which lifts DirectML's limits\n")
     # A level that lifts DirectML's limits makes no job valid for DirectML, unless it is the one that was asked for.
     revseq("check", "bool.npy", "n.npy", "--axis", 1, "--feature-level", "none").ok()
