@@ -58,9 +58,6 @@ def outputs(folder):
     return {path.name for path in folder.iterdir() if path.name[0] == "y" or path.name.startswith(".revseq")}
 
 
-# what works
-
-
 @pytest.mark.parametrize(
     ("name", "write"),
     [("m.jsonl", lines), ("m.json", lines), ("m.csv", table), ("m", lines), ("m", table), ("-", lines), ("-", table)],
@@ -339,9 +336,6 @@ def test_a_manifest_that_cannot_be_read(revseq, files):
     done = revseq("batch", "x.npy").refused("it looks like a .npy file", "wanted: a manifest: UTF-8")
     assert "Hint" not in done.err
     revseq("batch", "-", "--sha256", stdin=lines({}).encode()).refused("--sha256 is a part of the JSON report")
-
-
-# manifests as pandas writes them
 
 
 def test_manifests_of_pandas(revseq, files):
@@ -809,9 +803,6 @@ def test_h47_no_process_of_the_jobs_without_its_parent(files, stopped):
     process.kill()
     process.communicate(timeout=60)
     until(lambda: not members(process.pid))
-
-
-# standard output that fails
 
 
 @pytest.mark.needs("shell")

@@ -32,9 +32,6 @@ LENGTHS = np.array([[2], [4], [3]], np.uint32)
 EXPECTED = oracle.reverse(INPUT, LENGTHS, 1)
 
 
-# run: input and output
-
-
 def test_standard_input(revseq, files):
     x, n = (files / "x.npy").read_bytes(), (files / "n.npy").read_bytes()
     out = revseq("run", "-", "n.npy", "--axis", 1, "-f", "npy", stdin=x).ok().raw
@@ -70,9 +67,6 @@ def test_batch_axis(revseq, files):
     done.refused("Axis is 7")
     assert "dimension count is" not in done.err
     assert (np.load(files / "y.npy") == EXPECTED).all()
-
-
-# run: what is refused
 
 
 @pytest.mark.parametrize(
@@ -168,9 +162,6 @@ def test_format_overrides_the_suffix(revseq, files):
     revseq("show", "x.txt", "-f", "text").refused("it looks like a .npy file", "add -f npy")
 
 
-# run: printing
-
-
 @pytest.mark.needs("terminal")
 def test_on_a_terminal_it_is_summarised_and_in_a_pipe_whole(revseq, tmp_path, forked):
     np.save(tmp_path / "x.npy", np.arange(2000, dtype=np.int32).reshape(2, 1000))
@@ -218,9 +209,6 @@ def test_level_from_the_environment(revseq, files):
     env = {"REVSEQ_FEATURE_LEVEL": "3_0"}
     revseq("run", "x.npy", "n.npy", "--axis", 1, env=env).refused("DML_FEATURE_LEVEL_3_0")
     revseq("run", "x.npy", "n.npy", "--axis", 1, "--feature-level", "5.0", env=env).ok()
-
-
-# check
 
 
 def test_check_passes(revseq, files):
@@ -368,9 +356,6 @@ def test_plain_characters_where_the_encoding_is_not_utf_8(revseq, files):
     assert r"\xfc.npy" in done.out
 
 
-# show, levels, and the group
-
-
 def test_show_of_a_large_tensor_reads_only_its_ends(revseq, tmp_path):
     with open(tmp_path / "x.npy", "wb") as f:
         np.lib.format.write_array_header_1_0(f, {"descr": "<f4", "fortran_order": False, "shape": (10**6, 10**6)})
@@ -395,9 +380,6 @@ def test_levels(revseq):
 
 def test_version(revseq):
     assert revseq("--version").ok().out == f"revseq {revseq_cli.__version__}\n"
-
-
-# streams
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,6 @@ from revseq_cli.pipeline.arrangement import Resources, arrange_copy
 SERIAL = Resources("serial", 1)
 
 
-# Streaming
-
-
 @pytest.mark.needs("peak")
 def test_a_large_file_in_little_memory(tmp_path):
     np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, (64, 1 << 20))[63, -5:] = np.nan
@@ -43,9 +40,6 @@ def test_verify_finds_other_sizes_and_another_data_type(other):
         sink.values = other
         with pytest.raises(EngineError, match="differs from the input in DataType or Sizes"):
             comparison.verify_copy(like, sink, arrange_copy(like, SERIAL, sink))
-
-
-# Names, pipes and reports
 
 
 def test_formats_by_suffix_and_by_option(revseq, files):
@@ -104,9 +98,6 @@ def test_reports(revseq, files):
     assert told.startswith("1 blocks; serial, workers: 1, ")
     assert told.endswith("wrote z.npy\n")
     assert revseq("convert", "x.npy", "w.npy", "-v", "-q").ok().err == ""
-
-
-# Bad inputs: nothing is written
 
 
 @pytest.mark.parametrize(

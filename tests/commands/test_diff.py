@@ -125,9 +125,6 @@ def test_the_largest_difference_is_exact(dtype, a, b, absolute, relative):
     assert (found.count, found.largest_absolute, found.largest_relative) == (1, absolute, relative)
 
 
-# The command
-
-
 def test_what_is_told(revseq, pair):
     b = X.copy()
     b[0, 1], b[2, 3] = 1.5, -11
@@ -194,9 +191,6 @@ def test_other_sizes_or_data_types_differ(revseq, pair, b, words):
     assert done.out.endswith(words)
 
 
-# Streaming
-
-
 @pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
 def test_blocks_in_any_order_and_of_any_format(revseq, pair, engine):
     a = np.random.default_rng(1).integers(0, 1 << 30, (60, 50, 40), np.int32)
@@ -246,9 +240,6 @@ def test_a_large_file_in_little_memory(tmp_path):
     assert status == 1
     assert "1 of 67,108,864 elements differ\n          index  A  B\n  [63, 1048575]  1  2\n" in out
     assert memory < 100 << 10
-
-
-# Bad inputs
 
 
 @pytest.mark.parametrize(
