@@ -429,10 +429,8 @@ def test_every_command_notes_the_padding(revseq, tmp_path):
     assert note not in revseq("run", "m.json").ok().err
     assert note in revseq("show", "x.npy").ok().out
     assert note in " ".join(revseq("check", *job).ok().out.split())
-    for args in (
-        ("run", *job, "-o", "a.npy"), ("convert", "x.npy", "b.npy"), ("diff", "x.npy", "z.npy"), ("check", *job),
-        ("export", *job, "-o", "c.json"),
-    ):  # fmt: skip
+    outputs = ("run", *job, "-o", "a.npy"), ("convert", "x.npy", "b.npy"), ("export", *job, "-o", "c.json")
+    for args in (*outputs, ("diff", "x.npy", "z.npy"), ("check", *job)):
         assert json.loads(revseq(*args, "--json").ok().out)["notes"] == [note]
     assert json.loads(revseq("show", "x.npy", "--json").ok().out)["tensors"][0]["notes"] == [note]
     (tmp_path / "jobs.jsonl").write_text('{"input": "x.npy", "lengths": "n.npy", "axis": 0, "output": "d.npy"}\n')
