@@ -76,10 +76,8 @@ def test_both_formats_from_files_and_pipes(revseq, files, name, write):
 
 
 def test_tensors_in_cells_that_hold_commas_and_lines(revseq, tmp_path):
-    text = (
-        'output,input,lengths,axis\r\ny1.json,"[[1, 2],\r\n[3, 4]]","[[2], [1]]",1\r\n\r\ny2.json,x.npy,"[[2]]",1\r\n'
-    )
-    (tmp_path / "m.csv").write_text(text)
+    rows = 'y1.json,"[[1, 2],\r\n[3, 4]]","[[2], [1]]",1\r\n\r\ny2.json,x.npy,"[[2]]",1\r\n'
+    (tmp_path / "m.csv").write_text(f"output,input,lengths,axis\r\n{rows}")
     done = revseq("batch", "m.csv")
     assert done.status == 1
     assert "Error: m.csv: line 5: x.npy: no such file\n" in done.err
@@ -203,11 +201,11 @@ def test_columns_are_the_options_of_run(revseq, files):
     taken = revseq("batch", "-", stdin="".join(f'{{"{name}": "?"}}\n' for name in names - refused).encode()).refused()
     assert "unknown" not in taken.err
     # Every job has an input, lengths and an output of its own, so there are no defaults for them.
-    own = (
-        "manifest each lengths output resume journal failed dry-run fail-fast progress json quiet verbose color".split()
-    )
+    own = "manifest each lengths output resume journal failed dry-run fail-fast progress json quiet verbose color"
     taken = [max(each.opts, key=len).lstrip("-") for each in batch.command.params]
-    assert sorted(taken) == sorted([*own, *(names - refused - {"input", "lengths", "output"})])  # and none twice
+    assert sorted(taken) == sorted(
+        [*own.split(), *(names - refused - {"input", "lengths", "output"})]
+    )  # and none twice
 
 
 def test_json_reports_each_job_in_the_order_of_the_manifest(revseq, files):

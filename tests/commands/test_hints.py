@@ -115,11 +115,7 @@ OPEN = {
     "an axis that clamps, or another": (X, UP_TO_10, ("--axis", 2)),
     "exchanged axes that clamp, or others": (X, UP_TO_10, ("--axis", 0, "--batch-axis", 2)),
     "a system that refuses what DirectML clamps": (X, UP_TO_10, ("--like", "tensorflow", "--axis", 2)),
-    "a first axis that is shorter than the longest sequence": (
-        np.zeros((4, 6, 16), "f4"),
-        np.array([6, 9, 4, 1], "u4"),
-        (),
-    ),
+    "a first axis that is shorter than the longest sequence": (np.zeros((4, 6, 16), "f4"), [6, 9, 4, 1], ()),
 }
 
 

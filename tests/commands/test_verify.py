@@ -297,11 +297,7 @@ OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
         ("old", "new", "reason"),
         [
             ("Axis: 0", "Axis: one", "line "),
-            (
-                "[ 3, 4],\n [-1, 6]]",
-                "[ 3, 4], // here\n [-1, 6]",
-                "the rows of OutputTensor contain comments or markup",
-            ),
+            ("4],\n [-1, 6]]", "4], // here\n [-1, 6]", "the rows of OutputTensor contain comments or markup"),
             ("[[ 5, 2],\n [ 3, 4],\n [-1, 6]]", "As above.", "line 38, column 1: unexpected text below"),
             ("Axis: 0", "Axis: 2", "Axis is 2"),
         ],
@@ -323,9 +319,8 @@ OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
     def test_each_file_is_told_whatever_happens_to_others(self, revseq, tmp_path):
         """An OutputTensor without rows was an internal error, and the files behind it were skipped."""
         old = PAGE[PAGE.index("[[[[2, 1") : PAGE.index("[8, 7, 6, 5]]]]") + 15]
-        for name, text in zip(
-            "abcd", (WRONG, PAGE.replace(old, "<image>"), WRONG, PAGE.replace(old, "-")), strict=True
-        ):
+        pages = WRONG, PAGE.replace(old, "<image>"), WRONG, PAGE.replace(old, "-")
+        for name, text in zip("abcd", pages, strict=True):
             (tmp_path / f"{name}.md").write_text(text)
         done = revseq("verify", ".", "--fix")
         assert (done.status, done.err) == (1, "")
