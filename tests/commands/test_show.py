@@ -237,8 +237,8 @@ def test_lines_for_scripts(revseq, tmp_path):
     np.save(tmp_path / "x.npy", np.float16(1))
     archive(tmp_path / "x.npz")
     files = ("x.h5", "x.npy", "x.npz")
-    for option in ("--shape", "--dtype"):  # of several, the names are told, too
-        assert revseq("show", *files, option).ok().out == revseq("show", *files, option, "--names").ok().out
+    for args in ((*files, "--shape"), ("x.h5", "--dtype")):  # of several, the names are told, too
+        assert revseq("show", *args).ok().out == revseq("show", *args, "--names").ok().out
     done = revseq("show", "--dtype", *files, "--names", "--shape").ok()
     assert [line.split("\t") for line in done.out.splitlines()] == [
         ["2 3 4", "FLOAT32", "x.h5::/layers/dense 0/vars/0"], ["4", "FLOAT64", "x.h5::/layers/dense 0/vars/1"],
