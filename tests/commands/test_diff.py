@@ -207,11 +207,6 @@ def test_blocks_in_any_order_and_of_any_format(revseq, pair, engine):
         assert [tuple(each["index"]) for each in found["first"]] == places[:7]
 
 
-def compared(a, b, first, resources):
-    with comparison.opened(a, b, resources) as pair:
-        return pair.compare(None, first)
-
-
 @settings(max_examples=60)
 @given(st.data())
 def test_any_blocks_give_the_same(data):
@@ -221,7 +216,10 @@ def test_any_blocks_give_the_same(data):
     sources = held(a), held(b)
     first = data.draw(st.integers(0, 20))
     memory = data.draw(st.integers(80, 9999))
-    found = [compared(*sources, first, Resources("serial", 1, most)) for most in (memory, 1 << 30)]
+    found = []
+    for most in (memory, 1 << 30):
+        with comparison.opened(*sources, Resources("serial", 1, most)) as pair:
+            found.append(pair.compare(None, first))
     told = [tables.diff(Comparison(*sources, each)) for each in found]
     assert told[0] == told[1]
     assert found[0].total == a.size

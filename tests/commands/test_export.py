@@ -30,13 +30,6 @@ OURS = [f"model.{role}.npy" for role in ROLES]
 TARGET = "model.OutputTensor.npy"
 
 
-def job_of(data_type, sizes=(3, 5)):
-    """Values of every bit pattern, and lengths, of which some are 0 and some too large."""
-    rng = np.random.default_rng(17)
-    lengths = rng.integers(0, sizes[1] + 3, (sizes[0], 1)).astype(np.uint32)
-    return oracle.random_values(rng, sizes, data_type), lengths
-
-
 # what must travel, and what comes back
 
 
@@ -48,7 +41,9 @@ def job_of(data_type, sizes=(3, 5)):
     ],
 )
 def test_there_and_back(revseq, tmp_path, data_type, ways):
-    values, lengths = job_of(data_type)
+    rng = np.random.default_rng(17)
+    values = oracle.random_values(rng, (3, 5), data_type)
+    lengths = rng.integers(0, 8, (3, 1)).astype(np.uint32)
     if "--inline" in ways and data_type.kind == "float":
         values = values.astype("f8").astype(values.dtype)  # a model has one word for NaN
         values[np.isnan(values)] = 1.5

@@ -147,10 +147,6 @@ def test_stores_by_the_state_of_every_file(files, revseq):
     assert "y.zarr: already exists" in done.err
 
 
-def lines_of(path):
-    return path.read_bytes().split(b"\n")
-
-
 def wrong_types(value):
     """The value, a record of the journal, with each of its parts in turn left out, added to, or of another type."""
     others = (None, 1.5, "x", ["x"], {"x": 1}, [[[]]], float("nan"))
@@ -171,7 +167,7 @@ def wrong_types(value):
 def test_forged_lines_with_a_right_checksum_are_damaged_lines(batch, files):
     batch("--resume", "--sha256")
     path = files / JOURNAL
-    true = [journal._record(line) for line in lines_of(path)[1:]]
+    true = [journal._record(line) for line in path.read_bytes().split(b"\n")[1:]]
     done = next(each for each in true if "job" in each)
     assert {"output", "job", "inputs", "told", "state"} == done.keys()
     states = [[(path, each) if i == j else (path, state) for i, (path, state) in enumerate(done["inputs"])]
