@@ -58,9 +58,6 @@ def outputs(folder):
     return {path.name for path in folder.iterdir() if path.name[0] == "y" or path.name.startswith(".revseq")}
 
 
-# what works
-
-
 @pytest.mark.parametrize(
     ("name", "write"),
     [("m.jsonl", lines), ("m.json", lines), ("m.csv", table), ("m", lines), ("m", table), ("-", lines), ("-", table)],
@@ -79,10 +76,8 @@ def test_both_formats_from_files_and_pipes(revseq, files, name, write):
 
 
 def test_tensors_in_cells_that_hold_commas_and_lines(revseq, tmp_path):
-    text = (
-        'output,input,lengths,axis\r\ny1.json,"[[1, 2],\r\n[3, 4]]","[[2], [1]]",1\r\n\r\ny2.json,x.npy,"[[2]]",1\r\n'
-    )
-    (tmp_path / "m.csv").write_text(text)
+    rows = 'y1.json,"[[1, 2],\r\n[3, 4]]","[[2], [1]]",1\r\n\r\ny2.json,x.npy,"[[2]]",1\r\n'
+    (tmp_path / "m.csv").write_text(f"output,input,lengths,axis\r\n{rows}")
     done = revseq("batch", "m.csv")
     assert done.status == 1
     assert "Error: m.csv: line 5: x.npy: no such file\n" in done.err
@@ -206,11 +201,11 @@ def test_columns_are_the_options_of_run(revseq, files):
     taken = revseq("batch", "-", stdin="".join(f'{{"{name}": "?"}}\n' for name in names - refused).encode()).refused()
     assert "unknown" not in taken.err
     # Every job has an input, lengths and an output of its own, so there are no defaults for them.
-    own = (
-        "manifest each lengths output resume journal failed dry-run fail-fast progress json quiet verbose color".split()
-    )
+    own = "manifest each lengths output resume journal failed dry-run fail-fast progress json quiet verbose color"
     taken = [max(each.opts, key=len).lstrip("-") for each in batch.command.params]
-    assert sorted(taken) == sorted([*own, *(names - refused - {"input", "lengths", "output"})])  # and none twice
+    assert sorted(taken) == sorted(
+        [*own.split(), *(names - refused - {"input", "lengths", "output"})]
+    )  # and none twice
 
 
 def test_json_reports_each_job_in_the_order_of_the_manifest(revseq, files):
@@ -339,9 +334,6 @@ def test_a_manifest_that_cannot_be_read(revseq, files):
     done = revseq("batch", "x.npy").refused("it looks like a .npy file", "wanted: a manifest: UTF-8")
     assert "Hint" not in done.err
     revseq("batch", "-", "--sha256", stdin=lines({}).encode()).refused("--sha256 is a part of the JSON report")
-
-
-# manifests as pandas writes them
 
 
 def test_manifests_of_pandas(revseq, files):
@@ -590,22 +582,31 @@ def test_an_output_called_standard_input(revseq, files):
     assert oracle.same_bits(np.load(files / "standard input"), EXPECTED)
 
 
-@pytest.mark.parametrize(("threads", "processes"), [(99, 0), (99, 1), (0, 99), (1, 99)])
-def test_a_system_that_starts_no_more_threads_or_processes(revseq, files, threads, processes):
+DIE_AT_ONCE = """
+import os
+from revseq_cli.commands import pool
+pool.begin_process = lambda _: os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "is_silent"),
+    [
+        (FEW.format(threads=99, processes=0), True),
+        (FEW.format(threads=99, processes=1), True),
+        (FEW.format(threads=0, processes=99), True),
+        (FEW.format(threads=1, processes=99), False),  # Python before 3.12 shows why a thread of the executor ended
+        (DIE_AT_ONCE, True),
+    ],
+)
+def test_the_command_itself_does_all_where_nothing_else_starts(revseq, files, code, is_silent):
     (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(70))))
-    done = revseq("batch", "m.jsonl", "-q", code=FEW.format(threads=threads, processes=processes)).ok()
+    done = revseq("batch", "m.jsonl", "-q", code=code).ok()
     assert done.out == ""
-    assert done.err == "" or threads == 1  # then Python before 3.12 shows why a thread of the executor ended
+    assert done.err == "" or not is_silent
     assert outputs(files) == {f"y{i}.npy" for i in range(70)}
     for name in outputs(files):
         assert oracle.same_bits(np.load(files / name), EXPECTED)
-
-
-def test_processes_that_die_before_any_job_begins(revseq, files):
-    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(70))))
-    code = "import os\nfrom revseq_cli.commands import pool\npool.begin_process = lambda _: os.kill(os.getpid(), 9)"
-    assert revseq("batch", "m.jsonl", "-q", code=code).ok().err == ""
-    assert outputs(files) == {f"y{i}.npy" for i in range(70)}
 
 
 # jobs that end their process
@@ -788,9 +789,8 @@ def test_h47_no_process_of_the_jobs_without_its_parent(files, stopped):
     """Also where they are stopped, and where jobs have processes of their own; --resume does the rest."""
     np.save(files / "x.npy", np.zeros((1 << 12, 1 << 12), np.float32))
     np.save(files / "n.npy", np.full((1 << 12, 1), 9, np.uint32))
-    usual = {"memory": "1M"}
-    others = {"engine": "processes", "jobs": 2}
-    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} | (others if i % 2 else usual) for i in range(20))))
+    kinds = {"memory": "1M"}, {"engine": "processes", "jobs": 2}
+    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} | kinds[i % 2] for i in range(20))))
     process = subprocess.Popen([*COMMAND, "batch", "m.jsonl"], cwd=files, stdout=-1, stderr=-1, start_new_session=True)
     until(lambda: (files / "y0.npy").exists() and has_begun(files))
     if stopped:  # but for one that has just been forked: it cannot yet know that it is to end with its parent
@@ -801,9 +801,6 @@ def test_h47_no_process_of_the_jobs_without_its_parent(files, stopped):
     process.kill()
     process.communicate(timeout=60)
     until(lambda: not members(process.pid))
-
-
-# standard output that fails
 
 
 @pytest.mark.needs("shell")

@@ -63,14 +63,12 @@ def test_what_is_typed_stays_as_it_is(shell, tmp_path):
 
 
 @pytest.mark.needs("terminal")
-def test_what_several_names_begin_with_in_bash(tmp_path, forked):
+@pytest.mark.parametrize("shell", ["bash"], indirect=True)
+def test_what_several_names_begin_with_in_bash(shell, tmp_path):
     """Bash inserts that, and it may end within what is quoted."""
-    for folder in ("home", "work"):
-        (tmp_path / folder).mkdir()
     np.savez(tmp_path / "work" / "x.npz", **{"a$(touch PWNED)": np.arange(2), 'a"b': np.arange(2), "a`c": np.arange(2)})
-    with contextlib.closing(Shell("bash", tmp_path / "home", tmp_path / "work", *forked.command)) as bash:
-        for quote in ("", '"'):
-            assert bash.arguments(f"revseq show {quote}x.npz::", "$", "") == ["show", "x.npz::a$(touch PWNED)"]
+    for quote in ("", '"'):
+        assert shell.arguments(f"revseq show {quote}x.npz::", "$", "") == ["show", "x.npz::a$(touch PWNED)"]
     assert os.listdir(tmp_path / "work") == ["x.npz"]
 
 

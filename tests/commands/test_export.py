@@ -30,13 +30,6 @@ OURS = [f"model.{role}.npy" for role in ROLES]
 TARGET = "model.OutputTensor.npy"
 
 
-def job_of(data_type, sizes=(3, 5)):
-    """Values of every bit pattern, and lengths, of which some are 0 and some too large."""
-    rng = np.random.default_rng(17)
-    lengths = rng.integers(0, sizes[1] + 3, (sizes[0], 1)).astype(np.uint32)
-    return oracle.random_values(rng, sizes, data_type), lengths
-
-
 # what must travel, and what comes back
 
 
@@ -48,7 +41,9 @@ def job_of(data_type, sizes=(3, 5)):
     ],
 )
 def test_there_and_back(revseq, tmp_path, data_type, ways):
-    values, lengths = job_of(data_type)
+    rng = np.random.default_rng(17)
+    values = oracle.random_values(rng, (3, 5), data_type)
+    lengths = rng.integers(0, 8, (3, 1)).astype(np.uint32)
     if "--inline" in ways and data_type.kind == "float":
         values = values.astype("f8").astype(values.dtype)  # a model has one word for NaN
         values[np.isnan(values)] = 1.5
@@ -429,10 +424,8 @@ def test_every_command_notes_the_padding(revseq, tmp_path):
     assert note not in revseq("run", "m.json").ok().err
     assert note in revseq("show", "x.npy").ok().out
     assert note in " ".join(revseq("check", *job).ok().out.split())
-    for args in (
-        ("run", *job, "-o", "a.npy"), ("convert", "x.npy", "b.npy"), ("diff", "x.npy", "z.npy"), ("check", *job),
-        ("export", *job, "-o", "c.json"),
-    ):  # fmt: skip
+    outputs = ("run", *job, "-o", "a.npy"), ("convert", "x.npy", "b.npy"), ("export", *job, "-o", "c.json")
+    for args in (*outputs, ("diff", "x.npy", "z.npy"), ("check", *job)):
         assert json.loads(revseq(*args, "--json").ok().out)["notes"] == [note]
     assert json.loads(revseq("show", "x.npy", "--json").ok().out)["tensors"][0]["notes"] == [note]
     (tmp_path / "jobs.jsonl").write_text('{"input": "x.npy", "lengths": "n.npy", "axis": 0, "output": "d.npy"}\n')

@@ -52,14 +52,11 @@ def offered(revseq, line):
 @pytest.mark.parametrize("name", NAMES)
 def test_h62_a_completed_name_is_that_name_and_runs_nothing(revseq, tmp_path, name):
     np.savez(tmp_path / "x.npz", **{name: np.arange(2)})
+    # Its other quotes count as quotes, too; the parser knows them not.
+    parsed = f"x.npz::{name}".replace("\u2018", "\u2018" * 2).replace("\u2019", "\u2019" * 2)
     for typed in ("x.npz::", "'x.npz::", '"x.npz::'):
         for word in offered(revseq, f"revseq show {typed}"):
-            # Its other quotes count as quotes, too; the parser knows them not.
-            assert words(f"revseq show {word}") == [
-                "revseq",
-                "show",
-                f"x.npz::{name}".replace("\u2018", "\u2018" * 2).replace("\u2019", "\u2019" * 2),
-            ]
+            assert words(f"revseq show {word}") == ["revseq", "show", parsed]
     assert offered(revseq, "revseq show x.npz::")
 
 

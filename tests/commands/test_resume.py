@@ -16,6 +16,7 @@ import numpy as np
 import oracle
 import pytest
 from conftest import COMMAND
+from folders import names
 from processes import KILLED_AT, gone, until
 
 from revseq_cli.commands import batch as batch_command
@@ -122,17 +123,10 @@ def test_files_that_only_a_model_names(batch, files, revseq):
     revseq("export", "x.npy", "n.npy", "--axis", "1", "-o", "model.json", "--files").ok()
     assert "x.npy" in (files / "model.json").read_text()
     settle()
-    row = json.dumps({"input": "model.json", "output": "y0.npy"})
-    (files / "m.jsonl").write_text(row)
-    for change, expected in (
-        (None, False),
-        (None, True),
-        (files / "x.npy", False),
-        (None, True),
-        (files / "model.json", False),
-    ):
+    (files / "m.jsonl").write_text(json.dumps({"input": "model.json", "output": "y0.npy"}))
+    for change, expected in ((None, False), (None, True), ("x.npy", False), (None, True), ("model.json", False)):
         if change:
-            change.write_bytes(change.read_bytes())
+            (files / change).write_bytes((files / change).read_bytes())
             settle()
         done = revseq("batch", "m.jsonl", "--json", "--resume").ok()
         assert json.loads(done.out)["skipped"] is expected
@@ -153,13 +147,6 @@ def test_stores_by_the_state_of_every_file(files, revseq):
     assert "y.zarr: already exists" in done.err
 
 
-# the file
-
-
-def lines_of(path):
-    return path.read_bytes().split(b"\n")
-
-
 def wrong_types(value):
     """The value, a record of the journal, with each of its parts in turn left out, added to, or of another type."""
     others = (None, 1.5, "x", ["x"], {"x": 1}, [[[]]], float("nan"))
@@ -170,9 +157,8 @@ def wrong_types(value):
                 yield {name: each for name, each in value.items() if name != key}
                 yield from (value | {key: each} for each in wrong_types(part))
         case list():
-            yield from (
-                [*value[:i], each, *value[i + 1 :]] for i, part in enumerate(value) for each in wrong_types(part)
-            )
+            for i, part in enumerate(value):
+                yield from ([*value[:i], each, *value[i + 1 :]] for each in wrong_types(part))
             yield from (each for each in others if not isinstance(each, list))
         case _:
             yield from (each for each in others if type(each) is not type(value))
@@ -181,7 +167,7 @@ def wrong_types(value):
 def test_forged_lines_with_a_right_checksum_are_damaged_lines(batch, files):
     batch("--resume", "--sha256")
     path = files / JOURNAL
-    true = [journal._record(line) for line in lines_of(path)[1:]]
+    true = [journal._record(line) for line in path.read_bytes().split(b"\n")[1:]]
     done = next(each for each in true if "job" in each)
     assert {"output", "job", "inputs", "told", "state"} == done.keys()
     states = [[(path, each) if i == j else (path, state) for i, (path, state) in enumerate(done["inputs"])]
@@ -282,21 +268,17 @@ def test_a_journal_that_cannot_be_written(tmp_path, monkeypatch):
     entry = manifest.Entry(1, {"input": "[1]", "output": "y"}, str(output), {}, "line 1", {})
     writer, real = journal.Journal(str(path)), os.write
     monkeypatch.setattr(os, "write", lambda fd, data: real(fd, data[:-9]))
-    with pytest.raises(TensorIOError, match="j: cannot write: only part of the line was written"):
+    found = f"{path}: cannot write: only part of the line was written"
+    with pytest.raises(TensorIOError, match=re.escape(found)):
         writer.begin(entry, str(output))
     noted = writer.note(entry, {}, Outcome(1, "y", None)).notes
-    assert noted == (
-        f"y is written, but is missing from the journal: {path}: cannot write: only part of the line was written",
-    )
+    assert noted == (f"y is written, but is missing from the journal: {found}",)
     monkeypatch.setattr(os, "write", real)
     writer.note(entry, {}, Outcome(1, "y", None))
     found = journal.Journal(str(path))
     found.read()
     assert (found.damaged, found.outputs) == (2, {str(output)})
     assert found.of(entry._replace(options=entry.options | {"verify": False, "sha256": False})).told is not None
-
-
-# kills
 
 
 @pytest.mark.needs("fork")
@@ -336,17 +318,14 @@ def test_h44_kills_at_random_moments(batch, files):
     assert left[0] < count
 
 
-# plans and failures
-
-
 def test_a_dry_run_checks_all_and_writes_nothing(batch, files, revseq):
-    before = {path.name for path in files.iterdir()} | {"m.jsonl"}
+    before = names(files) | {"m.jsonl"}
     reports = batch("--dry-run")
     plan = {"read_bytes": 60, "write_bytes": 48}
     assert [each.get("plan") for each in reports] == [plan] * 4 + [None]
     (disk,) = reports[-1]["file_systems"]
     assert disk["needed_bytes"] == 4 * 48 < disk["free_bytes"]
-    assert {path.name for path in files.iterdir()} == before
+    assert names(files) == before
     table = revseq("batch", "m.jsonl", "--dry-run").ok()
     assert [cell.strip() for cell in table.out.splitlines()[3].split("│")][1:6] == ["4", "4", "0", "240", "192"]
     (files / "y2.npy").write_bytes(b"old")
@@ -425,9 +404,6 @@ def test_failed_jobs_are_whole(files, revseq, name):
             assert oracle.same_bits(dataset[()], right)
 
 
-# a job for each file
-
-
 def test_each_has_a_journal_beside_its_outputs(files, revseq):
     """Unasked: --resume works after a complete batch, one that failed, and one that was killed."""
     for name in ("data", "out"):
@@ -437,10 +413,8 @@ def test_each_has_a_journal_beside_its_outputs(files, revseq):
     settle()
     command = ["batch", "--each", "data/*.npy", "--lengths", "n.npy", "-o", "out/{stem}.npy", "--axis", 1, "--json"]
     revseq(*command).ok()
-    assert {path.name for path in (files / "out").iterdir()} == {
-        *(f"s{i}.npy" for i in range(3)),
-        ".{stem}.npy-0c8c8faf.revseq-journal",
-    }
+    outputs = {f"s{i}.npy" for i in range(3)}
+    assert names(files / "out") == outputs | {".{stem}.npy-0c8c8faf.revseq-journal"}
     np.save(files / "data" / "s3.npy", INPUT)
     settle()
 
@@ -460,12 +434,10 @@ def test_batches_over_two_patterns_are_not_in_each_others_way(files, revseq):
     held = opened(files / manifest.journal("a*.npy", "y-{stem}.npy"))
     try:
         revseq("batch", "--each", "b*.npy", *options).ok()
-        done = revseq(
-            "batch", "--each", "a*.npy", *options, code="import revseq_cli.commands.journal as j; j._LONGEST_WAIT = 0"
-        )
-        done.refused(
-            "another batch works on these outputs", "Hint: wait until it has ended, or --journal names another"
-        )
+        at_once = "import revseq_cli.commands.journal as j; j._LONGEST_WAIT = 0"
+        hint = "Hint: wait until it has ended, or --journal names another"
+        done = revseq("batch", "--each", "a*.npy", *options, code=at_once)
+        done.refused("another batch works on these outputs", hint)
         revseq("batch", "--each", "a*.npy", *options, "--journal", "a.journal").ok()
     finally:
         held.close()

@@ -59,9 +59,6 @@ def lines(done):
     return [" ".join(line.split()) for line in done.ok().out.splitlines()]
 
 
-# What is listed
-
-
 def test_hdf5_is_a_tree(revseq, tmp_path):
     keras(tmp_path / "x.h5", 2)
     assert revseq("show", "x.h5").ok().out == (
@@ -235,16 +232,13 @@ def test_a_file_of_one_tensor_is_shown_as_ever(revseq, tmp_path):
     assert lines(revseq("show", "one.npz")) == ["one.npz: npz, 0 tensors, 1 other", "x <U4, which is not a number"]
 
 
-# Scripts
-
-
 def test_lines_for_scripts(revseq, tmp_path):
     keras(tmp_path / "x.h5", 1)
     np.save(tmp_path / "x.npy", np.float16(1))
     archive(tmp_path / "x.npz")
     files = ("x.h5", "x.npy", "x.npz")
-    for option in ("--shape", "--dtype"):  # of several, the names are told, too
-        assert revseq("show", *files, option).ok().out == revseq("show", *files, option, "--names").ok().out
+    for args in ((*files, "--shape"), ("x.h5", "--dtype")):  # of several, the names are told, too
+        assert revseq("show", *args).ok().out == revseq("show", *args, "--names").ok().out
     done = revseq("show", "--dtype", *files, "--names", "--shape").ok()
     assert [line.split("\t") for line in done.out.splitlines()] == [
         ["2 3 4", "FLOAT32", "x.h5::/layers/dense 0/vars/0"], ["4", "FLOAT64", "x.h5::/layers/dense 0/vars/1"],
@@ -329,9 +323,6 @@ def test_a_long_name_has_a_line_of_its_own(revseq, tmp_path):
     ]
 
 
-# Errors
-
-
 def test_one_bad_file_does_not_hide_the_good_ones(revseq, tmp_path, files):
     keras(tmp_path / "x.h5", 1)
     (tmp_path / "bad.h5").write_bytes((tmp_path / "x.h5").read_bytes()[:700])
@@ -352,9 +343,6 @@ def test_one_bad_file_does_not_hide_the_good_ones(revseq, tmp_path, files):
         assert (done.status, [each["name"] for each in json.loads(done.out)["errors"]]) == (2, [*dict.fromkeys(names)])
     revseq("show", "none.npy").refused("none.npy: no such file")
     revseq("show", "x.h5::none").refused("no such dataset")
-
-
-# What is read
 
 
 @pytest.mark.parametrize("make", [keras, archive, store])

@@ -88,19 +88,13 @@ class TestFolders:
     def test_a_tensor_is_no_page(self, revseq):
         revseq("verify", ROOT / "samples/example1.npy").refused("it looks like a .npy file", "wanted: a page: UTF-8")
 
-    def test_pages_in_utf_16_and_pages_that_are_named_twice(self, revseq, tmp_path):
-        (tmp_path / "x.md").write_text(WRONG, "utf-16")
-        assert "2 examples, 1 wrong" in revseq("verify", ".").out
-        done = revseq("verify", "x.md", ".", "x.md", "--fix").ok()
-        assert done.out.count("fixed, 1 element") == 1
-        assert done.out.count("x.md") == 1
-
     @pytest.mark.parametrize(
-        "second", ["./docs/x.md", "docs/../docs/x.md", pytest.param("link.md", marks=pytest.mark.needs("links"))]
+        "second",
+        ["docs/x.md", "./docs/x.md", "docs/../docs/x.md", pytest.param("link.md", marks=pytest.mark.needs("links"))],
     )
     def test_a_page_under_two_names_is_one(self, revseq, tmp_path, second):
         (tmp_path / "docs").mkdir()
-        (tmp_path / "docs/x.md").write_text(WRONG)
+        (tmp_path / "docs/x.md").write_text(WRONG, "utf-16")
         if second == "link.md":
             (tmp_path / second).symlink_to("docs/x.md")
         done = revseq("verify", second, "docs", "docs/x.md::2", "--json")
@@ -297,11 +291,7 @@ OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
         ("old", "new", "reason"),
         [
             ("Axis: 0", "Axis: one", "line "),
-            (
-                "[ 3, 4],\n [-1, 6]]",
-                "[ 3, 4], // here\n [-1, 6]",
-                "the rows of OutputTensor contain comments or markup",
-            ),
+            ("4],\n [-1, 6]]", "4], // here\n [-1, 6]", "the rows of OutputTensor contain comments or markup"),
             ("[[ 5, 2],\n [ 3, 4],\n [-1, 6]]", "As above.", "line 38, column 1: unexpected text below"),
             ("Axis: 0", "Axis: 2", "Axis is 2"),
         ],
@@ -323,9 +313,8 @@ OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
     def test_each_file_is_told_whatever_happens_to_others(self, revseq, tmp_path):
         """An OutputTensor without rows was an internal error, and the files behind it were skipped."""
         old = PAGE[PAGE.index("[[[[2, 1") : PAGE.index("[8, 7, 6, 5]]]]") + 15]
-        for name, text in zip(
-            "abcd", (WRONG, PAGE.replace(old, "<image>"), WRONG, PAGE.replace(old, "-")), strict=True
-        ):
+        pages = WRONG, PAGE.replace(old, "<image>"), WRONG, PAGE.replace(old, "-")
+        for name, text in zip("abcd", pages, strict=True):
             (tmp_path / f"{name}.md").write_text(text)
         done = revseq("verify", ".", "--fix")
         assert (done.status, done.err) == (1, "")

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from damaged_pages import STRUCT
 from growth import is_linear
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -226,24 +227,25 @@ def test_both_languages_are_checked(old, new, found):
     assert text.rindex("<span", 0, changed) < finding.start < text.index("</span>", changed)
 
 
+OLD_LEVELS = ("DML_FEATURE_LEVEL_4_1", "DML_FEATURE_LEVEL_2_0")
+NO_LEVELS = (
+    "DML_FEATURE_LEVEL_7_0", "DML_FEATURE_LEVEL_4", "DML_FEATURE_LVL_4_0", "DML_FEATRUE_LEVEL_4_0", "DML_FEATURELEVEL_4_0",
+    "DML_FEATURE_LEVEL4_0", "DMLFEATURE_LEVEL_4_0",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("old", "new", "found", "wanted"),
     [
-        ("DML_FEATURE_LEVEL_4_0", "DML_FEATURE_LEVEL_4_1", "DML_FEATURE_LEVEL_4_1 changes nothing for this operator", None),
-        ("DML_FEATURE_LEVEL_4_0", "DML_FEATURE_LEVEL_7_0", "DML_FEATURE_LEVEL_7_0 is not a feature level", None),
-        ("DML_FEATURE_LEVEL_4_0", "DML_FEATURE_LEVEL_4", "DML_FEATURE_LEVEL_4 is not a feature level", None),
-        ("DML_FEATURE_LEVEL_4_0", "DML_FEATURE_LEVEL_2_0", "DML_FEATURE_LEVEL_2_0 changes nothing for this operator", None),
+        *(("DML_FEATURE_LEVEL_4_0", level, f"{level} changes nothing for this operator", None) for level in OLD_LEVELS),
+        *(("DML_FEATURE_LEVEL_4_0", level, f"{level} is not a feature level", None) for level in NO_LEVELS),
         ("DML_FEATURE_LEVEL_4_0 and", "DML_FEATURE_LEVEL_4_0 (DML_FEATURE_LEVEL_4_1) and", "the heading says DML_FEATURE_LEVEL_4_1, and DML_FEATURE_LEVEL_4_0", "one feature level"),
         ("SequenceLengthsTensor", "SequenceLengthTensor", "the row is named SequenceLengthTensor", "SequenceLengthsTensor"),
         ("| 1 to 8 | UINT32", "| | UINT32", "SequenceLengthsTensor at DML_FEATURE_LEVEL_4_0: no dimension count", "1 to 8"),
         ("| UINT32 |", "| |", "SequenceLengthsTensor at DML_FEATURE_LEVEL_4_0: no data type", "UINT32"),
         ("OutputTensor | Output", "OutputTensor | Input", "OutputTensor at DML_FEATURE_LEVEL_4_0: the kind Input", "Output"),
         ("InputTensor | Input", "InputTensor | output", "InputTensor at DML_FEATURE_LEVEL_4_0: the kind output", "Input"),
-        ("DML_FEATURE_LEVEL_4_0", "DML_FEATURE_LVL_4_0", "DML_FEATURE_LVL_4_0 is not a feature level", None),
-        ("DML_FEATURE_LEVEL_4_0", "DML_FEATRUE_LEVEL_4_0", "DML_FEATRUE_LEVEL_4_0 is not a feature level", None),
-        ("DML_FEATURE_LEVEL_4_0", "DML_FEATURELEVEL_4_0", "DML_FEATURELEVEL_4_0 is not a feature level", None),
-        ("DML_FEATURE_LEVEL_4_0", "DML_FEATURE_LEVEL4_0", "DML_FEATURE_LEVEL4_0 is not a feature level", None),
-        ("DML_FEATURE_LEVEL_4_0", "DMLFEATURE_LEVEL_4_0", "DMLFEATURE_LEVEL_4_0 is not a feature level", None),
+
         ("OutputTensor | Output", "InputTensor | Output", "a second row InputTensor for DML_FEATURE_LEVEL_4_0", "one"),
     ],
 )  # fmt: skip
@@ -258,8 +260,8 @@ def test_wrong_levels_rows_and_cells(old, new, found, wanted):
     ("half", "name"),
     [
         (0, "TensoreLunghezze"),
-        (1, "TensoreLunghezze"),
         (0, "Tensore delle lunghezze"),
+        (1, "TensoreLunghezze"),
         (1, "Tensore"),
         (1, "InputTensor"),
     ],
@@ -297,14 +299,6 @@ def test_sizes_in_prose_follow_from_each_other(sentence, axis, lengths, is_right
     assert len(findings) == (not is_right)
     assert all(text[each.start] == "{" for each in findings)
     assert not check(said, has_examples=False).findings
-
-
-STRUCT = """struct DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC {
-  const DML_TENSOR_DESC *InputTensor;
-  const DML_TENSOR_DESC *SequenceLengthsTensor;
-  const DML_TENSOR_DESC *OutputTensor;
-  UINT                  Axis;
-};"""
 
 
 @pytest.mark.parametrize(

@@ -4,24 +4,13 @@ import re
 
 import numpy as np
 import pytest
+from conftest import SAMPLES
 from contrast import contrast
 from terminals import in_columns
 
 from revseq_cli.report import terminal
 
 JOB = ("x.npy", "n.npy", "--axis", 1)
-PAGE = """\
-InputTensor: (Sizes:{2}, DataType:INT8)
-[1, 2]
-
-SequenceTensor: (Sizes:{1}, DataType:UINT32)
-[2]
-
-Axis: 0
-
-OutputTensor: (Sizes:{2}, DataType:INT8)
-[2, 2]
-"""
 STEPS = (0, 95, 135, 175, 215, 255)  # of xterm's cube of 216 colours, which begin at 16; then 24 greys
 
 
@@ -44,7 +33,7 @@ def foregrounds(text):
 @pytest.fixture
 def folder(files):
     np.save(files / "n.npy", np.array([[2], [9], [3]], np.uint32))
-    (files / "page.md").write_text(PAGE + PAGE.replace("[2, 2]", "[2, 1]"))
+    (files / "page.md").write_text((SAMPLES / "page.md").read_text().replace("8, 7, 6, 5", "8, 7, 5, 6"))
     (files / "jobs.csv").write_text("input,lengths,axis,output\nx.npy,n.npy,1,y.npy\nnone.npy,n.npy,1,z.npy\n")
     return files
 

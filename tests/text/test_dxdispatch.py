@@ -167,10 +167,9 @@ def test_long_names_and_nested_descs(run_model):
 
 
 def test_comments_and_trailing_commas(run_model):
-    text = json.dumps(small(), indent=1)
-    text = "/* by hand, */\n" + text.replace("[\n", "[ // a, b]\n").replace('"Axis": 1', '"Axis": 1,').replace(
-        "6\n", "6,\n"
-    )
+    text = "/* by hand, */\n" + json.dumps(small(), indent=1)
+    for old, new in (("[\n", "[ // a, b]\n"), ('"Axis": 1', '"Axis": 1,'), ("6\n", "6,\n")):
+        text = text.replace(old, new)
     assert values_of(run_model(lambda _: text)) == REVERSED
 
 
@@ -337,9 +336,8 @@ def test_the_tensors_of_a_model(revseq, tmp_path):
     assert revseq("show", "model.json", "-q").ok().out.count("storage          model, resource") == 2
     out = revseq("run", "model.json::InputTensor", "model.json::SequenceLengthsTensor", "--axis", 1).ok().out
     assert out == revseq("run", "model.json").ok().out
-    revseq("run", "[[1], [2]]", "model.json", "--axis", 1).refused(
-        "has 2 tensors", f"Hint: revseq run {system.quoted('[[1], [2]]')} model.json::SequenceLengthsTensor --axis 1\n"
-    )
+    hint = f"Hint: revseq run {system.quoted('[[1], [2]]')} model.json::SequenceLengthsTensor --axis 1\n"
+    revseq("run", "[[1], [2]]", "model.json", "--axis", 1).refused("has 2 tensors", hint)
     revseq("run", "model.json", "--dtype", "INT8").refused("its DataType is INT32, and INT8 is asked for")
     checked = revseq("check", "model.json", "--lengths-dtype", "UINT64").ok().out
     assert "DataType:UINT64) model.json: Seq" in " ".join(checked.split())
@@ -392,11 +390,9 @@ def test_a_model_is_an_input_like_the_files_it_names(revseq, files):
         done = revseq(*args, "--overwrite")
         assert done.status == 2
     assert (files / "model.json").read_bytes() == before
-    (files / "m.jsonl").write_text(
-        '{"input": "model.json", "output": "y.npy"}\n'
-        '{"input": "[[1]]", "lengths": "[[1]]", "axis": 1, "output": "x.npy", "overwrite": true}\n'
-    )
-    done = revseq("batch", "m.jsonl")
+    first = {"input": "model.json", "output": "y.npy"}
+    second = {"input": "[[1]]", "lengths": "[[1]]", "axis": 1, "output": "x.npy", "overwrite": True}
+    done = revseq("batch", "-", stdin=f"{json.dumps(first)}\n{json.dumps(second)}".encode())
     assert done.status == 1
     assert "line 1: x.npy is the output of line 2" in done.err
 

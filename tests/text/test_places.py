@@ -11,23 +11,8 @@ from hypothesis import strategies as st
 from revseq_cli.text.places import Lines, PlacedError, error_at
 
 PAGE = (SAMPLES / "page.md").read_text()
-EXAMPLE = """InputTensor: (Sizes:{1,1,3,4}, DataType:FLOAT32)
-[[[[1,  2,  3,  4],
-   [5,  6,  7,  8],
-   [9, 10, 11, 12]]]]
-
-SequenceTensor: (Sizes:{1,1,3,1}, DataType:UINT32)
-[[[[2],
-   [4],
-   [3]]]]
-
-Axis: 3
-
-OutputTensor: (Sizes:{1,1,3,4}, DataType:FLOAT32)
-[[[[ 2,  1,  3,  4], // the first two
-   [ 8,  7,  6,  5],
-   [11, 10,  9, 12]]]]
-"""
+ROW = "[[[[ 2,  1,  3,  4],"
+EXAMPLE = (SAMPLES / "example1.txt").read_text().replace(ROW, f"{ROW} // the first two")
 NEVER, NOTHING = "this row is never closed", "this bracket closes nothing"
 MISSING, FOUR, TWO = "a bracket ] is missing", "4 brackets ] are missing", "2 brackets ] are missing"
 
