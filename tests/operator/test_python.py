@@ -178,7 +178,7 @@ def test_explain():
     assert whole.differing == (VALUES[:, ::-1] != RIGHT).sum()
     assert whole.first == (0, 0, 0)
     assert revseq_cli.explain(RIGHT, VALUES, LENGTHS, 1) == (0, None, None, (), "")
-    assert revseq_cli.explain(VALUES, VALUES, [2, 1, 0, 2], like="onnx").mistakes
+    assert revseq_cli.explain(VALUES, VALUES, [2, 1, 0, 2], like="torch").mistakes
     with pytest.raises(revseq_cli.FormatError, match="output: is a tensor"):
         revseq_cli.explain(RIGHT.astype("f8"), VALUES, LENGTHS, 1)
     with pytest.raises(revseq_cli.FormatError, match="output: its data type is object"):
@@ -216,6 +216,7 @@ def test_explain_another_data_type():
     assert near(RIGHT.astype("f8"), dtype="float64") == (0, None, None, (), "")
     assert near(RIGHT.astype("i4"), dtype=np.float32) == (0, None, None, (), "")
     assert [each.id for each in near(VALUES[:, ::-1].astype("f2"), dtype="f4").mistakes] == ["whole-lines"]
+    assert near(RIGHT.view("u4"))[::4] == (0, "FLOAT32 is saved as UINT32, byte for byte")
     for output, dtype, words in (
         (RIGHT.astype("f8") + 1e-9, "f4", r"output: 6.000000001 at \[0, 0, 0\] does not fit FLOAT32"),
         (RIGHT, "c8", "dtype: values cannot be cast to COMPLEX64"),
