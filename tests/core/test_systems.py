@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from faults import refusing
 from folders import content
 from processes import until
 
@@ -33,13 +34,6 @@ import fcntl
 from revseq_cli.core import posix
 
 IN_USE = PermissionError(errno.EACCES, "is being used by another process")
-
-
-def failing(number):
-    def function(*_):
-        raise OSError(number, os.strerror(number))
-
-    return function
 
 
 @pytest.fixture
@@ -132,7 +126,7 @@ def test_a_flush_that_reaches_the_disk(folder, monkeypatch, number, flushed):
         if command != 51:
             return real(fd, command, *rest)
         found.append("full")
-        return failing(number)() if number else 0
+        return refusing(number)() if number else 0
 
     monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
     monkeypatch.setattr(fcntl, "fcntl", control)
@@ -148,7 +142,7 @@ def test_a_flush_that_reaches_the_disk(folder, monkeypatch, number, flushed):
         found.clear()
 
 
-@pytest.mark.parametrize(("answer", "same"), [(0, True), (1, False), (failing(errno.EINVAL), False)])
+@pytest.mark.parametrize(("answer", "same"), [(0, True), (1, False), (refusing(errno.EINVAL), False)])
 def test_names_that_differ_in_case_alone(files, monkeypatch, answer, same):
     monkeypatch.chdir(files)
     monkeypatch.setattr(posix, "_IS_MAC", True)
@@ -167,7 +161,7 @@ def test_names_that_differ_in_case_alone(files, monkeypatch, answer, same):
 
 
 def test_a_system_with_case_is_not_asked(monkeypatch):
-    monkeypatch.setattr(os, "pathconf", failing(errno.EIO))
+    monkeypatch.setattr(os, "pathconf", refusing(errno.EIO))
     assert system.name_key("/A/b") == "/A/b"
 
 

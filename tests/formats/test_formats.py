@@ -18,6 +18,7 @@ import onnx
 import oracle
 import pytest
 import tiny
+from faults import refusing
 from folders import names
 from needs import fcntl
 from tensor_files import held, open_, write
@@ -567,10 +568,7 @@ class TestLargeWrites:
 
     @pytest.mark.needs("positioned calls")
     def test_a_failing_disk_is_told(self, tmp_path, monkeypatch):
-        def failing(*_):
-            raise OSError(errno.EIO, "Input/output error")
-
-        monkeypatch.setattr(os, "pwrite", failing)
+        monkeypatch.setattr(os, "pwrite", refusing(errno.EIO))
         with pytest.raises(TensorIOError, match="cannot write: Input/output error"):
             write(tmp_path / "x.npy", np.zeros(1 << 20))
         assert not list(tmp_path.iterdir())

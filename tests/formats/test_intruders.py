@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import zarr
 from conftest import COMMAND
+from faults import refusing
 from safetensors.numpy import save_file
 from tensor_files import open_
 
@@ -159,8 +160,7 @@ def test_a_time_that_was_put_back_hides_no_change(tmp_path, afterwards, suffix):
             read()
 
 
-@pytest.mark.needs("shell", "modes")
-@pytest.mark.needs("modes", "superuser")
+@pytest.mark.needs("shell", "modes", "superuser")
 @pytest.mark.parametrize(("mode", "kept"), [(0o640, 0o640), (0o4755, 0o755)])
 def test_owner_and_rights_of_a_replaced_file_are_kept(tmp_path, mode, kept, shell):
     np.save(tmp_path / "x.npy", X)
@@ -176,14 +176,10 @@ def test_owner_and_rights_of_a_replaced_file_are_kept(tmp_path, mode, kept, shel
 @pytest.mark.parametrize("number", [errno.EPERM, errno.EINVAL, errno.EOPNOTSUPP])
 def test_rights_are_not_given_to_another_group(tmp_path, monkeypatch, number):
     """What the old group might do, the new one may only where all may; some systems know no groups at all."""
-
-    def refuse(*_):
-        raise OSError(number, os.strerror(number))
-
     (tmp_path / "old").touch()
     (tmp_path / "old").chmod(0o664)
     (tmp_path / "new").touch()
-    monkeypatch.setattr(os, "fchown", refuse)
+    monkeypatch.setattr(os, "fchown", refusing(number))
     file_io.flush(str(tmp_path / "new"), (tmp_path / "old").stat())
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o644
 
@@ -277,10 +273,6 @@ def test_of_files_that_belong_together_one_cannot_be_created(files, monkeypatch,
 @pytest.mark.parametrize("alone", [True, False])
 def test_the_file_of_a_sink_gets_its_name_alone_or_together(files, monkeypatch, alone):
     """What cannot be flushed is among the notes of the sink, or of those who gave the name."""
-
-    def refuse(*_):
-        raise OSError(errno.EIO, "Input/output error")
-
     source = npy.NpySource(str(files / "x.npy"))
     sink = registry.create_sink(registry.Reference(str(files / "y.npy")), source, overwrite=False)
     together = FileTransaction(sink.file)
@@ -289,7 +281,7 @@ def test_the_file_of_a_sink_gets_its_name_alone_or_together(files, monkeypatch, 
             region = tuple(slice(0, size) for size in source.sizes)
             sink.receive(sink.block_writer(region).deliver(region, source.read()))
             assert not (files / "y.npy").exists()
-            monkeypatch.setattr(system, "flush_folder", refuse)
+            monkeypatch.setattr(system, "flush_folder", refusing(errno.EIO))
         assert (files / "y.npy").exists() == alone
     note = f"{files / 'y.npy'} is written, but its folder could not be flushed: Input/output error"
     assert (list(sink.notes), together.notes) == (([note], []) if alone else ([], [note]))

@@ -70,13 +70,8 @@ def write_zip(path, method, place, last=(), comment=b"a comment"):
     """An archive with members of other kinds, among which `x` is the one of that number."""
     rng = np.random.default_rng(4)
     members = [(f"{name}.npy", npy(values)) for name, values in OTHERS.items()]
-    members += [
-        ("readme.txt", b"text"),
-        ("folder/", b""),
-        ("naïve.bin", rng.bytes(999)),
-        ("pickle.npy", b"\x80 no array"),
-        *last,
-    ]
+    members += [("readme.txt", b"text"), ("folder/", b""), ("naïve.bin", rng.bytes(999)), ("pickle.npy", b"\x80 none")]
+    members += last
     members.insert(place, ("x.npy", npy(X)))
     with zipfile.ZipFile(path, "w") as archive:
         for i, (name, data) in enumerate(members):
@@ -164,16 +159,10 @@ def fields_of(path):
 
 def test_every_field_of_the_directory_stays_as_it_was(revseq, tmp_path):
     """Names in code page 437 and in UTF-8, with what zipfile changes on Windows; every bit of a date."""
-    names = {
-        b"x.npy": 0,
-        "naïve ☃.bin".encode(): 1 << 11,
-        b"na\x8bve.bin": 0,
-        b"a\\b.bin": 0,
-        bytes(range(1, 256)): 0,
-        b"n.npy": 0,
-    }
+    names = [b"x.npy", "naïve ☃.bin".encode(), b"na\x8bve.bin", b"a\\b.bin", bytes(range(1, 256)), b"n.npy"]
     data = directory = b""
-    for name, flags in names.items():
+    for name in names:
+        flags = 1 << 11 if name == names[1] else 0
         content = {b"x.npy": npy(X), b"n.npy": npy(N)}.get(name, b"data")
         extra = struct.pack("<2HL", 0x5455, 4, 7) + b"end"
         common = (flags, 0, 0xBF7D, 0xFF9F, zlib.crc32(content), len(content), len(content), len(name))

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from faults import refusing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -146,10 +147,7 @@ def test_memory_that_is_full_in_the_middle(revseq, small, jobs):
 
 
 def test_mountinfo_that_cannot_be_read(monkeypatch):
-    def refuse(*_, **__):
-        raise OSError(errno.EACCES, "no")
-
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(Path, "read_bytes", refusing(errno.EACCES))
     assert posix._devices_in_memory.__wrapped__() == frozenset()
 
 

@@ -15,6 +15,7 @@ import pytest
 import safetensors.numpy
 import zarr
 from conftest import SAMPLES
+from faults import refusing
 from needs import WINDOWS
 
 from revseq_cli.formats import recognition
@@ -240,12 +241,8 @@ def test_newlines_that_became_cr_lf(revseq, tmp_path):
 
 def test_a_folder_that_may_not_be_searched_is_told(tmp_path, monkeypatch):
     """It may be a store, and another one must not be taken instead, or none at all."""
-
-    def refused(path, **_):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-
     assert not recognition.is_store(tmp_path / "none")
     assert not recognition.is_store("\0")
-    monkeypatch.setattr(os, "stat", refused)
+    monkeypatch.setattr(os, "stat", refusing(errno.EACCES))
     with pytest.raises(PermissionError):
         recognition.is_store(str(tmp_path))

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from faults import refusing
 from folders import content
 from needs import WINDOWS
 
@@ -42,13 +43,6 @@ def flushed(monkeypatch):
     real, found = os.fsync, []
     monkeypatch.setattr(os, "fsync", lambda fd: (found.append(os.fstat(fd).st_ino), real(fd)))
     return found
-
-
-def failing(number):
-    def function(*_):
-        raise OSError(number, os.strerror(number))
-
-    return function
 
 
 def mode_of(path):
@@ -127,7 +121,7 @@ def test_a_name_that_somebody_else_takes_meanwhile(folder, kind):
 
 @pytest.mark.needs("names by links")
 def test_without_hard_links_a_new_file_gets_its_name_by_a_rename(folder, monkeypatch):
-    monkeypatch.setattr(os, "link", failing(errno.EPERM))
+    monkeypatch.setattr(os, "link", refusing(errno.EPERM))
     with FileTransaction(file := AtomicFile("y", overwrite=False)):
         file.write(DATA)
     assert content(folder) == {"y": DATA}
@@ -193,7 +187,7 @@ def test_a_temporary_file_that_cannot_be_removed(folder, monkeypatch):
 
     def written():
         with FileTransaction(file := AtomicFile("y", overwrite=False)):
-            monkeypatch.setattr(file, "remove", failing(errno.EIO))
+            monkeypatch.setattr(file, "remove", refusing(errno.EIO))
             raise ValueError
 
     with pytest.raises(TensorIOError, match=r"y: cannot remove .*\.revseq-.*\.tmp: Input/output error"):
@@ -237,12 +231,12 @@ copied = getattr(os, "copy_file_range", None)
 COPYING = [
     pytest.param(each, marks=pytest.mark.needs("copies"))
     for each in (
-        lambda patch: patch.setattr(os, "copy_file_range", failing(errno.EXDEV)),
+        lambda patch: patch.setattr(os, "copy_file_range", refusing(errno.EXDEV)),
         lambda patch: patch.delattr(os, "copy_file_range"),
         lambda patch: patch.setattr(
             os, "copy_file_range", lambda a, b, count, *more: copied(a, b, min(count, 3), *more)
         ),
-        lambda patch: patch.setattr(os, "posix_fadvise", failing(errno.ENOSYS)),
+        lambda patch: patch.setattr(os, "posix_fadvise", refusing(errno.ENOSYS)),
     )
 ]
 
@@ -371,7 +365,7 @@ def test_no_descriptor_is_left(folder, monkeypatch):
         with pytest.raises(TensorIOError), file_io.opened(name, unchanged):
             pass
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fstat", failing(errno.EIO))
+        patch.setattr(os, "fstat", refusing(errno.EIO))
         with pytest.raises(TensorIOError, match="x: cannot read: Input/output error"), file_io.opened("x"):
             pass
     assert opened_files() == before
@@ -393,7 +387,7 @@ def test_what_cannot_be_read(folder, name, found):
 @pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSPC, None])
 def test_bytes_are_reserved_where_the_system_can(folder, monkeypatch, number):
     if number:
-        monkeypatch.setattr(os, "posix_fallocate", failing(number), raising=False)
+        monkeypatch.setattr(os, "posix_fallocate", refusing(number), raising=False)
     Path("x").touch()
     with file_io.opened_to_write("x", "x") as fd:
         if number == errno.ENOSPC:

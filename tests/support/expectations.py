@@ -50,10 +50,6 @@ def means(job):
     return ["--engine", job.engine, "--jobs", job.cores]
 
 
-def verifying(job):
-    return ["--verify"] if job.verify else []
-
-
 def type_options(job, place=None):
     """The options that say what a file does not say; the sizes are those of the input, or of an output."""
     sizes, place = (job.ranked_sizes, place) if place else (job.sizes, job.source)
@@ -184,7 +180,7 @@ def measured(job, memory):
 def judge_run(job, folder, values, lengths, names, stdin):
     target, key = target_name(job), output_key(job, names[0])
     of_job = [*type_options(job), *job_options(job), *means(job)]
-    args = ["run", *names, "-o", target, *of_job, *verifying(job), *layout_options(job)]
+    args = ["run", *names, "-o", target, *of_job, *["--verify"] * job.verify, *layout_options(job)]
     memory = memory_options(job, folder, args, stdin)
     right = generated.right(job, values, lengths)
     before, plan = folder.listing(), None
@@ -353,7 +349,7 @@ def judge_back(job, folder, right, target, key):
 
 def judge_convert(job, folder, values, name, stdin):
     target, key = target_name(job), output_key(job, name)
-    args = ["convert", name, target, *type_options(job), *means(job), *verifying(job), *layout_options(job)]
+    args = ["convert", name, target, *type_options(job), *means(job), *["--verify"] * job.verify, *layout_options(job)]
     args += rank_options(job)
     memory = memory_options(job, folder, args, stdin)
     before = folder.listing()

@@ -23,6 +23,15 @@ def failing(real, n, number, told):
     return function
 
 
+def refusing(number):
+    """A function of the operating system that fails, whatever it is asked for."""
+
+    def function(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    return function
+
+
 class File:
     """A Python file object, whose writes all count together."""
 
